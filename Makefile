@@ -32,7 +32,7 @@ run: build
 
 ## build: bin/parawork (with the UI and the guest inside), bin/parawork-guest, and bin/parawork-runner for members' own machines
 .PHONY: build
-build: ui bin/parawork bin/parawork-guest bin/parawork-runner
+build: ui bin/parawork bin/parawork-guest bin/parawork-runner bin/parawork.cdx.json
 
 bin/parawork: $(GO_SRC) $(SQL_SRC) $(GUEST) server/api/openapi.yaml ui/dist/.built
 	@echo "==> server (the first build compiles SQLite and takes about a minute)"
@@ -60,6 +60,13 @@ bin/downloads/parawork-$(1): $$(GO_SRC) cmd/parawork-runner/assets/$(1)/parawork
 	@cd $$(@D) && sum=$$$$(sha256sum .$(1).tmp 2>/dev/null || shasum -a 256 .$(1).tmp) && echo "$$$${sum%% *}  parawork-$(1)" > .$(1).sum && touch .$(1).tmp && mv .$(1).tmp parawork-$(1) && mv .$(1).sum parawork-$(1).sha256
 endef
 $(foreach t,$(TARGETS),$(eval $(call runner,$(t))))
+
+## sbom: bin/parawork.cdx.json, what the programs and the web app in them are made of (CycloneDX)
+.PHONY: sbom
+sbom: bin/parawork.cdx.json
+
+bin/parawork.cdx.json: bin/parawork bin/parawork-guest bin/parawork-runner ui/package-lock.json
+	@$(GO) run ./internal/sbom -version '$(VERSION)' -lock ui/package-lock.json -o $@ bin/parawork bin/parawork-guest bin/parawork-runner
 
 ## downloads: the program for members' machines, for Linux and macOS on amd64 and arm64, into bin/downloads
 .PHONY: downloads
@@ -101,7 +108,7 @@ test-setup:
 TEST_PACKAGES := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 2 ? 2 : n)))
 TEST_PARALLEL := $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Vet looked at everything before. Nobody debugs these binaries: without tables for debuggers each links in half the time.
-TEST_FLAGS := -race -vet=off -ldflags='-s -w' -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 20m
+TEST_FLAGS := -race -vet=off -ldflags='-s -w' -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 30m
 
 ## test-go: Go tests with the race detector, stores on both databases; what fails is run again and named
 .PHONY: test-go
@@ -138,12 +145,18 @@ bench: build
 gen:
 	@$(GO) generate ./server/api && cd ui && npm run --silent gen
 
-## check: formatting, vet, generated files fresh, the web app's types and lint
+## check: formatting, vet, modules, generated files fresh, the web app's types and lint
 .PHONY: check
 check: test-ui
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v gen.go)); [ -z "$$out" ] || { echo "not formatted, run: gofmt -w $$out"; exit 1; }
 	@$(GO) vet ./...
+	@$(GO) mod tidy -diff >/dev/null || { echo "go.mod is not tidy, run: go mod tidy"; exit 1; }
 	@$(GO) generate ./server/api && git diff --exit-code --stat server/api || { echo "server/api/api.gen.go was stale: commit what 'make gen' made"; exit 1; }
+
+## shape: the largest packages, types and interfaces, and the folders at the root
+.PHONY: shape
+shape:
+	@$(GO) test ./internal/arch -run 'TestShape|TestRootFolders' -count=1 -v | sed -n 's/^ *shape_test.go:[0-9]*: //p'
 
 ## fmt: format Go and TypeScript
 .PHONY: fmt

@@ -22,6 +22,8 @@ type User struct {
 	Operator     bool
 	CreatedAt    int64 // ms UTC
 	SuspendedAt  int64 // ms UTC, 0 = not suspended
+	// EmailUnverified says that the user typed the address themselves and nobody has seen to it: what is meant for its owner is not theirs.
+	EmailUnverified bool
 }
 
 // Team is the tenant.

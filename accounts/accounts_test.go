@@ -426,10 +426,10 @@ func TestChangePassword(t *testing.T) {
 		_, here, _, _ := h.Login(ctx, "ada@example.com", password, accounts.Meta{IP: "1"})
 		_, there, _, _ := h.Login(ctx, "ada@example.com", password, accounts.Meta{IP: "2"})
 		a, _ := h.Authenticate(ctx, here)
-		wantCode(t, h.ChangePassword(ctx, a, "wrong password", "another good one"), "wrong_password")
-		wantCode(t, h.ChangePassword(ctx, a, password, "short"), "weak_password")
+		wantCode(t, h.ChangePassword(ctx, a, "wrong password", "another good one", false), "wrong_password")
+		wantCode(t, h.ChangePassword(ctx, a, password, "short", false), "weak_password")
 		h.took("")
-		if err := h.ChangePassword(ctx, a, password, "another good one"); err != nil {
+		if err := h.ChangePassword(ctx, a, password, "another good one", false); err != nil {
 			t.Fatal(err)
 		}
 		if !h.took(ada.User.ID) {
@@ -444,15 +444,15 @@ func TestChangePassword(t *testing.T) {
 			t.Errorf("the old password: %v", err)
 		}
 		for range 12 {
-			err = h.ChangePassword(ctx, a, "wrong password", "another good one")
+			err = h.ChangePassword(ctx, a, "wrong password", "another good one", false)
 		}
 		if !fault.Is(err, fault.RateLimited) {
 			t.Errorf("guessing through a session: %v", err)
 		}
 		byToken := a
 		byToken.TokenID = "tok_1"
-		wantCode(t, h.ChangePassword(ctx, byToken, "another good one", password), "token_not_allowed")
-		if err := h.ResetPassword(ctx, a.User.ID, "a third one here"); err != nil {
+		wantCode(t, h.ChangePassword(ctx, byToken, "another good one", password, false), "token_not_allowed")
+		if err := h.ResetPassword(ctx, a.User.ID, "a third one here", false); err != nil {
 			t.Fatal(err)
 		}
 		_, err = h.Authenticate(ctx, here)

@@ -144,10 +144,6 @@ func (s *Service) ChangeAgentAccount(ctx context.Context, actor Actor, accountID
 		if err := s.checkAgentAccount(actor, a.Holder, req); err != nil {
 			return err
 		}
-		if a.TeamID != "" && req.BaseURL != a.BaseURL && req.Secret == "" && a.SecretID != "" {
-			// Else whoever may change the address could have the key sent to a machine of their own, and read it.
-			return fault.New(fault.Invalid, "missing_key", "Enter the key again: a team's key is not sent to another address without.").With("field", "api_key")
-		}
 		if ch.Name != nil {
 			all, err := s.store.AgentAccounts(ctx, a.Holder)
 			if err != nil {
@@ -179,6 +175,10 @@ func (s *Service) ChangeAgentAccount(ctx context.Context, actor Actor, accountID
 
 // changeAgentAccount gives an account the kind, address and key of req; an empty key keeps the one it has.
 func (s *Service) changeAgentAccount(ctx context.Context, actor Actor, a AgentAccount, req NewAgentAccount) (AgentAccount, error) {
+	if req.Kind == APIKey && req.Secret == "" && a.SecretID != "" && strings.TrimRight(req.BaseURL, "/") != strings.TrimRight(a.BaseURL, "/") {
+		// Else whoever may change the address, as with a session they took over, could have the key sent to a machine of their own, and read it.
+		return a, badAccount("api_key", "missing_key", "Enter the key again: a key that is kept is not sent to another address without.")
+	}
 	a.BaseURL, a.Kind, a.UpdatedAt = req.BaseURL, req.Kind, s.now()
 	gone := ""
 	switch {

@@ -32,11 +32,17 @@ func TestChosenAgentAccount(t *testing.T) {
 		if err != nil || secret != agentKey || got != a {
 			t.Errorf("AgentAccountFor = %+v, %q, %v", got, secret, err)
 		}
-		// The base URL changes, the key stays.
-		if _, err := h.SetAgentAccount(ctx, bob, accounts.NewAgentAccount{Agent: "claude-code", Kind: accounts.APIKey}); err != nil {
+		// A key that is kept goes to the address it was kept for, and nowhere else: not to another host, scheme or port, nor to the usual one.
+		for _, to := range []string{"https://127.0.0.1:9/v1", "http://127.0.0.1:10/v1", "http://evil.example.com/v1", ""} {
+			_, err := h.SetAgentAccount(ctx, bob, accounts.NewAgentAccount{Agent: "claude-code", Kind: accounts.APIKey, BaseURL: to})
+			wantCode(t, err, "missing_key")
+			_, err = h.ChangeAgentAccount(ctx, bob, a.ID, accounts.AgentAccountChange{BaseURL: &to})
+			wantCode(t, err, "missing_key")
+		}
+		if _, err := h.SetAgentAccount(ctx, bob, accounts.NewAgentAccount{Agent: "claude-code", Kind: accounts.APIKey, BaseURL: "http://127.0.0.1:9/v1/"}); err != nil {
 			t.Error(err)
 		}
-		if got, secret, _ := get(bob, "claude-code"); secret != agentKey || got.BaseURL != "" || got.LastFour != "WXYZ" || got.ID != a.ID {
+		if got, secret, _ := get(bob, "claude-code"); secret != agentKey || got.BaseURL != "http://127.0.0.1:9/v1/" || got.LastFour != "WXYZ" || got.ID != a.ID {
 			t.Errorf("after changing the URL: %+v, %q", got, secret)
 		}
 		for code, req := range map[string]accounts.NewAgentAccount{
@@ -173,7 +179,7 @@ func TestTeamAgentAccounts(t *testing.T) {
 		people := map[string]accounts.Actor{}
 		for _, role := range []accounts.Role{accounts.Admin, accounts.Member, accounts.Viewer} {
 			u := h.user(t, string(role)+"@example.com")
-			if _, err := h.AddMember(ctx, ada, team.ID, u.Email, role); err != nil {
+			if _, err := h.PutMember(ctx, team.ID, u.Email, role); err != nil {
 				t.Fatal(err)
 			}
 			people[string(role)] = h.actor(t, u.ID)

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // commonWords are the words that the passwords people choose most are made of.
@@ -35,7 +36,8 @@ const (
 // isCommon reports whether a password, in lower case, is made of very little: of one or two words that everybody uses, with letters
 // written as digits or signs or not, of keys side by side, of a number or signs, repeated or not. The most used passwords of ten characters
 // and more are of this form, with all the years and exclamation marks that lists of them lack.
-func isCommon(lower string) bool {
+// own are words that are as easily guessed for this user, any number of them.
+func isCommon(lower string, own map[string]bool) bool {
 	if len(lower) > commonLength {
 		return false
 	}
@@ -48,7 +50,7 @@ func isCommon(lower string) bool {
 	for i := 1; i <= len(lower); i++ {
 		best[i] = state{1 << 10, 0}
 		for j := range i {
-			cost, word := piece(lower[j:i])
+			cost, word := piece(lower[j:i], own)
 			if cost == 0 {
 				continue
 			}
@@ -72,7 +74,7 @@ func repeats(s string) string {
 }
 
 // piece says how many pieces a stretch of a password counts as, 0 where it is none, and whether it is a word.
-func piece(s string) (cost, word int) {
+func piece(s string, own map[string]bool) (cost, word int) {
 	switch {
 	case len(s) == 1 && s[0] >= 'a' && s[0] <= 'z', len(s) <= 4 && strings.Trim(s, "0123456789") == "": // a letter, a year, a number
 		return 1, 0
@@ -80,10 +82,25 @@ func piece(s string) (cost, word int) {
 		return 1, 0
 	case len(s) >= 3 && isWalk(s), len(s) >= 3 && strings.Count(s, s[:1]) == len(s):
 		return 1, 0
+	case own[s] || own[leet.Replace(s)]:
+		return 1, 0
 	case isWord(s):
 		return 1, 1
 	}
 	return 0, 0
+}
+
+// ownWords are the words of names and addresses, in lower case; short ones are in many a password by chance.
+func ownWords(names []string) map[string]bool {
+	own := map[string]bool{}
+	for _, name := range names {
+		for _, w := range strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) }) {
+			if len(w) >= 3 {
+				own[w] = true
+			}
+		}
+	}
+	return own
 }
 
 func isWalk(s string) bool {

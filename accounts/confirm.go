@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// confirmedFor is how long a proof of who somebody is lasts for changes to how they sign in: a browser left open must not be enough.
+// confirmedFor is how long a proof of who somebody is lasts for sensitive changes: a browser left open must not be enough.
 const confirmedFor = 15 * time.Minute
 
 // NeedConfirmed returns nil where the actor proved who they are a short while ago; confirm_needed otherwise. A token confirms nothing
@@ -18,7 +18,7 @@ func (s *Service) NeedConfirmed(actor Actor) error {
 	if actor.TokenID != "" || s.now() < actor.ConfirmedAt+confirmedFor.Milliseconds() {
 		return nil
 	}
-	return confirmNeeded(fmt.Sprintf("Confirm that it is you first: this concerns how you sign in, and you last did so more than %d minutes ago.", int(confirmedFor/time.Minute)), false)
+	return confirmNeeded(fmt.Sprintf("Confirm that it is you first: this is a sensitive change, and you last did so more than %d minutes ago.", int(confirmedFor/time.Minute)), false)
 }
 
 func confirmNeeded(message string, second bool) error {

@@ -282,16 +282,16 @@ func TestASVS_6_4_3_ResetLinks(t *testing.T) {
 		}
 		token, brief := link(time.Hour), link(time.Minute)
 		h.pass(2 * time.Minute)
-		_, err := h.ResetByLink(ctx, brief, "a new and good one", accounts.Meta{})
+		_, err := h.ResetByLink(ctx, brief, "a new and good one", false, accounts.Meta{})
 		wantCode(t, err, "link_ended")
-		_, err = h.ResetByLink(ctx, "nothing", "a new and good one", accounts.Meta{})
+		_, err = h.ResetByLink(ctx, "nothing", "a new and good one", false, accounts.Meta{})
 		wantCode(t, err, "link_ended")
-		_, err = h.ResetByLink(ctx, token, "short", accounts.Meta{})
+		_, err = h.ResetByLink(ctx, token, "short", false, accounts.Meta{})
 		wantCode(t, err, "weak_password")
-		if _, err := h.ResetByLink(ctx, token, "a new and good one", accounts.Meta{}); err != nil || !h.took(ada.ID) {
+		if _, err := h.ResetByLink(ctx, token, "a new and good one", false, accounts.Meta{}); err != nil || !h.took(ada.ID) {
 			t.Fatalf("ResetByLink: %v", err)
 		}
-		_, err = h.ResetByLink(ctx, token, "another new one", accounts.Meta{})
+		_, err = h.ResetByLink(ctx, token, "another new one", false, accounts.Meta{})
 		wantCode(t, err, "link_ended")
 		_, err = h.Authenticate(ctx, a.SessionHash)
 		wantCode(t, err, "signed_out")
@@ -332,7 +332,7 @@ func TestASVS_6_3_8_ForgottenPasswordsTellNothing(t *testing.T) {
 		if !ok {
 			t.Fatalf("no link in %q", mail.sent[2].Text)
 		}
-		if id, err := svc.ResetByLink(ctx, token, "a new and good one", accounts.Meta{}); err != nil || id != ada.ID {
+		if id, err := svc.ResetByLink(ctx, token, "a new and good one", false, accounts.Meta{}); err != nil || id != ada.ID {
 			t.Errorf("ResetByLink: %v", err)
 		}
 	})
@@ -351,12 +351,12 @@ func TestASVS_6_4_3_LinksEndWithTheAddressTheyWentTo(t *testing.T) {
 		if _, err := h.UpdateUser(ctx, u.ID, accounts.UserChange{Name: &name}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = h.ResetByLink(ctx, token, "short", accounts.Meta{})
+		_, err = h.ResetByLink(ctx, token, "short", false, accounts.Meta{})
 		wantCode(t, err, "weak_password") // it works still
 		if _, err := h.UpdateUser(ctx, u.ID, accounts.UserChange{Email: &right}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = h.ResetByLink(ctx, token, password, accounts.Meta{})
+		_, err = h.ResetByLink(ctx, token, password, false, accounts.Meta{})
 		wantCode(t, err, "link_ended")
 	})
 }

@@ -24,6 +24,13 @@ type Invite struct {
 	UsedAt      int64
 	UsedBy      string
 	RevokedAt   int64
+	ByMail      bool // it was looked up by the token that went by mail alone; not stored
+}
+
+// TeamInvite is an invite as who it is for sees it.
+type TeamInvite struct {
+	Invite
+	Team Team // its id, name and slug
 }
 
 // NewInvite asks for an invite.
@@ -41,8 +48,11 @@ const (
 
 // InviteStore keeps invites by the hash of their token.
 type InviteStore interface {
-	InsertInvite(ctx context.Context, i Invite, tokenHash string) error
-	InviteByHash(ctx context.Context, tokenHash string) (Invite, error)
+	// InsertInvite stores an invite; mailHash is of the token that goes by mail alone, "" = none does.
+	InsertInvite(ctx context.Context, i Invite, tokenHash, mailHash string) error
+	InviteByHash(ctx context.Context, tokenHash string) (i Invite, byMail bool, err error)
+	// InvitesTo are those to an address that can be accepted now, newest first.
+	InvitesTo(ctx context.Context, email string, now int64) ([]TeamInvite, error)
 	Invite(ctx context.Context, id string) (Invite, error)
 	// PendingInvites are those that can still be accepted, newest first.
 	PendingInvites(ctx context.Context, teamID string, now int64) ([]Invite, error)
@@ -60,6 +70,7 @@ var errInviteEnded = fault.New(fault.Gone, "invite_ended",
 	"This invite has been used or taken back, or is older than seven days. Ask who invited you for a new one.")
 
 // CreateInvite invites somebody to a team. The token is returned once; only a hash is kept. An earlier invite to the same address ends.
+// Nothing depends on whether the address has an account. The mail holds a token of its own: who shows that one has the address.
 func (s *Service) CreateInvite(ctx context.Context, actor Actor, teamID string, req NewInvite) (Invite, string, error) {
 	if err := mayInvite(actor, teamID, req.Role); err != nil {
 		return Invite{}, "", err
@@ -80,11 +91,18 @@ func (s *Service) CreateInvite(ctx context.Context, actor Actor, teamID string, 
 	if err != nil {
 		return Invite{}, "", err
 	}
+	mailed, mailHash := "", ""
+	if i.MailedAt != 0 {
+		if mailed, err = s.secret(32); err != nil {
+			return Invite{}, "", err
+		}
+		mailHash = hashOf(mailed)
+	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
 		if err := s.roomForInvite(ctx, i); err != nil {
 			return err
 		}
-		if err := s.store.InsertInvite(ctx, i, hashOf(token)); err != nil {
+		if err := s.store.InsertInvite(ctx, i, hashOf(token), mailHash); err != nil {
 			return err
 		}
 		if i.MailedAt == 0 {
@@ -94,7 +112,7 @@ func (s *Service) CreateInvite(ctx context.Context, actor Actor, teamID string, 
 		if err != nil {
 			return err
 		}
-		return s.cfg.Mailer.Queue(ctx, inviteMail(i, team, Link(s.cfg.PublicURL, "join", token)))
+		return s.cfg.Mailer.Queue(ctx, inviteMail(i, team, Link(s.cfg.PublicURL, "join", mailed)))
 	})
 	if err != nil {
 		return Invite{}, "", fmt.Errorf("inviting: %w", err)
@@ -183,31 +201,38 @@ func (s *Service) LookInvite(ctx context.Context, token string) (Invite, Team, e
 		return Invite{}, Team{}, errInviteEnded
 	}
 	ctx = tenant.All(ctx, "who has an invite's token may see its team's name")
-	i, err := s.store.InviteByHash(ctx, hashOf(token))
+	i, byMail, err := s.store.InviteByHash(ctx, hashOf(token))
 	if fault.Is(err, fault.NotFound) {
 		return Invite{}, Team{}, errInviteEnded
 	}
 	if err != nil {
 		return Invite{}, Team{}, fmt.Errorf("reading an invite: %w", err)
 	}
+	i.ByMail = byMail
+	t, err := s.openTeam(ctx, i)
+	return i, t, err
+}
+
+// openTeam returns the team an invite is to, where it can be accepted now.
+func (s *Service) openTeam(ctx context.Context, i Invite) (Team, error) {
 	if i.UsedAt != 0 || i.RevokedAt != 0 || s.now() >= i.ExpiresAt {
-		return Invite{}, Team{}, errInviteEnded
+		return Team{}, errInviteEnded
 	}
 	t, err := s.store.TeamByID(ctx, i.TeamID)
 	if err != nil {
-		return Invite{}, Team{}, fmt.Errorf("reading a team: %w", err)
+		return Team{}, fmt.Errorf("reading a team: %w", err)
 	}
 	if t.SuspendedAt != 0 {
-		return Invite{}, Team{}, fault.New(fault.Forbidden, "team_suspended", "The team %s is suspended: nobody can join it. Ask an operator of this server.", t.Name)
+		return Team{}, fault.New(fault.Forbidden, "team_suspended", "The team %s is suspended: nobody can join it. Ask an operator of this server.", t.Name)
 	}
-	return i, t, nil
+	return t, nil
 }
 
 // Join makes the actor a member of the team an invite is for. Errors: invite_ended, team_suspended, invite_other_email,
 // already_member, token_not_allowed.
 func (s *Service) Join(ctx context.Context, actor Actor, token string) (Team, error) {
-	if actor.TokenID != "" {
-		return Team{}, fault.New(fault.Forbidden, "token_not_allowed", "An invite is accepted in the web app, not with an API token.")
+	if err := mayAnswer(actor); err != nil {
+		return Team{}, err
 	}
 	var joined Team
 	err := s.store.Tx(tenant.All(ctx, "joining a team"), func(ctx context.Context) error {
@@ -240,6 +265,9 @@ func (s *Service) use(ctx context.Context, i Invite, u User, now int64) error {
 	} else if !ok { // somebody was faster
 		return errInviteEnded
 	}
+	if i.ByMail && u.EmailUnverified {
+		return s.store.VerifyEmail(ctx, u.ID)
+	}
 	return nil
 }
 
@@ -253,7 +281,7 @@ func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Me
 	if err := s.limits.begin("invite\x00"+hashOf(token), meta.IP); err != nil {
 		return User{}, Team{}, err
 	}
-	i, _, err := s.LookInvite(ctx, token)
+	i, team, err := s.LookInvite(ctx, token)
 	if err != nil {
 		return User{}, Team{}, err
 	}
@@ -267,7 +295,7 @@ func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Me
 		return User{}, Team{}, fault.New(fault.Forbidden, "invite_other_email", "This invite is for %s. Use that address, or ask for an invite of your own.", i.Email).
 			With("field", "email").With("email", i.Email)
 	}
-	u, err := s.newUser(ctx, req)
+	u, err := s.newUser(ctx, req, team.Name)
 	if err != nil {
 		return User{}, Team{}, err
 	}
@@ -277,7 +305,7 @@ func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Me
 		if err != nil {
 			return err
 		}
-		u.CreatedAt = s.now() // the time the invite is used: see sso.Store.MadeByInvite
+		u.CreatedAt, u.EmailUnverified = s.now(), !i.ByMail
 		if ok, err := s.store.InsertUser(ctx, u); err != nil {
 			return err
 		} else if !ok {

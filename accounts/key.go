@@ -18,7 +18,7 @@ const KeyBytes = 32
 // OpenKey returns the key in the file at path, and makes the file (0600) when it is not there. Two processes that start at once
 // get the same key.
 func OpenKey(path string) ([]byte, error) {
-	key, err := readKey(path)
+	key, err := ReadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -44,10 +44,11 @@ func OpenKey(path string) ([]byte, error) {
 	if err := syncDir(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("placing the secret key: %w", err)
 	}
-	return readKey(path)
+	return ReadKey(path)
 }
 
-func readKey(path string) ([]byte, error) {
+// ReadKey returns the key in the file at path; a missing file is fs.ErrNotExist. Errors: key_readable, key_damaged.
+func ReadKey(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the secret key: %w", err)
@@ -64,7 +65,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	if len(key) != KeyBytes {
 		return nil, fault.New(fault.Invalid, "key_damaged",
-			"%s must hold exactly %d bytes. Restore it from a backup; without it the agents' API keys that are kept cannot be read and must be entered again.", path, KeyBytes)
+			"%s must hold exactly %d bytes. Restore it from a backup. If there is none, `parawork admin rotate-key --lost` lists what must then be entered again.", path, KeyBytes)
 	}
 	return key, nil
 }

@@ -98,23 +98,24 @@ func (s *Service) Logout(ctx context.Context, sessionHash string) error {
 	return nil
 }
 
+var errSignedOut = fault.New(fault.Unauthorized, "signed_out", "You are not signed in, or your session has ended. Sign in again.")
+
 // Authenticate returns whose cookie this is; fault.Unauthorized when it is nobody's or has run out.
 func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error) {
-	out := fault.New(fault.Unauthorized, "signed_out", "You are not signed in, or your session has ended. Sign in again.")
 	if len(cookie) == 0 || len(cookie) > 256 {
-		return Actor{}, out
+		return Actor{}, errSignedOut
 	}
 	hash := hashOf(cookie)
 	l, err := s.store.Session(ctx, hash)
 	if fault.Is(err, fault.NotFound) {
-		return Actor{}, out
+		return Actor{}, errSignedOut
 	}
 	if err != nil {
 		return Actor{}, fmt.Errorf("reading a login session: %w", err)
 	}
 	now := s.now()
 	if now >= l.ExpiresAt || now >= l.SeenAt+s.cfg.Idle.Milliseconds() {
-		return Actor{}, out
+		return Actor{}, errSignedOut
 	}
 	a, err := s.Actor(ctx, l.UserID)
 	if err != nil {
@@ -132,9 +133,9 @@ func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error
 	return a, nil
 }
 
-// ChangePassword sets the actor's password and ends all of the actor's other login sessions. Who has none yet confirms who they are
-// instead of naming it. Errors: wrong_password, weak_password, too_many_attempts, confirm_needed, token_not_allowed, password_off.
-func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next string) error {
+// ChangePassword sets the actor's password and ends all of the actor's other login sessions, and their API tokens unless they are to be
+// kept. Who has none yet confirms who they are instead of naming it. Errors: wrong_password, weak_password, too_many_attempts, confirm_needed, token_not_allowed, password_off.
+func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next string, keepTokens bool) error {
 	if s.cfg.NoPassword {
 		return errPasswordOff
 	}
@@ -153,30 +154,44 @@ func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next
 	if err != nil {
 		return err
 	}
-	if err := checkNewPassword(next, actor.User.Email); err != nil {
+	if err := s.checkPasswordOf(ctx, u, next); err != nil {
 		return err
 	}
-	return s.setPassword(ctx, actor.User.ID, next, actor.SessionHash)
+	return s.setPassword(ctx, actor.User.ID, next, actor.SessionHash, keepTokens)
 }
 
-// ResetPassword sets a user's password and ends all of the user's login sessions. For the command line.
-func (s *Service) ResetPassword(ctx context.Context, userID, next string) error {
+// ResetPassword sets a user's password and ends all of the user's login sessions, and their API tokens unless they are to be kept. For
+// the command line.
+func (s *Service) ResetPassword(ctx context.Context, userID, next string, keepTokens bool) error {
 	u, err := s.store.UserByID(ctx, userID)
 	if err != nil {
 		return err
 	}
-	if err := checkNewPassword(next, u.Email); err != nil {
+	if err := s.checkPasswordOf(ctx, u, next); err != nil {
 		return err
 	}
-	return s.setPassword(ctx, userID, next, "")
+	return s.setPassword(ctx, userID, next, "", keepTokens)
 }
 
-func (s *Service) setPassword(ctx context.Context, userID, password, keep string) error {
+// checkPasswordOf is checkNewPassword for a user there is.
+func (s *Service) checkPasswordOf(ctx context.Context, u User, password string) error {
+	teams, err := s.store.Memberships(ctx, u.ID)
+	if err != nil {
+		return fmt.Errorf("reading memberships: %w", err)
+	}
+	about := []string{u.Name}
+	for _, m := range teams {
+		about = append(about, m.Team.Name)
+	}
+	return checkNewPassword(password, u.Email, about...)
+}
+
+func (s *Service) setPassword(ctx context.Context, userID, password, keep string, keepTokens bool) error {
 	hash, err := s.hasher.hash(ctx, password)
 	if err != nil {
 		return err
 	}
-	err = s.store.Tx(ctx, func(ctx context.Context) error { return s.writePassword(ctx, userID, hash, keep) })
+	err = s.store.Tx(ctx, func(ctx context.Context) error { return s.writePassword(ctx, userID, hash, keep, keepTokens) })
 	if err != nil {
 		return fmt.Errorf("changing a password: %w", err)
 	}
@@ -185,15 +200,24 @@ func (s *Service) setPassword(ctx context.Context, userID, password, keep string
 }
 
 // writePassword replaces a user's password within the caller's transaction: links to set one end, and so do all login sessions but the
-// one to keep, and sign-ins that began with the password that was.
-func (s *Service) writePassword(ctx context.Context, userID, hash, keep string) error {
+// one to keep, and sign-ins that began with the password that was. Who knew the old one may have made API tokens: they end, too, unless
+// they are to be kept.
+func (s *Service) writePassword(ctx context.Context, userID, hash, keep string, keepTokens bool) error {
 	if err := s.store.SetPassword(ctx, userID, hash, s.now()); err != nil {
 		return err
 	}
 	if err := s.store.DeleteLoginsUnderWay(ctx, userID); err != nil {
 		return err
 	}
-	return s.store.DeleteSessions(ctx, userID, keep)
+	return s.endSessions(ctx, userID, keep, keepTokens)
+}
+
+// endSessions ends a user's login sessions but one, and their API tokens unless they are to be kept, within the caller's transaction.
+func (s *Service) endSessions(ctx context.Context, userID, except string, keepTokens bool) error {
+	if err := s.store.DeleteSessions(ctx, userID, except); err != nil || keepTokens {
+		return err
+	}
+	return s.store.DeleteTokens(ctx, userID, "")
 }
 
 // secret returns n random bytes as text.

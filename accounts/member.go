@@ -13,15 +13,8 @@ func (s *Service) Members(ctx context.Context, teamID string) ([]TeamMember, err
 	return s.store.Members(ctx, teamID)
 }
 
-// AddMember makes a user of this instance, named by e-mail address, a member of the team. Only owners make owners.
-func (s *Service) AddMember(ctx context.Context, actor Actor, teamID, email string, role Role) (TeamMember, error) {
-	if err := mayGive(actor, teamID, role); err != nil {
-		return TeamMember{}, err
-	}
-	return s.PutMember(ctx, teamID, email, role)
-}
-
-// PutMember is AddMember without an actor, for the command line.
+// PutMember makes a user of this instance, named by e-mail address, a member of the team without asking them: for the command line of the
+// server alone. Everybody else invites (CreateInvite).
 func (s *Service) PutMember(ctx context.Context, teamID, email string, role Role) (TeamMember, error) {
 	if err := checkRole(role); err != nil {
 		return TeamMember{}, err

@@ -34,12 +34,8 @@ func TestATeamWithoutRoomTakesNobodyIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, err := s.Actor(ctx, ada.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
 	full = true
-	if _, err := s.AddMember(ctx, owner, team.ID, bo.Email, accounts.Member); fault.CodeOf(err) != "seats_taken" {
+	if _, err := s.PutMember(ctx, team.ID, bo.Email, accounts.Member); fault.CodeOf(err) != "seats_taken" {
 		t.Errorf("added: %v", err)
 	}
 	if _, err := s.InviteUser(ctx, accounts.NewUser{Email: "cy@example.com", Name: "Cy"}, team.Slug, accounts.Member); fault.CodeOf(err) != "seats_taken" {
@@ -50,7 +46,7 @@ func TestATeamWithoutRoomTakesNobodyIn(t *testing.T) {
 		t.Errorf("members %+v, %v", members, err)
 	}
 	full = false
-	if _, err := s.AddMember(ctx, owner, team.ID, bo.Email, accounts.Member); err != nil {
+	if _, err := s.PutMember(ctx, team.ID, bo.Email, accounts.Member); err != nil {
 		t.Errorf("with room: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -48,7 +49,7 @@ type OperatorStore interface {
 	DeleteFactors(ctx context.Context, userID string) error
 	// DeleteTeamTokens ends a user's API tokens that act in one team alone.
 	DeleteTeamTokens(ctx context.Context, userID, teamID string) error
-	// InsertPasswordLink keeps a link by the hash of its token; the user's earlier ones end.
+	// InsertPasswordLink keeps a link by the hash of its token; the user's earlier ones end. by is who was shown it, "" = nobody: it was mailed.
 	InsertPasswordLink(ctx context.Context, userID, tokenHash, by string, at, expiresAt int64) error
 }
 
@@ -79,7 +80,8 @@ type UserChange struct {
 	Operator *bool
 }
 
-// UpdateUser changes a user's name, address and whether they are an operator. With another address links to set a password end. Errors: not_found, invalid_name, invalid_email, email_taken,
+// UpdateUser changes a user's name, address and whether they are an operator. Who names an address, also the one there is, vouches for it;
+// with another one links to set a password end. Errors: not_found, invalid_name, invalid_email, email_taken,
 // last_operator.
 func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) (User, error) {
 	var after User
@@ -98,6 +100,7 @@ func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) 
 			if u.Email, err = cleanEmail(*ch.Email); err != nil {
 				return err
 			}
+			u.EmailUnverified = false
 		}
 		if ch.Operator != nil {
 			if u.Operator = *ch.Operator; !u.Operator {
@@ -125,8 +128,8 @@ func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) 
 }
 
 // ResetFactors forgets what a user lost: authenticator app, recovery codes and passkeys. All login sessions of the user end, since what
-// they rest on counts no more.
-func (s *Service) ResetFactors(ctx context.Context, userID string) (User, error) {
+// they rest on counts no more, and so do their API tokens unless they are to be kept.
+func (s *Service) ResetFactors(ctx context.Context, userID string, keepTokens bool) (User, error) {
 	var u User
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		var err error
@@ -136,7 +139,7 @@ func (s *Service) ResetFactors(ctx context.Context, userID string) (User, error)
 		if err := s.store.DeleteFactors(ctx, userID); err != nil {
 			return err
 		}
-		return s.store.DeleteSessions(ctx, userID, "")
+		return s.endSessions(ctx, userID, "", keepTokens)
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("resetting the second factor of a user: %w", err)
@@ -149,7 +152,7 @@ func (s *Service) ResetFactors(ctx context.Context, userID string) (User, error)
 const passwordLinkFor = 24 * time.Hour
 
 // ResetLink makes a link's token by which a user chooses a new password, and mails the link where mail is sent. by is the operator's id,
-// "" for the command line. An earlier link of the user ends. fresh says that the user has just been made.
+// "" for the command line. An earlier link of the user ends. Since it is shown to who made it, it proves no address. fresh says that the user has just been made.
 func (s *Service) ResetLink(ctx context.Context, by, userID string, fresh bool) (token string, expiresAt int64, mailed bool, err error) {
 	if token, err = s.secret(32); err != nil {
 		return "", 0, false, err
@@ -164,7 +167,7 @@ func (s *Service) ResetLink(ctx context.Context, by, userID string, fresh bool) 
 		if u.SuspendedAt != 0 {
 			return fault.New(fault.Conflict, "user_suspended", "%s is suspended. Restore the user first.", u.Name)
 		}
-		if err := s.store.InsertPasswordLink(ctx, userID, hashOf(token), by, now.UnixMilli(), expiresAt); err != nil {
+		if err := s.store.InsertPasswordLink(ctx, userID, hashOf(token), cmp.Or(by, "command line"), now.UnixMilli(), expiresAt); err != nil {
 			return err
 		}
 		if !mailed {
@@ -192,7 +195,7 @@ func resetMail(u User, link string, expiresAt int64, fresh bool) Mail {
 // InviteUser makes a user who has no password yet, and joins them to a team when one is given.
 func (s *Service) InviteUser(ctx context.Context, req NewUser, teamSlug string, role Role) (User, error) {
 	req.NoPassword = true
-	u, err := s.newUser(ctx, req)
+	u, err := s.newUser(ctx, req, "") // without a password
 	if err != nil {
 		return User{}, err
 	}

@@ -132,10 +132,11 @@ func parsePHC(s string) (phc, bool) {
 	return p, err1 == nil && err2 == nil && sane && len(p.salt) >= 8 && len(p.sum) >= 16
 }
 
-// checkNewPassword refuses passwords that are too short, too long or too common.
-func checkNewPassword(password, email string) error {
-	bad := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, "weak_password", format, args...)
+// checkNewPassword refuses passwords that are too short, too long, leaked, or easily guessed by who knows their user: about are the user's
+// name and the names of their teams. details.reason says which.
+func checkNewPassword(password, email string, about ...string) error {
+	bad := func(reason, format string, args ...any) error {
+		return fault.New(fault.Invalid, "weak_password", format, args...).With("reason", reason)
 	}
 	lower := strings.ToLower(password)
 	distinct := map[rune]bool{}
@@ -145,15 +146,19 @@ func checkNewPassword(password, email string) error {
 	local, _, _ := strings.Cut(email, "@")
 	switch {
 	case len(password) > MaxPassword:
-		return bad("The password is longer than %d bytes. Choose a shorter one.", MaxPassword)
+		return bad("long", "The password is longer than %d bytes. Choose a shorter one.", MaxPassword)
 	case utf8.RuneCountInString(password) < MinPassword:
-		return bad("The password needs at least %d characters. A few words in a row are easy to remember.", MinPassword)
+		return bad("short", "The password needs at least %d characters. A few words in a row are easy to remember.", MinPassword)
 	case len(distinct) < 4:
-		return bad("The password has too few different characters. Choose another one.")
+		return bad("few_characters", "The password has too few different characters. Choose another one.")
 	case lower == email || lower == local:
-		return bad("The password is your e-mail address. Choose another one.")
-	case isCommon(lower):
-		return bad("The password is one that everybody tries first. Choose another one.")
+		return bad("personal", "The password is your e-mail address. Choose another one.")
+	case isLeaked(lower):
+		return bad("leaked", "The password, or one that differs in its last signs only, is in lists of leaked passwords, which are tried first. Choose another one.")
+	case isCommon(lower, nil):
+		return bad("common", "The password is made of one or two of the most used words, of keys side by side or of years, and is tried early. Choose another one.")
+	case isCommon(lower, ownWords(append(about, email))):
+		return bad("personal", "The password is made of your name, your e-mail address or your team, which who knows you tries first. Choose another one.")
 	}
 	return nil
 }

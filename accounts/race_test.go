@@ -54,7 +54,7 @@ func TestASVS_7_4_3_SignInsOfAnOldPasswordEnd(t *testing.T) {
 			}
 		}
 		reset := func() {
-			if err := h.ResetPassword(ctx, ada.ID, "eight lamps over water"); err != nil {
+			if err := h.ResetPassword(ctx, ada.ID, "eight lamps over water", false); err != nil {
 				t.Error(err)
 			}
 		}

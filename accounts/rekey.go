@@ -44,6 +44,28 @@ func syncDir(dir string) error {
 // ErrNotSealed says that a value cannot be opened with the key it should be sealed with.
 var ErrNotSealed = errNotSealed
 
+// Verdict says whether a key opens a sealed value.
+type Verdict int
+
+// The verdicts. Undecided values are of an older form that opens only with what each is bound to: UpgradeSecrets gives them today's form.
+const (
+	Closed Verdict = iota
+	Opened
+	Undecided
+)
+
+// Try says whether key opens a sealed value. purpose and raw are as for Reseal.
+func Try(key []byte, purpose string, raw bool, sealed []byte) Verdict {
+	_, err := Reseal(key, key, purpose, raw, sealed)
+	switch {
+	case err == nil:
+		return Opened
+	case raw && purpose == "" && len(sealed) > 0 && sealed[0] == formDirect:
+		return Undecided
+	}
+	return Closed
+}
+
 // Reseal returns what was sealed with the key before as it is sealed with the key next. purpose is what Seal was told, for values of an
 // older form. raw: sealed is the bytes themselves, else their base64.
 func Reseal(before, next []byte, purpose string, raw bool, sealed []byte) ([]byte, error) {

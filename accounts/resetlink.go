@@ -8,10 +8,16 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
+// PasswordLink is a link by which a user chooses a new password.
+type PasswordLink struct {
+	UserID    string
+	ByMail    bool  // it went to the user's address and was shown to nobody else
+	ExpiresAt int64 // ms UTC
+}
+
 // PasswordLinkStore keeps the links by which users choose a new password.
 type PasswordLinkStore interface {
-	// PasswordLink returns whose link this is and when it ends.
-	PasswordLink(ctx context.Context, tokenHash string) (userID string, expiresAt int64, err error)
+	PasswordLink(ctx context.Context, tokenHash string) (PasswordLink, error)
 	// DeletePasswordLinks ends a user's links.
 	DeletePasswordLinks(ctx context.Context, userID string) error
 	// DropPasswordLinks removes those that ended before now.
@@ -101,9 +107,9 @@ func forgotMail(u User, link string, expiresAt int64) Mail {
 			"If that was not you, do nothing: your password stays as it is.\n", u.Name, until, link)}
 }
 
-// ResetByLink sets the password of the user a link is for, which ends all links and login sessions of the user. Errors: link_ended,
-// weak_password, suspended, too_many_attempts, password_off.
-func (s *Service) ResetByLink(ctx context.Context, token, password string, meta Meta) (userID string, err error) {
+// ResetByLink sets the password of the user a link is for, which ends all links and login sessions of the user, and their API tokens
+// unless they are to be kept. Errors: link_ended, weak_password, suspended, too_many_attempts, password_off.
+func (s *Service) ResetByLink(ctx context.Context, token, password string, keepTokens bool, meta Meta) (userID string, err error) {
 	if s.cfg.NoPassword {
 		return "", errPasswordOff
 	}
@@ -114,11 +120,11 @@ func (s *Service) ResetByLink(ctx context.Context, token, password string, meta 
 		return "", errLinkEnded
 	}
 	hash := hashOf(token)
-	u, err := s.linkedUser(ctx, hash)
+	u, _, err := s.linkedUser(ctx, hash)
 	if err != nil {
 		return "", err
 	}
-	if err := checkNewPassword(password, u.Email); err != nil {
+	if err := s.checkPasswordOf(ctx, u, password); err != nil {
 		return "", err
 	}
 	phc, err := s.hasher.hash(ctx, password)
@@ -126,10 +132,16 @@ func (s *Service) ResetByLink(ctx context.Context, token, password string, meta 
 		return "", err
 	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.linkedUser(ctx, hash); err != nil { // somebody may have been faster
+		_, byMail, err := s.linkedUser(ctx, hash) // somebody may have been faster
+		if err != nil {
 			return err
 		}
-		return s.writePassword(ctx, u.ID, phc, "")
+		if byMail && u.EmailUnverified {
+			if err := s.store.VerifyEmail(ctx, u.ID); err != nil {
+				return err
+			}
+		}
+		return s.writePassword(ctx, u.ID, phc, "", keepTokens)
 	})
 	if err != nil {
 		return "", fmt.Errorf("resetting a password: %w", err)
@@ -138,21 +150,20 @@ func (s *Service) ResetByLink(ctx context.Context, token, password string, meta 
 	return u.ID, nil
 }
 
-// linkedUser returns whose link this is.
-func (s *Service) linkedUser(ctx context.Context, hash string) (User, error) {
-	userID, expiresAt, err := s.store.PasswordLink(ctx, hash)
-	if fault.Is(err, fault.NotFound) || err == nil && s.now() >= expiresAt {
-		return User{}, errLinkEnded
+// linkedUser returns whose link this is, and whether it was mailed to them.
+func (s *Service) linkedUser(ctx context.Context, hash string) (u User, byMail bool, err error) {
+	l, err := s.store.PasswordLink(ctx, hash)
+	if fault.Is(err, fault.NotFound) || err == nil && s.now() >= l.ExpiresAt {
+		return User{}, false, errLinkEnded
 	}
 	if err != nil {
-		return User{}, fmt.Errorf("reading a link: %w", err)
+		return User{}, false, fmt.Errorf("reading a link: %w", err)
 	}
-	u, err := s.store.UserByID(ctx, userID)
-	if err != nil {
-		return User{}, fmt.Errorf("reading a user: %w", err)
+	if u, err = s.store.UserByID(ctx, l.UserID); err != nil {
+		return User{}, false, fmt.Errorf("reading a user: %w", err)
 	}
 	if u.SuspendedAt != 0 {
-		return User{}, errSuspended
+		return User{}, false, errSuspended
 	}
-	return u, nil
+	return u, l.ByMail, nil
 }

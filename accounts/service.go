@@ -37,6 +37,8 @@ type UserStore interface {
 	SetPasswordHash(ctx context.Context, userID, hash string) error
 	// SetPassword writes the hash of a new password.
 	SetPassword(ctx context.Context, userID, hash string, at int64) error
+	// VerifyEmail notes that a user's address is theirs.
+	VerifyEmail(ctx context.Context, userID string) error
 	CountUsers(ctx context.Context) (int, error)
 }
 
@@ -82,7 +84,10 @@ type TokenStore interface {
 	TokenByHash(ctx context.Context, hash string) (Token, error)
 	Tokens(ctx context.Context, userID string) ([]Token, error)
 	TouchToken(ctx context.Context, id, ip string, at int64) error
+	// DeleteToken ends a token and those that were made by it.
 	DeleteToken(ctx context.Context, userID, id string) error
+	// DeleteTokens ends those made in a login session, or all of a user's where sessionID is "".
+	DeleteTokens(ctx context.Context, userID, sessionID string) error
 }
 
 // SecretStore keeps sealed values.

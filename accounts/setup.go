@@ -49,7 +49,7 @@ func (s *Service) Setup(ctx context.Context, req SetupRequest) (User, Team, erro
 	if err != nil {
 		return User{}, Team{}, err
 	}
-	u, err := s.newUser(ctx, NewUser{Email: req.Email, Name: req.Name, Password: req.Password, Operator: true})
+	u, err := s.newUser(ctx, NewUser{Email: req.Email, Name: req.Name, Password: req.Password, Operator: true}, team.Name)
 	if err != nil {
 		return User{}, Team{}, err
 	}

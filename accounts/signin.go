@@ -81,18 +81,28 @@ func (s *Service) LoginSessions(ctx context.Context, actor Actor) ([]LoginSessio
 	return s.store.Sessions(ctx, actor.User.ID, now.UnixMilli(), now.Add(-s.cfg.Idle).UnixMilli())
 }
 
-// EndSession ends one of the actor's login sessions; one that is not there, or not theirs, is a fault.NotFound.
-func (s *Service) EndSession(ctx context.Context, actor Actor, sessionID string) error {
-	if err := s.store.EndSession(ctx, actor.User.ID, sessionID); err != nil {
+// EndSession ends one of the actor's login sessions, and the API tokens that were made in it unless they are to be kept; one that is not
+// there, or not theirs, is a fault.NotFound.
+func (s *Service) EndSession(ctx context.Context, actor Actor, sessionID string, keepTokens bool) error {
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		if err := s.store.EndSession(ctx, actor.User.ID, sessionID); err != nil || keepTokens {
+			return err
+		}
+		return s.store.DeleteTokens(ctx, actor.User.ID, sessionID)
+	})
+	if err != nil {
 		return fmt.Errorf("ending a login session: %w", err)
 	}
 	s.changed(actor.User.ID)
 	return nil
 }
 
-// EndOtherSessions ends all of the actor's login sessions but the one they ask with.
-func (s *Service) EndOtherSessions(ctx context.Context, actor Actor) error {
-	if err := s.store.DeleteSessions(ctx, actor.User.ID, actor.SessionHash); err != nil {
+// EndOtherSessions ends all of the actor's login sessions but the one they ask with, and their API tokens unless they are to be kept.
+func (s *Service) EndOtherSessions(ctx context.Context, actor Actor, keepTokens bool) error {
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		return s.endSessions(ctx, actor.User.ID, actor.SessionHash, keepTokens)
+	})
+	if err != nil {
 		return fmt.Errorf("ending login sessions: %w", err)
 	}
 	s.changed(actor.User.ID)

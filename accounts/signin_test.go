@@ -92,17 +92,17 @@ func TestASVS_7_5_2_PeopleEndTheirSessions(t *testing.T) {
 		b, other := h.signIn(t, ada.ID, accounts.ProofPassword)
 		_, third := h.signIn(t, ada.ID, accounts.ProofPassword)
 		e, _ := h.signIn(t, eve.ID, accounts.ProofPassword)
-		wantCode(t, h.EndSession(ctx, e, b.SessionID), "not_found")
+		wantCode(t, h.EndSession(ctx, e, b.SessionID, false), "not_found")
 		if _, err := h.Authenticate(ctx, other); err != nil {
 			t.Errorf("another's session was ended: %v", err)
 		}
 		h.took(ada.ID)
-		if err := h.EndSession(ctx, a, b.SessionID); err != nil || !h.took(ada.ID) {
+		if err := h.EndSession(ctx, a, b.SessionID, false); err != nil || !h.took(ada.ID) {
 			t.Errorf("EndSession: %v, or nobody was told", err)
 		}
 		_, err := h.Authenticate(ctx, other)
 		wantCode(t, err, "signed_out")
-		if err := h.EndOtherSessions(ctx, a); err != nil || !h.took(ada.ID) {
+		if err := h.EndOtherSessions(ctx, a, false); err != nil || !h.took(ada.ID) {
 			t.Errorf("EndOtherSessions: %v, or nobody was told", err)
 		}
 		_, err = h.Authenticate(ctx, third)

@@ -129,24 +129,23 @@ func TestMembers(t *testing.T) {
 		for _, r := range []accounts.Role{accounts.Admin, accounts.Member, accounts.Viewer} {
 			u := h.user(t, string(r)+"@example.com")
 			users[r] = u
-			m, err := h.AddMember(ctx, ada, team.ID, strings.ToUpper(u.Email), r)
+			m, err := h.PutMember(ctx, team.ID, strings.ToUpper(u.Email), r)
 			if err != nil || m.User.ID != u.ID || m.User.PasswordHash != "" || m.Role != r {
-				t.Fatalf("AddMember: %+v, %v", m, err)
+				t.Fatalf("PutMember: %+v, %v", m, err)
 			}
 		}
 		admin := h.actor(t, users[accounts.Admin].ID)
 		member := h.actor(t, users[accounts.Member].ID)
 
-		_, err := h.AddMember(ctx, ada, team.ID, "admin@example.com", accounts.Viewer)
+		_, err := h.PutMember(ctx, team.ID, "admin@example.com", accounts.Viewer)
 		wantCode(t, err, "already_member")
-		_, err = h.AddMember(ctx, ada, team.ID, "nobody@example.com", accounts.Viewer)
+		_, err = h.PutMember(ctx, team.ID, "nobody@example.com", accounts.Viewer)
 		wantCode(t, err, "user_not_found")
-		_, err = h.AddMember(ctx, ada, team.ID, "admin@example.com", "emperor")
+		_, err = h.PutMember(ctx, team.ID, "admin@example.com", "emperor")
 		wantCode(t, err, "invalid_role")
-		_, err = h.AddMember(ctx, member, team.ID, "x@example.com", accounts.Viewer)
+		_, _, err = h.CreateInvite(ctx, member, team.ID, accounts.NewInvite{Email: "x@example.com", Role: accounts.Viewer})
 		wantCode(t, err, "forbidden")
-		h.user(t, "x@example.com")
-		_, err = h.AddMember(ctx, admin, team.ID, "x@example.com", accounts.Owner)
+		_, _, err = h.CreateInvite(ctx, admin, team.ID, accounts.NewInvite{Email: "x@example.com", Role: accounts.Owner})
 		wantCode(t, err, "forbidden")
 
 		// An admin cannot touch an owner, nor become one.
@@ -187,7 +186,7 @@ func TestTheLastOwnerStaysUnderRaces(t *testing.T) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		bob := h.user(t, "bob@example.com")
-		if _, err := h.AddMember(ctx, ada, team.ID, bob.Email, accounts.Owner); err != nil {
+		if _, err := h.PutMember(ctx, team.ID, bob.Email, accounts.Owner); err != nil {
 			t.Fatal(err)
 		}
 		for round := range 5 {

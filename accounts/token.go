@@ -23,6 +23,8 @@ const (
 	base62      = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
+var errBadToken = fault.New(fault.Unauthorized, "invalid_token", "The API token is not valid: it was mistyped, has ended, or was removed.")
+
 // maxTokens bounds the tokens of one user.
 const maxTokens = 100
 
@@ -35,14 +37,14 @@ type TokenRequest struct {
 }
 
 // IssueToken makes an API token of the actor's. Its value is returned once; only a hash is kept. A token may make tokens that reach
-// no further than itself. Errors: invalid_scope, invalid_expiry, team_not_found, too_many_tokens, wrong_scope, confirm_needed.
+// no further than itself, and that end with it. Errors: invalid_scope, invalid_expiry, team_not_found, too_many_tokens, wrong_scope, confirm_needed.
 func (s *Service) IssueToken(ctx context.Context, actor Actor, req TokenRequest) (Token, string, error) {
 	if actor.TokenID == "" { // a token counts as shown with its user's second factor: who makes one has shown it
 		if err := s.MayChangeFactors(ctx, actor); err != nil {
 			return Token{}, "", err
 		}
 	}
-	t := Token{UserID: actor.User.ID, Name: req.Name, ExpiresAt: req.ExpiresAt}
+	t := Token{UserID: actor.User.ID, Name: req.Name, ExpiresAt: req.ExpiresAt, ParentID: actor.TokenID, SessionID: actor.SessionID}
 	var err error
 	if t.Scopes, err = cleanScopes(req.Scopes); err != nil {
 		return Token{}, "", err
@@ -59,7 +61,7 @@ func (s *Service) IssueToken(ctx context.Context, actor Actor, req TokenRequest)
 			return Token{}, "", err
 		}
 	}
-	return s.insertToken(ctx, t)
+	return s.insertToken(ctx, t, actor.SessionHash)
 }
 
 // within keeps what a token makes from reaching further than the token itself.
@@ -72,7 +74,11 @@ func (s *Service) within(ctx context.Context, actor Actor, t *Token) error {
 		return fmt.Errorf("reading tokens: %w", err)
 	}
 	for _, own := range all {
-		if own.ID == actor.TokenID && own.ExpiresAt != 0 && (t.ExpiresAt == 0 || t.ExpiresAt > own.ExpiresAt) {
+		if own.ID != actor.TokenID {
+			continue
+		}
+		t.ParentName = own.Name
+		if own.ExpiresAt != 0 && (t.ExpiresAt == 0 || t.ExpiresAt > own.ExpiresAt) {
 			t.ExpiresAt = own.ExpiresAt
 		}
 	}
@@ -82,10 +88,12 @@ func (s *Service) within(ctx context.Context, actor Actor, t *Token) error {
 // CreateToken makes an API token that may do all its user may. Its value is returned once; only a hash is kept. expiresAt is ms UTC,
 // 0 = never. For the command line: see IssueToken.
 func (s *Service) CreateToken(ctx context.Context, userID, name string, expiresAt int64) (Token, string, error) {
-	return s.insertToken(ctx, Token{UserID: userID, Name: name, ExpiresAt: expiresAt})
+	return s.insertToken(ctx, Token{UserID: userID, Name: name, ExpiresAt: expiresAt}, "")
 }
 
-func (s *Service) insertToken(ctx context.Context, t Token) (Token, string, error) {
+// insertToken stores a token and returns its value. What makes it, a token or the login session with this hash, must still be there: it may
+// just have been ended with all that it made.
+func (s *Service) insertToken(ctx context.Context, t Token, sessionHash string) (Token, string, error) {
 	name, err := cleanName("name", t.Name)
 	if err != nil {
 		return Token{}, "", err
@@ -106,9 +114,22 @@ func (s *Service) insertToken(ctx context.Context, t Token) (Token, string, erro
 		if u.SuspendedAt != 0 { // meanwhile: their tokens have ended for good, and this one would outlive that
 			return errSuspended
 		}
+		if t.SessionID != "" {
+			l, err := s.store.Session(ctx, sessionHash)
+			if fault.Is(err, fault.NotFound) {
+				return errSignedOut
+			}
+			if err != nil {
+				return err
+			}
+			t.SessionName = BrowserOf(l.UserAgent)
+		}
 		have, err := s.store.Tokens(ctx, t.UserID)
 		if err != nil {
 			return err
+		}
+		if t.ParentID != "" && !slices.ContainsFunc(have, func(own Token) bool { return own.ID == t.ParentID }) {
+			return errBadToken // ended meanwhile
 		}
 		if len(have) >= maxTokens {
 			return fault.New(fault.Conflict, "too_many_tokens", "You have %d tokens. End some that are not used any more.", len(have))
@@ -126,7 +147,7 @@ func (s *Service) Tokens(ctx context.Context, userID string) ([]Token, error) {
 	return s.store.Tokens(ctx, userID)
 }
 
-// DeleteToken ends one of a user's own API tokens.
+// DeleteToken ends one of a user's own API tokens, and those that were made by it.
 func (s *Service) DeleteToken(ctx context.Context, userID, tokenID string) error {
 	if err := s.store.DeleteToken(ctx, userID, tokenID); err != nil {
 		return fmt.Errorf("ending a token: %w", err)
@@ -143,20 +164,19 @@ func (s *Service) AuthenticateToken(ctx context.Context, bearer string) (Actor, 
 // AuthenticateTokenFrom returns whose API token this is, and notes the address it is used from; fault.Unauthorized when it is
 // nobody's or has ended. Errors: invalid_token, suspended.
 func (s *Service) AuthenticateTokenFrom(ctx context.Context, bearer, ip string) (Actor, error) {
-	bad := fault.New(fault.Unauthorized, "invalid_token", "The API token is not valid: it was mistyped, has ended, or was removed.")
 	if !wellFormed(bearer) {
-		return Actor{}, bad
+		return Actor{}, errBadToken
 	}
 	t, err := s.store.TokenByHash(ctx, hashOf(bearer))
 	if fault.Is(err, fault.NotFound) {
-		return Actor{}, bad
+		return Actor{}, errBadToken
 	}
 	if err != nil {
 		return Actor{}, fmt.Errorf("reading a token: %w", err)
 	}
 	now := s.now()
 	if t.ExpiresAt != 0 && now >= t.ExpiresAt {
-		return Actor{}, bad
+		return Actor{}, errBadToken
 	}
 	a, err := s.Actor(ctx, t.UserID)
 	if err != nil {

@@ -22,6 +22,11 @@ type Token struct {
 	Scopes     []Scope // nil = all that its user may do
 	TeamID     string  // the only team it acts in, "" = all its user's
 	LastUsedIP string
+
+	ParentID    string // the token that made it and with which it ends, "" = none
+	ParentName  string // not stored
+	SessionID   string // the login session it was made in, "" = in none
+	SessionName string // that session's browser
 }
 
 // TeamMember is a user's place in a team, seen from the team.

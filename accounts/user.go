@@ -13,7 +13,7 @@ import (
 
 // CreateUser makes a user. The caller has decided that it may: the command line, or an operator.
 func (s *Service) CreateUser(ctx context.Context, req NewUser) (User, error) {
-	u, err := s.newUser(ctx, req)
+	u, err := s.newUser(ctx, req, "")
 	if err != nil {
 		return User{}, err
 	}
@@ -25,8 +25,8 @@ func (s *Service) CreateUser(ctx context.Context, req NewUser) (User, error) {
 	return u, nil
 }
 
-// newUser checks req and hashes its password.
-func (s *Service) newUser(ctx context.Context, req NewUser) (User, error) {
+// newUser checks req and hashes its password; team is the name of the one the user joins, "" = none.
+func (s *Service) newUser(ctx context.Context, req NewUser, team string) (User, error) {
 	email, err := cleanEmail(req.Email)
 	if err != nil {
 		return User{}, err
@@ -38,7 +38,7 @@ func (s *Service) newUser(ctx context.Context, req NewUser) (User, error) {
 	if req.NoPassword {
 		return User{ID: id.New("usr"), Email: email, Name: name, Operator: req.Operator, CreatedAt: s.now()}, nil
 	}
-	if err := checkNewPassword(req.Password, email); err != nil {
+	if err := checkNewPassword(req.Password, email, name, team); err != nil {
 		return User{}, err
 	}
 	hash, err := s.hasher.hash(ctx, req.Password)

@@ -40,6 +40,7 @@ var parts = []part{
 	{"identity", (*bench).identity},
 	{"webhook", (*bench).webhook},
 	{"ledger", (*bench).ledger},
+	{"lists", (*bench).lists},
 	{"gateway", (*bench).models},
 }
 
@@ -51,7 +52,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,snapshots,compare,radar,diff,scroll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,gateway")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,snapshots,compare,radar,diff,scroll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,lists,gateway")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")

@@ -9,7 +9,7 @@ import (
 
 // crowd makes n workspaces of one project, each with changes of its own and some in files all of them change.
 func (b *bench) crowd(h *house, n int) (all []work, project string, err error) {
-	dir, err := b.repository(b.size(10000, 500))
+	dir, err := b.repository("radar", b.size(10000, 500))
 	if err != nil {
 		return nil, "", err
 	}

@@ -60,7 +60,7 @@ func (b *bench) snapshots() error {
 		return err
 	}
 	n := b.size(10000, 500)
-	dir, err := b.repository(n)
+	dir, err := b.repository("snapshots", n)
 	if err != nil {
 		return err
 	}

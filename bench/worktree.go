@@ -22,9 +22,9 @@ func gitWith(dir string, env []string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// repository makes a repository of n files, about 2 KB each, in folders of 100.
-func (b *bench) repository(n int) (string, error) {
-	dir := filepath.Join(b.dir, fmt.Sprintf("repo-%d", n))
+// repository makes a repository of n files, about 2 KB each, in folders of 100, once for each part that asks: a folder is a project once.
+func (b *bench) repository(part string, n int) (string, error) {
+	dir := filepath.Join(b.dir, fmt.Sprintf("repo-%s-%d", part, n))
 	if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
 		return dir, nil
 	}
@@ -57,7 +57,7 @@ func (b *bench) worktree() error {
 		return err
 	}
 	files := b.size(10000, 500)
-	dir, err := b.repository(files)
+	dir, err := b.repository("worktree", files)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (b *bench) worktree() error {
 
 // poll compares one look for changes, when nothing changed, with bare git status, both with the untracked cache.
 func (b *bench) poll() error {
-	dir, err := b.repository(b.size(10000, 500))
+	dir, err := b.repository("poll", b.size(10000, 500))
 	if err != nil {
 		return err
 	}

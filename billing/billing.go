@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parawork/parawork/billing/price"
@@ -112,6 +113,8 @@ type Budget struct {
 
 // Admission decides about what begins; see quota.Service.
 type Admission interface {
+	// Counts reports whether the time of a kind of place counts in people's hours although the price book has nothing of it.
+	Counts(ctx context.Context, kind string) (bool, error)
 	// Admit refuses a start, or holds back what it may cost until it runs.
 	Admit(ctx context.Context, s executors.Stretch) error
 	// Drop gives that back in the transaction of ctx, which notes that it runs; Release when it did not begin after all.
@@ -125,7 +128,7 @@ type Config struct {
 	Prices  Prices                                    // nil = what stretches say
 	Budget  func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
 	Admit   Admission                                 // decides about what begins; nil = the instance's budget alone does
-	Tell    func(ctx context.Context, a Alert)        // tells people that a threshold was passed; optional
+	Tell    func(ctx context.Context, a Alert) error  // tells people that a threshold was passed, in the transaction of ctx that notes it; optional
 	Events  events.Publisher                          // optional
 	Now     func() time.Time                          // the server's clock, which may jump
 	Elapsed func() time.Duration                      // a clock that does not jump and goes on while the machine sleeps
@@ -158,14 +161,14 @@ type Ledger struct {
 	cfg   Config
 	clock clock
 
-	mu    sync.Mutex
-	open  map[string]*open // by sandbox id: what this process knows to be open
-	leaps [][2]int64       // from, to: times the clock was put forward that are not written yet
+	turns turns
+
+	mu   sync.Mutex       // never held while the database is asked
+	open map[string]*open // by sandbox id: what this process knows to be open
 
 	rollMu sync.Mutex // one roll-up at a time
 
-	alertMu sync.Mutex
-	alertAt int64 // ms UTC: when the budget was looked at last
+	alertAt atomic.Int64 // ms UTC: when the budget was looked at last
 }
 
 var _ executors.Ledger = (*Ledger)(nil)
@@ -190,7 +193,9 @@ func New(cfg Config) *Ledger {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	return &Ledger{cfg: cfg, clock: clock{now: cfg.Now, elapsed: cfg.Elapsed}, open: make(map[string]*open)}
+	l := &Ledger{cfg: cfg, clock: clock{now: cfg.Now, elapsed: cfg.Elapsed}, open: make(map[string]*open)}
+	l.turns.init()
+	return l
 }
 
 // cost is what ms of a price an hour come to: rounded half to even.

@@ -47,15 +47,11 @@ type Standing struct {
 // LeftNano is what may still be spent; 0 when the budget is overdrawn.
 func (s Standing) LeftNano() int64 { return max(s.LimitNano-s.SpentNano, 0) }
 
-// now is the ledger's time, for reading.
+// now is the ledger's time, for reading. It waits for nobody who writes.
 func (l *Ledger) now() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	// A jump that is noticed here is written by whoever writes next.
-	now, j := l.clock.read()
-	if j != nil && j.forward > 0 {
-		l.leaps = append(l.leaps, [2]int64{j.from, now})
-	} else if j != nil {
+	now, j, _ := l.read()
+	if j != nil && j.forward == 0 {
 		l.clock.again()
 	}
 	return now
@@ -100,9 +96,22 @@ func (l *Ledger) Release(ctx context.Context, sandboxID string) error {
 	return l.cfg.Admit.Release(ctx, sandboxID)
 }
 
+// counts has a stretch count in people's hours where the price book has nothing of its place and several teams share it. Not in a
+// transaction: how many teams there are is read.
+func (l *Ledger) counts(ctx context.Context, s *executors.Stretch) (err error) {
+	if l.cfg.Admit == nil || s.Metered || l.cfg.Prices != nil && l.cfg.Prices.Quote(string(s.Kind), s.CPUs, s.MemoryMB, l.now()).RowID != "" {
+		return nil
+	}
+	s.Metered, err = l.cfg.Admit.Counts(ctx, string(s.Kind))
+	return err
+}
+
 // Afford refuses what may not begin, and what the budget has no money for. What was begun goes on.
 func (l *Ledger) Afford(ctx context.Context, s executors.Stretch) error {
 	if l.cfg.Admit != nil {
+		if err := l.counts(ctx, &s); err != nil {
+			return err
+		}
 		return l.cfg.Admit.Admit(ctx, s)
 	}
 	if s.PriceNano <= 0 {
@@ -123,14 +132,33 @@ func (l *Ledger) Afford(ctx context.Context, s executors.Stretch) error {
 		With("used", st.SpentNano).With("limit", st.LimitNano).With("needed", s.PriceNano).With("price_nano_per_hour", s.PriceNano).With("resets_at", st.ResetsAt)
 }
 
+// reached is the highest threshold that was passed, 0 = none.
+func (s Standing) reached() (percent int) {
+	for _, p := range [...]int{WarnPercent, FullPercent} {
+		if s.Limited && s.SpentNano >= shareOf(s.LimitNano, p) {
+			percent = p
+		}
+	}
+	return percent
+}
+
+// Passed returns the threshold of this month's budget that is passed now, nil while none is.
+func (l *Ledger) Passed(ctx context.Context) (*Alert, error) {
+	now := l.now()
+	st, err := l.standing(ctx, now)
+	if err != nil || st.reached() == 0 {
+		return nil, err
+	}
+	period, _, _ := Month(now)
+	return &Alert{Period: period, Percent: st.reached(), SpentNano: st.SpentNano, LimitNano: st.LimitNano, At: now}, nil
+}
+
 // watch tells people once when the budget passes a threshold.
 func (l *Ledger) watch(ctx context.Context, now int64) {
-	l.alertMu.Lock()
-	defer l.alertMu.Unlock()
-	if now-l.alertAt < watchEvery && l.alertAt != 0 {
+	last := l.alertAt.Load()
+	if now-last < watchEvery && last != 0 || !l.alertAt.CompareAndSwap(last, now) {
 		return
 	}
-	l.alertAt = now
 	st, err := l.standing(ctx, now)
 	if err != nil {
 		l.cfg.Log.Warn("the budget could not be looked at", "error", err)
@@ -140,12 +168,7 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 		return
 	}
 	period, _, _ := Month(now)
-	reached := 0
-	for _, percent := range [...]int{WarnPercent, FullPercent} {
-		if st.SpentNano >= shareOf(st.LimitNano, percent) {
-			reached = percent
-		}
-	}
+	reached := st.reached()
 	// A budget that was raised tells anew when it is passed again.
 	if err := l.cfg.Store.DropAlerts(ctx, period, reached); err != nil {
 		l.cfg.Log.Warn("the budget's alerts could not be read", "error", err)
@@ -155,7 +178,13 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 		return
 	}
 	a := Alert{Period: period, Percent: reached, SpentNano: st.SpentNano, LimitNano: st.LimitNano, At: now}
-	fresh, err := l.cfg.Store.NoteAlert(ctx, a)
+	fresh := false
+	err = l.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) { // together: a server that dies in between tells it at its next look
+		if fresh, err = l.cfg.Store.NoteAlert(ctx, a); err != nil || !fresh || l.cfg.Tell == nil {
+			return err
+		}
+		return l.cfg.Tell(ctx, a)
+	})
 	if err != nil {
 		l.cfg.Log.Warn("a budget's alert could not be stored", "error", err)
 		return
@@ -164,9 +193,6 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 		return
 	}
 	l.cfg.Log.Warn("the budget for paid places is nearly or wholly spent", "percent", reached, "spent", Dollars(st.SpentNano), "limit", Dollars(st.LimitNano))
-	if l.cfg.Tell != nil {
-		l.cfg.Tell(ctx, a)
-	}
 	if l.cfg.Events != nil {
 		teams, err := l.cfg.Store.TeamsRunning(ctx)
 		if err != nil {

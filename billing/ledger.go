@@ -15,6 +15,9 @@ import (
 // freeBeat is how often it is written that something runs which costs nothing, ms.
 const freeBeat = 60_000
 
+// beatLate is how long before a heartbeat is written its sandbox may have been seen last, ms: two of the health checks' rounds.
+const beatLate = 30_000
+
 // Recover takes up what an earlier server left open. Which of it runs still, the sandboxes' keeper says when it has looked.
 func (l *Ledger) Recover(ctx context.Context) error {
 	latest, err := l.cfg.Store.LatestTime(ctx)
@@ -54,31 +57,7 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	return nil
 }
 
-// time is the ledger's time. What is open when the server's clock is put forward ends where it was, and goes on where it is. Only with
-// the Ledger's mu: nothing is written between the two.
-func (l *Ledger) time(ctx context.Context) (int64, error) {
-	now, j := l.clock.read()
-	switch {
-	case j == nil:
-	case j.forward == 0:
-		l.cfg.Log.Warn("the server's clock was put: the ledger's time goes on ahead of it", "ahead_ms", j.ahead)
-		if err := l.cfg.Store.SetAhead(ctx, j.ahead); err != nil {
-			l.cfg.Log.Error("how far the ledger's time is ahead could not be stored", "error", err)
-		}
-	default:
-		l.leaps = append(l.leaps, [2]int64{j.from, now})
-	}
-	for len(l.leaps) > 0 { // one that could not be written is tried again before anything else is
-		l.cfg.Log.Warn("the server's clock was put forward: what ran is not charged for that", "ms", l.leaps[0][1]-l.leaps[0][0])
-		if err := l.leap(ctx, l.leaps[0][0], l.leaps[0][1]); err != nil {
-			return now, fmt.Errorf("writing that the clock was put forward: %w", err)
-		}
-		l.leaps = l.leaps[1:]
-	}
-	return now, nil
-}
-
-// leap ends what is open at from and has it go on at to. Only with the Ledger's mu.
+// leap ends what is open at from and has it go on at to. Only while nothing else is written (turns.leap).
 func (l *Ledger) leap(ctx context.Context, from, to int64) error {
 	if err := l.cfg.Store.SetAhead(ctx, 0); err != nil {
 		return err
@@ -103,7 +82,7 @@ type writing struct {
 	open map[string]*open // nil = closed
 }
 
-// write does fn in one transaction, and keeps what it says is open. Only with the Ledger's mu.
+// write does fn in one transaction, and keeps what it says is open. Only in the turn of the sandboxes fn is about.
 func (l *Ledger) write(ctx context.Context, fn func(ctx context.Context, w *writing) error) error {
 	var w *writing
 	err := l.cfg.Store.Tx(ctx, func(ctx context.Context) error {
@@ -113,6 +92,8 @@ func (l *Ledger) write(ctx context.Context, fn func(ctx context.Context, w *writ
 	if err != nil {
 		return err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for sandboxID, o := range w.open {
 		if o == nil {
 			delete(l.open, sandboxID)
@@ -164,7 +145,10 @@ func (l *Ledger) charge(s *Segment, at int64) {
 		return
 	}
 	q := l.cfg.Prices.Quote(s.Executor, s.CPUs, s.MemoryMB, at)
-	s.PriceID, s.PriceNano, s.Metered = q.RowID, q.HourNano, q.Metered
+	s.PriceID, s.PriceNano = q.RowID, q.HourNano
+	if q.RowID != "" { // without a row it is as it was when the run began: see counts
+		s.Metered = q.Metered
+	}
 }
 
 // border is where a segment that began at startedAt ends at the latest: when its day does, or when its place costs something else.
@@ -224,12 +208,14 @@ func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
 		return fmt.Errorf("sandbox %s has a price of %d nano-USD an hour, which cannot be", s.SandboxID, s.PriceNano)
 	}
 	ctx = tenant.All(ctx, oneLedger)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now, err := l.time(ctx)
+	if err := l.counts(ctx, &s); err != nil {
+		return err
+	}
+	now, leave, err := l.enter(ctx, s.SandboxID)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	since := int64(0)
 	if s.Since > 0 {
 		since = l.clock.lift(s.Since)
@@ -326,12 +312,27 @@ func (l *Ledger) Beat(ctx context.Context, sandboxIDs []string) error {
 }
 
 func (l *Ledger) beat(ctx context.Context, sandboxIDs []string) (now int64, paid bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now, err = l.time(ctx); err != nil {
-		return now, false, err
+	now, old, paid, err := l.beatDue(ctx, sandboxIDs)
+	if err != nil {
+		return now, paid, err
 	}
-	var due, old []string
+	for _, sandboxID := range old { // another day began: each by itself, in its turn
+		if err := l.across(ctx, sandboxID); err != nil {
+			return now, paid, err
+		}
+	}
+	return now, paid, nil
+}
+
+// beatDue notes which sandboxes run whose segments go on, and returns those whose day or price has ended.
+func (l *Ledger) beatDue(ctx context.Context, sandboxIDs []string) (now int64, old []string, paid bool, err error) {
+	now, leave, err := l.enter(ctx, "")
+	if err != nil {
+		return now, nil, false, err
+	}
+	defer leave()
+	var due []string
+	l.mu.Lock()
 	for _, sandboxID := range sandboxIDs {
 		o := l.open[sandboxID]
 		switch {
@@ -344,51 +345,65 @@ func (l *Ledger) beat(ctx context.Context, sandboxIDs []string) (now int64, paid
 		}
 		paid = paid || o.dear()
 	}
-	if len(due)+len(old) == 0 {
-		return now, paid, nil
+	l.mu.Unlock()
+	if len(due) == 0 {
+		return now, old, paid, nil
 	}
-	return now, paid, l.write(ctx, func(ctx context.Context, w *writing) error {
-		for _, sandboxID := range old {
-			s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				w.open[sandboxID] = nil
-				continue
-			}
-			if s, err = w.split(ctx, s, now); err != nil {
-				return err
-			}
-			due = append(due, sandboxID)
-			o := openOf(s)
-			o.seenAt = max(now, o.seenAt)
-			w.open[sandboxID] = o
+	due = slices.Compact(slices.Sorted(slices.Values(due)))
+	err = l.cfg.Store.Tx(ctx, func(ctx context.Context) error { return l.cfg.Store.BeatSegments(ctx, due, now) })
+	if err != nil {
+		return now, old, paid, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, sandboxID := range due { // one that has ended meanwhile stays so, in the database too
+		if o := l.open[sandboxID]; o != nil && o.startedAt <= now {
+			later := *o
+			later.seenAt = max(now, o.seenAt)
+			l.open[sandboxID] = &later
 		}
-		for _, sandboxID := range due {
-			if o := l.open[sandboxID]; w.open[sandboxID] == nil && o != nil {
-				later := *o
-				later.seenAt = max(now, o.seenAt)
-				w.open[sandboxID] = &later
-			}
+	}
+	return now, old, paid, nil
+}
+
+// across notes that a sandbox runs now, which lies in another day than its segment, or at another price.
+func (l *Ledger) across(ctx context.Context, sandboxID string) error {
+	now, leave, err := l.enter(ctx, sandboxID)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return l.write(ctx, func(ctx context.Context, w *writing) error {
+		s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
+		if err != nil {
+			return err
 		}
-		return l.cfg.Store.BeatSegments(ctx, slices.Compact(slices.Sorted(slices.Values(due))), now)
+		if !ok {
+			w.open[sandboxID] = nil
+			return nil
+		}
+		if s, err = w.split(ctx, s, now); err != nil {
+			return err
+		}
+		o := openOf(s)
+		o.seenAt = max(now, o.seenAt)
+		w.open[sandboxID] = o
+		return l.cfg.Store.BeatSegments(ctx, []string{sandboxID}, now)
 	})
 }
 
 // Still notes that a sandbox does not run any more, by the word of by. A run that its place tells of, and nobody else saw, is noted whole.
 func (l *Ledger) Still(ctx context.Context, of executors.Stretch, at int64, by executors.StillBy) error {
 	ctx = tenant.All(ctx, oneLedger)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	sandboxID := of.SandboxID
 	unseen := by == executors.ByPlace && of.Since > 0 && at > of.Since
-	if l.open[sandboxID] == nil && !unseen {
-		return nil
-	}
-	now, err := l.time(ctx)
+	now, leave, err := l.enter(ctx, sandboxID)
 	if err != nil {
 		return err
+	}
+	defer leave()
+	if !l.knows(sandboxID) && !unseen {
+		return nil
 	}
 	err = l.write(ctx, func(ctx context.Context, w *writing) error {
 		s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
@@ -402,15 +417,23 @@ func (l *Ledger) Still(ctx context.Context, of executors.Stretch, at int64, by e
 			}
 			return w.unseen(ctx, of, min(l.clock.lift(of.Since), now), min(l.clock.lift(at), now))
 		}
-		end := now
+		end, least := now, s.SeenAt
 		switch {
 		case by == executors.ByHeartbeat:
 			end = s.SeenAt
 		case at > 0:
 			end = min(l.clock.lift(at), now)
 		}
-		// Nobody's clock but ours is believed where ours knows better: it was seen to run.
-		return w.close(ctx, s, max(end, s.SeenAt), string(by))
+		if by == executors.ByPlace && end < s.SeenAt && s.SeenAt-end <= beatLate {
+			// It may have ended before the heartbeat that told of it was written. Hours that are frozen stay as they are.
+			frozen, err := l.Frozen(ctx)
+			if err != nil {
+				return err
+			}
+			least = min(frozen, s.SeenAt)
+		}
+		// Otherwise nobody's clock but ours is believed where ours knows better: it was seen to run.
+		return w.close(ctx, s, max(end, least), string(by))
 	})
 	if err != nil {
 		return fmt.Errorf("noting that sandbox %s does not run any more: %w", sandboxID, err)
@@ -465,31 +488,50 @@ func segmentOf(s executors.Stretch) Segment {
 // Settle ends the segments of all sandboxes but these, by their last heartbeats: nobody would ever say when they ended.
 func (l *Ledger) Settle(ctx context.Context, sandboxIDs []string) error {
 	ctx = tenant.All(ctx, oneLedger)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	known := make(map[string]bool, len(sandboxIDs))
 	for _, sandboxID := range sandboxIDs {
 		known[sandboxID] = true
 	}
+	l.mu.Lock()
+	var lost []string
 	for sandboxID := range l.open {
-		if known[sandboxID] {
-			continue
+		if !known[sandboxID] {
+			lost = append(lost, sandboxID)
 		}
-		l.cfg.Log.Warn("a segment of a sandbox nobody knows was open", "sandbox_id", sandboxID)
-		err := l.write(ctx, func(ctx context.Context, w *writing) error {
-			s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				w.open[sandboxID] = nil
-				return nil
-			}
-			return w.close(ctx, s, s.SeenAt, string(executors.ByHeartbeat))
-		})
-		if err != nil {
+	}
+	l.mu.Unlock()
+	for _, sandboxID := range lost {
+		if err := l.settle(ctx, sandboxID); err != nil {
 			return fmt.Errorf("ending the segment of sandbox %s, which nobody knows: %w", sandboxID, err)
 		}
 	}
 	return nil
+}
+
+// settle ends the segment of a sandbox nobody knows.
+func (l *Ledger) settle(ctx context.Context, sandboxID string) error {
+	_, leave, err := l.enter(ctx, sandboxID)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	l.cfg.Log.Warn("a segment of a sandbox nobody knows was open", "sandbox_id", sandboxID)
+	return l.write(ctx, func(ctx context.Context, w *writing) error {
+		s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			w.open[sandboxID] = nil
+			return nil
+		}
+		return w.close(ctx, s, s.SeenAt, string(executors.ByHeartbeat))
+	})
+}
+
+// knows reports whether this process knows a sandbox to have an open segment.
+func (l *Ledger) knows(sandboxID string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open[sandboxID] != nil
 }

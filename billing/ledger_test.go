@@ -2,9 +2,11 @@ package billing_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +45,7 @@ type house struct {
 	clock *clocks
 	limit billing.Budget
 	told  []billing.Alert
+	deaf  error // why nobody can be told
 	l     *billing.Ledger
 	book  *price.Book // nil = stretches say what they cost
 }
@@ -66,7 +69,12 @@ func (h *house) restart() {
 	}
 	h.l = billing.New(billing.Config{Store: h.store, Prices: prices, Now: h.clock.now, Elapsed: h.clock.elapsed,
 		Budget: func(context.Context) (billing.Budget, error) { return h.limit, nil },
-		Tell:   func(_ context.Context, a billing.Alert) { h.told = append(h.told, a) }})
+		Tell: func(_ context.Context, a billing.Alert) error {
+			if h.deaf == nil {
+				h.told = append(h.told, a)
+			}
+			return h.deaf
+		}})
 	if err := h.l.Recover(h.ctx); err != nil {
 		h.t.Fatal(err)
 	}
@@ -291,6 +299,53 @@ func TestThePlacesWordIsKeptWithinWhatWasSeen(t *testing.T) {
 	}
 }
 
+// A crash is found some seconds after it, and a heartbeat may be written in between: what its place knows is what is charged.
+func TestACrashEndsWhenItsPlaceSaysSo(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		for _, c := range []struct {
+			id         string
+			at         int64 // what is said, after the last heartbeat, which is written a minute after the beginning
+			by         executors.StillBy
+			want       int64
+			foundAfter int64
+		}{
+			{"late", 7 * second, executors.ByPlace, minute + 7*second, 9 * second},
+			{"early", -4 * second, executors.ByPlace, minute - 4*second, 5 * second},
+			{"down", 2 * second, executors.ByPlace, minute + 2*second, 40 * minute},
+			{"slow", -10 * minute, executors.ByPlace, minute, second}, // its clock is wrong: it was seen to run
+			{"fast", hour, executors.ByPlace, minute + second, second},
+			{"unknown", 3 * second, executors.ByHeartbeat, minute, 9 * second},
+		} {
+			h.do(h.l.Began(h.ctx, run(c.id)))
+			h.clock.at += minute
+			h.do(h.l.Beat(h.ctx, []string{c.id}))
+			beat := h.clock.at
+			h.clock.at += c.foundAfter
+			h.do(h.l.Still(h.ctx, run(c.id), beat+c.at, c.by))
+			if ms, nano := h.check(c.id); ms != c.want || nano != billing.Cost(hourNano, c.want) {
+				t.Errorf("%s: %d ms for %d, not %d ms", c.id, ms, nano, c.want)
+			}
+		}
+	})
+}
+
+// An hour that is frozen is billed: an end that comes to be known later takes nothing out of it.
+func TestAnEarlierEndLeavesAFrozenHourAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t)) // an hour begins
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.clock.at += hour
+	h.do(h.l.Beat(h.ctx, []string{"a"}))
+	h.clock.at += 10 * minute
+	h.do(h.l.RollUp(h.ctx))
+	h.do(h.l.Still(h.ctx, run("a"), h.clock.at-10*minute-4*second, executors.ByPlace))
+	if ms, _ := h.check("a"); ms != hour {
+		t.Errorf("%d ms, not %d", ms, hour)
+	}
+}
+
 func TestWhatNobodyKnowsEndsWithItsLastBeat(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, storetest.SQLite(t))
@@ -345,7 +400,12 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 		if len(h.told) != 0 {
 			t.Fatalf("told %+v", h.told)
 		}
+		h.deaf = errors.New("the outbox is full")
 		beat(48 * minute) // 90 %
+		if len(h.told) != 0 {
+			t.Fatalf("told %+v", h.told)
+		}
+		h.deaf = nil // what could not be told is told at the next look
 		beat(minute)
 		if len(h.told) != 1 || h.told[0].Percent != 90 || h.told[0].Period != "2026-11" || h.told[0].LimitNano != 2*hourNano {
 			t.Fatalf("told %+v", h.told)
@@ -581,4 +641,54 @@ func (h *house) find(l *life) {
 		h.do(h.l.Still(h.ctx, run(l.id), 0, executors.ByHeartbeat))
 	}
 	l.known, l.unnoted = false, false
+}
+
+// stuck is a store whose transactions for one sandbox do not end until they are let go.
+type stuck struct {
+	billing.Store
+	sandbox string
+	in, out chan struct{}
+}
+
+func (s stuck) OpenSegment(ctx context.Context, sandboxID string) (billing.Segment, bool, error) {
+	if sandboxID == s.sandbox {
+		close(s.in)
+		<-s.out
+		return billing.Segment{}, false, errors.New("let go")
+	}
+	return s.Store.OpenSegment(ctx, sandboxID)
+}
+
+// Tx is none: SQLite has one writer, and what is tested is who else is kept waiting.
+func (s stuck) Tx(ctx context.Context, fn func(ctx context.Context) error) error { return fn(ctx) }
+
+// While the database keeps what is written of one sandbox, others begin, beat and end, and the time and the budget are told.
+func TestASlowWriteKeepsNobodyElseWaiting(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	s := stuck{Store: h.store, sandbox: "slow", in: make(chan struct{}), out: make(chan struct{})}
+	l := billing.New(billing.Config{Store: s, Now: h.clock.now, Elapsed: h.clock.elapsed})
+	var slow sync.WaitGroup
+	slow.Go(func() {
+		if err := l.Began(h.ctx, run("slow")); err == nil {
+			t.Error("the slow one was not let go")
+		}
+	})
+	<-s.in
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Standing(h.ctx)
+		_ = l.Now()
+		done <- errors.Join(err, l.Began(h.ctx, run("quick")), l.Beat(h.ctx, []string{"quick"}), l.Still(h.ctx, run("quick"), 0, executors.ByServer))
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("another sandbox waits for the slow one")
+	}
+	close(s.out)
+	slow.Wait()
 }

@@ -176,12 +176,12 @@ func (s *Service) Standing(ctx context.Context, workspaceID, tree string) (State
 }
 
 // States says, for each workspace of the team that has runs of checks, how they stand.
-func (s *Service) States(ctx context.Context, teamID string, checks func(projectID string) []workspaces.Check) (map[string]State, error) {
-	runs, err := s.cfg.Store.LatestRuns(ctx, teamID)
+func (s *Service) States(ctx context.Context, teamID string, checks func(projectID string) []workspaces.Check, workspaceIDs ...string) (map[string]State, error) {
+	runs, err := s.cfg.Store.LatestRuns(ctx, teamID, workspaceIDs...)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
-	now, err := s.cfg.Store.FilesNow(ctx, teamID, "")
+	now, err := s.cfg.Store.FilesNow(ctx, teamID, workspaceIDs...)
 	if err != nil {
 		return nil, err
 	}

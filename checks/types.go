@@ -117,13 +117,13 @@ type Store interface {
 	// QueueRuns returns the runs for entries of the merge queue, oldest first, without outputs.
 	QueueRuns(ctx context.Context, queueIDs []string) ([]Run, error)
 	// LatestRuns returns the newest run of each check of the team's workspaces, those of the merge queue left out, without outputs.
-	LatestRuns(ctx context.Context, teamID string) ([]Run, error)
+	LatestRuns(ctx context.Context, teamID string, workspaceIDs ...string) ([]Run, error)
 	// OpenCheckRuns returns every run that has not ended, oldest first.
 	OpenCheckRuns(ctx context.Context) ([]Run, error)
 	// DropCheckRuns forgets all ended runs of a workspace but the newest keep.
 	DropCheckRuns(ctx context.Context, workspaceID string, keep int) error
 	// FilesNow returns the newest snapshot of workspaces of a team; of one workspace, where it is named.
-	FilesNow(ctx context.Context, teamID, workspaceID string) (map[string]Now, error)
+	FilesNow(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Now, error)
 
 	// InsertEntry gives the entry the project's next position; fault.Conflict with the code merge_queued when the workspace has an open one.
 	InsertEntry(ctx context.Context, e Entry) (Entry, error)

@@ -35,6 +35,7 @@ func (d *decoder) check(c *Config) {
 	}
 	d.checkLeast("accounts.sessionIdleHours", c.Accounts.SessionIdleHours, 1)
 	d.checkLeast("accounts.sessionMaxHours", c.Accounts.SessionMaxHours, c.Accounts.SessionIdleHours)
+	d.checkLeast("database.waitSeconds", c.Database.WaitSeconds, 0)
 	d.checkLeast("audit.keepDays", c.Audit.KeepDays, 0)
 	if c.Audit.KeepDays > 36500 {
 		d.problem("audit.keepDays", "must be at most 36500")
@@ -52,6 +53,7 @@ func (d *decoder) check(c *Config) {
 		d.problem("trash.keepDays", "must be at most 36500")
 	}
 	d.checkSnapshots(c.Snapshots)
+	d.checkRates(c.RateLimits)
 	d.checkProjects(&c.Projects)
 	for name, a := range c.Agents {
 		d.checkAgent("agents."+name, name, a)
@@ -70,6 +72,9 @@ func (d *decoder) check(c *Config) {
 	}
 	if g := c.Gateway; g.FirstByteSeconds < 1 || g.FirstByteSeconds > 3600 {
 		d.problem("gateway.firstByteSeconds", "must be from 1 to 3600")
+	}
+	if g := c.Gateway; g.MaxOutputTokens < 1000 || g.MaxOutputTokens > 10_000_000 {
+		d.problem("gateway.maxOutputTokens", "must be from 1000 to 10000000")
 	}
 	s := c.Billing.Stripe
 	if p := c.Billing.DefaultPlan; p != "" && !planName.MatchString(p) {
@@ -224,6 +229,11 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	if h := s.Docker.Host; h != "" {
 		if u, err := url.Parse(h); err != nil || !slices.Contains([]string{"unix", "tcp", "ssh", "http", "https"}, u.Scheme) {
 			d.problem("sandboxing.docker.host", "must be an address such as unix:///var/run/docker.sock")
+		}
+	}
+	for _, p := range s.Docker.HostImages {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			d.problem("sandboxing.docker.hostImages", "%q is no name or pattern of an image, such as node:22, tools/* or *", p)
 		}
 	}
 	if s.Docker.Image == "" {

@@ -22,6 +22,7 @@ type Config struct {
 	Preview    Preview          `json:"preview"`
 	Billing    Billing          `json:"billing"`
 	Gateway    Gateway          `json:"gateway"`
+	RateLimits RateLimits       `json:"rateLimits"`
 
 	// File is where it was read from, "" without a file.
 	File string `json:"-"`
@@ -41,6 +42,8 @@ type Server struct {
 type Database struct {
 	URL     string `json:"url" secret:"url"`
 	URLFile string `json:"urlFile" file:"url"`
+	// WaitSeconds is how long a server that starts waits for a PostgreSQL that cannot be reached; 0 = not at all.
+	WaitSeconds int `json:"waitSeconds"`
 }
 
 // Log is what the server says about itself.
@@ -98,6 +101,7 @@ type Snapshots struct {
 type Projects struct {
 	AllowedRoots  []string `json:"allowedRoots"`
 	AllowFileURLs bool     `json:"allowFileUrls"`
+	AllowGitURLs  bool     `json:"allowGitUrls"` // git://, which neither side can be sure of
 	BranchPrefix  string   `json:"branchPrefix"`
 	CopyIgnored   []string `json:"copyIgnored"`
 }
@@ -202,7 +206,10 @@ type Docker struct {
 	Runtime string `json:"runtime"`
 	// ProjectImages says whether projects may name and build images of their own.
 	ProjectImages bool `json:"projectImages"`
-	// BuildNetwork is the engine's network for the steps of such builds; "" = its usual one.
+	// HostImages are the engine's images that projects may use although no registry gives them to everybody, by name or pattern. None: all of
+	// them while there is one team, none beside Image once there are more.
+	HostImages []string `json:"hostImages"`
+	// BuildNetwork is the engine's network for the steps of such builds; "" = none of them: they go out through the gate.
 	BuildNetwork string `json:"buildNetwork"`
 }
 
@@ -247,6 +254,7 @@ type Gateway struct {
 	Enabled          bool  `json:"enabled"`
 	MaxBodyMB        int64 `json:"maxBodyMB"`        // of one request
 	FirstByteSeconds int64 `json:"firstByteSeconds"` // until an answer begins
+	MaxOutputTokens  int64 `json:"maxOutputTokens"`  // a budget holds back so many at most for an answer
 }
 
 // UI is the web app.
@@ -293,11 +301,13 @@ func Default() *Config {
 	return &Config{
 		Server:   Server{Listen: "127.0.0.1:8080", TrustedProxies: []string{}},
 		DataDir:  "./data",
-		Database: Database{URL: "sqlite"},
+		Database: Database{URL: "sqlite", WaitSeconds: 300},
 		Log:      Log{Level: "info", Format: "text"},
 		Accounts: Accounts{Password: true, Passkeys: true, SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24, Providers: map[string]SignInProvider{}},
 		History:  History{MaxSession: 1024},
-		Trash:    Trash{KeepDays: 30},
+
+		RateLimits: defaultRates(),
+		Trash:      Trash{KeepDays: 30},
 
 		Snapshots: Snapshots{PollDays: 7, KeepDays: 30},
 		Projects:  Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
@@ -313,7 +323,7 @@ func Default() *Config {
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048}, Commands: Commands{KeepMinutes: 60, QueueMinutes: 10},
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
 			Limits: Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
-			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},
+			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true, HostImages: []string{}},
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800, RequestTimeout: 60, Retries: 3, Headers: map[string]string{},
 				PriceVCPU: 14_000, PriceGiB: 4_500},
@@ -321,7 +331,7 @@ func Default() *Config {
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},
-		Gateway:  Gateway{Enabled: true, MaxBodyMB: 32, FirstByteSeconds: 600},
+		Gateway:  Gateway{Enabled: true, MaxBodyMB: 32, FirstByteSeconds: 600, MaxOutputTokens: 128_000},
 		Billing:  Billing{GraceSeconds: 300, PastDueDays: 7, Stripe: Stripe{WebhookSecrets: []string{}}},
 	}
 }

@@ -19,7 +19,8 @@ const Resync = "resync"
 type Bus struct {
 	mu   sync.Mutex
 	seq  int64   // of the last event
-	ring []Event // the last ringSize, oldest first
+	ring []Event // the last ringSize; once it is full, the oldest is at next
+	next int     // where the next one goes when the ring is full
 	subs map[*Sub]struct{}
 }
 
@@ -40,11 +41,12 @@ func (b *Bus) Publish(_ context.Context, e Event) {
 	defer b.mu.Unlock()
 	b.seq++
 	e.Seq = b.seq
-	if len(b.ring) == ringSize {
-		copy(b.ring, b.ring[1:])
-		b.ring = b.ring[:ringSize-1]
+	if len(b.ring) < ringSize {
+		b.ring = append(b.ring, e)
+	} else {
+		b.ring[b.next] = e
+		b.next = (b.next + 1) % ringSize
 	}
-	b.ring = append(b.ring, e)
 	for s := range b.subs {
 		if s.wants(e) {
 			s.offer(e)
@@ -57,7 +59,7 @@ func (b *Bus) Lost() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++
-	b.ring = b.ring[:0] // who comes back with an older number has missed something too
+	b.ring, b.next = b.ring[:0], 0 // who comes back with an older number has missed something too
 	for s := range b.subs {
 		s.missed = true
 		s.offer(Event{Type: Resync, Seq: b.seq})
@@ -91,14 +93,14 @@ func (b *Bus) Subscribe(teamID string, since int64) *Sub {
 	}
 	oldest := b.seq + 1
 	if len(b.ring) > 0 {
-		oldest = b.ring[0].Seq
+		oldest = b.ring[b.next].Seq
 	}
 	if since < oldest-1 || since > b.seq {
 		s.missed = true
 		return s
 	}
-	for _, e := range b.ring {
-		if e.Seq > since && s.wants(e) {
+	for i := range b.ring {
+		if e := b.ring[(b.next+i)%len(b.ring)]; e.Seq > since && s.wants(e) {
 			s.offer(e)
 		}
 	}

@@ -97,6 +97,65 @@ func TestResumeFromTheLastSeen(t *testing.T) {
 	}
 }
 
+// Who comes back gets what was missed in order, wherever in what is kept that begins, and also after everything kept was dropped.
+func TestResumeInOrder(t *testing.T) {
+	t.Parallel()
+	b := events.New()
+	s := b.Subscribe("t", 0)
+	var seqs []int64
+	publishMany := func(n int) {
+		for range n {
+			publish(t, b, "t", fmt.Sprint(len(seqs)))
+			seqs = append(seqs, (<-s.C).Seq)
+		}
+	}
+	check := func() {
+		t.Helper()
+		for _, back := range []int{1, 2, 100, 200} {
+			from := len(seqs) - back - 1
+			r := b.Subscribe("t", seqs[from])
+			for i, id := range drain(r) {
+				if id != fmt.Sprint(from+1+i) {
+					t.Fatalf("%d back: the %dth is %s", back, i, id)
+				}
+			}
+			if r.Missed() {
+				t.Errorf("%d back: told that something was missed", back)
+			}
+			r.Close()
+		}
+		if len(seqs) > 1025 {
+			if r := b.Subscribe("t", seqs[len(seqs)-1026]); !r.Missed() {
+				t.Error("not told of what is not kept any more")
+			}
+			if r := b.Subscribe("t", seqs[len(seqs)-1025]); r.Start() == 0 {
+				t.Error("no start")
+			}
+		}
+	}
+	for _, n := range []int{300, 723, 1, 1, 500, 1023} { // up to the end of what is kept, over it, and round again
+		publishMany(n)
+		check()
+	}
+	b.Lost()
+	<-s.C
+	s.Missed()
+	seqs = seqs[:0]
+	publishMany(300)
+	check()
+}
+
+// Publishing costs the same however much is kept.
+func BenchmarkPublish(b *testing.B) {
+	bus := events.New()
+	for range 2000 {
+		bus.Publish(b.Context(), events.Event{TeamID: "t"})
+	}
+	for b.Loop() {
+		bus.Publish(b.Context(), events.Event{TeamID: "t"})
+	}
+}
+
 func TestLostWakesEverybody(t *testing.T) {
 	t.Parallel()
 	b := events.New()

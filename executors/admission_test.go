@@ -31,10 +31,10 @@ func TestSizesSomebodyMayNotHave(t *testing.T) {
 	h.cloud.Set(fake.Knobs{Sizes: []executors.Size{{CPUs: 1, MemoryMB: 1024, Available: true}, {CPUs: 2, MemoryMB: 2048, Available: true, Default: true},
 		{CPUs: 4, MemoryMB: 4096, Available: true}}})
 	asked := executors.Limits{}
-	h.m.OnMaking(func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error {
+	h.m.Attach(executors.Participant{Making: func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error {
 		s.Limits = asked
 		return nil
-	})
+	}})
 	p, err := h.m.Ensure(h.ctx, h.ws)
 	if err != nil || h.last().CPUs != 1 {
 		t.Fatalf("the usual size: %+v, %v", p, err)

@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // Places with a disk of their own (Capabilities.OwnDisk) are on another machine: the worktree inside is a copy. It is sent when the
-// sandbox is made (OnArrive), followed while it changes, and brought home before the sandbox stands still or ends (OnPausing, OnEnding).
+// sandbox is made (Arriving), followed while it changes, and brought home before the sandbox stands still or ends (Pausing, Ending).
 
 // Size is one size a place offers. A sandbox keeps its size for life.
 type Size struct {
@@ -77,35 +78,22 @@ const (
 	StepSetup    = "setup"    // the project's setup script, where this is not the workspace's first sandbox
 )
 
-// OnArrive registers fn, called for each sandbox that was made in a place with a disk of its own, before anybody works in it: fn brings
-// there what the workspace has. Its error ends the making, and the sandbox.
-func (m *Manager) OnArrive(fn func(ctx context.Context, a Arrival) error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.arriving = append(m.hooks.arriving, fn)
-}
-
-// OnPausing registers fn, called before a sandbox in a place with a disk of its own is paused: its guest still answers, and what is to be
-// brought home is brought home now. The context is one that OnEnding's functions get, too. fn logs what it cannot do.
-func (m *Manager) OnPausing(fn func(ctx context.Context, p *Place)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.pausing = append(m.hooks.pausing, fn)
-}
-
 // arrive has everybody bring to a new sandbox what belongs there.
 func (m *Manager) arrive(ctx context.Context, p *Place, s Spec, say func(step, title string, done, all int64)) error {
 	ctx = context.WithValue(ctx, takingLeave{}, p) // it is not the room's yet, and used already
-	for _, fn := range m.registered().arriving {
-		if err := fn(ctx, Arrival{Place: p, Spec: s, Say: say}); err != nil {
+	for _, a := range m.attached() {
+		if a.Arriving == nil {
+			continue
+		}
+		if err := a.Arriving(ctx, Arrival{Place: p, Spec: s, Say: say}); err != nil {
 			return fmt.Errorf("bringing workspace %s to sandbox %s: %w", p.WorkspaceID, p.SandboxID, err)
 		}
 	}
 	return nil
 }
 
-// standStill lets everybody bring home what is in a place that is about to be paused.
-func (m *Manager) standStill(ctx context.Context, r *room, p *Place) {
+// standStill lets everybody bring home what is in a place that is about to be paused. Its error is one of Home's functions.
+func (m *Manager) standStill(ctx context.Context, r *room, p *Place) error {
 	r.mu.Lock()
 	runEndsAt := p.record.RunEndsAt
 	r.mu.Unlock()
@@ -115,9 +103,22 @@ func (m *Manager) standStill(ctx context.Context, r *room, p *Place) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, takingLeave{}, p), bound)
 	defer cancel()
-	for _, fn := range m.registered().pausing {
-		fn(ctx, p)
+	var errs []error
+	for _, a := range m.attached() {
+		if a.Home == nil {
+			continue
+		}
+		errs = append(errs, a.Home(ctx, p))
 	}
+	for _, a := range m.attached() {
+		if a.Pausing == nil {
+			continue
+		}
+		a.Pausing(ctx, p)
+	}
+	err := errors.Join(errs...)
+	p.home.Store(err == nil)
+	return err
 }
 
 // ownDisk reports whether sandboxes of a kind have a disk of their own.

@@ -152,7 +152,7 @@ func (m *Manager) cameBack(p *Place) (done func()) {
 }
 
 // leaveBehind gives up the workspace's sandbox, which is out of reach, so that the workspace can go on elsewhere. What it holds is brought
-// home once its place is back: see OnLeft. The caller holds the room's turn.
+// home once its place is back: see Participant.Left. The caller holds the room's turn.
 func (m *Manager) leaveBehind(ctx context.Context, r *room, why error) {
 	reason := fmt.Sprintf("It was left behind: %s What was done there meanwhile is kept as a branch of its own once it can be reached again, and the sandbox is ended then.", sentence(reasonOf(why)))
 	if p := r.current(); p != nil {

@@ -47,7 +47,7 @@ func (f *farm) again() {
 	f.t.Helper()
 	m := executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{f.places["process"]}, Families: []executors.Family{f.family}, Store: f.store,
 		Workspaces: f.street, Events: f.bus, After: soon, DialTimeout: 5 * time.Second})
-	m.OnLeft(func(ctx context.Context, p *executors.Place) error {
+	m.Attach(executors.Participant{Left: func(ctx context.Context, p *executors.Place) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.keepErr != nil {
@@ -61,7 +61,7 @@ func (f *farm) again() {
 		}
 		f.kept = append(f.kept, p.SandboxID)
 		return nil
-	})
+	}})
 	if err := m.Recover(f.ctx); err != nil {
 		f.t.Fatal(err)
 	}
@@ -225,6 +225,31 @@ func TestNothingBeginsBesideWhatWasLeftBehind(t *testing.T) {
 	}
 }
 
+// Nor does a server whose database came back older end on a member's machine what it has forgotten.
+func TestAMachineKeepsWhatTheDatabaseHasForgotten(t *testing.T) {
+	f := newFarm(t)
+	for _, id := range []string{"sbx_forgotten", "try_forgotten"} {
+		if _, err := f.machine.Create(f.ctx, executors.Spec{ID: id, Root: t.TempDir()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.m.Recover(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	f.m.Reap(f.ctx)
+	all, err := f.machine.List(f.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, h := range all {
+		ids[h.ID] = true
+	}
+	if len(ids) != 2 || !ids[f.p.SandboxID] || !ids["sbx_forgotten"] {
+		t.Errorf("there are %v", ids)
+	}
+}
+
 // liar is a machine that claims a sandbox of another one.
 type liar struct {
 	*fake.Machine
@@ -242,10 +267,10 @@ func TestAMachineHasNoBusinessWithAnothersSandboxes(t *testing.T) {
 	}
 	other := liar{f.family.Add("other", executors.Owner{TeamID: "another team", UserID: "eve"}), f.p.SandboxID}
 	m := executors.NewManager(executors.ManagerConfig{Families: []executors.Family{only{other}}, Store: f.store, Workspaces: f.street})
-	m.OnLeft(func(context.Context, *executors.Place) error {
+	m.Attach(executors.Participant{Left: func(context.Context, *executors.Place) error {
 		t.Error("it brings its work into the workspace of another team")
 		return nil
-	})
+	}})
 	if err := m.Recover(f.ctx); err != nil {
 		t.Fatal(err)
 	}

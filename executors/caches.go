@@ -64,7 +64,7 @@ type CacheSize struct {
 	Bytes int64
 }
 
-// Outfit shows a team's caches in a sandbox that isolates; for Manager.OnMaking.
+// Outfit shows a team's caches in a sandbox that isolates; for Participant.Making.
 func (c *Caches) Outfit(ctx context.Context, caps Capabilities, s *Spec) error {
 	if !caps.Isolated || caps.OwnDisk || !plainName(s.TeamID) { // another machine sees no folder of this one
 		return nil

@@ -50,6 +50,7 @@ type Command struct {
 	Stdout      []byte // the first and the last OutputKeep bytes
 	Stderr      []byte
 	Truncated   bool // the middle of Stdout or Stderr is missing
+	OwnSecrets  bool // it was given secrets that are its starter's own
 	CreatedAt   int64
 	StartedAt   int64
 	EndedAt     int64

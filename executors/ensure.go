@@ -271,8 +271,11 @@ func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 	r.mu.Unlock()
 	m.settled(ctx, p)
 	m.publish(ctx, p.record)
-	for _, fn := range m.registered().live {
-		fn(p)
+	for _, a := range m.attached() {
+		if a.Live == nil {
+			continue
+		}
+		a.Live(p)
 	}
 }
 
@@ -306,8 +309,11 @@ func (m *Manager) finish(ctx context.Context, rec Record, state State, reason st
 	if state == Failed {
 		m.cfg.Counters.Failed(rec.Handle.Kind)
 	}
-	for _, fn := range m.registered().ended {
-		fn(rec)
+	for _, a := range m.attached() {
+		if a.Ended == nil {
+			continue
+		}
+		a.Ended(rec)
 	}
 }
 

@@ -228,6 +228,7 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 		if given, err = c.cfg.Secrets(ctx, r.cmd); err != nil {
 			return nil, err
 		}
+		r.cmd.OwnSecrets = given.Own
 		r.mask(given.Masks)
 	}
 	// Known before it is stored, so that the sweep never takes it for somebody's who has left.

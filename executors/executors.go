@@ -3,7 +3,7 @@
 // else is the guest's. No executor knows another; this package knows none of them.
 //
 // A sandbox's row is stored as starting before it is made, and its handle before first use, so that whatever instant the server
-// dies at, the next one finds what exists (Recover) and reaps what it does not know (Run). Commands are the plain operations
+// dies at, the next one finds what exists (Recover) and reaps what has ended (Run); a sandbox without a row is left alone. Commands are the plain operations
 // people know from other sandboxes, on top of the guest's processes.
 //
 // Goroutines: Manager.Run has one for health, one for the reaper and one for places that could not be dialed; a making goes on
@@ -49,7 +49,7 @@ type Capabilities struct {
 	PriceNano int64 // nano-USD per hour, of the default size; 0 = free
 	Metered   bool  // its time counts in people's hours, and in how many run at once
 
-	OwnDisk    bool            // the worktree inside is a copy: see OnArrive
+	OwnDisk    bool            // the worktree inside is a copy: see Participant.Arriving
 	Programs   map[string]bool // agents' programs that are known to be there, or not to be; nothing is known of others
 	Gated      bool            // of a place with a disk of its own: its way out is a gate of this machine all the same
 	SharedHome bool            // agents' home there is somebody's own: nothing of it is copied to or from it
@@ -81,6 +81,8 @@ type Spec struct {
 	Groups      []int             // groups the processes belong to beside their own, which caches are shared through; only for a root server
 	Env         map[string]string // given to every process in the sandbox: see GuestEnv
 	Image       string            // what a container is made from; "" = the configured one
+	ImageID     string            // the id of Image, where whoever chose it has judged that very image; the name is then for people alone
+	ImageFor    string            // the project whose own images this may be made from
 }
 
 // State of a sandbox.

@@ -2,6 +2,8 @@ package executors
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -18,14 +20,26 @@ var refusals = map[string]bool{"budget_exceeded": true, "quota_exceeded": true, 
 func (m *Manager) UseFallback(fn func(ctx context.Context, workspaceID string, cause error) (bool, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hooks.fallBack = fn
+	m.fallBack = fn
+}
+
+// leadsHere reports whether a refusal says that a place of this server is a way on: where those count like any other, it is refused too.
+func leadsHere(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return true
+	}
+	ways, ok := f.Details["ways"].([]string)
+	return !ok || slices.Contains(ways, "local")
 }
 
 // makeOrFallBack is make, and once more where the workspace has been given another place meanwhile.
 func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID string) (*Place, error) {
 	p, err := m.make(ctx, r, workspaceID)
-	fallBack := m.registered().fallBack
-	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" && !refusals[code] {
+	m.mu.Lock()
+	fallBack := m.fallBack
+	m.mu.Unlock()
+	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" && !(refusals[code] && leadsHere(err)) {
 		return p, err
 	}
 	_, from, serr := m.cfg.Workspaces.Spec(ctx, workspaceID)

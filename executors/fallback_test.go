@@ -18,7 +18,7 @@ func TestAPlaceThatCannotServeIsLeftOnlyWhereThatWasAgreed(t *testing.T) {
 	agreed := false
 	s.m.UseFallback(func(_ context.Context, workspaceID string, cause error) (bool, error) {
 		asked++
-		if workspaceID != s.ws || fault.CodeOf(cause) != executors.CannotServe {
+		if code := fault.CodeOf(cause); workspaceID != s.ws || code != executors.CannotServe && code != "quota_exceeded" {
 			t.Errorf("asked for %s because of %v", workspaceID, cause)
 		}
 		if agreed {
@@ -37,6 +37,19 @@ func TestAPlaceThatCannotServeIsLeftOnlyWhereThatWasAgreed(t *testing.T) {
 	if n := s.m.Counters().Counts()["container"].Fallbacks; n != 1 {
 		t.Errorf("%d fallbacks were counted", n)
 	}
+	// A place of this server is no way on where it counts like the one that was refused.
+	if err := s.m.Destroy(s.ctx, s.ws); err != nil {
+		t.Fatal(err)
+	}
+	s.kind, asked = "container", 0
+	for want, ways := range [][]string{{"upgrade"}, {"local", "upgrade"}} {
+		refused := fault.New(fault.Quota, "quota_exceeded", "Your hours are used up.").With("ways", ways)
+		s.places["container"].Set(fake.Knobs{Kind: "container", Boundary: executors.ContainerBoundary, CreateErr: refused})
+		if _, err := s.m.Ensure(s.ctx, s.ws); asked != want {
+			t.Errorf("ways %v: asked %d times to fall back: %v", ways, asked, err)
+		}
+	}
+	asked = 2
 	// Another failure than that of its place is nobody's reason to go elsewhere.
 	if err := s.m.Destroy(s.ctx, s.ws); err != nil {
 		t.Fatal(err)

@@ -32,9 +32,8 @@ type Networks interface {
 	Network(ctx context.Context, workspaceID string) (Network, error)
 }
 
-// UseGate has every sandbox that isolates given a gate before it is made, opened again before it is found again, and closed when it has
-// ended. It is called before Recover.
-func (m *Manager) UseGate(g Gate, n Networks) {
+// Gated has every sandbox that isolates given a gate before it is made, opened again before it is found again, and closed when it has ended.
+func Gated(g Gate, n Networks) Participant {
 	open := func(ctx context.Context, t Ticket) (string, error) {
 		dir, err := g.Open(ctx, t)
 		if err != nil {
@@ -42,7 +41,7 @@ func (m *Manager) UseGate(g Gate, n Networks) {
 		}
 		return dir, nil
 	}
-	m.OnMaking(func(ctx context.Context, c Capabilities, s *Spec) error {
+	making := func(ctx context.Context, c Capabilities, s *Spec) error {
 		if !c.Isolated {
 			return nil
 		}
@@ -56,8 +55,8 @@ func (m *Manager) UseGate(g Gate, n Networks) {
 		}
 		s.Gate, err = open(ctx, Ticket{SandboxID: s.ID, WorkspaceID: s.WorkspaceID, TeamID: s.TeamID, Network: network})
 		return err
-	})
-	m.OnFound(func(ctx context.Context, r Record) error {
+	}
+	found := func(ctx context.Context, r Record) error {
 		if !g.Has(r.Handle.ID) {
 			return nil // it never had one
 		}
@@ -70,6 +69,6 @@ func (m *Manager) UseGate(g Gate, n Networks) {
 		}
 		_, err = open(ctx, Ticket{SandboxID: r.Handle.ID, WorkspaceID: r.WorkspaceID, TeamID: r.TeamID, Network: network})
 		return err
-	})
-	m.OnEnded(func(r Record) { g.Close(r.Handle.ID) })
+	}
+	return Participant{Name: "network", Making: making, Found: found, Ended: func(r Record) { g.Close(r.Handle.ID) }}
 }

@@ -44,15 +44,15 @@ func TestASandboxThatIsolatesHasAGateAllItsLife(t *testing.T) {
 	h := newHouse(t)
 	g := &gates{known: map[string]bool{}}
 	h.ex.Set(fake.Knobs{Isolated: true})
-	h.m.UseGate(g, networks{executors.NetworkAllow})
+	h.m.Attach(executors.Gated(g, networks{executors.NetworkAllow}))
 	var spec executors.Spec
-	h.m.OnMaking(func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error { spec = *s; return nil })
+	h.m.Attach(executors.Participant{Making: func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error { spec = *s; return nil }})
 	p := h.ensure()
 	if spec.Gate != "/gates/"+p.SandboxID || spec.Network.Mode != executors.NetworkAllow {
 		t.Errorf("%+v", spec)
 	}
 	h.restart()
-	h.m.UseGate(g, networks{executors.NetworkNone})
+	h.m.Attach(executors.Gated(g, networks{executors.NetworkNone}))
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func TestTheGateOfAWorkspaceThatIsGone(t *testing.T) {
 	h := newHouse(t)
 	g := &gates{known: map[string]bool{}}
 	h.ex.Set(fake.Knobs{Isolated: true})
-	h.m.UseGate(g, networks{executors.NetworkOpen})
+	h.m.Attach(executors.Gated(g, networks{executors.NetworkOpen}))
 	p := h.ensure()
 	h.restart()
-	h.m.UseGate(g, networks{"deleted"})
+	h.m.Attach(executors.Gated(g, networks{"deleted"}))
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestTheGateOfAWorkspaceThatIsGone(t *testing.T) {
 func TestASandboxOnTheServersOwnNetworkHasNoGate(t *testing.T) {
 	h := newHouse(t)
 	g := &gates{known: map[string]bool{}}
-	h.m.UseGate(g, networks{})
+	h.m.Attach(executors.Gated(g, networks{}))
 	h.ensure()
 	if len(g.asked) != 0 {
 		t.Errorf("asked %q", g.asked)
@@ -97,7 +97,7 @@ func TestAGateThatDoesNotOpenStopsTheMaking(t *testing.T) {
 	h := newHouse(t)
 	g := &gates{known: map[string]bool{}, err: errors.New("no room")}
 	h.ex.Set(fake.Knobs{Isolated: true})
-	h.m.UseGate(g, networks{})
+	h.m.Attach(executors.Gated(g, networks{}))
 	if _, err := h.m.Ensure(h.ctx, h.ws); err == nil {
 		t.Error("it was made")
 	}

@@ -11,7 +11,8 @@ import (
 
 // Health checking: how a place that stopped answering is told from one that is gone.
 const (
-	checkAtOnce     = 8
+	checkAtOnce     = 32               // checks at the same time that are not slow
+	checkSlotFor    = time.Second      // after which a check is slow
 	silentAfter     = 3                // failed checks before the team is told that a sandbox does not answer
 	healthKeepEvery = 60 * time.Second // how often a good health is worth a write
 )
@@ -22,10 +23,19 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.refreeze(ctx)
 	m.wakeUnfinished(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { m.every(ctx, m.cfg.HealthEvery, m.CheckHealth) })
+	wg.Go(func() {
+		m.startChecks(ctx, m.roomsWhere(func(r *room) bool { return r.strayed() })) // Recover had no time for them
+		m.every(ctx, m.cfg.HealthEvery, func(ctx context.Context) {
+			m.startChecks(ctx, m.roomsWhere(func(r *room) bool { return r.kind() != "" }))
+			m.beat(ctx)
+		})
+	})
 	wg.Go(func() {
 		m.Reap(ctx)
-		m.every(ctx, m.cfg.ReapEvery, m.Reap)
+		m.every(ctx, m.cfg.ReapEvery, func(ctx context.Context) {
+			m.sweepRooms()
+			m.Reap(ctx)
+		})
 	})
 	wg.Go(func() { m.heed(ctx) })
 	wg.Go(func() { m.heedLooks(ctx) })
@@ -49,16 +59,14 @@ func (m *Manager) closePipes() {
 	}
 }
 
-// heed looks at the places that could not be dialed.
+// heed looks at the places that could not be dialed, each by itself: one that hangs keeps nobody waiting.
 func (m *Manager) heed(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case id := <-m.worries:
-			if err := m.Check(ctx, id); err != nil && ctx.Err() == nil {
-				m.cfg.Log.Debug("sandbox that could not be dialed was looked at", "workspace_id", id, "error", err)
-			}
+			m.startChecks(ctx, []string{id})
 		}
 	}
 }
@@ -76,7 +84,7 @@ func (m *Manager) every(ctx context.Context, d time.Duration, fn func(context.Co
 
 // CheckHealth looks at every live place and every unreachable sandbox once, now.
 func (m *Manager) CheckHealth(ctx context.Context) {
-	m.checkAll(ctx, m.roomsWhere(func(*room) bool { return true }))
+	m.checkAll(ctx, m.roomsWhere(func(r *room) bool { return r.kind() != "" }))
 	m.beat(ctx)
 }
 
@@ -94,20 +102,71 @@ func (m *Manager) roomsWhere(such func(*room) bool) []string {
 	return ids
 }
 
-// checkAll looks at these workspaces' sandboxes.
+// checkAll looks at these workspaces' sandboxes and waits until all were looked at.
 func (m *Manager) checkAll(ctx context.Context, ids []string) {
 	var wg sync.WaitGroup
-	limit := make(chan struct{}, checkAtOnce)
 	for _, id := range ids {
-		limit <- struct{}{}
+		free, ok := m.checkSlot(ctx)
+		if !ok {
+			break
+		}
 		wg.Go(func() {
-			defer func() { <-limit }()
-			if err := m.Check(ctx, id); err != nil && ctx.Err() == nil {
-				m.cfg.Log.Debug("health check failed", "workspace_id", id, "error", err)
-			}
+			defer free()
+			m.checkOne(ctx, id)
 		})
 	}
 	wg.Wait()
+}
+
+// startChecks looks at these workspaces' sandboxes without waiting for what comes of it. One that is being looked at so is left alone:
+// a sandbox that hangs has one check under way.
+func (m *Manager) startChecks(ctx context.Context, ids []string) {
+	for _, id := range ids {
+		m.mu.Lock()
+		busy := m.checking[id]
+		m.checking[id] = true
+		m.mu.Unlock()
+		if busy {
+			continue
+		}
+		done := func() {
+			m.mu.Lock()
+			delete(m.checking, id)
+			m.mu.Unlock()
+		}
+		free, ok := m.checkSlot(ctx)
+		if !ok {
+			done()
+			return
+		}
+		m.work.Go(func() {
+			defer free()
+			defer done()
+			m.checkOne(ctx, id)
+		})
+	}
+}
+
+// checkSlot waits for the right to check one more sandbox; the returned func gives it back. A check that is slow loses it: those that
+// hang, each of which ends by its deadlines, take no turn from the others.
+func (m *Manager) checkSlot(ctx context.Context) (free func(), ok bool) {
+	select {
+	case m.checkSlots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	give := sync.OnceFunc(func() { <-m.checkSlots })
+	slow := time.AfterFunc(checkSlotFor, give)
+	return func() {
+		slow.Stop()
+		give()
+	}, true
+}
+
+func (m *Manager) checkOne(ctx context.Context, id string) {
+	if err := m.Check(ctx, id); err != nil && ctx.Err() == nil {
+		m.cfg.Log.Debug("health check failed", "workspace_id", id, "error", err)
+	}
 }
 
 // Check looks at the workspace's sandbox now. It returns nil when the guest answers or the workspace has no sandbox,

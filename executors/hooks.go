@@ -3,23 +3,57 @@ package executors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
-// hooks are what other rooms do at the turns of a sandbox's life. They are registered before Recover, and called in the order in
-// which they were registered, by one goroutine at a time for each workspace.
-type hooks struct {
-	making []func(ctx context.Context, c Capabilities, s *Spec) error
-	found  []func(ctx context.Context, r Record) error
-	live   []func(p *Place)
-	ending []func(ctx context.Context, p *Place)
-	ended  []func(r Record)
-	using  []func(workspaceID string) Use
+// Participant is what one part of the system does at the turns of a sandbox's life. What is nil it has no say in. The functions of one turn are
+// called in the order in which their participants were attached, by one goroutine at a time for each workspace.
+type Participant struct {
+	Name string // for people who read the list
 
-	fallBack func(ctx context.Context, workspaceID string, cause error) (bool, error)
-	arriving []func(ctx context.Context, a Arrival) error
-	pausing  []func(ctx context.Context, p *Place)
-	left     []func(ctx context.Context, p *Place) error
+	// Making is called before a sandbox is made in a place that can do c, with s as it stands by then, and fills in its part. An error stops the
+	// making, in its words. What it made is given back in Ended, also when the sandbox could not be made.
+	Making func(ctx context.Context, c Capabilities, s *Spec) error
+	// Found is called before a stored sandbox is looked for again after a restart, and each time it is looked for. An error counts as a sandbox
+	// that cannot be reached now.
+	Found func(ctx context.Context, r Record) error
+	// Live is called for each place that becomes live by Ensure or Recover. It must not block.
+	Live func(p *Place)
+	// Arriving is called for each sandbox that was made in a place with a disk of its own, before anybody works in it, and brings there what the
+	// workspace has. An error ends the making, and the sandbox.
+	Arriving func(ctx context.Context, a Arrival) error
+	// Home is called before Pausing's functions and like them. An error says what of the place's work it alone holds for good: the place is not
+	// ended with it unless that is given up.
+	Home func(ctx context.Context, p *Place) error
+	// Pausing is called before a sandbox in a place with a disk of its own is paused: its guest still answers, and what is to be brought home
+	// is brought home now. The context is one that Ending's functions get, too. It logs what it cannot do.
+	Pausing func(ctx context.Context, p *Place)
+	// Ending is called before a live sandbox is ended on purpose (destroyed, moved, idle for long): its guest still answers, and what is to be
+	// brought home is brought home now. It may use p, and with its ctx Ensure and RunInBox, which give it p; not Destroy. It logs what it
+	// cannot do.
+	Ending func(ctx context.Context, p *Place)
+	// Ended is called once a sandbox's row is closed, however it ended. It must not block.
+	Ended func(r Record)
+	// Left is called for each sandbox on a member's machine that was left behind and is found again, before it is ended, and keeps what it
+	// alone holds. Nothing runs in it any more. An error keeps the sandbox: it is tried again.
+	Left func(ctx context.Context, p *Place) error
+	// Use says what goes on in a workspace: a sandbox that is in use is not idle. It must not block.
+	Use func(workspaceID string) Use
+}
+
+// Attach adds participants, in the order in which they are called. It is called before Recover.
+func (m *Manager) Attach(ps ...Participant) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.participants = append(slices.Clip(m.participants), ps...)
+}
+
+// attached are the participants: they are called without the lock.
+func (m *Manager) attached() []Participant {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.participants
 }
 
 // endingTimeout bounds all that happens in a sandbox before a planned end: a guest that does not answer keeps nobody from ending it.
@@ -28,63 +62,13 @@ const endingTimeout = time.Minute
 // lastTimeout is the same for a place with a disk of its own, which ends with it.
 const lastTimeout = 5 * time.Minute
 
-// OnMaking registers fn, called before a sandbox is made in a place that can do c, with s as it stands by then: fn fills in its part.
-// An error of fn stops the making, in its words. What fn made is given back in OnEnded, also when the sandbox could not be made.
-func (m *Manager) OnMaking(fn func(ctx context.Context, c Capabilities, s *Spec) error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.making = append(m.hooks.making, fn)
-}
-
-// OnFound registers fn, called before a stored sandbox is looked for again after a restart, and each time it is looked for. An error
-// of fn counts as a sandbox that cannot be reached now.
-func (m *Manager) OnFound(fn func(ctx context.Context, r Record) error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.found = append(m.hooks.found, fn)
-}
-
-// OnPlace registers fn, called for each place that becomes live by Ensure or Recover. fn must not block; it is registered
-// before Recover.
-func (m *Manager) OnPlace(fn func(p *Place)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.live = append(m.hooks.live, fn)
-}
-
-// OnEnding registers fn, called before a live sandbox is ended on purpose (destroyed, moved, idle for long): its guest still answers,
-// and what is to be brought home is brought home now. fn may use p, and with its ctx Ensure and RunInBox, which give it p; not Destroy. It logs what it cannot do.
-func (m *Manager) OnEnding(fn func(ctx context.Context, p *Place)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.ending = append(m.hooks.ending, fn)
-}
-
-// OnEnded registers fn, called once a sandbox's row is closed, however it ended. fn must not block.
-func (m *Manager) OnEnded(fn func(r Record)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.ended = append(m.hooks.ended, fn)
-}
-
-// OnUse registers fn, which says what goes on in a workspace: a sandbox that is in use is not idle. fn must not block.
-func (m *Manager) OnUse(fn func(workspaceID string) Use) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.using = append(m.hooks.using, fn)
-}
-
-// registered is a copy of the hooks: they are called without the lock.
-func (m *Manager) registered() hooks {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.hooks
-}
-
 // outfit has everybody fill in their part of the spec.
 func (m *Manager) outfit(ctx context.Context, c Capabilities, s *Spec) error {
-	for _, fn := range m.registered().making {
-		if err := fn(ctx, c, s); err != nil {
+	for _, a := range m.attached() {
+		if a.Making == nil {
+			continue
+		}
+		if err := a.Making(ctx, c, s); err != nil {
 			return err
 		}
 	}
@@ -93,8 +77,11 @@ func (m *Manager) outfit(ctx context.Context, c Capabilities, s *Spec) error {
 
 // prepare gets ready for finding a stored sandbox again.
 func (m *Manager) prepare(ctx context.Context, r Record) error {
-	for _, fn := range m.registered().found {
-		if err := fn(ctx, r); err != nil {
+	for _, a := range m.attached() {
+		if a.Found == nil {
+			continue
+		}
+		if err := a.Found(ctx, r); err != nil {
 			return fmt.Errorf("preparing to find sandbox %s again: %w", r.Handle.ID, err)
 		}
 	}
@@ -109,8 +96,11 @@ func (m *Manager) takeLeave(ctx context.Context, p *Place) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), takingLeave{}, p), bound)
 	defer cancel()
-	for _, fn := range m.registered().ending {
-		fn(ctx, p)
+	for _, a := range m.attached() {
+		if a.Ending == nil {
+			continue
+		}
+		a.Ending(ctx, p)
 	}
 	p.endOnce.Do(func() { close(p.ending) })
 }

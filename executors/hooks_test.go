@@ -15,20 +15,20 @@ func TestHooksAreCalledAtTheTurnsOfALife(t *testing.T) {
 	h := newHouse(t)
 	var told []string
 	var spec executors.Spec
-	h.m.OnMaking(func(_ context.Context, c executors.Capabilities, s *executors.Spec) error {
+	h.m.Attach(executors.Participant{Making: func(_ context.Context, c executors.Capabilities, s *executors.Spec) error {
 		told = append(told, "making in "+string(c.Kind))
 		s.Env = map[string]string{"CACHE": "/c"}
 		return nil
-	})
-	h.m.OnMaking(func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error { spec = *s; return nil })
-	h.m.OnPlace(func(*executors.Place) { told = append(told, "live") })
-	h.m.OnEnding(func(ctx context.Context, p *executors.Place) {
+	}})
+	h.m.Attach(executors.Participant{Making: func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error { spec = *s; return nil }})
+	h.m.Attach(executors.Participant{Live: func(*executors.Place) { told = append(told, "live") }})
+	h.m.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) {
 		if _, err := p.Run(ctx, executors.BoxCommand{Argv: []string{"true"}}); err != nil {
 			t.Errorf("the guest does not answer before its end: %v", err)
 		}
 		told = append(told, "ending")
-	})
-	h.m.OnEnded(func(r executors.Record) { told = append(told, "ended "+string(r.State)) })
+	}})
+	h.m.Attach(executors.Participant{Ended: func(r executors.Record) { told = append(told, "ended "+string(r.State)) }})
 	p := h.ensure()
 	if spec.ID != p.SandboxID || spec.Env["CACHE"] != "/c" {
 		t.Errorf("the second is given %+v", spec)
@@ -44,8 +44,8 @@ func TestHooksAreCalledAtTheTurnsOfALife(t *testing.T) {
 func TestARefusalBeforeTheMakingIsTold(t *testing.T) {
 	h := newHouse(t)
 	var ended []executors.State
-	h.m.OnMaking(func(context.Context, executors.Capabilities, *executors.Spec) error { return errors.New("no box") })
-	h.m.OnEnded(func(r executors.Record) { ended = append(ended, r.State) })
+	h.m.Attach(executors.Participant{Making: func(context.Context, executors.Capabilities, *executors.Spec) error { return errors.New("no box") }})
+	h.m.Attach(executors.Participant{Ended: func(r executors.Record) { ended = append(ended, r.State) }})
 	if _, err := h.m.Ensure(h.ctx, h.ws); err == nil {
 		t.Error("it was made")
 	}
@@ -63,7 +63,7 @@ func TestWhatASandboxNeedsIsReadyBeforeItIsFoundAgain(t *testing.T) {
 	h.restart()
 	gate := errors.New("no gate")
 	var asked string
-	h.m.OnFound(func(_ context.Context, r executors.Record) error { asked = r.Handle.ID; return gate })
+	h.m.Attach(executors.Participant{Found: func(_ context.Context, r executors.Record) error { asked = r.Handle.ID; return gate }})
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +80,11 @@ func TestWhatASandboxNeedsIsReadyBeforeItIsFoundAgain(t *testing.T) {
 func TestAGuestThatDoesNotAnswerCanBeEnded(t *testing.T) {
 	h := newHouse(t)
 	h.ensure()
-	h.m.OnEnding(func(ctx context.Context, p *executors.Place) {
+	h.m.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("what is done before an end has no bound")
 		}
-	})
+	}})
 	h.ex.Set(fake.Knobs{DialErr: errors.New("no line")})
 	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
 		t.Fatal(err)

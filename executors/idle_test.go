@@ -40,14 +40,14 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 			return 30 * time.Minute
 		}})
 	looking := true
-	h.m.OnUse(func(id string) executors.Use {
+	h.m.Attach(executors.Participant{Use: func(id string) executors.Use {
 		if looking && id == h.ws {
 			return executors.Use{Viewers: 1}
 		}
 		return executors.Use{}
-	})
+	}})
 	var home []string
-	h.m.OnEnding(func(ctx context.Context, p *executors.Place) {
+	h.m.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) {
 		again, err := h.m.Ensure(ctx, h.ws) // what git does through RunInBox
 		if err != nil || again != p {
 			t.Errorf("before the end: %v, %v", again, err)
@@ -58,7 +58,7 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 		default:
 		}
 		home = append(home, p.SandboxID)
-	})
+	}})
 	p := h.ensure()
 	sleep := guest.ProcessSpec{ID: "busy", Argv: []string{"sleep", "1000"}, Cwd: h.root}
 	if _, err := p.Guest.Start(h.ctx, sleep); err != nil {
@@ -109,7 +109,7 @@ func TestWhoAsksForAPlaceThatIsBeingEndedGetsTheNextOne(t *testing.T) {
 	h := newHouse(t)
 	p := h.ensure()
 	got := make(chan *executors.Place, 1)
-	h.m.OnEnding(func(context.Context, *executors.Place) {
+	h.m.Attach(executors.Participant{Ending: func(context.Context, *executors.Place) {
 		go func() {
 			next, err := h.m.Ensure(h.ctx, h.ws)
 			if err != nil {
@@ -122,7 +122,7 @@ func TestWhoAsksForAPlaceThatIsBeingEndedGetsTheNextOne(t *testing.T) {
 			t.Error("somebody was given a place that is about to end")
 		case <-time.After(20 * time.Millisecond): // that nobody gets it cannot be waited for
 		}
-	})
+	}})
 	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
 		t.Fatal(err)
 	}

@@ -151,8 +151,11 @@ type Use struct {
 // useOf asks everybody what goes on in a workspace.
 func (m *Manager) useOf(workspaceID string) Use {
 	var all Use
-	for _, fn := range m.registered().using {
-		u := fn(workspaceID)
+	for _, a := range m.attached() {
+		if a.Use == nil {
+			continue
+		}
+		u := a.Use(workspaceID)
 		all.Sessions += u.Sessions
 		all.Viewers += u.Viewers
 		all.Working = all.Working || u.Working

@@ -13,14 +13,6 @@ import (
 // keepLeftWithin bounds keeping what one sandbox holds that was left behind.
 const keepLeftWithin = 10 * time.Minute
 
-// OnLeft registers fn, called for each sandbox on a member's machine that was left behind and is found again, before it is ended: fn keeps
-// what it alone holds. Nothing runs in it any more. An error of fn keeps the sandbox: it is tried again.
-func (m *Manager) OnLeft(fn func(ctx context.Context, p *Place) error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks.left = append(m.hooks.left, fn)
-}
-
 // endLeft ends a sandbox that nobody works in any more, after what it holds was kept. The caller holds the turn of its workspace's room.
 func (m *Manager) endLeft(ctx context.Context, e Executor, h Handle, rec Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLeftWithin)
@@ -51,8 +43,11 @@ func (m *Manager) keepLeft(ctx context.Context, e Executor, h Handle, rec Record
 	defer p.Guest.Close()
 	m.quieten(ctx, p)
 	ctx = context.WithValue(ctx, takingLeave{}, p)
-	for _, fn := range m.registered().left {
-		if err := fn(ctx, p); err != nil {
+	for _, a := range m.attached() {
+		if a.Left == nil {
+			continue
+		}
+		if err := a.Left(ctx, p); err != nil {
 			return fmt.Errorf("keeping what sandbox %s holds: %w", h.ID, err)
 		}
 	}
@@ -88,7 +83,7 @@ func (m *Manager) reapMember(ctx context.Context, e Executor, h Handle) {
 	rec, err := m.cfg.Store.Sandbox(ctx, h.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		m.reapOne(ctx, e, h) // its workspace was deleted for good
+		m.reapOne(ctx, e, h) // it was made only to try the machine: others keep their rows for the ledger
 		return
 	case err != nil:
 		m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)

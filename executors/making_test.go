@@ -49,7 +49,7 @@ func (h *cloudHouse) start(k fake.Knobs) {
 		h.conf(&mc)
 	}
 	h.m = executors.NewManager(mc)
-	h.m.OnArrive(func(ctx context.Context, a executors.Arrival) error { return nil })
+	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return nil }})
 }
 
 func (h *cloudHouse) info() executors.SandboxInfo {
@@ -72,7 +72,7 @@ func stepLine(steps []executors.Step) string {
 func TestAMakingIsToldStepByStep(t *testing.T) {
 	h := newCloudHouse(t, nil)
 	var during []string
-	h.m.OnArrive(func(ctx context.Context, a executors.Arrival) error {
+	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error {
 		during = append(during, stepLine(h.info().Steps))
 		a.Say(executors.StepSend, "", 10, 100)
 		before := h.bus.count()
@@ -94,7 +94,7 @@ func TestAMakingIsToldStepByStep(t *testing.T) {
 		a.Say("own", "Something of its own", 0, 0)
 		during = append(during, stepLine(h.last().Steps))
 		return nil
-	})
+	}})
 	p, err := h.m.EnsureFor(h.ctx, h.ws, executors.ForExecution, "usr_1")
 	if err != nil {
 		t.Fatal(err)
@@ -134,12 +134,12 @@ func TestAMakingIsCancelled(t *testing.T) {
 	t.Run("while the workspace is sent", func(t *testing.T) {
 		h := newCloudHouse(t, nil)
 		under := make(chan struct{})
-		h.m.OnArrive(func(ctx context.Context, a executors.Arrival) error {
+		h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error {
 			a.Say(executors.StepSend, "", 1, 2)
 			close(under)
 			<-ctx.Done()
 			return context.Cause(ctx)
-		})
+		}})
 		cancelIt(t, h, under)
 	})
 }
@@ -213,10 +213,10 @@ func TestTheSmallestSizeThatDoesIsTaken(t *testing.T) {
 	}
 	h.cloud.Set(fake.Knobs{Sizes: sizes})
 	asked := executors.Limits{}
-	h.m.OnMaking(func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error {
+	h.m.Attach(executors.Participant{Making: func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error {
 		s.Limits = asked
 		return nil
-	})
+	}})
 	for _, c := range []struct {
 		asks executors.Limits
 		cpus int
@@ -258,7 +258,7 @@ func TestTheSmallestSizeThatDoesIsTaken(t *testing.T) {
 func TestWhatWasBeingMadeWhenTheServerDiedIsNotTakenForWhole(t *testing.T) {
 	h := newCloudHouse(t, nil)
 	var died bool
-	h.m.OnArrive(func(ctx context.Context, a executors.Arrival) error {
+	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error {
 		a.Say(executors.StepSend, "", 1, 2)
 		died = true
 		h.start(fake.Knobs{}) // another server, while this one is in the middle
@@ -266,7 +266,7 @@ func TestWhatWasBeingMadeWhenTheServerDiedIsNotTakenForWhole(t *testing.T) {
 			t.Error(err)
 		}
 		return errors.New("the old server is no more")
-	})
+	}})
 	if _, err := h.m.Ensure(h.ctx, h.ws); err == nil || !died {
 		t.Fatalf("made: %v", err)
 	}

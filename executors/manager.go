@@ -55,7 +55,7 @@ type Store interface {
 	// LastSync says how far a workspace's files are home that live in a place with a disk of its own. The zero Sync when nothing is known.
 	LastSync(ctx context.Context, workspaceID string) (Sync, error)
 	// TeamSandboxes returns the newest sandbox of each workspace of a team.
-	TeamSandboxes(ctx context.Context, teamID string) ([]Record, error)
+	TeamSandboxes(ctx context.Context, teamID string, workspaceIDs ...string) ([]Record, error)
 }
 
 // Workspaces is what the Manager needs to know of a workspace.
@@ -150,26 +150,31 @@ type Manager struct {
 	families map[Kind]Family
 	rules    atomic.Pointer[Rules]
 
-	mu        sync.Mutex
-	probes    map[Kind]*probe  // of places that were asked
-	rooms     map[string]*room // by workspace id
-	hooks     hooks
-	recovered bool
-	gone      map[string]int64  // sandboxes found gone by this process: ms UTC
-	trials    map[string]bool   // by id: sandboxes made only to try their place
-	ends      map[string]string // in words: why sandboxes were ended that people did not end themselves
-	meters    *Meters
-	metering  metering
-	warm      *pool          // sandboxes made ahead of time; nil = none
-	still     atomic.Int64   // places that are paused or away: asked at every output of a terminal
-	looks     chan look      // places that changed: Run looks at their sandboxes at once
-	worries   chan string    // workspaces whose guest could not be dialed: Run looks at them at once
-	work      sync.WaitGroup // flights that go on when their callers have left
+	mu           sync.Mutex
+	probes       map[Kind]*probe  // of places that were asked
+	rooms        map[string]*room // by workspace id
+	participants []Participant
+	fallBack     func(ctx context.Context, workspaceID string, cause error) (bool, error)
+	recovered    bool
+	gone         map[string]int64  // sandboxes found gone by this process: ms UTC
+	trials       map[string]bool   // by id: sandboxes made only to try their place
+	strangers    map[Kind][]string // by place: ids of sandboxes that live and have no row
+	ends         map[string]string // in words: why sandboxes were ended that people did not end themselves
+	meters       *Meters
+	metering     metering
+	warm         *pool           // sandboxes made ahead of time; nil = none
+	still        atomic.Int64    // places that are paused or away: asked at every output of a terminal
+	looks        chan look       // places that changed: Run looks at their sandboxes at once
+	worries      chan string     // workspaces whose guest could not be dialed: Run looks at them at once
+	checking     map[string]bool // under mu: workspaces whose sandbox is being looked at
+	checkSlots   chan struct{}   // one place for each check that is not slow
+	work         sync.WaitGroup  // flights that go on when their callers have left, and checks
 }
 
 // room is what the Manager keeps of one workspace.
 type room struct {
-	turn chan struct{} // holds one token: making, recovering and destroying take turns
+	turn   chan struct{} // holds one token: making, recovering and destroying take turns
+	usedAt int64         // ms UTC when it was last asked for; under the Manager's mu
 
 	mu     sync.Mutex
 	place  *Place  // the live place, nil when there is none
@@ -186,13 +191,14 @@ type Place struct {
 	Hello       guest.Hello // what the guest said of itself when the place became live
 	Guest       *client.Client
 
-	OwnDisk    bool // the worktree inside is a copy: see OnArrive
+	OwnDisk    bool // the worktree inside is a copy: see Participant.Arriving
 	SharedHome bool // the home inside is somebody's own: see Capabilities
 
 	sandbox atomic.Pointer[Sandbox]
 	record  Record                 // under the room's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
 	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer; changed by chill and thaw
+	home    atomic.Bool            // what was there came home when it was last asked for, see Participant.Home
 	waking  atomic.Bool            // somebody is waking it: changed with the room's turn
 	away    atomic.Pointer[error]  // why its place cannot be heard now; nil = it can
 	stirMu  sync.Mutex
@@ -238,7 +244,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 		panic(err)
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), families: make(map[Kind]Family), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
-		gone: make(map[string]int64), trials: make(map[string]bool), ends: make(map[string]string), worries: make(chan string, 64), looks: make(chan look, 256)}
+		gone: make(map[string]int64), trials: make(map[string]bool), strangers: make(map[Kind][]string), ends: make(map[string]string), worries: make(chan string, 64), checking: make(map[string]bool), checkSlots: make(chan struct{}, checkAtOnce), looks: make(chan look, 256)}
 	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()] = e
@@ -270,7 +276,31 @@ func (m *Manager) room(workspaceID string) *room {
 		r = &room{turn: make(chan struct{}, 1)}
 		m.rooms[workspaceID] = r
 	}
+	r.usedAt = m.now()
 	return r
+}
+
+// roomKept is how long a room is kept that nothing is in. It is far longer than anybody who was given the room takes to use it, so that
+// two rooms of one workspace are never in use.
+const roomKept = time.Hour
+
+// sweepRooms forgets the rooms of workspaces that have had no sandbox for a while and are not asked for.
+func (m *Manager) sweepRooms() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.now() - roomKept.Milliseconds()
+	for id, r := range m.rooms {
+		if r.usedAt <= old && r.empty() {
+			delete(m.rooms, id)
+		}
+	}
+}
+
+// empty reports whether nothing is in the room and nobody has its turn.
+func (r *room) empty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.place == nil && r.flight == nil && r.stray == nil && len(r.turn) == 0
 }
 
 // take waits for the room's turn; the returned func gives it back.

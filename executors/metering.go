@@ -81,7 +81,7 @@ type metered struct {
 
 // afford refuses to let something begin that its people may not have, or that there is no money for.
 func (m *Manager) afford(ctx context.Context, s Stretch) error {
-	if m.cfg.Ledger == nil || s.PriceNano <= 0 && !s.Metered {
+	if m.cfg.Ledger == nil { // what costs nothing is asked for, too: it may count in people's hours
 		return nil
 	}
 	return m.cfg.Ledger.Afford(ctx, s)

@@ -33,18 +33,20 @@ type MetersConfig struct {
 	Limits           LimitSource
 	Default, Maximum Limits          // of the instance
 	ByKind           map[Kind]Limits // no sandbox of this kind has more
-	Folders          func(r Record) []string
-	Tell             func(ctx context.Context, n Note)
-	Groups           *cgroup.Tree             // whose groups without a sandbox are removed; optional
-	Events           events.Publisher         // optional
-	Heard            func(teamID string) bool // whether anybody would hear an event; default always
-	Now              func() time.Time
-	After            func(time.Duration) <-chan time.Time
-	Every            time.Duration // between two readings; default 5 s
-	ReapEvery        time.Duration // between two looks for groups nobody needs; default 5 min
-	DiskEvery        time.Duration // between two looks at a disk; default 20 s
-	Free             func(dir string) (int64, error)
-	Log              *slog.Logger
+	// Shared is what holds in a kind of place where Default says nothing, because strangers share the machine; optional.
+	Shared    func(ctx context.Context, k Kind) (Limits, error)
+	Folders   func(r Record) []string
+	Tell      func(ctx context.Context, n Note)
+	Groups    *cgroup.Tree             // whose groups without a sandbox are removed; optional
+	Events    events.Publisher         // optional
+	Heard     func(teamID string) bool // whether anybody would hear an event; default always
+	Now       func() time.Time
+	After     func(time.Duration) <-chan time.Time
+	Every     time.Duration // between two readings; default 5 s
+	ReapEvery time.Duration // between two looks for groups nobody needs; default 5 min
+	DiskEvery time.Duration // between two looks at a disk; default 20 s
+	Free      func(dir string) (int64, error)
+	Log       *slog.Logger
 }
 
 func (c *MetersConfig) validate() error {
@@ -112,7 +114,7 @@ type meter struct {
 	shownDisk int64
 }
 
-// UseMeters has m hold its sandboxes to limits: every one made from now on is given them. It is called once, before Recover.
+// UseMeters has m hold its sandboxes to limits, which their Participant gives to those that are made. It is called once, before Recover.
 func (m *Manager) UseMeters(cfg MetersConfig) (*Meters, error) {
 	cfg.Places = m
 	if err := cfg.validate(); err != nil {
@@ -122,13 +124,19 @@ func (m *Manager) UseMeters(cfg MetersConfig) (*Meters, error) {
 	m.mu.Lock()
 	m.meters = mt
 	m.mu.Unlock()
-	m.OnMaking(mt.fill)
-	m.OnEnded(func(r Record) {
-		mt.mu.Lock()
-		delete(mt.by, r.Handle.ID)
-		mt.mu.Unlock()
-	})
 	return mt, nil
+}
+
+// Participant gives sandboxes that are made their limits.
+func (mt *Meters) Participant() Participant {
+	return Participant{Name: "limits", Making: mt.fill, Ended: mt.forget}
+}
+
+// forget drops what is known of a sandbox that has ended.
+func (mt *Meters) forget(r Record) {
+	mt.mu.Lock()
+	defer mt.mu.Unlock()
+	delete(mt.by, r.Handle.ID)
 }
 
 // fill gives a sandbox that is about to be made its limits.
@@ -151,7 +159,20 @@ func (mt *Meters) effective(ctx context.Context, workspaceID string, k Kind) (Li
 	if err != nil {
 		return Limits{}, err
 	}
-	return mt.cfg.Default.With(project).With(own).AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()]), nil
+	instance, err := mt.instance(ctx, k)
+	if err != nil {
+		return Limits{}, err
+	}
+	return instance.With(project).With(own).AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()]), nil
+}
+
+// instance is what the instance says of a kind of place.
+func (mt *Meters) instance(ctx context.Context, k Kind) (Limits, error) {
+	if mt.cfg.Shared == nil {
+		return mt.cfg.Default, nil
+	}
+	shared, err := mt.cfg.Shared(ctx, k.Base())
+	return shared.With(mt.cfg.Default), err
 }
 
 func (mt *Meters) meter(sandboxID string) *meter {
@@ -196,7 +217,7 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k Kind) (LimitVi
 	if err != nil {
 		return LimitView{}, err
 	}
-	v := LimitView{Own: own, Project: project, Instance: mt.cfg.Default, Maximum: mt.cfg.Maximum}
+	v := LimitView{Own: own, Project: project, Maximum: mt.cfg.Maximum}
 	m := mt.cfg.Places
 	if p, ok := m.Live(workspaceID); ok {
 		k = p.Kind
@@ -204,7 +225,10 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k Kind) (LimitVi
 		k = e.Kind()
 	}
 	v.Maximum = v.Maximum.AtMost(mt.cfg.ByKind[k.Base()])
-	v.Effective = mt.cfg.Default.With(project).With(own).AtMost(v.Maximum)
+	if v.Instance, err = mt.instance(ctx, k); err != nil {
+		return LimitView{}, err
+	}
+	v.Effective = v.Instance.With(project).With(own).AtMost(v.Maximum)
 	var c Capabilities
 	if e, ok := m.executor(ctx, k); ok {
 		c = m.capabilities(ctx, e)

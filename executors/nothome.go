@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -24,14 +25,20 @@ func (m *Manager) mustBeHome(ctx context.Context, r *room, p *Place) error {
 	}
 	if p.paused.Load() != nil {
 		s, err := m.cfg.Store.LastSync(ctx, p.WorkspaceID)
-		if err == nil && s.At != 0 && !s.Behind && s.Pending == 0 && s.Left == 0 {
+		if err == nil && p.home.Load() && s.At != 0 && !s.Behind && s.Pending == 0 && s.Left == 0 {
 			return nil // nothing changes in what stands still
 		}
 		if err := m.wake(ctx, r, p); err != nil {
 			return notHome("It cannot be woken to bring its newest changes home.", err)
 		}
 	}
-	m.standStill(context.WithoutCancel(ctx), r, p)
+	if err := m.standStill(context.WithoutCancel(ctx), r, p); err != nil {
+		what := "Not all that was made in it could be brought home."
+		if f, ok := errors.AsType[*fault.Error](err); ok {
+			what = f.Message
+		}
+		return notHome(what, err)
+	}
 	s, err := m.cfg.Store.LastSync(ctx, p.WorkspaceID)
 	var left []string
 	switch {

@@ -166,7 +166,7 @@ func (m *Manager) refreeze(ctx context.Context) {
 		}
 		if why := p.paused.Load(); why != nil && p.frozen.Load() == nil && r.current() == p {
 			if p.OwnDisk {
-				m.standStill(ctx, r, p)
+				_ = m.standStill(ctx, r, p)
 			}
 			if err := m.freeze(ctx, p, *why); err != nil {
 				m.cfg.Log.Error("paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)

@@ -57,7 +57,7 @@ func (p *pool) make(ctx context.Context, k poolKey) {
 	c.making++
 	size := c.size
 	p.mu.Unlock()
-	w := WarmRecord{Handle: Handle{Kind: k.kind, ID: id.New("wrm")}, Class: k.class, State: WarmMaking, CreatedAt: p.m.now()}
+	w := WarmRecord{Handle: Handle{Kind: k.kind, ID: id.New(warmPrefix)}, Class: k.class, State: WarmMaking, CreatedAt: p.m.now()}
 	err := p.make1(ctx, &w, size)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -49,7 +49,7 @@ func (m *Manager) capabilities(ctx context.Context, e Executor) Capabilities {
 	if len(c.Sizes) == 0 {
 		var of Limits
 		if m.meters != nil {
-			of = m.meters.usual(e.Kind())
+			of = m.meters.usual(ctx, e.Kind())
 		}
 		cpus, memoryMB := counted(of)
 		c.PriceNano, c.Metered = m.price(e.Kind(), cpus, memoryMB, c.PriceNano)
@@ -79,8 +79,12 @@ func (m *Manager) stretch(r Record) Stretch {
 }
 
 // usual are the limits of a sandbox for which nobody says otherwise.
-func (mt *Meters) usual(k Kind) Limits {
-	return mt.cfg.Default.AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()])
+func (mt *Meters) usual(ctx context.Context, k Kind) Limits {
+	instance, err := mt.instance(ctx, k)
+	if err != nil {
+		instance = mt.cfg.Default // what a sandbox is charged for is read again when it is made
+	}
+	return instance.AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()])
 }
 
 // resized has a live sandbox charged for the limits it was just given, in a place that has a price and no sizes.

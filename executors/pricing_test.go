@@ -54,6 +54,7 @@ func TestASandboxIsChargedByItsLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.m.Attach(meters.Participant())
 	last := func() executors.Stretch {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // noteGone remembers that a sandbox was found gone: what it left stays for a while, for those who followed its processes.
@@ -31,8 +36,9 @@ func (m *Manager) fresh(sandboxID string) bool {
 	return ok
 }
 
-// Reap destroys what the executors have and the store does not know as open: rests of a server that died between two steps,
-// and what gone sandboxes left.
+// Reap destroys what the executors have and the store knows as ended, or as made ahead of time: rests of a server that died between two
+// steps, and what gone sandboxes left. A sandbox the store never heard of lives on: each has its row before it is made, so the row was lost,
+// as with an older backup of the database, and somebody's work goes on in it.
 func (m *Manager) Reap(ctx context.Context) {
 	m.mu.Lock()
 	ready := m.recovered
@@ -50,7 +56,7 @@ func (m *Manager) Reap(ctx context.Context) {
 	}
 }
 
-// reapPlace destroys what one place has and the store does not know as open.
+// reapPlace does so at one place.
 func (m *Manager) reapPlace(ctx context.Context, kind Kind, e Executor) {
 	m.mu.Lock()
 	ready := m.recovered
@@ -65,6 +71,7 @@ func (m *Manager) reapPlace(ctx context.Context, kind Kind, e Executor) {
 		return
 	}
 	if len(handles) == 0 {
+		m.noteStrangers(kind, nil)
 		return
 	}
 	open, err := m.cfg.Store.OpenSandboxes(ctx)
@@ -87,15 +94,113 @@ func (m *Manager) reapPlace(ctx context.Context, kind Kind, e Executor) {
 	m.mu.Lock()
 	maps.Copy(known, m.trials)
 	m.mu.Unlock()
+	var strangers []string
 	for _, h := range handles {
-		if !known[h.ID] && !m.fresh(h.ID) && ctx.Err() == nil {
-			if kind.Member() != "" {
-				m.reapMember(ctx, e, h)
-				continue
+		if known[h.ID] || m.fresh(h.ID) || ctx.Err() != nil {
+			continue
+		}
+		switch _, err := m.cfg.Store.Sandbox(ctx, h.ID); {
+		case err != nil && !fault.Is(err, fault.NotFound):
+			m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
+		case err != nil && !WorksForNobody(h.ID):
+			if m.stranger(ctx, e, h) {
+				strangers = append(strangers, h.ID)
 			}
+		case kind.Member() != "":
+			m.reapMember(ctx, e, h)
+		default:
 			m.reapOne(ctx, e, h)
 		}
 	}
+	m.noteStrangers(kind, strangers)
+}
+
+// Beginnings of the ids of sandboxes in which nobody ever works: those that wait to be used, and those made only to try their place.
+const (
+	warmPrefix  = "wrm"
+	trialPrefix = "try"
+)
+
+// WorksForNobody reports whether a sandbox of that id holds nobody's work: it waits to be used, or was made only to try its place.
+func WorksForNobody(sandboxID string) bool {
+	kind, _, _ := strings.Cut(sandboxID, "_")
+	return kind == warmPrefix || kind == trialPrefix
+}
+
+// stranger reports whether a sandbox without a row lives. What one that is gone left on this host is removed.
+func (m *Manager) stranger(ctx context.Context, e Executor, h Handle) bool {
+	r, is := e.(Remainer)
+	if !is {
+		return true
+	}
+	if _, left := r.Remains(h.ID); !left {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
+	defer cancel()
+	if _, err := e.Recover(ctx, h); !errors.Is(err, ErrGone) {
+		return true
+	}
+	if err := r.Sweep(ctx, h.ID); err != nil {
+		m.cfg.Log.Warn("what an unknown sandbox left could not be removed", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+	}
+	return false
+}
+
+// noteStrangers remembers which sandboxes at a place have no row, and says each once in the log.
+func (m *Manager) noteStrangers(kind Kind, ids []string) {
+	m.mu.Lock()
+	was := m.strangers[kind]
+	m.strangers[kind] = ids
+	m.mu.Unlock()
+	how := "`parawork doctor` lists it, `parawork admin adopt-leftovers --end-sandboxes` ends it"
+	if kind.Member() != "" {
+		how = "the owner of the machine can end it there"
+	}
+	for _, id := range ids {
+		if !slices.Contains(was, id) {
+			m.cfg.Log.Warn("a sandbox runs that the database does not know: it is left alone; "+how, "executor", kind, "sandbox_id", id)
+		}
+	}
+}
+
+// Strangers lists the sandboxes of this installation's at a place that known, the ids the database has of any time, does not name and that may hold work.
+func Strangers(ctx context.Context, e Executor, known func(ctx context.Context, id string) (bool, error)) ([]Handle, error) {
+	all, err := e.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Handle
+	for _, h := range all {
+		if WorksForNobody(h.ID) {
+			continue
+		}
+		has, err := known(ctx, h.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
+// End ends a sandbox that no Manager serves, within a bound of time. One that is gone is ended.
+func End(ctx context.Context, e Executor, h Handle, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	sb, err := e.Recover(ctx, h)
+	if err == nil {
+		err = sb.Destroy(ctx)
+	}
+	if r, is := e.(Remainer); is && errors.Is(err, ErrGone) {
+		return r.Sweep(ctx, h.ID)
+	}
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	return err
 }
 
 func (m *Manager) reapOne(ctx context.Context, e Executor, h Handle) {

@@ -6,14 +6,17 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // recoverAtOnce is how many sandboxes are looked for in parallel at start.
 const recoverAtOnce = 16
 
 // Recover finds every stored open sandbox again, in parallel, and closes those that are gone, each with a reason. It is
-// called once at start, before the door opens. A sandbox that exists but cannot be reached stays open and is tried again by
-// the health check. The error is the store's: without it nothing is known.
+// called once at start, before the door opens. It has twice DialTimeout for all of them together: a sandbox that hangs must not keep
+// everybody out. One that exists but was not reached by then stays open, and Run tries it again at once. The error is the store's: without it
+// nothing is known.
 func (m *Manager) Recover(ctx context.Context) error {
 	open, err := m.cfg.Store.OpenSandboxes(ctx)
 	if err != nil {
@@ -21,6 +24,8 @@ func (m *Manager) Recover(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(recoverAtOnce)
+	soon, cancel := context.WithTimeout(gctx, 2*m.cfg.DialTimeout)
+	defer cancel()
 	for _, rec := range open {
 		g.Go(func() error {
 			r := m.room(rec.WorkspaceID)
@@ -32,7 +37,11 @@ func (m *Manager) Recover(ctx context.Context) error {
 			if r.current() != nil {
 				return nil
 			}
-			if _, err := m.revive(gctx, r, rec); err != nil && !errors.Is(err, ErrGone) {
+			if soon.Err() != nil {
+				m.astray(gctx, r, rec, errNoTime)
+				return gctx.Err()
+			}
+			if _, err := m.reviveBy(gctx, soon, r, rec); err != nil && !errors.Is(err, ErrGone) {
 				m.cfg.Log.Warn("sandbox could not be reached", "sandbox_id", rec.Handle.ID,
 					"workspace_id", rec.WorkspaceID, "error", err)
 			}
@@ -49,16 +58,27 @@ func (m *Manager) Recover(ctx context.Context) error {
 	return nil
 }
 
+// errNoTime is why a sandbox was not looked for before the server began to serve.
+var errNoTime = fault.New(fault.Unavailable, "sandbox_unreachable", "The server had no time to look for it before it began to serve. It does so now.")
+
 // revive finds the sandbox of an open record again and makes it the room's place. The caller holds the room's turn. On
 // ErrGone the record is closed; on any other error the record becomes the room's stray.
 func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, error) {
-	still, asked, err := m.dormant(ctx, rec)
+	return m.reviveBy(ctx, ctx, r, rec)
+}
+
+// reviveBy is revive whose sandbox must be found before by ends. What is stored then has all of ctx.
+func (m *Manager) reviveBy(ctx, by context.Context, r *room, rec Record) (*Place, error) {
+	still, asked, err := m.dormant(by, rec)
 	if err == nil && still {
 		return m.adopt(ctx, r, rec), nil
 	}
 	var p *Place
 	if err == nil {
-		p, err = m.find(ctx, rec)
+		p, err = m.find(by, rec)
+	}
+	if err != nil && by.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrGone) {
+		err = errNoTime
 	}
 	if err == nil && (rec.State == Stopping || rec.State == Starting && p.OwnDisk) {
 		// The server died, or failed, half-way through destroying it, or through bringing the workspace there: it is of no use to anybody.
@@ -123,6 +143,13 @@ func (m *Manager) goneReason(ctx context.Context, rec Record, err error) string 
 		return "The server stopped while it was being made."
 	}
 	return m.goneWords(ctx, rec, err)
+}
+
+// strayed reports whether the room's sandbox is still to be found again.
+func (r *room) strayed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stray != nil
 }
 
 // find asks the executor for the record's sandbox and says hello to it.

@@ -1,6 +1,7 @@
 package executors
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 type CommandSecrets struct {
 	Env   map[string]string
 	Masks []string
+	Own   bool // some are its starter's own
 }
 
 // sieveHold is how long what may be the beginning of a secret waits for its rest.
@@ -111,4 +113,19 @@ func (c *Commands) Mask(fits func(Command) bool, masks []string) {
 			r.mask(masks)
 		}
 	}
+}
+
+// OwnSecretsHere returns whose own secrets commands that run in a workspace were given: everybody who works there could read them.
+func (c *Commands) OwnSecretsHere(workspaceID string) (userIDs []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.live {
+		r.mu.Lock()
+		if r.cmd.OwnSecrets && r.cmd.WorkspaceID == workspaceID && !r.cmd.State.Ended() {
+			userIDs = append(userIDs, r.cmd.ActorID)
+		}
+		r.mu.Unlock()
+	}
+	slices.Sort(userIDs)
+	return slices.Compact(userIDs)
 }

@@ -97,7 +97,7 @@ func (m *Manager) lull(ctx context.Context, r *room, p *Place, why PausedFor, re
 	began := m.now()
 	ctx = context.WithoutCancel(ctx)
 	if p.OwnDisk {
-		m.standStill(ctx, r, p)
+		_ = m.standStill(ctx, r, p) // what is only there waits in it
 		if words := m.behindWords(ctx, p.WorkspaceID); words != "" {
 			reason += " " + words
 		}

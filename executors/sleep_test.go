@@ -46,12 +46,12 @@ func newSleeper(t *testing.T) *sleeper {
 // restart makes another server over what there is; the old one is dead.
 func (s *sleeper) restart(k fake.Knobs) {
 	s.start(k)
-	s.m.OnUse(func(id string) executors.Use {
+	s.m.Attach(executors.Participant{Use: func(id string) executors.Use {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.use
-	})
-	s.m.OnPausing(func(ctx context.Context, p *executors.Place) {
+	}})
+	s.m.Attach(executors.Participant{Pausing: func(ctx context.Context, p *executors.Place) {
 		if _, err := p.Guest.Stats(ctx); err != nil {
 			s.t.Errorf("before it sleeps its guest does not answer: %v", err)
 		}
@@ -59,13 +59,13 @@ func (s *sleeper) restart(k fake.Knobs) {
 		if s.pausing != nil {
 			s.pausing(ctx, p)
 		}
-	})
-	s.m.OnEnding(func(ctx context.Context, p *executors.Place) {
+	}})
+	s.m.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) {
 		if _, err := p.Guest.Stats(ctx); err != nil {
 			s.t.Errorf("before it ends its guest does not answer: %v", err)
 		}
 		s.home = append(s.home, "ending")
-	})
+	}})
 }
 
 func (s *sleeper) uses(u executors.Use) {
@@ -250,7 +250,7 @@ func TestASleepingSandboxIsNotWokenByARestart(t *testing.T) {
 	s.fallAsleep(old)
 	s.restart(fake.Knobs{})
 	var live []*executors.Place
-	s.m.OnPlace(func(p *executors.Place) { live = append(live, p) })
+	s.m.Attach(executors.Participant{Live: func(p *executors.Place) { live = append(live, p) }})
 	if err := s.m.Recover(s.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -559,6 +559,38 @@ func TestASandboxIsNotEndedWhileSomethingIsThereAlone(t *testing.T) {
 	s.home = nil
 	if err := s.m.Destroy(s.ctx, s.ws); err != nil || slices.Contains(s.home, "pausing") {
 		t.Errorf("asleep and home: %v, brought home %q", err, s.home)
+	}
+}
+
+// What alone a sandbox holds of commits keeps it as files do, asleep or awake.
+func TestASandboxIsNotEndedWhileItsCommitsAreThereAlone(t *testing.T) {
+	s := newSleeper(t)
+	s.kept(0, "synced", 0)
+	s.ensure()
+	only := fault.New(fault.Conflict, "commits_refused", "Its commits were refused.")
+	s.m.Attach(executors.Participant{Home: func(context.Context, *executors.Place) error {
+		if only == nil {
+			return nil
+		}
+		return only
+	}})
+	refused := func(when string) {
+		t.Helper()
+		if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "Its commits were refused.") {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if _, live := s.m.Live(s.ws); !live {
+			t.Fatalf("%s: it was ended", when)
+		}
+	}
+	refused("awake")
+	if err := s.m.Pause(s.ctx, s.ws, "It was paused."); err != nil {
+		t.Fatal(err)
+	}
+	refused("asleep")
+	only = nil
+	if err := s.m.Destroy(s.ctx, s.ws); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Sandboxes returns the sandbox of each workspace of a team that ever had one: the open one, else the last. One query, however
-// many workspaces there are.
-func (m *Manager) Sandboxes(ctx context.Context, teamID string) (map[string]Record, error) {
-	recs, err := m.cfg.Store.TeamSandboxes(ctx, teamID)
+// Sandboxes returns the sandbox of each workspace of a team that ever had one, or of each that is named: the open one, else the last. One
+// query, however many workspaces there are.
+func (m *Manager) Sandboxes(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Record, error) {
+	recs, err := m.cfg.Store.TeamSandboxes(ctx, teamID, workspaceIDs...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the sandboxes of a team: %w", err)
 	}

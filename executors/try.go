@@ -45,7 +45,7 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root s
 	if err := m.Admit(ctx, e.Kind(), who.userID); err != nil {
 		return nil, err
 	}
-	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New("sbx"), workspaceID, who.userID, root
+	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New(trialPrefix), workspaceID, who.userID, root
 	spec.GitDirs, spec.Folder = nil, ""
 	if caps.Isolated && !caps.OwnDisk {
 		if spec.Box, err = trialBox(root); err != nil {
@@ -58,8 +58,11 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root s
 	m.trials[spec.ID] = true // the reaper leaves it alone
 	m.mu.Unlock()
 	defer func() {
-		for _, fn := range m.registered().ended { // what was made for it is given back
-			fn(k.record())
+		for _, a := range m.attached() { // what was made for it is given back
+			if a.Ended == nil {
+				continue
+			}
+			a.Ended(k.record())
 		}
 		m.mu.Lock()
 		delete(m.trials, spec.ID)

@@ -208,8 +208,8 @@ func (s *Service) Get(ctx context.Context, workspaceID string) (PullRequest, str
 var errMissing = fault.New(fault.NotFound, "pull_request_missing", "The workspace has no pull request yet. Open one.")
 
 // PullRequests returns that of each workspace of a team that has one.
-func (s *Service) PullRequests(ctx context.Context, teamID string) (map[string]PullRequest, error) {
-	return s.cfg.Store.PullRequests(ctx, teamID)
+func (s *Service) PullRequests(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]PullRequest, error) {
+	return s.cfg.Store.PullRequests(ctx, teamID, workspaceIDs...)
 }
 
 // called is how people speak of it: #12, !12 on GitLab.

@@ -171,7 +171,7 @@ type Store interface {
 	// PullRequest returns the newest one of a workspace, an open one before others; fault.NotFound when there is none.
 	PullRequest(ctx context.Context, workspaceID string) (PullRequest, error)
 	// PullRequests returns that of each workspace of a team that has one.
-	PullRequests(ctx context.Context, teamID string) (map[string]PullRequest, error)
+	PullRequests(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]PullRequest, error)
 	// PullRequestAt returns the workspace's one of that number; fault.NotFound when there is none.
 	PullRequestAt(ctx context.Context, workspaceID, host, repository string, number int64) (PullRequest, error)
 	// OpenPullRequests returns what is to be looked at again: all that are open or asked for, and those whose merge is not home yet, of workspaces

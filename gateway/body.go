@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
 	"strings"
+
+	"github.com/parawork/parawork/billing/tokens"
 )
 
 // asked is what the gateway looks at in a request.
@@ -13,12 +17,15 @@ type asked struct {
 	beside     []string // other models that it may lead to: those of tools, and those that answer where the first one does not
 	stream     bool
 	background bool
-	tier       string // service_tier
-	options    span   // of stream_options
-	usage      bool   // the client asks for usage itself
-	streamed   bool   // stream is named
-	start      int    // behind the first brace
-	empty      bool   // the object has no members
+	tier       string           // service_tier
+	special    bool             // to be served otherwise than usual: first, or fast
+	limits     map[string]int64 // what it names of deciding that bounds the answer: its tokens, and how many answers
+	outside    bool             // its prompt holds what is not in its body: earlier answers, files, what the provider's own tools find
+	options    span             // of stream_options
+	usage      bool             // the client asks for usage itself
+	streamed   bool             // stream is named
+	start      int              // behind the first brace
+	empty      bool             // the object has no members
 }
 
 // span is where a value lies in a body; end 0 = nowhere.
@@ -32,7 +39,8 @@ var (
 )
 
 // deciding are the members that decide what a request is.
-var deciding = []string{"model", "stream", "stream_options", "background", "service_tier", "tools", "models", "fallbacks", "fallback", "fallback_model", "fallback_models"}
+var deciding = []string{"model", "stream", "stream_options", "background", "service_tier", "tools", "models", "fallbacks", "fallback", "fallback_model", "fallback_models",
+	"max_tokens", "max_completion_tokens", "max_output_tokens", "n", "speed", "previous_response_id", "conversation", "prompt"}
 
 // look reads the members of a request that decide what it is. Such a member named twice, or in other letters, could be read in another way by
 // the provider than here: it is refused.
@@ -85,6 +93,19 @@ func look(body []byte) (a asked, err error) {
 			}
 		case "service_tier":
 			_ = json.Unmarshal(raw, &a.tier)
+			a.special = a.special || a.tier != "" && !slices.Contains([]string{"auto", "default", "standard_only", "flex"}, a.tier)
+		case "speed":
+			a.special = a.special || string(raw) != "null" && string(raw) != `"standard"`
+		case "max_tokens", "max_completion_tokens", "max_output_tokens", "n":
+			var n float64 // some take 1e3 for a number of tokens, too
+			if json.Unmarshal(raw, &n) == nil && n > 0 {
+				if a.limits == nil {
+					a.limits = map[string]int64{}
+				}
+				a.limits[key] = int64(min(math.Ceil(n), tokens.MostTokens))
+			}
+		case "previous_response_id", "conversation", "prompt":
+			a.outside = a.outside || string(raw) != "null"
 		case "stream_options":
 			a.options = span{i, end}
 			var o map[string]json.RawMessage // a struct would take other letters for it
@@ -92,12 +113,59 @@ func look(body []byte) (a asked, err error) {
 			a.usage = string(o["include_usage"]) == "true" && bytes.Count(raw, []byte("include_usage")) == 1 // twice, it is written anew
 		case "tools", "models", "fallbacks", "fallback", "fallback_model", "fallback_models":
 			a.beside = append(a.beside, named(raw)...)
+			a.outside = a.outside || key == "tools" && ownTools(raw)
 		}
 		i = end
 	}
+	a.outside = a.outside || bytes.Contains(body, []byte(`"file_id"`)) || bytes.Contains(body, []byte(`"file_url"`)) || bytes.Contains(body, []byte(`"mcp_servers"`))
 	a.empty = len(seen) == 0 && body[blank(body, a.start)] == '}'
 	return a, nil
 }
+
+// ownTools reports whether tools are among a request's that the provider runs itself, and whose results it reads.
+func ownTools(raw []byte) bool {
+	var tools []struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(raw, &tools) != nil {
+		return false
+	}
+	for _, t := range tools {
+		switch name, _, _ := strings.Cut(t.Type, "_20"); name { // Anthropic's have a date behind
+		case "", "function", "custom", "bash", "text_editor", "computer", "memory", "local_shell", "shell", "apply_patch":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// most is how many tokens may come out of a request of an API: what it allows itself, or max where it does not say.
+func (a asked) most(of api, max int64) int64 {
+	name := []string{"max_tokens"}
+	switch of {
+	case responses:
+		name = []string{"max_output_tokens"}
+	case chat:
+		name = []string{"max_completion_tokens", "max_tokens"}
+	}
+	out := int64(0)
+	for _, n := range name {
+		if out < a.limits[n] {
+			out = a.limits[n]
+		}
+	}
+	if out == 0 {
+		out = max
+	}
+	if n := a.limits["n"]; of == chat && n > 1 {
+		out *= min(n, mostAnswers)
+	}
+	return out
+}
+
+// mostAnswers is how many answers a question may ask for that are believed; providers allow fewer.
+const mostAnswers = 1000
 
 // boolean reads one. What is taken for true elsewhere, such as 1, could be read in another way by the provider than here.
 func boolean(raw []byte) (bool, error) {

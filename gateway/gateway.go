@@ -1,6 +1,7 @@
 // Package gateway stands between agents and the models they ask. An agent shows a token of its session; the gateway looks up whose it is,
 // asks the provider with the real key of the session's account, which never leaves the server, and passes the answer on as it comes. What
-// was used is read on the way (billing/tokens). Budgets, allowed models and limits of a minute are decided before anything is sent on.
+// was used is read on the way (billing/tokens). Budgets, allowed models and limits of a minute are decided before anything is sent on, and what a
+// question may cost is held back until it is known what it did.
 //
 // It speaks Anthropic's Messages and OpenAI's Responses and Chat Completions. It knows nothing of how agents reach it: whoever serves
 // Handler says from which workspace a request comes (Within).
@@ -71,7 +72,10 @@ type Store interface {
 // Meter counts what was used; tokens.Meter is one.
 type Meter interface {
 	Begin(ctx context.Context, r tokens.Request) error
-	Record(ctx context.Context, r tokens.Request) error
+	// Settle keeps what came of a request, and returns what a budget counts for it, nano-USD.
+	Settle(ctx context.Context, r tokens.Request) (countedNano int64, err error)
+	// Most is what a question may cost at most, nano-USD.
+	Most(ctx context.Context, a tokens.Ask) (nano int64, err error)
 }
 
 // Config is what a Service is made of.
@@ -80,8 +84,12 @@ type Config struct {
 	Meter Meter
 	// Account returns the account of a session, with its key. A fault's words are shown to the agent.
 	Account func(ctx context.Context, g Grant) (Account, error)
-	// Admit refuses what a budget or quota has no room for; nil = nothing does.
-	Admit func(ctx context.Context, teamID, userID string) error
+	// Budget refuses what there is no money for; nil = nothing is.
+	Budget Budget
+	// MaxOutput is how many tokens are expected of an answer at most whose request does not bound it; default 128,000.
+	MaxOutput int64
+	// HoldMost is how long a question waits for money that others hold; default a minute.
+	HoldMost time.Duration
 	// Client asks providers. It must not bound how long an answer takes, nor unpack it.
 	Client *http.Client
 	// Check refuses addresses the server does not reach out to; nil = none.
@@ -107,6 +115,7 @@ const (
 	defaultFirstByte = 10 * time.Minute
 	defaultLinger    = 2 * time.Second
 	defaultBodyTakes = 2 * time.Minute
+	defaultMaxOutput = 128_000
 )
 
 // Validate checks the configuration and fills in the defaults.
@@ -125,6 +134,12 @@ func (c *Config) Validate() error {
 	}
 	if c.BodyTakes <= 0 {
 		c.BodyTakes = defaultBodyTakes
+	}
+	if c.MaxOutput <= 0 {
+		c.MaxOutput = defaultMaxOutput
+	}
+	if c.HoldMost <= 0 {
+		c.HoldMost = holdMost
 	}
 	if c.Linger <= 0 {
 		c.Linger = defaultLinger

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/parawork/parawork/billing/tokens"
@@ -55,3 +56,43 @@ func (c *call) guess(t tally, read int64) {
 
 // textTokens is how many tokens a piece of an answer may be, by the bytes it has as JSON.
 func textTokens(raw []byte) int64 { return max(int64(len(raw)-2)/guessBytes, 1) }
+
+// outsideTokens is allowed for what goes in beside the body: earlier answers, files, what the provider's own tools find. It is no bound:
+// nothing says how much that is.
+const outsideTokens = 100_000
+
+const (
+	packedPicture  = 5_000   // tokens a picture takes at most, however many bytes it has
+	packedDocument = 100_000 // and a document, about
+)
+
+// boundPrompt is how many tokens the body of a request has at most. A token has a byte at least; of letters and of blanks, two: every
+// provider's vocabulary holds all pairs of them. What stands there in base64 is a picture or a document, which has its tokens by the page.
+func boundPrompt(body []byte) (n int64) {
+	for i := 0; i < len(body); {
+		c, j := body[i], i+1
+		if letter(c) || c == ' ' {
+			for j < len(body) && (body[j] == c || letter(c) && letter(body[j])) {
+				j++
+			}
+			n += int64(j-i+1) / 2
+			i = j
+			continue
+		}
+		n++
+		if c == '"' && bytes.HasSuffix(bytes.TrimRight(body[max(i-16, 0):i], " "), []byte(`"data":`)) || c == ',' && bytes.HasSuffix(body[:i], []byte(";base64")) {
+			for j < len(body) && (letter(body[j]) || '0' <= body[j] && body[j] <= '9' || body[j] == '+' || body[j] == '/' || body[j] == '=') {
+				j++
+			}
+			most := int64(packedPicture)
+			if bytes.Contains(body[max(i-256, 0):i], []byte("/pdf")) {
+				most = packedDocument
+			}
+			n += min(int64(j-i), most)
+		}
+		i = j
+	}
+	return n
+}
+
+func letter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }

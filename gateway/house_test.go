@@ -41,6 +41,7 @@ type house struct {
 	db      *store.DB
 	team    string
 	user    string
+	cfg     gateway.Config
 	service *gateway.Service
 	meter   *tokens.Meter
 	door    *httptest.Server
@@ -94,26 +95,42 @@ func newHouse(t *testing.T, tune ...func(*gateway.Config)) *house {
 			defer h.mu.Unlock()
 			return h.account, nil
 		},
-		Admit: func(context.Context, string, string) error {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if h.admit == nil {
-				return nil
-			}
-			return h.admit()
-		}}
-	for _, f := range tune {
-		f(&cfg)
-	}
-	h.service = gateway.New(cfg)
-	h.door = httptest.NewServer(h.service.Handler())
-	t.Cleanup(h.door.Close)
-	var err error
-	if h.token, err = h.service.Mint(h.ctx, "ses_1", h.team); err != nil {
-		t.Fatal(err)
-	}
+		Budget: refusing{h}}
+	h.cfg = cfg
+	h.again(tune...)
 	return h
 }
+
+// again has the gateway served anew, with another configuration.
+func (h *house) again(tune ...func(*gateway.Config)) {
+	h.t.Helper()
+	for _, f := range tune {
+		f(&h.cfg)
+	}
+	h.service = gateway.New(h.cfg)
+	h.door = httptest.NewServer(h.service.Handler())
+	h.t.Cleanup(h.door.Close)
+	var err error
+	if h.token, err = h.service.Mint(h.ctx, "ses_1", h.team); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// refusing is a budget that holds nothing back, and refuses what a test says.
+type refusing struct{ h *house }
+
+func (r refusing) HoldModel(context.Context, string, string, func(context.Context) (int64, error)) (bool, error) {
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	if r.h.admit == nil {
+		return false, nil
+	}
+	return false, r.h.admit()
+}
+
+func (refusing) RenewModel(context.Context, string, string) error { return nil }
+
+func (refusing) SettleModel(context.Context, string, string, int64) error { return nil }
 
 func (h *house) answers(f http.HandlerFunc) {
 	h.mu.Lock()

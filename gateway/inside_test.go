@@ -140,3 +140,36 @@ func TestEventsOfUsageAreTakenOutInPiecesOfAnySize(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatARequestMayUse(t *testing.T) {
+	t.Parallel()
+	picture := `{"type":"image","source":{"type":"base64","data":"` + strings.Repeat("iVBORw0KGgo", 50_000) + `"}}`
+	for _, c := range []struct {
+		body    string
+		in      [2]int64 // from, to
+		of      api
+		out     int64
+		outside bool
+		special bool
+	}{
+		{body: `{"model":"m","messages":"` + strings.Repeat("1.", 500) + `"}`, in: [2]int64{1000, 1100}, of: messages, out: 128_000},
+		{body: `{"model":"m","max_tokens":32000,"messages":"` + strings.Repeat("word ", 1000) + `"}`, in: [2]int64{2500, 3200}, of: messages, out: 32_000},
+		{body: `{"model":"m","messages":[` + picture + `]}`, in: [2]int64{5000, 5200}, of: messages, out: 128_000},
+		{body: `{"model":"m","max_tokens":1,"max_output_tokens":2e3,"previous_response_id":"r"}`, of: responses, out: 2000, outside: true},
+		{body: `{"model":"m","max_tokens":10,"max_completion_tokens":20,"n":3,"service_tier":"priority"}`, of: chat, out: 60, special: true},
+		{body: `{"model":"m","max_output_tokens":null,"tools":[{"type":"function","name":"f"},{"type":"web_search_20250305"}]}`, of: responses, out: 128_000, outside: true},
+		{body: `{"model":"m","max_tokens":5,"tools":[{"name":"f"},{"type":"bash_20250124","name":"bash"}],"speed":"fast"}`, of: messages, out: 5, special: true},
+	} {
+		a, err := look([]byte(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, out := boundPrompt([]byte(c.body)), a.most(c.of, 128_000)
+		if out != c.out || a.outside != c.outside || a.special != c.special || c.in[1] > 0 && (in < c.in[0] || in > c.in[1]) {
+			t.Errorf("%.80s: in %d, out %d, outside %v, special %v", c.body, in, out, a.outside, a.special)
+		}
+	}
+	if _, err := look([]byte(`{"model":"m","max_tokens":5,"max_tokens":50}`)); err == nil {
+		t.Error("a bound that is named twice is taken")
+	}
+}

@@ -45,6 +45,9 @@ type call struct {
 	asking  time.Time     // when the provider was asked
 	own     time.Duration // what the gateway itself took until the answer began
 	stays   func() bool   // ends that the provider's answer ends with the agent
+	onHold  bool          // something is held back of the team's budget
+	counted int64         // what the budget counts for the question, nano-USD; once it is kept
+	lost    bool          // what it cost could not be kept
 }
 
 func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
@@ -70,6 +73,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	defer c.release()
+	defer c.settle()
 	if err := c.prepare(); err != nil {
 		c.refuse(err)
 		return
@@ -95,21 +99,17 @@ func (c *call) prepare() (err error) {
 		}
 	}
 	ctx := tenant.In(c.r.Context(), g.TeamID)
-	if c.route.api != other { // counting tokens and listing models cost nothing
-		if c.s.cfg.Admit != nil {
-			if err := c.s.cfg.Admit(ctx, g.TeamID, g.UserID); err != nil {
-				return err
-			}
-		}
-		if err := c.s.rules.admit(ctx, g.TeamID, c.asked.model, c.asked.beside...); err != nil {
-			return err
-		}
-	}
 	if c.account, err = c.s.cfg.Account(ctx, g); err != nil {
 		return err
 	}
 	c.record.Subscription = c.account.subscription() && c.route.dialect == anthropicDialect
-	return nil
+	if c.route.api == other { // counting tokens and listing models cost nothing
+		return nil
+	}
+	if err := c.s.rules.admit(ctx, g.TeamID, c.asked.model, c.asked.beside...); err != nil {
+		return err
+	}
+	return c.hold(ctx) // last: who waits for a minute's bound holds back nothing
 }
 
 func modelOK(model string) bool {
@@ -213,7 +213,9 @@ func (c *call) keep() {
 	ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(c.r.Context()), c.grant.TeamID), keepingTakes)
 	defer cancel()
 	c.record.DurationMs = time.Since(c.began).Milliseconds()
-	if err := c.s.cfg.Meter.Record(ctx, c.record); err != nil {
+	var err error
+	if c.counted, err = c.s.cfg.Meter.Settle(ctx, c.record); err != nil {
+		c.lost = true
 		c.s.cfg.Log.Error("what a model was asked could not be stored", "session_id", c.grant.SessionID, "external_id", c.record.ExternalID, "error", err)
 	}
 }
@@ -258,6 +260,7 @@ func (c *call) send() {
 	timer := time.AfterFunc(c.s.cfg.FirstByte, func() { cancel(errFirstByte) })
 	defer timer.Stop()
 
+	defer c.renews()()
 	if c.route.api != other {
 		// While the provider thinks: storing takes as long as the disk does.
 		c.begun = make(chan error, 1)

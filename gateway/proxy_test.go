@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,9 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 		w.Header().Set("Set-Cookie", "a=b")
 		w.Header().Set("Request-Id", "req_1")
 		w.Header().Set("X-Echo", "was "+realKey)
+		w.Header().Set("Anthropic-Ratelimit-Requests-Remaining", "9")
+		w.Header().Set("Anthropic-Organization-Id", "org_1")
+		w.Header().Set("X-Upstream-Host", "10.0.0.7")
 		sse(w, opus...)
 	})
 	req := h.request(t.Context(), http.MethodPost, "/anthropic/v1/messages?beta=true&key=secret", ask)
@@ -30,6 +34,8 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 	req.Header.Set("X-Mine", "1")
 	req.Header.Set("X-Copy", "t="+h.token)
 	req.Header.Set("Anthropic-Beta", "x-1")
+	req.Header.Set("X-Stainless-Lang", "js")
+	elsewhere := append(slices.Clone(elsewhere), "X-Of-Nobody", "Openai-Organization", "X-Amz-Security-Token", "True-Client-Ip")
 	for _, name := range elsewhere {
 		req.Header.Set(name, "https://mine.example")
 	}
@@ -37,7 +43,8 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 	if resp.StatusCode != 200 || !strings.Contains(text, `"message_stop"`) || strings.Count(text, "data:") != len(opus) {
 		t.Fatalf("%d %s", resp.StatusCode, text)
 	}
-	if resp.Header.Get("Set-Cookie") != "" || resp.Header.Get("Request-Id") != "req_1" || resp.Header.Get("X-Echo") != "" {
+	if resp.Header.Get("Set-Cookie") != "" || resp.Header.Get("Request-Id") != "req_1" || resp.Header.Get("X-Echo") != "" ||
+		resp.Header.Get("Anthropic-Ratelimit-Requests-Remaining") != "9" || resp.Header.Get("Anthropic-Organization-Id") != "" || resp.Header.Get("X-Upstream-Host") != "" {
 		t.Errorf("headers of the answer: %v", resp.Header)
 	}
 	seen, bodies := h.asked()
@@ -45,7 +52,7 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 		t.Fatalf("the provider was asked %v %v", seen, bodies)
 	}
 	head := seen[0].Header
-	if head.Get("X-Api-Key") != realKey || head.Get("Anthropic-Beta") != "x-1" {
+	if head.Get("X-Api-Key") != realKey || head.Get("Anthropic-Beta") != "x-1" || head.Get("X-Stainless-Lang") != "js" {
 		t.Errorf("headers that must go on: %v", head)
 	}
 	for _, name := range append(elsewhere, "Authorization", "Cookie", "X-Forwarded-For", "X-Mine", "X-Copy") {

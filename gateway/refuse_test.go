@@ -269,8 +269,10 @@ func (m memory) Limits(context.Context, string) ([]gateway.Limit, error) { retur
 
 type noMeter struct{}
 
-func (noMeter) Begin(context.Context, tokens.Request) error  { return nil }
-func (noMeter) Record(context.Context, tokens.Request) error { return nil }
+func (noMeter) Settle(context.Context, tokens.Request) (int64, error) { return 0, nil }
+func (noMeter) Most(context.Context, tokens.Ask) (int64, error)       { return 0, nil }
+func (noMeter) Begin(context.Context, tokens.Request) error           { return nil }
+func (noMeter) Record(context.Context, tokens.Request) error          { return nil }
 
 // still answers without a network.
 type still func(*http.Request) string

@@ -131,45 +131,34 @@ func (a Account) upstream(rt route, query url.Values) (*url.URL, error) {
 	return u, nil
 }
 
-// hopByHop are headers of one connection: https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1.
-var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings"}
+// onward are the headers of a request that go on to a provider, and no others: what its API and its own clients know. What an agent makes up
+// could lead a gateway before the provider to another host or account (https://portkey.ai/docs, https://docs.helicone.ai), or tell it where
+// the request comes from. A name that ends in a dash is the beginning of names.
+var onward = []string{"Accept", "Accept-Language", "Content-Type", "User-Agent", "X-App", "Session_id", "Conversation_id", "Originator", "Version",
+	"Anthropic-", "Openai-Beta", "X-Openai-", "X-Stainless-", "X-Claude-Code-", "X-Codex-", "X-Client-Request-Id", "Idempotency-Key"}
 
-// notOn are headers of a request that are the agent's and ours alone: what it shows us, where it comes from, and what we write ourselves.
-var notOn = []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie", "Cookie2", "Host", "Content-Length", "Accept-Encoding", "Expect", "Forwarded",
-	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Via", "Origin", "Referer"}
-
-// leading begin headers that lead gateways before providers to a host, an account or an operation of somebody's choice: those gateways send the
-// key they were shown there. https://portkey.ai/docs, https://docs.helicone.ai, https://developers.cloudflare.com/ai-gateway.
-var leading = []string{"X-Portkey-", "Helicone-", "Cf-Aig-", "X-Litellm-", "X-Http-Method", "X-Method-Override", "X-Original-", "X-Rewrite-", "X-Host"}
+// mostHeader is how long a header's value is passed on, bytes.
+const mostHeader = 8 << 10
 
 // onHeaders are the headers a request goes on with. token is what the agent showed: no header that holds it goes on.
 func onHeaders(in http.Header, token string) http.Header {
-	out := in.Clone()
-	for _, v := range in.Values("Connection") {
-		for name := range strings.SplitSeq(v, ",") {
-			out.Del(strings.TrimSpace(name))
+	out := make(http.Header, len(in))
+	for name, values := range in {
+		if known(onward, name) && !slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, token) || len(v) > mostHeader }) {
+			out[name] = slices.Clone(values)
 		}
 	}
-	for _, name := range hopByHop {
-		out.Del(name)
-	}
-	for _, name := range notOn {
-		out.Del(name)
-	}
-	for name, values := range out {
-		if slices.ContainsFunc(leading, func(p string) bool { return strings.HasPrefix(http.CanonicalHeaderKey(name), p) }) {
-			delete(out, name)
-			continue
-		}
-		for _, v := range values {
-			if strings.Contains(v, token) {
-				delete(out, name)
-				break
-			}
-		}
+	if out.Get("User-Agent") == "" {
+		out.Set("User-Agent", "parawork-gateway") // else Go's own client names itself
 	}
 	out.Set("Accept-Encoding", "identity") // else the answer could not be read on its way
 	return out
+}
+
+// known reports whether a list has a header's name.
+func known(list []string, name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	return slices.ContainsFunc(list, func(k string) bool { return name == k || strings.HasSuffix(k, "-") && strings.HasPrefix(name, k) })
 }
 
 // authorize puts the account's key where its provider wants it.
@@ -196,23 +185,19 @@ const claudeLoginBeta = "oauth-2025-04-20"
 // subscription reports whether the account pays by the month.
 func (a Account) subscription() bool { return strings.HasPrefix(a.Key, "sk-ant-oat") }
 
-// backHeaders puts the headers of an answer into the agent's. What names the account's cookies or key stays here.
+// back are the headers of an answer that an agent is given, and no others: what describes it, and what the providers' clients go by. The
+// rest may name the account, its cookies, or what stands before the provider.
+var back = []string{"Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "Date", "Retry-After", "Retry-After-Ms", "X-Should-Retry", "Request-Id", "X-Request-Id",
+	"Anthropic-Ratelimit-", "Anthropic-Priority-", "Anthropic-Fast-", "X-Ratelimit-", "Openai-Processing-Ms", "Openai-Version", "Openai-Model", "X-Models-Etag", "X-Codex-"}
+
+// backHeaders puts the headers of an answer into the agent's. What holds the account's key stays here.
 func backHeaders(to, from http.Header, key string) {
-	drop := map[string]bool{"Set-Cookie": true, "Set-Cookie2": true, "Alt-Svc": true, "Strict-Transport-Security": true, "Report-To": true, "Nel": true}
-	for _, name := range hopByHop {
-		drop[name] = true
-	}
-	for _, v := range from.Values("Connection") {
-		for name := range strings.SplitSeq(v, ",") {
-			drop[http.CanonicalHeaderKey(strings.TrimSpace(name))] = true
-		}
-	}
 	for name, values := range from {
-		if drop[name] {
+		if !known(back, name) {
 			continue
 		}
 		for _, v := range values {
-			if !strings.Contains(v, key) {
+			if !strings.Contains(v, key) && len(v) <= mostHeader {
 				to.Add(name, v)
 			}
 		}

@@ -108,6 +108,13 @@ type Program struct {
 	CPUMs int64  `json:"cpu_ms"`
 }
 
+// What the reason of a process says whose program was not found: nothing by its name is in the folders that follow, or something is and
+// cannot be run for the reason that follows.
+const (
+	NotInPath = "was not found in PATH"
+	NotUsable = "cannot be run"
+)
+
 // MaxPrograms bounds the programs a Work tells of.
 const MaxPrograms = 16
 

@@ -22,6 +22,9 @@ const ScopeHome = "home"
 type Ack struct {
 	Stream Stream `json:"stream"`
 	Offset int64  `json:"offset"`
+	// Full says that the host's disk is full: what comes after Offset is kept by the guest alone, also when the host has read it. A
+	// program that writes more than the guest keeps waits while the host goes on saying so.
+	Full bool `json:"full,omitempty"`
 }
 
 // SignalRequest names a signal ("SIGINT", "TERM", ...) for every descendant of a process.

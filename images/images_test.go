@@ -32,6 +32,28 @@ type workshop struct {
 	orders   chan given
 	carryOut func(ctx context.Context, o images.Order, log io.Writer) error
 	removed  []string
+	have     map[string]images.Image // on the engine, by name; others are fetched
+	public   map[string]bool         // what registries give to everybody
+	fetched  []string
+}
+
+// Image finds an image by its name; x, y and debian:12 are everywhere.
+func (w *workshop) Image(_ context.Context, name string) (images.Image, error) {
+	if img, ok := w.have[name]; ok {
+		return img, nil
+	}
+	return images.Image{}, fault.New(fault.Unavailable, "image_missing", "The image %q is not there.", name)
+}
+
+func (w *workshop) Public(_ context.Context, digest string) (bool, error) {
+	return w.public[digest], nil
+}
+
+func (w *workshop) Pull(_ context.Context, name string, _ io.Writer) error {
+	w.fetched = append(w.fetched, name)
+	w.have[name] = images.Image{ID: "sha256:id-of-" + name, Tags: []string{name}, Digests: []string{name + "@digest"}}
+	w.public[name+"@digest"] = true
+	return nil
 }
 
 // given is what a builder was given.
@@ -74,7 +96,7 @@ func (w *workshop) Remove(_ context.Context, tag string) error {
 
 func newWorkshop(t *testing.T, files map[string]string) *workshop {
 	t.Helper()
-	w := &workshop{t: t, db: storetest.SQLite(t), root: executortest.GitRoot(t), orders: make(chan given, 10)}
+	w := &workshop{t: t, have: map[string]images.Image{}, public: map[string]bool{}, db: storetest.SQLite(t), root: executortest.GitRoot(t), orders: make(chan given, 10)}
 	user, team := storetest.Seed(t, w.db)
 	_, err := w.db.Exec(t.Context(), `INSERT INTO projects (id, team_id, name, source_kind, source, git_dir, default_branch, state, created_by, created_at)
 		VALUES ('prj_1',?,'p','path','',?,'main','ready',?,1)`, team.ID, filepath.Join(w.root, ".git"), user.ID)
@@ -83,7 +105,8 @@ func newWorkshop(t *testing.T, files map[string]string) *workshop {
 	}
 	w.commit(files)
 	w.repos = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(w.db), DataDir: t.TempDir(), BranchPrefix: "p/"})
-	w.svc = images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos, Builder: w, Allowed: true})
+	w.svc = images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos, Builder: w, Allowed: true,
+		HostImages: []string{"host/*:1", "any"}, Default: "agent"})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -114,6 +137,11 @@ func (w *workshop) commit(files map[string]string) {
 	}
 	executortest.Git(w.t, w.root, "add", "-A")
 	executortest.Git(w.t, w.root, "commit", "-q", "-m", "files", "--allow-empty")
+}
+
+// stage is a stage of one line as the engine is given it.
+func stage(name string) string {
+	return "FROM sha256:id-of-" + name + "\nLABEL parawork.project=prj_1\n"
 }
 
 // build builds to the end.
@@ -164,7 +192,7 @@ func TestAnImageIsBuiltFromTheCommitAndNothingElse(t *testing.T) {
 		t.Fatalf("build %+v, printed %q", b, lines)
 	}
 	g := <-w.orders
-	want := map[string]string{".parawork.Dockerfile": "FROM x\n", "Dockerfile": "FROM x\n", "tool.sh": "echo\n", "link": "-> tool.sh"}
+	want := map[string]string{".parawork.Dockerfile": stage("x"), "Dockerfile": "FROM x\n", "tool.sh": "echo\n", "link": "-> tool.sh"}
 	if !maps.Equal(g.files, want) || g.Dockerfile != ".parawork.Dockerfile" || g.Tag != b.Tag {
 		t.Errorf("given %+v, want the files %v", g, want)
 	}
@@ -195,14 +223,14 @@ func TestDevcontainers(t *testing.T) {
 	})
 	b, lines := w.build(".devcontainer/devcontainer.json")
 	g := <-w.orders
-	if b.State != images.Ready || g.Target != "dev" || g.Args["V"] != "1" || g.files[".parawork.Dockerfile"] != "FROM y AS dev\n" || g.files["a.txt"] == "" {
+	if b.State != images.Ready || g.Target != "dev" || g.Args["V"] != "1" || g.files[".parawork.Dockerfile"] != "FROM sha256:id-of-y AS dev\nLABEL parawork.project=prj_1\n" || g.files["a.txt"] == "" {
 		t.Errorf("build %+v was given %+v", b, g)
 	}
 	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "ghcr.io/x/node:1") }) {
 		t.Errorf("features are left out silently: %q", lines)
 	}
 	w.build("image/.devcontainer.json")
-	if g := <-w.orders; len(g.files) != 1 || g.files[".parawork.Dockerfile"] != "FROM debian:12\n" {
+	if g := <-w.orders; len(g.files) != 1 || g.files[".parawork.Dockerfile"] != stage("debian:12") {
 		t.Errorf("given %+v", g)
 	}
 	for dir, word := range map[string]string{"compose": "dockerComposeFile", "variable": "${localEnv:HOME}", "outside": "not in the repository", "broken": "JSON", "empty": "neither"} {
@@ -262,8 +290,14 @@ func TestOneBuildAtATimeAndItsEnds(t *testing.T) {
 func TestImagesOfOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, map[string]string{"Dockerfile": "FROM x\nCOPY --from=parawork-project-prj_2:abc / /\n", "own/Dockerfile": "FROM parawork-project-prj_1:abc\n",
-		"arg/Dockerfile": "ARG A=parawork-project-prj_2:abc\nFROM ${A}\n", ".devcontainer.json": `{"image":"parawork-project-prj_2:x"}`})
-	for _, source := range []string{"Dockerfile", "arg/Dockerfile", ".devcontainer.json"} {
+		"arg/Dockerfile": "ARG A=parawork-project-prj_2:abc\nFROM ${A}\n", ".devcontainer.json": `{"image":"parawork-project-prj_2:x"}`,
+		"given/.devcontainer.json": `{"build":{"dockerfile":"Dockerfile","args":{"A":"project-prj_2:abc"}}}`, "given/Dockerfile": "ARG A=x\nFROM parawork-${A}\n",
+		"renamed/Dockerfile": "FROM host/renamed:1\n", "many/Dockerfile": "FROM host/tagged:1\n"})
+	w.have["parawork-project-prj_1:abc"] = images.Image{ID: "sha256:own", Project: "prj_1"}
+	w.have["parawork-project-prj_1:lost"] = images.Image{ID: "sha256:lost", Project: "prj_2"}
+	w.have["host/renamed:1"] = images.Image{ID: "sha256:theirs", Project: "prj_2"}
+	w.have["host/tagged:1"] = images.Image{ID: "sha256:theirs", Tags: []string{"host/tagged:1", "parawork-project-prj_2:old"}}
+	for _, source := range []string{"Dockerfile", "arg/Dockerfile", ".devcontainer.json", "given/.devcontainer.json", "renamed/Dockerfile", "many/Dockerfile"} {
 		if b, _ := w.build(source); b.State != images.Failed || !strings.Contains(b.Reason, "another project") {
 			t.Errorf("%s: %+v", source, b)
 		}
@@ -271,15 +305,45 @@ func TestImagesOfOthersAreRefused(t *testing.T) {
 	if b, _ := w.build("own/Dockerfile"); b.State != images.Ready {
 		t.Errorf("its own: %+v", b)
 	}
+	// What is on the host: what the operator lists, what its registry gives to everybody, and nothing else.
+	for _, name := range []string{"host/a:1", "any:7", "any", "agent", "node:22", "registry.example.com:5000/a/b:1.2", "host/deep/a:1", "host/a:2", "secret:1"} {
+		w.have[name] = images.Image{ID: "sha256:" + name, Digests: []string{name + "@digest"}}
+	}
+	w.public["node:22@digest"], w.public["registry.example.com:5000/a/b:1.2@digest"] = true, true
 	for name, code := range map[string]string{"parawork-project-prj_2:x": "image_of_another_project", "localhost:5000/parawork-project-prj_2": "image_of_another_project",
-		"Node": "invalid_image", "node 22": "invalid_image", "-v": "invalid_image", "node:22": "", "registry.example.com:5000/a/b:1.2": "", "parawork-project-prj_1:x": ""} {
+		"Node": "invalid_image", "node 22": "invalid_image", "-v": "invalid_image", "1b": "image_id", "cafe": "image_id", "cafe:1": "image_missing",
+		"sha256:0123": "image_id", strings.Repeat("0a", 32): "image_id", "node:22": "", "registry.example.com:5000/a/b:1.2": "", "parawork-project-prj_1:abc": "",
+		"parawork-project-prj_1:lost": "image_of_another_project", "host/renamed:1": "image_of_another_project", "host/tagged:1": "image_of_another_project",
+		"host/a:1": "", "any:7": "", "any": "", "agent": "", "host/deep/a:1": "image_not_allowed", "host/a:2": "image_not_allowed", "secret:1": "image_not_allowed"} {
 		if err := w.svc.SetChoice(t.Context(), "prj_1", images.Choice{Name: name}); fault.CodeOf(err) != code && (err != nil || code != "") {
 			t.Errorf("%q: %v, want %q", name, err, code)
 		}
 	}
+	// One that its registry gave to everybody when it was chosen is not asked about again; another image by that name is.
+	db := store.NewImages(w.db)
+	if err := w.svc.SetChoice(t.Context(), "prj_1", images.Choice{Name: "node:22"}); err != nil {
+		t.Fatal(err)
+	}
+	clear(w.public)
+	if c, err := db.ImageChoice(t.Context(), "prj_1"); err != nil || c.Public != "sha256:node:22" {
+		t.Errorf("choice %+v, %v", c, err)
+	}
+	if len(w.fetched) != 1 || w.fetched[0] != "x" {
+		t.Errorf("fetched %q: builds fetch what is not there, choices do not", w.fetched)
+	}
 	off := images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos, Builder: w})
 	if err := off.SetChoice(t.Context(), "prj_1", images.Choice{Name: "node:22"}); fault.CodeOf(err) != "images_not_allowed" {
 		t.Errorf("where it is not allowed: %v", err)
+	}
+	w.have["secret:1"] = images.Image{ID: "sha256:secret"}
+	teams := 1
+	silent := images.New(images.Config{Store: db, Repositories: w.repos, Builder: w, Allowed: true, Teams: func(context.Context) (int, error) { return teams, nil }})
+	if err := silent.SetChoice(t.Context(), "prj_1", images.Choice{Name: "secret:1"}); err != nil {
+		t.Errorf("one team, and an operator who says nothing: %v", err)
+	}
+	teams = 2
+	if err := silent.SetChoice(t.Context(), "prj_1", images.Choice{Name: "secret:1"}); fault.CodeOf(err) != "image_not_allowed" {
+		t.Errorf("two teams, and an operator who says nothing: %v", err)
 	}
 	if err := off.SetChoice(t.Context(), "prj_1", images.Choice{}); err != nil {
 		t.Errorf("back to the server's own: %v", err)

@@ -11,10 +11,17 @@ import (
 // imageName is what a registry or an engine calls an image: host, path, tag, digest.
 var imageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/-]|:[0-9]+/)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
+// bareID is what an engine takes for an image's id, or for the beginning of one.
+var bareID = regexp.MustCompile(`^([0-9a-f]+$|sha256[:@]|sha256$)`)
+
 // checkName refuses what is no image's name, and images built for other projects.
 func checkName(name, projectID string) error {
 	if len(name) > 300 || !imageName.MatchString(name) {
 		return fault.New(fault.Invalid, "invalid_image", "%q is no name of an image. It looks like node:22 or registry.example.com/team/image:tag.", clip(name, 300)).With("field", "image")
+	}
+	if bareID.MatchString(name) {
+		return fault.New(fault.Invalid, "image_id", "%q could be an image's id, or the beginning of one. Images are chosen by their name; for one that is called so, "+
+			"write it with its tag, such as %s:latest.", clip(name, 300), clip(strings.TrimPrefix(name, "sha256:"), 64)).With("field", "image")
 	}
 	return checkForeign(name, projectID)
 }
@@ -24,13 +31,25 @@ func repository(projectID string) string { return TagPrefix + strings.ToLower(pr
 
 // checkForeign refuses images built for other projects: they hold what is theirs.
 func checkForeign(name, projectID string) error {
-	base := name[strings.LastIndex(name, "/")+1:]
-	base, _, _ = strings.Cut(base, "@")
-	base, _, _ = strings.Cut(base, ":")
-	if strings.HasPrefix(base, TagPrefix) && base != repository(projectID) {
-		return fault.New(fault.Invalid, "image_of_another_project", "The image %q was built for another project and can only be used there.", clip(name, 300)).With("field", "image")
+	if base := baseOf(name); strings.HasPrefix(base, TagPrefix) && base != repository(projectID) {
+		return foreign(name)
 	}
 	return nil
+}
+
+func foreign(name string) error {
+	return fault.New(fault.Invalid, "image_of_another_project", "The image %q was built for another project and can only be used there.", clip(name, 300)).With("field", "image")
+}
+
+// ofProject says whether a name is one of those that images built for projects have.
+func ofProject(name string) bool { return strings.HasPrefix(baseOf(name), TagPrefix) }
+
+// baseOf is the last part of a name, without tag and digest.
+func baseOf(name string) string {
+	name, _, _ = strings.Cut(name, "@")
+	base := name[strings.LastIndex(name, "/")+1:]
+	base, _, _ = strings.Cut(base, ":")
+	return base
 }
 
 // checkSource refuses what is no file an image can be built from.

@@ -31,10 +31,17 @@ type Config struct {
 	Repositories Repositories
 	Builder      Builder // nil: this server cannot build
 	Allowed      bool    // projects may have images of their own
-	Events       events.Publisher
-	Timeout      time.Duration // of one build; default 30 min
-	Now          func() time.Time
-	Log          *slog.Logger
+	Default      string  // what containers are made from where a project says nothing
+	// HostImages are the images of the engine that projects may use although no registry gives them to everybody: see Listed. None: all of
+	// them while there is one team, none beside Default once there are more.
+	HostImages []string
+	Teams      func(ctx context.Context) (int, error) // how many there are; nil = one
+	// Reach refuses registries the engine may not be sent to at a project's word, by host and port; nil = none.
+	Reach   func(ctx context.Context, registry string) error
+	Events  events.Publisher
+	Timeout time.Duration // of one build; default 30 min
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Service is the room. Safe for concurrent use. Recover comes first, then Run.
@@ -128,7 +135,7 @@ func (s *Service) allowed() error {
 // SetChoice changes what containers of a project's new sandboxes are made from.
 func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) error {
 	c.Name, c.Build = strings.TrimSpace(c.Name), strings.TrimSpace(c.Build)
-	if c == (Choice{}) {
+	if c.Public = ""; c == (Choice{}) {
 		return s.cfg.Store.SetImageChoice(ctx, projectID, c)
 	}
 	if err := s.allowed(); err != nil {
@@ -138,8 +145,12 @@ func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) err
 	case c.Name != "" && c.Build != "":
 		return fault.New(fault.Invalid, "invalid_image", "Give the image's name or the file it is built from, not both.").With("field", "image")
 	case c.Name != "":
-		if err := checkName(c.Name, projectID); err != nil {
+		img, err := s.judge(ctx, c.Name, projectID, "", nil)
+		if err != nil {
 			return err
+		}
+		if img.public {
+			c.Public = img.ID
 		}
 	default:
 		if err := checkSource(c.Build); err != nil {
@@ -149,20 +160,25 @@ func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) err
 	return s.cfg.Store.SetImageChoice(ctx, projectID, c)
 }
 
-// ForWorkspace returns what containers of a workspace are made from; "" for the server's own image.
-func (s *Service) ForWorkspace(ctx context.Context, workspaceID string) (string, error) {
+// ForWorkspace returns what containers of a workspace are made from, judged anew: names may mean another image by now. Nothing for the
+// server's own image.
+func (s *Service) ForWorkspace(ctx context.Context, workspaceID string) (Made, error) {
 	projectID, c, err := s.cfg.Store.ChoiceOfWorkspace(ctx, workspaceID)
-	if err != nil || c == (Choice{}) {
-		return "", err
+	if err != nil || c.Name == "" && c.Build == "" {
+		return Made{}, err
 	}
 	if err := s.allowed(); err != nil {
-		return "", err
+		return Made{}, err
 	}
 	name, err := s.resolve(ctx, projectID, c)
 	if err == nil && name == "" {
 		err = fault.New(fault.Conflict, "image_not_built", "The project's image is to be built from %s, and has not been yet. Build it in the project's settings.", c.Build)
 	}
-	return name, err
+	if err != nil {
+		return Made{}, err
+	}
+	img, err := s.judge(ctx, name, projectID, c.Public, nil)
+	return Made{Name: name, ID: img.ID, ProjectID: projectID}, err
 }
 
 // resolve returns the image a choice means now, "" when it is not built yet.

@@ -17,6 +17,23 @@ import (
 type Choice struct {
 	Name  string `json:"name,omitempty"`
 	Build string `json:"build,omitempty"`
+	// Public is the id of the image that Name meant when it was chosen and its registry gave it to everybody.
+	Public string `json:"public,omitempty"`
+}
+
+// Image is what the engine knows of one image.
+type Image struct {
+	ID       string
+	Project  string   // whom it was built for, by its label; "" = nobody
+	Tags     []string // its names
+	Digests  []string // what registries know it by, of the repository it was asked by: repository@sha256:...
+	Triggers []string // what runs in an image that is built upon it (ONBUILD)
+}
+
+// Made is what a container is made from.
+type Made struct {
+	Name, ID  string
+	ProjectID string // whose workspace it is for
 }
 
 // State of a build.
@@ -99,11 +116,20 @@ type Order struct {
 	Target     string // stage; "" = the last
 	Args       map[string]string
 	ProjectID  string
+	TeamID     string
+	BuildID    string
+	NoCache    bool
 	Context    io.Reader // a tar archive
 }
 
-// Builder makes images.
+// Builder is the engine: it finds, fetches and makes images.
 type Builder interface {
+	// Image finds the image that has exactly this name, never one whose id begins like it. None is a fault "image_missing".
+	Image(ctx context.Context, name string) (Image, error)
+	// Public asks the registry of repository@digest, without an account, whether it gives that image to everybody.
+	Public(ctx context.Context, digest string) (bool, error)
+	// Pull fetches an image without an account.
+	Pull(ctx context.Context, name string, log io.Writer) error
 	// Build makes an image and writes what the making prints to log.
 	Build(ctx context.Context, o Order, log io.Writer) error
 	// Remove removes an image by its tag; one that is not there, or is in use, is no error.

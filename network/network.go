@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parawork/parawork/events"
@@ -57,6 +59,8 @@ type Reached struct {
 type Store interface {
 	// Said returns what is stored of a workspace that is not deleted.
 	Said(ctx context.Context, workspaceID string) (Said, error)
+	// SaidOf is Said of many workspaces, by id; those that are deleted are not in it.
+	SaidOf(ctx context.Context, workspaceIDs []string) (map[string]Said, error)
 	// ProjectPolicies returns the policies of a team's projects that have one, by id.
 	ProjectPolicies(ctx context.Context, teamID string) (map[string]Policy, error)
 	// SetProjectPolicy replaces a project's policy.
@@ -105,6 +109,7 @@ type Service struct {
 	base   []string // of the instance
 	agents []string // hosts agents need
 
+	changes atomic.Int64 // of rules, by this process
 	wake    chan struct{}
 	mu      sync.Mutex
 	refused gathered[Refused]
@@ -158,8 +163,11 @@ const (
 	FromPreset    = "preset"
 )
 
+// baseURLs reads the addresses of the accounts of a team's agents.
+type baseURLs func(ctx context.Context, teamID string) ([]string, error)
+
 // effective puts together what is said: the mode, who says it, and the list.
-func (s *Service) effective(ctx context.Context, said Said) (mode executors.NetworkMode, source string, names []Name, err error) {
+func (s *Service) effective(ctx context.Context, said Said, bases baseURLs) (mode executors.NetworkMode, source string, names []Name, err error) {
 	mode, source = said.Project.Mode, FromProject
 	if mode == "" {
 		mode, source = s.cfg.Mode, FromInstance
@@ -189,7 +197,7 @@ func (s *Service) effective(ctx context.Context, said Said) (mode executors.Netw
 		}
 	}
 	if !said.Project.WithoutAgents {
-		urls, err := s.cfg.Store.BaseURLs(ctx, said.TeamID)
+		urls, err := bases(ctx, said.TeamID)
 		if err != nil {
 			return "", "", nil, fmt.Errorf("reading the addresses of agents' accounts: %w", err)
 		}
@@ -206,12 +214,25 @@ func (s *Service) Network(ctx context.Context, workspaceID string) (executors.Ne
 	if err != nil {
 		return executors.Network{}, err
 	}
-	mode, _, names, err := s.effective(ctx, said)
+	return s.network(ctx, said, s.cfg.Store.BaseURLs)
+}
+
+func (s *Service) network(ctx context.Context, said Said, bases baseURLs) (executors.Network, error) {
+	mode, _, names, err := s.effective(ctx, said, bases)
 	n := executors.Network{Mode: mode}
 	for _, name := range names {
 		n.Allow = append(n.Allow, name.Name)
 	}
 	return n, err
+}
+
+// Project says what what is done for a project, and for none of its workspaces, reaches now: its builds.
+func (s *Service) Project(ctx context.Context, teamID, projectID string) (executors.Network, error) {
+	all, err := s.cfg.Store.ProjectPolicies(ctx, teamID)
+	if err != nil {
+		return executors.Network{}, err
+	}
+	return s.network(ctx, Said{TeamID: teamID, ProjectID: projectID, Project: all[projectID]}, s.cfg.Store.BaseURLs)
 }
 
 // Info is what people are told of a workspace's network.
@@ -233,7 +254,7 @@ func (s *Service) Show(ctx context.Context, workspaceID string) (Info, error) {
 		return Info{}, err
 	}
 	var info Info
-	if info.Mode, info.Source, info.Names, err = s.effective(ctx, said); err != nil {
+	if info.Mode, info.Source, info.Names, err = s.effective(ctx, said, s.cfg.Store.BaseURLs); err != nil {
 		return Info{}, err
 	}
 	info.Refused, err = s.cfg.Store.Refused(ctx, workspaceID)
@@ -262,7 +283,7 @@ func (s *Service) Allow(ctx context.Context, workspaceID, host string) error {
 	if err != nil {
 		return fault.Wrap(err, fault.Invalid, "invalid_host", "%s.", upper(err.Error()))
 	}
-	switch mode, _, _, err := s.effective(ctx, said); {
+	switch mode, _, _, err := s.effective(ctx, said, s.cfg.Store.BaseURLs); {
 	case err != nil:
 		return err
 	case mode == executors.NetworkOpen:
@@ -351,11 +372,17 @@ func (s *Service) SetProject(ctx context.Context, projectID string, p Policy) er
 	if err := s.cfg.Store.SetProjectPolicy(ctx, projectID, p); err != nil {
 		return err
 	}
-	for _, id := range s.cfg.Gates.Workspaces() {
-		said, err := s.cfg.Store.Said(ctx, id)
-		if err == nil && said.ProjectID == projectID {
-			s.changed(ctx, said.TeamID, id)
-		}
+	s.changes.Add(1)
+	all, err := s.cfg.Store.SaidOf(ctx, s.cfg.Gates.Workspaces())
+	if err != nil { // the gates take it within a minute
+		s.cfg.Log.WarnContext(ctx, "which workspaces a project's network is about could not be read", "project_id", projectID, "error", err)
+		return nil
+	}
+	maps.DeleteFunc(all, func(_ string, said Said) bool { return said.ProjectID != projectID })
+	ids := slices.Sorted(maps.Keys(all))
+	s.refreshAll(ctx, ids)
+	for _, id := range ids {
+		s.publish(ctx, all[id].TeamID, id)
 	}
 	return nil
 }
@@ -370,8 +397,55 @@ func (s *Service) Default() executors.NetworkMode { return s.cfg.Mode }
 
 // changed has the gates take the workspace's new rules, and tells the team.
 func (s *Service) changed(ctx context.Context, teamID, workspaceID string) {
+	s.changes.Add(1)
 	s.refresh(ctx, workspaceID)
 	s.publish(ctx, teamID, workspaceID)
+}
+
+// refreshAll is refresh for many: what is said of them is read at once, and what is of a team once for each.
+func (s *Service) refreshAll(ctx context.Context, ids []string) {
+	changes := s.changes.Load()
+	all, err := s.cfg.Store.SaidOf(ctx, ids)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "what workspaces may reach could not be read", "count", len(ids), "error", err)
+		}
+		return
+	}
+	type answer struct {
+		urls []string
+		err  error
+	}
+	known := map[string]answer{}
+	bases := func(ctx context.Context, teamID string) ([]string, error) {
+		a, ok := known[teamID]
+		if !ok {
+			a.urls, a.err = s.cfg.Store.BaseURLs(ctx, teamID)
+			known[teamID] = a
+		}
+		return a.urls, a.err
+	}
+	for _, id := range ids {
+		if s.changes.Load() != changes { // since it was read: what is older than the gate's own rules must not replace them
+			s.refresh(ctx, id)
+			continue
+		}
+		n := executors.Network{Mode: executors.NetworkNone} // of one that is gone
+		if said, there := all[id]; there {
+			if n, err = s.network(ctx, said, bases); err != nil {
+				s.unreadable(ctx, id, err)
+				continue
+			}
+		}
+		s.cfg.Gates.Update(id, n)
+	}
+}
+
+// unreadable notes that a gate keeps the rules it has.
+func (s *Service) unreadable(ctx context.Context, workspaceID string, err error) {
+	if ctx.Err() == nil {
+		s.cfg.Log.WarnContext(ctx, "what a workspace may reach could not be read", "workspace_id", workspaceID, "error", err)
+	}
 }
 
 func (s *Service) refresh(ctx context.Context, workspaceID string) {
@@ -380,9 +454,7 @@ func (s *Service) refresh(ctx context.Context, workspaceID string) {
 	case fault.Is(err, fault.NotFound):
 		n = executors.Network{Mode: executors.NetworkNone} // it is gone
 	case err != nil:
-		if ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "what a workspace may reach could not be read", "workspace_id", workspaceID, "error", err)
-		}
+		s.unreadable(ctx, workspaceID, err)
 		return
 	}
 	s.cfg.Gates.Update(workspaceID, n)

@@ -327,6 +327,48 @@ func TestAFloodOfNames(t *testing.T) {
 	}
 }
 
+// What many open workspaces cost does not grow with them: neither when a project's policy changes nor when rules are taken anew.
+func TestRulesOfManyWorkspacesAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx := t.Context()
+	statements := func(what func()) int64 {
+		before := h.db.Statements()
+		what()
+		return h.db.Statements() - before
+	}
+	change := func(host string) func() {
+		return func() { h.set(network.Policy{Mode: executors.NetworkAllow, Allow: []string{host}}) }
+	}
+	h.gates.Update(h.ws, executors.Network{})
+	one := statements(change("one.example"))
+	all := []string{h.ws}
+	for i := range 40 {
+		ws := id.New("ws")
+		if _, err := h.db.Exec(ctx, `INSERT INTO workspaces (id, team_id, project_id, num, name, branch, base, executor, state, created_by, created_at, updated_at)
+			SELECT ?, team_id, project_id, ?, ?, ?, base, executor, state, created_by, 1, 1 FROM workspaces WHERE id = ?`, ws, 100+i, ws, ws, h.ws); err != nil {
+			t.Fatal(err)
+		}
+		h.gates.Update(ws, executors.Network{})
+		all = append(all, ws)
+	}
+	h.gates.Update("ws_gone", executors.Network{Mode: executors.NetworkOpen})
+	if many := statements(change("many.example")); many != one {
+		t.Errorf("a change for one workspace takes %d statements, for 41 %d", one, many)
+	}
+	for _, ws := range all {
+		if n := h.gates.of(ws); n.Mode != executors.NetworkAllow || !slices.Contains(n.Allow, "many.example") || slices.Contains(n.Allow, "one.example") {
+			t.Errorf("%s has %+v", ws, n)
+		}
+	}
+	if many := statements(func() { h.s.RefreshAll(ctx) }); many != 2 {
+		t.Errorf("taking the rules of 41 workspaces anew takes %d statements", many)
+	}
+	if n := h.gates.of("ws_gone"); n.Mode != executors.NetworkNone {
+		t.Errorf("a workspace that is gone reaches %+v", n)
+	}
+}
+
 // memory is a store for a test with a clock of its own.
 type memory struct {
 	network.Store
@@ -337,6 +379,14 @@ type memory struct {
 
 func (m *memory) Said(context.Context, string) (network.Said, error) {
 	return network.Said{TeamID: "team_1", Project: network.Policy{Mode: executors.NetworkAllow}}, nil
+}
+
+func (m *memory) SaidOf(_ context.Context, ids []string) (map[string]network.Said, error) {
+	out := map[string]network.Said{}
+	for _, id := range ids {
+		out[id], _ = m.Said(context.Background(), id)
+	}
+	return out, nil
 }
 
 func (m *memory) BaseURLs(context.Context, string) ([]string, error) {

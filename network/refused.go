@@ -35,9 +35,7 @@ func (s *Service) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-fresh:
-			for _, id := range s.cfg.Gates.Workspaces() {
-				s.refresh(ctx, id)
-			}
+			s.refreshAll(ctx, s.cfg.Gates.Workspaces())
 			fresh = s.cfg.After(refreshEvery)
 		case <-s.wake:
 			select {

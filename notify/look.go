@@ -184,6 +184,43 @@ func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets
 	return told, nil
 }
 
+// announced begins the ids of what was announced: no inbox says that it was settled meanwhile.
+const announced = "said_"
+
+// Announce tells some people of a team once of what no inbox has: in their browsers, where their rules let it, and by the webhooks they made for
+// its kind. Within a transaction it is part of it.
+func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error {
+	it.ID = announced + it.ID
+	told := 0
+	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		now := s.now()
+		fresh, err := s.cfg.Store.NoteItem(ctx, it.TeamID, it.ID, now)
+		if err != nil || !fresh {
+			return err
+		}
+		hooks, err := s.cfg.Store.Webhooks(ctx, it.TeamID)
+		if err != nil {
+			return err
+		}
+		targets, err := s.cfg.Store.Targets(ctx, it.TeamID)
+		if err != nil {
+			return err
+		}
+		hooks = slices.DeleteFunc(slices.Clone(hooks), func(w Webhook) bool { return !slices.Contains(userIDs, w.CreatedBy) })
+		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return !slices.Contains(userIDs, t.UserID) })
+		it.Owners = userIDs
+		told, err = s.enqueue(ctx, it, hooks, targets, now)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("announcing %s: %w", it.ID, err)
+	}
+	if told > 0 {
+		poke(s.post)
+	}
+	return nil
+}
+
 // Sentence says in one line what an item is about.
 func (it Item) Sentence() string {
 	who := it.AgentName

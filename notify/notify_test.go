@@ -278,9 +278,45 @@ func TestBrokenWebhooksAreSwitchedOff(t *testing.T) {
 	h.put(notify.Item{ID: "ses_1", Kind: notify.Failed})
 	eventually(t, "it is switched off", func() bool { got, _ := h.Webhook(t.Context(), w.ID); return !got.Enabled && got.Why != "" })
 	yes := true
-	got, err := h.ChangeWebhook(t.Context(), w.ID, h.user.ID, notify.WebhookChange{Enabled: &yes})
+	got, _, err := h.ChangeWebhook(t.Context(), w.ID, h.user.ID, notify.WebhookChange{Enabled: &yes})
 	if err != nil || !got.Enabled || got.Why != "" {
 		t.Errorf("switched on again: %+v, %v", got, err)
+	}
+}
+
+// An address of another origin gets a key of its own, so that no receiver can pass off as Parawork what another one is sent.
+func TestAnotherOriginGetsAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	w, key := h.hook("https://hooks.example.com/one", notify.WebhookChange{})
+	for _, c := range []struct {
+		address string
+		fresh   bool
+	}{
+		{"https://hooks.example.com/two", false},
+		{"https://HOOKS.example.com:443/three", false},
+		{"https://hooks.example.com:8443/three", true},
+		{"https://hooks.example.org/three", true},
+		{"http://hooks.example.org/three", true},
+	} {
+		_, fresh, err := h.ChangeWebhook(t.Context(), w.ID, h.user.ID, notify.WebhookChange{URL: &c.address})
+		if err != nil || (fresh != "") != c.fresh || fresh == key {
+			t.Errorf("changed to %s: the key %q, %v", c.address, fresh, err)
+		}
+	}
+	// What is sent from now on is signed with the new key alone.
+	r := newReceiver(t)
+	_, fresh, err := h.ChangeWebhook(t.Context(), w.ID, h.user.ID, notify.WebhookChange{URL: &r.URL})
+	if err != nil || fresh == "" {
+		t.Fatalf("%q, %v", fresh, err)
+	}
+	h.run()
+	h.put(notify.Item{ID: "ses_1", Kind: notify.Failed})
+	eventually(t, "it is told", func() bool { return r.count() > 0 })
+	body, head := r.got(0)
+	stamp, sum, _ := strings.Cut(strings.TrimPrefix(head.Get("Parawork-Signature"), "t="), ",v1=")
+	if sum != notify.Sign(fresh, stamp, body) {
+		t.Error("what is sent is not signed with the new key")
 	}
 }
 
@@ -385,4 +421,46 @@ func TestTestSaysWhatIsWrong(t *testing.T) {
 	if err != nil || d.State == notify.Delivered || d.Error != "the connection was refused" {
 		t.Errorf("%+v, %v", d, err)
 	}
+}
+
+// What no inbox has is told once to those who are named, in their browsers and by the webhooks they made, and to nobody else.
+func TestAnAnnouncementReachesWhoIsNamed(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, h *house) {
+		key, err := h.PushKey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBrowser(t, key)
+		if _, err := h.Subscribe(t.Context(), b.subscription(h.user.ID)); err != nil {
+			t.Fatal(err)
+		}
+		r := newReceiver(t)
+		h.hook(r.URL, notify.WebhookChange{Kinds: &[]string{notify.Budget}})
+		quiet := newReceiver(t)
+		h.hook(quiet.URL, notify.WebhookChange{Kinds: &[]string{notify.Failed}})
+		h.run()
+		it := notify.Item{ID: "instance-budget-2026-11-90", Kind: notify.Budget, TeamID: h.team.ID, TeamSlug: "harbour", Reason: "$90.00 of $100.00 are spent."}
+		for range 2 {
+			if err := h.Announce(t.Context(), it, []string{"usr_other", h.user.ID}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "it arrives", func() bool { return len(b.messages()) == 1 && r.count() == 1 })
+		if m := b.messages()[0]; m["title"] != it.Reason || m["path"] != "/harbour" {
+			t.Errorf("got %v", m)
+		}
+		it.ID = "instance-budget-2026-11-100"
+		if err := h.Announce(t.Context(), it, []string{"usr_other"}); err != nil {
+			t.Fatal(err)
+		}
+		it.ID = "instance-budget-2026-12-90"
+		if err := h.Announce(t.Context(), it, []string{h.user.ID}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the next month's arrives", func() bool { return len(b.messages()) == 2 && r.count() == 2 })
+		if quiet.count() != 0 {
+			t.Error("a webhook of another kind was told")
+		}
+	})
 }

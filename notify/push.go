@@ -206,6 +206,9 @@ func (s *Service) tryPush(ctx context.Context, d Delivery) outcome {
 	case err != nil:
 		return outcome{state: Pending, err: "the browser could not be read"}
 	}
+	if strings.HasPrefix(d.ItemID, announced) {
+		return s.push(ctx, sub, d.Body, d.Kind)
+	}
 	// What was settled meanwhile is no news any more.
 	items, err := s.cfg.Inbox.Items(ctx, d.TeamID)
 	if err != nil {

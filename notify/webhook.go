@@ -69,9 +69,7 @@ func (s *Service) AddWebhook(ctx context.Context, teamID, by string, c WebhookCh
 	if err := s.change(&w, c); err != nil {
 		return w, "", err
 	}
-	var raw [24]byte
-	rand.Read(raw[:])
-	key = "whsec_" + base64.RawURLEncoding.EncodeToString(raw[:])
+	key = newKey()
 	value, err := marshal(sealed{URL: strings.TrimSpace(*c.URL), Key: key})
 	if err != nil {
 		return w, "", err
@@ -92,10 +90,36 @@ func (s *Service) AddWebhook(ctx context.Context, teamID, by string, c WebhookCh
 	return w, key, err
 }
 
-// ChangeWebhook changes a webhook. Switching it on again forgets why it was switched off.
-func (s *Service) ChangeWebhook(ctx context.Context, webhookID, by string, c WebhookChange) (Webhook, error) {
-	var w Webhook
-	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) {
+// newKey makes a key deliveries are signed with.
+func newKey() string {
+	var raw [24]byte
+	rand.Read(raw[:])
+	return "whsec_" + base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// sameOrigin reports whether two addresses lead to the same scheme, host and port.
+func sameOrigin(a, b string) bool {
+	origin := func(raw string) (scheme, host, port string, err error) {
+		u, err := url.Parse(strings.TrimSpace(raw))
+		if err != nil {
+			return "", "", "", err
+		}
+		port = u.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		return u.Scheme, strings.ToLower(u.Hostname()), port, nil
+	}
+	s1, h1, p1, err1 := origin(a)
+	s2, h2, p2, err2 := origin(b)
+	return err1 == nil && err2 == nil && s1 == s2 && h1 == h2 && p1 == p2
+}
+
+// ChangeWebhook changes a webhook. Switching it on again forgets why it was switched off. An address of another origin gets a key of its own,
+// which is returned and shown once: whoever receives there must not be handed what the receiver before trusts.
+func (s *Service) ChangeWebhook(ctx context.Context, webhookID, by string, c WebhookChange) (w Webhook, fresh string, err error) {
+	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) {
+		fresh = ""
 		if w, err = s.cfg.Store.Webhook(ctx, webhookID); err != nil {
 			return err
 		}
@@ -103,9 +127,13 @@ func (s *Service) ChangeWebhook(ctx context.Context, webhookID, by string, c Web
 			return err
 		}
 		if c.URL != nil {
-			_, key, err := s.open(ctx, w)
+			was, key, err := s.open(ctx, w)
 			if err != nil {
 				return err
+			}
+			if !sameOrigin(was, *c.URL) {
+				fresh = newKey()
+				key = fresh
 			}
 			value, err := marshal(sealed{URL: strings.TrimSpace(*c.URL), Key: key})
 			if err != nil {
@@ -125,7 +153,7 @@ func (s *Service) ChangeWebhook(ctx context.Context, webhookID, by string, c Web
 		w.UpdatedAt = s.now()
 		return s.cfg.Store.UpdateWebhook(ctx, w)
 	})
-	return w, err
+	return w, fresh, err
 }
 
 // change checks what is asked for and puts it into w.

@@ -32,7 +32,8 @@ import (
 type Config struct {
 	Domain string // below which ports are seen, such as "preview.example.com" or "localhost"
 	// Dial connects to a port inside a workspace's sandbox. A sandbox that sleeps, or is not there, is woken or made only with wake.
-	Dial func(ctx context.Context, workspaceID string, port int, wake bool) (net.Conn, error)
+	// who is what Ticket was given.
+	Dial func(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error)
 	// Check says why whoever a grant was given to may not see the workspace now. who is what Ticket was given.
 	Check func(ctx context.Context, who any, workspaceID string) error
 	// Secure reports whether the browser spoke https, to us or to a proxy before us.

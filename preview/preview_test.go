@@ -55,7 +55,7 @@ func newHouse(t *testing.T) *house {
 	}))
 	t.Cleanup(h.program.Close)
 	h.p = preview.New(preview.Config{Domain: "preview.test", Now: func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now },
-		Dial: func(ctx context.Context, ws string, port int, wake bool) (net.Conn, error) {
+		Dial: func(ctx context.Context, _ any, ws string, port int, wake bool) (net.Conn, error) {
 			h.mu.Lock()
 			dead := h.dead
 			h.wakes = append(h.wakes, wake)

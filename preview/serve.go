@@ -20,6 +20,7 @@ type visit struct {
 	spot
 	own   string // the origin the browser asked
 	inner string // the origin the program believes it has
+	who   any    // who has opened the port
 	wake  bool
 }
 
@@ -49,7 +50,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	go p.guard(ctx, end, g) // ends with the request
-	v := visit{spot: at, own: p.own(r), inner: "http://localhost:" + strconv.Itoa(at.port), wake: r.Header.Get("Sec-Fetch-Mode") != "cors" && r.Header.Get("Upgrade") == ""}
+	v := visit{spot: at, who: g.who, own: p.own(r), inner: "http://localhost:" + strconv.Itoa(at.port), wake: r.Header.Get("Sec-Fetch-Mode") != "cors" && r.Header.Get("Upgrade") == ""}
 	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitKey{}, v)))
 }
 
@@ -153,7 +154,7 @@ func (p *Proxy) dial(ctx context.Context, _, address string) (net.Conn, error) {
 		return nil, err
 	}
 	v, _ := ctx.Value(visitKey{}).(visit)
-	return p.cfg.Dial(ctx, id, port, v.wake)
+	return p.cfg.Dial(ctx, v.who, id, port, v.wake)
 }
 
 // failed says why the program could not be asked.

@@ -50,7 +50,7 @@ type Store interface {
 	// ReplaceOverlaps makes list all there is of overlaps of the workspace, and returns the workspaces for which that changed anything.
 	ReplaceOverlaps(ctx context.Context, workspaceID string, list []Overlap) (changed []string, err error)
 	ProjectOverlaps(ctx context.Context, projectID string) ([]Overlap, error)
-	TeamOverlaps(ctx context.Context, teamID string) ([]Overlap, error)
+	TeamOverlaps(ctx context.Context, teamID string, workspaceIDs ...string) ([]Overlap, error)
 	// NewestTrees returns what the newest snapshot of each workspace of the project has.
 	NewestTrees(ctx context.Context, projectID string) (map[string]string, error)
 }
@@ -308,7 +308,7 @@ func (s *Service) OfProject(ctx context.Context, projectID string) ([]Overlap, e
 	return s.cfg.Store.ProjectOverlaps(ctx, projectID)
 }
 
-// OfTeam returns the overlaps of a team's workspaces.
-func (s *Service) OfTeam(ctx context.Context, teamID string) ([]Overlap, error) {
-	return s.cfg.Store.TeamOverlaps(ctx, teamID)
+// OfTeam returns the overlaps of a team's workspaces, or those that any of the named ones has.
+func (s *Service) OfTeam(ctx context.Context, teamID string, workspaceIDs ...string) ([]Overlap, error) {
+	return s.cfg.Store.TeamOverlaps(ctx, teamID, workspaceIDs...)
 }

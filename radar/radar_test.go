@@ -82,8 +82,10 @@ func (r *rooms) WorkspacesOf(context.Context, string) ([]workspaces.Workspace, e
 }
 func (r *rooms) Active(context.Context) ([]workspaces.Workspace, error)         { return r.all, nil }
 func (r *rooms) NewestTrees(context.Context, string) (map[string]string, error) { return r.trees, nil }
-func (r *rooms) TeamOverlaps(context.Context, string) ([]Overlap, error)        { return r.kept, nil }
-func (r *rooms) ProjectOverlaps(context.Context, string) ([]Overlap, error)     { return r.kept, nil }
+func (r *rooms) TeamOverlaps(context.Context, string, ...string) ([]Overlap, error) {
+	return r.kept, nil
+}
+func (r *rooms) ProjectOverlaps(context.Context, string) ([]Overlap, error) { return r.kept, nil }
 
 func (r *rooms) ReplaceOverlaps(_ context.Context, id string, list []Overlap) ([]string, error) {
 	r.kept = slices.DeleteFunc(r.kept, func(o Overlap) bool { return o.FirstID == id || o.SecondID == id })

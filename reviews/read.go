@@ -189,9 +189,9 @@ func (s *Service) Seen(ctx context.Context, workspaceID, userID string) (string,
 	return last.Revision, nil
 }
 
-// Summaries returns a line for every workspace of a team that has reviews; drafts are those of userID.
-func (s *Service) Summaries(ctx context.Context, teamID, userID string) (map[string]Summary, error) {
-	return s.cfg.Store.ReviewSummaries(ctx, teamID, userID)
+// Summaries returns a line for every workspace of a team that has reviews, or for those that are named; drafts are those of userID.
+func (s *Service) Summaries(ctx context.Context, teamID, userID string, workspaceIDs ...string) (map[string]Summary, error) {
+	return s.cfg.Store.ReviewSummaries(ctx, teamID, userID, workspaceIDs...)
 }
 
 // Answered is a review an agent has worked on, for its author to look at.

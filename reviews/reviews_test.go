@@ -1,6 +1,7 @@
 package reviews_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -197,6 +198,42 @@ func TestAReviewGoesToTheAgentAsOne(t *testing.T) {
 }
 
 // A server that ended between the row and the queue: the next one puts it there, once.
+// What it takes to send a review does not grow with the comments that its replies answer.
+func TestWhatAReviewAnswersIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	statements := func(replies int) int64 {
+		h := newHouse(t)
+		h.write(map[string]string{"a.go": before})
+		h.snap("poll", "base", "")
+		var asked []reviews.Comment
+		for i := range replies {
+			asked = append(asked, h.comment(reviews.NewComment{Path: "a.go", Side: reviews.NewSide, Line: 1, Body: fmt.Sprintf("Question %d.", i)}))
+		}
+		if _, err := h.room.Send(h.ctx(), h.ana, h.w, reviews.SendRequest{Verdict: reviews.Comments}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range asked {
+			if _, err := h.room.AddComment(h.ctx(), h.ben, h.w, reviews.NewComment{ReplyTo: c.ID, Body: "An answer."}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from := h.db.Statements()
+		if _, err := h.room.Send(h.ctx(), h.ben, h.w, reviews.SendRequest{Verdict: reviews.Comments, SessionID: "ses_1"}); err != nil {
+			t.Fatal(err)
+		}
+		count := h.db.Statements() - from
+		for _, p := range h.prompts {
+			if n := strings.Count(p.Text, "In answer to "+h.ana.User.Name); n != replies {
+				t.Errorf("the agent is told of %d comments that are answered, not %d:\n%s", n, replies, p.Text)
+			}
+		}
+		return count
+	}
+	if one, many := statements(1), statements(20); one != many {
+		t.Errorf("a review with one reply takes %d statements, with 20 %d", one, many)
+	}
+}
+
 func TestAReviewCutOffIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

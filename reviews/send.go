@@ -2,6 +2,8 @@ package reviews
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
@@ -136,20 +138,24 @@ func (s *Service) wordsOf(ctx context.Context, reviewID string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	names, parents := map[string]string{}, map[string]Comment{}
-	name := func(userID string) {
-		if a, err := s.cfg.Accounts.Actor(ctx, userID); err == nil {
-			names[userID] = a.User.Name
+	answered := map[string]bool{}
+	for _, c := range r.Comments {
+		if c.ReplyTo != "" {
+			answered[c.ReplyTo] = true
 		}
 	}
-	name(r.AuthorID)
-	for _, c := range r.Comments {
-		if c.ReplyTo == "" {
-			continue
-		}
-		if p, err := s.cfg.Store.Comment(ctx, c.ReplyTo); err == nil {
-			parents[p.ID] = p
-			name(p.AuthorID)
+	replied, err := s.cfg.Store.Comments(ctx, slices.Collect(maps.Keys(answered)))
+	if err != nil {
+		return "", err
+	}
+	parents, people := map[string]Comment{}, map[string]bool{r.AuthorID: true}
+	for _, p := range replied {
+		parents[p.ID], people[p.AuthorID] = p, true
+	}
+	names := map[string]string{}
+	for userID := range people { // each once: they are few
+		if a, err := s.cfg.Accounts.Actor(ctx, userID); err == nil {
+			names[userID] = a.User.Name
 		}
 	}
 	return words(r, parents, names), nil

@@ -33,6 +33,8 @@ type Store interface {
 	// AddComment stores a comment; fault.Conflict when its review has most already or is no draft any more.
 	AddComment(ctx context.Context, c Comment, most int) error
 	Comment(ctx context.Context, id string) (Comment, error)
+	// Comments returns those of some comments that are there, in no order.
+	Comments(ctx context.Context, ids []string) ([]Comment, error)
 	EditComment(ctx context.Context, id string, fn func(*Comment) error) (Comment, error)
 	DropComment(ctx context.Context, id string) error
 	// MoveComments gives the comments of a review to another.
@@ -48,7 +50,7 @@ type Store interface {
 	// SnapshotsOf returns the snapshots whose commit, or whose head where they are of kind commit, is one of these.
 	SnapshotsOf(ctx context.Context, workspaceID string, commits []string) ([]Snapshot, error)
 	// ReviewSummaries returns a line for every workspace of a team that has reviews.
-	ReviewSummaries(ctx context.Context, teamID, userID string) (map[string]Summary, error)
+	ReviewSummaries(ctx context.Context, teamID, userID string, workspaceIDs ...string) (map[string]Summary, error)
 	// AnsweredReviews returns the reviews of a team's people that agents have worked on: the newest of each person in a
 	// workspace, where a turn of the agent has ended since and a comment is open.
 	AnsweredReviews(ctx context.Context, teamID string) ([]Answered, error)

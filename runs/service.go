@@ -246,9 +246,9 @@ func (s *Service) List(ctx context.Context, teamID string, pg page.Page) ([]Run,
 	return s.cfg.Store.Runs(ctx, teamID, pg)
 }
 
-// ByWorkspace returns the newest run of every workspace of the team that is part of one.
-func (s *Service) ByWorkspace(ctx context.Context, teamID string) (map[string]string, error) {
-	return s.cfg.Store.RunsByWorkspace(ctx, teamID)
+// ByWorkspace returns the newest run of every workspace of the team that is part of one, or of those that are named.
+func (s *Service) ByWorkspace(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]string, error) {
+	return s.cfg.Store.RunsByWorkspace(ctx, teamID, workspaceIDs...)
 }
 
 // Keep decides for one attempt: the workspaces made for the others are archived, which keeps everything in them restorable.

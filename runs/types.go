@@ -76,7 +76,7 @@ type Store interface {
 	// OpenRuns returns every run that has an attempt being made or started.
 	OpenRuns(ctx context.Context) ([]Run, error)
 	// RunsByWorkspace returns, for every workspace that is part of a run of the team, the newest such run.
-	RunsByWorkspace(ctx context.Context, teamID string) (map[string]string, error)
+	RunsByWorkspace(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]string, error)
 	UpdateAttempt(ctx context.Context, a Attempt) error
 	KeepAttempt(ctx context.Context, runID, attemptID string) error
 }

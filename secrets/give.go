@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts/audit"
@@ -36,6 +37,7 @@ func (s *Service) For(ctx context.Context, a Ask) (Given, error) {
 	g := Given{Env: map[string]string{}}
 	files := map[string]int{} // index in g.Files, by target
 	var used []string
+	own := sync.OnceValues(func() (bool, error) { return s.givesOwn(ctx, a) })
 	for _, k := range all {
 		gets := k.InSandbox && (len(k.Agents) == 0 || slices.Contains(k.Agents, a.Agent)) && (k.Kind == Env || a.Agent != Commands || k.Kind == Git)
 		value, err := s.open(ctx, k)
@@ -48,6 +50,17 @@ func (s *Service) For(ctx context.Context, a Ask) (Given, error) {
 		g.Masks = append(g.Masks, masksOf(k.Kind, value)...)
 		if !gets {
 			continue
+		}
+		if k.UserID != "" {
+			ok, err := own()
+			if err != nil {
+				return Given{}, err
+			}
+			if !ok {
+				g.Withheld++
+				continue
+			}
+			g.Personal = true
 		}
 		switch k.Kind {
 		case Env:
@@ -64,7 +77,7 @@ func (s *Service) For(ctx context.Context, a Ask) (Given, error) {
 		case Git:
 			g.Git = append(g.Git, Credential{Host: k.Target, Username: k.Username, Token: value})
 		}
-		g.Uses = append(g.Uses, Use{ID: k.ID, Version: k.Version()})
+		g.Uses = append(g.Uses, Use{ID: k.ID, Version: k.Version(), Sealed: k.SecretID, TeamID: k.TeamID, UserID: k.UserID, Kind: k.Kind})
 		used = append(used, k.ID)
 	}
 	s.touch(ctx, used)

@@ -89,6 +89,9 @@ type Change struct {
 type Ask struct {
 	TeamID, ProjectID, UserID string
 	Agent                     string // or Commands
+
+	WorkspaceID string // where it runs
+	Private     bool   // the workspace is the user's alone
 }
 
 // PlacedFile is a file to be written before an agent starts.
@@ -102,6 +105,11 @@ type PlacedFile struct {
 type Use struct {
 	ID      string `json:"id"`
 	Version int64  `json:"version"`
+
+	Sealed string `json:"sealed,omitempty"` // the value itself, among the sealed ones
+	TeamID string `json:"team_id,omitempty"`
+	UserID string `json:"user_id,omitempty"` // "" = it is the team's
+	Kind   Kind   `json:"kind,omitempty"`
 }
 
 // Given is what one session or command is given.
@@ -111,6 +119,9 @@ type Given struct {
 	Git   []Credential // that the project lets into its sandboxes
 	Masks []string     // every value that must not be shown: also those this one is not given
 	Uses  []Use
+
+	Personal bool // some of it is the user's own
+	Withheld int  // how many of the user's own were kept out: others work there, and the user has not agreed
 }
 
 // Credential is a git credential, opened.

@@ -2,6 +2,7 @@ package secrets_test
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ type house struct {
 	team, project           string
 	admin, member, outsider accounts.Actor
 	masked                  []string
+	others                  bool // may work where one's own secrets are given
 	clock                   time.Time
 }
 
@@ -64,7 +66,8 @@ func newHouse(t *testing.T, db *store.DB) *house {
 	}
 	h.project = prj.ID
 	h.Service = secrets.New(secrets.Config{Store: store.NewSecrets(db), Vault: vault, Now: func() time.Time { return h.clock },
-		Mask: func(_ secrets.Secret, masks []string) { h.masked = append(h.masked, masks...) }})
+		Others: func(context.Context, string, string) (bool, error) { return h.others, nil },
+		Mask:   func(_ secrets.Secret, masks []string) { h.masked = append(h.masked, masks...) }})
 	return h
 }
 
@@ -296,6 +299,198 @@ func TestWhatIsRefused(t *testing.T) {
 		wantCode(t, err, "secret_exists")
 		if n := h.values(t); n != 1 {
 			t.Errorf("%d values are kept, want one", n)
+		}
+	})
+}
+
+// What a workspace was given is known for as long as there is the workspace: not as long as the secret has this value.
+func TestAWorkspaceKnowsWhatItWasGiven(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := tenant.In(t.Context(), h.team)
+		w, err := store.NewWorkspaces(h.db).InsertWorkspace(ctx, workspaces.Workspace{ID: id.New("ws"), TeamID: h.team, ProjectID: h.project, Name: "w", State: workspaces.Ready, CreatedBy: h.member.User.ID, CreatedAt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		team := h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.Env, Name: "TOKEN", Value: "the-first-value-of-it"})
+		h.add(t, h.member, secrets.Owner{UserID: h.member.User.ID}, secrets.NewSecret{Kind: secrets.File, Name: "f", Target: "~/.netrc", Value: "machine x login y password a-long-password-here\n"})
+		if k, err := h.Known(ctx, w.ID); err != nil || k.Find != nil || len(k.Files) != 0 {
+			t.Fatalf("known before anything was given: %+v, %v", k, err)
+		}
+		g, err := h.For(ctx, secrets.Ask{TeamID: h.team, ProjectID: h.project, UserID: h.member.User.ID, Agent: "shell"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := secrets.KnownFile{Path: "conf/x", Sum: "s", Blob: "b", Blob256: "c"}
+		for range 2 {
+			if err := h.Remember(ctx, h.team, w.ID, []secrets.KnownFile{file}, g.Uses); err != nil {
+				t.Fatal(err)
+			}
+		}
+		knows := func(when string, of *secrets.Service, values ...string) {
+			t.Helper()
+			k, err := of.Known(ctx, w.ID)
+			if err != nil || len(k.Files) != 1 || k.Files[0] != file {
+				t.Fatalf("%s: %+v, %v", when, k, err)
+			}
+			for _, v := range values {
+				if !k.Find.In([]byte("x"+v+"y"), nil) || k.Masker.Text(v) == v {
+					t.Errorf("%s: %q is not known", when, v)
+				}
+			}
+		}
+		knows("given", h.Service, "the-first-value-of-it", "a-long-password-here")
+		second := "the-second-value-of-it"
+		if _, err := h.Change(ctx, h.admin, team.ID, secrets.Change{Value: &second}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Remember(ctx, h.team, w.ID, nil, []secrets.Use{{ID: team.ID, Sealed: "sec_gone", TeamID: h.team, Kind: secrets.Env}}); fault.CodeOf(err) != "secret_changed" {
+			t.Errorf("a value that is gone was remembered: %v", err)
+		}
+		if g, err = h.For(ctx, secrets.Ask{TeamID: h.team, UserID: h.member.User.ID, Agent: "shell"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Remember(ctx, h.team, w.ID, nil, g.Uses); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Delete(ctx, h.admin, team.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Sweep(tenant.All(ctx, "a test")); err != nil {
+			t.Fatal(err)
+		}
+		other, err := store.NewWorkspaces(h.db).InsertWorkspace(ctx, workspaces.Workspace{ID: id.New("ws"), TeamID: h.team, ProjectID: h.project, Name: "restored", State: workspaces.Ready, CreatedBy: h.member.User.ID, CreatedAt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Pass(ctx, h.team, w.ID, other.ID); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := h.Known(ctx, other.ID); err != nil || len(k.Files) != 1 || !k.Find.In([]byte("the-first-value-of-it"), nil) {
+			t.Errorf("the other workspace knows %+v, %v", k, err)
+		}
+		again := newService(h)
+		for when, of := range map[string]*secrets.Service{"deleted": h.Service, "in another server": again} {
+			knows(when, of, "the-first-value-of-it", second, "a-long-password-here")
+		}
+		// With the workspace it is forgotten.
+		trash := store.NewTrash(h.db)
+		for _, err := range []error{deleteWorkspace(ctx, h.db, w.ID), deleteWorkspace(ctx, h.db, other.ID), trash.BeginPurge(ctx, workspaces.TrashWorkspace, w.ID, 9), trash.EndPurge(ctx, workspaces.TrashWorkspace, w.ID),
+			trash.BeginPurge(ctx, workspaces.TrashWorkspace, other.ID, 9), trash.EndPurge(ctx, workspaces.TrashWorkspace, other.ID),
+			h.Sweep(tenant.All(ctx, "a test"))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := h.values(t); n != 1 {
+			t.Errorf("%d values are left, want the person's own", n)
+		}
+		if k, err := newService(h).Known(ctx, w.ID); err != nil || k.Find != nil || len(k.Files) > 0 {
+			t.Errorf("still known: %+v, %v", k, err)
+		}
+	})
+}
+
+func deleteWorkspace(ctx context.Context, db *store.DB, id string) error {
+	_, err := db.Exec(ctx, `UPDATE workspaces SET deleted_at = 5 WHERE id = ?`, id)
+	return err
+}
+
+// newService is another server over the same database.
+func newService(h *house) *secrets.Service {
+	vault := accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: bytes.Repeat([]byte{3}, accounts.KeyBytes)})
+	return secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: vault})
+}
+
+// What is one's own is given where nobody else may work, or where one has agreed; it is masked all the same, and the team's is for all.
+func TestOnesOwnSecretsWhereOthersWork(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := tenant.In(t.Context(), h.team)
+		user := h.member.User.ID
+		h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.Env, Name: "OURS", Value: "team-value-1"})
+		h.add(t, h.member, secrets.Owner{UserID: user}, secrets.NewSecret{Kind: secrets.Env, Name: "MINE", Value: "own-value-22"})
+		h.add(t, h.member, secrets.Owner{UserID: user}, secrets.NewSecret{Kind: secrets.File, Name: "npm", Target: "~/.npmrc", Value: "own-file-333"})
+		ws := id.New("ws")
+		w := workspaces.Workspace{ID: ws, TeamID: h.team, ProjectID: h.project, Name: "w", Branch: "b", Base: "main", Executor: "local", State: workspaces.Ready, CreatedBy: user, CreatedAt: 1, UpdatedAt: 1}
+		if _, err := store.NewWorkspaces(h.db).InsertWorkspace(ctx, w); err != nil {
+			t.Fatal(err)
+		}
+		ask := secrets.Ask{TeamID: h.team, ProjectID: h.project, UserID: user, Agent: "codex", WorkspaceID: ws}
+		given := func(when string, want bool, a secrets.Ask) {
+			t.Helper()
+			g, err := h.For(ctx, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, mine := g.Env["MINE"]
+			if mine != want || len(g.Files) == 1 != want || g.Personal != want || (g.Withheld == 0) != want || g.Env["OURS"] == "" {
+				t.Errorf("%s: %+v", when, g)
+			}
+			if !slices.Contains(g.Masks, "own-value-22") || !slices.Contains(g.Masks, "own-file-333") {
+				t.Errorf("%s: not masked: %v", when, g.Masks)
+			}
+		}
+		given("alone", true, ask)
+		h.others = true
+		given("beside others", false, ask)
+		private := ask
+		private.Private = true
+		given("in a private workspace", true, private)
+		if err := h.Agree(ctx, ask, true); err != nil {
+			t.Fatal(err)
+		}
+		given("having agreed", true, ask)
+		elsewhere := ask
+		elsewhere.WorkspaceID = "ws_other"
+		given("in another workspace", false, elsewhere)
+		if o, err := h.Own(ctx, ask); err != nil || o != (secrets.Own{Count: 2, Others: true, Agreed: true}) || !o.Given() {
+			t.Errorf("%+v, %v", o, err)
+		}
+		if err := h.Agree(ctx, ask, false); err != nil {
+			t.Fatal(err)
+		}
+		given("having taken it back", false, ask)
+		if o, err := h.Own(ctx, ask); err != nil || o.Given() {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
+
+// Of a file of settings the secrets are looked for, and not what is in everybody's code: it would keep honest commits from coming home.
+func TestWhatOfAFileIsASecret(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := tenant.In(t.Context(), h.team)
+		w, err := store.NewWorkspaces(h.db).InsertWorkspace(ctx, workspaces.Workspace{ID: id.New("ws"), TeamID: h.team, ProjectID: h.project, Name: "w", State: workspaces.Ready, CreatedBy: h.member.User.ID, CreatedAt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"env":         "DB_HOST=localhost:5432\nDB=db.internal.example.com\nAPI=https://api.example.com/v1\nDATABASE_URL=postgres://app:pass-of-the-database@db/app\nKEY=correct-horse-battery\n",
+			"npmrc":       "registry=https://registry.npmjs.org/\n//registry.npmjs.org/:_authToken=npm_0123456789abcdefXYZ\n",
+			"gcp":         "{\n  \"type\": \"service_account\",\n  \"universe_domain\": \"googleapis.com\",\n  \"private_key_id\": \"3f2a9c77d1e04b5586aa\"\n}\n",
+			"credentials": "https://me:ghp_0123456789abcdefghij@github.com\n",
+		} {
+			h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.File, Name: name, Target: "~/." + name, Value: value})
+		}
+		g, err := h.For(ctx, secrets.Ask{TeamID: h.team, ProjectID: h.project, UserID: h.member.User.ID, Agent: "shell"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Remember(ctx, h.team, w.ID, nil, g.Uses); err != nil {
+			t.Fatal(err)
+		}
+		k, err := h.Known(ctx, w.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, open := range []string{"localhost:5432", "db.internal.example.com", "https://api.example.com/v1", "https://registry.npmjs.org/", "service_account", "googleapis.com"} {
+			if k.Find.In([]byte(`x := "`+open+`"`), nil) {
+				t.Errorf("%q is taken for a secret", open)
+			}
+		}
+		for _, secret := range []string{"pass-of-the-database", "correct-horse-battery", "npm_0123456789abcdefXYZ", "3f2a9c77d1e04b5586aa", "ghp_0123456789abcdefghij"} {
+			if !k.Find.In([]byte(`x := "`+secret+`"`), nil) {
+				t.Errorf("%q is not looked for", secret)
+			}
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/redact"
 )
 
 // Store is what the room needs of the storage. What is not there is a fault.NotFound.
@@ -27,9 +28,22 @@ type Store interface {
 	SessionSecrets(ctx context.Context, o Owner) ([]Secret, error)
 	// TeamSessionSecrets returns those of a team and of all its projects, by name.
 	TeamSessionSecrets(ctx context.Context, teamID string) ([]Secret, error)
+	// Agreed reports whether a user has agreed that their own secrets are given to what they start in a workspace that others work in.
+	Agreed(ctx context.Context, workspaceID, userID string) (bool, error)
+	// SetAgreed notes since when (ms UTC) they have; 0 takes it back.
+	SetAgreed(ctx context.Context, teamID, workspaceID, userID string, at int64) error
 	DeleteSessionSecret(ctx context.Context, s Secret) error
 	// TouchSessionSecrets notes when secrets were last given, unless that is known to the minute.
 	TouchSessionSecrets(ctx context.Context, ids []string, at int64) error
+	// RememberSecrets notes what a workspace is about to be given, and says whether something of it was not noted yet. A value that is not there
+	// any more is a fault.Conflict.
+	RememberSecrets(ctx context.Context, teamID, workspaceID string, files []KnownFile, uses []Use, at int64) (fresh bool, err error)
+	// KnownSecrets returns what RememberSecrets noted of a workspace.
+	KnownSecrets(ctx context.Context, workspaceID string) ([]KnownFile, []Use, error)
+	// TeamKnownSecrets returns every value a team's workspaces were given.
+	TeamKnownSecrets(ctx context.Context, teamID string) ([]Use, error)
+	// SecretRemembered reports whether a workspace was given a sealed value.
+	SecretRemembered(ctx context.Context, sealedID string) (bool, error)
 	// DropLoose forgets the secrets of projects that are deleted, and the values, sealed for what begins with prefix, to which nothing refers
 	// any more. It says how many.
 	DropLoose(ctx context.Context, prefix string) (int64, error)
@@ -48,6 +62,8 @@ type Config struct {
 	Vault Vault
 	// Mask is told what must not be shown any more by sessions and commands that run already: of the secret's team, project or user. May be nil.
 	Mask func(s Secret, masks []string)
+	// Others says whether somebody beside a user may work in the team's workspaces. Nil: nobody may.
+	Others func(ctx context.Context, teamID, userID string) (bool, error)
 	// Audit remembers what is done outside of requests. May be nil.
 	Audit audit.Appender
 	Now   func() time.Time
@@ -56,7 +72,8 @@ type Config struct {
 
 // Service is the door of the room. Safe for concurrent use; it starts nothing.
 type Service struct {
-	cfg Config
+	cfg   Config
+	known knownCache
 }
 
 // New returns a Service; it panics on a Config without Store or Vault.
@@ -70,7 +87,7 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg}
+	return &Service{cfg: cfg, known: knownCache{of: map[string]*Known{}, teams: map[string]*redact.Finder{}}}
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
@@ -169,6 +186,7 @@ func errExists(k Secret) error {
 
 // mask tells sessions that run what must not be shown any more.
 func (s *Service) mask(k Secret, value string) {
+	s.known.forgetTeams()
 	if s.cfg.Mask != nil {
 		s.cfg.Mask(k, masksOf(k.Kind, value))
 	}
@@ -237,7 +255,7 @@ func (s *Service) Change(ctx context.Context, actor accounts.Actor, secretID str
 			return errExists(k)
 		}
 		if k.SecretID != before.SecretID {
-			return s.cfg.Vault.DropSecret(ctx, before.SecretID)
+			return s.drop(ctx, before.SecretID)
 		}
 		return nil
 	})
@@ -281,12 +299,20 @@ func (s *Service) Delete(ctx context.Context, actor accounts.Actor, secretID str
 		if err := s.cfg.Store.DeleteSessionSecret(ctx, k); err != nil {
 			return err
 		}
-		return s.cfg.Vault.DropSecret(ctx, k.SecretID)
+		return s.drop(ctx, k.SecretID)
 	})
 	if err != nil {
 		return Secret{}, fmt.Errorf("deleting a secret: %w", err)
 	}
 	return k, nil
+}
+
+// drop forgets a value, unless a workspace was given it: what is in its commits must be known for as long as there is the workspace.
+func (s *Service) drop(ctx context.Context, sealedID string) error {
+	if kept, err := s.cfg.Store.SecretRemembered(ctx, sealedID); err != nil || kept {
+		return err
+	}
+	return s.cfg.Vault.DropSecret(ctx, sealedID)
 }
 
 // Sweep forgets the secrets that went with their team, project or user, and their values. It is called at the start, and once a project is

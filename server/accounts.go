@@ -68,7 +68,7 @@ func userOf(u accounts.User) api.User {
 }
 
 func (h handlers) ChangePassword(ctx context.Context, req api.ChangePasswordRequestObject) (api.ChangePasswordResponseObject, error) {
-	if err := h.cfg.Accounts.ChangePassword(ctx, callOf(ctx).actor, val(req.Body.CurrentPassword), req.Body.NewPassword); err != nil {
+	if err := h.cfg.Accounts.ChangePassword(ctx, callOf(ctx).actor, val(req.Body.CurrentPassword), req.Body.NewPassword, val(req.Body.KeepTokens)); err != nil {
 		return nil, err
 	}
 	return api.ChangePassword204Response{}, nil
@@ -109,6 +109,12 @@ func tokenOf(t accounts.Token, actor accounts.Actor) api.Token {
 	if t.Scopes != nil {
 		scopes := list(t.Scopes, func(sc accounts.Scope) api.Scope { return api.Scope(sc) })
 		out.Scopes = &scopes
+	}
+	switch {
+	case t.ParentID != "":
+		out.Parent = &api.TokenParent{Kind: api.TokenParentKindToken, Id: t.ParentID, Name: t.ParentName}
+	case t.SessionID != "":
+		out.Parent = &api.TokenParent{Kind: api.TokenParentKindSession, Id: t.SessionID, Name: t.SessionName}
 	}
 	if t.TeamID != "" {
 		slug := "" // of a team the user has left: the token reaches nothing

@@ -27,6 +27,15 @@ func consented(kind api.AgentAccountKind, consent *bool) error {
 	return nil
 }
 
+// mayRedirect asks for a proof of who it is where a change says which key is used or where it is sent: with another address, whoever has it
+// is sent the key.
+func (h handlers) mayRedirect(ctx context.Context, kind api.AgentAccountKind, key, address *string) error {
+	if val(key) == "" && address == nil && kind != api.ExistingLogin {
+		return nil
+	}
+	return h.cfg.Accounts.NeedConfirmed(callOf(ctx).actor)
+}
+
 func (h handlers) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {
 	actor := callOf(ctx).actor
 	all, err := h.cfg.Accounts.AgentAccounts(ctx, actor, accounts.OfUser(actor.User.ID))
@@ -65,6 +74,9 @@ func (h handlers) addAgentAccount(ctx context.Context, owner accounts.Holder, b 
 	if err := consented(b.Kind, b.Consent); err != nil {
 		return api.AgentAccount{}, err
 	}
+	if err := h.mayRedirect(ctx, b.Kind, b.ApiKey, b.BaseUrl); err != nil {
+		return api.AgentAccount{}, err
+	}
 	a, err := h.cfg.Accounts.AddAgentAccount(ctx, callOf(ctx).actor, owner, accounts.NewAgentAccount{Agent: b.Agent, Name: val(b.Name),
 		Kind: accounts.AccountKind(b.Kind), Secret: val(b.ApiKey), BaseURL: val(b.BaseUrl), Default: val(b.Default)})
 	if err != nil {
@@ -78,6 +90,9 @@ func (h handlers) addAgentAccount(ctx context.Context, owner accounts.Holder, b 
 
 func (h handlers) UpdateAgentAccount(ctx context.Context, req api.UpdateAgentAccountRequestObject) (api.UpdateAgentAccountResponseObject, error) {
 	b := req.Body
+	if err := h.mayRedirect(ctx, "", b.ApiKey, b.BaseUrl); err != nil {
+		return nil, err
+	}
 	a, err := h.cfg.Accounts.ChangeAgentAccount(ctx, callOf(ctx).actor, req.Id, accounts.AgentAccountChange{Name: b.Name, Secret: b.ApiKey, BaseURL: b.BaseUrl,
 		Default: b.Default})
 	if err != nil {
@@ -107,6 +122,9 @@ func (h handlers) TestAgentAccount(ctx context.Context, req api.TestAgentAccount
 func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRequestObject) (api.SetAgentAccountResponseObject, error) {
 	b := req.Body
 	if err := consented(b.Kind, b.Consent); err != nil {
+		return nil, err
+	}
+	if err := h.mayRedirect(ctx, b.Kind, b.ApiKey, b.BaseUrl); err != nil {
 		return nil, err
 	}
 	a, err := h.cfg.Accounts.SetAgentAccount(ctx, callOf(ctx).actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),

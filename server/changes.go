@@ -55,35 +55,40 @@ func (h handlers) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (ap
 		}
 		lines = *p
 	}
-	if err := h.noSecret(ctx, req.Id, req.Params.Path); err != nil {
+	secrets, err := h.noSecret(ctx, req.Id, req.Params.Path)
+	if err != nil {
 		return nil, err
 	}
 	diff, err := h.cfg.Files.Diff(ctx, req.Id, req.Params.Path, lines)
 	if err != nil {
 		return nil, err
 	}
+	if secrets.Values != nil {
+		diff = readCloser{secrets.Reader(diff), diff}
+	}
 	return bytesAnswer{body: diff, mediaType: "text/plain; charset=utf-8", size: -1}, nil
 }
 
 // noSecret refuses to show a change of a file that holds a secret, by its name now or before, or by what is in it.
-func (h handlers) noSecret(ctx context.Context, workspaceID, wire string) error {
+func (h handlers) noSecret(ctx context.Context, workspaceID, wire string) (workspaces.SecretFiles, error) {
+	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, workspaceID)
+	if err != nil {
+		return secrets, err
+	}
 	name := path.Clean(guest.DecodePath(wire))
-	if h.cfg.Sessions.HoldsSecret(workspaceID, name, "") {
-		return errSecretFile
+	if secrets.HasSum(name, "") {
+		return secrets, errSecretFile
 	}
 	set, err := h.cfg.Files.Changes(ctx, workspaceID)
 	if err != nil {
-		return err
+		return secrets, err
 	}
 	for _, c := range set.Items {
-		if guest.DecodePath(c.Path) != name {
-			continue
-		}
-		if h.cfg.Sessions.HoldsSecret(workspaceID, guest.DecodePath(c.OldPath), c.Hash) {
-			return errSecretFile
+		if guest.DecodePath(c.Path) == name && secrets.HasSum(guest.DecodePath(c.OldPath), c.Hash) {
+			return secrets, errSecretFile
 		}
 	}
-	return nil
+	return secrets, nil
 }
 
 func (h handlers) ListCommits(ctx context.Context, req api.ListCommitsRequestObject) (api.ListCommitsResponseObject, error) {

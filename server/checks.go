@@ -280,8 +280,8 @@ type merging struct {
 	overlaps map[string][]api.WorkspaceOverlap
 }
 
-func (h handlers) mergingOf(ctx context.Context, teamID string, projects map[string]workspaces.ProjectLine) (m merging, err error) {
-	if m.checks, err = h.cfg.Checks.States(ctx, teamID, func(projectID string) []workspaces.Check { return projects[projectID].Checks }); err != nil {
+func (h handlers) mergingOf(ctx context.Context, teamID string, projects map[string]workspaces.ProjectLine, ids []string) (m merging, err error) {
+	if m.checks, err = h.cfg.Checks.States(ctx, teamID, func(projectID string) []workspaces.Check { return projects[projectID].Checks }, ids...); err != nil {
 		return m, fmt.Errorf("reading how checks stand: %w", err)
 	}
 	open, err := h.cfg.Checks.InQueue(ctx, teamID)
@@ -304,7 +304,7 @@ func (h handlers) mergingOf(ctx context.Context, teamID string, projects map[str
 			m.queue[id] = api.WorkspaceQueue{State: api.WorkspaceQueueState(l.State), Position: place}
 		}
 	}
-	all, err := h.cfg.Radar.OfTeam(ctx, teamID)
+	all, err := h.cfg.Radar.OfTeam(ctx, teamID, ids...)
 	if err != nil {
 		return m, fmt.Errorf("reading overlaps: %w", err)
 	}

@@ -60,7 +60,10 @@ func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspace
 			return nil, err
 		}
 	}
-	secrets := h.cfg.Workspaces.SecretFiles(req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
 	folded := func(f workspaces.ChangedFile) string {
 		if secrets.In(f) {
 			return "secret"
@@ -113,7 +116,10 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 	}
 	space := val(q.IgnoreSpace)
 	paths := list(val(q.Path), guest.DecodePath)
-	secrets := h.cfg.Workspaces.SecretFiles(req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
 	tag := tagOf([]byte(fmt.Sprint(from.Tree, to.Tree, lines, space, strings.Join(paths, "\x00"), "\x00", secrets.Mark())))
 	if matches(val(q.IfNoneMatch), tag) {
 		return taggedAnswer{tag: tag, match: tag}, nil
@@ -200,8 +206,12 @@ func (h handlers) CompareFile(ctx context.Context, req api.CompareFileRequestObj
 		return nil, err
 	}
 	path := guest.DecodePath(req.Params.Path)
-	tag := tagOf([]byte(t.Tree + "\x00" + path))
-	if h.cfg.Workspaces.SecretFiles(req.Id).Has(path, "") {
+	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	tag := tagOf([]byte(t.Tree + "\x00" + path + "\x00" + secrets.Mark()))
+	if secrets.Has(path, "") {
 		return nil, errSecretFile
 	}
 	if matches(val(req.Params.IfNoneMatch), tag) {

@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// parts are what other rooms know of a team's workspaces, read once for however many are shown.
+// parts are what other packages know of the workspaces of a team that are shown, read once for all of them.
 type parts struct {
 	projects  map[string]workspaces.ProjectLine
 	sessions  map[string]sessions.Summary
@@ -36,19 +36,19 @@ type parts struct {
 	merging   merging
 }
 
-func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
+func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts, error) {
 	var p parts
 	var err error
 	if p.projects, err = h.cfg.Workspaces.ProjectLines(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading projects: %w", err)
 	}
-	if p.sessions, err = h.cfg.Sessions.Summaries(ctx, teamID); err != nil {
+	if p.sessions, err = h.cfg.Sessions.Summaries(ctx, teamID, ids...); err != nil {
 		return p, fmt.Errorf("summing up sessions: %w", err)
 	}
-	if p.changes, err = h.cfg.Files.Summaries(ctx, teamID); err != nil {
+	if p.changes, err = h.cfg.Files.Summaries(ctx, teamID, ids...); err != nil {
 		return p, fmt.Errorf("summing up changes: %w", err)
 	}
-	if p.sandboxes, err = h.cfg.Places.Sandboxes(ctx, teamID); err != nil {
+	if p.sandboxes, err = h.cfg.Places.Sandboxes(ctx, teamID, ids...); err != nil {
 		return p, fmt.Errorf("reading sandboxes: %w", err)
 	}
 	all, _, err := h.cfg.Places.Standings(ctx, teamID)
@@ -62,33 +62,30 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	if p.names, err = h.names(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
 	}
-	if p.pulls, err = h.cfg.Forge.PullRequests(ctx, teamID); err != nil {
+	if p.pulls, err = h.cfg.Forge.PullRequests(ctx, teamID, ids...); err != nil {
 		return p, err
 	}
-	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID); err != nil {
+	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID, ids...); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
 	}
-	if p.reviews, err = h.cfg.Reviews.Summaries(ctx, teamID, callOf(ctx).actor.User.ID); err != nil {
+	if p.reviews, err = h.cfg.Reviews.Summaries(ctx, teamID, callOf(ctx).actor.User.ID, ids...); err != nil {
 		return p, fmt.Errorf("summing up reviews: %w", err)
 	}
-	if p.merging, err = h.mergingOf(ctx, teamID, p.projects); err != nil {
+	if p.merging, err = h.mergingOf(ctx, teamID, p.projects, ids); err != nil {
 		return p, err
 	}
 	return p, nil
 }
 
-// compose makes the API's workspaces of a team: a fixed number of queries, however many there are.
+// compose makes the API's workspaces of a team: a fixed number of queries, which read what belongs to these workspaces alone.
 func (h handlers) compose(ctx context.Context, teamID string, items []workspaces.Workspace) ([]api.Workspace, error) {
 	if len(items) == 0 {
 		return []api.Workspace{}, nil
 	}
-	p, err := h.parts(ctx, teamID)
+	ids := list(items, func(w workspaces.Workspace) string { return w.ID })
+	p, err := h.parts(ctx, teamID, ids)
 	if err != nil {
 		return nil, err
-	}
-	ids := make([]string, 0, len(items))
-	for _, w := range items {
-		ids = append(ids, w.ID)
 	}
 	if callOf(ctx).can(accounts.ViewCosts) == nil {
 		if p.costs, err = h.cfg.Ledger.Costs(ctx, ids); err != nil {
@@ -98,7 +95,24 @@ func (h handlers) compose(ctx context.Context, teamID string, items []workspaces
 			return nil, err
 		}
 	}
-	return list(items, p.workspace), nil
+	actor := callOf(ctx).actor
+	return list(items, func(w workspaces.Workspace) api.Workspace {
+		out := p.workspace(w)
+		if usesFolder(actor, w) {
+			out.Path = text(w.Path)
+		}
+		return out
+	}), nil
+}
+
+// usesFolder reports whether the workspace's folder on this server is of any use to somebody: to operators, who have a shell there, and to its
+// owner where its agents see the server's folders under the same names. Others learn nothing of how the server is laid out.
+func usesFolder(actor accounts.Actor, w workspaces.Workspace) bool {
+	if actor.User.Operator {
+		return true
+	}
+	kind := executors.Kind(w.Executor)
+	return w.CreatedBy == actor.User.ID && (kind == executors.Local || kind == "bubblewrap")
 }
 
 func (h handlers) one(ctx context.Context, w workspaces.Workspace) (api.Workspace, error) {
@@ -112,7 +126,7 @@ func (h handlers) one(ctx context.Context, w workspaces.Workspace) (api.Workspac
 func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	ch := p.changes[w.ID]
 	out := api.Workspace{Id: w.ID, Key: w.Key(), Name: w.Name, ProjectId: w.ProjectID, ProjectName: p.projects[w.ProjectID].Name, Branch: w.Branch,
-		Base: w.Base, BaseCommit: w.BaseCommit, State: api.WorkspaceState(w.State), StateReason: w.StateReason, Path: w.Path,
+		Base: w.Base, BaseCommit: w.BaseCommit, State: api.WorkspaceState(w.State), StateReason: w.StateReason,
 		Steps: list(w.Steps, stepOf), MergedAt: ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
 		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}

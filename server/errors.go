@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/labstack/echo/v4"
 
@@ -61,6 +62,8 @@ func translate(err error) problem {
 		return ofFault(fault.Wrap(err, fault.Timeout, "timeout", "This took longer than the server waits. Try again."), err)
 	case errors.Is(err, context.Canceled):
 		return ofFault(fault.Wrap(err, fault.Unavailable, "interrupted", "The request was interrupted. Try again."), err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT): // wherever it was met first
+		return ofFault(fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full. Make room, then try again."), err)
 	case errors.Is(err, errors.ErrUnsupported):
 		return ofFault(fault.Wrap(err, fault.Unsupported, "unsupported", "This place cannot do that."), err)
 	}

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -37,6 +39,7 @@ func TestTranslate(t *testing.T) {
 		"a cause":            {fault.Wrap(secret, fault.Unavailable, "database_unreachable", "No."), 503, "database_unreachable"},
 		"deadline":           {fmt.Errorf("x: %w", context.DeadlineExceeded), 504, "timeout"},
 		"unsupported":        {fmt.Errorf("x: %w", errors.ErrUnsupported), 501, "unsupported"},
+		"no room":            {fmt.Errorf("x: %w", &fs.PathError{Op: "write", Path: "/secret", Err: syscall.ENOSPC}), 507, "disk_full"},
 		"echo 404":           {echo.ErrNotFound, 404, "route_not_found"},
 		"echo 405":           {echo.ErrMethodNotAllowed, 405, "method_not_allowed"},
 		"echo 413":           {echo.ErrStatusRequestEntityTooLarge, 413, "body_too_large"},

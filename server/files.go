@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"path"
@@ -24,16 +26,23 @@ var errSecretFile = workspaces.ErrSecretFile
 
 func (h handlers) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (api.ReadFileResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))
-	if h.cfg.Sessions.HoldsSecret(req.Id, name, "") {
+	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	if secrets.HasSum(name, "") {
 		return nil, errSecretFile
 	}
 	body, info, err := h.cfg.Files.Read(ctx, req.Id, req.Params.Path)
 	if err != nil {
 		return nil, err
 	}
-	if h.cfg.Sessions.HoldsSecret(req.Id, name, info.Hash) {
+	if secrets.HasSum(name, info.Hash) {
 		_ = body.Close()
 		return nil, errSecretFile
+	}
+	if body, err = withoutValues(secrets, body, info.Size); err != nil {
+		return nil, err
 	}
 	a := bytesAnswer{body: body, mediaType: "application/octet-stream", size: info.Size, header: map[string]string{
 		"Content-Disposition": disposition(req.Params.Path),
@@ -45,6 +54,34 @@ func (h handlers) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (
 		a.header["Last-Modified"] = time.UnixMilli(info.Mtime).UTC().Format(http.TimeFormat)
 	}
 	return a, nil
+}
+
+// editedMost is how large a file people change in the browser may be, in bytes. What is shown of a larger one is masked; one of these is not
+// shown at all when a secret's value is in it: whoever wrote the masked file back would lose the value.
+const editedMost = 8 << 20
+
+// withoutValues refuses a file that holds a secret's value; of a large one the values are masked.
+func withoutValues(secrets workspaces.SecretFiles, body io.ReadCloser, size int64) (io.ReadCloser, error) {
+	if secrets.Values == nil {
+		return body, nil
+	}
+	if size > editedMost {
+		return readCloser{secrets.Reader(body), body}, nil
+	}
+	defer body.Close()
+	content, err := io.ReadAll(io.LimitReader(body, editedMost+1))
+	if err != nil {
+		return nil, err
+	}
+	if secrets.Value(content) {
+		return nil, workspaces.ErrSecretValue
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
 }
 
 // disposition makes a browser save a file, under its own name when that is one it can be told.

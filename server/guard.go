@@ -52,6 +52,9 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 				ctx = executors.By(ctx, id)
 			}
 			c.SetRequest(c.Request().WithContext(ctx))
+			if err := s.masked(ctx, c, r, call); err != nil {
+				return err
+			}
 			limitBody(c, r.body)
 			call.request = c.Request()
 			if key := c.Request().Header.Get("Idempotency-Key"); key != "" && r.repeat {
@@ -78,7 +81,7 @@ func scoped(ctx context.Context, r rule, call *call) context.Context {
 func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *call) error {
 	req := c.Request()
 	if !untilOpen[op] {
-		if err := s.ready(); err != nil {
+		if err := s.ready(); err != nil && !s.mayLook(op, c.Request().Method, r) {
 			return err
 		}
 	}
@@ -108,6 +111,9 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 		if call.actor, err = s.authenticate(ctx, cred); err != nil {
 			return err
 		}
+	}
+	if s.phase.Load() == phaseLooking && !untilOpen[op] && !signIn[op] && !call.actor.User.Operator {
+		return s.ready()
 	}
 	if req.ContentLength > r.body {
 		return errTooLarge(nil)

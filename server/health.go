@@ -15,6 +15,8 @@ func (h handlers) GetHealth(context.Context, api.GetHealthRequestObject) (api.Ge
 		return api.GetHealth200JSONResponse{Status: api.HealthStatusOk, Version: h.cfg.Version}, nil
 	case phaseStarting:
 		return api.GetHealth503JSONResponse{Status: api.HealthStatusStarting, Version: h.cfg.Version}, nil
+	case phaseLooking:
+		return api.GetHealth503JSONResponse{Status: api.HealthStatusDegraded, Version: h.cfg.Version, Reason: h.doubt.Load()}, nil
 	}
 	return api.GetHealth503JSONResponse{Status: api.HealthStatusDraining, Version: h.cfg.Version}, nil
 }

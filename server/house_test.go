@@ -134,7 +134,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
 		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
 	}})
-	quotas := quota.New(quota.Config{Store: store.NewQuota(h.db), Now: ledger.Now, Events: h.bus, DefaultPlan: func(ctx context.Context) string {
+	quotas := quota.New(quota.Config{Store: store.NewQuota(h.db), Now: ledger.Now, Events: h.bus, Teams: h.rooms.CountTeams, DefaultPlan: func(ctx context.Context) string {
 		return h.cfg.Settings.Values(ctx).DefaultPlan
 	}})
 	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
@@ -150,10 +150,10 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Mask(k, masks) }})
+	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Others: h.rooms.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Mask(k, masks) }})
 	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
 	ws.Connect(places{manager}, ss)
-	manager.OnPlace(files.Follow)
+	manager.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
 	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: ss, Accounts: h.rooms, Bus: h.bus, Events: h.bus})
 	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, Agents: []string{"codex"}})
@@ -164,7 +164,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
 	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
-		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
+		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
@@ -271,7 +271,7 @@ func (h *house) people(t testing.TB) people {
 	for _, role := range []accounts.Role{accounts.Admin, accounts.Member, accounts.Viewer} {
 		a, token := user(string(role))
 		p.tokens[string(role)] = token
-		if _, err := h.rooms.AddMember(ctx, owner, p.team.ID, a.User.Email, role); err != nil {
+		if _, err := h.rooms.PutMember(ctx, p.team.ID, a.User.Email, role); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -303,7 +303,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if _, err := kept.InsertWorkspace(ctx, ws); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.NewSessions(h.db).InsertSession(ctx, ses); err != nil {
+	if err := store.NewSessions(h.db).InsertSession(ctx, ses, "home"); err != nil {
 		t.Fatal(err)
 	}
 	prm := sessions.Prompt{ID: id.New("prm"), TeamID: ws.TeamID, WorkspaceID: ws.ID, SessionID: ses.ID, Text: "p", State: sessions.PromptSent, CreatedBy: ses.CreatedBy}
@@ -361,7 +361,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 		t.Fatal(err)
 	}
 	inv := accounts.Invite{ID: id.New("inv"), TeamID: team.ID, Role: accounts.Member, CreatedBy: userID, CreatedAt: 1, ExpiresAt: 1 << 60}
-	if err := store.NewAccounts(h.db).InsertInvite(ctx, inv, inv.ID); err != nil {
+	if err := store.NewAccounts(h.db).InsertInvite(ctx, inv, inv.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	token, _, err := h.cfg.Machines.NewToken(ctx, team.ID, userID, "t", false)
@@ -521,3 +521,16 @@ func (h *house) do(method, path, body string, header ...string) reply {
 }
 
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+// commandSecrets gives commands what the program gives them.
+func commandSecrets(ws *workspaces.Service, sec *secrets.Service) func(context.Context, executors.Command) (executors.CommandSecrets, error) {
+	return func(ctx context.Context, c executors.Command) (executors.CommandSecrets, error) {
+		w, err := ws.Workspace(ctx, c.WorkspaceID)
+		if err != nil {
+			return executors.CommandSecrets{}, err
+		}
+		g, err := sec.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands, WorkspaceID: w.ID,
+			Private: w.Private && w.CreatedBy == c.ActorID})
+		return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: g.Masks, Own: g.Personal}, err
+	}
+}

@@ -32,6 +32,14 @@ func (fakeBuilder) Build(ctx context.Context, o images.Order, log io.Writer) err
 	return nil
 }
 
+func (fakeBuilder) Image(_ context.Context, name string) (images.Image, error) {
+	return images.Image{ID: "sha256:" + name, Tags: []string{name}}, nil
+}
+
+func (fakeBuilder) Public(context.Context, string) (bool, error) { return true, nil }
+
+func (fakeBuilder) Pull(context.Context, string, io.Writer) error { return nil }
+
 func (fakeBuilder) Remove(context.Context, string) error { return nil }
 
 // withRepository gives the people's project a real repository with a Dockerfile.

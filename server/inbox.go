@@ -3,13 +3,14 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
@@ -64,29 +65,9 @@ func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (ac
 // called done.
 func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
 	call := callOf(ctx)
-	items, err := h.cfg.Sessions.Inbox(ctx, call.team.ID)
+	items, err := h.cfg.Sessions.Inbox(ctx, call.team.ID, call.actor.User.ID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
-	}
-	marks, err := h.cfg.Sessions.Marks(ctx, call.actor.User.ID, call.team.ID)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
-	}
-	active := map[string]workspaces.Workspace{}
-	for pg := (page.Page{Limit: page.MaxLimit}); ; {
-		some, next, err := h.cfg.Workspaces.List(ctx, call.team.ID, shownTo(call, workspaces.Filter{Show: workspaces.ShowActive}), pg)
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading the inbox: %w", err)
-		}
-		for _, w := range some {
-			active[w.ID] = w
-			if w.State == workspaces.Failed {
-				items = append(items, sessions.InboxItem{ID: sessions.Episode(w.ID, w.UpdatedAt), Kind: sessions.InboxFailed, WorkspaceID: w.ID, Reason: w.StateReason, Since: w.UpdatedAt})
-			}
-		}
-		if pg.Cursor = next; next == "" {
-			break
-		}
 	}
 	if h.cfg.Graces != nil {
 		items = append(items, GraceItems(h.cfg.Graces.Graces(call.team.ID))...)
@@ -96,6 +77,15 @@ func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]w
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	items = append(items, ReviewItems(answered)...)
+	items, active, err := AskingWorkspaces(ctx, h.cfg.Workspaces, call.team.ID, shownTo(call, workspaces.Filter{}), items)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
+	}
+	// Of the thousands that somebody may have called done over time, those of what is shown.
+	marks, err := h.cfg.Sessions.Marks(ctx, call.actor.User.ID, call.team.ID, list(items, func(it sessions.InboxItem) string { return it.ID }))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
+	}
 	kept := items[:0]
 	for _, it := range items {
 		m := marks[it.ID]
@@ -106,6 +96,36 @@ func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]w
 		kept = append(kept, it)
 	}
 	return kept, active, nil
+}
+
+// AskingWorkspaces returns the active workspaces that items are about, by id and in brief, and items with those of workspaces that could not be made. f says who
+// looks. What is read grows with what asks for somebody, not with the team's workspaces.
+func AskingWorkspaces(ctx context.Context, from *workspaces.Service, teamID string, f workspaces.Filter, items []sessions.InboxItem) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
+	f.Show, f.State, f.Brief = workspaces.ShowActive, workspaces.Failed, true
+	all, err := from.All(ctx, teamID, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	about := make(map[string]bool, len(items))
+	for _, it := range items {
+		about[it.WorkspaceID] = true
+	}
+	for _, w := range all {
+		items = append(items, sessions.InboxItem{ID: sessions.Episode(w.ID, w.UpdatedAt), Kind: sessions.InboxFailed, WorkspaceID: w.ID, Reason: w.StateReason, Since: w.UpdatedAt})
+	}
+	if len(about) > 0 {
+		f.State, f.IDs = "", slices.Collect(maps.Keys(about))
+		some, err := from.All(ctx, teamID, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, some...)
+	}
+	active := make(map[string]workspaces.Workspace, len(all))
+	for _, w := range all {
+		active[w.ID] = w
+	}
+	return items, active, nil
 }
 
 func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.GetInboxResponseObject, error) {
@@ -131,6 +151,15 @@ func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (ap
 			out.Count++
 		}
 		out.Items = append(out.Items, item)
+	}
+	if callOf(ctx).actor.User.Operator {
+		passed, err := h.cfg.Ledger.Passed(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if passed != nil {
+			out.InstanceBudget = &api.InstanceBudgetNotice{Id: fmt.Sprintf("%s-%d", passed.Period, passed.Percent), Percent: passed.Percent, Text: passed.Words()}
+		}
 	}
 	return out, nil
 }

@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
@@ -53,7 +56,7 @@ func TestInbox(t *testing.T) {
 			return w.ID
 		}
 		s.ID, s.TeamID, s.WorkspaceID, s.Cols, s.Rows, s.CreatedBy, s.StartedAt = id.New("ses"), p.team.ID, w.ID, 80, 24, "usr_1", 1
-		if err := rooms.InsertSession(ctx, *s); err != nil {
+		if err := rooms.InsertSession(ctx, *s, "home"); err != nil {
 			t.Fatal(err)
 		}
 		return s.ID
@@ -159,5 +162,45 @@ func TestInbox(t *testing.T) {
 	h.do("GET", "/api/v1/sessions/"+asked+"/questions", "", bearer(p.tokens["viewer"])...).into(t, &list)
 	if len(list.Items) != 1 || list.Items[0].Answer != "Allow" || list.Items[0].State != "answered" || list.Items[0].AnsweredAt == nil {
 		t.Errorf("questions %+v", list)
+	}
+}
+
+// An operator finds in the inbox that the instance's budget is nearly spent, which is about no workspace; nobody else does.
+func TestTheInboxTellsOperatorsOfTheInstancesBudget(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.people(t)
+	h.serve()
+	yes := true
+	var me api.Me
+	h.do("GET", "/api/v1/me", "", bearer(p.tokens["owner"])...).into(t, &me)
+	if _, err := h.rooms.UpdateUser(t.Context(), me.User.Id, accounts.UserChange{Operator: &yes}); err != nil {
+		t.Fatal(err)
+	}
+	told := func(who string) *api.InstanceBudgetNotice {
+		t.Helper()
+		var in api.Inbox
+		r := h.do("GET", "/api/v1/teams/"+p.team.Slug+"/inbox", "", bearer(p.tokens[who])...)
+		if r.into(t, &in); r.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", who, r.StatusCode, r.body)
+		}
+		return in.InstanceBudget
+	}
+	now := time.Now().UnixMilli()
+	for i, c := range []struct {
+		cost    int64
+		percent int
+	}{{449 * billing.Nano, 0}, {billing.Nano, 90}, {50 * billing.Nano, 100}} {
+		if _, err := h.db.Exec(t.Context(), `/* every team: a test */ INSERT INTO segments (id, team_id, sandbox_id, executor, price_nano, started_at, seen_at, ended_at, cost_nano)
+			VALUES (?, ?, ?, 'e2b', 1, ?, ?, ?, ?)`, fmt.Sprint("seg", i), p.team.ID, fmt.Sprint("sbx", i), now, now, now, c.cost); err != nil {
+			t.Fatal(err)
+		}
+		got := told("owner")
+		if c.percent == 0 && got != nil || c.percent != 0 && (got == nil || got.Percent != c.percent || !strings.Contains(got.Text, "$500.00") || !strings.HasSuffix(got.Id, fmt.Sprint("-", c.percent))) {
+			t.Errorf("at %d %% the operator is told %+v", c.percent, got)
+		}
+		if got := told("admin"); got != nil {
+			t.Errorf("an admin is told %+v", got)
+		}
 	}
 }

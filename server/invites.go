@@ -35,15 +35,26 @@ func (h handlers) ListInvites(ctx context.Context, _ api.ListInvitesRequestObjec
 }
 
 func (h handlers) CreateInvite(ctx context.Context, req api.CreateInviteRequestObject) (api.CreateInviteResponseObject, error) {
+	made, err := h.invite(ctx, accounts.NewInvite{Role: accounts.Role(req.Body.Role), Email: val(req.Body.Email)})
+	return api.CreateInvite201JSONResponse(made), err
+}
+
+// invite invites somebody to the team of the call. Who lets somebody in who may let others in has proven lately who they are.
+func (h handlers) invite(ctx context.Context, req accounts.NewInvite) (api.InviteMade, error) {
 	call := callOf(ctx)
-	i, token, err := h.cfg.Accounts.CreateInvite(ctx, call.actor, call.team.ID, accounts.NewInvite{Role: accounts.Role(req.Body.Role), Email: val(req.Body.Email)})
+	if req.Role.AtLeast(accounts.Admin) {
+		if err := h.cfg.Accounts.NeedConfirmed(call.actor); err != nil {
+			return api.InviteMade{}, err
+		}
+	}
+	i, token, err := h.cfg.Accounts.CreateInvite(ctx, call.actor, call.team.ID, req)
 	if err != nil {
-		return nil, err
+		return api.InviteMade{}, err
 	}
 	audit.Target(ctx, "invite", i.ID, i.Email)
 	audit.Note(ctx, "role", string(i.Role))
 	v := inviteOf(i)
-	return api.CreateInvite201JSONResponse{Id: v.Id, Role: v.Role, Email: v.Email, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Mailed: v.Mailed,
+	return api.InviteMade{Id: v.Id, Role: v.Role, Email: v.Email, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Mailed: v.Mailed,
 		Url: accounts.Link(h.here(call.request), "join", token)}, nil
 }
 
@@ -77,7 +88,8 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 			}
 			audit.InTeam(ctx, team.ID)
 			audit.Target(ctx, "team", team.ID, team.Name)
-			return h.joined(ctx, actor)
+			me, err := h.joined(ctx, actor)
+			return api.AcceptInvite200JSONResponse{Body: me}, err
 		}
 		if !fault.Is(err, fault.Unauthorized) || call.cred.bearer != "" {
 			return nil, err
@@ -106,11 +118,11 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 }
 
 // joined is who the actor is, now that they belong to one more team.
-func (h handlers) joined(ctx context.Context, was accounts.Actor) (api.AcceptInviteResponseObject, error) {
+func (h handlers) joined(ctx context.Context, was accounts.Actor) (api.Me, error) {
 	now, err := h.cfg.Accounts.Actor(ctx, was.User.ID)
 	if err != nil {
-		return nil, err
+		return api.Me{}, err
 	}
 	was.User, was.Memberships = now.User, now.Memberships
-	return api.AcceptInvite200JSONResponse{Body: meOf(was)}, nil
+	return meOf(was), nil
 }

@@ -117,7 +117,7 @@ func TestOperatorsKeepUsersAndTeamsOut(t *testing.T) {
 	if made.User.HasPassword || len(made.User.Teams) != 1 || !strings.HasPrefix(made.Link.URL, h.url+"/reset#") || made.Link.Mailed {
 		t.Errorf("made: %s", r.body)
 	}
-	if r := do("GET", "/users?q=grace", "", 200); strings.Contains(string(r.body), "ada") || !strings.Contains(string(r.body), made.User.ID) {
+	if r := do("GET", "/users?q=grace", "", 200); strings.Contains(string(r.body), "ada@") || !strings.Contains(string(r.body), made.User.ID) {
 		t.Errorf("users: %s", r.body)
 	}
 	do("POST", "/users/"+made.User.ID+"/reset-link", "", 200)

@@ -130,8 +130,12 @@ func first(words ...string) string {
 	return ""
 }
 
-// works reports why the caller may not have anything done in a workspace that is on somebody else's own machine.
+// works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
+// secrets are there.
 func (s *Server) works(ctx context.Context, call *call) error {
+	if err := s.beside(ctx, call, first(call.workspace.ID, call.session.WorkspaceID, call.command.WorkspaceID)); err != nil {
+		return err
+	}
 	w := call.workspace
 	if w.ID == "" {
 		id := first(call.session.WorkspaceID, call.command.WorkspaceID)

@@ -52,6 +52,9 @@ listLoginSessions       self      admin
 endLoginSession         self      admin
 endOtherLoginSessions   self      admin
 changePassword          self      admin
+listMyInvites           self      admin
+acceptMyInvite          self      admin
+declineMyInvite         self      admin
 listTokens              self      admin
 createToken             self      admin
 deleteToken             self      admin
@@ -295,6 +298,8 @@ getSandbox              viewer    read
 listPorts               viewer    read
 openPort                member    write
 fallBack                member    write
+getOwnSecrets           member    attach
+setOwnSecrets           member    attach
 getLimits               viewer    read
 setLimits               member    write
 pauseSandbox            member    write
@@ -357,7 +362,7 @@ var callerTable = map[string]map[string]string{
 		"foreign": "403 cross_origin", "narrow": "403 wrong_scope", "exact": "in"},
 	"operator": {"other": "403 operators_only", "operator": "in", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended",
 		"closed": "403 operators_only", "foreign": "403 cross_origin"},
-	"scraper": {"other": "403 operators_only", "operator": "in", "nobody": "in", "link": "in", "suspended": "403 suspended",
+	"scraper": {"other": "403 operators_only", "operator": "in", "nobody": "in", "link": "401 signed_out", "suspended": "403 suspended",
 		"closed": "403 operators_only", "foreign": "403 cross_origin"},
 	"team": {"other": "404 not_found", "operator": "404 not_found", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended",
 		"closed": "403 team_suspended", "foreign": "403 cross_origin", "narrow": "403 wrong_scope", "exact": "in"},

@@ -117,7 +117,7 @@ func (h handlers) EndLoginSession(ctx context.Context, req api.EndLoginSessionRe
 		return nil, errNotFound
 	}
 	audit.Target(ctx, "login_session", req.Id, "")
-	if err := h.cfg.Accounts.EndSession(ctx, call.actor, req.Id); err != nil {
+	if err := h.cfg.Accounts.EndSession(ctx, call.actor, req.Id, val(req.Params.KeepTokens)); err != nil {
 		return nil, err
 	}
 	if req.Id == call.actor.SessionID {
@@ -126,13 +126,16 @@ func (h handlers) EndLoginSession(ctx context.Context, req api.EndLoginSessionRe
 	return api.EndLoginSession204Response{}, nil
 }
 
-func (h handlers) EndOtherLoginSessions(ctx context.Context, _ api.EndOtherLoginSessionsRequestObject) (api.EndOtherLoginSessionsResponseObject, error) {
+func (h handlers) EndOtherLoginSessions(ctx context.Context, req api.EndOtherLoginSessionsRequestObject) (api.EndOtherLoginSessionsResponseObject, error) {
 	call := callOf(ctx)
 	if call.actor.SessionHash == "" {
 		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in: there is no session of its own to keep. End sessions one by one, or in the web app.")
 	}
-	if err := h.cfg.Accounts.EndOtherSessions(ctx, call.actor); err != nil {
+	if err := h.cfg.Accounts.EndOtherSessions(ctx, call.actor, keepsTokens(req.Body)); err != nil {
 		return nil, err
 	}
 	return api.EndOtherLoginSessions204Response{}, nil
 }
+
+// keepsTokens reports whether a request that ends sign-ins says that API tokens stay.
+func keepsTokens(b *api.KeepTokens) bool { return b != nil && val(b.KeepTokens) }

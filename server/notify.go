@@ -142,12 +142,14 @@ func (h handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookReques
 
 func (h handlers) UpdateWebhook(ctx context.Context, req api.UpdateWebhookRequestObject) (api.UpdateWebhookResponseObject, error) {
 	b := req.Body
-	w, err := h.cfg.Notify.ChangeWebhook(ctx, req.Id, callOf(ctx).actor.User.ID, notify.WebhookChange{Name: b.Name, URL: b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds), Enabled: b.Enabled})
+	w, key, err := h.cfg.Notify.ChangeWebhook(ctx, req.Id, callOf(ctx).actor.User.ID, notify.WebhookChange{Name: b.Name, URL: b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds), Enabled: b.Enabled})
 	if err != nil {
 		return nil, err
 	}
 	audit.Target(ctx, "webhook", w.ID, w.Name)
-	return api.UpdateWebhook200JSONResponse(webhookOf(w)), nil
+	out := webhookOf(w)
+	out.SigningKey = text(key)
+	return api.UpdateWebhook200JSONResponse(out), nil
 }
 
 func (h handlers) DeleteWebhook(ctx context.Context, req api.DeleteWebhookRequestObject) (api.DeleteWebhookResponseObject, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 func instanceUserOf(i accounts.UserInfo) api.InstanceUser {
-	out := api.InstanceUser{Id: i.User.ID, Email: i.User.Email, Name: i.User.Name, Operator: i.User.Operator, SuspendedAt: ptr(i.User.SuspendedAt), CreatedAt: i.User.CreatedAt,
+	out := api.InstanceUser{Id: i.User.ID, Email: i.User.Email, EmailVerified: !i.User.EmailUnverified, Name: i.User.Name, Operator: i.User.Operator, SuspendedAt: ptr(i.User.SuspendedAt), CreatedAt: i.User.CreatedAt,
 		LastSeenAt: ptr(i.LastSeenAt), SecondFactor: i.SecondFactor, HasPassword: i.HasPassword}
 	out.Teams = make([]struct {
 		Id   string   `json:"id"`
@@ -164,7 +164,7 @@ func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestO
 	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, callOf(ctx).actor, req.Id); err != nil {
 		return nil, err
 	}
-	if _, err := h.cfg.Accounts.ResetFactors(ctx, req.Id); err != nil {
+	if _, err := h.cfg.Accounts.ResetFactors(ctx, req.Id, keepsTokens(req.Body)); err != nil {
 		return nil, err
 	}
 	u, err := h.userInfo(ctx, req.Id)

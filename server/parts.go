@@ -41,9 +41,6 @@ func (h handlers) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (
 
 func (h handlers) GetParts(ctx context.Context, req api.GetPartsRequestObject) (api.GetPartsResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))
-	if h.cfg.Sessions.HoldsSecret(req.Id, name, "") {
-		return nil, errSecretFile
-	}
 	f, err := h.cfg.Workspaces.Hunks(ctx, callOf(ctx).actor.User.ID, req.Id, name, val(req.Params.From), val(req.Params.To))
 	if err != nil {
 		return nil, err
@@ -98,8 +95,7 @@ func (h handlers) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject)
 		return nil, fault.New(fault.NotFound, "not_found", "There is no such workspace.")
 	}
 	t, err := h.cfg.Workspaces.Take(ctx, c.actor, req.Id, workspaces.TakeRequest{From: from.ID, Revision: val(req.Body.Revision),
-		Paths: list(req.Body.Paths, guest.DecodePath), OnConflict: string(val(req.Body.OnConflict)), DryRun: val(req.Body.DryRun),
-		Hidden: func(name string) bool { return h.cfg.Sessions.HoldsSecret(from.ID, name, "") }})
+		Paths: list(req.Body.Paths, guest.DecodePath), OnConflict: string(val(req.Body.OnConflict)), DryRun: val(req.Body.DryRun)})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +107,9 @@ func (h handlers) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject)
 }
 
 func (h handlers) RenameFile(ctx context.Context, req api.RenameFileRequestObject) (api.RenameFileResponseObject, error) {
-	if h.cfg.Sessions.HoldsSecret(req.Id, path.Clean(guest.DecodePath(req.Body.From)), "") {
+	if secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id); err != nil {
+		return nil, err
+	} else if secrets.HasSum(path.Clean(guest.DecodePath(req.Body.From)), "") {
 		return nil, errSecretFile
 	}
 	if err := h.keepFile(ctx, req.Id, req.Body.From); err != nil {

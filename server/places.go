@@ -100,7 +100,12 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 		Executors: list(choosable(all, callOf(ctx).actor.User.ID), h.executorsOf(ctx)), Below: []api.WeakWorkspace{}}
 	weak := make(map[string]bool)
 	for _, s := range all {
-		weak[string(s.Kind)] = !s.Allowed && s.Boundary != ""
+		if !s.Allowed && s.Boundary != "" {
+			weak[string(s.Kind)] = true
+		}
+	}
+	if len(weak) == 0 {
+		return out, nil
 	}
 	sandboxes, err := h.cfg.Places.Sandboxes(ctx, teamID)
 	if err != nil {

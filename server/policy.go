@@ -39,6 +39,8 @@ type rule struct {
 	// ownProof says that a login counts for nothing here: who asks is proven in another way, which the operation looks at itself, such as
 	// a machine's key or the cookie of a link.
 	ownProof bool
+	confirm  bool // a login session must have proven lately who it is
+	cost     Cost // what limit it counts against, "" = none
 }
 
 // Limits of bodies.
@@ -64,6 +66,13 @@ func (r rule) needing(sc accounts.Scope) rule { r.scope = sc; return r }
 // unscoped marks what tells who asks no more than who they are.
 func (r rule) unscoped() rule   { r.any = true; return r }
 func (r rule) overSocket() rule { r.socket = true; return r }
+
+// confirmed marks a change for which a browser that was left open is not enough. Scripts need a scope that allows it, and nothing more:
+// who made their token has confirmed who they are.
+func (r rule) confirmed() rule { r.confirm = true; return r }
+
+// costs says what limit an operation counts against: see ratelimit.go.
+func (r rule) costs(c Cost) rule { r.cost = c; return r }
 
 func (r rule) repeatable() rule { r.repeat = true; return r }
 
@@ -125,6 +134,9 @@ var policy = map[string]rule{
 	"endLoginSession":        {access: signedIn},
 	"endOtherLoginSessions":  {access: signedIn},
 	"changePassword":         {access: signedIn},
+	"listMyInvites":          {access: signedIn},
+	"acceptMyInvite":         {access: signedIn},
+	"declineMyInvite":        {access: signedIn},
 	"listTokens":             {access: signedIn},
 	"createToken":            {access: signedIn},
 	"deleteToken":            {access: signedIn},
@@ -134,14 +146,14 @@ var policy = map[string]rule{
 	"setAgentAccount":        {access: signedIn},
 	"deleteAgentAccount":     {access: signedIn},
 	"addAgentAccount":        {access: signedIn},
-	"updateAgentAccount":     {access: signedIn}, // one's own, or a team's: the room asks for ManageTeam there
-	"removeAgentAccount":     {access: signedIn}, // likewise
-	"testAgentAccount":       {access: signedIn}, // likewise
+	"updateAgentAccount":     {access: signedIn},                     // one's own, or a team's: the room asks for ManageTeam there
+	"removeAgentAccount":     {access: signedIn},                     // likewise
+	"testAgentAccount":       rule{access: signedIn}.costs(Reaching), // likewise
 	"getNotifications":       {access: signedIn},
 	"setNotifications":       {access: signedIn},
 	"addPushSubscription":    {access: signedIn},
 	"deletePushSubscription": {access: signedIn},
-	"testPushSubscription":   {access: signedIn},
+	"testPushSubscription":   rule{access: signedIn}.costs(Reaching),
 	"listTeams":              rule{access: signedIn}.unscoped(),
 	"getInstanceMetrics":     {access: operators},
 	"getMetrics":             {access: scrapers},
@@ -155,22 +167,22 @@ var policy = map[string]rule{
 
 	"getInstancePlaces": {access: operators},
 	"setInstancePlaces": {access: operators},
-	"testE2B":           {access: operators},
+	"testE2B":           rule{access: operators}.costs(Reaching),
 
 	"listUsers":          {access: operators},
-	"createUser":         {access: operators},
+	"createUser":         rule{access: operators}.costs(Mailing),
 	"getUser":            {access: operators},
 	"updateUser":         {access: operators},
 	"suspendUser":        {access: operators},
 	"restoreUser":        {access: operators},
-	"createResetLink":    {access: operators},
+	"createResetLink":    rule{access: operators}.costs(Mailing),
 	"resetFactors":       {access: operators},
 	"listInstanceTeams":  {access: operators},
 	"createInstanceTeam": {access: operators},
 	"suspendTeam":        {access: operators},
 	"restoreTeam":        {access: operators},
 	"getMail":            {access: operators},
-	"testMail":           {access: operators, body: 16 << 10},
+	"testMail":           rule{access: operators, body: 16 << 10}.costs(Mailing),
 
 	"listInstanceRunners":  {access: operators},
 	"revokeInstanceRunner": {access: operators},
@@ -188,11 +200,11 @@ var policy = map[string]rule{
 	"listRunnerFolders": of(accounts.ViewTeam, byRunner),
 
 	"listMySecrets":  {access: signedIn},
-	"createMySecret": {access: signedIn},
-	"updateSecret":   {access: signedIn}, // one's own, or a team's: the room asks for ManageSecrets there
-	"deleteSecret":   {access: signedIn}, // likewise
+	"createMySecret": rule{access: signedIn}.confirmed(),
+	"updateSecret":   rule{access: signedIn}.confirmed(), // one's own, or a team's: the room asks for ManageSecrets there
+	"deleteSecret":   rule{access: signedIn}.confirmed(), // likewise
 	"listSecrets":    of(accounts.TypeTerminal, byTeam),
-	"createSecret":   of(accounts.ManageSecrets, byTeam),
+	"createSecret":   of(accounts.ManageSecrets, byTeam).confirmed(),
 
 	// Quotas and budgets.
 	"getTeamQuotas":         of(accounts.ViewCosts, byTeam),
@@ -215,20 +227,20 @@ var policy = map[string]rule{
 	"getTeam":         of(accounts.ViewTeam, byTeam),
 	"updateTeam":      of(accounts.ManageTeam, byTeam),
 	"listInvites":     of(accounts.InviteMember, byTeam),
-	"createInvite":    of(accounts.InviteMember, byTeam),
+	"createInvite":    of(accounts.InviteMember, byTeam).costs(Mailing), // of an owner or admin: its handler asks who it is
 	"revokeInvite":    of(accounts.InviteMember, byInvite),
 	"getTrash":        of(accounts.ViewWorkspace, byTeam),
 	"restoreTrashed":  of(accounts.EditWorkspace, byTeam), // a project asks for more
 	"purgeTrashed":    of(accounts.ManageTeam, byTeam),
-	"getDisk":         of(accounts.ViewTeam, byTeam),
-	"freeDisk":        of(accounts.ManageTeam, byTeam),
-	"getTeamCaches":   of(accounts.ViewTeam, byTeam),
-	"emptyTeamCaches": of(accounts.ManageTeam, byTeam),
+	"getDisk":         of(accounts.ViewTeam, byTeam).costs(Measuring),
+	"freeDisk":        of(accounts.ManageTeam, byTeam).costs(Measuring),
+	"getTeamCaches":   of(accounts.ViewTeam, byTeam).costs(Measuring),
+	"emptyTeamCaches": of(accounts.ManageTeam, byTeam).costs(Measuring),
 	"getTeamPlaces":   of(accounts.ViewTeam, byTeam),
 	"setTeamPlaces":   of(accounts.ManageTeam, byTeam),
 	"listMembers":     of(accounts.ViewTeam, byTeam),
-	"addMember":       of(accounts.ManageMember, byTeam),
-	"updateMember":    of(accounts.ManageMember, byTeam),
+	"addMember":       of(accounts.ManageMember, byTeam).costs(Mailing), // an invite: see createInvite
+	"updateMember":    of(accounts.ManageMember, byTeam).confirmed(),
 	"removeMember":    of(accounts.ViewTeam, byTeam).needing(accounts.ScopeAdmin), // members may leave; the room asks for more to remove another
 	"listExecutors":   of(accounts.ViewTeam, byTeam),
 	"listAgents":      of(accounts.ViewTeam, byTeam),
@@ -239,17 +251,17 @@ var policy = map[string]rule{
 	"followEvents": of(accounts.ViewTeam, byTeam).overSocket(),
 
 	"listTeamAudit":       of(accounts.ReadAudit, byTeam),
-	"exportTeamAudit":     of(accounts.ReadAudit, byTeam),
+	"exportTeamAudit":     of(accounts.ReadAudit, byTeam).costs(Exporting),
 	"listInstanceAudit":   {access: operators},
-	"exportInstanceAudit": {access: operators},
+	"exportInstanceAudit": rule{access: operators}.costs(Exporting),
 
 	"listWebhooks":   of(accounts.ManageTeam, byTeam),
 	"createWebhook":  of(accounts.ManageTeam, byTeam),
 	"updateWebhook":  of(accounts.ManageTeam, byWebhook),
 	"deleteWebhook":  of(accounts.ManageTeam, byWebhook),
-	"testWebhook":    of(accounts.ManageTeam, byWebhook),
+	"testWebhook":    of(accounts.ManageTeam, byWebhook).costs(Reaching),
 	"listDeliveries": of(accounts.ManageTeam, byWebhook),
-	"redeliver":      of(accounts.ManageTeam, byWebhook),
+	"redeliver":      of(accounts.ManageTeam, byWebhook).costs(Reaching),
 
 	// What the payment service sends is signed; the room looks at that: see billing.go.
 	"stripeWebhook": {access: anyone, ownProof: true, body: stripe.MostWebhook},
@@ -267,7 +279,7 @@ var policy = map[string]rule{
 	"getBilling":     of(accounts.ViewCosts, byTeam),
 	"beginCheckout":  of(accounts.ManageQuotas, byTeam),
 	"openPortal":     of(accounts.ManageQuotas, byTeam),
-	"syncBilling":    of(accounts.ManageQuotas, byTeam),
+	"syncBilling":    of(accounts.ManageQuotas, byTeam).costs(Reaching),
 	"listInvoices":   of(accounts.ManageQuotas, byTeam),
 	"liftSuspension": {access: operators},
 
@@ -280,9 +292,9 @@ var policy = map[string]rule{
 	"acceptDiscrepancy":  {access: operators},
 
 	"browseFolders": of(accounts.ManageProject, byTeam),
-	"searchFolders": of(accounts.ManageProject, byTeam),
+	"searchFolders": of(accounts.ManageProject, byTeam).costs(Searching),
 	"listProjects":  of(accounts.ViewProject, byTeam),
-	"createProject": of(accounts.ManageProject, byTeam).repeatable(),
+	"createProject": of(accounts.ManageProject, byTeam).repeatable().costs(Cloning),
 	"getProject":    of(accounts.ViewProject, byProject),
 	"updateProject": of(accounts.ManageProject, byProject),
 	"deleteProject": of(accounts.ManageProject, byProject),
@@ -291,7 +303,7 @@ var policy = map[string]rule{
 
 	"getProjectImage":  of(accounts.ViewProject, byProject),
 	"listImageBuilds":  of(accounts.ViewProject, byProject),
-	"buildImage":       of(accounts.ManageProject, byProject).repeatable(), // runs what the repository says, with a network
+	"buildImage":       of(accounts.ManageProject, byProject).repeatable().costs(Building), // runs what the repository says, with a network
 	"getImageBuild":    of(accounts.ViewProject, byImageBuild),
 	"cancelImageBuild": of(accounts.ManageProject, byImageBuild),
 	"getImageBuildLog": of(accounts.ViewProject, byImageBuild),
@@ -315,18 +327,18 @@ var policy = map[string]rule{
 	"syncWorkspace":      of(accounts.EditWorkspace, byWorkspace), // may start a sandbox
 	"getSync":            of(accounts.ViewWorkspace, byWorkspace),
 	"getDiff":            of(accounts.ViewWorkspace, byWorkspace),
-	"compareWorkspace":   of(accounts.ViewWorkspace, byWorkspace),
-	"comparePatch":       of(accounts.ViewWorkspace, byWorkspace),
+	"compareWorkspace":   of(accounts.ViewWorkspace, byWorkspace).costs(Comparing),
+	"comparePatch":       of(accounts.ViewWorkspace, byWorkspace).costs(Comparing),
 	"compareFile":        of(accounts.ViewWorkspace, byWorkspace),
-	"searchCompare":      of(accounts.ViewWorkspace, byWorkspace),
+	"searchCompare":      of(accounts.ViewWorkspace, byWorkspace).costs(Searching),
 	"listTimeline":       of(accounts.ViewWorkspace, byWorkspace),
 	"getSnapshot":        of(accounts.ViewWorkspace, bySnapshot),
 	"updateSnapshot":     of(accounts.EditWorkspace, bySnapshot),
 	"deleteSnapshot":     of(accounts.EditWorkspace, bySnapshot),
-	"restoreSnapshot":    of(accounts.EditWorkspace, bySnapshot).working().repeatable(),
-	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"restoreSnapshot":    of(accounts.EditWorkspace, bySnapshot).working().repeatable().costs(Snapshots),
+	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable().costs(Snapshots),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
-	"getReport":          of(accounts.ViewTerminal, byWorkspace), // tells what was asked and run; its costs ask for ViewCosts
+	"getReport":          of(accounts.ViewTerminal, byWorkspace).costs(Comparing), // tells what was asked and run; its costs ask for ViewCosts
 	"attachReport":       of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
 	"getIndex":           of(accounts.ViewWorkspace, byWorkspace),
@@ -381,7 +393,7 @@ var policy = map[string]rule{
 	"getPullRequest":     of(accounts.ViewWorkspace, byWorkspace),
 	"proposePullRequest": of(accounts.EditWorkspace, byWorkspace),
 	"openPullRequest":    of(accounts.EditWorkspace, byWorkspace).repeatable(),
-	"refreshPullRequest": of(accounts.EditWorkspace, byWorkspace), // speaks to the forge with credentials
+	"refreshPullRequest": of(accounts.EditWorkspace, byWorkspace).costs(Reaching), // speaks to the forge with credentials
 	"mergePullRequest":   of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"readyPullRequest":   of(accounts.EditWorkspace, byWorkspace),
 	"closePullRequest":   of(accounts.EditWorkspace, byWorkspace),
@@ -401,6 +413,8 @@ var policy = map[string]rule{
 	"listPorts":      of(accounts.ViewWorkspace, byWorkspace),
 	"openPort":       of(accounts.EditWorkspace, byWorkspace).working(), // what a page asks of a program there is work
 	"fallBack":       of(accounts.EditWorkspace, byWorkspace),
+	"getOwnSecrets":  of(accounts.TypeTerminal, byWorkspace),
+	"setOwnSecrets":  of(accounts.TypeTerminal, byWorkspace),
 	"getLimits":      of(accounts.ViewWorkspace, byWorkspace),
 	"setLimits":      of(accounts.EditWorkspace, byWorkspace),
 	"pauseSandbox":   of(accounts.EditWorkspace, byWorkspace),
@@ -431,12 +445,12 @@ var policy = map[string]rule{
 	"getOutput":           of(accounts.ViewTerminal, bySession),
 	"getScreen":           of(accounts.ViewTerminal, bySession),
 	"getScrollback":       of(accounts.ViewTerminal, bySession),
-	"searchHistory":       of(accounts.ViewTerminal, byWorkspace),
+	"searchHistory":       of(accounts.ViewTerminal, byWorkspace).costs(Searching),
 	"getTeamStorage":      of(accounts.ViewTeam, byTeam),
 	"getWorkspaceStorage": of(accounts.ViewWorkspace, byWorkspace),
 	"getTiming":           of(accounts.ViewTerminal, bySession),
 	"getMoment":           of(accounts.ViewTerminal, bySession),
-	"exportSession":       of(accounts.ViewTerminal, bySession),
+	"exportSession":       of(accounts.ViewTerminal, bySession).costs(Exporting),
 	"getJournal":          of(accounts.ViewTerminal, bySession),
 	"listQuestions":       of(accounts.ViewTerminal, bySession),
 	"answerQuestion":      of(accounts.AnswerQuestion, bySession).working(),
@@ -529,6 +543,21 @@ func pathID(c echo.Context) (string, error) {
 // admit decides whether the call's actor may use the operation. What does not exist and what is not theirs look the same to
 // people outside the team; a member without the right is told which one is missing.
 func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) error {
+	if err := s.admitTo(ctx, c, r, call); err != nil {
+		return err
+	}
+	if r.confirm {
+		if err := s.cfg.Accounts.NeedConfirmed(call.actor); err != nil {
+			return err
+		}
+	}
+	if r.cost != "" {
+		return s.throttle.take(r.cost, call.actor.User.ID, call.object.TeamID)
+	}
+	return nil
+}
+
+func (s *Server) admitTo(ctx context.Context, c echo.Context, r rule, call *call) error {
 	switch r.access {
 	case anyone:
 		return nil

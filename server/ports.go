@@ -71,9 +71,17 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	return accounts.Can(actor, accounts.EditWorkspace, o)
 }
 
-// dialPort connects to a port of a workspace's sandbox.
-func (s *Server) dialPort(ctx context.Context, workspaceID string, port int, wake bool) (net.Conn, error) {
-	ctx = tenant.All(ctx, "whoever has the grant was let in by mayVisit")
+// dialPort connects to a port of a workspace's sandbox for who, whom mayVisit has let in. The owner of a machine is told who asks.
+func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error) {
+	cred, ok := who.(credential)
+	if !ok {
+		return nil, errSignedOut
+	}
+	actor, err := s.authenticate(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	ctx = executors.By(tenant.All(ctx, "whoever has the grant was let in by mayVisit"), actor.User.ID)
 	place, live := s.cfg.Places.Live(workspaceID)
 	if wake {
 		var err error

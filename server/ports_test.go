@@ -1,10 +1,10 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,12 +15,12 @@ import (
 
 func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
 	t.Parallel()
-	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, "served to "+r.Host)
-	}))
-	t.Cleanup(program.Close)
-	_, port, err := net.SplitHostPort(program.Listener.Addr().String())
+	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err = errors.Join(err, free.Close()); err != nil {
 		t.Fatal(err)
 	}
 	h := newHouse(t)
@@ -28,7 +28,8 @@ func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
 	p := h.people(t)
 	ws := "/api/v1/workspaces/" + p.ids["workspace"]
 	member := bearer(p.tokens["member"])
-	if r := h.do("POST", ws+"/exec", `{"command":"true"}`, member...); r.StatusCode != 200 { // it has a sandbox
+	serve := `{"background":true,"timeout_ms":600000,"argv":["node","-e","require('http').createServer((q, a) => a.end('served to ' + q.headers.host)).listen(` + port + `, '127.0.0.1')"]}`
+	if r := h.do("POST", ws+"/exec", serve, member...); r.StatusCode >= 300 {
 		t.Fatalf("a command: %d %s", r.StatusCode, r.body)
 	}
 	var ports api.Ports
@@ -69,7 +70,11 @@ func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
 		t.Fatalf("with the ticket: %d %v", in.StatusCode, in.Header)
 	}
 	cookie := in.Cookies()[0].Name + "=" + in.Cookies()[0].Value
-	page := visit("/", cookie)
+	var page *http.Response
+	eventually(t, "the program serves", func() bool {
+		page = visit("/", cookie)
+		return page.StatusCode != http.StatusBadGateway
+	})
 	if b, err := io.ReadAll(page.Body); string(b) != "served to localhost:"+port {
 		t.Errorf("the page: %d %q, %v", page.StatusCode, b, err)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -75,6 +76,16 @@ func (s *Server) projectLines(ctx context.Context, teamID string) (map[string]wo
 	if err != nil {
 		return nil, err
 	}
+	active, err := s.cfg.Workspaces.CountActive(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	for id, n := range active {
+		if l, ok := lines[id]; ok {
+			l.Active = n
+			lines[id] = l
+		}
+	}
 	all, err := s.veiled(ctx, callOf(ctx).actor, teamID)
 	for _, w := range all {
 		if l, ok := lines[w.ProjectID]; ok && w.DeletedAt == 0 && w.ArchivedAt == 0 {
@@ -108,36 +119,89 @@ func (s *Server) veiled(ctx context.Context, actor accounts.Actor, teamID string
 const veilFresh = 2 * time.Second
 
 // veil knows which workspaces are private, for the sockets of events: they must not tell others what happens there. What this process
-// changes it knows at once.
+// changes it knows at once. The zero value is ready; safe for concurrent use.
 type veil struct {
 	mu    sync.Mutex
-	known map[string]workspaces.Workspace // private ones, by id
-	read  time.Time
+	teams map[string]*veilTeam // by id; those that nobody asks about are forgotten
 }
+
+// veilTeam is one reading of a team's private workspaces, under way or done.
+type veilTeam struct {
+	done chan struct{} // closed when what follows is known
+
+	at    time.Time
+	known map[string]workspaces.Workspace // private ones, by id
+	err   error
+}
+
+// veilTeams is how many teams are known before those that are not asked about give way.
+const veilTeams = 256
 
 // lift forgets what is known.
 func (v *veil) lift() {
 	v.mu.Lock()
-	v.read = time.Time{}
-	v.mu.Unlock()
+	defer v.mu.Unlock()
+	clear(v.teams)
 }
 
-// private returns a workspace when it is private. When that cannot be read, everything is.
-func (s *Server) private(ctx context.Context, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
-	v := &s.veil
+// of returns a reading of a team that is fresh, or under way since the last change, for one caller to make: mine.
+func (v *veil) of(teamID string, now time.Time) (t *veilTeam, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if now := s.cfg.Now(); v.read.IsZero() || now.Sub(v.read) > veilFresh {
-		all, err := s.cfg.Workspaces.Private(tenant.All(ctx, "one veil for the sockets of all teams"), "")
-		if err != nil {
-			return w, true, fmt.Errorf("reading which workspaces are private: %w", err)
-		}
-		v.known, v.read = make(map[string]workspaces.Workspace, len(all)), now
-		for _, w := range all {
-			v.known[w.ID] = w
-		}
+	if t = v.teams[teamID]; t != nil && t.good(now) {
+		return t, false
 	}
-	w, hidden = v.known[workspaceID]
+	if len(v.teams) >= veilTeams {
+		maps.DeleteFunc(v.teams, func(_ string, o *veilTeam) bool { return !o.good(now) })
+	}
+	if v.teams == nil {
+		v.teams = make(map[string]*veilTeam)
+	}
+	t = &veilTeam{done: make(chan struct{})}
+	v.teams[teamID] = t
+	return t, true
+}
+
+// good reports whether a reading is under way, or may be believed.
+func (t *veilTeam) good(now time.Time) bool {
+	select {
+	case <-t.done:
+		return t.err == nil && now.Sub(t.at) <= veilFresh
+	default:
+		return true
+	}
+}
+
+// veilWithin bounds one reading.
+const veilWithin = 10 * time.Second
+
+// private returns a workspace of a team when it is private. When that cannot be read, everything is. Of those who ask at the same moment
+// one reads, and nobody holds a lock meanwhile.
+func (s *Server) private(ctx context.Context, teamID, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
+	t, mine := s.veil.of(teamID, s.cfg.Now())
+	if mine { // others wait for it too: it does not end because this caller leaves
+		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one veil for all sockets of a team"), veilWithin)
+		t.at = s.cfg.Now()
+		all, err := s.cfg.Workspaces.Private(read, teamID)
+		cancel()
+		if err != nil {
+			t.err = fmt.Errorf("reading which workspaces are private: %w", err)
+		}
+		t.known = make(map[string]workspaces.Workspace, len(all))
+		for _, w := range all {
+			t.known[w.ID] = w
+		}
+		close(t.done)
+	}
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		return w, true, context.Cause(ctx)
+	}
+	if t.err != nil {
+		return w, true, t.err
+	}
+	w, hidden = t.known[workspaceID]
 	return w, hidden, nil
 }
 
@@ -146,7 +210,7 @@ func (s *Server) mayHear(ctx context.Context, call *call, e events.Event) bool {
 	if e.WorkspaceID == "" {
 		return true
 	}
-	w, private, err := s.private(ctx, e.WorkspaceID)
+	w, private, err := s.private(ctx, e.TeamID, e.WorkspaceID)
 	if err != nil {
 		s.log.WarnContext(ctx, "an event is not told", "request_id", call.id, "error", err)
 		return false

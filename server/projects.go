@@ -41,14 +41,21 @@ func (h handlers) SearchFolders(ctx context.Context, req api.SearchFoldersReques
 	return api.SearchFolders200JSONResponse{Items: list(found, entryOf)}, nil
 }
 
-// projectOf makes the API's project.
-func projectOf(p workspaces.Project, lines map[string]workspaces.ProjectLine) api.Project {
+// usesSource reports whether somebody may know the server's folder a project was made of: operators, and who may choose such a folder.
+func usesSource(call *call) bool {
+	return call.actor.User.Operator || call.can(accounts.ManageProject) == nil
+}
+
+// projectOf makes the API's project as who asks may see it.
+func projectOf(ctx context.Context, p workspaces.Project, lines map[string]workspaces.ProjectLine) api.Project {
 	src := api.ProjectSource{Kind: api.ProjectSourceKind(p.SourceKind)}
 	switch p.SourceKind {
 	case workspaces.SourceURL:
 		src.Url = text(p.Source)
 	case workspaces.SourcePath:
-		src.Path = text(guest.EncodePath(p.Source))
+		if usesSource(callOf(ctx)) {
+			src.Path = text(guest.EncodePath(p.Source))
+		}
 	case workspaces.SourceRunner:
 		src.Path, src.RunnerId = text(p.Source), text(p.RunnerID)
 	}
@@ -80,7 +87,7 @@ func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestO
 		return nil, err
 	}
 	return api.ListProjects200JSONResponse{NextCursor: text(next),
-		Items: list(items, func(p workspaces.Project) api.Project { return h.networked(projectOf(p, lines), policies) })}, nil
+		Items: list(items, func(p workspaces.Project) api.Project { return h.networked(projectOf(ctx, p, lines), policies) })}, nil
 }
 
 func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
@@ -96,7 +103,7 @@ func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectReques
 	}
 	audit.Target(ctx, "project", p.ID, p.Name)
 	audit.Note(ctx, "source", string(p.SourceKind))
-	return api.CreateProject201JSONResponse(h.networked(projectOf(p, nil), nil)), nil
+	return api.CreateProject201JSONResponse(h.networked(projectOf(ctx, p, nil), nil)), nil
 }
 
 func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject) (api.GetProjectResponseObject, error) {
@@ -111,7 +118,7 @@ func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Projec
 		return api.Project{}, err
 	}
 	policies, err := h.cfg.Network.Policies(ctx, p.TeamID)
-	return h.networked(projectOf(p, lines), policies), err
+	return h.networked(projectOf(ctx, p, lines), policies), err
 }
 
 func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
@@ -171,6 +178,9 @@ func (h handlers) ListBranches(ctx context.Context, req api.ListBranchesRequestO
 	fetch := val(req.Params.Fetch)
 	if fetch { // speaks to a remote with the project's credentials
 		if err := callOf(ctx).can(accounts.CreateWorkspace); err != nil {
+			return nil, err
+		}
+		if err := h.cost(ctx, Cloning); err != nil {
 			return nil, err
 		}
 	}

@@ -16,8 +16,9 @@ import (
 // prometheusPath is where Prometheus looks unless it is told otherwise: the same as below apiBase.
 const prometheusPath = "/metrics"
 
-// forwarding are the headers by which a proxy says that it asks for somebody else.
-var forwarding = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
+// scraperHeaders are those that a program sends which asks for itself. A proxy adds others, such as X-Forwarded-For, Via or
+// Cf-Connecting-Ip, and a browser's page has Sec-Fetch-Site.
+var scraperHeaders = map[string]bool{"Accept": true, "Accept-Encoding": true, "User-Agent": true, "X-Prometheus-Scrape-Timeout-Seconds": true}
 
 // scrapeTimeout bounds what the counters are gathered in.
 const scrapeTimeout = 10 * time.Second
@@ -29,17 +30,20 @@ func fromLoopback(r *http.Request) bool {
 }
 
 // scrapesLocally reports whether a request for the counters comes from a program of this machine itself: then it needs no token. With a
-// proxy before the server everything comes from this machine, so that it is asked for one.
+// proxy before the server everything comes from this machine, and many a proxy says nothing of it and sets the host itself. So the server
+// must be for this machine alone: it listens nowhere else, trusts no proxy and has no public address, without which nobody can sign in
+// through one. What a proxy shows of itself counts, too: HTTP/1.0, a connection for one request, headers.
 func (s *Server) scrapesLocally(r *http.Request) bool {
-	if len(s.cfg.TrustedProxies) > 0 || !fromLoopback(r) || !loopbackHost(r.Host) || r.Header.Get("Authorization") != "" {
+	if !s.cfg.Loopback || len(s.cfg.TrustedProxies) > 0 || s.public != nil && !loopbackHost(s.public.Host) || !fromLoopback(r) || !loopbackHost(r.Host) ||
+		!r.ProtoAtLeast(1, 1) || r.Close {
 		return false
 	}
-	for _, name := range forwarding {
-		if _, ok := r.Header[name]; ok {
+	for name := range r.Header {
+		if !scraperHeaders[name] {
 			return false
 		}
 	}
-	return r.Header.Get("Sec-Fetch-Site") == "" // no browser's page
+	return true
 }
 
 // newPrometheus is the registry of the server's counters: its own, so that nothing else gets into it.

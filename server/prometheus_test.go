@@ -50,6 +50,11 @@ func TestWhoMayReadTheCounters(t *testing.T) {
 	behind.server.Open()
 	open := newHouse(t, func(c *Config) { c.Loopback = false })
 	open.server.Open()
+	public := newHouse(t, func(c *Config) { c.PublicURL = "https://parawork.example.com" })
+	public.server.Open()
+	local := newHouse(t, func(c *Config) { c.PublicURL = "http://localhost:8080" })
+	local.server.Open()
+	prometheus := []string{"User-Agent", "Prometheus/3.5", "Accept", "text/plain", "Accept-Encoding", "gzip", "X-Prometheus-Scrape-Timeout-Seconds", "10"}
 	for name, c := range map[string]struct {
 		h      *house
 		peer   string
@@ -59,6 +64,12 @@ func TestWhoMayReadTheCounters(t *testing.T) {
 	}{
 		"this machine":                 {h, "127.0.0.1:5", "127.0.0.1:8080", nil, 200},
 		"this machine, IPv6":           {h, "[::1]:5", "localhost:8080", nil, 200},
+		"Prometheus":                   {h, "127.0.0.1:5", "127.0.0.1:8080", prometheus, 200},
+		"one's own machine, by name":   {local, "127.0.0.1:5", "localhost:8080", prometheus, 200},
+		"a proxy that says nothing":    {public, "127.0.0.1:5", "127.0.0.1:8080", nil, 401}, // as nginx does without proxy_set_header
+		"one that names its client":    {h, "127.0.0.1:5", "127.0.0.1:8080", []string{"Cf-Connecting-Ip", "8.8.8.8"}, 401},
+		"one that closes each time":    {h, "127.0.0.1:5", "127.0.0.1:8080", []string{"Connection", "close"}, 401},
+		"a server for other machines":  {open, "127.0.0.1:5", "127.0.0.1:8080", nil, 401},
 		"a proxy before it":            {h, "127.0.0.1:5", "127.0.0.1:8080", []string{"X-Forwarded-For", "8.8.8.8"}, 401},
 		"another proxy":                {h, "127.0.0.1:5", "127.0.0.1:8080", []string{"Forwarded", "for=8.8.8.8"}, 401},
 		"an empty forwarding header":   {h, "127.0.0.1:5", "127.0.0.1:8080", []string{"X-Real-IP", ""}, 401},

@@ -107,6 +107,10 @@ func (h handlers) GetMyQuotas(ctx context.Context, _ api.GetMyQuotasRequestObjec
 	actor := callOf(ctx).actor
 	mine := actor.TeamIDs()
 	out := api.GetMyQuotas200JSONResponse{Items: []api.MyQuota{}}
+	counted, err := h.cfg.Quota.Counted(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range actor.Memberships {
 		if !slices.Contains(mine, m.Team.ID) {
 			continue // a token of another team
@@ -117,7 +121,7 @@ func (h handlers) GetMyQuotas(ctx context.Context, _ api.GetMyQuotasRequestObjec
 		}
 		hand, _ := byHandOf(u.ByHand)
 		one := api.MyQuota{PlanName: u.Plan.Name, Plan: quotaOf(u.Plan.Quota), ByHand: hand, Effective: quotaOf(u.Quota), Used: usedOf(u), Percent: u.Percent,
-			ExhaustedAt: u.ExhaustedAt, ResetsAt: u.ResetsAt}
+			ExhaustedAt: u.ExhaustedAt, ResetsAt: u.ResetsAt, CountedPlaces: counted}
 		one.Team.Id, one.Team.Slug, one.Team.Name = m.Team.ID, m.Team.Slug, m.Team.Name
 		out.Items = append(out.Items, one)
 	}
@@ -199,7 +203,12 @@ func (h handlers) plans(ctx context.Context) (api.PlanList, error) {
 	if err != nil {
 		return api.PlanList{}, err
 	}
-	return api.PlanList{Items: list(all, quotaPlan), DefaultPlan: def.ID, DefaultLocked: h.cfg.Settings.Locked(settings.DefaultPlan)}, nil
+	chosen, err := h.cfg.Settings.Said(ctx, settings.DefaultPlan)
+	if err != nil {
+		return api.PlanList{}, err
+	}
+	return api.PlanList{Items: list(all, quotaPlan), DefaultPlan: def.ID, DefaultLocked: h.cfg.Settings.Locked(settings.DefaultPlan),
+		DefaultChosen: chosen || def.ID != quota.Enterprise}, nil
 }
 
 func (h handlers) ListPlans(ctx context.Context, _ api.ListPlansRequestObject) (api.ListPlansResponseObject, error) {

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,9 @@ func TestQuotasAndBudgetsByTheAPI(t *testing.T) {
 	if len(mine.Items) != 1 || mine.Items[0].Effective.HoursMonth != nil || *mine.Items[0].Plan.HoursMonth != 100 || mine.Items[0].Team.Slug != p.ids["team"] {
 		t.Errorf("mine %+v", mine)
 	}
+	if got := mine.Items[0].CountedPlaces; !slices.Equal(got, []string{"bubblewrap", "docker"}) { // two teams share this server
+		t.Errorf("of this server's places %v count", got)
+	}
 	if v, said := mine.Items[0].ByHand["hours_month"]; !said || v != nil {
 		t.Errorf("null by hand is not told: %+v", mine.Items[0].ByHand)
 	}
@@ -127,8 +131,21 @@ func TestQuotasAndBudgetsByTheAPI(t *testing.T) {
 		t.Errorf("plan %+v", one)
 	}
 	var plans api.PlanList
+	call("operator", "GET", "/instance/plans", "", 200, &plans)
+	if plans.DefaultPlan != "enterprise" || plans.DefaultChosen {
+		t.Errorf("before anybody chose: %+v", plans)
+	}
+	hours := map[string]int64{}
+	for _, p := range plans.Items {
+		if p.HoursMonth != nil {
+			hours[p.Id] = *p.HoursMonth
+		}
+	}
+	if hours["free"] != 10 || hours["pro"] != 100 || len(hours) != 2 {
+		t.Errorf("hours of the plans that are offered at first: %v", hours)
+	}
 	call("operator", "PUT", "/instance/plans", `{"default_plan":"school"}`, 200, &plans)
-	if plans.DefaultPlan != "school" || len(plans.Items) != 4 || plans.DefaultLocked {
+	if plans.DefaultPlan != "school" || len(plans.Items) != 4 || plans.DefaultLocked || !plans.DefaultChosen {
 		t.Errorf("plans %+v", plans)
 	}
 	for path, code := range map[string]string{"school": "plan_in_use", "free": "plan_built_in", "nothing": "plan_not_found"} {
@@ -141,7 +158,10 @@ func TestQuotasAndBudgetsByTheAPI(t *testing.T) {
 	if plan.Plan.Id != "school" || plan.Source != "" {
 		t.Errorf("plan %+v", plan)
 	}
-	call("operator", "PUT", "/instance/plans", `{"default_plan":"enterprise"}`, 200, nil)
+	call("operator", "PUT", "/instance/plans", `{"default_plan":"enterprise"}`, 200, &plans)
+	if !plans.DefaultChosen {
+		t.Error("no bound was chosen, and is asked for again")
+	}
 	call("operator", "DELETE", "/instance/plans/school", "", 204, nil)
 
 	// The kill switch.

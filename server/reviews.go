@@ -108,7 +108,7 @@ func (h handlers) ListReviews(ctx context.Context, req api.ListReviewsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	sums, err := h.cfg.Reviews.Summaries(ctx, call.team.ID, call.actor.User.ID)
+	sums, err := h.cfg.Reviews.Summaries(ctx, call.team.ID, call.actor.User.ID, req.Id)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,15 @@ func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.R
 	if len(items) == 0 {
 		return []api.Run{}, nil
 	}
-	p, err := h.parts(ctx, teamID)
+	ids := []string{}
+	for _, r := range items {
+		for _, a := range r.Attempts {
+			if a.WorkspaceID != "" {
+				ids = append(ids, a.WorkspaceID)
+			}
+		}
+	}
+	p, err := h.parts(ctx, teamID, ids)
 	if err != nil {
 		return nil, err
 	}

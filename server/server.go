@@ -107,6 +107,8 @@ type Config struct {
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
 	UI            http.Handler // everything outside /api/
 
+	Rates map[Cost]Rate // of costly operations; what is not in it is unbounded
+
 	Drain time.Duration // how long requests under way may take when the server stops; default 10 s
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -149,6 +151,7 @@ func (c *Config) Validate() error {
 const (
 	phaseStarting = iota
 	phaseServing
+	phaseLooking
 	phaseStopping
 )
 
@@ -158,8 +161,10 @@ type Server struct {
 	log         *slog.Logger
 	echo        *echo.Echo
 	public      *url.URL // of cfg.PublicURL, nil without one
+	throttle    *throttle
 	crossOrigin *http.CrossOriginProtection
 	phase       atomic.Int32
+	doubt       atomic.Pointer[string] // why operators alone may look; set before the phase
 	sockets     *sockets
 	veil        veil
 	preview     *preview.Proxy // nil = off
@@ -175,7 +180,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, crossOrigin: http.NewCrossOriginProtection(), sockets: newSockets()}
+	s := &Server{cfg: cfg, log: cfg.Log, crossOrigin: http.NewCrossOriginProtection(), sockets: newSockets(), throttle: newThrottle(cfg.Rates, cfg.Now)}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	if cfg.PublicURL != "" {
 		u, err := url.Parse(cfg.PublicURL)
@@ -196,6 +201,12 @@ func New(cfg Config) (*Server, error) {
 // Open begins to answer calls other than health.
 func (s *Server) Open() { s.phase.CompareAndSwap(phaseStarting, phaseServing) }
 
+// LookOnly lets operators, and nobody else, look at what the server holds: nothing is changed. why says for what reason and how to go on.
+func (s *Server) LookOnly(why string) {
+	s.doubt.Store(&why)
+	s.phase.CompareAndSwap(phaseStarting, phaseLooking)
+}
+
 // ready reports why the server answers no calls now.
 func (s *Server) ready() error {
 	switch s.phase.Load() {
@@ -203,9 +214,19 @@ func (s *Server) ready() error {
 		return nil
 	case phaseStarting:
 		return errStarting
+	case phaseLooking:
+		return fault.New(fault.Unavailable, "database_in_doubt", "The server is read-only, for operators alone: %s", *s.doubt.Load())
 	}
 	return errStopping
 }
+
+// mayLook reports whether an operation may be asked for, before it is known by whom, while operators look: signing in, and what changes nothing.
+func (s *Server) mayLook(op, method string, r rule) bool {
+	return s.phase.Load() == phaseLooking && (signIn[op] || (method == http.MethodGet || method == http.MethodHead) && !r.socket && !r.ownProof && r.access != anyone)
+}
+
+// signIn are the operations an operator needs to be known.
+var signIn = map[string]bool{"login": true, "loginFactor": true, "loginPasskeyOptions": true, "loginPasskey": true, "logout": true, "getSetup": true}
 
 // Serve answers on l until ctx ends. Then it refuses new calls, closes sockets with 4012, lets requests under way finish within
 // Config.Drain, and returns when every goroutine of the server has ended. It is called once.

@@ -209,7 +209,7 @@ func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequ
 
 func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordRequestObject) (api.ResetPasswordResponseObject, error) {
 	call := callOf(ctx)
-	userID, err := h.cfg.Accounts.ResetByLink(ctx, req.Body.Token, req.Body.Password, h.meta(call))
+	userID, err := h.cfg.Accounts.ResetByLink(ctx, req.Body.Token, req.Body.Password, val(req.Body.KeepTokens), h.meta(call))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/parawork/parawork/store"
 )
 
+const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
 // browser keeps the cookies it is given, as one does.
 type browser struct {
 	h    *house
@@ -28,7 +30,7 @@ func (b *browser) do(method, path string, body string) reply {
 	for k, v := range b.jar {
 		all = append(all, k+"="+v)
 	}
-	b.last = b.h.do(method, "/api/v1"+path, body, "Cookie", strings.Join(all, "; "), "Origin", b.h.url, "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+	b.last = b.h.do(method, "/api/v1"+path, body, "Cookie", strings.Join(all, "; "), "Origin", b.h.url, "User-Agent", firefox)
 	for _, c := range b.last.Cookies() {
 		if c.MaxAge < 0 {
 			delete(b.jar, c.Name)
@@ -50,7 +52,8 @@ func (b *browser) want(status int, code string) {
 // signedIn is a browser in which a user has signed in.
 func (h *house) signedIn(t *testing.T, userID string) *browser {
 	t.Helper()
-	cookie, _, err := h.rooms.SignIn(t.Context(), accounts.SignInRequest{UserID: userID, Factors: []string{accounts.ProofPassword}})
+	cookie, _, err := h.rooms.SignIn(t.Context(), accounts.SignInRequest{UserID: userID, Factors: []string{accounts.ProofPassword},
+		Meta: accounts.Meta{UserAgent: firefox}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,9 +213,12 @@ func TestASVS_7_4_1_EndedSessionsLoseTheirSockets(t *testing.T) {
 				}
 			}
 		},
-		"ended with the others": func(_, other *browser) { other.do("POST", "/me/login-sessions/end-others", ""); other.want(204, "") },
+		"ended with the others": func(_, other *browser) {
+			other.do("POST", "/me/login-sessions/end-others", `{"keep_tokens":true}`)
+			other.want(204, "")
+		},
 		"password set": func(_, _ *browser) {
-			if err := h.rooms.ResetPassword(t.Context(), owner.ID, "another good one"); err != nil {
+			if err := h.rooms.ResetPassword(t.Context(), owner.ID, "another good one", true); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -231,6 +237,14 @@ func TestASVS_7_4_1_EndedSessionsLoseTheirSockets(t *testing.T) {
 			t.Errorf("%s: a token's socket ended too: %v", name, err)
 		}
 		stays.conn.Close()
+	}
+	ends := h.attach(t, id, "from=0", p.tokens["owner"])
+	ends.see("ready")
+	if err := h.rooms.ResetPassword(t.Context(), owner.ID, "one more good one", false); err != nil {
+		t.Fatal(err)
+	}
+	if code := ends.closed(); code != closeNotAllowed {
+		t.Errorf("a token that ended with the password: its socket closed with %d", code)
 	}
 }
 

@@ -33,6 +33,7 @@ var (
 	endLeft       = &ending{closeNormal, "the client has left"}
 	endRestarting = &ending{closeRestarting, "the server is restarting"}
 	endNotAllowed = &ending{closeNotAllowed, "you may not use this any more"}
+	endChanged    = &ending{closeRestarting, "what you may do here has changed"}
 )
 
 // socket is one open WebSocket: whose it is, what it needs of them, and how to end it.
@@ -94,6 +95,17 @@ func (ss *sockets) shut(e *ending) {
 		k.cancel(e)
 	}
 	ss.mu.Unlock()
+}
+
+// part ends the sockets through which others than a user may type in a workspace. They come back as whatever they may be then.
+func (ss *sockets) part(workspaceID, user string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for k := range ss.open {
+		if k.in == workspaceID && k.user != user && slices.Contains(k.needs, accounts.TypeTerminal) {
+			k.cancel(endChanged)
+		}
+	}
 }
 
 // wait returns when every socket has ended, or ctx has.

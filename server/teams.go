@@ -45,6 +45,9 @@ func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObjec
 		}
 	}
 	if req.Body.SecondFactor != nil {
+		if err := h.cfg.Accounts.NeedConfirmed(call.actor); err != nil {
+			return nil, err
+		}
 		audit.Note(ctx, "second_factor", strconv.FormatBool(*req.Body.SecondFactor))
 		var err error
 		if t, err = h.cfg.Accounts.SetSecondFactor(ctx, call.actor, t.ID, *req.Body.SecondFactor); err != nil {
@@ -54,25 +57,31 @@ func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObjec
 	return api.UpdateTeam200JSONResponse(teamOf(accounts.Membership{Team: t, Role: call.actor.RoleIn(t.ID)})), nil
 }
 
-func memberOf(m accounts.TeamMember) api.Member {
-	return api.Member{User: userOf(m.User), Role: api.Role(m.Role), CreatedAt: m.JoinedAt}
+// memberOf is a member as the caller may see one: addresses are for who manages members, and one's own.
+func memberOf(m accounts.TeamMember, call *call) api.Member {
+	out := api.Member{User: api.TeamUser{Id: m.User.ID, Name: m.User.Name}, Role: api.Role(m.Role), CreatedAt: m.JoinedAt}
+	if m.User.ID == call.actor.User.ID || call.actor.RoleIn(call.team.ID).AtLeast(accounts.Admin) {
+		out.User.Email = &m.User.Email
+	}
+	return out
 }
 
 func (h handlers) ListMembers(ctx context.Context, _ api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
-	all, err := h.cfg.Accounts.Members(ctx, callOf(ctx).team.ID)
+	call := callOf(ctx)
+	all, err := h.cfg.Accounts.Members(ctx, call.team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListMembers200JSONResponse{Items: list(all, memberOf)}, nil
+	return api.ListMembers200JSONResponse{Items: list(all, func(m accounts.TeamMember) api.Member { return memberOf(m, call) })}, nil
 }
 
 func (h handlers) AddMember(ctx context.Context, req api.AddMemberRequestObject) (api.AddMemberResponseObject, error) {
-	call := callOf(ctx)
-	m, err := h.cfg.Accounts.AddMember(ctx, call.actor, call.team.ID, req.Body.Email, accounts.Role(req.Body.Role))
-	if err != nil {
+	if req.Body.Email == "" { // an invite for whoever has the link is another operation
+		_, err := accounts.CleanEmail("")
 		return nil, err
 	}
-	return api.AddMember201JSONResponse(memberOf(m)), nil
+	made, err := h.invite(ctx, accounts.NewInvite{Role: accounts.Role(req.Body.Role), Email: req.Body.Email})
+	return api.AddMember202JSONResponse(made), err
 }
 
 func (h handlers) UpdateMember(ctx context.Context, req api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
@@ -81,7 +90,7 @@ func (h handlers) UpdateMember(ctx context.Context, req api.UpdateMemberRequestO
 	if err != nil {
 		return nil, err
 	}
-	return api.UpdateMember200JSONResponse(memberOf(m)), nil
+	return api.UpdateMember200JSONResponse(memberOf(m, call)), nil
 }
 
 func (h handlers) RemoveMember(ctx context.Context, req api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
@@ -99,9 +108,12 @@ func (h handlers) ListAgents(ctx context.Context, _ api.ListAgentsRequestObject)
 		return nil, err
 	}
 	return api.ListAgents200JSONResponse{Items: list(infos, func(a sessions.AgentInfo) api.Agent {
-		out := api.Agent{Agent: a.Agent, Name: a.Name, Enabled: a.Enabled, Installed: a.Installed, Version: a.Version, Path: a.Path,
+		out := api.Agent{Agent: a.Agent, Name: a.Name, Enabled: a.Enabled, Installed: a.Installed, Version: a.Version,
 			Install: a.Install, TakesAccount: a.Accounts, TakesPermissions: a.Permissions, DefaultPermissions: api.AgentDefaultPermissions(h.cfg.Sessions.DefaultPermissions(a.Agent)), InImages: a.InImages,
 			NeedsAccount: a.NeedsAccount, Gateway: a.Gateway, Accounts: list(a.Usable, agentAccountOf)}
+		if callOf(ctx).actor.User.Operator {
+			out.Path = text(a.Path)
+		}
 		if a.Account != nil {
 			account := agentAccountOf(*a.Account)
 			out.Account = &account

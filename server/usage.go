@@ -33,6 +33,11 @@ func (h handlers) usage(ctx context.Context, q usage.Query, format, of string) (
 	default:
 		return usageAnswer{}, fault.New(fault.Invalid, "invalid_parameter", "format is json or csv.").With("field", "format")
 	}
+	if format == "csv" {
+		if err := h.cost(ctx, Exporting); err != nil {
+			return usageAnswer{}, err
+		}
+	}
 	if q.Group == usage.ByWorkspace {
 		var err error
 		if q.Hidden, err = h.hiddenIn(ctx, callOf(ctx).actor, q.TeamID); err != nil {

@@ -328,7 +328,7 @@ func heardOf(m conversation.Moment) agents.Hint {
 	case conversation.Using:
 		h.Mood, h.Weak, h.Reason = agents.Busy, true, "uses "+or(m.Words, "a tool")
 	case conversation.Asked:
-		h.Mood, h.Reason = agents.Asking, or(m.Words, "asks a question")
+		h.Mood, h.Vague, h.Reason = agents.Asking, m.Words == "", or(m.Words, "asks a question")
 	case conversation.Done:
 		h.Mood = agents.Ready
 	case conversation.Halted:

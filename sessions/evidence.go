@@ -18,6 +18,9 @@ type Evidence struct {
 	At     int64  `json:"at"`    // ms UTC when it said so last
 	Since  int64  `json:"since"` // ms UTC when it began to say so
 	Counts bool   `json:"counts"`
+	Weak   bool   `json:"weak,omitempty"`  // as agents.Hint has it
+	Vague  bool   `json:"vague,omitempty"` // likewise
+	By     string `json:"by,omitempty"`    // whose word took its place, when it does not count
 }
 
 // Basis is what a session's state rests on.
@@ -53,8 +56,12 @@ func (m *machine) basis() Basis {
 		if w.mood == agents.Unsaid {
 			continue
 		}
-		b.Evidence = append(b.Evidence, Evidence{Source: agents.Source(i).String(), Says: w.mood.String(), Text: w.text, At: w.at.UnixMilli(),
-			Since: w.since.UnixMilli(), Counts: w.spent == 0})
+		e := Evidence{Source: agents.Source(i).String(), Says: w.mood.String(), Text: w.text, At: w.at.UnixMilli(),
+			Since: w.since.UnixMilli(), Counts: w.spent == 0, Weak: w.weak, Vague: w.vague}
+		if w.spent != 0 {
+			e.By = w.spent.String()
+		}
+		b.Evidence = append(b.Evidence, e)
 	}
 	return b
 }
@@ -73,9 +80,12 @@ func (m *machine) recall(now time.Time, b Basis) {
 		if src == 0 || src == agents.FromBytes || src == agents.FromProcess || mood == agents.Unsaid || mood >= agents.Closing {
 			continue
 		}
-		w := said{mood: mood, text: e.Text, since: time.UnixMilli(e.Since), at: time.UnixMilli(e.At)}
+		w := said{mood: mood, weak: e.Weak, vague: e.Vague, text: e.Text, since: time.UnixMilli(e.Since), at: time.UnixMilli(e.At)}
+		m.past = later(m.past, later(w.since, w.at))
 		if !e.Counts {
-			w.spent = src
+			if w.spent = agents.SourceNamed(e.By); w.spent == 0 {
+				w.spent = src
+			}
 		} else if mood == agents.Busy && src != agents.FromPerson {
 			w.at = now
 		}
@@ -97,6 +107,15 @@ func (m *machine) recall(now time.Time, b Basis) {
 	}
 }
 
+// before stamps what output of before a restart says, in the order it is heard, with a time before all that came since. What a hook said
+// meanwhile is newer, although it may be heard first.
+func (m *machine) before(h *agents.Hint) {
+	if h.At.IsZero() && !m.past.IsZero() {
+		m.past = m.past.Add(time.Microsecond)
+		h.At = m.past
+	}
+}
+
 // rehearMost bounds the output that is heard again after a restart.
 const rehearMost = 256 << 10
 
@@ -110,6 +129,7 @@ func (l *live) rehear() {
 		h := l.svc.cfg.Agents.Read(l.row.Agent, s)
 		h.Reason = cut(h.Reason, maxTitle)
 		h.Reason = l.hiding.text(h.Reason)
+		l.machine.before(&h)
 		l.machine.hint(time.Now(), h)
 	}}
 	l.mu.Lock()

@@ -38,9 +38,8 @@ func (l *live) conclude(ctx context.Context) bool {
 	}
 	l.finish(ctx, e)
 	killpoint.Reach(killpoint.SessionForgotten)
-	// It is told and stored: the guest may forget it. If this is not heard, the guest's own cap does it.
-	if err := g.Remove(ask, l.id); err != nil {
-		l.svc.cfg.Log.Debug("guest did not forget a session", "session_id", l.id, "error", err)
+	if !l.isStoring() { // else the guest alone has the rest of its output
+		l.forgetThere(ask)
 	}
 	return true
 }
@@ -105,29 +104,24 @@ func (l *live) finish(ctx context.Context, e ending) {
 	}
 	l.mu.Unlock()
 
-	l.svc.findConversation(ctx, l)
+	look, over := context.WithTimeout(ctx, seekWithin/2) // a sandbox that hangs must not take the time of what is stored
+	l.svc.findConversation(look, l)
+	over()
 	l.endRecord()
 	l.mu.Lock()
 	row = l.row
 	l.mu.Unlock()
 	l.endQuestions(ctx)
-	for wait := 50 * time.Millisecond; ; wait *= 2 {
-		err := l.svc.cfg.Store.UpdateSession(ctx, row)
-		if err == nil {
-			break
-		}
-		l.svc.cfg.Log.Error("end of session not stored", "session_id", l.id, "error", err)
-		if !sleep(ctx, wait) {
-			l.svc.run(func() { l.svc.storeLate(row) })
-			break
-		}
+	late := l.endsLate()
+	if !late {
+		l.storeEnd(ctx, row)
 	}
 	if err := l.svc.cfg.Store.EndPrompts(ctx, l.id, "the session ended while it was being typed"); err != nil {
 		l.svc.cfg.Log.Warn("prompts of an ended session not settled", "session_id", l.id, "error", err)
 	}
-	l.keptMu.Lock()
-	l.svc.forgetSecrets(l.id)
-	l.keptMu.Unlock()
+	if !late {
+		l.forgetLaunch()
+	}
 	l.svc.endGateway(ctx, l.id, l.token)
 	l.clearFiles()
 	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
@@ -138,20 +132,40 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.log.Finish()
 	l.log.ReleaseMemory()
 	close(l.done)
+	if late && l.takeEnd() { // the rest of its output was stored before that could know of the end
+		l.storeEnd(ctx, row)
+		l.forgetLaunch()
+	}
 	l.svc.keeping.add(l.id)
 	l.typer.close()
 	l.svc.publish(ctx, row)
 	l.svc.record(ctx, row)
 }
 
+// storeEnd stores how the session ended, now or once the store can.
+func (l *live) storeEnd(ctx context.Context, row Session) {
+	for wait := 50 * time.Millisecond; ; wait *= 2 {
+		err := l.svc.cfg.Store.UpdateSession(ctx, row)
+		if err == nil {
+			return
+		}
+		l.svc.cfg.Log.Error("end of session not stored", "session_id", l.id, "error", err)
+		if !sleep(ctx, wait) {
+			l.svc.run(func() { _ = l.svc.storeLate(row) })
+			return
+		}
+	}
+}
+
 // storeLate stores an end the store had no room for, once it has. Not stored before the server stops, it is found and stored
 // at the next start.
-func (s *Service) storeLate(row Session) {
+func (s *Service) storeLate(row Session) (stored bool) {
 	for wait := 250 * time.Millisecond; sleep(s.hard, wait); wait = min(2*wait, 30*time.Second) {
 		if err := s.cfg.Store.UpdateSession(s.hard, row); err == nil {
 			s.cfg.Log.Info("end of session stored late", "session_id", row.ID)
 			s.publish(s.hard, row)
-			return
+			return true
 		}
 	}
+	return false
 }

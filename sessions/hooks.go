@@ -472,26 +472,9 @@ func (l *live) heardOver(ctx context.Context, tell func(key string) (bool, strin
 
 // heardConversation notes the agent's own id of its conversation, unless another session holds it.
 func (l *live) heardConversation(ctx context.Context, id string) {
-	l.mu.Lock()
-	row := l.row
-	l.mu.Unlock()
-	if row.Conversation == id {
-		return
+	if err := l.claimConversation(ctx, id, true); err != nil {
+		l.svc.cfg.Log.Warn("conversation not claimed", "session_id", l.id, "error", err)
 	}
-	taken, err := l.svc.cfg.Store.Conversations(ctx, row.Agent, row.StartedAt)
-	if err != nil {
-		l.svc.cfg.Log.Warn("conversations not read", "session_id", l.id, "error", err)
-		return
-	}
-	for _, t := range taken {
-		if t == id {
-			return
-		}
-	}
-	l.mu.Lock()
-	l.row.Conversation = id
-	l.mu.Unlock()
-	l.svc.touch(l)
 }
 
 // errHeld says that an answer is kept until the others are given.

@@ -192,7 +192,7 @@ func (h *house) start() *server {
 		h.tune(&cfg)
 	}
 	s.Service = sessions.New(cfg)
-	s.manager.OnUse(s.Use)
+	s.manager.Attach(executors.Participant{Use: s.Use})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := s.manager.Recover(ctx); err != nil {
 		h.t.Fatal(err)

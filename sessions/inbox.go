@@ -45,9 +45,10 @@ type Mark struct {
 // Episode names an item that may come again: what it is about, and when it began.
 func Episode(id string, since int64) string { return id + "-" + strconv.FormatInt(since, 10) }
 
-// Inbox returns what the sessions of a team's workspaces wait for, in no order and without anybody's marks.
-func (s *Service) Inbox(ctx context.Context, teamID string) ([]InboxItem, error) {
-	groups, err := s.groups(ctx, teamID)
+// Inbox returns what the sessions of a team's active workspaces wait for, in no order and without anybody's marks; sessions that have ended
+// and that userID has called done are left out. "" is nobody.
+func (s *Service) Inbox(ctx context.Context, teamID, userID string) ([]InboxItem, error) {
+	rows, err := s.cfg.Store.AttentionSessions(ctx, teamID, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (s *Service) Inbox(ctx context.Context, teamID string) ([]InboxItem, error)
 		}
 	}
 	var out []InboxItem
-	for _, g := range groups {
+	for _, g := range s.grouped(rows) {
 		for _, row := range g.open {
 			out = append(out, itemsOf(row, asked[row.ID])...)
 		}
@@ -132,9 +133,9 @@ func SortInbox(items []InboxItem, now int64) {
 	})
 }
 
-// Marks returns what a user did with the items of a team's inbox, by item.
-func (s *Service) Marks(ctx context.Context, userID, teamID string) (map[string]Mark, error) {
-	return s.cfg.Store.Marks(ctx, userID, teamID)
+// Marks returns what a user did with some items of a team's inbox, by item.
+func (s *Service) Marks(ctx context.Context, userID, teamID string, itemIDs []string) (map[string]Mark, error) {
+	return s.cfg.Store.Marks(ctx, userID, teamID, itemIDs)
 }
 
 // Mark keeps what a user did with an item of their inbox; a mark that says nothing brings the item back.

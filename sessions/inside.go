@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
@@ -108,7 +109,15 @@ func (s *Service) permissions(req StartRequest, in *inside, resumed bool) (permi
 
 // notThere reports whether a process could not be started because its program is not in the place.
 func notThere(reason string) bool {
-	return strings.HasSuffix(reason, "was not found in PATH") || strings.HasSuffix(reason, ": no such file or directory")
+	return strings.Contains(reason, guest.NotInPath) || strings.HasSuffix(reason, ": no such file or directory")
+}
+
+// lookedFor is where the guest has looked for a program that is not there, as a further sentence.
+func lookedFor(reason string) string {
+	if _, where, ok := strings.Cut(reason, guest.NotInPath); ok {
+		return " It was looked for in" + strings.NewReplacer("(", "", ")", "").Replace(where) + "."
+	}
+	return ""
 }
 
 // source opens the home in which the session's agent keeps its record; nil when it cannot be reached now. What it returns beside it

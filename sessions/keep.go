@@ -94,7 +94,11 @@ func (s *Service) keep(ctx context.Context, id string) {
 		return
 	}
 	defer s.release(l)
-	if _, end := l.log.Bounds(); l.pour.now() && end-l.indexed < keepLag && !l.over() {
+	if l.log.Degraded() != nil {
+		return // it is asked for again once all output is on disk
+	}
+	// The screen reads first: from a packed segment it would have to unpack each byte.
+	if _, end := l.log.Bounds(); (l.pour.now() || l.model.behind()) && end-l.indexed < keepLag && !l.over() {
 		s.after(pourLook, func() { s.keeping.add(id) })
 		return
 	}
@@ -231,6 +235,8 @@ func writeWhole(path string, raw []byte) error {
 type blockReader struct {
 	log  *bytelog.Log
 	buf  []byte
+	off  int64 // of the first byte in buf
+	n    int   // bytes in buf: a block seldom takes all that was read for it
 	text find.Text
 }
 
@@ -241,25 +247,31 @@ func (r *blockReader) at(off, most int64) (p []byte, from int64, err error) {
 	if r.buf == nil {
 		r.buf = make([]byte, find.MaxBlock)
 	}
-	from = off
-	n := 0
-	for limit := int(min(most, find.MaxBlock)); n < limit; {
-		k, at, err := r.log.ReadAt(r.buf[n:limit], from+int64(n))
+	if had := off - r.off; had >= 0 && had < int64(r.n) {
+		r.n = copy(r.buf, r.buf[had:r.n])
+	} else {
+		r.n = 0
+	}
+	r.off = off
+	limit := int(min(most, find.MaxBlock))
+	for r.n < limit {
+		k, at, err := r.log.ReadAt(r.buf[r.n:limit], r.off+int64(r.n))
 		if k == 0 || errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, from, err
+			r.n = 0
+			return nil, r.off, err
 		}
-		if at != from+int64(n) {
-			if n > 0 {
+		if at != r.off+int64(r.n) {
+			if r.n > 0 {
 				break
 			}
-			from = at
+			r.off = at
 		}
-		n += k
+		r.n += k
 	}
-	return r.buf[:n], from, nil
+	return r.buf[:min(r.n, limit)], r.off, nil
 }
 
 // shard reads the blocks of one search file from off on. A block that goes on with what is printed next is left out, unless

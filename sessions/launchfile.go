@@ -27,6 +27,7 @@ type launch struct {
 	Secrets []string          `json:"secrets,omitempty"` // to mask; dropped when the session has ended
 	Uses    []secrets.Use     `json:"uses,omitempty"`    // which secrets it was given; likewise
 	Files   []placed          `json:"files,omitempty"`   // of secrets, that were written for it; likewise
+	Own     bool              `json:"own,omitempty"`     // it was given secrets of who started it; likewise
 	Token   string            `json:"token,omitempty"`   // what its agent shows to the model gateway; likewise
 }
 

@@ -85,20 +85,33 @@ func (g *group) resumed() bool {
 	return slices.ContainsFunc(g.open, func(o Session) bool { return o.Agent != agents.Shell && o.StartedAt >= g.ended.EndedAt })
 }
 
-// groups returns the sessions that matter of each workspace of the team that has any.
-func (s *Service) groups(ctx context.Context, teamID string) (map[string]*group, error) {
-	counted, err := s.cfg.Store.TeamSessions(ctx, teamID)
+// groups returns the sessions that matter of each workspace of the team that has any, or of those that are named.
+func (s *Service) groups(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]*group, error) {
+	counted, err := s.cfg.Store.TeamSessions(ctx, teamID, workspaceIDs...)
 	if err != nil {
 		return nil, err
 	}
-	groups := map[string]*group{}
+	rows := make([]Session, 0, len(counted))
 	for _, c := range counted {
-		g := groups[c.WorkspaceID]
+		rows = append(rows, c.Session)
+	}
+	groups := s.grouped(rows)
+	for _, c := range counted {
+		groups[c.WorkspaceID].total = c.Total
+	}
+	return groups, nil
+}
+
+// grouped puts sessions together by workspace.
+func (s *Service) grouped(rows []Session) map[string]*group {
+	groups := map[string]*group{}
+	for _, row := range rows {
+		g := groups[row.WorkspaceID]
 		if g == nil {
-			g = &group{total: c.Total}
-			groups[c.WorkspaceID] = g
+			g = &group{}
+			groups[row.WorkspaceID] = g
 		}
-		row := s.fresh(c.Session)
+		row = s.fresh(row)
 		g.watchers = together(g.watchers, row.Watchers)
 		if row.State.Ended() {
 			if g.ended == nil || row.EndedAt > g.ended.EndedAt {
@@ -108,12 +121,12 @@ func (s *Service) groups(ctx context.Context, teamID string) (map[string]*group,
 		}
 		g.open = append(g.open, row)
 	}
-	return groups, nil
+	return groups
 }
 
-// Summaries returns a line about the sessions of each workspace of the team that has any.
-func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summary, error) {
-	groups, err := s.groups(ctx, teamID)
+// Summaries returns a line about the sessions of each workspace of the team that has any, or of those that are named.
+func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Summary, error) {
+	groups, err := s.groups(ctx, teamID, workspaceIDs...)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type live struct {
 	workspaceID string
 	explicit    bool
 	byKey       bool   // its agent was given an account's key itself
+	ownSecrets  bool   // it was given secrets that are its starter's own
 	token       string // what its agent shows to the model gateway; "" = it does not go through it
 	log         *bytelog.Log
 	notes       *journal.Journal
@@ -44,31 +45,35 @@ type live struct {
 	prompt   string  // the last prompt that was sent, until the agent's turn ends
 	worktree string  // the agent's working directory, "" when not known
 	inside   *inside // nil: the home lies on this machine
-	guest    *client.Client
-	machine  machine
-	again    *time.Timer // asks the machine again
-	againAt  time.Time
-	looks    looks // at what says nothing by itself
-	viewers  map[*Viewer]struct{}
-	typist   *Viewer // who typed last
-	size     sizing
-	held     keyboard
-	arrivals uint64        // viewers so far
-	gen      uint64        // counts what a state frame shows
-	changed  chan struct{} // closed and replaced when gen grew or there is a new size
-	stopper  string        // "stopped by Ana", once somebody asked
-	soughtAt time.Time     // of the last look for the conversation
-	notice   string        // what viewers should know beside the state
-	seeks    int           // looks in vain since the state changed
-	asked    []*posed      // open questions, oldest first
-	coming   *agents.Ask   // what the dialog that opens next asks
-	comingAt time.Time
-	hookAt   time.Time // of the newest word of a hook
-	stirring bool      // its workspace is being woken for what is queued
-	wasStill bool      // its workspace stood still when it was last judged
-	watching bool      // somebody looks at the screen for dialogs
-	busy     busyWords // the terminal's so far
-	busyThen busyWords // at the newest key
+	// claimHome names the home its agent keeps its records in.
+	claimHome string
+	guest     *client.Client
+	machine   machine
+	again     *time.Timer // asks the machine again
+	againAt   time.Time
+	looks     looks // at what says nothing by itself
+	viewers   map[*Viewer]struct{}
+	typist    *Viewer // who typed last
+	size      sizing
+	held      keyboard
+	pastTo    int64         // offset up to which output was printed while no server ran
+	arrivals  uint64        // viewers so far
+	gen       uint64        // counts what a state frame shows
+	changed   chan struct{} // closed and replaced when gen grew or there is a new size
+	stopper   string        // "stopped by Ana", once somebody asked
+	soughtAt  time.Time     // of the last look for the conversation
+	seeking   bool          // somebody looks for it now
+	notice    string        // what viewers should know beside the state
+	seeks     int           // looks in vain since the state changed
+	asked     []*posed      // open questions, oldest first
+	coming    *agents.Ask   // what the dialog that opens next asks
+	comingAt  time.Time
+	hookAt    time.Time // of the newest word of a hook
+	stirring  bool      // its workspace is being woken for what is queued
+	wasStill  bool      // its workspace stood still when it was last judged
+	watching  bool      // somebody looks at the screen for dialogs
+	busy      busyWords // the terminal's so far
+	busyThen  busyWords // at the newest key
 
 	outMu    sync.Mutex // guards what follows: the stream between guest and log
 	masker   *redact.Masker
@@ -77,17 +82,23 @@ type live struct {
 	hold     *time.Timer // gives held bytes free
 	acking   bool        // a goroutine is about to acknowledge
 	degraded bool        // the log cannot be written to disk
+	storing  bool        // a goroutine writes the rest once the disk takes it
+	toldFull bool        // the guest knows that the disk is full
+	endLate  bool        // the end is stored once the rest of the output is
 	keptAt   int64       // end of the log when it was last given to be packed
 
 	hiding *hiding
 	uses   []secrets.Use // which secrets it was given
 	files  []placed      // of secrets, that were written for it
 	keptMu sync.Mutex    // the launch file is written by one at a time
+
+	claiming sync.Mutex // held while a conversation is claimed; taken before mu
 }
 
 // newLive makes a live session around its row and opens its log.
 func (s *Service) newLive(row Session, hidden []string) (*live, error) {
-	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes, Codec: packer})
+	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes, Codec: packer,
+		Filled: !row.State.Ended()})
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of session %s: %w", row.ID, err)
 	}
@@ -246,6 +257,9 @@ func (l *live) heard(sig agents.Signal) {
 	defer l.mu.Unlock()
 	h.Reason = cut(h.Reason, maxTitle)
 	l.busy.hear(h, l.machine.words[h.Source].mood)
+	if l.machine.upTo < l.pastTo {
+		l.machine.before(&h)
+	}
 	l.machine.hint(time.Now(), h)
 	l.steering.hint(h)
 	if h.HasTitle {
@@ -281,6 +295,9 @@ func (l *live) judge() {
 		return
 	}
 	l.seeks = 0
+	if l.machine.trouble { // nobody says it again: a server that dies now must know it
+		l.svc.hurry()
+	}
 	if l.row.State != l.machine.state {
 		l.row.StateAt = l.svc.now()
 	}

@@ -17,7 +17,8 @@ const (
 	modelPace  = 4 * time.Millisecond // while output flows, it is read in larger pieces, so often
 	modelFlow  = 4 << 10              // bytes at once that mean output flows
 	modelBack  = 32 << 20             // bytes of output, at most, a screen is made of anew: older ones have long scrolled away
-	storeEvery = 4 << 20              // bytes of output after which the screen is stored again
+	storeEvery = 4 << 20              // bytes of output after which the screen is stored again,
+	storeFar   = 16 << 20             // or these while it is so far behind that it will soon be another
 	quickBuild = 4 << 20              // bytes a screen may be behind without waiting for a place to be brought up to date
 )
 
@@ -97,6 +98,14 @@ func (m *model) lag() int64 {
 	return end - m.off
 }
 
+// behind reports whether the model is awake and has yet to read more than what is packed at once.
+func (m *model) behind() bool {
+	_, end := m.l.log.Bounds()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.scr != nil && end-m.off > keepEach
+}
+
 // advance reads up to offset end of the log, -1 being all there is now, and returns how many bytes that were. The error is
 // io.EOF at the end of a finished log.
 func (m *model) advance(ctx context.Context, end int64) (sum int64, err error) {
@@ -152,13 +161,19 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 	m.fit()
 	m.from = max(m.from, m.off)
 	m.deliver()
-	if m.off-m.stored >= storeEvery {
+	if m.dueToStore() {
 		m.store()
 	}
 	if m.off-m.page >= pageEvery {
 		m.turn()
 	}
 	return int64(n), nil
+}
+
+// dueToStore reports whether enough was read since the screen was stored. It is called under mu.
+func (m *model) dueToStore() bool {
+	_, end := m.l.log.Bounds()
+	return m.off-m.stored >= storeFar || m.off-m.stored >= storeEvery && end-m.off < storeEvery
 }
 
 func (m *model) write(p []byte) { _, _ = m.scr.Write(p) } // never fails

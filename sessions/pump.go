@@ -105,6 +105,10 @@ func (l *live) follow(ctx context.Context, again bool) error {
 	l.mu.Unlock()
 	next := l.position()
 	out, err := g.Output(ctx, l.id, guest.Terminal, next)
+	if fault.CodeOf(err) == "offset_beyond_end" {
+		// A machine that lost power has less than is here. Its processes ended with it: the exit record says how.
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -120,6 +124,7 @@ func (l *live) follow(ctx context.Context, again bool) error {
 		n, err := out.Read(buf)
 		if n > 0 {
 			l.take(buf[:n])
+			l.heedDisk(ctx)
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -168,7 +173,7 @@ func (l *live) gap(want, from int64) error {
 	if lost == 0 {
 		return nil
 	}
-	note := fmt.Sprintf("\x18\r\n\x1b[0m[%d bytes of output were lost here]\r\n", lost)
+	note := gapNote(lost)
 	first := make([]byte, min(lost, readSize))
 	if int64(len(note)) <= lost {
 		copy(first, note)
@@ -240,6 +245,9 @@ func (l *live) watchDisk() {
 	notice := ""
 	if l.degraded {
 		notice = "The server cannot write to its disk: only the newest output of this session is kept."
+		if l.log.DiskFull() {
+			notice = "The server's disk is full. What this session prints is kept in its sandbox until there is room."
+		}
 		l.svc.cfg.Log.Error("session output is kept in memory only", "session_id", l.id, "error", err)
 	} else {
 		l.svc.cfg.Log.Info("session output is kept on disk again", "session_id", l.id)
@@ -248,6 +256,9 @@ func (l *live) watchDisk() {
 	l.notice = notice
 	l.bump()
 	l.mu.Unlock()
+	if l.degraded {
+		l.wantRest()
+	}
 }
 
 // wantAck lets the guest drop, a moment later, what is safe here. It is called under outMu.
@@ -266,8 +277,7 @@ func (l *live) acknowledge() {
 			l.outMu.Unlock()
 			return
 		}
-		// What a masker would have to look back on stays with the guest.
-		upTo := max(end-int64(max(l.masker.Longest()-1, 0)), 0)
+		upTo := l.safe(end)
 		l.outMu.Unlock()
 		l.mu.Lock()
 		g := l.guest

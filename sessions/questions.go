@@ -60,8 +60,8 @@ type QuestionStore interface {
 	Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error)
 	// OpenQuestions returns the open questions of a team, oldest first.
 	OpenQuestions(ctx context.Context, teamID string) ([]Question, error)
-	// Marks returns what a user did with the items of a team's inbox, by item.
-	Marks(ctx context.Context, userID, teamID string) (map[string]Mark, error)
+	// Marks returns what a user did with some items, by item.
+	Marks(ctx context.Context, userID, teamID string, itemIDs []string) (map[string]Mark, error)
 	// PutMark stores a mark; one without any content is removed.
 	PutMark(ctx context.Context, m Mark) error
 }

@@ -137,7 +137,7 @@ func TestQuestionsEndWithTheirSession(t *testing.T) {
 	if got := s.get(t, row.ID); got.Question == nil || got.Question.ID != second || got.State != sessions.Waiting {
 		t.Fatalf("session %+v", got)
 	}
-	items, err := s.Inbox(t.Context(), h.ws.TeamID)
+	items, err := s.Inbox(t.Context(), h.ws.TeamID, "")
 	if err != nil || len(items) != 1 || items[0].ID != second || items[0].Kind != sessions.InboxQuestion {
 		t.Fatalf("inbox %+v, %v", items, err)
 	}
@@ -152,7 +152,7 @@ func TestQuestionsEndWithTheirSession(t *testing.T) {
 	if _, err := s.Answer(t.Context(), h.actor, row.ID, sessions.AnswerRequest{QuestionID: second, OptionIDs: []string{"allow"}}); fault.CodeOf(err) != "question_gone" {
 		t.Errorf("got %v", err)
 	}
-	if items, err := s.Inbox(t.Context(), h.ws.TeamID); err != nil || len(items) != 0 {
+	if items, err := s.Inbox(t.Context(), h.ws.TeamID, ""); err != nil || len(items) != 0 {
 		t.Errorf("inbox %+v, %v", items, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // Recover takes up every session that had not ended when the server did: it is attached again from the last byte the host
-// has, or its end is told and stored. Call it once, after the sandboxes were recovered and before anybody may attach.
+// has, or its end is told and stored. One that cannot be taken up now, since the server's disk or database does not answer, keeps nobody
+// from starting and does not end: it is tried until it goes. Call it once, after the sandboxes were recovered and before anybody may attach.
 func (s *Service) Recover(ctx context.Context) error {
 	rows, err := s.cfg.Store.OpenSessions(ctx)
 	if err != nil {
@@ -22,25 +24,22 @@ func (s *Service) Recover(ctx context.Context) error {
 	for _, row := range rows { // before any of them ends: what the others use stays
 		s.recount(ctx, row)
 	}
-	fails := make(chan error, len(rows))
+	done := make(chan struct{}, len(rows))
 	slots := make(chan struct{}, 16)
 	for _, row := range rows {
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if err := s.recoverOne(ctx, row); err != nil {
-				err = fmt.Errorf("recovering session %s: %w", row.ID, err)
-				fails <- err
-				return
+			if err := s.recoverOne(ctx, row); err != nil && ctx.Err() == nil {
+				s.run(func() { s.retake(row, err) })
 			}
-			fails <- nil
+			done <- struct{}{}
 		}()
 	}
-	var all error
 	for range rows {
-		all = errors.Join(all, <-fails)
+		<-done
 	}
-	return all
+	return ctx.Err()
 }
 
 func (s *Service) recoverOne(ctx context.Context, row Session) error {
@@ -49,15 +48,19 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		return nil
 	}
 	kept, err := s.recall(row.ID)
+	var unread *fs.PathError
+	if errors.As(err, &unread) { // it is there: without it, what the session prints would not be masked
+		return fmt.Errorf("reading the secrets of session %s: %w", row.ID, err)
+	}
 	if err != nil {
 		s.cfg.Log.Warn("secrets of a session not read", "session_id", row.ID, "error", err)
 	}
-	l, err := s.newLive(row, kept.Secrets)
-	if err != nil {
-		return err
+	l, liveErr := s.newLive(row, kept.Secrets)
+	if liveErr != nil {
+		return liveErr
 	}
 	l.uses, l.files, l.token = kept.Uses, kept.Files, kept.Token
-	l.byKey = kept.ByKey
+	l.byKey, l.ownSecrets = kept.ByKey, kept.Own
 	if err != nil || len(s.cfg.Key) == 0 {
 		l.talk.since = s.now() // what the record told before could not be masked any more
 	}
@@ -65,7 +68,8 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		l.stopper = row.StateReason
 	}
 	if err := l.recallQuestions(ctx); err != nil {
-		return err
+		l.shut()
+		return fmt.Errorf("reading the questions of session %s: %w", row.ID, err)
 	}
 	l.rewind()
 	place, ok := s.cfg.Places.Live(row.WorkspaceID)
@@ -78,6 +82,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if l.inside == nil && kept.Inside {
 		l.inside = &inside{} // its home is not on this machine, and cannot be reached now
 	}
+	l.claimHome = claimHome(place, l.inside, row)
 	if !s.add(l) {
 		return ErrRestarting
 	}
@@ -123,6 +128,11 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 		l.noteSize()
 		l.mu.Unlock()
 	}
+	if err == nil {
+		l.mu.Lock()
+		l.pastTo = p.Ends[guest.Terminal]
+		l.mu.Unlock()
+	}
 	// Any other error is a cut: the pump tries again, and knows when to give up.
 	switch running := err == nil && p.State == guest.Running; {
 	case running && l.stopper != "":
@@ -162,6 +172,7 @@ func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
 	if l.inside, l.worktree = in, place.Hello.Root; in == nil && err != nil {
 		l.inside = &inside{}
 	}
+	l.claimHome = claimHome(place, l.inside, row)
 	l.mu.Unlock()
 	l.mu.Lock()
 	stopped := l.stopper != ""
@@ -184,9 +195,26 @@ func (s *Service) await(row Session) {
 		if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.Astray(row.WorkspaceID) == row.SandboxID {
 			continue
 		}
-		if err := s.recoverOne(s.hard, row); err != nil && s.hard.Err() == nil {
-			s.cfg.Log.Error("session not taken up", "session_id", row.ID, "error", err)
+		if err := s.recoverOne(s.hard, row); err != nil {
+			s.retake(row, err)
 		}
+		return
+	}
+}
+
+// retakeAtMost is the longest time between two attempts to take a session up.
+const retakeAtMost = 5 * time.Second
+
+// retake takes a session up that could not be for a reason of the server's own, once that is gone. Its program goes on meanwhile, and its
+// guest keeps what it prints.
+func (s *Service) retake(row Session, err error) {
+	s.cfg.Log.Error("session not taken up; it is tried again", "session_id", row.ID, "error", err)
+	for wait := awaitEvery; sleep(s.hard, wait); wait = min(2*wait, retakeAtMost) {
+		if err := s.recoverOne(s.hard, row); err != nil {
+			s.cfg.Log.Debug("session still not taken up", "session_id", row.ID, "error", err)
+			continue
+		}
+		s.cfg.Log.Info("session taken up late", "session_id", row.ID)
 		return
 	}
 }

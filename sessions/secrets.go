@@ -30,6 +30,12 @@ import (
 type Secrets interface {
 	// For returns what a session is given, and every value it must not show.
 	For(ctx context.Context, a secrets.Ask) (secrets.Given, error)
+	// Remember notes what a workspace is about to be given, for as long as there is the workspace.
+	Remember(ctx context.Context, teamID, workspaceID string, files []secrets.KnownFile, uses []secrets.Use) error
+	// Pass has a workspace know what another was given.
+	Pass(ctx context.Context, teamID, from, to string) error
+	// Known returns what a workspace was ever given.
+	Known(ctx context.Context, workspaceID string) (*secrets.Known, error)
 }
 
 // maxGivenEnv bounds, in bytes, what secrets add to a session's environment.
@@ -56,7 +62,8 @@ func (s *Service) given(ctx context.Context, w workspaces.Workspace, userID, age
 	if s.cfg.Secrets == nil {
 		return secrets.Given{}, nil
 	}
-	g, err := s.cfg.Secrets.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: userID, Agent: agent})
+	g, err := s.cfg.Secrets.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: userID, Agent: agent,
+		WorkspaceID: w.ID, Private: w.Private && w.CreatedBy == userID})
 	if err != nil {
 		return g, err
 	}
@@ -388,18 +395,6 @@ func (s *Service) count(p placement, files []placed, by int) (free []placed) {
 	return free
 }
 
-// placing returns the lock under which files of a place are written and removed.
-func (s *Service) placing(key string) *sync.Mutex {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.placers[key]
-	if m == nil {
-		m = &sync.Mutex{}
-		s.placers[key] = m
-	}
-	return m
-}
-
 // lockKey is what the files of one session are written and removed under.
 func (p placement) lockKey() string {
 	if p.in == nil {
@@ -414,9 +409,7 @@ func (s *Service) place(ctx context.Context, to placement, workspaceID string, f
 		return nil
 	}
 	for _, key := range []string{to.lockKey(), treeKey(workspaceID)} {
-		lock := s.placing(key)
-		lock.Lock()
-		defer lock.Unlock()
+		defer s.placers.Lock(key)()
 	}
 	s.count(to, plan, 1)
 	return to.put(ctx, workspaceID, files, plan)
@@ -438,11 +431,33 @@ func (l *live) placementOf() (placement, bool) {
 	return placement{svc: l.svc, place: p, in: in, user: user}, ok
 }
 
+// remember notes what a session is about to be given: its files and values are known for as long as there is the workspace.
+func (s *Service) remember(ctx context.Context, teamID, workspaceID string, files []placed, uses []secrets.Use) error {
+	if s.cfg.Secrets == nil {
+		return nil
+	}
+	known := make([]secrets.KnownFile, 0, len(files))
+	for _, f := range files {
+		k := secrets.KnownFile{Path: f.Path, Sum: f.Sum, Blob: f.Blob, Blob256: f.Blob256}
+		if f.Home {
+			k.Path = ""
+		}
+		known = append(known, k)
+	}
+	return s.cfg.Secrets.Remember(ctx, teamID, workspaceID, known, uses)
+}
+
 // recount notes at the start which files a session that ran uses, and what its agent shows to the model gateway.
 func (s *Service) recount(ctx context.Context, row Session) {
 	kept, err := s.recall(row.ID)
 	s.letIn(kept.Token, row.SandboxID)
-	if err != nil || len(kept.Files) == 0 { // told where its secrets are recalled
+	if err != nil { // told where its secrets are recalled
+		return
+	}
+	if err := s.remember(ctx, row.TeamID, row.WorkspaceID, kept.Files, kept.Uses); err != nil { // of an earlier version, which did not
+		s.cfg.Log.Error("what a running session was given of secrets could not be noted", "session_id", row.ID, "workspace_id", row.WorkspaceID, "error", err)
+	}
+	if len(kept.Files) == 0 {
 		return
 	}
 	p := placement{svc: s, place: &executors.Place{}, user: row.CreatedBy}
@@ -477,9 +492,7 @@ const clearTime = 30 * time.Second
 
 // clear removes the files of an ended session that no other session in the same place uses, unless somebody changed them.
 func (s *Service) clear(ctx context.Context, p placement, files []placed) {
-	lock := s.placing(p.lockKey())
-	lock.Lock()
-	defer lock.Unlock()
+	defer s.placers.Lock(p.lockKey())()
 	var left []placed
 	for _, f := range s.count(p, files, -1) {
 		err := p.remove(ctx, f)

@@ -18,9 +18,7 @@ func (s *Service) clearHere(ctx context.Context, p placement, files []placed) {
 		return
 	}
 	id := p.place.WorkspaceID
-	lock := s.placing(treeKey(id))
-	lock.Lock()
-	defer lock.Unlock()
+	defer s.placers.Lock(treeKey(id))()
 	w, err := s.cfg.Workspaces.Workspace(tenant.All(ctx, "the files of an ended session"), id)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		s.cfg.Log.Warn("files of secrets were not removed", "workspace_id", id, "error", err)
@@ -56,27 +54,34 @@ func removeHere(root string, f placed) error {
 	return d.Remove(f.Path)
 }
 
-// HoldsSecret reports whether a file of a workspace's worktree is that of a secret now: by its name, or by what is in it (sha256 hex, "" =
-// not known), whatever link or copy leads there.
-func (s *Service) HoldsSecret(workspaceID, name, hash string) bool {
-	return s.holds(workspaceID, func(f placed) bool { return !f.Home && f.Path == name || hash != "" && f.Sum == hash })
+// SecretFiles is what a workspace was ever given of secrets: the files in its worktree, what is in them, whatever file has it, and values.
+func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspaces.SecretFiles, error) {
+	f := workspaces.SecretFiles{Paths: map[string]bool{}, Blobs: map[string]bool{}, Sums: map[string]bool{}}
+	if s.cfg.Secrets == nil {
+		return f, nil
+	}
+	known, err := s.cfg.Secrets.Known(ctx, workspaceID)
+	if err != nil {
+		return f, err
+	}
+	f.Values, f.Masker = known.Find, known.Masker
+	for _, k := range known.Files {
+		if k.Path != "" {
+			f.Paths[k.Path] = true
+		}
+		if k.Blob != "" { // every empty file is as that one
+			f.Blobs[k.Blob], f.Blobs[k.Blob256], f.Sums[k.Sum] = true, true, true
+		}
+	}
+	return f, nil
 }
 
-// SecretFiles names the files of secrets in a workspace's worktree, and what is in them, whatever file has it.
-func (s *Service) SecretFiles(workspaceID string) workspaces.SecretFiles {
-	f := workspaces.SecretFiles{Paths: map[string]bool{}, Blobs: map[string]bool{}}
-	s.holds(workspaceID, func(p placed) bool {
-		if !p.Home {
-			f.Paths[p.Path] = true
-		}
-		for _, blob := range [...]string{p.Blob, p.Blob256} {
-			if blob != "" {
-				f.Blobs[blob] = true
-			}
-		}
-		return false
-	})
-	return f
+// SecretsPass has a workspace know what another was given.
+func (s *Service) SecretsPass(ctx context.Context, from, to workspaces.Workspace) error {
+	if s.cfg.Secrets == nil {
+		return nil
+	}
+	return s.cfg.Secrets.Pass(ctx, to.TeamID, from.ID, to.ID)
 }
 
 // holds reports whether a session that runs in a workspace was given such a file.

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
@@ -20,9 +21,14 @@ type Store interface {
 	Prompts
 	QuestionStore
 
-	InsertSession(ctx context.Context, s Session) error
-	// UpdateSession writes everything that changes in a session's life. An ended session stays ended: the call is then a no-op.
+	// InsertSession stores a new session. One that begins with a conversation claims it in this home of its agent; fault.Conflict,
+	// conversation_in_use, when a running session holds it: nothing is stored then.
+	InsertSession(ctx context.Context, s Session, home string) error
+	// UpdateSession writes everything that changes in a session's life but its conversation. An ended session stays ended: the call is
+	// then a no-op.
 	UpdateSession(ctx context.Context, s Session) error
+	// UpdateSessions is UpdateSession for several, all or none.
+	UpdateSessions(ctx context.Context, all []Session) error
 	Session(ctx context.Context, id string) (Session, error)
 	// Sessions returns a workspace's sessions, newest first.
 	Sessions(ctx context.Context, workspaceID string) ([]Session, error)
@@ -30,9 +36,16 @@ type Store interface {
 	OpenSessions(ctx context.Context) ([]Session, error)
 	// TeamSessions returns, for the workspaces of a team that are not deleted, the open sessions and each workspace's last ended
 	// one that was no shell and no setup script.
-	TeamSessions(ctx context.Context, teamID string) ([]Counted, error)
+	TeamSessions(ctx context.Context, teamID string, workspaceIDs ...string) ([]Counted, error)
+	// AttentionSessions returns what may ask for somebody in the workspaces of a team that are neither archived nor deleted: the sessions
+	// that are open, and of each workspace the last ended one that was no shell and no setup script, unless somebody has stopped it or
+	// userID has called it done. "" is nobody.
+	AttentionSessions(ctx context.Context, teamID, userID string) ([]Session, error)
 	// KeptSessions returns every session of a team, or of all with "", as far as Kept goes without Disk.
 	KeptSessions(ctx context.Context, teamID string) ([]Kept, error)
+	// ClaimConversation makes a conversation a session's, and false when it is another's that runs or ended after c.Until. Of those who
+	// claim one at the same moment one gets it.
+	ClaimConversation(ctx context.Context, c Claim) (bool, error)
 	// Conversations returns the conversation ids held by sessions of this agent that were running at some time after since (ms UTC).
 	Conversations(ctx context.Context, agent string, since int64) ([]string, error)
 }
@@ -113,7 +126,9 @@ type Config struct {
 	Now func() time.Time
 	Log *slog.Logger
 
-	Limits       Limits        // of the history on disk; Session, when it is not 0, is MaxLogBytes
+	Limits Limits // of the history on disk; Session, when it is not 0, is MaxLogBytes
+	// TeamHistory takes the place of Limits.Team where that depends on the instance; bytes, 0 = no cap. Optional.
+	TeamHistory  func(ctx context.Context) (int64, error)
 	MaxLogBytes  int64         // of one session's log on disk; default 1 GiB
 	RingBytes    int64         // of one session's log in memory; default 512 KiB
 	SlowAfter    time.Duration // how long a viewer may be silent while over its window; default 30 s
@@ -180,16 +195,17 @@ type Service struct {
 	hard context.Context // the life of pumps and inputs: ends when Run returns
 	end  context.CancelCauseFunc
 
-	mu     sync.Mutex
-	lives  map[string]*live
-	ears   map[string]*ears    // by sandbox
-	doors  map[string]*door    // likewise: those of the model gateway
-	shows  map[[32]byte]string // by sha256 of what agents show there: the sandbox in which it is good
-	dirty  map[*live]struct{}  // has something to store
-	seats  map[*live]struct{}  // who is at its terminal changed: told, not stored
-	closed bool
-	wg     sync.WaitGroup
-	wake   chan struct{} // something is dirty
+	mu      sync.Mutex
+	lives   map[string]*live
+	ears    map[string]*ears    // by sandbox
+	doors   map[string]*door    // likewise: those of the model gateway
+	shows   map[[32]byte]string // by sha256 of what agents show there: the sandbox in which it is good
+	dirty   map[*live]struct{}  // has something to store
+	seats   map[*live]struct{}  // who is at its terminal changed: told, not stored
+	closed  bool
+	wg      sync.WaitGroup
+	wake    chan struct{} // something is dirty
+	hurried chan struct{} // and is to be stored at once
 
 	noting  noting  // sessions whose journals wait to be written
 	keeping keeping // sessions whose history waits to be packed
@@ -201,8 +217,8 @@ type Service struct {
 
 	screens chan struct{} // one place for each screen being built
 
-	placed  map[string]int         // under mu: how many running sessions use a file of a secret
-	placers map[string]*sync.Mutex // under mu: who writes and removes files in a place
+	placed  map[string]int // under mu: how many running sessions use a file of a secret
+	placers locks.Keyed    // who writes and removes files in a place
 }
 
 // New makes a Service. It starts nothing; it panics on a Config that Validate refuses.
@@ -212,9 +228,9 @@ func New(cfg Config) *Service {
 	}
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, doors: map[string]*door{}, shows: map[[32]byte]string{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
-		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
-		screens: make(chan struct{}, screensBuilt), placed: map[string]int{}, placers: map[string]*sync.Mutex{}}
+		screens: make(chan struct{}, screensBuilt), placed: map[string]int{}}
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the
@@ -233,7 +249,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
 	s.save(last)
 	for _, l := range lives {

@@ -2,6 +2,8 @@ package sessions
 
 import (
 	"context"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/parawork/parawork/sessions/screen"
 )
@@ -28,5 +30,35 @@ func (s *Service) Screen(ctx context.Context, id string, tail int) (text screen.
 			last = s.LastLines(min(tail, MaxTail))
 		}
 	})
+	known, err := s.SecretFiles(ctx, l.workspaceID)
+	if err != nil {
+		return screen.Text{}, nil, err
+	}
+	hide := func(t string) string { return known.Masked(l.hiding.text(t)) }
+	text.Title, text.Lines = hide(text.Title), maskRows(text.Lines, text.Cols, hide)
+	for i := range last {
+		last[i] = hide(last[i])
+	}
 	return text, last, nil
+}
+
+// maskRows masks values in the rows of a screen: what the log does not have in one piece, because a program moved the cursor between its
+// bytes, may stand in one there, also over the ends of rows. hide keeps a text's length in bytes.
+func maskRows(rows []string, cols int, hide func(string) string) []string {
+	var all strings.Builder
+	for _, r := range rows {
+		all.WriteString(r)
+		if utf8.RuneCountInString(r) < cols { // else it may go on in the next
+			all.WriteByte('\n')
+		}
+	}
+	rest := hide(all.String())
+	out := make([]string, len(rows))
+	for i, r := range rows {
+		out[i], rest = rest[:len(r)], rest[len(r):]
+		if utf8.RuneCountInString(r) < cols {
+			rest = rest[1:]
+		}
+	}
+	return out
 }

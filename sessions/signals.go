@@ -47,7 +47,12 @@ func (s *scanner) scan(p []byte) {
 			if i < 0 {
 				return
 			}
-			p, s.at = p[i+1:], inEsc
+			p = p[i+1:]
+			if n := idle(p); n > 0 {
+				p = p[n:]
+				continue
+			}
+			s.at = inEsc
 		case inOSC, inString:
 			i := bytes.IndexAny(p, "\x07\x18\x1a\x1b")
 			if i < 0 {
@@ -74,6 +79,24 @@ func (s *scanner) scan(p []byte) {
 			s.step(c)
 		}
 	}
+}
+
+// idle returns the length of a control sequence that tells nothing here, where p, what follows an ESC, begins with a whole one: nearly
+// all are such, and colours alone are many. Else it is 0.
+func idle(p []byte) int {
+	if len(p) == 0 || p[0] != '[' {
+		return 0
+	}
+	for i, c := range p[1:] {
+		switch {
+		case c >= 0x20 && c < 0x40:
+		case c >= 0x40 && c <= 0x7e && c != 'h' && c != 'l':
+			return i + 2
+		default:
+			return 0
+		}
+	}
+	return 0
 }
 
 // step takes one byte inside a sequence.

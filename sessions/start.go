@@ -152,20 +152,27 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	hidden = append(hidden, s.ShareMasks(row.WorkspaceID, hidden)...)
 	to := placement{svc: s, place: place, in: in, user: row.CreatedBy}
 	files, skipped := planFiles(g.Files, to)
+	if err := s.remember(ctx, row.TeamID, row.WorkspaceID, files, g.Uses); err != nil {
+		return Session{}, err
+	}
 	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary,
-		Token: plan.Secrets[guest.EnvGatewayToken], ByKey: plan.ByKey}); err != nil {
+		Token: plan.Secrets[guest.EnvGatewayToken], ByKey: plan.ByKey, Own: g.Personal}); err != nil {
 		return Session{}, diskFull(err)
 	}
 	l, err := s.newLive(row, hidden)
 	if err != nil {
 		return Session{}, diskFull(err)
 	}
+	l.ownSecrets = g.Personal
 	l.uses, l.files, l.token, l.byKey = g.Uses, files, plan.Secrets[guest.EnvGatewayToken], plan.ByKey
 	s.letIn(l.token, row.SandboxID)
+	if g.Withheld > 0 {
+		l.notice = "Your own secrets were not given to this session: others who work in this workspace could read them. Agree in the workspace's menu and start it again, or make the workspace private."
+	}
 	if skipped {
 		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
 	}
-	l.guest, l.worktree, l.inside = place.Guest, dir, in
+	l.guest, l.worktree, l.inside, l.claimHome = place.Guest, dir, in, claimHome(place, in, row)
 	l.noteSize()
 	if !s.add(l) {
 		return Session{}, ErrRestarting
@@ -174,10 +181,13 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	// From here on the session must come to something, whoever hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
-	if err := s.cfg.Store.InsertSession(ctx, row); err != nil {
+	if err := s.cfg.Store.InsertSession(ctx, row, l.claimHome); err != nil {
 		s.release(l)
 		if err := os.RemoveAll(s.dir(row.ID)); err != nil {
 			s.cfg.Log.Warn("folder of a session that never was not removed", "session_id", row.ID, "error", err)
+		}
+		if fault.Is(err, fault.Conflict) {
+			return Session{}, err
 		}
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
@@ -210,7 +220,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	}
 	if p.State == guest.Exited && strings.HasPrefix(p.Reason, "start_failed") {
 		if missing := in.in(ctx, place.Guest); missing != nil && notThere(p.Reason) {
-			p.Reason = "start_failed: " + s.cfg.Agents.NotFound(row.Agent, missing)
+			p.Reason = "start_failed: " + s.cfg.Agents.NotFound(row.Agent, missing) + lookedFor(p.Reason)
 		}
 		l.finish(ctx, endingOf(p, ""))
 		row = l.snapshot()

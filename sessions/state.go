@@ -11,6 +11,7 @@ import (
 type said struct {
 	mood  agents.Mood
 	weak  bool
+	vague bool // it asks, and does not say what
 	text  string
 	since time.Time     // when it began to say so
 	at    time.Time     // when it said so last
@@ -36,7 +37,8 @@ type machine struct {
 	anyMood   bool
 	confirmed time.Time // when the screen last showed that the question is open
 
-	upTo      int64 // what was heard: the offset of the next byte
+	upTo      int64     // what was heard: the offset of the next byte
+	past      time.Time // what output of before a restart says is said to have been then: when exactly is not known
 	lastOut   time.Time
 	lastInput time.Time
 	echoes    int // pieces that may still be the echo of a key
@@ -103,7 +105,7 @@ func (m *machine) evaluate(now time.Time) (changed bool, next time.Time) {
 	state, reason, next := m.judge(now)
 	if state == Idle && was == Working && m.stuckAt.IsZero() && !m.trouble && m.finishes() {
 		m.doneAt = now
-	} else if state == Working || state == Waiting {
+	} else if state == Working || state == Waiting || m.trouble { // a turn that ended with an error is not finished
 		m.doneAt = time.Time{}
 	}
 	if state == Working && was != Working && was != Waiting && !silent {

@@ -172,6 +172,122 @@ func TestStateSurvivesARestart(t *testing.T) {
 	}
 }
 
+// restart is what a server that is killed and started again makes of the state: from what it stored, as it was stored.
+func (p *play) restart() {
+	p.t.Helper()
+	text, err := p.m.basis().Encode()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	b, err := DecodeBasis(text)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.now = p.now.Add(5 * time.Second)
+	m := newMachine(p.m.explicit, p.m.started, p.m.state, p.m.reason)
+	m.recall(p.now, b)
+	p.m = m
+	p.m.evaluate(p.now)
+}
+
+func (p *play) hears(h agents.Hint) {
+	p.m.hint(p.now, h)
+	p.m.evaluate(p.now)
+}
+
+// An error that ended a turn is an error until the agent works again or somebody types, whatever the agent says of being ready, and
+// also after a restart.
+func TestAnErrorSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
+	p.hears(agents.Hint{Source: agents.FromTitle, Mood: agents.Busy})
+	p.pass(4 * time.Second)
+	p.hears(agents.Hint{Source: agents.FromReport, Mood: agents.Ready}) // it looks finished for a moment
+	p.weak(agents.Ready)
+	p.pass(20 * time.Millisecond)
+	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Trouble, Reason: "API Error: 400"})
+	failed := func(when string) {
+		t.Helper()
+		if p.is(Idle, when); !p.m.trouble || p.m.reason != "API Error: 400" || !p.m.doneAt.IsZero() {
+			t.Errorf("%s: trouble %t (%s), finished at %v; %+v", when, p.m.trouble, p.m.reason, p.m.doneAt, p.m.basis())
+		}
+	}
+	failed("at once")
+	p.restart()
+	failed("after a restart")
+	p.pass(time.Minute)
+	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Ready, Weak: true}) // "is waiting for your input"
+	failed("when it says that it waits")
+	p.restart()
+	failed("after another restart")
+	p.weak(agents.Ready)
+	failed("its title again")
+	p.key()
+	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
+	p.is(Working, "a prompt")
+	if p.m.trouble {
+		t.Error("the error stays")
+	}
+}
+
+// What an agent printed while no server ran does not take the place of what its hooks said then, although the hooks are heard first.
+func TestAnErrorWhileNoServerRan(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
+	p.hears(agents.Hint{Source: agents.FromTitle, Mood: agents.Busy})
+	p.pass(2 * time.Second)
+	at := p.now.Add(3 * time.Second)
+	p.restart()
+	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Trouble, Reason: "API Error: 400", At: at})
+	for _, mood := range []agents.Mood{agents.Busy, agents.Ready} {
+		h := agents.Hint{Source: agents.FromTitle, Mood: mood}
+		p.m.before(&h)
+		p.hears(h)
+	}
+	if p.is(Idle, "after the restart"); !p.m.trouble {
+		t.Errorf("%s; %+v", p.m.reason, p.m.basis())
+	}
+}
+
+// A question that was named keeps its name while it is open, whoever else says that something is asked.
+func TestANamedQuestionKeepsItsName(t *testing.T) {
+	t.Parallel()
+	named := agents.Hint{Source: agents.FromHook, Mood: agents.Asking, Reason: "Which colour?"}
+	for name, vague := range map[string]agents.Hint{
+		"a notification": {Source: agents.FromNotice, Mood: agents.Asking, Vague: true, Reason: "Claude needs your permission"},
+		"a hook":         {Source: agents.FromHook, Mood: agents.Asking, Vague: true, Reason: "Claude needs your permission"},
+		"a report":       {Source: agents.FromReport, Mood: agents.Asking, Vague: true},
+	} {
+		p := newPlay(t, true)
+		p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
+		p.pass(time.Second)
+		p.hears(named)
+		p.pass(6 * time.Second)
+		p.hears(vague)
+		if p.is(Waiting, name); p.m.reason != "Which colour?" {
+			t.Errorf("%s after the question: %q", name, p.m.reason)
+		}
+		p.restart()
+		if p.is(Waiting, name); p.m.reason != "Which colour?" {
+			t.Errorf("%s after the question, and a restart: %q", name, p.m.reason)
+		}
+		p.m.hint(p.now, agents.Hint{Source: agents.FromHook}) // it is answered
+		p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
+		p.is(Working, "answered")
+		p.pass(time.Second)
+		p.hears(vague)
+		if p.is(Waiting, "the next question"); p.m.reason == "Which colour?" {
+			t.Errorf("%s of another question is shown as the one that was answered", name)
+		}
+		p.hears(agents.Hint{Source: agents.FromScreen, Mood: agents.Asking, Reason: "Do you want to proceed?"})
+		if p.m.reason != "Do you want to proceed?" {
+			t.Errorf("%s before the question is named: %q", name, p.m.reason)
+		}
+	}
+}
+
 func TestScanner(t *testing.T) {
 	t.Parallel()
 	const long = 70_000
@@ -207,6 +323,7 @@ func TestScanner(t *testing.T) {
 
 func FuzzScanner(f *testing.F) {
 	f.Add([]byte("\x1b]0;x\x07\x1b[?2004h"), 3)
+	f.Add([]byte("\x1b[31mred\x1b[?2004h\x1b[1;2\x1b]0;x\x07\x1b[0m\x1b["), 2)
 	f.Fuzz(func(t *testing.T, p []byte, size int) {
 		size = min(max(size, 1), 64)
 		var whole, pieces []string

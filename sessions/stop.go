@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 )
@@ -40,25 +41,18 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 		return Session{}, err
 	}
 	defer s.release(l)
-	l.mu.Lock()
-	if l.row.State.Ended() {
-		l.mu.Unlock()
-		return s.dress(l.snapshot()), nil
+	row, g, undo := l.intendStop(reason)
+	if row.State.Ended() {
+		return s.dress(row), nil
 	}
-	if l.stopper == "" {
-		l.stopper = reason
-	}
-	l.row.StateReason, l.row.ExitSignal = l.stopper, stopping // remembered, should the server die before the end
-	row, g := l.row, l.guest
-	l.bump()
-	l.mu.Unlock()
+	err = nil
 	if g == nil {
-		return Session{}, notRunning(row)
+		err = notRunning(row)
+	} else if err = s.rouse(ctx, row.WorkspaceID); err == nil { // what stands still cannot end by itself
+		err = s.cfg.Store.UpdateSession(ctx, row)
 	}
-	if err := s.rouse(ctx, row.WorkspaceID); err != nil { // what stands still cannot end by itself
-		return Session{}, err
-	}
-	if err := s.cfg.Store.UpdateSession(ctx, row); err != nil {
+	if err != nil {
+		undo()
 		return Session{}, err
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace+endWait)
@@ -77,26 +71,70 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	return s.dress(l.snapshot()), nil
 }
 
-// StopAll stops every session of the workspace and waits until all have ended.
+// intendStop notes in memory that a session is to end, and returns the row that says so, to be stored, should the server die before the end. undo
+// takes it back where that cannot be stored, as on a full disk: a session that goes on does not say that it was stopped.
+func (l *live) intendStop(reason string) (row Session, g *client.Client, undo func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.row.State.Ended() {
+		return l.row, nil, func() {}
+	}
+	stopper, was, signal := l.stopper, l.row.StateReason, l.row.ExitSignal
+	if l.stopper == "" {
+		l.stopper = reason
+	}
+	l.row.StateReason, l.row.ExitSignal = l.stopper, stopping
+	l.bump()
+	return l.row, l.guest, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.row.State.Ended() {
+			l.stopper, l.row.StateReason, l.row.ExitSignal = stopper, was, signal
+			l.bump()
+		}
+	}
+}
+
+// StopAll stops every session of the workspace and waits until all have ended. That they are to end is stored for all at once before the first
+// one is told: when it cannot be, none has ended.
 func (s *Service) StopAll(ctx context.Context, workspaceID string) error {
+	const reason = "stopped with its workspace"
 	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
 	if err != nil {
 		return err
 	}
-	fails := make(chan error, len(rows))
-	n := 0
+	var ending []Session
+	undone := func() {}
 	for _, row := range rows {
 		if row.State.Ended() {
 			continue
 		}
-		n++
+		l, err := s.acquire(ctx, row.ID)
+		if err != nil {
+			undone()
+			return err
+		}
+		row, _, undo := l.intendStop(reason)
+		s.release(l)
+		if !row.State.Ended() {
+			ending = append(ending, row)
+		}
+		before := undone
+		undone = func() { undo(); before() }
+	}
+	if err := s.cfg.Store.UpdateSessions(ctx, ending); err != nil {
+		undone()
+		return err
+	}
+	fails := make(chan error, len(ending))
+	for _, row := range ending {
 		go func() {
-			_, err := s.stop(ctx, row.ID, "stopped with its workspace", 0)
+			_, err := s.stop(ctx, row.ID, reason, 0)
 			fails <- err
 		}()
 	}
 	var all error
-	for range n {
+	for range ending {
 		all = errors.Join(all, <-fails)
 	}
 	return all

@@ -98,7 +98,7 @@ func (s *Service) historyFiles(id string) ([]historyFile, error) {
 
 // capLoop keeps the history within its caps.
 func (s *Service) capLoop(ctx context.Context) {
-	if s.cfg.Limits.Team <= 0 && s.cfg.Limits.Keep <= 0 {
+	if s.cfg.Limits.Team <= 0 && s.cfg.Limits.Keep <= 0 && s.cfg.TeamHistory == nil {
 		return
 	}
 	tick := time.NewTicker(capEvery)
@@ -151,12 +151,18 @@ func (s *Service) enforce(ctx context.Context) error {
 			ended = append(ended, k)
 		}
 	}
-	if s.cfg.Limits.Team <= 0 {
+	most := s.cfg.Limits.Team
+	if s.cfg.TeamHistory != nil {
+		if most, err = s.cfg.TeamHistory(ctx); err != nil {
+			return err
+		}
+	}
+	if most <= 0 {
 		return nil
 	}
 	slices.SortFunc(ended, func(a, b Kept) int { return cmp.Compare(a.EndedAt, b.EndedAt) })
 	for _, k := range ended {
-		over := used[k.TeamID] - s.cfg.Limits.Team
+		over := used[k.TeamID] - most
 		if over <= 0 {
 			continue
 		}

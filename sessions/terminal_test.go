@@ -245,10 +245,11 @@ func TestOffsets(t *testing.T) {
 	if sc := at(row.Bytes - 7); sc.text() != "100000\n" || sc.from != row.Bytes-7 {
 		t.Errorf("got %q at %d", sc.text(), sc.from)
 	}
-	for _, off := range []int64{row.Bytes + 1, -1} {
-		if sc := at(off); sc.fail["code"] != "offset_beyond_end" || !errors.Is(sc.err, sessions.ErrOffset) {
-			t.Errorf("from %d: %v, %v", off, sc.fail, sc.err)
-		}
+	if sc := at(-1); sc.fail["code"] != "offset_beyond_end" || !errors.Is(sc.err, sessions.ErrOffset) {
+		t.Errorf("from -1: %v, %v", sc.fail, sc.err)
+	}
+	if sc := at(row.Bytes + 1); sc.fail != nil || sc.from != row.Bytes || !strings.Contains(string(sc.snap), "100000") || sc.exit == nil {
+		t.Errorf("from beyond the end: %v, screen at %d of %d", sc.fail, sc.from, row.Bytes)
 	}
 	if sc := at(5); sc.from <= 5 || sc.gaps != 0 || !strings.HasSuffix(sc.text(), "\n100000\n") || sc.from+int64(len(sc.text())) != row.Bytes {
 		t.Errorf("from a byte that is kept no longer: %d, %d bytes", sc.from, len(sc.text()))

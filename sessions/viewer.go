@@ -15,7 +15,7 @@ import (
 const (
 	window     = 256 << 10            // bytes a viewer may be behind with its acknowledgements
 	maxFrame   = 64 << 10             // bytes of output in one frame
-	goodFrame  = 16 << 10             // while output flows, a frame waits until it is so full
+	goodFrame  = 32 << 10             // while output flows, a frame waits until it is so full
 	frameWait  = 8 * time.Millisecond // but no longer than this,
 	frameLook  = time.Millisecond     // and is looked at so often
 	flowAbove  = 4 << 10              // bytes within frameWait that mean output flows
@@ -83,7 +83,7 @@ type Viewer struct {
 
 // Attach returns a viewer of a session, running or ended. Without From it is given the screen as it is, and what follows; with
 // From every byte from there on and never the screen, where bytes that are kept no longer are left out (the next frame's offset
-// tells). Errors: not_found, too_many_viewers.
+// tells); beyond the end, as after a machine lost power, the screen all the same. Errors: not_found, too_many_viewers.
 func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, error) {
 	l, err := s.acquire(ctx, id)
 	if err != nil {
@@ -96,8 +96,11 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	if a.From != nil {
 		v.off = *a.From
 		v.off = max(v.off, first)
-		if *a.From < 0 || *a.From > end && v.over() {
-			v.bad = v.beyond(end)
+		switch {
+		case *a.From < 0:
+			v.bad = fault.New(fault.Invalid, "offset_beyond_end", "There is nothing at offset %d. Attach again without an offset.", *a.From).With("end", end)
+		case *a.From > end && v.over():
+			v.fresh = true
 		}
 	}
 	v.acked = v.off
@@ -171,8 +174,10 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 			if v.aheadAt.IsZero() {
 				v.aheadAt = time.Now()
 			}
-			if wait = aheadFor - time.Since(v.aheadAt); wait <= 0 || v.over() {
-				v.bad = v.beyond(end)
+			if wait = aheadFor - time.Since(v.aheadAt); wait <= 0 || v.over() { // a machine that lost power took the end with it
+				if err := v.begin(ctx); err != nil {
+					return nil, err
+				}
 				continue
 			}
 		case ready == 0:
@@ -246,14 +251,9 @@ func (v *Viewer) begin(ctx context.Context) error {
 		v.off = off
 	})
 	v.l.mu.Lock()
-	v.acked = max(v.acked, v.off)
+	v.acked = v.off
 	v.l.mu.Unlock()
 	return nil
-}
-
-func (v *Viewer) beyond(end int64) *fault.Error {
-	return fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d. Attach again without an offset.", end, v.off).
-		With("end", end)
 }
 
 // over reports whether the session has ended: then the log must be asked for its end.

@@ -57,6 +57,10 @@ func (m *machine) word(now, at time.Time, h agents.Hint) {
 	if h.Source == agents.FromScreen && h.Mood == agents.Asking {
 		m.confirmed = at
 	}
+	if m.saysMore(w, h) {
+		w.at = later(w.at, at)
+		return
+	}
 	if !fresh && !m.insists(now, h) {
 		w.at = at
 		if w.text != h.Reason {
@@ -67,12 +71,21 @@ func (m *machine) word(now, at time.Time, h agents.Hint) {
 		}
 		return
 	}
-	*w = said{mood: h.Mood, weak: h.Weak, text: h.Reason, since: at, at: at}
+	*w = said{mood: h.Mood, weak: h.Weak, vague: h.Vague, text: h.Reason, since: at, at: at}
 	m.dirty = true
 	if h.Mood == agents.Busy && h.Source != agents.FromScreen && !m.words[agents.FromScreen].since.After(at) {
 		m.words[agents.FromScreen] = said{} // it goes on: what the screen shows next is new
 	}
 	m.contradict(h.Source)
+}
+
+// saysMore reports whether what a source said before stands, as it tells more than what it says now: an error, which looks like being
+// ready, and a question that was named.
+func (m *machine) saysMore(w *said, h agents.Hint) bool {
+	if w.spent != 0 {
+		return false
+	}
+	return w.mood == agents.Trouble && h.Mood == agents.Ready && h.Weak || w.mood == agents.Asking && !w.vague && h.Mood == agents.Asking && h.Vague
 }
 
 // insists reports whether a source that was overruled, and goes on saying that it works, is to be believed again.
@@ -178,7 +191,12 @@ func (m *machine) winner() agents.Source {
 	}
 	var win agents.Source
 	for _, src := range order[:n] {
-		if win == 0 || m.weight(src).power >= m.weight(win).hold {
+		switch w, o := &m.words[src], &m.words[win]; {
+		case win != 0 && w.mood == agents.Asking && o.mood == agents.Asking && w.vague != o.vague:
+			if o.vague { // of two who know of a question, who names it
+				win = src
+			}
+		case win == 0 || m.weight(src).power >= m.weight(win).hold:
 			win = src
 		}
 	}

@@ -160,6 +160,16 @@ func New(cfg Config) *Service {
 // Locked reports whether config.json or the environment says it.
 func (s *Service) Locked(name string) bool { return s.cfg.Locked[name] }
 
+// Said reports whether config.json, the environment or an operator says it: else it is what the program came with.
+func (s *Service) Said(ctx context.Context, name string) (bool, error) {
+	if s.Locked(name) {
+		return true, nil
+	}
+	kept, _, err := s.kept(ctx)
+	_, said := kept[name]
+	return said, err
+}
+
 // KeyEnd is the end of the key of E2B, "" without one.
 func (s *Service) KeyEnd() string {
 	s.mu.Lock()

@@ -25,11 +25,11 @@ func (s *Accounts) Tx(ctx context.Context, fn func(ctx context.Context) error) e
 	return s.db.Tx(ctx, fn)
 }
 
-const userColumns = `id, email, name, password_hash, operator, created_at, suspended_at`
+const userColumns = `id, email, name, password_hash, operator, created_at, suspended_at, email_unverified`
 
 func scanUser(r *Row) (accounts.User, error) {
 	var u accounts.User
-	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt, &u.SuspendedAt)
+	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt, &u.SuspendedAt, &u.EmailUnverified)
 	return u, err
 }
 
@@ -55,7 +55,7 @@ func changed(res sql.Result, err error) error {
 }
 
 // collect reads all rows with scan and closes them.
-func collect[T any](rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
+func collect[T any](rows *Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +68,13 @@ func collect[T any](rows *sql.Rows, err error, scan func(scanner) (T, error)) ([
 		}
 		out = append(out, v)
 	}
-	return out, translate(rows.Err())
+	return out, rows.Err()
 }
 
 // InsertUser stores a new user; false when the e-mail address is taken.
 func (s *Accounts) InsertUser(ctx context.Context, u accounts.User) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
-		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt, u.SuspendedAt))
+	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
+		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt, u.SuspendedAt, u.EmailUnverified))
 }
 
 // UserByID returns a user.
@@ -99,6 +99,11 @@ func (s *Accounts) SetPassword(ctx context.Context, userID, hash string, at int6
 	}
 	_, err := s.db.Exec(ctx, `DELETE FROM password_links WHERE user_id = ?`, userID)
 	return err
+}
+
+// VerifyEmail notes that a user's address is theirs.
+func (s *Accounts) VerifyEmail(ctx context.Context, userID string) error {
+	return changed(s.db.Exec(ctx, `UPDATE users SET email_unverified = FALSE WHERE id = ?`, userID))
 }
 
 // CountUsers returns how many users there are.
@@ -240,12 +245,13 @@ func (s *Accounts) DropSessions(ctx context.Context, now, idle int64) error {
 	return err
 }
 
-const tokenColumns = `id, user_id, name, created_at, last_used_at, expires_at, scopes, COALESCE(team_id, ''), last_used_ip`
+const tokenColumns = `k.id, k.user_id, k.name, k.created_at, k.last_used_at, k.expires_at, k.scopes, COALESCE(k.team_id, ''), k.last_used_ip, COALESCE(k.parent_id, ''),
+	COALESCE(p.name, ''), k.session_id, k.session_name FROM api_tokens k LEFT JOIN api_tokens p ON p.id = k.parent_id`
 
 func scanToken(r scanner) (accounts.Token, error) {
 	var t accounts.Token
 	var scopes string
-	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt, &scopes, &t.TeamID, &t.LastUsedIP)
+	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt, &scopes, &t.TeamID, &t.LastUsedIP, &t.ParentID, &t.ParentName, &t.SessionID, &t.SessionName)
 	if err == nil && scopes != "" {
 		err = json.Unmarshal([]byte(scopes), &t.Scopes)
 		if t.Scopes == nil {
@@ -265,19 +271,20 @@ func (s *Accounts) InsertToken(ctx context.Context, t accounts.Token, hash strin
 		}
 		scopes = string(raw)
 	}
-	_, err := s.db.Exec(ctx, `INSERT INTO api_tokens (id, user_id, name, created_at, last_used_at, expires_at, scopes, team_id, last_used_ip, token_hash)
-		VALUES (?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), ?, ?)`, t.ID, t.UserID, t.Name, t.CreatedAt, t.LastUsedAt, t.ExpiresAt, scopes, t.TeamID, t.LastUsedIP, hash)
+	_, err := s.db.Exec(ctx, `INSERT INTO api_tokens (id, user_id, name, created_at, last_used_at, expires_at, scopes, team_id, last_used_ip, parent_id, session_id, session_name, token_hash)
+		VALUES (?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), ?, NULLIF(?, ''), ?, ?, ?)`, t.ID, t.UserID, t.Name, t.CreatedAt, t.LastUsedAt, t.ExpiresAt, scopes, t.TeamID, t.LastUsedIP, t.ParentID, t.SessionID,
+		t.SessionName, hash)
 	return err
 }
 
 // TokenByHash returns the API token whose value has this hash, ended or not.
 func (s *Accounts) TokenByHash(ctx context.Context, hash string) (accounts.Token, error) {
-	return scanToken(s.db.QueryRow(ctx, `SELECT `+tokenColumns+` FROM api_tokens WHERE token_hash = ?`, hash))
+	return scanToken(s.db.QueryRow(ctx, `SELECT `+tokenColumns+` WHERE k.token_hash = ?`, hash))
 }
 
 // Tokens returns a user's API tokens, newest first.
 func (s *Accounts) Tokens(ctx context.Context, userID string) ([]accounts.Token, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+tokenColumns+` FROM api_tokens WHERE user_id = ? ORDER BY created_at DESC, id DESC`, userID)
+	rows, err := s.db.Query(ctx, `SELECT `+tokenColumns+` WHERE k.user_id = ? ORDER BY k.created_at DESC, k.id DESC`, userID)
 	return collect(rows, err, scanToken)
 }
 
@@ -287,7 +294,13 @@ func (s *Accounts) TouchToken(ctx context.Context, id, ip string, at int64) erro
 	return err
 }
 
-// DeleteToken ends a user's API token.
+// DeleteTokens ends a user's API tokens: those made in a login session, or all of them where it is "".
+func (s *Accounts) DeleteTokens(ctx context.Context, userID, sessionID string) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM api_tokens WHERE user_id = ? AND (? = '' OR session_id = ?)`, userID, sessionID, sessionID)
+	return err
+}
+
+// DeleteToken ends a user's API token and those that were made by it.
 func (s *Accounts) DeleteToken(ctx context.Context, userID, id string) error {
 	return changed(s.db.Exec(ctx, `DELETE FROM api_tokens WHERE id = ? AND user_id = ?`, id, userID))
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -218,7 +217,7 @@ func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
 }
 
 // amounts reads rows of a name and a number.
-func amounts(rows *sql.Rows, err error) (map[string]int64, error) {
+func amounts(rows *Rows, err error) (map[string]int64, error) {
 	type row struct {
 		name string
 		n    int64

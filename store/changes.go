@@ -229,9 +229,10 @@ func (s *Changes) putHeader(ctx context.Context, d filesync.Delta, version int64
 	return err
 }
 
-// ChangeSummaries returns the figures of every workspace of a team that was looked at.
-func (s *Changes) ChangeSummaries(ctx context.Context, teamID string) (map[string]filesync.Summary, error) {
-	rows, err := s.db.Query(ctx, `SELECT workspace_id, files, additions, deletions, version FROM change_sets WHERE team_id = {team?}`, teamID)
+// ChangeSummaries returns the figures of every workspace of a team that was looked at, or of those that are named.
+func (s *Changes) ChangeSummaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]filesync.Summary, error) {
+	these, args := only("workspace_id", workspaceIDs)
+	rows, err := s.db.Query(ctx, `SELECT workspace_id, files, additions, deletions, version FROM change_sets WHERE team_id = {team?}`+these, append([]any{teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading summaries of changes: %w", err)
 	}

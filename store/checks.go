@@ -109,11 +109,12 @@ func (s *Checks) QueueRuns(ctx context.Context, queueIDs []string) ([]checks.Run
 	return s.runs(ctx, `SELECT `+checkColumns+` FROM check_runs WHERE {team} AND queue_id IN (?`+strings.Repeat(",?", len(args)-1)+`) ORDER BY created_at, id`, args...)
 }
 
-// LatestRuns returns the newest run of each check of a team's workspaces.
-func (s *Checks) LatestRuns(ctx context.Context, teamID string) ([]checks.Run, error) {
-	return s.runs(ctx, `SELECT `+checkColumns+` FROM check_runs r WHERE r.team_id = {team?} AND queue_id = '' AND NOT EXISTS
+// LatestRuns returns the newest run of each check of a team's workspaces, or of those that are named.
+func (s *Checks) LatestRuns(ctx context.Context, teamID string, workspaceIDs ...string) ([]checks.Run, error) {
+	these, args := only("r.workspace_id", workspaceIDs)
+	return s.runs(ctx, `SELECT `+checkColumns+` FROM check_runs r WHERE r.team_id = {team?} AND queue_id = ''`+these+` AND NOT EXISTS
 		(SELECT 1 FROM check_runs n /* every team: of the same workspace */ WHERE n.workspace_id = r.workspace_id AND n.check_id = r.check_id AND n.queue_id = ''
-			AND (n.created_at > r.created_at OR n.created_at = r.created_at AND n.id > r.id))`, teamID)
+			AND (n.created_at > r.created_at OR n.created_at = r.created_at AND n.id > r.id))`, append([]any{teamID}, args...)...)
 }
 
 // OpenCheckRuns returns every run that has not ended.
@@ -131,12 +132,11 @@ func (s *Checks) DropCheckRuns(ctx context.Context, workspaceID string, keep int
 	return nil
 }
 
-// FilesNow returns the newest snapshot of workspaces of a team that have runs of checks; of one workspace, where it is named.
-func (s *Checks) FilesNow(ctx context.Context, teamID, workspaceID string) (map[string]checks.Now, error) {
-	query, args := `SELECT s.workspace_id, s.tree_id, s.head FROM snapshots s WHERE s.team_id = {team?}`, []any{teamID}
-	if workspaceID != "" {
-		query, args = query+` AND s.workspace_id = ?`, append(args, workspaceID)
-	} else {
+// FilesNow returns the newest snapshot of workspaces of a team that have runs of checks, or of those that are named.
+func (s *Checks) FilesNow(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]checks.Now, error) {
+	these, ids := only("s.workspace_id", workspaceIDs)
+	query, args := `SELECT s.workspace_id, s.tree_id, s.head FROM snapshots s WHERE s.team_id = {team?}`+these, append([]any{teamID}, ids...)
+	if workspaceIDs == nil {
 		query += ` AND s.workspace_id IN (SELECT c.workspace_id FROM check_runs c /* every team: narrowed by the snapshots */)`
 	}
 	rows, err := s.db.Query(ctx, query+` AND NOT EXISTS (SELECT 1 FROM snapshots n /* every team: of the same workspace */

@@ -76,7 +76,7 @@ func TestChecksAndQueueRows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if now, err := s.FilesNow(ctx, team.ID, ""); err != nil || len(now) != 1 || now["w1"].Tree != "new" {
+		if now, err := s.FilesNow(ctx, team.ID); err != nil || len(now) != 1 || now["w1"].Tree != "new" {
 			t.Errorf("now %v %v", now, err)
 		}
 

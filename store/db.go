@@ -3,14 +3,17 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
 	_ "github.com/mattn/go-sqlite3"    // registers "sqlite3"
 
@@ -42,6 +45,7 @@ type DB struct {
 	writer chan struct{}
 	now    func() time.Time
 	bare   tenant.Scope // of work that names none
+	asked  atomic.Int64 // statements so far
 }
 
 // Open opens the database that cfg names, makes it when it is a SQLite file that does not exist, and brings its schema up to
@@ -118,12 +122,12 @@ func makeFile(path string) error {
 func connectSQLite(ctx context.Context, path string) (*DB, error) {
 	// synchronous=FULL: the driver's default in WAL mode may lose the last commits at a power failure.
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_foreign_keys=on&_busy_timeout=10000"
+		"?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_foreign_keys=on&_busy_timeout=10000&_cache_size=-8192"
 	pool, err := sql.Open("sqlite3", dsn)
 	if err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
-	n := min(16, max(4, 2*runtime.GOMAXPROCS(0))) // each may hold 2 MiB of cache
+	n := min(16, max(4, 2*runtime.GOMAXPROCS(0))) // each may hold 8 MiB of cache, as lists of thousands of workspaces want, and gives it back when it is idle
 	pool.SetMaxOpenConns(n)
 	pool.SetMaxIdleConns(n)
 	pool.SetConnMaxIdleTime(time.Minute)
@@ -153,8 +157,11 @@ func connectPostgres(ctx context.Context, dsn string) (*DB, error) {
 	defer cancel()
 	if err := pool.PingContext(ping); err != nil {
 		pool.Close()
-		return nil, fault.Wrap(err, fault.Unavailable, "database_unreachable",
-			"PostgreSQL at %s cannot be reached. Check that it runs and that database.url is right.", where)
+		f := fault.Wrap(err, fault.Unavailable, "database_unreachable", "PostgreSQL at %s cannot be reached. Check that it runs and that database.url is right.", where)
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !unreachable(refused) { // it answers: waiting helps nobody
+			f = fault.Wrap(err, fault.Unavailable, "database_refused", "PostgreSQL at %s refuses the connection (%s). Check that database.url is right.", where, refused.Code)
+		}
+		return nil, f
 	}
 	return &DB{sql: pool, dialect: Postgres, now: time.Now}, nil
 }
@@ -164,6 +171,9 @@ func (db *DB) Close() error { return db.sql.Close() }
 
 // Dialect returns SQLite or Postgres.
 func (db *DB) Dialect() string { return db.dialect }
+
+// Statements is how many statements were run so far: what a list or a loop costs does not depend on how busy the machine is.
+func (db *DB) Statements() int64 { return db.asked.Load() }
 
 // Ping reports whether the database answers.
 func (db *DB) Ping(ctx context.Context) error {
@@ -191,7 +201,7 @@ func (db *DB) Exec(ctx context.Context, query string, args ...any) (sql.Result, 
 }
 
 // Query runs a statement that returns rows. The caller closes them, and does so before the transaction's next statement.
-func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	query, args, err := db.expand(ctx, query, args)
 	if err != nil {
 		return nil, err
@@ -202,8 +212,17 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 	} else {
 		rows, err = db.sql.QueryContext(ctx, query, args...)
 	}
-	return rows, translate(err)
+	if err != nil {
+		return nil, translate(err)
+	}
+	return &Rows{rows}, nil
 }
+
+// Rows is the answer of Query.
+type Rows struct{ *sql.Rows }
+
+// Err is why Next ended before the last row, nil when it did not.
+func (r *Rows) Err() error { return translate(r.Rows.Err()) }
 
 // QueryRow runs a statement that returns at most one row that matters.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {

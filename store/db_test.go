@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -243,4 +246,28 @@ func TestFullDiskHasAKindAndSpoilsNothing(t *testing.T) {
 	if _, err := s.Setting(t.Context(), "k"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("half of it is there: %v", err)
 	}
+}
+
+// PostgreSQL asks for a transaction to be run again as often as it meets others, which under load is many times in a row.
+func TestTxRunsAgainAsLongAsItMeetsOthers(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		s := store.NewInstance(db)
+		tries := 0
+		err := db.Tx(t.Context(), func(ctx context.Context) error {
+			if err := s.SetSetting(ctx, "a", strconv.Itoa(tries)); err != nil {
+				return err
+			}
+			if tries++; tries < 20 {
+				return &pgconn.PgError{Code: "40001", Message: "could not serialize access"}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("after %d tries: %v", tries, err)
+		}
+		if v, err := s.Setting(t.Context(), "a"); v != "19" || err != nil {
+			t.Errorf("a = %q, %v", v, err)
+		}
+	})
 }

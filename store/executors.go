@@ -162,10 +162,10 @@ func (s *Executors) InsertCommand(ctx context.Context, c executors.Command) erro
 		return fmt.Errorf("encoding argv: %w", err)
 	}
 	_, err = s.db.Exec(ctx, `INSERT INTO commands (id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state,
-		state_reason, background, exit_code, stdout, stderr, truncated, created_at, started_at, ended_at)
-		VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		state_reason, background, exit_code, stdout, stderr, truncated, own_secrets, created_at, started_at, ended_at)
+		VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		c.ID, c.TeamID, c.WorkspaceID, c.SandboxID, c.ActorID, string(argv), c.Cwd, string(c.State),
-		c.Reason, c.Background, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.CreatedAt, c.StartedAt, c.EndedAt)
+		c.Reason, c.Background, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.OwnSecrets, c.CreatedAt, c.StartedAt, c.EndedAt)
 	if err != nil {
 		return fmt.Errorf("inserting command: %w", err)
 	}
@@ -185,14 +185,14 @@ func (s *Executors) UpdateCommand(ctx context.Context, c executors.Command) erro
 }
 
 const commandColumns = `id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state, state_reason, background,
-	exit_code, truncated, created_at, started_at, ended_at`
+	exit_code, truncated, own_secrets, created_at, started_at, ended_at`
 
 func scanCommand(s scanner, more ...any) (executors.Command, error) {
 	var c executors.Command
 	var argv string
 	var code sql.NullInt64
 	dest := append([]any{&c.ID, &c.TeamID, &c.WorkspaceID, &c.SandboxID, &c.ActorID, &argv, &c.Cwd, &c.State, &c.Reason,
-		&c.Background, &code, &c.Truncated, &c.CreatedAt, &c.StartedAt, &c.EndedAt}, more...)
+		&c.Background, &code, &c.Truncated, &c.OwnSecrets, &c.CreatedAt, &c.StartedAt, &c.EndedAt}, more...)
 	if err := s.Scan(dest...); err != nil {
 		return c, err
 	}

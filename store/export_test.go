@@ -28,3 +28,6 @@ func SealedTables() []string {
 	}
 	return out
 }
+
+// Translate is what callers are given for an error of the database.
+var Translate = translate

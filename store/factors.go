@@ -156,9 +156,9 @@ func (s *Accounts) CountIdentities(ctx context.Context, userID string) (n int, e
 }
 
 // PasswordLink returns whose link this is and when it ends.
-func (s *Accounts) PasswordLink(ctx context.Context, tokenHash string) (userID string, expiresAt int64, err error) {
-	err = s.db.QueryRow(ctx, `SELECT user_id, expires_at FROM password_links WHERE token_hash = ?`, tokenHash).Scan(&userID, &expiresAt)
-	return userID, expiresAt, err
+func (s *Accounts) PasswordLink(ctx context.Context, tokenHash string) (l accounts.PasswordLink, err error) {
+	err = s.db.QueryRow(ctx, `SELECT user_id, created_by = '', expires_at FROM password_links WHERE token_hash = ?`, tokenHash).Scan(&l.UserID, &l.ByMail, &l.ExpiresAt)
+	return l, err
 }
 
 // DeletePasswordLinks ends a user's links to set a password.

@@ -80,5 +80,5 @@ func (s *Gateway) Passed(ctx context.Context, from, to int64, most int, each fun
 		}
 		each(p)
 	}
-	return translate(rows.Err())
+	return rows.Err()
 }

@@ -22,6 +22,11 @@ type State struct {
 
 	// Counted when the schema is this program's.
 	Users, Operators, Teams, Sandboxes, Sessions int
+	// Settings are what operators said in the browser, as JSON; "" = nothing.
+	Settings string
+	// Unbound are the plans that bound neither hours nor sandboxes, BoundTeams how many teams were given one that does.
+	Unbound    []string
+	BoundTeams int
 }
 
 // Inspect looks at a database and changes nothing: no file is made, no migration applied.
@@ -47,6 +52,16 @@ func Inspect(ctx context.Context, cfg Config) (State, error) {
 	}
 	defer db.Close()
 	return st, db.inspect(ctx, &st)
+}
+
+// Peek has fn read a database whose schema is this program's, as Inspect found: no file is made, no migration applied.
+func Peek(ctx context.Context, cfg Config, fn func(*DB) error) error {
+	db, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return fn(db)
 }
 
 func (db *DB) inspect(ctx context.Context, st *State) error {
@@ -78,6 +93,19 @@ func (db *DB) inspect(ctx context.Context, st *State) error {
 	st.Problem = compare(have, list)
 	if st.Problem != nil || st.Applied != st.Known {
 		return nil
+	}
+	rows, err := db.Query(ctx, `SELECT id FROM plans WHERE hours_month IS NULL AND concurrent_user IS NULL AND concurrent_team IS NULL AND creations_hour IS NULL ORDER BY id`)
+	if st.Unbound, err = collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) }); err != nil {
+		return err
+	}
+	err = db.QueryRow(ctx, `/* every team: the doctor counts */ SELECT COUNT(*) FROM team_billing t JOIN plans p ON p.id = t.plan_id
+		WHERE p.hours_month IS NOT NULL OR p.concurrent_user IS NOT NULL OR p.concurrent_team IS NOT NULL OR p.creations_hour IS NOT NULL`).Scan(&st.BoundTeams)
+	if err != nil {
+		return err
+	}
+	err = db.QueryRow(ctx, `SELECT settings FROM place_settings WHERE executor = 'instance'`).Scan(&st.Settings)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
 	}
 	return db.QueryRow(ctx, `/* every team: the doctor counts */ SELECT (SELECT COUNT(*) FROM users), (SELECT COUNT(*) FROM users WHERE operator), (SELECT COUNT(*) FROM teams),
 		(SELECT COUNT(*) FROM sandboxes WHERE ended_at = 0), (SELECT COUNT(*) FROM sessions WHERE ended_at = 0)`).

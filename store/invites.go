@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/parawork/parawork/accounts"
 )
@@ -16,16 +17,33 @@ func scanInvite(r scanner) (accounts.Invite, error) {
 	return i, err
 }
 
-// InsertInvite stores an invite by the hash of its token.
-func (s *Accounts) InsertInvite(ctx context.Context, i accounts.Invite, tokenHash string) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO invites (id, team_id, role, email, token_hash, created_by, created_at, expires_at, mailed_at)
-		VALUES (?, {team?}, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.TeamID, string(i.Role), i.Email, tokenHash, i.CreatedBy, i.CreatedAt, i.ExpiresAt, i.MailedAt)
+// InsertInvite stores an invite by the hashes of its tokens; mailHash "" = none went by mail.
+func (s *Accounts) InsertInvite(ctx context.Context, i accounts.Invite, tokenHash, mailHash string) error {
+	_, err := s.db.Exec(ctx, `INSERT INTO invites (id, team_id, role, email, token_hash, mail_hash, created_by, created_at, expires_at, mailed_at)
+		VALUES (?, {team?}, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.TeamID, string(i.Role), i.Email, tokenHash, nullable(mailHash), i.CreatedBy, i.CreatedAt, i.ExpiresAt, i.MailedAt)
 	return err
 }
 
-// InviteByHash returns the invite whose token has this hash, ended or not.
-func (s *Accounts) InviteByHash(ctx context.Context, tokenHash string) (accounts.Invite, error) {
-	return scanInvite(s.db.QueryRow(ctx, `SELECT `+inviteColumns+` WHERE i.token_hash = ? AND {team:i}`, tokenHash))
+// InviteByHash returns the invite one of whose tokens has this hash, ended or not, and whether it is the one that went by mail.
+func (s *Accounts) InviteByHash(ctx context.Context, tokenHash string) (i accounts.Invite, byMail bool, err error) {
+	i, err = scanInvite(s.db.QueryRow(ctx, `SELECT `+inviteColumns+` WHERE i.token_hash = ? AND {team:i}`, tokenHash))
+	if errors.Is(err, ErrNotFound) {
+		i, err = scanInvite(s.db.QueryRow(ctx, `SELECT `+inviteColumns+` WHERE i.mail_hash = ? AND {team:i}`, tokenHash))
+		byMail = err == nil
+	}
+	return i, byMail, err
+}
+
+// InvitesTo returns the invites to an address that can still be accepted, newest first, with the teams they are to. None of a suspended team.
+func (s *Accounts) InvitesTo(ctx context.Context, email string, now int64) ([]accounts.TeamInvite, error) {
+	rows, err := s.db.Query(ctx, `/* every team: who has the address may see who invites them */ SELECT i.id, i.team_id, i.role, i.email, i.created_by, COALESCE(u.name, ''), i.created_at,
+		i.expires_at, t.name, t.slug FROM invites i JOIN teams t ON t.id = i.team_id LEFT JOIN users u ON u.id = i.created_by
+		WHERE i.email = ? AND i.used_at = 0 AND i.revoked_at = 0 AND i.expires_at > ? AND t.suspended_at = 0 ORDER BY i.created_at DESC, i.id DESC LIMIT 100`, email, now)
+	return collect(rows, err, func(r scanner) (i accounts.TeamInvite, err error) {
+		err = r.Scan(&i.ID, &i.TeamID, &i.Role, &i.Email, &i.CreatedBy, &i.CreatorName, &i.CreatedAt, &i.ExpiresAt, &i.Team.Name, &i.Team.Slug)
+		i.Team.ID = i.TeamID
+		return i, err
+	})
 }
 
 // Invite returns an invite, ended or not.

@@ -30,6 +30,35 @@ func (s *Network) Said(ctx context.Context, workspaceID string) (network.Said, e
 	return said, errors.Join(fromJSON(policy, &said.Project), fromJSON(allowed, &said.Allowed))
 }
 
+// saidAtOnce is how many workspaces one statement names.
+const saidAtOnce = 500
+
+// SaidOf is Said of many workspaces.
+func (s *Network) SaidOf(ctx context.Context, workspaceIDs []string) (map[string]network.Said, error) {
+	out := make(map[string]network.Said, len(workspaceIDs))
+	for some := range slices.Chunk(workspaceIDs, saidAtOnce) {
+		these, args := only("w.id", some)
+		rows, err := s.db.Query(ctx, `SELECT w.id, w.team_id, w.project_id, p.network, w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
+			WHERE {team:w} AND w.deleted_at = 0`+these, args...)
+		if err != nil {
+			return nil, err
+		}
+		_, err = readRows(rows, func() (id string, err error) {
+			var said network.Said
+			var policy, allowed string
+			if err = rows.Scan(&id, &said.TeamID, &said.ProjectID, &policy, &allowed); err == nil {
+				err = errors.Join(fromJSON(policy, &said.Project), fromJSON(allowed, &said.Allowed))
+			}
+			out[id] = said
+			return id, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // ProjectPolicies returns the policies of a team's projects that have one, by id.
 func (s *Network) ProjectPolicies(ctx context.Context, teamID string) (map[string]network.Policy, error) {
 	rows, err := s.db.Query(ctx, `SELECT id, network FROM projects WHERE team_id = {team?} AND deleted_at = 0 AND network NOT IN ('', '{}')`, teamID)

@@ -22,7 +22,7 @@ func before(pg page.Page) (at int64, id string, err error) {
 	return k.At, k.ID, nil
 }
 
-const userInfoColumns = `u.id, u.email, u.name, u.operator, u.created_at, u.suspended_at, u.password_hash <> '',
+const userInfoColumns = `u.id, u.email, u.name, u.operator, u.created_at, u.suspended_at, u.email_unverified, u.password_hash <> '',
 	EXISTS (SELECT 1 FROM totp o WHERE o.user_id = u.id AND o.confirmed_at > 0) OR EXISTS (SELECT 1 FROM passkeys p WHERE p.user_id = u.id),
 	COALESCE((SELECT MAX(l.seen_at) FROM login_sessions l WHERE l.user_id = u.id), 0), COALESCE((SELECT MAX(k.last_used_at) FROM api_tokens k WHERE k.user_id = u.id), 0)
 	FROM users u`
@@ -30,7 +30,7 @@ const userInfoColumns = `u.id, u.email, u.name, u.operator, u.created_at, u.susp
 func scanUserInfo(r scanner) (accounts.UserInfo, error) {
 	var i accounts.UserInfo
 	var used int64
-	err := r.Scan(&i.User.ID, &i.User.Email, &i.User.Name, &i.User.Operator, &i.User.CreatedAt, &i.User.SuspendedAt, &i.HasPassword, &i.SecondFactor, &i.LastSeenAt, &used)
+	err := r.Scan(&i.User.ID, &i.User.Email, &i.User.Name, &i.User.Operator, &i.User.CreatedAt, &i.User.SuspendedAt, &i.User.EmailUnverified, &i.HasPassword, &i.SecondFactor, &i.LastSeenAt, &used)
 	i.LastSeenAt = max(i.LastSeenAt, used)
 	return i, err
 }
@@ -160,10 +160,10 @@ func (s *Accounts) addOwners(ctx context.Context, all []accounts.TeamInfo) error
 	return err
 }
 
-// UpdateUser writes a user's name, address and whether they are an operator; false when the address is taken.
+// UpdateUser writes a user's name, address, whether it is known to be theirs, and whether they are an operator; false when the address is taken.
 func (s *Accounts) UpdateUser(ctx context.Context, u accounts.User) (bool, error) {
-	n, err := inserted(s.db.Exec(ctx, `UPDATE users SET name = ?, email = ?, operator = ? WHERE id = ?
-		AND NOT EXISTS (SELECT 1 FROM users o WHERE o.email = ? AND o.id <> ?)`, u.Name, u.Email, u.Operator, u.ID, u.Email, u.ID))
+	n, err := inserted(s.db.Exec(ctx, `UPDATE users SET name = ?, email = ?, email_unverified = ?, operator = ? WHERE id = ?
+		AND NOT EXISTS (SELECT 1 FROM users o WHERE o.email = ? AND o.id <> ?)`, u.Name, u.Email, u.EmailUnverified, u.Operator, u.ID, u.Email, u.ID))
 	return n, err
 }
 

@@ -91,9 +91,16 @@ func (s *Overlaps) ProjectOverlaps(ctx context.Context, projectID string) ([]rad
 	return s.shown(ctx, overlapsShown+` WHERE o.project_id = ? AND {team:o} AND {team:a} AND {team:b} ORDER BY a.num, b.num`, projectID)
 }
 
-// TeamOverlaps returns the overlaps of a team's workspaces.
-func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string) ([]radar.Overlap, error) {
-	return s.shown(ctx, overlapsShown+` WHERE o.team_id = {team?} AND {team:a} AND {team:b} ORDER BY a.num, b.num`, teamID)
+// TeamOverlaps returns the overlaps of a team's workspaces, or those that any of the named ones has.
+func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string, workspaceIDs ...string) ([]radar.Overlap, error) {
+	first, args := only("o.first_id", workspaceIDs)
+	second, more := only("o.second_id", workspaceIDs)
+	args = append(args, more...)
+	these := ""
+	if workspaceIDs != nil {
+		these = ` AND (1 = 1` + first + ` OR 1 = 1` + second + `)`
+	}
+	return s.shown(ctx, overlapsShown+` WHERE o.team_id = {team?} AND {team:a} AND {team:b}`+these+` ORDER BY a.num, b.num`, append([]any{teamID}, args...)...)
 }
 
 func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]radar.Overlap, error) {

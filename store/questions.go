@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
@@ -120,23 +121,28 @@ func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]
 }
 
 // Marks returns what a user did with the items of a team's inbox, by item.
-func (s *Sessions) Marks(ctx context.Context, userID, teamID string) (map[string]sessions.Mark, error) {
-	rows, err := s.db.Query(ctx, `SELECT user_id, item_id, team_id, workspace_id, snoozed_until, done_at FROM inbox_marks
-		WHERE user_id = ? AND team_id = {team?}`, userID, teamID)
-	if err != nil {
-		return nil, fmt.Errorf("reading an inbox's marks: %w", err)
-	}
-	defer rows.Close()
-	out := map[string]sessions.Mark{}
-	for rows.Next() {
-		var m sessions.Mark
-		if err := rows.Scan(&m.UserID, &m.ItemID, &m.TeamID, &m.WorkspaceID, &m.SnoozedUntil, &m.DoneAt); err != nil {
+func (s *Sessions) Marks(ctx context.Context, userID, teamID string, itemIDs []string) (map[string]sessions.Mark, error) {
+	out := make(map[string]sessions.Mark, len(itemIDs))
+	for some := range slices.Chunk(itemIDs, marksAtOnce) {
+		these, args := only("item_id", some)
+		rows, err := s.db.Query(ctx, `SELECT user_id, item_id, team_id, workspace_id, snoozed_until, done_at FROM inbox_marks
+			WHERE user_id = ? AND team_id = {team?}`+these, append([]any{userID, teamID}, args...)...)
+		if err != nil {
 			return nil, fmt.Errorf("reading an inbox's marks: %w", err)
 		}
-		out[m.ItemID] = m
+		if _, err := readRows(rows, func() (m sessions.Mark, err error) {
+			err = rows.Scan(&m.UserID, &m.ItemID, &m.TeamID, &m.WorkspaceID, &m.SnoozedUntil, &m.DoneAt)
+			out[m.ItemID] = m
+			return m, err
+		}); err != nil {
+			return nil, fmt.Errorf("reading an inbox's marks: %w", err)
+		}
 	}
-	return out, rows.Err()
+	return out, nil
 }
+
+// marksAtOnce is how many items one statement names.
+const marksAtOnce = 500
 
 // PutMark stores a mark; one without any content is removed.
 func (s *Sessions) PutMark(ctx context.Context, m sessions.Mark) error {

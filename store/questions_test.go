@@ -20,7 +20,7 @@ func TestQuestions(t *testing.T) {
 		st := store.NewSessions(db)
 		team, user, ws := sessionHouse(t, db)
 		ses := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: sessions.Working, Cols: 80, Rows: 24, CreatedBy: user, StartedAt: 1}
-		if err := st.InsertSession(ctx, ses); err != nil {
+		if err := st.InsertSession(ctx, ses, "home"); err != nil {
 			t.Fatal(err)
 		}
 		var all []sessions.Question
@@ -83,7 +83,7 @@ func TestInboxMarks(t *testing.T) {
 		m := sessions.Mark{UserID: user, ItemID: "ses_1-5", TeamID: team, WorkspaceID: ws[0], SnoozedUntil: 7}
 		want := func(marks map[string]sessions.Mark) {
 			t.Helper()
-			if got, err := st.Marks(ctx, user, team); err != nil || !reflect.DeepEqual(got, marks) {
+			if got, err := st.Marks(ctx, user, team, []string{"ses_9", m.ItemID}); err != nil || !reflect.DeepEqual(got, marks) {
 				t.Fatalf("got %v, %v; want %v", got, err, marks)
 			}
 		}
@@ -99,8 +99,11 @@ func TestInboxMarks(t *testing.T) {
 		m.SnoozedUntil, m.DoneAt = 0, 9
 		put()
 		want(map[string]sessions.Mark{m.ItemID: m})
-		if other, err := st.Marks(ctx, "usr_other", team); err != nil || len(other) != 0 {
+		if other, err := st.Marks(ctx, "usr_other", team, []string{m.ItemID}); err != nil || len(other) != 0 {
 			t.Errorf("another user has %v, %v", other, err)
+		}
+		if other, err := st.Marks(ctx, user, team, []string{"ses_9"}); err != nil || len(other) != 0 {
+			t.Errorf("of another item there is %v, %v", other, err)
 		}
 		m.DoneAt = 0
 		put()

@@ -72,3 +72,29 @@ func (s *Instance) Rekey(ctx context.Context, fn func(v SealedValue) ([]byte, er
 func (s *Instance) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, fn)
 }
+
+// SealedNames says of the sealed values that people entered whose each is and what it is, in words for an operator: by the table, a space and
+// the key of its row.
+func (s *Instance) SealedNames(ctx context.Context) (map[string]string, error) {
+	rows, err := s.db.Query(ctx, `/* every team: a key was lost, and all must hear what is to be entered again */
+		SELECT 'secrets ' || s.id, CASE WHEN u.id IS NULL THEN 'team ' || COALESCE(t.slug, s.team_id) ELSE u.email END || ': ' ||
+			CASE WHEN a.id IS NOT NULL THEN 'account ' || a.name || ' of ' || a.agent
+				WHEN k.id IS NOT NULL THEN 'secret ' || k.name || ' (' || k.kind || ')' || CASE WHEN p.id IS NULL THEN '' ELSE ' of project ' || p.name END
+				WHEN w.id IS NOT NULL THEN 'address and key of webhook ' || w.name
+				ELSE s.name END
+		FROM secrets s LEFT JOIN users u ON u.id = s.user_id LEFT JOIN teams t ON t.id = s.team_id LEFT JOIN agent_accounts a ON a.secret_id = s.id
+		LEFT JOIN session_secrets k ON k.secret_id = s.id LEFT JOIN projects p ON p.id = k.project_id LEFT JOIN webhooks w ON w.secret_id = s.id
+		UNION ALL
+		SELECT 'totp ' || o.user_id, u.email || ': authenticator app; sign in with a recovery code or a passkey and set it up again, or parawork admin reset-factors'
+		FROM totp o JOIN users u ON u.id = o.user_id`)
+	type named struct{ key, name string }
+	all, err := collect(rows, err, func(r scanner) (n named, err error) { return n, r.Scan(&n.key, &n.name) })
+	if err != nil {
+		return nil, fmt.Errorf("reading what sealed values are: %w", err)
+	}
+	out := make(map[string]string, len(all))
+	for _, n := range all {
+		out[n.key] = n.name
+	}
+	return out, nil
+}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/internal/tenant"
@@ -62,6 +63,21 @@ func TestRekeyChangesEachWhereItLies(t *testing.T) {
 			if err := kept.Tx(ctx, func(ctx context.Context) error { return kept.Rekey(ctx, fn) }); err != nil {
 				t.Fatal(err)
 			}
+		}
+		for _, q := range []string{
+			`INSERT INTO users (id, email, name, password_hash, operator, created_at) VALUES ('u', 'ada@example.com', 'Ada', '', FALSE, 1)`,
+			`INSERT INTO secrets (id, user_id, name, sealed, key_version, created_by, created_at, updated_at) VALUES ('s', 'u', 'thing', X'', 2, 'u', 1, 1)`,
+			`INSERT INTO totp (user_id, sealed, created_at) VALUES ('u', 'x', 1)`,
+		} {
+			if db.Dialect() == store.Postgres {
+				q = strings.ReplaceAll(q, "X''", "''")
+			}
+			if _, err := db.Exec(ctx, q); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if names, err := kept.SealedNames(ctx); err != nil || names["secrets s"] != "ada@example.com: thing" || !strings.HasPrefix(names["totp u"], "ada@example.com: authenticator") {
+			t.Errorf("%q %v", names, err)
 		}
 		rekey(func(v store.SealedValue) ([]byte, error) {
 			if v.Key == "plain" {

@@ -8,14 +8,15 @@ import (
 	"github.com/parawork/parawork/reviews"
 )
 
-// ReviewSummaries returns a line for every workspace of a team that has reviews; drafts are those of userID.
-func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string) (map[string]reviews.Summary, error) {
+// ReviewSummaries returns a line for every workspace of a team that has reviews, or for those that are named; drafts are those of userID.
+func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, workspaceIDs ...string) (map[string]reviews.Summary, error) {
+	these, args := only("r.workspace_id", workspaceIDs)
 	out := map[string]reviews.Summary{}
 	// The last word counts; whether it holds depends on what the files are now.
 	rows, err := s.db.Query(ctx, `SELECT r.workspace_id, r.author_id, r.verdict, r.sent_at, r.tree_id = COALESCE((SELECT x.tree_id FROM snapshots x
 			WHERE x.workspace_id = r.workspace_id AND {team:x} ORDER BY x.at DESC, x.id DESC LIMIT 1), '')
-		FROM reviews r WHERE r.team_id = {team?} AND r.sent_at > 0 AND r.state IN ('queued', 'sent') AND r.verdict IN ('approve', 'changes')
-		ORDER BY r.sent_at, r.id`, teamID)
+		FROM reviews r WHERE r.team_id = {team?} AND r.sent_at > 0 AND r.state IN ('queued', 'sent') AND r.verdict IN ('approve', 'changes')`+these+`
+		ORDER BY r.sent_at, r.id`, append([]any{teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading verdicts: %w", err)
 	}
@@ -42,7 +43,7 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string) (m
 	}
 	counts, err := s.db.Query(ctx, `SELECT c.workspace_id, SUM(CASE WHEN r.state IN ('queued', 'sent') AND c.reply_to = '' THEN 1 ELSE 0 END),
 			SUM(CASE WHEN r.state = 'draft' AND r.author_id = ? THEN 1 ELSE 0 END)
-		FROM review_comments c JOIN reviews r ON r.id = c.review_id WHERE c.team_id = {team?} AND c.state = 'open' GROUP BY c.workspace_id`, userID, teamID)
+		FROM review_comments c JOIN reviews r ON r.id = c.review_id WHERE c.team_id = {team?} AND c.state = 'open'`+these+` GROUP BY c.workspace_id`, append([]any{userID, teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("counting comments: %w", err)
 	}

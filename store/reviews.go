@@ -216,6 +216,20 @@ func (s *Reviews) Comment(ctx context.Context, id string) (reviews.Comment, erro
 	return c, nil
 }
 
+// Comments returns those of some comments that are there.
+func (s *Reviews) Comments(ctx context.Context, ids []string) ([]reviews.Comment, error) {
+	var out []reviews.Comment
+	for some := range slices.Chunk(ids, changeBatch) {
+		these, args := only("id", some)
+		all, err := s.comments(ctx, `SELECT `+commentColumns+` FROM review_comments WHERE {team}`+these, args...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, all...)
+	}
+	return out, nil
+}
+
 // EditComment changes what a comment says and whether it is open.
 func (s *Reviews) EditComment(ctx context.Context, id string, fn func(*reviews.Comment) error) (reviews.Comment, error) {
 	var c reviews.Comment

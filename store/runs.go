@@ -130,10 +130,11 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 	return rows.Err()
 }
 
-// RunsByWorkspace returns, for every workspace that is part of a run of the team, the newest such run.
-func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string) (map[string]string, error) {
+// RunsByWorkspace returns, for every workspace that is part of a run of the team, or for those that are named, the newest such run.
+func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]string, error) {
+	these, args := only("a.workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT a.workspace_id, r.id FROM runs r JOIN run_attempts a ON a.run_id = r.id
-		WHERE r.team_id = {team?} AND a.workspace_id <> '' ORDER BY r.created_at, r.id`, teamID)
+		WHERE r.team_id = {team?} AND a.workspace_id <> ''`+these+` ORDER BY r.created_at, r.id`, append([]any{teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading runs of workspaces: %w", err)
 	}

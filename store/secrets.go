@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/secrets"
 )
 
@@ -117,7 +118,8 @@ func (s *Secrets) DropLoose(ctx context.Context, prefix string) (n int64, err er
 		if _, err := s.db.Exec(ctx, `DELETE FROM session_secrets WHERE {team} AND project_id IN (SELECT p.id FROM projects p WHERE {team:p} AND p.purged_at <> 0)`); err != nil {
 			return err
 		}
-		res, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE {team|none} AND name LIKE ? AND NOT EXISTS (SELECT 1 FROM session_secrets k WHERE k.secret_id = secrets.id AND {team|none:k})`, prefix+"%")
+		res, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE {team|none} AND name LIKE ? AND NOT EXISTS (SELECT 1 FROM session_secrets k WHERE k.secret_id = secrets.id AND {team|none:k})
+			AND NOT EXISTS (SELECT 1 FROM workspace_secret_values v WHERE v.secret_id = secrets.id AND {team:v})`, prefix+"%")
 		if err != nil {
 			return err
 		}
@@ -125,4 +127,86 @@ func (s *Secrets) DropLoose(ctx context.Context, prefix string) (n int64, err er
 		return err
 	})
 	return n, err
+}
+
+// RememberSecrets notes, for as long as there is the workspace, what it is about to be given. A value that is replaced meanwhile is a
+// fault.Conflict: it may be gone.
+func (s *Secrets) RememberSecrets(ctx context.Context, teamID, workspaceID string, files []secrets.KnownFile, uses []secrets.Use, at int64) (fresh bool, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		fresh = false
+		for _, f := range files {
+			is, err := inserted(s.db.Exec(ctx, `INSERT INTO workspace_secret_files (workspace_id, team_id, path, sum, blob, blob256, created_at) VALUES (?, {team?}, ?, ?, ?, ?, ?)
+				ON CONFLICT DO NOTHING`, workspaceID, teamID, f.Path, f.Sum, f.Blob, f.Blob256, at))
+			if err != nil {
+				return err
+			}
+			fresh = fresh || is
+		}
+		for _, u := range uses {
+			var there int
+			if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM secrets WHERE id = ? AND {team|none}`, u.Sealed).Scan(&there); err != nil {
+				return err
+			}
+			if there == 0 {
+				return fault.New(fault.Conflict, "secret_changed", "A secret was replaced or deleted at this moment. Try again.")
+			}
+			is, err := inserted(s.db.Exec(ctx, `INSERT INTO workspace_secret_values (workspace_id, team_id, secret_id, use_id, user_id, kind, created_at) VALUES (?, {team?}, ?, ?, ?, ?, ?)
+				ON CONFLICT DO NOTHING`, workspaceID, teamID, u.Sealed, u.ID, u.UserID, string(u.Kind), at))
+			if err != nil {
+				return err
+			}
+			fresh = fresh || is
+		}
+		return nil
+	})
+	return fresh, err
+}
+
+// TeamKnownSecrets returns every value a team's workspaces were given.
+func (s *Secrets) TeamKnownSecrets(ctx context.Context, teamID string) ([]secrets.Use, error) {
+	rows, err := s.db.Query(ctx, `SELECT DISTINCT secret_id, use_id, user_id, kind, team_id FROM workspace_secret_values WHERE team_id = {team?} ORDER BY secret_id`, teamID)
+	return collect(rows, err, scanUse)
+}
+
+func scanUse(r scanner) (u secrets.Use, err error) {
+	return u, r.Scan(&u.Sealed, &u.ID, &u.UserID, &u.Kind, &u.TeamID)
+}
+
+// KnownSecrets returns what RememberSecrets noted of a workspace.
+func (s *Secrets) KnownSecrets(ctx context.Context, workspaceID string) ([]secrets.KnownFile, []secrets.Use, error) {
+	rows, err := s.db.Query(ctx, `SELECT path, sum, blob, blob256 FROM workspace_secret_files WHERE workspace_id = ? AND {team} ORDER BY path, sum`, workspaceID)
+	files, err := collect(rows, err, func(r scanner) (f secrets.KnownFile, err error) {
+		return f, r.Scan(&f.Path, &f.Sum, &f.Blob, &f.Blob256)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err = s.db.Query(ctx, `SELECT secret_id, use_id, user_id, kind, team_id FROM workspace_secret_values WHERE workspace_id = ? AND {team} ORDER BY secret_id`, workspaceID)
+	uses, err := collect(rows, err, scanUse)
+	return files, uses, err
+}
+
+// SecretRemembered reports whether a workspace was given a sealed value.
+func (s *Secrets) SecretRemembered(ctx context.Context, sealedID string) (bool, error) {
+	var n int
+	err := s.db.QueryRow(ctx, `/* every team: somebody's own secret was given in any of theirs */ SELECT COUNT(*) FROM workspace_secret_values WHERE secret_id = ?`, sealedID).Scan(&n)
+	return n > 0, err
+}
+
+// Agreed reports whether a user has agreed that others who work in a workspace could read their own secrets there.
+func (s *Secrets) Agreed(ctx context.Context, workspaceID, userID string) (bool, error) {
+	var n int
+	err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM secret_consents WHERE workspace_id = ? AND user_id = ? AND {team}`, workspaceID, userID).Scan(&n)
+	return n > 0, err
+}
+
+// SetAgreed notes since when they have; 0 takes it back.
+func (s *Secrets) SetAgreed(ctx context.Context, teamID, workspaceID, userID string, at int64) error {
+	if at == 0 {
+		_, err := s.db.Exec(ctx, `DELETE FROM secret_consents WHERE workspace_id = ? AND user_id = ? AND team_id = {team?}`, workspaceID, userID, teamID)
+		return err
+	}
+	_, err := s.db.Exec(ctx, `INSERT INTO secret_consents (workspace_id, user_id, team_id, agreed_at) VALUES (?,?,{team?},?) ON CONFLICT DO NOTHING`,
+		workspaceID, userID, teamID, at)
+	return err
 }

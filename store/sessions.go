@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
@@ -38,8 +39,22 @@ func scanSession(s scanner, more ...any) (sessions.Session, error) {
 	return r, nil
 }
 
-// InsertSession stores a new session.
-func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session) error {
+// InsertSession stores a new session, and its claim on the conversation it begins with.
+func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session, home string) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.insert(ctx, r); err != nil || r.Conversation == "" {
+			return err
+		}
+		ok, err := s.ClaimConversation(ctx, sessions.Claim{SessionID: r.ID, TeamID: r.TeamID, Agent: r.Agent, Conversation: r.Conversation, Home: home,
+			At: r.StartedAt, Until: math.MaxInt64})
+		if err == nil && !ok {
+			err = fault.New(fault.Conflict, "conversation_in_use", "Another session goes on with this conversation. Open that one, or stop it first.")
+		}
+		return err
+	})
+}
+
+func (s *Sessions) insert(ctx context.Context, r sessions.Session) error {
 	argv, err := json.Marshal(r.Argv)
 	if err != nil {
 		return fmt.Errorf("encoding argv: %w", err)
@@ -60,20 +75,35 @@ func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session) error 
 	return nil
 }
 
-// UpdateSession writes what changes in a session's life. A session that has ended stays as it ended.
+// UpdateSession writes what changes in a session's life but its conversation, which is claimed. A session that has ended stays as it ended.
 func (s *Sessions) UpdateSession(ctx context.Context, r sessions.Session) error {
 	basis, err := r.Basis.Encode()
 	if err != nil {
 		return fmt.Errorf("encoding the basis of a state: %w", err)
 	}
-	_, err = s.db.Exec(ctx, `UPDATE sessions SET prompt_sent_at = ?, conversation = ?, state = ?, state_reason = ?, state_at = ?, basis = ?, title = ?,
+	_, err = s.db.Exec(ctx, `UPDATE sessions SET prompt_sent_at = ?, state = ?, state_reason = ?, state_at = ?, basis = ?, title = ?,
 		cols = ?, rows = ?, exit_code = ?, exit_signal = ?, bytes = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
-		r.PromptSentAt, r.Conversation, string(r.State), r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal,
+		r.PromptSentAt, string(r.State), r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal,
 		r.Bytes, r.EndedAt, r.ID, r.TeamID)
 	if err != nil {
 		return fmt.Errorf("updating session: %w", err)
 	}
 	return nil
+}
+
+// UpdateSessions is UpdateSession for several, in one transaction.
+func (s *Sessions) UpdateSessions(ctx context.Context, all []sessions.Session) error {
+	if len(all) == 0 {
+		return nil
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		for _, r := range all {
+			if err := s.UpdateSession(ctx, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // Session returns one session; fault.NotFound when there is none.
@@ -117,18 +147,24 @@ func (s *Sessions) list(ctx context.Context, query string, args ...any) ([]sessi
 
 // TeamSessions returns, for the workspaces of a team that are not deleted, the open sessions and each workspace's last ended
 // one that was no shell and no setup script, each beside the number of sessions its workspace has had. A workspace none of
-// whose sessions matter so is left out.
-func (s *Sessions) TeamSessions(ctx context.Context, teamID string) ([]sessions.Counted, error) {
+// whose sessions matter so is left out. Where workspaces are named, those of them alone.
+func (s *Sessions) TeamSessions(ctx context.Context, teamID string, workspaceIDs ...string) ([]sessions.Counted, error) {
+	these, args := only("s.workspace_id", workspaceIDs)
+	// SQLite reads the first table first: all workspaces of the team, or the sessions of those that are named.
+	from := `workspaces w CROSS JOIN sessions s`
+	if workspaceIDs != nil {
+		from = `sessions s CROSS JOIN workspaces w`
+	}
 	rows, err := s.db.Query(ctx, `
 		WITH mine AS (
 			SELECT s.*, COUNT(*) OVER (PARTITION BY s.workspace_id) AS total,
 				ROW_NUMBER() OVER (PARTITION BY s.workspace_id
 					ORDER BY CASE WHEN s.ended_at = 0 OR s.agent IN ('shell', 'setup') THEN 1 ELSE 0 END, s.ended_at DESC, s.id DESC) AS place
-			FROM sessions s JOIN workspaces w ON w.id = s.workspace_id
-			WHERE s.team_id = {team?} AND w.team_id = {team?} AND w.deleted_at = 0)
+			FROM `+from+`
+			WHERE w.id = s.workspace_id AND s.team_id = {team?} AND w.team_id = {team?} AND w.deleted_at = 0`+these+`)
 		SELECT `+sessionColumns+`, total FROM mine
 		WHERE ended_at = 0 OR (place = 1 AND agent NOT IN ('shell', 'setup'))
-		ORDER BY workspace_id, started_at, id`, teamID, teamID)
+		ORDER BY workspace_id, started_at, id`, append([]any{teamID, teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading a team's sessions: %w", err)
 	}
@@ -144,23 +180,21 @@ func (s *Sessions) TeamSessions(ctx context.Context, teamID string) ([]sessions.
 	return out, rows.Err()
 }
 
-// Conversations returns the conversation ids that sessions of an agent hold which were running at some time after since.
-func (s *Sessions) Conversations(ctx context.Context, agent string, since int64) ([]string, error) {
-	rows, err := s.db.Query(ctx, `/* every team: records of an agent lie in a home that the teams of its user share */ SELECT conversation FROM sessions WHERE agent = ? AND conversation <> '' AND (ended_at = 0 OR ended_at >= ?)`,
-		agent, since)
-	if err != nil {
-		return nil, fmt.Errorf("reading conversations: %w", err)
-	}
-	defer rows.Close()
-	var out []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("reading conversations: %w", err)
-		}
-		out = append(out, id)
-	}
-	return out, rows.Err()
+// AttentionSessions returns what may ask for somebody in the workspaces of a team that are neither archived nor deleted: the sessions that are
+// open, and of each workspace the last ended one that was no shell and no setup script, unless it was stopped by somebody or userID has
+// called it done. "" is nobody.
+func (s *Sessions) AttentionSessions(ctx context.Context, teamID, userID string) ([]sessions.Session, error) {
+	return s.list(ctx, `
+		SELECT `+sessionColumns+` FROM sessions WHERE team_id = {team?} AND ended_at = 0
+			AND workspace_id IN (SELECT w.id FROM workspaces w WHERE w.team_id = {team?} AND w.deleted_at = 0 AND w.archived_at = 0)
+		UNION ALL
+		SELECT `+sessionColumns+` FROM sessions WHERE team_id = {team?} AND id IN (
+			SELECT (SELECT x.id FROM sessions x WHERE x.workspace_id = w.id AND x.team_id = {team?} AND x.ended_at > 0 AND x.agent NOT IN ('shell', 'setup')
+				ORDER BY x.ended_at DESC, x.id DESC LIMIT 1)
+			FROM workspaces w WHERE w.team_id = {team?} AND w.deleted_at = 0 AND w.archived_at = 0)
+			AND NOT (state = 'exited' AND (state_reason = 'stopped' OR state_reason LIKE 'stopped %'))
+			AND id NOT IN (SELECT m.item_id FROM inbox_marks m WHERE m.team_id = {team?} AND m.user_id = ? AND m.done_at <> 0)`,
+		teamID, teamID, teamID, teamID, teamID, teamID, userID)
 }
 
 // KeptSessions returns every session of a team, or of all with "", with what is to be known to bound its history.

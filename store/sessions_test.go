@@ -1,7 +1,11 @@
 package store_test
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -39,7 +43,7 @@ func TestSessions(t *testing.T) {
 		code := 3
 		row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], SandboxID: "sbx_1", Agent: "codex", Argv: []string{"codex", "--", "-x é\n"},
 			Prompt: "do\n\"it\" é", State: sessions.Starting, StateReason: "r", StateAt: 5, Cols: 120, Rows: 32, CreatedBy: user, StartedAt: 10}
-		if err := st.InsertSession(ctx, row); err != nil {
+		if err := st.InsertSession(ctx, row, "home"); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := st.Session(ctx, row.ID); err != nil || !reflect.DeepEqual(got, row) {
@@ -48,11 +52,14 @@ func TestSessions(t *testing.T) {
 		if _, err := st.Session(ctx, "ses_none"); !fault.Is(err, fault.NotFound) || fault.CodeOf(err) != "session_not_found" {
 			t.Errorf("got %v", err)
 		}
-		if err := st.InsertSession(ctx, row); err == nil {
+		if err := st.InsertSession(ctx, row, "home"); err == nil {
 			t.Error("an id was stored twice")
 		}
 		row.State, row.Title, row.Conversation, row.PromptSentAt, row.Cols, row.Bytes, row.StateAt = sessions.Working, "t", "c-1", 11, 90, 1<<40, 12
 		row.Basis = sessions.Basis{Source: "title", StuckAt: 3, UpTo: 1 << 33, Evidence: []sessions.Evidence{{Source: "title", Says: "working", Text: "é \"x\"", At: 12, Since: 11, Counts: true}}}
+		if ok, err := st.ClaimConversation(ctx, sessions.Claim{SessionID: row.ID, TeamID: team, Agent: "codex", Conversation: "c-1", Home: "home", At: 11}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
 		if err := st.UpdateSession(ctx, row); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +97,96 @@ func TestSessions(t *testing.T) {
 	})
 }
 
+// One session holds a conversation in a home, however many claim it at once; it passes on only from one that has ended.
+func TestConversationClaims(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx := t.Context()
+		st := store.NewSessions(db)
+		team, user, ws := sessionHouse(t, db)
+		begin := func(started int64, conversation string) (sessions.Session, error) {
+			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: sessions.Working, Cols: 80, Rows: 24,
+				CreatedBy: user, StartedAt: started, Conversation: conversation}
+			return row, st.InsertSession(ctx, row, "home")
+		}
+		claim := func(row sessions.Session, home, conversation string) bool {
+			t.Helper()
+			ok, err := st.ClaimConversation(ctx, sessions.Claim{SessionID: row.ID, TeamID: team, Agent: "codex", Conversation: conversation, Home: home,
+				At: row.StartedAt, Until: row.StartedAt})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		racers := make([]sessions.Session, 8)
+		var wg sync.WaitGroup
+		var won atomic.Int32
+		for i := range racers {
+			var err error
+			if racers[i], err = begin(10, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, r := range racers {
+			wg.Go(func() {
+				if claim(r, "home", "c") {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		held := racers[:0:0]
+		for _, r := range racers {
+			if got, err := st.Session(ctx, r.ID); err != nil {
+				t.Fatal(err)
+			} else if got.Conversation == "c" {
+				held = append(held, got)
+			}
+		}
+		if won.Load() != 1 || len(held) != 1 {
+			t.Fatalf("%d were told they hold it, %d do", won.Load(), len(held))
+		}
+		holder := held[0]
+		if !claim(holder, "home", "c") {
+			t.Error("the holder lost it by claiming it again")
+		}
+		if other, err := begin(11, ""); err != nil || !claim(other, "another home", "c") {
+			t.Errorf("a conversation of this name in another home is not free: %v", err)
+		}
+		if _, err := begin(12, "c"); fault.CodeOf(err) != "conversation_in_use" {
+			t.Errorf("a second session goes on with what a running one holds: %v", err)
+		}
+		holder.State, holder.EndedAt = sessions.Exited, 20
+		if err := st.UpdateSession(ctx, holder); err != nil {
+			t.Fatal(err)
+		}
+		beside, err := begin(15, "")
+		if err != nil || claim(beside, "home", "c") {
+			t.Errorf("one that ran beside the holder took it: %v", err)
+		}
+		next, err := begin(20, "c")
+		if err != nil {
+			t.Fatalf("one that goes on with it was refused: %v", err)
+		}
+		if claim(beside, "home", "c") {
+			t.Error("it was taken from who goes on with it")
+		}
+		for i := range 40 { // an agent that begins a conversation after the other holds a bounded number
+			next.StartedAt++
+			if !claim(next, "home", fmt.Sprint("n", i)) {
+				t.Fatal("refused")
+			}
+		}
+		var rows int
+		if err := db.QueryRow(ctx, `SELECT COUNT(*) FROM conversation_claims WHERE session_id = ?`, next.ID).Scan(&rows); err != nil || rows > 17 {
+			t.Errorf("it holds %d, %v", rows, err)
+		}
+		if got, err := st.Session(ctx, next.ID); err != nil || got.Conversation != "n39" {
+			t.Errorf("got %q, %v", got.Conversation, err)
+		}
+	})
+}
+
 func TestTeamSessions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
@@ -104,7 +201,7 @@ func TestTeamSessions(t *testing.T) {
 			if ended != 0 {
 				row.State = sessions.Exited
 			}
-			if err := st.InsertSession(ctx, row); err != nil {
+			if err := st.InsertSession(ctx, row, "home"); err != nil {
 				t.Fatal(err)
 			}
 			return row.ID
@@ -129,6 +226,52 @@ func TestTeamSessions(t *testing.T) {
 		}
 		if !reflect.DeepEqual(ids, []string{last, open1, open2}) {
 			t.Errorf("got %v", ids)
+		}
+		for _, c := range []struct {
+			of   []string
+			want int
+		}{{[]string{ws[0]}, 3}, {[]string{ws[1]}, 0}, {ws[:], 3}, {foreign[:], 0}, {[]string{}, 0}} {
+			if got, err := st.TeamSessions(ctx, team, c.of...); err != nil || len(got) != c.want {
+				t.Errorf("of %v: %v, %v", c.of, got, err)
+			}
+		}
+		asking := func(user string) (ids []string) {
+			t.Helper()
+			rows, err := st.AttentionSessions(ctx, team, user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range rows {
+				ids = append(ids, r.ID)
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		sorted := slices.Sorted(slices.Values([]string{last, open1, open2}))
+		if got := asking(user); !reflect.DeepEqual(got, sorted) {
+			t.Errorf("what may ask for somebody: %v", got)
+		}
+		// What somebody has called done asks for the others still, and what was before it asks for nobody again.
+		if err := st.PutMark(ctx, sessions.Mark{UserID: user, ItemID: last, TeamID: team, WorkspaceID: ws[0], DoneAt: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if got := asking(user); !reflect.DeepEqual(got, slices.Sorted(slices.Values([]string{open1, open2}))) {
+			t.Errorf("after it was done: %v", got)
+		}
+		if got := asking(""); !reflect.DeepEqual(got, sorted) {
+			t.Errorf("for nobody: %v", got)
+		}
+		if _, err := db.Exec(ctx, `UPDATE sessions SET state_reason = 'stopped by Ann' WHERE id = ?`, last); err != nil {
+			t.Fatal(err)
+		}
+		if got := asking(""); !reflect.DeepEqual(got, slices.Sorted(slices.Values([]string{open1, open2}))) {
+			t.Errorf("what somebody has stopped: %v", got)
+		}
+		if _, err := db.Exec(ctx, `UPDATE workspaces SET archived_at = 1 WHERE id = ?`, ws[0]); err != nil {
+			t.Fatal(err)
+		}
+		if got := asking(""); len(got) != 0 {
+			t.Errorf("of an archived workspace: %v", got)
 		}
 		list, err := st.Sessions(ctx, ws[0])
 		if err != nil || len(list) != 5 || list[0].ID != open2 || list[4].StartedAt != 1 {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/internal/page"
@@ -44,6 +45,45 @@ func (s *Workspaces) Snapshot(ctx context.Context, id string) (workspaces.Snap, 
 		return sn, fmt.Errorf("reading a snapshot: %w", err)
 	}
 	return sn, nil
+}
+
+// SnapshotsNamed returns those of some snapshots that are there.
+func (s *Workspaces) SnapshotsNamed(ctx context.Context, ids []string) ([]workspaces.Snap, error) {
+	var out []workspaces.Snap
+	for some := range slices.Chunk(ids, changeBatch) {
+		these, args := only("id", some)
+		rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE {team}`+these, args...)
+		if err != nil {
+			return nil, fmt.Errorf("reading snapshots: %w", err)
+		}
+		items, err := readRows(rows, func() (workspaces.Snap, error) { return scanSnapshot(rows) })
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, items...)
+	}
+	return out, nil
+}
+
+// GitDirs returns the repositories of workspaces' projects.
+func (s *Workspaces) GitDirs(ctx context.Context, workspaceIDs []string) (map[string]string, error) {
+	out := make(map[string]string, len(workspaceIDs))
+	for some := range slices.Chunk(workspaceIDs, changeBatch) {
+		these, args := only("w.id", some)
+		rows, err := s.db.Query(ctx, `SELECT w.id, p.git_dir FROM workspaces w JOIN projects p ON p.id = w.project_id WHERE {team:w} AND p.deleted_at = 0`+these, args...)
+		if err != nil {
+			return nil, fmt.Errorf("reading the repositories of workspaces: %w", err)
+		}
+		if _, err = readRows(rows, func() (id string, err error) {
+			var dir string
+			err = rows.Scan(&id, &dir)
+			out[id] = dir
+			return id, err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // Snapshots returns a page of a workspace's snapshots of these kinds, the newest first.

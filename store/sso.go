@@ -58,13 +58,6 @@ func (s *SSO) EndSessionsOf(ctx context.Context, userID, provider, except string
 	return err
 }
 
-// MadeByInvite reports whether a user was made by an invite, in the moment it was used.
-func (s *SSO) MadeByInvite(ctx context.Context, userID string) (made bool, err error) {
-	err = s.db.QueryRow(ctx, `/* every team: whoever invited them */ SELECT EXISTS (SELECT 1 FROM invites i JOIN users u ON u.id = i.used_by
-		WHERE u.id = ? AND i.used_at = u.created_at)`, userID).Scan(&made)
-	return made, err
-}
-
 // MembershipsWithSource returns a user's teams and who put them there.
 func (s *SSO) MembershipsWithSource(ctx context.Context, userID string) ([]sso.Membership, error) {
 	rows, err := s.db.Query(ctx, `/* every team: a user's own */ SELECT t.id, t.slug, t.name, m.role, m.source FROM members m JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.slug`, userID)

@@ -7,10 +7,11 @@ import (
 )
 
 // TeamSandboxes returns the newest sandbox of each workspace of a team that is not deleted. Ids grow with time, so that the newest
-// is the one with the largest.
-func (s *Executors) TeamSandboxes(ctx context.Context, teamID string) ([]executors.Record, error) {
+// is the one with the largest. Where workspaces are named, of those alone.
+func (s *Executors) TeamSandboxes(ctx context.Context, teamID string, workspaceIDs ...string) ([]executors.Record, error) {
+	these, args := only("b.workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE {team} AND id IN
 		(SELECT MAX(b.id) FROM sandboxes b JOIN workspaces w ON w.id = b.workspace_id
-		 WHERE w.team_id = {team?} AND w.deleted_at = 0 GROUP BY b.workspace_id)`, teamID)
+		 WHERE w.team_id = {team?} AND w.deleted_at = 0`+these+` GROUP BY b.workspace_id)`, append([]any{teamID}, args...)...)
 	return collect(rows, err, scanSandbox)
 }

@@ -41,6 +41,7 @@ func (db *DB) scopeOf(ctx context.Context) (tenant.Scope, bool) {
 // expand puts the work's teams in the place of a statement's marks, and numbers the `?` for PostgreSQL. Literals, quoted names and
 // comments stay as they are.
 func (db *DB) expand(ctx context.Context, query string, args []any) (string, []any, error) {
+	db.asked.Add(1)
 	if !strings.Contains(query, markOpen) {
 		return db.rebind(query), args, nil
 	}

@@ -95,10 +95,12 @@ func (s *Tokens) sums(ctx context.Context, column string, ids []string) (map[str
 	return out, nil
 }
 
-// SpentOnModels is what a team's requests that began in [from, to) cost, how many do not know, and what those may have cost.
+// SpentOnModels is what a team's requests that began in [from, to) cost, how many do not know, and what those may have cost: but for those
+// under way for which all that they may cost is held back.
 func (s *Tokens) SpentOnModels(ctx context.Context, teamID string, from, to int64) (nano, unknown, estimate int64, err error) {
 	err = s.db.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT), CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL AND price_id <> 'included' THEN 1 ELSE 0 END), 0) AS BIGINT),
-		CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL THEN estimate_nano END), 0) AS BIGINT) FROM model_requests WHERE team_id = {team?} AND at >= ? AND at < ?`, teamID, from, to).
+		CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL THEN estimate_nano END), 0) AS BIGINT) FROM model_requests WHERE team_id = {team?} AND at >= ? AND at < ?
+		AND (error <> 'under_way' OR NOT EXISTS (SELECT 1 FROM model_holds h WHERE h.request_id = external_id AND {team:h}))`, teamID, from, to).
 		Scan(&nano, &unknown, &estimate)
 	return nano, unknown, estimate, err
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
@@ -56,7 +55,7 @@ func (s *Trash) CutPurges(ctx context.Context) ([]workspaces.Trashed, error) {
 	return append(all, projects...), err
 }
 
-func trashed(rows *sql.Rows, err error) ([]workspaces.Trashed, error) {
+func trashed(rows *Rows, err error) ([]workspaces.Trashed, error) {
 	return collect(rows, err, func(r scanner) (t workspaces.Trashed, err error) {
 		var kind string
 		var kept int
@@ -106,6 +105,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind workspaces.TrashKind, id stri
 			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE first_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE second_id = ? AND {team}`,
 			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM workspace_secret_files WHERE workspace_id = ? AND {team}`, `DELETE FROM workspace_secret_values WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id = ? AND {team}`,
 		} {
 			if _, err := s.db.Exec(ctx, q, id); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // txKey carries the running transaction of one DB in a context.
@@ -16,22 +18,31 @@ func (db *DB) current(ctx context.Context) *sql.Tx {
 	return tx
 }
 
-// maxAttempts bounds how often PostgreSQL may ask for a transaction to be run again.
-const maxAttempts = 12
+// PostgreSQL lets one of several serializable transactions that meet go on and asks for the others to be run again. Under load that happens many
+// times in a row, so the bound is a time, not a number of tries: what gives up answers a request with an error that waiting would have spared it.
+const (
+	rerunFor   = 10 * time.Second
+	rerunPause = 100 * time.Millisecond // the longest pause between two tries
+)
 
 // Tx runs fn in one serializable transaction: every statement made with fn's ctx is part of it. It commits when fn returns
 // nil, and undoes everything when fn fails or panics. Called inside another Tx it joins that one. fn may run several times
-// (PostgreSQL), so it must have no effect outside the database and must not use ctx after it returned.
+// (PostgreSQL), so it must have no effect outside the database and must not use ctx after it returned. What still meets others
+// after ten seconds fails with fault.Unavailable, database_busy.
 func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
 	if db.current(ctx) != nil {
 		return fn(ctx)
 	}
+	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		err := db.once(ctx, fn)
-		if err == nil || !retryable(err) || attempt == maxAttempts {
+		if err == nil || !retryable(err) {
 			return err
 		}
-		wait := time.Duration(rand.Int64N(int64(attempt) * int64(4*time.Millisecond)))
+		if time.Since(began) > rerunFor {
+			return fault.Wrap(err, fault.Unavailable, "database_busy", "The database is busy. Try again.")
+		}
+		wait := rand.N(min(time.Duration(attempt)*4*time.Millisecond, rerunPause))
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

@@ -2,10 +2,10 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -49,6 +49,34 @@ func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) er
 		return fmt.Errorf("inserting project: %w", err)
 	}
 	return nil
+}
+
+// FolderProjects returns every team's projects in folders of the server's, those in the trash included.
+func (s *Workspaces) FolderProjects(ctx context.Context) ([]workspaces.Project, error) {
+	return s.projects(ctx, `/* every team: a folder belongs to one of them */ SELECT `+projectColumns+` FROM projects WHERE source_kind = 'path' AND purged_at = 0 ORDER BY id`)
+}
+
+// InsertFolderProject stores a project in a folder, if known are the ids of all there are, else workspaces.ErrFoldersChanged.
+func (s *Workspaces) InsertFolderProject(ctx context.Context, p workspaces.Project, known []string) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		// One row that all of them write: they take turns, on both databases.
+		if _, err := s.db.Exec(ctx, `/* every team: a folder belongs to one of them */ UPDATE folder_claims SET turn = turn + 1 WHERE id = 1`); err != nil {
+			return err
+		}
+		all, err := s.FolderProjects(ctx)
+		if err != nil {
+			return err
+		}
+		for _, other := range all {
+			if other.TeamID == p.TeamID && other.GitDir == p.GitDir && !slices.Contains(known, other.ID) {
+				return fault.New(fault.Conflict, "project_exists", "This repository is already the project %q.", other.Name).With("project_id", other.ID)
+			}
+			if !slices.Contains(known, other.ID) {
+				return workspaces.ErrFoldersChanged
+			}
+		}
+		return s.InsertProject(ctx, p)
+	})
 }
 
 // Project returns a project that is not deleted.
@@ -169,6 +197,10 @@ func (s *Workspaces) touch(ctx context.Context, query string, args ...any) error
 const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, steps,
 	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private, deleted_by`
 
+// briefColumns are those of a workspace without its steps, as scanWorkspace reads them.
+const briefColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, '' AS steps,
+	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private, deleted_by`
+
 func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
 	var steps, snapshot, limits, hosts string
@@ -212,6 +244,36 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 	return w, nil
 }
 
+// NumbersGiven is the highest number each team's workspaces have had.
+func (s *Workspaces) NumbersGiven(ctx context.Context) (map[string]int64, error) {
+	rows, err := s.db.Query(ctx, `/* every team: the numbers of all are kept beside the database */ SELECT id, next_workspace_num - 1 FROM teams`)
+	type given struct {
+		team string
+		num  int64
+	}
+	all, err := collect(rows, err, func(r scanner) (g given, err error) { return g, r.Scan(&g.team, &g.num) })
+	if err != nil {
+		return nil, fmt.Errorf("reading the highest numbers of workspaces: %w", err)
+	}
+	out := make(map[string]int64, len(all))
+	for _, g := range all {
+		out[g.team] = g.num
+	}
+	return out, nil
+}
+
+// SkipNumbers has a team's next workspace get a number above num.
+func (s *Workspaces) SkipNumbers(ctx context.Context, teamID string, num int64) error {
+	_, err := s.db.Exec(ctx, `UPDATE teams SET next_workspace_num = ? WHERE id = {team?} AND next_workspace_num <= ?`, num+1, teamID, num)
+	return err
+}
+
+// WorkspaceKnown reports whether there ever was a workspace with this id, also one that was deleted for good.
+func (s *Workspaces) WorkspaceKnown(ctx context.Context, id string) (known bool, err error) {
+	err = s.db.QueryRow(ctx, `/* every team: the folder of a workspace does not say whose it is */ SELECT EXISTS (SELECT 1 FROM workspaces WHERE id = ?)`, id).Scan(&known)
+	return known, err
+}
+
 // Workspace returns a workspace, deleted ones too.
 func (s *Workspaces) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
 	return scanWorkspace(s.db.QueryRow(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE id = ? AND {team} AND purged_at = 0`, id))
@@ -220,10 +282,21 @@ func (s *Workspaces) Workspace(ctx context.Context, id string) (workspaces.Works
 // Workspaces returns a page of the team's workspaces, the newest first.
 func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error) {
 	query := `SELECT ` + workspaceColumns + ` FROM workspaces WHERE team_id = {team?}`
+	if f.Brief {
+		query = `SELECT ` + briefColumns + ` FROM workspaces WHERE team_id = {team?}`
+	}
+	if f.IDs != nil { // SQLite would go through the whole team by its index otherwise
+		query = strings.Replace(query, "team_id = {team?}", "team_id || '' = {team?}", 1)
+	}
 	args := []any{teamID}
 	if f.ProjectID != "" {
 		query, args = query+` AND project_id = ?`, append(args, f.ProjectID)
 	}
+	if f.State != "" {
+		query, args = query+` AND state = ?`, append(args, string(f.State))
+	}
+	these, ids := only("id", f.IDs)
+	query, args = query+these, append(args, ids...)
 	if f.For != "" {
 		mine := `NOT private OR created_by = ?`
 		if f.Orphans {
@@ -260,6 +333,18 @@ func (s *Workspaces) PrivateWorkspaces(ctx context.Context, teamID string) ([]wo
 		query, args = query+` AND team_id = ?`, []any{teamID}
 	}
 	return s.workspaces(ctx, query, args...)
+}
+
+// HiddenBranches returns the branches of workspaces at a git dir that are private or another team's, deleted ones' too, and that no
+// workspace of the team's is open about.
+func (s *Workspaces) HiddenBranches(ctx context.Context, gitDir, teamID string) ([]string, error) {
+	rows, err := s.db.Query(ctx, `/* every team: what other teams have in a repository is hidden, too */ SELECT DISTINCT w.branch FROM workspaces w JOIN projects p ON p.id = w.project_id
+		WHERE p.git_dir = ? AND w.branch <> '' AND (w.private OR w.team_id <> ?) AND NOT EXISTS (SELECT 1 FROM workspaces o JOIN projects q ON q.id = o.project_id
+		WHERE q.git_dir = p.git_dir AND o.branch = w.branch AND o.team_id = ? AND NOT o.private AND o.deleted_at = 0)`, gitDir, teamID, teamID)
+	if err != nil {
+		return nil, fmt.Errorf("reading private branches: %w", err)
+	}
+	return readRows(rows, func() (branch string, err error) { return branch, rows.Scan(&branch) })
 }
 
 // WorkspacesOf returns every workspace of a project that is not deleted.
@@ -391,7 +476,7 @@ func keyset(query, column string, args []any, pg page.Page) (string, []any, erro
 }
 
 // readRows reads every row and closes rows.
-func readRows[T any](rows *sql.Rows, scan func() (T, error)) ([]T, error) {
+func readRows[T any](rows *Rows, scan func() (T, error)) ([]T, error) {
 	defer rows.Close()
 	items := []T{}
 	for rows.Next() {

@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	filesync "github.com/parawork/parawork/sync"
 )
@@ -76,6 +78,12 @@ func TestWithoutASandbox(t *testing.T) {
 	}
 	root, err := r.service.Tree(t.Context(), r.workspaceID, "")
 	must(t, err)
+	// A link is listed as one, with where it leads: nobody follows it to list it.
+	if !slices.ContainsFunc(root.Entries, func(e guest.FileInfo) bool {
+		return e.Path == "out" && e.Type == "symlink" && e.Link == "/etc/passwd"
+	}) {
+		t.Errorf("the link is not in %+v", root.Entries)
+	}
 	for _, e := range root.Entries {
 		if e.Name == ".git" || strings.HasPrefix(e.Path, "./") {
 			t.Errorf("listed %+v", e)

@@ -64,6 +64,7 @@ type mirror struct {
 	asides  int               // conflicts nobody has settled
 	parts   map[string]*part
 	owed    map[string]bool // raw paths that came home and are in no version yet
+	unsure  bool            // what else came home in no version nobody knows: an earlier mirror may have died with what it owed
 	counter int
 }
 
@@ -248,7 +249,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 		}
 		again = t.base != "" && m.sendKept(ctx) // not before it is known what the sandbox has
 		m.rest()
-		return again || len(m.owed) > 0, nil
+		return again || m.owes(), nil
 	}
 	defer m.rest()
 	left, err := m.pass(ctx, t)
@@ -289,7 +290,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 			break
 		}
 	}
-	return !clean || unsent || len(m.owed) > 0, nil
+	return !clean || unsent || m.owes(), nil
 }
 
 // rest ends a pass, with what is sent after it, for those who wait.

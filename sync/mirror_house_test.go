@@ -77,9 +77,9 @@ func newFarHouse(t *testing.T, tune ...func(*filesync.Config)) *farHouse {
 	for _, fn := range tune {
 		fn(&r.cfg)
 	}
-	r.manager.OnArrive(func(_ context.Context, a executors.Arrival) error { return r.send(a.Place.Hello.Root) })
-	r.manager.OnArrive(func(ctx context.Context, a executors.Arrival) error { return r.service.Arrive(ctx, a) })
-	r.manager.OnPlace(func(p *executors.Place) { r.service.Follow(p) })
+	r.manager.Attach(executors.Participant{Arriving: func(_ context.Context, a executors.Arrival) error { return r.send(a.Place.Hello.Root) }})
+	r.manager.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return r.service.Arrive(ctx, a) }})
+	r.manager.Attach(executors.Participant{Live: func(p *executors.Place) { r.service.Follow(p) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.manager.Run(ctx) }()

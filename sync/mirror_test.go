@@ -338,7 +338,7 @@ func TestWhatDoesNotCome(t *testing.T) {
 // A server that dies at any instant: the next one brings everything home and mistakes none of its own files for a person's.
 func TestDyingAnywhere(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"noted", "moving", "moved", "stored"} {
+	for _, at := range []string{"noted", "moving", "moved", "home", "stored"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			r := newFarHouse(t)

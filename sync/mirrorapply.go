@@ -167,6 +167,9 @@ func (m *mirror) store(ctx context.Context, tr *tree, items []*item, conflicts [
 	}
 	if len(d.Upserts)+len(d.Removes)+len(d.Conflicts) > 0 {
 		m.s.homeChanged(m.id, m.teamID)
+		if err := m.s.reach("home"); err != nil {
+			return err
+		}
 		m.keepHere(ctx, d)
 	}
 	return m.unjournal(tr)

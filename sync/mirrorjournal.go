@@ -120,6 +120,11 @@ func (m *mirror) load(ctx context.Context) error {
 	if err := m.replay(ctx); err != nil {
 		return err
 	}
+	if m.unsure = st.State != ""; m.unsure {
+		for p := range m.files {
+			m.owed[p] = true
+		}
+	}
 	m.loaded = true
 	return nil
 }

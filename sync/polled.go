@@ -51,10 +51,14 @@ func (m *mirror) keepHere(ctx context.Context, d MirrorDelta) {
 	for _, c := range d.Conflicts {
 		m.owed[c.Kept] = true
 	}
-	if len(m.owed) > 0 && m.s.keep(ctx, m.id, "", sortedPaths(m.owed), false, m.log) {
+	if m.owes() && m.s.keep(ctx, m.id, "", sortedPaths(m.owed), m.unsure, m.log) {
 		clear(m.owed)
+		m.unsure = false
 	}
 }
+
+// owes reports whether something came home that is in no version yet, or may have.
+func (m *mirror) owes() bool { return m.s.cfg.Polled != nil && (len(m.owed) > 0 || m.unsure) }
 
 func sortedPaths(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 

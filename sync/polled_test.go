@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,12 @@ func (k *keeper) has(what string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Contains(k.kept, what)
+}
+
+func (k *keeper) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept = nil
 }
 
 // What could not be kept is looked at again, although nothing changes any more.
@@ -117,4 +124,47 @@ func TestWhoLooksKeepsWhatIsNew(t *testing.T) {
 	mu.Unlock()
 	look().Kept(false)
 	eventually(t, "what was not kept is kept later", func() bool { return k.has("whole: a b c") })
+}
+
+// A server that dies between files that came home and the version with them: the next one has all files compared, although nothing of them
+// changes any more.
+func TestWhatCameHomeBeforeTheServerDiedIsKept(t *testing.T) {
+	t.Parallel()
+	var k keeper
+	r := newFarHouse(t, func(c *filesync.Config) { c.Polled = k.polled })
+	put(t, r.in("gone.txt"), "one\n")
+	put(t, r.in("kept.txt"), "one\n")
+	r.sync()
+	eventually(t, "the first version is kept", func() bool { return k.has("gone.txt kept.txt") })
+	r.stop()
+
+	dead, release, once := make(chan struct{}), make(chan struct{}), sync.Once{}
+	s := filesync.New(r.cfg)
+	s.Crash(func(point string) error {
+		if point != "home" {
+			return nil
+		}
+		once.Do(func() { close(dead) })
+		<-release
+		return errors.New("dead")
+	})
+	ctx, cancel := contextOf(t)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	must(t, os.Remove(r.in("gone.txt")))
+	put(t, r.in("kept.txt"), "two\n")
+	s.Follow(r.place)
+	if _, err := r.place.Guest.PollNow(t.Context(), git(t, r.host, "rev-parse", "HEAD")); err != nil {
+		t.Fatal(err)
+	}
+	<-dead
+	cancel()
+	close(release)
+	<-done
+
+	k.forget()
+	r.start()
+	eventually(t, "all files are compared", func() bool { return k.has("whole: kept.txt") })
+	r.sync()
+	r.same()
 }

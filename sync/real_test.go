@@ -61,7 +61,7 @@ func newRealHouseLogging(t *testing.T, log *slog.Logger) *realHouse {
 		Store: store.NewExecutors(db), Workspaces: r, Log: log})
 	r.house = newHouseLogging(t, db, r.manager, log)
 	r.setBase(git(t, r.root, "rev-parse", "HEAD"))
-	r.manager.OnPlace(r.service.Follow)
+	r.manager.Attach(executors.Participant{Live: r.service.Follow})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.manager.Run(ctx) }()

@@ -26,7 +26,7 @@ type Config struct {
 	Moved func(workspaceID string)
 
 	// Polled is told of files that differ from what was seen before, once they are on this server: raw paths, and with whole all that differ
-	// from base. What is followed goes on when it returns. nil: nobody.
+	// from base; where base is "" then, nobody knows what else differs, and all files are to be compared. What is followed goes on when it returns. nil: nobody.
 	Polled func(ctx context.Context, workspaceID, base string, paths []string, whole bool) error
 
 	// For places with a disk of their own. Without Trees nothing of them is brought home.
@@ -189,9 +189,9 @@ func (s *Service) Changes(ctx context.Context, workspaceID string) (Set, error) 
 	return s.cfg.Store.Changes(ctx, workspaceID)
 }
 
-// Summaries returns the figures of every workspace of a team that was looked at.
-func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summary, error) {
-	return s.cfg.Store.ChangeSummaries(ctx, teamID)
+// Summaries returns the figures of every workspace of a team that was looked at, or of those that are named.
+func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Summary, error) {
+	return s.cfg.Store.ChangeSummaries(ctx, teamID, workspaceIDs...)
 }
 
 // SyncNow looks at once, making a place when there is none, and returns what it saw. What git could not do is told by the

@@ -58,7 +58,7 @@ type Store interface {
 	// of kind fault.TooLarge, and nothing written, when the set would hold more than MaxFiles.
 	ApplyChanges(ctx context.Context, d Delta) (version int64, changed bool, err error)
 	// ChangeSummaries returns the figures of every workspace of a team that was looked at.
-	ChangeSummaries(ctx context.Context, teamID string) (map[string]Summary, error)
+	ChangeSummaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Summary, error)
 	MirrorStore
 }
 

@@ -31,6 +31,11 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 	if commit == "" {
 		return "", "", fault.New(fault.Conflict, "not_merged", "%s is not merged yet. Merge it first: the report is attached to the commit of the merge.", w.Key())
 	}
+	secrets, err := s.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return "", "", err
+	}
+	text = secrets.Masked(text) // notes go to the remote
 	unlock, err := s.repos.lock(ctx, p.GitDir)
 	if err != nil {
 		return "", "", err

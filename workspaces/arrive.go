@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
@@ -58,21 +60,32 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	if err != nil {
 		return err
 	}
-	// From here on the sandbox may hold the work: what is known of where it began is known first.
-	if err := s.forgetIgnored(ctx, p, w.ID); err != nil { // of one that was put away meanwhile
-		return err
-	}
-	if err := s.beginFar(w, n, sandbox); err != nil {
-		return diskFault(err, "Noting what is sent to the sandbox")
-	}
 	f, err := os.Open(filepath.Join(s.parcelDir(sandbox), "parcel"))
 	if err != nil {
 		return diskFault(err, "Reading what is sent to the sandbox")
 	}
 	defer f.Close()
 	say(executors.StepSend, titleSend, 0, n.Size)
-	if err := g.SendParcel(ctx, n.ID, f, n.Size, func(done int64) { say(executors.StepSend, titleSend, done, n.Size) }); err != nil {
-		return arriveFault(err)
+	// Once it is unpacked the sandbox may hold the work: what is known of where it began is noted before that, while it is sent.
+	both, bctx := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		if err := s.forgetIgnored(bctx, p, w.ID); err != nil { // of one that was put away meanwhile
+			return err
+		}
+		if err := s.beginFar(w, n, sandbox); err != nil {
+			return diskFault(err, "Noting what is sent to the sandbox")
+		}
+		return nil
+	})
+	both.Go(func() error {
+		err := g.SendParcel(bctx, n.ID, f, n.Size, func(done int64) { say(executors.StepSend, titleSend, done, n.Size) })
+		if err != nil {
+			return arriveFault(err)
+		}
+		return nil
+	})
+	if err := both.Wait(); err != nil {
+		return err
 	}
 	say(executors.StepCheckout, titleCheckout, 0, 0)
 	err = g.Unpack(ctx, n.ID, guest.UnpackRequest{Size: n.Size, Hash: n.Hash}, func(p guest.Parcel) {

@@ -12,12 +12,11 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // A boxed workspace is one whose agents work in a place that isolates. Its worktree is the linked one every workspace has, but
-// inside the place the worktree's .git file names a git dir of its own, below boxDir, which borrows the repository's objects. git's
-// own folder of the linked worktree, and the repository itself, are never shown inside. From the moment the private git dir is
+// inside the place the worktree's .git file names a git dir of its own, below boxDir, which stands on the objects it may read (see lend).
+// git's own folder of the linked worktree, and the repository itself, are never shown inside. From the moment the private git dir is
 // handed over, the host runs no git on it and believes nothing in it: commits come home as a pack, see bringHome.
 
 // boxHome is the agents' home inside every isolating place.
@@ -64,10 +63,6 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 	if err := mkdirs(dir); err != nil {
 		return executors.Box{}, diskFault(err, "Preparing the workspace's sandbox")
 	}
-	objects, err := s.borrowed(ctx, p, uid)
-	if err != nil {
-		return executors.Box{}, err
-	}
 	if err := s.gitFile(p, w); err != nil {
 		return executors.Box{}, err
 	}
@@ -77,9 +72,11 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 	}
 	git := s.privateGit(w.ID)
 	if !folderExists(git) {
-		if err := s.makePrivateGit(ctx, p, w, objects); err != nil {
+		if err := s.makePrivateGit(ctx, p, w); err != nil {
 			return executors.Box{}, err
 		}
+	} else if err := s.lend(ctx, p, w); err != nil { // of an earlier version it has no store
+		return executors.Box{}, err
 	}
 	gitfile := filepath.Join(dir, "gitfile")
 	if err := writeOnce(gitfile, "gitdir: "+git+"\n"); err != nil {
@@ -92,10 +89,9 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 		{Source: w.Path, Target: w.Path},
 		{Source: gitfile, Target: filepath.Join(w.Path, ".git"), ReadOnly: true},
 		{Source: git, Target: git},
-		{Source: home, Target: boxHome}}}
-	for _, o := range objects {
-		b.Mounts = append(b.Mounts, executors.Mount{Source: o.real, Target: o.path, ReadOnly: true})
-	}
+		{Source: home, Target: boxHome},
+		{Source: s.ownStore(w.ID).objects(), Target: filepath.Join(p.GitDir, "objects"), ReadOnly: true},
+		{Source: s.sharedStore(p.ID).objects(), Target: s.sharedStore(p.ID).objects(), ReadOnly: true}}}
 	return b, nil
 }
 
@@ -150,102 +146,6 @@ func (s *Service) gitFile(p Project, w Workspace) error {
 		return broken
 	}
 	return nil
-}
-
-// objectDir is a folder of objects that a private git dir borrows: by the name it is known by, and where it really lies.
-type objectDir struct{ path, real string }
-
-// maxAlternates bounds how many folders of objects a repository may borrow from in its turn.
-const maxAlternates = 20
-
-// borrowed are the repository's objects and those it borrows itself, readable for uid.
-func (s *Service) borrowed(ctx context.Context, p Project, uid int) ([]objectDir, error) {
-	var out []objectDir
-	todo := []string{filepath.Join(p.GitDir, "objects")}
-	seen := make(map[string]bool)
-	for len(todo) > 0 {
-		dir := filepath.Clean(todo[0])
-		todo = todo[1:]
-		if seen[dir] || len(out) == maxAlternates {
-			continue
-		}
-		seen[dir] = true
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil {
-			if len(out) > 0 {
-				continue // git does without an alternate that is gone
-			}
-			return nil, fault.Wrap(err, fault.Unavailable, "repository_unreadable", "The project's repository cannot be read.")
-		}
-		if uid >= 0 {
-			if err := s.readableFor(ctx, p, real); err != nil {
-				return nil, err
-			}
-		}
-		out = append(out, objectDir{dir, real})
-		b, err := os.ReadFile(filepath.Join(real, "info", "alternates"))
-		if err != nil {
-			continue
-		}
-		for _, l := range strings.Split(string(b), "\n") {
-			if l = strings.TrimSpace(l); l == "" || l[0] == '#' || l[0] == '"' {
-				continue
-			}
-			if !filepath.IsAbs(l) {
-				l = filepath.Join(real, l)
-			}
-			todo = append(todo, l)
-		}
-	}
-	return out, nil
-}
-
-// readableFor makes sure that a user who is nobody to the repository can read its objects. A repository of ours is made so; a
-// folder of a person's is theirs to open.
-func (s *Service) readableFor(ctx context.Context, p Project, objects string) error {
-	if openToAll(objects) {
-		return nil
-	}
-	if !below(objects, filepath.Clean(s.cfg.DataDir)) {
-		return fault.New(fault.Conflict, "repository_closed",
-			"The objects of the project's repository can only be read by their owner, so a sandbox cannot borrow them. Run on the server: chmod -R o+rX %s", objects)
-	}
-	// What git adds later keeps the same rights.
-	if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "core.sharedRepository", "0644"}}); err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Opening the repository's objects to sandboxes")
-	}
-	return filepath.WalkDir(objects, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		switch {
-		case d.IsDir():
-			return os.Chmod(path, 0o755)
-		case d.Type().IsRegular():
-			return os.Chmod(path, 0o444)
-		}
-		return nil
-	})
-}
-
-// openToAll looks at the folder itself and at one pack, as those are made under the same rights as the others.
-func openToAll(objects string) bool {
-	fi, err := os.Stat(objects)
-	if err != nil || fi.Mode().Perm()&0o005 != 0o005 {
-		return false
-	}
-	pack := filepath.Join(objects, "pack")
-	if fi, err = os.Stat(pack); errors.Is(err, fs.ErrNotExist) {
-		return true
-	} else if err != nil || fi.Mode().Perm()&0o005 != 0o005 {
-		return false
-	}
-	packs, err := filepath.Glob(filepath.Join(hostgit.GlobEscape(pack), "pack-*.pack"))
-	if err != nil || len(packs) == 0 {
-		return true
-	}
-	fi, err = os.Stat(packs[0])
-	return err == nil && fi.Mode().Perm()&0o004 != 0
 }
 
 // ownerMark says to which user the workspace's files were given last.

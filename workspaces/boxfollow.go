@@ -181,10 +181,8 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	}
 	was := s.readHome(w.ID)
 	err = s.bringHome(ctx, p, w, b)
-	if fault.CodeOf(err) == "commits_refused" {
-		if s.moved.first(w.ID, err.Error()) {
-			s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "commits.refused", Text: reason(err)})
-		}
+	if Refused(err) {
+		s.noteRefused(ctx, w, err)
 		return err
 	}
 	if fault.CodeOf(err) == "sandbox_not_live" {
@@ -199,6 +197,19 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 		s.committed(w.ID)
 	}
 	return nil
+}
+
+// Refused reports whether an error says that commits are whole in their sandbox, and are not taken from there as they are.
+func Refused(err error) bool {
+	code := fault.CodeOf(err)
+	return code == "commits_refused" || code == "commits_hold_secret" || code == "secrets_unknown"
+}
+
+// noteRefused says once in the workspace's activity why its commits do not come home.
+func (s *Service) noteRefused(ctx context.Context, w Workspace, err error) {
+	if fault.CodeOf(err) != "secrets_unknown" && s.moved.first(w.ID, err.Error()) {
+		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "commits.refused", Text: reason(err)})
+	}
 }
 
 func (s *Service) isLeaving(workspaceID string) bool {
@@ -246,7 +257,15 @@ func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(co
 	if staged != "" {
 		extra = []string{staged}
 	}
-	if err := s.bringHome(ctx, p, w, b, extra...); err != nil {
+	err = s.bringHome(ctx, p, w, b, extra...)
+	if staged != "" && fault.CodeOf(err) == "commits_hold_secret" { // perhaps only what is staged holds it: the commits come all the same
+		staged = ""
+		err = s.bringHome(ctx, p, w, b)
+	}
+	if err != nil {
+		if Refused(err) {
+			s.noteRefused(ctx, w, err)
+		}
 		return err
 	}
 	if diskIsFull(unkept) { // with room it could be kept: who may wait for that is told
@@ -317,6 +336,11 @@ func (s *Service) clearBox(w Workspace) error {
 	if s.boxed(w.ID) && s.boxStamp(w.ID) == s.readHome(w.ID).Stamp && s.readHome(w.ID).Stamp != "" {
 		if err := s.discard(s.privateGit(w.ID)); err != nil {
 			return diskFault(err, "Removing the sandbox's git folder")
+		}
+	}
+	if !s.boxed(w.ID) {
+		if err := s.dropStore(w.ID); err != nil {
+			return diskFault(err, "Removing the objects of the workspace's sandbox")
 		}
 	}
 	killpoint.Reach(killpoint.BoxCleared)

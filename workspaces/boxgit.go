@@ -19,7 +19,7 @@ import (
 
 // makePrivateGit makes the git dir a boxed workspace's agents use: what the linked worktree knows (HEAD, index, what is under way),
 // the base's branches as those of a remote, and no objects of its own. It appears whole or not at all.
-func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace, objects []objectDir) error {
+func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace) error {
 	failed := func(err error) error {
 		if _, ok := errors.AsType[*fault.Error](err); ok {
 			return err
@@ -45,11 +45,18 @@ func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace, ob
 	if err != nil {
 		return failed(err)
 	}
+	from, err := s.madeFrom(ctx, p, refs, admin)
+	if err != nil {
+		return failed(err)
+	}
+	if err := s.lend(ctx, p, w, append(from, sortedValues(told)...)...); err != nil {
+		return failed(err)
+	}
 	fresh, err := os.MkdirTemp(s.boxDir(w.ID), "new-git-")
 	if err != nil {
 		return diskFault(err, "Preparing the workspace's sandbox")
 	}
-	if err := s.fillPrivateGit(ctx, p, fresh, admin, config, refs, objects); err != nil {
+	if err := s.fillPrivateGit(ctx, p, fresh, admin, config, refs, true); err != nil {
 		_ = os.RemoveAll(fresh)
 		return failed(err)
 	}
@@ -64,20 +71,17 @@ func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace, ob
 	return s.noteTold(w.ID, refs.told)
 }
 
-// fillPrivateGit fills a new folder. Without objects to borrow it is for elsewhere, and gets objects of its own.
-func (s *Service) fillPrivateGit(ctx context.Context, p Project, dir, admin, config string, refs boxRefs, objects []objectDir) error {
+// fillPrivateGit fills a new folder. One that is here stands on the workspace's store, which it finds where the repository's objects would
+// be; one for elsewhere gets objects of its own.
+func (s *Service) fillPrivateGit(ctx context.Context, p Project, dir, admin, config string, refs boxRefs, here bool) error {
 	for _, sub := range [...]string{"refs/heads", "refs/tags", "objects/info", "objects/pack", "info", "logs/refs"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return err
 		}
 	}
-	var alternates strings.Builder
-	for _, o := range objects {
-		alternates.WriteString(o.path + "\n")
-	}
 	files := map[string]string{"config": config, "packed-refs": refs.packed()}
-	if len(objects) > 0 {
-		files["objects/info/alternates"] = alternates.String()
+	if here {
+		files["objects/info/alternates"] = filepath.Join(p.GitDir, "objects") + "\n"
 	}
 	if log := refs.stashLog(); log != "" {
 		files["logs/refs/stash"] = log
@@ -288,9 +292,14 @@ func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin str
 	return r, nil
 }
 
-// boxTold is what a workspace's sandbox is told: toldRefs, and the branch its work is based on under its own name.
+// boxTold is what a workspace's sandbox is told: the refs of the repository that the team may read, its own branch, and the branch its work
+// is based on, that under its own name, too.
 func (s *Service) boxTold(ctx context.Context, p Project, w Workspace) (map[string]string, error) {
-	told, err := s.toldRefs(ctx, p)
+	refs, err := s.repoRefs(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := s.hiddenBranches(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -298,31 +307,80 @@ func (s *Service) boxTold(ctx context.Context, p Project, w Workspace) (map[stri
 	if err != nil {
 		return nil, err
 	}
+	told := toldRefs(slices.DeleteFunc(refs, func(r repoRef) bool {
+		return hidden.hide(r.name) && r.name != headsPrefix+w.Branch && r.name != headsPrefix+target
+	}))
 	if c, err := s.commitOf(ctx, p.GitDir, headsPrefix+target); err == nil && c != "" && target != w.Branch {
 		told[headsPrefix+target] = c
 	}
 	return told, nil
 }
 
-// toldRefs are the repository's branches as those of the remote origin, and its tags. Where the repository knows what its own origin
-// has, that is what origin has; what only the repository has is shown beside it.
-func (s *Service) toldRefs(ctx context.Context, p Project) (map[string]string, error) {
+// repoRef is a branch or a tag of a repository, its own or a remote's.
+type repoRef struct{ name, id string }
+
+// repoRefs lists them.
+func (s *Service) repoRefs(ctx context.Context, p Project) ([]repoRef, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", fmt.Sprintf("--count=%d", maxTold), "--format=%(objectname) %(symref) %(refname)",
 		"refs/heads", "refs/remotes", "refs/tags"}})
 	if err != nil {
-		return nil, err
+		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
+	var refs []repoRef
+	for _, l := range strings.Split(out, "\n") {
+		if f := strings.SplitN(l, " ", 3); len(f) == 3 && f[1] == "" && isCommitID(f[0]) {
+			refs = append(refs, repoRef{f[2], f[0]})
+		}
+	}
+	return refs, nil
+}
+
+// branchSet are names of branches.
+type branchSet map[string]bool
+
+// hide reports whether a ref is one of these branches, or was made of what a machine that was away had of one (see nameLeft).
+func (b branchSet) hide(ref string) bool {
+	name, ok := strings.CutPrefix(ref, headsPrefix)
+	if !ok {
+		return false
+	}
+	for i := strings.Index(name, leftMark); i >= 0; {
+		if b[name[:i]] {
+			return true
+		}
+		next := strings.Index(name[i+1:], leftMark)
+		if next < 0 {
+			break
+		}
+		i += 1 + next
+	}
+	return b[name]
+}
+
+// hiddenBranches are the branches of the repository that not everybody in the project's team may read: those of private workspaces, and of
+// other teams' where an earlier version let two teams add one folder. The project's default branch is never one.
+func (s *Service) hiddenBranches(ctx context.Context, p Project) (branchSet, error) {
+	names, err := s.store.HiddenBranches(ctx, p.GitDir, p.TeamID)
+	if err != nil {
+		return nil, fmt.Errorf("listing private branches: %w", err)
+	}
+	hidden := make(branchSet, len(names))
+	for _, n := range names {
+		hidden[n] = n != p.DefaultBranch
+	}
+	return hidden, nil
+}
+
+// toldRefs are the repository's branches as those of the remote origin, and its tags. Where the repository knows what its own origin
+// has, that is what origin has; what only the repository has is shown beside it.
+func toldRefs(refs []repoRef) map[string]string {
 	told := make(map[string]string)
 	var heads [][2]string
-	for _, l := range strings.Split(out, "\n") {
-		f := strings.SplitN(l, " ", 3)
-		if len(f) != 3 || f[1] != "" || !isCommitID(f[0]) {
-			continue
-		}
-		if name, ok := strings.CutPrefix(f[2], headsPrefix); ok {
-			heads = append(heads, [2]string{"refs/remotes/origin/" + name, f[0]})
+	for _, r := range refs {
+		if name, ok := strings.CutPrefix(r.name, headsPrefix); ok {
+			heads = append(heads, [2]string{"refs/remotes/origin/" + name, r.id})
 		} else {
-			told[f[2]] = f[0]
+			told[r.name] = r.id
 		}
 	}
 	folders := make(map[string]bool) // names that are folders of others: git keeps no ref there
@@ -345,7 +403,7 @@ func (s *Service) toldRefs(ctx context.Context, p Project) (map[string]string, e
 			told[h[0]] = h[1]
 		}
 	}
-	return told, nil
+	return told
 }
 
 // refsBelow returns the refs whose names begin with prefix, which ends with a slash.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -223,8 +224,13 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 		}
 		known = there
 	}
-	if len(tips) > 0 {
-		n, err := s.takePack(ctx, p, b, tips, known, state.Bytes)
+	if len(tips) > 0 { // what was pruned of the repository must come again, though the sandbox still has it
+		here, err := s.typed(ctx, p, sortedKeys(known))
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(known, func(id string, _ bool) bool { return here[id] == "" })
+		n, err := s.takePack(ctx, p, w, b, tips, known, state.Bytes)
 		if err != nil {
 			return err
 		}
@@ -257,9 +263,14 @@ func firstOf(names map[string]bool, n int) []string {
 	return ids[:min(len(ids), n)]
 }
 
-// takePack has the sandbox pack what the tips reach, and takes it. before is how many bytes were taken of the workspace up to now; it
+// takePack has the sandbox pack what the tips reach beyond known, which this server knows it may read, and takes it. What comes stands on
+// that alone: a sandbox that names an object of somebody else's does not get it by that. before is how many bytes were taken of the workspace up to now; it
 // returns how many came.
-func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known map[string]bool, before int64) (int64, error) {
+func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *box, tips, known map[string]bool, before int64) (int64, error) {
+	if err := s.lend(ctx, p, w, sortedKeys(known)...); err != nil {
+		return 0, err
+	}
+	own := s.ownStore(w.ID).objects()
 	var ask strings.Builder
 	for _, id := range sortedKeys(tips) {
 		ask.WriteString(id + "\n")
@@ -270,7 +281,7 @@ func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known m
 			ask.WriteString(id + "\n")
 		}
 	}
-	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir)
+	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir, own)
 	if err != nil {
 		return 0, diskFault(err, "Taking the workspace's commits home")
 	}
@@ -292,7 +303,13 @@ func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known m
 		return 0, packed
 	}
 	if err == nil {
-		err = in.Check(ctx, tips, limits)
+		err = in.Check(ctx, tips, limits, unique(sortedKeys(known))...)
+	}
+	if err == nil {
+		err = s.noSecretHome(ctx, w.ID, in, tips, known, limits)
+	}
+	if fault.CodeOf(err) == "commits_hold_secret" || fault.CodeOf(err) == "secrets_unknown" {
+		return 0, err
 	}
 	if errors.Is(err, hostgit.ErrRefused) {
 		return 0, refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
@@ -304,11 +321,14 @@ func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known m
 	if before+size > maxHomeAll {
 		return 0, refused(fmt.Sprintf("the workspace has sent more than %d GiB of commits in all", maxHomeAll>>30))
 	}
+	if err := in.CopyTo(own); err != nil { // what it has sent it may stand on
+		return 0, diskFault(err, "Taking the workspace's commits home")
+	}
 	killpoint.Reach(killpoint.HomeChecked)
 	if err := in.Keep(); err != nil {
 		return 0, diskFault(err, "Taking the workspace's commits home")
 	}
-	return size, nil
+	return size, s.noteLent(ctx, p, w, sortedKeys(tips))
 }
 
 // errPipe says that the taker had enough before the giver was done.
@@ -325,9 +345,19 @@ func (b *box) pack(ctx context.Context, ask string, to *os.File) error {
 	case err != nil:
 		return err
 	case r.ExitCode != 0:
-		return boxFault(&boxError{sub: "pack-objects", result: r}, "home_failed", "Packing the workspace's commits")
+		return packFault(&boxError{sub: "pack-objects", result: r})
 	}
 	return nil
+}
+
+// packFault says why a sandbox did not pack its commits. What its git dies of, such as a branch or a commit that names what is not there,
+// is the same at the next try: the commits are refused, which is told to people, and not only to who merges.
+func packFault(e *boxError) error {
+	err := boxFault(e, "home_failed", "Packing the workspace's commits")
+	if boxCode(e) != 128 || fault.Is(err, fault.DiskFull) || e.words() == "" {
+		return err
+	}
+	return refused("its git cannot pack them (" + strings.TrimSuffix(e.words(), ".") + ")")
 }
 
 // noted remembers that a write failed.

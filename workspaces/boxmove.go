@@ -149,7 +149,7 @@ func (s *Service) reachedFrom(ctx context.Context, p Project, id string, tips []
 	return out == "", nil
 }
 
-// tellBox shows the sandbox the repository's branches as they are now: its objects it sees anyway. told says whether anything was new.
+// tellBox shows the sandbox the repository's branches as they are now. told says whether anything was new.
 func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v boxView) (told bool, err error) {
 	far := s.far(w.ID)
 	now, err := s.boxTold(ctx, p, w)
@@ -184,7 +184,7 @@ func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v
 		news = append(news, id)
 		set.WriteString("update " + name + " " + id + "\n")
 	}
-	if far && len(news) > 0 {
+	if len(news) > 0 {
 		if err := s.supply(ctx, p, w, b, news); err != nil {
 			return false, err
 		}

@@ -157,7 +157,7 @@ func (s *Service) claimBranch(ctx context.Context, p Project, name, exceptWorksp
 	}
 	if at, ok := taken[name]; ok {
 		if at != "" {
-			return fault.New(fault.Conflict, "branch_checked_out", "The branch %q exists and is checked out in %s. Choose another name.", name, s.placeName(ctx, p, at)).With("checked_out", at)
+			return fault.New(fault.Conflict, "branch_checked_out", "The branch %q exists and is checked out in %s. Choose another name.", name, s.placeName(ctx, p, at)).With("checked_out", s.placeName(ctx, p, at))
 		}
 		return fault.New(fault.Conflict, "branch_exists", "The branch %q exists already. Choose another name.", name)
 	}
@@ -167,18 +167,18 @@ func (s *Service) claimBranch(ctx context.Context, p Project, name, exceptWorksp
 	return nil
 }
 
-// placeName is a workspace's key where path is one's worktree, otherwise path.
+// placeName is a workspace's key where path is one's worktree, otherwise CheckedOutElsewhere: nobody is told where the server has what.
 func (s *Service) placeName(ctx context.Context, p Project, path string) string {
 	ws, err := s.store.WorkspacesOf(ctx, p.ID)
 	if err != nil {
-		return path
+		return CheckedOutElsewhere
 	}
 	for _, w := range ws {
 		if samePath(w.Path, path) {
 			return w.Key()
 		}
 	}
-	return path
+	return CheckedOutElsewhere
 }
 
 // Branches lists the project's branches, the default one first, then the newest. With fetch the remote is asked first; when
@@ -240,6 +240,8 @@ func (s *Service) listBranches(ctx context.Context, p Project) ([]Branch, error)
 		b := &items[i]
 		if k, ok := keys[b.CheckedOut]; ok {
 			b.CheckedOut = k
+		} else if b.CheckedOut != "" { // a folder of the server's is nothing the team needs to know of
+			b.CheckedOut = CheckedOutElsewhere
 		}
 		if b.Remote {
 			continue

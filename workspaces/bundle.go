@@ -114,11 +114,21 @@ func (s *Service) fetchBundle(ctx context.Context, p Project) error {
 		"The machine has not sent the folder's branches within %s. Its owner may be asked there whether the folder may be read.", s.cfg.FetchTimeout))
 	defer cancel()
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", fmt.Sprintf("--count=%d", maxBundleHave), "--sort=-creatordate",
-		"--format=%(objectname)", "refs/remotes/origin", "refs/heads"}})
+		"--format=%(objectname) %(refname)", "refs/remotes/origin", "refs/heads"}})
 	if err != nil {
 		return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
-	b, err := s.openBundle(ctx, p, unique(strings.Fields(out)))
+	hidden, err := s.hiddenBranches(ctx, p)
+	if err != nil {
+		return err
+	}
+	var have []string
+	for l := range strings.Lines(out) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(l), " "); ok && !hidden.hide(name) {
+			have = append(have, id)
+		}
+	}
+	b, err := s.openBundle(ctx, p, unique(have))
 	if err != nil {
 		return causeFirst(ctx, err)
 	}
@@ -206,10 +216,14 @@ func readBundle(body io.ReadCloser) (*bundle, error) {
 }
 
 // takeBundle takes a bundle's objects in quarantine and, once everything in them was checked, moves the project's refs: those of origin
-// to where they are on the machine, and tags that are new. On an error the project is as it was; cut in between it is done again.
+// to where they are on the machine, and tags that are new. They stand on what the team may read, and on nothing else of the project's. On an error the project is as it was; cut in between it is done again.
 func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 	const doing = "Fetching"
-	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir)
+	known, err := s.share(ctx, p)
+	if err != nil {
+		return err
+	}
+	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir, s.sharedStore(p.ID).objects())
 	if err != nil {
 		return diskFault(err, "Fetching from the machine")
 	}
@@ -226,7 +240,7 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 	}}
 	err = b.feed(ctx, pack, func(r io.Reader) error { return in.Take(ctx, r, limits) })
 	if err == nil {
-		err = in.Check(ctx, tips, limits)
+		err = in.Check(ctx, tips, limits, known...)
 	}
 	if errors.Is(err, hostgit.ErrRefused) {
 		if pack.err != nil && !errors.Is(pack.err, io.EOF) {

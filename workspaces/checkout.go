@@ -146,10 +146,8 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 	if err != nil {
 		return "", err
 	}
-	if s.far(w.ID) {
-		if err := s.supply(ctx, p, w, b, []string{commit}); err != nil {
-			return "", err
-		}
+	if err := s.supply(ctx, p, w, b, []string{commit}); err != nil {
+		return "", err
 	}
 	r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", checkOutScript, "checkout", w.ID, commit, branch}})
 	if err != nil {

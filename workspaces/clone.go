@@ -25,7 +25,11 @@ func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Pro
 		return Project{}, err
 	}
 	if r.File != "" {
-		if _, err := s.allowed(r.File); err != nil {
+		real, err := s.allowed(r.File)
+		if err != nil {
+			return Project{}, err
+		}
+		if _, err := s.folderFree(ctx, p.TeamID, real); err != nil { // its branches are those of private workspaces, too
 			return Project{}, err
 		}
 	}
@@ -83,6 +87,9 @@ func (s *Service) clone(ctx context.Context, p Project) {
 		s.cfg.Log.InfoContext(done, "clone failed", "project_id", p.ID, "error", reason(err))
 		s.failClone(done, p, reason(err))
 		return
+	}
+	if err := s.shareClone(done, p); err != nil {
+		s.cfg.Log.InfoContext(done, "what came with the clone is packed again for its first sandbox", "project_id", p.ID, "error", err)
 	}
 	p, err = s.store.EditProject(done, p.ID, func(p *Project) error {
 		p.State, p.StateReason, p.DefaultBranch, p.FetchedAt = ProjectReady, "", branch, s.now()

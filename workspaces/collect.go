@@ -36,7 +36,8 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 	if err != nil {
 		return 0, err
 	}
-	was, err := treeBytes(ctx, p.GitDir)
+	shared := string(s.sharedStore(p.ID))
+	was, err := treeBytes(ctx, p.GitDir, shared)
 	if err != nil {
 		return 0, err
 	}
@@ -58,7 +59,10 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 			return 0, gitFault(err, fault.Unavailable, "collect_failed", "Packing the repository")
 		}
 	}
-	now, err := treeBytes(ctx, p.GitDir)
+	if err := s.dropShared(ctx, p); err != nil {
+		return 0, err
+	}
+	now, err := treeBytes(ctx, p.GitDir, shared)
 	return max(was-now, 0), err
 }
 

@@ -35,7 +35,13 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	defer b.close(ctx)
 	maps.Copy(b.env, identity("AUTHOR", actor.User))
 	maps.Copy(b.env, identity("COMMITTER", actor.User))
-	b.secrets, b.all = s.SecretFiles(w.ID), len(r.Paths)+len(r.Parts.List) == 0 && !r.Staged
+	if b.secrets, err = s.SecretFiles(ctx, w.ID); err != nil {
+		return Commit{}, err
+	}
+	if b.secrets.Value([]byte(r.Message)) {
+		return Commit{}, fault.New(fault.Invalid, "secret_in_message", "The message holds the value of a secret: everybody who has the repository would read it. Write it without.").With("field", "message")
+	}
+	b.all = len(r.Paths)+len(r.Parts.List) == 0 && !r.Staged
 
 	head, branch, err := b.head(ctx)
 	if err != nil {
@@ -231,11 +237,17 @@ func (b *box) changedTree(ctx context.Context) (string, error) {
 func (b *box) withoutSecrets(ctx context.Context) error {
 	index := func(args ...string) (string, error) { return b.indexGit(ctx, nil, args...) }
 	if !b.all {
-		return b.secrets.noSecret(index)
+		if err := b.secrets.noSecret(index); err != nil {
+			return err
+		}
+		return b.stagedValue(ctx, index)
 	}
 	names, was, err := b.secrets.staged(index)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		return b.stagedValue(ctx, index)
 	}
 	var in strings.Builder
 	for _, name := range names {
@@ -246,7 +258,10 @@ func (b *box) withoutSecrets(ctx context.Context) error {
 		}
 	}
 	_, err = b.indexGit(ctx, []byte(in.String()), "update-index", "-z", "--index-info")
-	return boxFault(err, "commit_failed", "Leaving out secrets' files")
+	if err != nil {
+		return boxFault(err, "commit_failed", "Leaving out secrets' files")
+	}
+	return b.stagedValue(ctx, index)
 }
 
 // addPaths stages exactly the named paths. One that is ignored counts when it was staged by hand.

@@ -32,7 +32,7 @@ func PatchFits(paths []string) int {
 }
 
 // Patch returns the unified diff of two trees, of the named paths (raw bytes) only; of all when none is named. A file that moved is found by
-// its new name. Files that hold secrets are left out. Who reads it closes it, and gets git's failure as the reader's.
+// its new name. Files of secrets are left out, and secrets' values are masked. Who reads it closes it, and gets git's failure as the reader's.
 func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, paths []string, lines int, ignoreSpace bool) (io.ReadCloser, error) {
 	p, err := s.projectOf(ctx, workspaceID)
 	if err != nil {
@@ -45,7 +45,10 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, 
 		return nil, fault.New(fault.Invalid, "invalid_revision", "Both sides of a comparison must be known.")
 	}
 	o := CompareOptions{IgnoreSpace: ignoreSpace, Renames: true}
-	secrets := s.SecretFiles(workspaceID)
+	secrets, err := s.SecretFiles(ctx, workspaceID)
+	if err != nil {
+		return nil, err
+	}
 	want := paths
 	if len(paths) > 0 || secrets.Some() {
 		c, err := s.Compare(ctx, workspaceID, from, to, o)
@@ -79,7 +82,7 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, 
 		return nil, err
 	}
 	args := diffArgs(o, "-p", "--full-index", "-U"+strconv.Itoa(min(max(lines, 0), patchContext)), "--src-prefix=a/", "--dst-prefix=b/", from.Tree, to.Tree, "--")
-	return s.gitReader(ctx, desk, hostgit.Call{Args: append(args, want...)}, "Comparing two trees"), nil
+	return secrets.reader(s.gitReader(ctx, desk, hostgit.Call{Args: append(args, want...)}, "Comparing two trees")), nil
 }
 
 // gitReader runs git on a desk and hands on what it prints while it is read. Closing ends git and the desk.
@@ -113,7 +116,7 @@ func (g *gitPipe) Close() error {
 	return err
 }
 
-// FileAt returns a file of a tree, or where a link leads; none that holds a secret. Who reads it closes it.
+// FileAt returns a file of a tree, or where a link leads; none of a secret, and with secrets' values masked. Who reads it closes it.
 func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path string) (io.ReadCloser, int64, error) {
 	p, err := s.projectOf(ctx, workspaceID)
 	if err != nil {
@@ -123,7 +126,10 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path s
 	if path == "" || strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.ContainsRune(path, 0) {
 		return nil, 0, missing
 	}
-	secrets := s.SecretFiles(workspaceID)
+	secrets, err := s.SecretFiles(ctx, workspaceID)
+	if err != nil {
+		return nil, 0, err
+	}
 	if secrets.Has(path, "") {
 		return nil, 0, ErrSecretFile
 	}
@@ -150,7 +156,7 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path s
 			return nil, 0, ErrSecretFile
 		}
 		if f.Path == path && !f.Module() && f.Mode != 0o040000 {
-			return s.gitReader(ctx, desk, hostgit.Call{Args: []string{"cat-file", "blob", f.OID}}, "Reading the file"), f.Size, nil
+			return secrets.reader(s.gitReader(ctx, desk, hostgit.Call{Args: []string{"cat-file", "blob", f.OID}}, "Reading the file")), f.Size, nil
 		}
 	}
 	_ = desk.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
@@ -81,7 +82,13 @@ func (s *Service) reserve(ctx context.Context, p Project, w Workspace) (Workspac
 	if err != nil {
 		return Workspace{}, err
 	}
-	return s.store.InsertWorkspace(ctx, w)
+	if w, err = s.store.InsertWorkspace(ctx, w); err != nil {
+		return w, err
+	}
+	if err := s.numbers.raise(map[string]int64{w.TeamID: w.Num}); err != nil {
+		s.cfg.Log.WarnContext(ctx, "the highest number of a workspace could not be noted beside the database", "error", err)
+	}
+	return w, nil
 }
 
 // pathSlug is a folder's name: ASCII only, because not every tool an agent runs copes with more.
@@ -106,6 +113,31 @@ func (s *Service) Workspace(ctx context.Context, id string) (Workspace, error) {
 // List returns a page of the team's workspaces, the newest first.
 func (s *Service) List(ctx context.Context, teamID string, f Filter, pg page.Page) ([]Workspace, string, error) {
 	return s.store.Workspaces(ctx, teamID, f, pg)
+}
+
+// listedAtOnce is how many ids one statement names.
+const listedAtOnce = 1000
+
+// All returns every workspace of the team that f lets through, in no order: for callers who know that they are few.
+func (s *Service) All(ctx context.Context, teamID string, f Filter) ([]Workspace, error) {
+	var out []Workspace
+	parts := [][]string{nil}
+	if len(f.IDs) > 0 {
+		parts = slices.Collect(slices.Chunk(f.IDs, listedAtOnce))
+	}
+	for _, f.IDs = range parts {
+		for pg := (page.Page{Limit: page.MaxLimit}); ; {
+			some, next, err := s.List(ctx, teamID, f, pg)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, some...)
+			if pg.Cursor = next; next == "" {
+				break
+			}
+		}
+	}
+	return out, nil
 }
 
 // Trash returns a page of the team's deleted workspaces that can be restored.

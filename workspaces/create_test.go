@@ -3,6 +3,7 @@ package workspaces_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,16 @@ func TestNamesOfWorkspacesAndBranches(t *testing.T) {
 	} {
 		_, err := h.s.Create(t.Context(), h.actor, h.team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "x", Branch: branch})
 		wantCode(t, err, code)
+		if err != nil && strings.Contains(fmt.Sprintf("%+v", err), p.Source) {
+			t.Errorf("the error tells where the server has it: %v", err)
+		}
+	}
+	all, err := h.s.Branches(t.Context(), p.ID, false)
+	must(t, err)
+	for _, b := range all.Items {
+		if strings.Contains(b.CheckedOut, "/") || b.Name == "main" && b.CheckedOut != workspaces.CheckedOutElsewhere {
+			t.Errorf("%s is said to be checked out in %q", b.Name, b.CheckedOut)
+		}
 	}
 	for name, code := range map[string]string{"": "name_missing", "  ": "name_missing", "a\x00b": "name_invalid", "a\nb": "name_invalid", "\xff": "name_invalid",
 		"\u202egpj": "name_invalid", strings.Repeat("x", 201): "name_too_long"} {
@@ -114,7 +125,7 @@ func TestNamesOfWorkspacesAndBranches(t *testing.T) {
 	if w.State != workspaces.Failed || !strings.Contains(w.StateReason, `no branch "nowhere"`) || stepOf(t, w, "fetch").State != "failed" || stepOf(t, w, "setup").State != "skipped" {
 		t.Errorf("%s %s %+v", w.State, w.StateReason, w.Steps)
 	}
-	_, err := h.s.Create(t.Context(), h.actor, "team_other", workspaces.NewWorkspace{ProjectID: p.ID, Name: "x"})
+	_, err = h.s.Create(t.Context(), h.actor, "team_other", workspaces.NewWorkspace{ProjectID: p.ID, Name: "x"})
 	wantCode(t, err, "not_found")
 }
 

@@ -153,6 +153,11 @@ func folderExists(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
+func fileExists(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode().IsRegular()
+}
+
 // mkdirs makes a folder of ours and those above it.
 func mkdirs(dir string) error { return os.MkdirAll(dir, 0o700) }
 
@@ -161,6 +166,13 @@ const fullBelow = 16 << 20
 
 // nearlyFull reports whether the disk of path has hardly any room left.
 func nearlyFull(path string) bool {
+	free, ok := freeBytes(path)
+	return ok && free < fullBelow
+}
+
+// freeBytes is the room on the disk of path.
+func freeBytes(path string) (n uint64, ok bool) {
 	var st syscall.Statfs_t
-	return syscall.Statfs(path, &st) == nil && st.Bavail*uint64(st.Bsize) < fullBelow
+	err := syscall.Statfs(path, &st)
+	return st.Bavail * uint64(st.Bsize), err == nil
 }

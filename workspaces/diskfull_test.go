@@ -12,16 +12,16 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
 )
 
-// On a disk that is full nothing is begun that cannot be ended: it is said, refs, rows and files are as they were, and once there is room it
-// goes.
-func TestAFullDiskLosesNothing(t *testing.T) {
-	t.Parallel()
+// smallDisk mounts a disk of 32 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("only root can make a small disk: what a full one does is NOT TESTED here")
 	}
@@ -30,36 +30,48 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 		t.Skipf("a small disk could not be mounted (%v): what a full one does is NOT TESTED here", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	return disk
+}
+
+// noise is what cannot be made smaller.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(n)})
+	_, _ = r.Read(b)
+	return b
+}
+
+// fillDisk takes all room of a disk but some, until empty is called.
+func fillDisk(t *testing.T, disk string, spare int64) (empty func()) {
+	t.Helper()
+	name := filepath.Join(disk, "filler")
+	f, err := os.Create(name)
+	must(t, err)
+	for chunk := make([]byte, 64<<10); ; {
+		_, err := f.Write(chunk)
+		if errors.Is(err, syscall.ENOSPC) {
+			break
+		}
+		must(t, err)
+	}
+	fi, err := f.Stat()
+	must(t, err)
+	must(t, f.Truncate(max(fi.Size()-spare, 0)))
+	must(t, f.Close())
+	return func() { must(t, os.Remove(name)) }
+}
+
+// On a disk that is full nothing is begun that cannot be ended: it is said, refs, rows and files are as they were, and once there is room it
+// goes.
+func TestAFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
 	h := newHouse(t, storetest.SQLite(t), func(c *workspaces.Config) { c.DataDir = filepath.Join(disk, "data") })
 	ctx := context.Background()
 	dir := h.repo("app")
 	p := h.urlProject(dir)
 	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "Work"})
-	noise := func(n int) []byte { // which cannot be made smaller
-		b := make([]byte, n)
-		r := rand.NewChaCha8([32]byte{byte(n)})
-		_, _ = r.Read(b)
-		return b
-	}
-	fill := func(spare int64) (empty func()) {
-		t.Helper()
-		name := filepath.Join(disk, "filler")
-		f, err := os.Create(name)
-		must(t, err)
-		for chunk := make([]byte, 64<<10); ; {
-			n, err := f.Write(chunk)
-			if errors.Is(err, syscall.ENOSPC) {
-				break
-			}
-			must(t, err)
-			_ = n
-		}
-		fi, err := f.Stat()
-		must(t, err)
-		must(t, f.Truncate(max(fi.Size()-spare, 0)))
-		must(t, f.Close())
-		return func() { must(t, os.Remove(name)) }
-	}
+	fill := func(spare int64) (empty func()) { return fillDisk(t, disk, spare) }
 	state := func() string {
 		t.Helper()
 		snaps, _, err := h.s.Snapshots(ctx, w.ID, nil, page.Page{})
@@ -149,5 +161,61 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	}
 	if got := h.fileOf(w, first.ID, "a.txt"); got != "first\n" {
 		t.Errorf("what was kept first has %q", got)
+	}
+}
+
+// A workspace that a full disk would not let be put away keeps its sessions: archiving and deleting are refused before any of them has
+// ended, where the files cannot be kept and where only what comes after has no room. With room they go.
+func TestNoSessionEndsForAnArchiveThatHasNoRoom(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
+	h := newHouse(t, storetest.SQLite(t), func(c *workspaces.Config) { c.DataDir = filepath.Join(disk, "data") })
+	ctx := context.Background()
+	p := h.urlProject(h.repo("app"))
+	ends := func() int {
+		h.ses.mu.Lock()
+		defer h.ses.mu.Unlock()
+		return h.ses.stopped
+	}
+	for i, way := range []struct {
+		name string
+		do   func(context.Context, accounts.Actor, string) (workspaces.Workspace, error)
+	}{{"archive", h.s.Archive}, {"delete", h.s.Delete}} {
+		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: way.name})
+		h.ses.mu.Lock()
+		h.ses.open = 2
+		h.ses.mu.Unlock()
+		write(t, w.Path, "a.txt", "not committed\n")
+		before := ends()
+		for _, at := range []struct {
+			name  string
+			spare int64
+			large int // bytes of a file that is not kept yet
+		}{{"no room", 0, 0}, {"room for less than what comes after", 2 << 20, 0}, {"no room for the files", 5 << 20, 6<<20 + i}} {
+			must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(at.large), 0o600))
+			empty := fillDisk(t, disk, at.spare)
+			_, err := way.do(ctx, h.actor, w.ID)
+			empty()
+			if fault.CodeOf(err) != "disk_full" {
+				t.Errorf("%s with %s: %v", way.name, at.name, err)
+			}
+			if n := ends() - before; n != 0 {
+				t.Errorf("%s with %s ended the sessions %d times", way.name, at.name, n)
+			}
+			if now, err := h.store.Workspace(ctx, w.ID); err != nil || now.State != workspaces.Ready || now.DeletedAt != 0 || now.Snapshot != nil {
+				t.Errorf("%s with %s left it %s, deleted at %d, snapshot %+v, %v", way.name, at.name, now.State, now.DeletedAt, now.Snapshot, err)
+			}
+			if got := read(t, w.Path, "a.txt"); got != "not committed\n" {
+				t.Errorf("%s with %s left %q", way.name, at.name, got)
+			}
+		}
+		must(t, os.Remove(filepath.Join(w.Path, "large"))) // the small disk is shared
+		gone, err := way.do(ctx, h.actor, w.ID)
+		if err != nil || gone.State != workspaces.Archived && gone.DeletedAt == 0 {
+			t.Fatalf("%s with room: %s, %v", way.name, gone.State, err)
+		}
+		if ends() == before {
+			t.Errorf("%s with room ended no session", way.name)
+		}
 	}
 }

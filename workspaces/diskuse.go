@@ -90,7 +90,7 @@ type RepositoryUse struct {
 	Ours  bool  // it lies in the server's own data folder; else it is a folder of somebody's, which is not packed
 }
 
-// UseOfRepository counts what a project's repository takes on disk. The worktrees that are linked to it are not in it.
+// UseOfRepository counts what a project's repository takes on disk, with what of it its sandboxes are shown. The worktrees that are linked to it are not in it.
 func (s *Service) UseOfRepository(ctx context.Context, p Project) (RepositoryUse, error) {
 	u := RepositoryUse{Ours: p.SourceKind != SourcePath}
 	dir := p.GitDir
@@ -98,7 +98,7 @@ func (s *Service) UseOfRepository(ctx context.Context, p Project) (RepositoryUse
 		dir = s.projectDir(p.ID)
 	}
 	var err error
-	if u.Bytes, err = treeBytes(ctx, dir); err != nil || !folderExists(p.GitDir) {
+	if u.Bytes, err = treeBytes(ctx, dir, string(s.sharedStore(p.ID))); err != nil || !folderExists(p.GitDir) {
 		return u, err
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"count-objects", "-v"}})
@@ -148,11 +148,21 @@ func (s *Service) RemoveLeftovers(ctx context.Context) (freed int64, err error) 
 	return bytes, nil
 }
 
-// treeBytes is what a folder takes on disk: blocks, each file once, nothing behind links, nothing that cannot be read. What is not there
+// treeBytes is what folders take on disk: blocks, each file once, nothing behind links, nothing that cannot be read. What is not there
 // takes nothing.
-func treeBytes(ctx context.Context, dir string) (n int64, err error) {
-	type inode struct{ dev, ino uint64 }
-	seen := make(map[inode]bool)
+func treeBytes(ctx context.Context, dirs ...string) (n int64, err error) {
+	seen := make(inodes)
+	for _, dir := range dirs {
+		more, err := treeBytesBeside(ctx, dir, seen)
+		if n += more; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// treeBytesBeside is treeBytes of one folder, without the files that were seen.
+func treeBytesBeside(ctx context.Context, dir string, seen inodes) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

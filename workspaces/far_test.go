@@ -71,7 +71,7 @@ func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knob
 	a.Manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{e, a.home}, Default: knobs.Kind, Store: store.NewExecutors(db),
 		Workspaces: specs{h}, Log: slog.New(slog.DiscardHandler)})
 	h.away = a
-	a.OnMaking(func(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
+	a.Attach(executors.Participant{Making: func(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
 		if executors.Trying(ctx) {
 			return nil
 		}
@@ -79,8 +79,8 @@ func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knob
 			return h.s.Afar(ctx, s.WorkspaceID)
 		}
 		return h.s.Unbox(ctx, s.WorkspaceID)
-	})
-	a.OnArrive(func(ctx context.Context, r executors.Arrival) error {
+	}})
+	a.Attach(executors.Participant{Arriving: func(ctx context.Context, r executors.Arrival) error {
 		a.mu.Lock()
 		a.arrivals[r.Place.SandboxID] = arrival{r.Spec.Folder, r.Place.Hello.Root}
 		a.mu.Unlock()
@@ -95,21 +95,23 @@ func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knob
 			}
 		}
 		return h.s.Arrive(ctx, r)
-	})
-	a.OnArrive(func(ctx context.Context, r executors.Arrival) error { return h.s.ArriveIgnored(ctx, r) })
-	a.OnArrive(func(ctx context.Context, r executors.Arrival) error { return h.s.ArriveSetup(ctx, r) })
-	a.OnPlace(func(p *executors.Place) { h.s.Awoke(p.WorkspaceID) })
-	leave := func(ctx context.Context, p *executors.Place) {
-		if err := h.s.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
+	}})
+	a.Attach(executors.Participant{Arriving: func(ctx context.Context, r executors.Arrival) error { return h.s.ArriveIgnored(ctx, r) }})
+	a.Attach(executors.Participant{Arriving: func(ctx context.Context, r executors.Arrival) error { return h.s.ArriveSetup(ctx, r) }})
+	a.Attach(executors.Participant{Live: func(p *executors.Place) { h.s.Awoke(p.WorkspaceID) }})
+	leave := func(ctx context.Context, p *executors.Place) error {
+		err := h.s.TakeLeave(ctx, p.WorkspaceID, p.Run)
+		if err != nil && !workspaces.Refused(err) {
 			t.Errorf("taking leave: %v", err)
 		}
 		if p.OwnDisk {
 			a.mirror(ctx, p)
 		}
+		return err
 	}
-	a.OnPausing(leave)
-	a.OnEnding(leave)
-	a.OnEnded(func(r executors.Record) { h.s.SandboxEnded(r.WorkspaceID, r.Handle.ID) })
+	a.Attach(executors.Participant{Home: leave})
+	a.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) { _ = leave(ctx, p) }})
+	a.Attach(executors.Participant{Ended: func(r executors.Record) { h.s.SandboxEnded(r.WorkspaceID, r.Handle.ID) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = a.Run(ctx) }()

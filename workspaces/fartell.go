@@ -38,10 +38,16 @@ func (b *box) has(ctx context.Context, ids []string) (map[string]bool, error) {
 	return there, nil
 }
 
-// supply sends a far sandbox the objects of refs it is going to be told of, as far as it lacks them: what lies between them and what it
-// has, or a history that is cut where it would go deeper.
+// supply makes objects readable in a sandbox that is going to be told of them, where its git does not have them yet. A far one is sent what
+// lies between them and what it has, or a history that is cut where it would go deeper.
 func (s *Service) supply(ctx context.Context, p Project, w Workspace, b *box, ids []string) error {
 	ids = unique(ids)
+	if !s.far(w.ID) {
+		if !s.boxed(w.ID) {
+			return nil // its git is the repository's
+		}
+		return s.lend(ctx, p, w, ids...)
+	}
 	there, err := b.has(ctx, ids)
 	if err != nil {
 		return err

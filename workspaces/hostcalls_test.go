@@ -58,7 +58,7 @@ var triedElsewhere = map[string]string{
 	"restoresnap.stillAs": "it asks for the size of a file that is large",
 	"left.keptAlready":    "only where work came home in between: trees of two commits",
 	"comparepatch.Patch":  "git runs in the goroutine of gitReader, which is tried: every trick's patch is read",
-	"boxes.readableFor":   "it sets one value in the config, where the repository is closed to others",
+	"lend.packTogether":   "it takes 50 packs: they are joined on a desk over a folder of the server's own",
 }
 
 // hostCalls knows which functions of this room made a call of git on the host: it is the room's log, which hears of each call in the

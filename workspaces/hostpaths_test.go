@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
@@ -196,6 +198,20 @@ func endPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, merged, go
 		return err
 	})
 	tr.tries("emptying the trash", func() error { return h.s.Purge(ctx, workspaces.TrashWorkspace, gone.ID) })
+	tr.tries("a secret's value in the base", func() error {
+		const value = "a value that no file has"
+		h.s.Connect(h.box, secretSessions{h.ses, workspaces.SecretFiles{Values: redact.NewFinder(value)}})
+		defer h.s.Connect(h.box, h.ses)
+		f, err := h.s.SecretFiles(ctx, merged.ID)
+		if err == nil && !f.Value([]byte("x "+value+" x")) {
+			err = errors.New("it was taken for a value of the base's")
+		}
+		return err
+	})
+	tr.tries("bringing back what the database has lost", func() error {
+		_, err := h.s.Adopt(ctx, h.actor, workspaces.Leftover{ID: id.New("ws"), Path: merged.Path, Name: "lost", Branch: merged.Branch, Project: p, At: 1})
+		return err
+	})
 }
 
 // notePaths is what this server does with git of its own when reports go to a remote that has others' notes.

@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,13 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 	}
 	defer root.Close()
 
+	secrets, err := s.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return taken{}, err
+	}
 	t := taken{head: head}
 	pr, pw := io.Pipe()
-	imp := importer{root: root, owner: s.boxOwner(w.ID), w: bufio.NewWriterSize(pw, 1<<20), taken: &t}
+	imp := importer{root: root, owner: s.boxOwner(w.ID), secrets: secrets, w: bufio.NewWriterSize(pw, 1<<20), taken: &t}
 	done := make(chan error, 1)
 	go func() { // owned by this call: ends when the pipe is read to its end or closed below
 		err := imp.write(head, w.Key(), string(tracked), string(others), s.cfg.Now().Unix())
@@ -100,6 +105,8 @@ type importer struct {
 	w     *bufio.Writer
 	taken *taken
 	seen  map[string]bool
+
+	secrets SecretFiles // the project's other workspaces read what is in its repository
 }
 
 func (i *importer) write(head, key, tracked, others string, now int64) error {
@@ -117,7 +124,7 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 			i.taken.nested = append(i.taken.nested, name)
 			continue
 		}
-		if err := i.file(name); err != nil {
+		if err := i.file(name, "M "+f[0]+" "+f[1]); err != nil {
 			return err
 		}
 	}
@@ -127,7 +134,7 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 		case strings.HasSuffix(name, "/"): // a repository of its own
 			i.taken.nested = append(i.taken.nested, strings.TrimSuffix(name, "/"))
 		default:
-			if err := i.file(name); err != nil {
+			if err := i.file(name, ""); err != nil {
 				return err
 			}
 		}
@@ -138,8 +145,9 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 	return i.w.Flush()
 }
 
-// file writes one file or link. What is not there any more is left out; what cannot be read is an error, for it would be lost.
-func (i *importer) file(name string) error {
+// file writes one file or link. What is not there any more is left out; what cannot be read is an error, for it would be lost. was is the
+// file as the head has it, which stands for a secret's; "" = it has none.
+func (i *importer) file(name, was string) error {
 	if i.seen[name] || !ignored.PlainParents(i.root, name) {
 		return nil
 	}
@@ -152,12 +160,18 @@ func (i *importer) file(name string) error {
 		return fmt.Errorf("reading %q: %w", name, err)
 	}
 	switch {
+	case i.secrets.Has(name, ""):
+		return i.secret(name, was, fi.Size())
 	case fi.Mode()&fs.ModeSymlink != 0:
 		to, err := i.root.Readlink(name)
 		if err != nil {
 			return fmt.Errorf("reading the link %q: %w", name, err)
 		}
-		_, err = fmt.Fprintf(i.w, "M 120000 inline %s\ndata %d\n%s\n", quotePath(name), len(to), to)
+		link := []byte(to)
+		if i.secrets.Values.Mask(link, i.secrets.hides) {
+			i.miss(name, valueMissing, fi.Size())
+		}
+		_, err = fmt.Fprintf(i.w, "M 120000 inline %s\ndata %d\n%s\n", quotePath(name), len(link), link)
 		return err
 	case !fi.Mode().IsRegular():
 		return nil // a FIFO, socket, device, or a folder where a file was
@@ -171,18 +185,47 @@ func (i *importer) file(name string) error {
 		return fmt.Errorf("reading %q: it changed meanwhile", name)
 	}
 	if foreign(fi, i.owner) {
-		i.taken.missing = append(i.taken.missing, Missing{Path: guest.EncodePath(name), Reason: foreignMissing, Size: fi.Size()})
+		i.miss(name, foreignMissing, fi.Size())
 		return nil
 	}
 	mode := "100644"
 	if fi.Mode()&0o100 != 0 {
 		mode = "100755"
 	}
+	var from io.Reader = f
+	if len(i.secrets.Blobs) > 0 && fi.Size() <= smallFile {
+		data := make([]byte, fi.Size())
+		if n, err := io.ReadFull(f, data); err != nil {
+			return fmt.Errorf("reading %q after %d bytes: %w", name, n, err)
+		}
+		if i.secrets.Has("", blobName(i.taken.head, data)) {
+			return i.secret(name, was, fi.Size())
+		}
+		from = bytes.NewReader(data)
+	}
+	masked := i.secrets.Reader(from) // of equal length
 	fmt.Fprintf(i.w, "M %s inline %s\ndata %d\n", mode, quotePath(name), fi.Size())
-	if n, err := io.CopyN(i.w, f, fi.Size()); err != nil {
+	if n, err := io.CopyN(i.w, masked, fi.Size()); err != nil {
 		return fmt.Errorf("reading %q after %d bytes: %w", name, n, err)
 	}
+	if masked.Found() {
+		i.miss(name, valueMissing, fi.Size())
+	}
 	return i.w.WriteByte('\n')
+}
+
+// secret leaves a secret's file as the head has it.
+func (i *importer) secret(name, was string, size int64) error {
+	i.miss(name, secretMissing, size)
+	if was == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(i.w, "%s %s\n", was, quotePath(name))
+	return err
+}
+
+func (i *importer) miss(name, why string, size int64) {
+	i.taken.missing = append(i.taken.missing, Missing{Path: guest.EncodePath(name), Reason: why, Size: size})
 }
 
 // quotePath quotes a path as fast-import reads it.

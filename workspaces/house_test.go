@@ -23,6 +23,7 @@ import (
 
 // house is the room with a real store and real git; sandboxes and sessions run commands straight in the worktree.
 type house struct {
+	db    *store.DB
 	t     testing.TB
 	s     *workspaces.Service
 	store *store.Workspaces
@@ -54,7 +55,7 @@ func newHouse(t testing.TB, db *store.DB, change ...func(*workspaces.Config)) *h
 	user, team := storetest.Seed(t, db)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	h := &house{t: t, store: store.NewWorkspaces(db), actor: accounts.Actor{User: user}, team: team.ID,
+	h := &house{db: db, t: t, store: store.NewWorkspaces(db), actor: accounts.Actor{User: user}, team: team.ID,
 		roots: filepath.Join(dir, "roots"), data: filepath.Join(dir, "data"), bus: &bus{}}
 	must(t, os.MkdirAll(h.roots, 0o755))
 	must(t, os.MkdirAll(h.data, 0o755))
@@ -156,6 +157,9 @@ func (b *boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 	cmd.Stdin = bytes.NewReader(c.Stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
 	err = cmd.Run()
 	r := executors.BoxResult{Stdout: out.Bytes(), Stderr: errs.Bytes()}
 	if cmd.ProcessState == nil {
@@ -171,6 +175,7 @@ func (b *boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 // setups are sessions that run setup scripts.
 type setups struct {
 	mu      sync.Mutex
+	passed  []string           // from which workspace to which secrets were made known
 	running map[string]*script // by workspace id
 	open    int
 	stopped int
@@ -220,6 +225,17 @@ func (s *setups) StopAll(_ context.Context, id string) error {
 		_ = sc.cmd.Process.Kill()
 		<-sc.done
 	}
+	return nil
+}
+
+func (s *setups) SecretFiles(context.Context, string) (workspaces.SecretFiles, error) {
+	return workspaces.SecretFiles{}, nil
+}
+
+func (s *setups) SecretsPass(_ context.Context, from, to workspaces.Workspace) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.passed = append(s.passed, from.ID+" "+to.ID)
 	return nil
 }
 

@@ -78,6 +78,10 @@ type SnapshotStore interface {
 	// InsertSnapshot stores a snapshot. One whose id is stored already is left as it is.
 	InsertSnapshot(ctx context.Context, s Snap) error
 	Snapshot(ctx context.Context, id string) (Snap, error)
+	// SnapshotsNamed returns those of some snapshots that are there, in no order.
+	SnapshotsNamed(ctx context.Context, ids []string) ([]Snap, error)
+	// GitDirs returns the repositories of workspaces' projects, by workspace; of projects that are deleted there is none.
+	GitDirs(ctx context.Context, workspaceIDs []string) (map[string]string, error)
 	// Snapshots returns the newest first; of these kinds only, all when none is named.
 	Snapshots(ctx context.Context, workspaceID string, kinds []string, pg page.Page) (items []Snap, next string, err error)
 	// SnapshotBefore returns the newest one of a workspace that was taken before at; of all when at is 0.
@@ -100,6 +104,7 @@ type Seen struct {
 	Tree  string   // all files, where somebody else has collected them just now; "" = nobody has
 	After string   // the tree of the newest snapshot when the look began, where it is known; noTree = there was none
 	Stale string   // why files may have changed since, in words; "" = they were looked at now
+	All   bool     // nobody knows what else differs: this server compares all files it has, Paths among them
 
 	Missing []Missing // what Tree does not hold
 
@@ -130,6 +135,7 @@ type keeps struct {
 	reviewed  func(ctx context.Context, workspaceID, userID string) (rev string, err error)
 	hooks     []func(workspaceID string, s Snap)
 	last      map[string]Snap // by workspace id: the newest; a zero one = there is none
+	sure      map[string]bool // by workspace id: a snapshot was compared with all files since the server started
 	compared  compared
 	trees     commitTrees
 	roots     commitTrees // their times are not known
@@ -139,7 +145,7 @@ type keeps struct {
 }
 
 func newKeeps() *keeps {
-	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared(), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
+	return &keeps{lock: newKeyed(), last: make(map[string]Snap), sure: make(map[string]bool), compared: newCompared(), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
 }
 
 // Watch gives the room who knows what differs in workspaces' files. Called once, before Run.
@@ -250,7 +256,8 @@ func (s *Service) lookAround(ctx context.Context, w Workspace) (*Seen, error) {
 }
 
 // Polled is told of files that differ from what they were when a workspace was looked at last, and takes a snapshot when they do. It
-// returns when that is stored. whole says that paths are all that differ from base.
+// returns when that is stored. whole says that paths are all that differ from base; without a base, that nobody knows what else differs, so
+// that all files on this server are compared.
 func (s *Service) Polled(ctx context.Context, workspaceID, base string, paths []string, whole bool) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil || !s.hasFiles(w) {
@@ -260,6 +267,7 @@ func (s *Service) Polled(ctx context.Context, workspaceID, base string, paths []
 	if !whole {
 		seen.Base = ""
 	}
+	seen.All = whole && base == ""
 	_, _, err = s.capture(ctx, w, KeepFor{Kind: SnapPoll}, seen)
 	return err
 }

@@ -99,7 +99,10 @@ func (s *Service) chosenHere(ctx context.Context, p Project, w Workspace, head s
 	if len(p.KeepIgnored) == 0 {
 		return c, nil
 	}
-	t := taking{s: s, p: p, w: w, head: head, secrets: s.SecretFiles(w.ID)}
+	t := taking{s: s, p: p, w: w, head: head}
+	if t.secrets, err = s.SecretFiles(ctx, w.ID); err != nil {
+		return c, err
+	}
 	if t.desk, err = s.deskOf(ctx, p); err != nil {
 		return c, err
 	}
@@ -189,7 +192,10 @@ func (s *Service) sendIgnored(ctx context.Context, p Project, w Workspace, head 
 	if err != nil {
 		return nil, err
 	}
-	secrets := s.SecretFiles(w.ID)
+	secrets, err := s.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return nil, err
+	}
 	st.ignored = slices.DeleteFunc(st.ignored, func(name string) bool { return excluded[ExcludePattern(name)] || secrets.Has(name, "") })
 	c, err := s.chosenHere(ctx, p, w, head, true)
 	if err != nil {
@@ -219,7 +225,10 @@ func (s *Service) chosenThere(ctx context.Context, p Project, w Workspace, b *bo
 	if err != nil {
 		return c, err
 	}
-	secrets := s.SecretFiles(w.ID)
+	secrets, err := s.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return c, err
+	}
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(n string) bool { return badName(n) || !filepath.IsLocal(n) })
 	for piece := range slices.Chunk(names, 500) {

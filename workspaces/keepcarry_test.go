@@ -16,7 +16,7 @@ import (
 
 // keepsOnEnd has files kept before a sandbox ends, as the server does.
 func (a *away) keepsOnEnd() {
-	a.OnEnding(func(ctx context.Context, p *executors.Place) { a.h.s.KeepBefore(ctx, p.WorkspaceID, "stop") })
+	a.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) { a.h.s.KeepBefore(ctx, p.WorkspaceID, "stop") }})
 }
 
 // lose has a sandbox vanish, with nobody asked before.

@@ -68,6 +68,12 @@ func (t *taking) keepIgnored(ctx context.Context, root *os.Root) (commit string,
 			}
 			return secret
 		})
+		for i, e := range files {
+			if data := bytes.Clone(e.data); t.secrets.Values.Mask(data, t.secrets.hides) {
+				t.miss(e.path, valueMissing, int64(len(data)))
+				files[i].data, files[i].oid = data, blobName(t.head, data)
+			}
+		}
 		t.missing = append(t.missing, t.f.there.missing...)
 	case t.s.far(t.w.ID):
 		commit, n, err := t.lastIgnored(ctx)
@@ -307,7 +313,10 @@ func (s *Service) ignoredFiles(ctx context.Context, p Project, workspaceID, comm
 	if err != nil {
 		return nil, err
 	}
-	secrets := s.SecretFiles(workspaceID)
+	secrets, err := s.SecretFiles(ctx, workspaceID)
+	if err != nil {
+		return nil, err
+	}
 	var out []ChangedFile
 	for _, f := range list {
 		if !secrets.Has(f.Path, f.OID) {

@@ -223,8 +223,13 @@ func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
 		for _, sn := range old {
 			byWorkspace[sn.WorkspaceID] = append(byWorkspace[sn.WorkspaceID], sn)
 		}
-		for _, id := range sortedKeys(byWorkspace) {
-			if err := s.dropSnaps(ctx, id, byWorkspace[id]); err != nil {
+		ids := sortedKeys(byWorkspace)
+		dirs, err := s.store.GitDirs(ctx, ids)
+		if err != nil {
+			return total, err
+		}
+		for _, id := range ids {
+			if err := s.dropSnaps(ctx, id, dirs[id], byWorkspace[id]); err != nil {
 				return total, err
 			}
 			total += len(byWorkspace[id])
@@ -232,26 +237,18 @@ func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
 	}
 }
 
-// dropSnaps removes snapshots of one workspace whose days are over, with the refs of those days.
-func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap) error {
+// dropSnaps removes snapshots of one workspace whose days are over, with the refs of those days. gitDir is its project's repository, "" where
+// the project is gone.
+func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old []Snap) error {
 	unlock, err := s.keeps.lock.lock(ctx, workspaceID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	w, err := s.store.Workspace(ctx, workspaceID)
-	if err != nil {
-		return err
-	}
-	p, err := s.store.Project(ctx, w.ProjectID)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	found := err == nil
 	if old, err = s.stillOld(ctx, old); err != nil || len(old) == 0 {
 		return err
 	}
-	if found && folderExists(p.GitDir) {
+	if gitDir != "" && folderExists(gitDir) {
 		var edits []refEdit
 		for _, sn := range old {
 			edits = append(edits, refDrop(pinRef(workspaceID, sn.ID))) // of one that was pinned once
@@ -265,7 +262,7 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap)
 				edits = append(edits, e)
 			}
 		}
-		if err := s.dropRefs(ctx, p, edits); err != nil {
+		if err := s.dropRefs(ctx, Project{GitDir: gitDir}, edits); err != nil {
 			return err
 		}
 	}
@@ -283,17 +280,12 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap)
 
 // stillOld leaves of snapshots those whose time is still over: one may have been pinned since they were listed.
 func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
-	var out []Snap
-	for _, sn := range list {
-		now, err := s.store.Snapshot(ctx, sn.ID)
-		if err != nil && !fault.Is(err, fault.NotFound) {
-			return nil, err
-		}
-		if err == nil && !now.Pinned && now.ExpiresAt > 0 && now.ExpiresAt <= s.now() {
-			out = append(out, now)
-		}
+	ids := make([]string, len(list))
+	for i, sn := range list {
+		ids[i] = sn.ID
 	}
-	return out, nil
+	now, err := s.store.SnapshotsNamed(ctx, ids)
+	return slices.DeleteFunc(now, func(sn Snap) bool { return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.now() }), err
 }
 
 // dayNeeded reports whether the ref of a snapshot's day holds others that are to stay: how long they do may have been set anew meanwhile, and a review's stays.

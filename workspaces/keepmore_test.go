@@ -75,7 +75,9 @@ type secretSessions struct {
 	files workspaces.SecretFiles
 }
 
-func (s secretSessions) SecretFiles(string) workspaces.SecretFiles { return s.files }
+func (s secretSessions) SecretFiles(context.Context, string) (workspaces.SecretFiles, error) {
+	return s.files, nil
+}
 
 // A secret's file that git sees is in no snapshot, and is read out of none, nor is a copy of it.
 func TestNoSnapshotHoldsASecretsFile(t *testing.T) {

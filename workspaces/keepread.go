@@ -36,6 +36,9 @@ const foreignMissing = "It is a second name of a file of somebody else's."
 // secretMissing is why a secret's file is in no snapshot.
 const secretMissing = "It is a file of a secret."
 
+// valueMissing is why a file is in a snapshot with stars where a secret's value stands.
+const valueMissing = "It holds the value of a secret, which is masked in the snapshot."
+
 // smallFile is how large a file may be that is held in memory while it is read.
 const smallFile = 1 << 20
 
@@ -157,6 +160,7 @@ func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was e
 			return e, false, fmt.Errorf("reading the link %q: %w", name, err)
 		}
 		e.mode, e.data = "120000", []byte(to)
+		t.secrets.Values.Mask(e.data, t.secrets.hides)
 		e.oid = blobName(t.head, e.data)
 		return e, true, nil
 	case fi.IsDir():
@@ -201,7 +205,15 @@ func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was e
 		e.mode = "100755"
 	}
 	if fi.Size() > smallFile {
-		e.oid, err = t.storeLarge(ctx, f)
+		var from io.Reader = f // as it is, where nothing is looked for: git reads it itself
+		masked := t.secrets.Reader(f)
+		if t.secrets.Values != nil {
+			from = masked
+		}
+		e.oid, err = t.storeLarge(ctx, from)
+		if masked.Found() {
+			t.miss(name, valueMissing, fi.Size())
+		}
 		if err != nil {
 			if ctx.Err() != nil || diskIsFull(err) {
 				return e, false, err
@@ -218,8 +230,13 @@ func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was e
 	if t.secrets.Has("", e.oid) {
 		return keepWas(secretMissing)
 	}
+	if t.secrets.Values.Mask(e.data, t.secrets.hides) {
+		t.miss(name, valueMissing, fi.Size())
+		e.oid = blobName(t.head, e.data)
+		return e, true, nil
+	}
 	// git on the host takes other line ends for a change even where the worktree's own settings made them; who looks from inside does not.
-	if t.byHost && e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && blobName(t.head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
+	if t.byHost && !t.told[name] && e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && blobName(t.head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
 		e.oid, e.data = was.oid, nil // checked out with other line ends
 	}
 	return e, true, nil
@@ -236,7 +253,7 @@ func badName(name string) bool {
 }
 
 // storeLarge puts a file into the repository without holding it in memory.
-func (t *taking) storeLarge(ctx context.Context, f *os.File) (string, error) {
+func (t *taking) storeLarge(ctx context.Context, f io.Reader) (string, error) {
 	b, err := t.desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin"}, Stdin: f, Timeout: t.s.cfg.StepTimeout})
 	oid := strings.TrimSpace(string(b))
 	if err == nil && !isCommitID(oid) {

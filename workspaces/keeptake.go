@@ -54,13 +54,21 @@ func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *See
 	if err != nil {
 		return Snap{}, false, err
 	}
+	part := seen != nil && seen.Base == "" && seen.Tree == "" && seen.Stale == ""
+	if part && !seen.All && !s.compared(w.ID) {
+		// The newest snapshot is of an earlier server, which may have died between files that changed and the snapshot with them.
+		seen = &Seen{Paths: seen.Paths, All: true}
+	}
 	// From here on it goes to its end, whoever asked: what was read is stored.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
 	defer cancel()
 	if f.Title = hostgit.Clean(f.Title); len([]rune(f.Title)) > maxSnapTitle {
 		f.Title = string([]rune(f.Title)[:maxSnapTitle])
 	}
-	t := taking{s: s, p: p, w: w, prev: prev, f: f, limit: pollFile, total: pollTotal, secrets: s.SecretFiles(w.ID)}
+	t := taking{s: s, p: p, w: w, prev: prev, f: f, limit: pollFile, total: pollTotal}
+	if t.secrets, err = s.SecretFiles(ctx, w.ID); err != nil {
+		return Snap{}, false, err
+	}
 	if f.Kind != SnapPoll && f.Kind != SnapTurn && f.Kind != SnapCommit {
 		t.limit, t.total = keepFile, keepTotal
 	}
@@ -76,15 +84,26 @@ func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *See
 	if err != nil {
 		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be kept: %s", reason(err))
 	}
+	s.keeps.mu.Lock()
+	if seen == nil || seen.Stale == "" && (!part || seen.All) {
+		s.keeps.sure[w.ID] = true
+	}
 	if !made {
+		s.keeps.mu.Unlock()
 		return sn, false, nil
 	}
-	s.keeps.mu.Lock()
 	s.keeps.last[w.ID] = sn
 	s.keeps.loose[p.GitDir]++
 	s.keeps.mu.Unlock()
 	s.toldSnap(ctx, sn)
 	return sn, true, nil
+}
+
+// compared reports whether a snapshot of the workspace was compared with all its files since the server started.
+func (s *Service) compared(workspaceID string) bool {
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	return s.keeps.sure[workspaceID]
 }
 
 // maxSnapTitle is how many characters a snapshot's title may have.
@@ -109,7 +128,8 @@ type taking struct {
 
 	head    string
 	secrets SecretFiles
-	byHost  bool // the paths are what git found without the settings of the worktree's own
+	byHost  bool            // the paths are what git found without the settings of the worktree's own
+	told    map[string]bool // those among them that somebody named who knows these settings
 	desk    *hostgit.Desk
 	tips    *refTips
 	missing []Missing
@@ -220,7 +240,7 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 		t.missing = append(t.missing, seen.Missing...)
 		return seen.Tree, nil, nil, nil
 	}
-	if seen != nil && seen.Base == "" && t.prev.Tree != "" {
+	if seen != nil && seen.Base == "" && !seen.All && t.prev.Tree != "" {
 		return t.prev.Tree, t.tidy(seen.Paths), nil, nil
 	}
 	var commit string
@@ -240,6 +260,13 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 		}
 		t.byHost = true
 		paths = slices.Concat(st.changed, st.gone, st.others)
+		if seen != nil {
+			t.told = make(map[string]bool, len(seen.Paths))
+			for _, p := range seen.Paths {
+				t.told[p] = true
+			}
+			paths = append(paths, seen.Paths...)
+		}
 		for _, n := range st.nested {
 			t.miss(n, "It is a repository of its own.", 0)
 		}
@@ -266,7 +293,8 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 	}
 	for _, r := range raws {
 		if !listed[r.path] {
-			if !since[r.path] {
+			ignored := t.byHost && r.oldMode == "000000" // git lists no such file: whether it is there is looked up
+			if !since[r.path] && !ignored {
 				clean[r.path] = entry{r.oldMode, r.oldOID}
 			}
 			paths = append(paths, r.path)

@@ -52,7 +52,7 @@ func (m *merger) land(ctx context.Context, res MergeResult) error {
 // landInFolder fast-forwards a folder that has the base checked out. git refuses when a local change would be overwritten.
 func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult) error {
 	s := m.s
-	if place := s.placeName(ctx, m.p, at.path); place != at.path {
+	if place := s.placeName(ctx, m.p, at.path); place != CheckedOutElsewhere {
 		return fault.New(fault.Conflict, "base_in_workspace", "%s is checked out in %s. Switch that workspace back to its own branch, then merge.", m.target, place)
 	}
 	admin, err := adminDir(m.p.GitDir, at.path)
@@ -76,7 +76,7 @@ func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult)
 	case e == nil && now != res.BaseCommit:
 		return errBaseMoved
 	case err == nil && e == nil:
-		return fault.New(fault.Conflict, "base_folder_failed", "git did not move %s, which is checked out in %s, although it reported no error. Look at the folder's git config.", m.target, at.path)
+		return fault.New(fault.Conflict, "base_folder_failed", "git did not move %s, which is checked out in the project's own folder, although it reported no error. Look at that folder's git config.", m.target)
 	case err == nil:
 		return e
 	}
@@ -87,11 +87,11 @@ func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult)
 		}
 		if strings.Contains(words, "would be overwritten") {
 			return fault.Wrap(err, fault.Conflict, "base_dirty",
-				"%s is checked out in %s, and files there have local changes the merge would overwrite. Commit or stash them there, then merge again.\n%s",
-				m.target, at.path, words)
+				"%s is checked out in the project's own folder, and files there have local changes the merge would overwrite. Commit or stash them there, then merge again.\n%s",
+				m.target, strings.ReplaceAll(words, at.path+"/", ""))
 		}
 	}
-	return gitFault(err, fault.Conflict, "base_folder_failed", "Fast-forwarding the folder "+at.path)
+	return gitFault(err, fault.Conflict, "base_folder_failed", "Fast-forwarding the folder that has "+m.target)
 }
 
 // identityEnv is identity as environment entries.

@@ -36,6 +36,9 @@ func (s *Service) MergedTree(ctx context.Context, actor accounts.Actor, workspac
 	case res.UpToDate:
 		return "", res.BaseCommit, nil, fault.New(fault.Conflict, "nothing_to_merge", "%s has every commit of %s.", m.target, m.w.Branch)
 	}
+	if err := m.noSecrets(ctx, res); err != nil {
+		return "", "", nil, err
+	}
 	have, err := s.refsBelow(ctx, m.p, mergedRefs(workspaceID))
 	if err != nil {
 		return "", "", nil, err
@@ -99,6 +102,9 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 		return res, nil
 	}
 	if !landed {
+		if err := m.noSecrets(ctx, res); err != nil {
+			return MergeResult{}, err
+		}
 		killpoint.Reach(killpoint.MergePlanned)
 		if err = m.land(ctx, res); errors.Is(err, errBaseMoved) {
 			now, _ = m.baseTip(ctx) // "" where it cannot be read: that it moved is what counts

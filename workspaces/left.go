@@ -107,8 +107,8 @@ func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *box, 
 		return nil, err
 	}
 	state := s.readHome(w.ID)
-	known := map[string]bool{was: true, w.BaseCommit: true, state.Head: true, state.Tip: true, t.head: true}
-	for _, m := range [...]map[string]string{own, s.readTold(w.ID), v.told} {
+	known := map[string]bool{was: true, w.BaseCommit: true, state.Head: true, state.Tip: true} // nothing the sandbox says: it might name what it may not read
+	for _, m := range [...]map[string]string{own, s.readTold(w.ID)} {
 		for _, id := range m {
 			known[id] = true
 		}
@@ -123,7 +123,7 @@ func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *box, 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.takePack(ctx, p, b, tips, there, state.Bytes); err != nil {
+	if _, err := s.takePack(ctx, p, w, b, tips, there, state.Bytes); err != nil {
 		return nil, err
 	}
 	return s.apartLeft(ctx, p, fresh)
@@ -153,6 +153,9 @@ func (s *Service) apartLeft(ctx context.Context, p Project, fresh []left) ([]lef
 	return out[:min(len(out), maxLeft)], nil
 }
 
+// leftMark stands in the names of branches made of what a machine that was away had, behind the workspace's own.
+const leftMark = "-on-"
+
 // nameLeft makes a branch of each line of work, and tells the workspace's people.
 func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *executors.Place, t taken, fresh []left) error {
 	unlock, err := s.names.lock(ctx, p.ID)
@@ -161,7 +164,7 @@ func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *exec
 	}
 	defer unlock()
 	machine := s.machineName(ctx, pl.Kind)
-	prefix := w.Branch + "-on-" + pathSlug(machine)
+	prefix := w.Branch + leftMark + pathSlug(machine)
 	refs, err := s.refsBelow(ctx, p, headsPrefix)
 	if err != nil {
 		return err

@@ -66,6 +66,9 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if res.UpToDate || len(res.Conflicts) > 0 {
 			return res, nil
 		}
+		if err := m.noSecrets(ctx, res); err != nil {
+			return MergeResult{}, endedBy(ctx, err)
+		}
 		killpoint.Reach(killpoint.MergePlanned)
 		err = m.land(ctx, res)
 		if errors.Is(err, errBaseMoved) {
@@ -228,6 +231,11 @@ type merger struct {
 	target string // the local branch that is merged into
 	req    MergeRequest
 	brief  bool // of conflicts only the files are asked for
+}
+
+// noSecrets refuses to land what holds something of a secret.
+func (m *merger) noSecrets(ctx context.Context, res MergeResult) error {
+	return m.s.noSecrets(ctx, m.w, m.desk, "merged", res.Commit, "^"+res.BaseCommit)
 }
 
 // keep notes a merge that has landed. What was merged is the new base of the workspace's changes, whatever form it landed in.

@@ -147,10 +147,17 @@ func (s *Service) ConflictFile(ctx context.Context, workspaceID, name, side stri
 	if of == nil || of.entry().module() {
 		return nil, nil, fault.New(fault.NotFound, "not_found", "%q has no file on this side.", name)
 	}
-	if s.SecretFiles(w.ID).Has(of.Path, of.OID) || s.SecretFiles(w.ID).Has(name, "") {
+	secrets, err := s.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if secrets.Has(of.Path, of.OID) || secrets.Has(name, "") {
 		return nil, nil, ErrSecretFile
 	}
 	raw, err := b.conflictBlob(ctx, name, of.entry(), false)
+	if err == nil && secrets.Value(raw) {
+		return nil, nil, ErrSecretValue
+	}
 	return raw, of, err
 }
 

@@ -136,7 +136,7 @@ func (s *Service) parcelGit(ctx context.Context, p Project, w Workspace, admin, 
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
-	if err := s.fillPrivateGit(ctx, p, dir, admin, config, refs, nil); err != nil {
+	if err := s.fillPrivateGit(ctx, p, dir, admin, config, refs, false); err != nil {
 		return "", err
 	}
 	// An index knows the files of this machine; FETCH_HEAD and the log of HEAD name what only this machine has.

@@ -514,7 +514,8 @@ func TestTakeFilesOfAnotherWorkspace(t *testing.T) {
 	if read(t, to.Path, "lib/both.txt") != "theirs\n" {
 		t.Error("it was not written over")
 	}
-	_, err = take(workspaces.TakeRequest{Hidden: func(p string) bool { return p == "lib/new.sh" }})
+	h.s.Connect(h.box, secretSessions{h.ses, workspaces.SecretFiles{Paths: map[string]bool{"lib/new.sh": true}}})
+	_, err = take(workspaces.TakeRequest{})
 	wantCode(t, err, "secret_file")
 	sha1, sha256 := workspaces.BlobNames([]byte(read(t, from.Path, "lib/new.sh")))
 	h.s.Connect(h.box, secretSessions{h.ses, workspaces.SecretFiles{Blobs: map[string]bool{sha1: true, sha256: true}}}) // a copy of one, by its content

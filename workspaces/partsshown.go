@@ -103,7 +103,11 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 		}
 	}
 	old, now := v.old[name], v.now[name]
-	if secrets := s.SecretFiles(w.ID); secrets.Has(name, old.oid) || secrets.Has(name, now.oid) {
+	secrets, err := s.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return FileHunks{}, err
+	}
+	if secrets.Has(name, old.oid) || secrets.Has(name, now.oid) {
 		return FileHunks{}, ErrSecretFile
 	}
 	out := FileHunks{Path: name, From: v.from.Commit, To: v.to.Commit, OldOID: old.oid, NewOID: now.oid, Mode: now.mode, OldMod: old.mode}
@@ -123,6 +127,7 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 	for _, x := range diffLines(al, cl) {
 		h := HunkLines{Hunk: hunkOf(x), Removed: al[x.a0:x.a1], Added: cl[x.b0:x.b1]}
 		h.Hash = hunkHash(h.Hunk, h.Removed, h.Added)
+		h.Removed, h.Added = secrets.maskedLines(h.Removed), secrets.maskedLines(h.Added)
 		out.Hunks = append(out.Hunks, h)
 	}
 	return out, nil

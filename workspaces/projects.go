@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -59,11 +60,17 @@ func (s *Service) createFromPath(ctx context.Context, p Project, path string) (P
 	if p.DefaultBranch, err = s.defaultBranch(ctx, p.GitDir, p.DefaultBranch); err != nil {
 		return Project{}, err
 	}
-	return s.insertProject(ctx, p, repoName(repo.path))
+	return s.storeProject(ctx, p, repoName(repo.path), func(p Project) error {
+		return s.claimFolder(ctx, p, func(known []string) error { return s.store.InsertFolderProject(ctx, p, known) })
+	})
 }
 
 // insertProject stores p under its own name or the fallback and tells the team.
 func (s *Service) insertProject(ctx context.Context, p Project, fallback string) (Project, error) {
+	return s.storeProject(ctx, p, fallback, func(p Project) error { return s.store.InsertProject(ctx, p) })
+}
+
+func (s *Service) storeProject(ctx context.Context, p Project, fallback string, insert func(Project) error) (Project, error) {
 	if p.Name == "" {
 		p.Name = strings.ToValidUTF8(fallback, "_")
 	}
@@ -72,7 +79,10 @@ func (s *Service) insertProject(ctx context.Context, p Project, fallback string)
 		return Project{}, err
 	}
 	p.Name = name
-	if err := s.store.InsertProject(ctx, p); err != nil {
+	if err := insert(p); err != nil {
+		if _, told := errors.AsType[*fault.Error](err); told {
+			return Project{}, err
+		}
 		return Project{}, fmt.Errorf("storing project: %w", err)
 	}
 	killpoint.Reach(killpoint.ProjectStored)

@@ -80,7 +80,7 @@ func (x *whole) born(ctx context.Context) {
 		Store: mortalRows{store.NewExecutors(db), life}, Workspaces: s, Log: x.log})
 	files := filesync.New(filesync.Config{Store: store.NewChanges(db), Places: m, Workspaces: s, Events: h.bus, Moved: s.HeadMoved, Polled: s.Polled, Trees: hostTrees{s},
 		DataDir: h.data, Log: x.log})
-	m.OnMaking(func(ctx context.Context, c executors.Capabilities, spec *executors.Spec) error {
+	m.Attach(executors.Participant{Making: func(ctx context.Context, c executors.Capabilities, spec *executors.Spec) error {
 		switch {
 		case executors.Trying(ctx):
 			return nil
@@ -88,37 +88,37 @@ func (x *whole) born(ctx context.Context) {
 			return s.Afar(ctx, spec.WorkspaceID)
 		}
 		return s.Unbox(ctx, spec.WorkspaceID)
-	})
-	m.OnArrive(s.Arrive)
-	m.OnPlace(func(p *executors.Place) { s.Awoke(p.WorkspaceID) })
+	}})
+	m.Attach(executors.Participant{Arriving: s.Arrive})
+	m.Attach(executors.Participant{Live: func(p *executors.Place) { s.Awoke(p.WorkspaceID) }})
 	leave := func(ctx context.Context, p *executors.Place) { _ = s.TakeLeave(ctx, p.WorkspaceID, p.Run) }
-	m.OnPausing(leave)
-	m.OnEnding(leave)
-	m.OnEnded(func(r executors.Record) { s.SandboxEnded(r.WorkspaceID, r.Handle.ID) })
+	m.Attach(executors.Participant{Pausing: leave})
+	m.Attach(executors.Participant{Ending: leave})
+	m.Attach(executors.Participant{Ended: func(r executors.Record) { s.SandboxEnded(r.WorkspaceID, r.Handle.ID) }})
 	s.ConnectFiles(files)
-	m.OnArrive(files.Arrive)
+	m.Attach(executors.Participant{Arriving: files.Arrive})
 	home := func(ctx context.Context, p *executors.Place) { _ = files.BringHome(ctx, p) }
-	m.OnPausing(home)
-	m.OnEnding(home)
+	m.Attach(executors.Participant{Pausing: home})
+	m.Attach(executors.Participant{Ending: home})
 	w := wholeWatcher{files}
 	s.Watch(w)
 	s.ConnectSandboxed(w)
 	keep := func(ctx context.Context, p *executors.Place) { s.KeepBefore(ctx, p.WorkspaceID, "stop") }
-	m.OnPausing(keep)
-	m.OnEnding(keep)
+	m.Attach(executors.Participant{Pausing: keep})
+	m.Attach(executors.Participant{Ending: keep})
 	last := func(context.Context, *executors.Place) { life.reach("before a sandbox stands still or ends") }
-	m.OnPausing(last)
-	m.OnEnding(last)
+	m.Attach(executors.Participant{Pausing: last})
+	m.Attach(executors.Participant{Ending: last})
 	s.Connect(wholeRooms{m}, h.ses)
-	m.OnPlace(files.Follow)
-	m.OnArrive(s.ArriveIgnored)
-	m.OnArrive(s.ArriveSetup)
-	m.OnArrive(func(_ context.Context, a executors.Arrival) error {
+	m.Attach(executors.Participant{Live: files.Follow})
+	m.Attach(executors.Participant{Arriving: s.ArriveIgnored})
+	m.Attach(executors.Participant{Arriving: s.ArriveSetup})
+	m.Attach(executors.Participant{Arriving: func(_ context.Context, a executors.Arrival) error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.inside[a.Place.WorkspaceID] = a.Place.Hello.Root
 		return nil
-	})
+	}})
 	must(x.t, m.Recover(ctx))
 	must(x.t, s.Recover(ctx))
 	run, cancel := context.WithCancel(ctx)

@@ -112,7 +112,7 @@ func (s *Service) Purge(ctx context.Context, kind TrashKind, id string) error {
 func (s *Service) purge(ctx context.Context, kind TrashKind, id string) error {
 	var err error
 	if kind == TrashProject {
-		err = s.discard(s.projectDir(id))
+		err = errors.Join(s.discard(s.projectDir(id)), s.discard(string(s.sharedStore(id))))
 	} else {
 		err = s.purgeWorkspace(ctx, id)
 	}
@@ -134,6 +134,11 @@ func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
 			return err
 		}
 	}
+	s.keeps.mu.Lock()
+	delete(s.keeps.last, id)
+	delete(s.keeps.sure, id)
+	delete(s.keeps.sizes, id)
+	s.keeps.mu.Unlock()
 	var errs []error
 	for _, dir := range [...]string{s.workspaceDir(id), s.boxDir(id), filepath.Join(s.cfg.DataDir, "sync", id), filepath.Join(s.cfg.DataDir, "kept", id)} {
 		errs = append(errs, s.discard(dir))

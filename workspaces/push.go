@@ -58,6 +58,9 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if commit == "" {
 		return PushResult{}, fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", from)
 	}
+	if err := s.noSecretsPushed(ctx, p, w, commit); err != nil {
+		return PushResult{}, err
+	}
 	cred, err := s.pushCredential(ctx, actor, p, to)
 	if err != nil {
 		return PushResult{}, err
@@ -87,6 +90,24 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	s.publishWorkspace(done, w)
 	s.projectMoved(done, p)
 	return res, nil
+}
+
+// noSecretsPushed refuses to send what the remote does not have when it holds something of a secret.
+func (s *Service) noSecretsPushed(ctx context.Context, p Project, w Workspace, commit string) error {
+	there, err := s.refsBelow(ctx, p, originPrefix)
+	if err != nil {
+		return err
+	}
+	desk, err := s.deskOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = desk.Close() }()
+	revs := []string{commit}
+	for _, id := range there {
+		revs = append(revs, "^"+id)
+	}
+	return s.noSecrets(ctx, w, desk, "pushed", revs...)
 }
 
 // pushRemote is the project's remote, as far as something can be sent there.

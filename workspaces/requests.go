@@ -94,7 +94,10 @@ const (
 // Filter narrows a list of workspaces.
 type Filter struct {
 	ProjectID string
-	Show      Show // "" = active
+	IDs       []string // of these alone; none = whatever else the filter says
+	State     State    // "" = any
+	Show      Show     // "" = active
+	Brief     bool     // without Steps, which are most of what is read of one
 
 	For     string // the user who looks: others' private workspaces are left out; "" = all
 	Orphans bool   // not those whose owner is no member any more

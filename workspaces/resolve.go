@@ -109,10 +109,8 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 	if err != nil {
 		return "", err
 	}
-	if m.s.far(m.w.ID) {
-		if err := m.s.supply(ctx, m.p, m.w, b, []string{base}); err != nil {
-			return "", err
-		}
+	if err := m.s.supply(ctx, m.p, m.w, b, []string{base}); err != nil {
+		return "", err
 	}
 	args := []string{"merge", "--no-ff", "--no-edit", "--no-stat", "--no-verify", "--no-autostash", "--no-gpg-sign", "-m", fmt.Sprintf("Merge branch '%s' into %s", m.target, m.w.Branch), base}
 	if strategy == StrategyRebase {
@@ -209,7 +207,11 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 	}
 	killpoint.Reach(killpoint.ResolveTaken)
 	// By what is in them alone: of the other side may come a file of the same name.
-	if err := (SecretFiles{Blobs: s.SecretFiles(w.ID).Blobs}).noSecret(func(args ...string) (string, error) { return b.git(ctx, nil, args...) }); err != nil {
+	secrets, err := s.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return op, nil, err
+	}
+	if err := (SecretFiles{Blobs: secrets.Blobs}).noSecret(func(args ...string) (string, error) { return b.git(ctx, nil, args...) }); err != nil {
 		return op, nil, err
 	}
 	maps.Copy(b.env, identity("COMMITTER", actor.User))

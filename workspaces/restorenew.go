@@ -72,6 +72,13 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 		return Restored{}, err
 	}
 	s.forgetNew(ctx, named)
+	_, ss, err := s.rooms()
+	if err == nil {
+		err = ss.SecretsPass(ctx, of, w)
+	}
+	if err != nil { // it has no files yet
+		return Restored{}, err
+	}
 	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
 		Text: fmt.Sprintf("Made from a snapshot of %s; the setup script was not run", of.Key()), Data: map[string]any{"snapshot": sn.ID, "workspace": of.ID}})
 	s.publishWorkspace(ctx, w)

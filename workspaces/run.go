@@ -35,11 +35,14 @@ type Service struct {
 	busy  *keyed // by workspace id: commit, merge, archive, delete, restore exclude each other
 	// homing is by workspace id: one bringing home at a time. It is taken after busy and before repos.
 	homing  *keyed
+	lending *keyed // by project id: packing what sandboxes may read. It is taken last of all.
 	moved   moved
 	packs   *packs
 	works   *works
 	keeps   *keeps
 	movings movings
+	opens   opens // which secrets' values bases show
+	numbers numbers
 
 	mu       sync.Mutex
 	gate     Gate // of merges; nil = none
@@ -61,8 +64,8 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
-		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
-		places: cfg.Places, sessions: cfg.Sessions,
+		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), lending: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
+		places: cfg.Places, sessions: cfg.Sessions, numbers: numbers{path: filepath.Join(cfg.DataDir, "numbers.json")},
 		movings: movings{jobs: make(map[string]*moveJob), lacks: make(map[string]map[string]bool)},
 		bases:   make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
@@ -92,6 +95,11 @@ func (s *Service) Run(ctx context.Context) error {
 // Recover cleans up what a crash cut: half-made clones and creations become failed with a reason, their remains are removed.
 // Called once at start, before Run.
 func (s *Service) Recover(ctx context.Context) error {
+	s.git.Sweep(ctx)
+	s.warnOfSharedFolders(ctx)
+	if err := s.KeepNumbers(ctx); err != nil { // what is older than the file of them
+		s.cfg.Log.WarnContext(ctx, "the highest numbers of workspaces could not be noted beside the database", "error", err)
+	}
 	if err := s.moveCredentials(ctx); err != nil {
 		return fmt.Errorf("looking for credentials of projects: %w", err)
 	}
@@ -108,6 +116,9 @@ func (s *Service) Recover(ctx context.Context) error {
 	}
 	for _, w := range cut {
 		s.failCreate(ctx, w.ID, errShutdown)
+	}
+	if err := s.recoverGoing(ctx); err != nil { // before the sweep: it leaves folders to remove
+		return err
 	}
 	s.sweep(ctx)
 	if err := s.recoverNew(ctx); err != nil {

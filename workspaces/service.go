@@ -20,13 +20,20 @@ type ProjectStore interface {
 	InsertProject(ctx context.Context, p Project) error
 	Project(ctx context.Context, id string) (Project, error)
 	Projects(ctx context.Context, teamID string, pg page.Page) (items []Project, next string, err error)
-	// ProjectLines returns a line for every project of a team, deleted ones included.
+	// ProjectLines returns a line for every project of a team, deleted ones included; their workspaces are not counted.
 	ProjectLines(ctx context.Context, teamID string) (map[string]ProjectLine, error)
+	// CountActive returns how many workspaces that are neither archived nor deleted each project of a team has, by its id.
+	CountActive(ctx context.Context, teamID string) (map[string]int, error)
 	// ProjectsIn returns every project in this state, for recovery.
 	ProjectsIn(ctx context.Context, state ProjectState) ([]Project, error)
 	// ProjectsAt returns every project, of any team, whose git dir this is.
 	ProjectsAt(ctx context.Context, gitDir string) ([]Project, error)
 	// EditProject changes a project in one transaction; an error of fn changes nothing.
+	// FolderProjects returns every team's projects in folders of the server's, those in the trash included.
+	FolderProjects(ctx context.Context) ([]Project, error)
+	// InsertFolderProject stores a project in a folder, if known are the ids of all there are, else ErrFoldersChanged: of several that are
+	// added at once each sees those before it.
+	InsertFolderProject(ctx context.Context, p Project, known []string) error
 	EditProject(ctx context.Context, id string, fn func(*Project) error) (Project, error)
 	// DeleteProject marks the project deleted; fault.Conflict when workspaces that are not deleted belong to it.
 	DeleteProject(ctx context.Context, id, by string, at int64) error
@@ -38,6 +45,11 @@ type ProjectStore interface {
 type WorkspaceStore interface {
 	// InsertWorkspace takes the team's next number in the same transaction and returns the row with it.
 	InsertWorkspace(ctx context.Context, w Workspace) (Workspace, error)
+	// WorkspaceKnown reports whether there ever was a workspace with this id.
+	WorkspaceKnown(ctx context.Context, id string) (bool, error)
+	// NumbersGiven is the highest number each team's workspaces have had; SkipNumbers has a team's next one be higher than num.
+	NumbersGiven(ctx context.Context) (map[string]int64, error)
+	SkipNumbers(ctx context.Context, teamID string, num int64) error
 	// Workspace returns deleted ones too: they are in the trash.
 	Workspace(ctx context.Context, id string) (Workspace, error)
 	Workspaces(ctx context.Context, teamID string, f Filter, pg page.Page) (items []Workspace, next string, err error)
@@ -47,6 +59,9 @@ type WorkspaceStore interface {
 	WorkspacesIn(ctx context.Context, states ...State) ([]Workspace, error)
 	// PrivateWorkspaces returns a team's private workspaces, deleted ones too; those of all teams with "".
 	PrivateWorkspaces(ctx context.Context, teamID string) ([]Workspace, error)
+	// HiddenBranches returns the branches of workspaces at a git dir that are private or another team's, deleted ones' too, and that no
+	// workspace of the team's is open about.
+	HiddenBranches(ctx context.Context, gitDir, teamID string) ([]string, error)
 	// EditWorkspace changes a workspace in one transaction; an error of fn changes nothing.
 	EditWorkspace(ctx context.Context, id string, fn func(*Workspace) error) (Workspace, error)
 	// BoxUser returns the number of the workspace's user on this machine, a new one when it has none. No number is given twice.
@@ -91,6 +106,10 @@ type Sessions interface {
 	StopAll(ctx context.Context, workspaceID string) error
 	// Running counts the sessions that have not ended.
 	Running(ctx context.Context, workspaceID string) (int, error)
+	// SecretFiles is what the workspace was ever given of secrets. On an error nothing of its files is shown or kept.
+	SecretFiles(ctx context.Context, workspaceID string) (SecretFiles, error)
+	// SecretsPass has a workspace know what another was given of secrets: it is about to get files of it.
+	SecretsPass(ctx context.Context, from, to Workspace) error
 }
 
 // Config is what a Service is made of. DataDir and AllowedRoots are absolute.

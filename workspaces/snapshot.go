@@ -44,17 +44,23 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (_ *Snap
 			behind = s.far(w.ID)
 		}
 		if made, err = s.snapshotOnHost(ctx, p, w); err != nil {
-			return nil, false, fault.Wrap(err, fault.Unavailable, "snapshot_failed",
-				"The workspace's files could not be kept, so nothing was removed: %s", reason(err))
+			return nil, false, notKept(err, "The workspace's files")
 		}
 	}
 	nested, err := s.snapshotNested(ctx, p, w, made)
 	if err != nil {
-		return nil, false, fault.Wrap(err, fault.Unavailable, "snapshot_failed",
-			"Repositories inside the workspace could not be kept, so nothing was removed: %s", reason(err))
+		return nil, false, notKept(err, "Repositories inside the workspace")
 	}
 	snap, err := s.keepSnapshot(ctx, p, w, made, nested)
 	return snap, behind, err
+}
+
+// notKept says why a workspace cannot be put away: what of it could not be kept.
+func notKept(err error, what string) error {
+	if diskIsFull(err) {
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s could not be kept, so nothing was removed: the server's disk is full. Make room, then try again.", what)
+	}
+	return fault.Wrap(err, fault.Unavailable, "snapshot_failed", "%s could not be kept, so nothing was removed: %s", what, reason(err))
 }
 
 // errAsleep says that nobody starts or wakes a sandbox for what the host can do.

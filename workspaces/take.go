@@ -3,6 +3,7 @@ package workspaces
 import (
 	"context"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -28,8 +29,6 @@ type TakeRequest struct {
 	Paths      []string // raw; folders stand for what is below them
 	OnConflict string   // "" = refuse
 	DryRun     bool
-	// Hidden says that a file of the other workspace is not to be shown to anybody, by its path.
-	Hidden func(path string) bool
 }
 
 // TakenFile is one file of a take. State is same, new, changed, deleted or conflict.
@@ -179,10 +178,25 @@ func (t *taker) plan(ctx context.Context) error {
 		sorted = append(sorted, name)
 	}
 	slices.Sort(sorted)
-	secrets := t.s.SecretFiles(t.src.ID) // a copy of a secret's file is one, too
+	secrets, err := t.s.SecretFiles(ctx, t.src.ID) // a copy of a secret's file is one, too
+	if err != nil {
+		return err
+	}
 	for _, name := range sorted {
-		if t.r.Hidden != nil && t.r.Hidden(name) || secrets.Has(name, theirs[name].oid) {
+		if secrets.Has(name, theirs[name].oid) {
 			return fault.New(fault.Forbidden, "secret_file", "%q is a secret's file: sessions read it, and it is shown to nobody.", name)
+		}
+		if secrets.Values != nil && theirs[name].is() && !theirs[name].module() {
+			err := t.s.CommitBlobs(ctx, t.srcProject.ID, []CommitFile{{Path: name, OID: theirs[name].oid, Size: max(theirs[name].size, 0)}}, func(_ CommitFile, r io.Reader) error {
+				found, err := secrets.Values.Scan(r, secrets.hides)
+				if found {
+					err = fault.New(fault.Forbidden, "secret_value", "%q holds the value of a secret of %s, and is not taken.", name, t.mark()).With("path", guest.EncodePath(name))
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
 		if err := t.step(ctx, name, theirs[name], before[name]); err != nil {
 			return err

@@ -2,6 +2,7 @@ package workspaces_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,6 +157,35 @@ func TestSnapshotsEndWithTheirDays(t *testing.T) {
 			t.Errorf("a file that did not change has %q", got)
 		}
 	})
+}
+
+// What old snapshots cost to let go of grows with their workspaces, not with how many there are of each.
+func TestOldSnapshotsAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	ctx := context.Background()
+	var ahead atomic.Int64
+	h.stop()
+	h.cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h.start()
+	w := h.workspace()
+	prune := func(snaps int) int64 {
+		for i := range snaps {
+			write(t, w.Path, "a.txt", fmt.Sprintf("%d of %d\n", i, snaps))
+			must(t, h.s.Polled(ctx, w.ID, w.BaseCommit, []string{"a.txt"}, true))
+		}
+		ahead.Add(int64(9 * 24 * time.Hour))
+		h.stop() // nothing else is read meanwhile
+		defer h.start()
+		before := h.db.Statements()
+		if n, err := h.s.PruneSnapshots(ctx); err != nil || n != snaps {
+			t.Fatalf("%d ended, not %d: %v", n, snaps, err)
+		}
+		return h.db.Statements() - before
+	}
+	if one, many := prune(1), prune(12); one != many {
+		t.Errorf("one old snapshot takes %d statements, 12 take %d", one, many)
+	}
 }
 
 // A row that was not stored, because the server was killed, is made from the repository.

@@ -130,14 +130,16 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	defer cancel()
 	doomed := ""
 	if w.State != Archived && w.State != Failed {
-		why := "archive"
-		if remove {
-			why = "delete"
-		}
-		if w, doomed, err = s.clear(ctx, p, w, why); err != nil {
+		if w, doomed, err = s.clear(ctx, p, w, &Going{Delete: remove, By: actor.User.ID}); err != nil {
+			s.stay(ctx, w)
 			return Workspace{}, err
 		}
 	}
+	return s.putAwayRest(ctx, actor.User.ID, p, w, doomed, remove)
+}
+
+// putAwayRest does what is left when sandbox and worktree are gone. It may be run again after a cut.
+func (s *Service) putAwayRest(ctx context.Context, by string, p Project, w Workspace, doomed string, remove bool) (Workspace, error) {
 	if remove {
 		if err := s.discard(filepath.Join(s.boxDir(w.ID), "home")); err != nil {
 			s.cfg.Log.WarnContext(ctx, "home could not be removed", "workspace_id", w.ID, "error", err)
@@ -148,9 +150,14 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	}
 	killpoint.Reach(killpoint.PutAwayCleared)
 	now := s.now()
-	w, err = s.edit(ctx, w.ID, func(w *Workspace) error {
+	w, err := s.edit(ctx, w.ID, func(w *Workspace) error {
+		if w.Snapshot != nil && w.Snapshot.Commit == "" { // it only said that the workspace goes
+			w.Snapshot = nil
+		} else if w.Snapshot != nil {
+			w.Snapshot.Going = nil
+		}
 		if remove {
-			w.DeletedAt, w.DeletedBy = now, actor.User.ID
+			w.DeletedAt, w.DeletedBy = now, by
 		} else {
 			w.State, w.StateReason, w.ArchivedAt = Archived, "", now
 		}
@@ -174,7 +181,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	if sn := w.Snapshot; sn != nil && sn.Uncommitted+sn.Unmerged > 0 {
 		text += fmt.Sprintf("; kept %s and %s", plural(sn.Uncommitted, "uncommitted change", "uncommitted changes"), plural(sn.Unmerged, "unmerged commit", "unmerged commits"))
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: kind, Text: text})
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: by, Kind: kind, Text: text})
 	return w, nil
 }
 
@@ -196,16 +203,19 @@ func (s *Service) take(ctx context.Context, workspaceID string) (Workspace, func
 
 // clear stops what runs, keeps what is there, and takes sandbox and worktree away. Nothing is removed before the snapshot is
 // stored.
-func (s *Service) clear(ctx context.Context, p Project, w Workspace, why string) (Workspace, string, error) {
+func (s *Service) clear(ctx context.Context, p Project, w Workspace, going *Going) (Workspace, string, error) {
 	places, sessions, err := s.rooms()
 	if err != nil {
+		return w, "", err
+	}
+	if err := s.fits(ctx, sessions, p, w); err != nil {
 		return w, "", err
 	}
 	if err := sessions.StopAll(ctx, w.ID); err != nil {
 		return w, "", fmt.Errorf("stopping the sessions: %w", err)
 	}
 	if !folderExists(p.GitDir) {
-		return s.clearWithoutRepository(ctx, places, w)
+		return s.clearWithoutRepository(ctx, places, w, going)
 	}
 	snap, behind, err := s.snapshot(ctx, p, w)
 	if err == nil && behind {
@@ -214,36 +224,50 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace, why string)
 	if err != nil {
 		return w, "", err
 	}
+	why := "archive"
+	if going.Delete {
+		why = "delete"
+	}
 	if err := s.keepAway(ctx, p, w, snap, why); err != nil {
 		return w, "", err
 	}
 	killpoint.Reach(killpoint.PutAwayKept)
+	snap.Going = going
 	if w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)
 	}
 	killpoint.Reach(killpoint.PutAwayStored)
+	doomed, err := s.takeAway(ctx, places, p, w)
+	return w, doomed, err
+}
+
+// takeAway removes sandbox and worktree of a workspace that is kept in a snapshot. It may be run again after a cut. doomed is the folder's new
+// name, "" when there was none.
+func (s *Service) takeAway(ctx context.Context, places Places, p Project, w Workspace) (doomed string, err error) {
 	defer s.leave(w.ID)()                                                // nothing new may start in what is already kept
 	if err := places.Destroy(executors.Discard(ctx), w.ID); err != nil { // the snapshot has what it held
-		return w, "", fmt.Errorf("ending the sandbox: %w", err)
+		return "", fmt.Errorf("ending the sandbox: %w", err)
 	}
 	free, err := s.keeps.lock.lock(ctx, w.ID) // a snapshot under way would take what goes for removed by somebody
 	if err != nil {
-		return w, "", err
+		return "", err
 	}
-	doomed, err := doom(s.workspaceDir(w.ID))
+	killpoint.Reach(killpoint.PutAwayEnded)
+	doomed, err = doom(s.workspaceDir(w.ID))
 	free()
 	if err != nil {
-		return w, "", diskFault(err, "Removing the workspace's folder")
+		return "", diskFault(err, "Removing the workspace's folder")
 	}
+	killpoint.Reach(killpoint.PutAwayDoomed)
 	if err := s.clearBox(w); err != nil {
-		return w, doomed, err
+		return doomed, err
 	}
 	unlock, err := s.repos.lock(ctx, p.GitDir)
 	if err != nil {
-		return w, doomed, err
+		return doomed, err
 	}
 	defer unlock()
-	return w, doomed, forgetWorktree(p.GitDir, w.Path)
+	return doomed, forgetWorktree(p.GitDir, w.Path)
 }
 
 // snapshotAfterEnd is for files of a sandbox elsewhere whose own git cannot keep them, for want of a filter's program, say: the sandbox
@@ -279,7 +303,11 @@ func (s *Service) leave(workspaceID string) func() {
 
 // clearWithoutRepository puts a workspace away whose repository was removed from the server: no snapshot can be taken, so its
 // files are set aside instead of removed.
-func (s *Service) clearWithoutRepository(ctx context.Context, places Places, w Workspace) (Workspace, string, error) {
+func (s *Service) clearWithoutRepository(ctx context.Context, places Places, w Workspace, going *Going) (Workspace, string, error) {
+	w, err := s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = &Snapshot{Going: going}; return nil })
+	if err != nil {
+		return w, "", fmt.Errorf("storing that the workspace goes: %w", err)
+	}
 	defer s.leave(w.ID)()
 	if err := places.Destroy(ctx, w.ID); err != nil {
 		return w, "", fmt.Errorf("ending the sandbox: %w", err)

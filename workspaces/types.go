@@ -75,6 +75,15 @@ type Snapshot struct {
 	TakenAt     int64  `json:"taken_at"`
 
 	Missing []Missing `json:"missing,omitempty"` // what was there and is not in it
+
+	// Going says that the workspace is being put away and not all of it is done: a server that takes over ends that, or undoes it.
+	Going *Going `json:"going,omitempty"`
+}
+
+// Going is an archive or a deletion under way.
+type Going struct {
+	Delete bool   `json:"delete,omitempty"`
+	By     string `json:"by"` // who asked
 }
 
 // Workspace is one piece of work: one branch in one git worktree of a project.
@@ -104,6 +113,9 @@ type Workspace struct {
 	Folder                string // on a member's machine: the folder there whose repository it borrows; "" = it was sent a copy
 }
 
+// CheckedOutElsewhere says that a branch is checked out in a folder that is no workspace's.
+const CheckedOutElsewhere = "another folder"
+
 // Branch of a project as the new-workspace form shows it.
 type Branch struct {
 	Name       string // "main", "origin/feature"
@@ -112,7 +124,7 @@ type Branch struct {
 	CommitAt   int64 // ms UTC
 	Remote     bool
 	Default    bool
-	CheckedOut string // path or workspace key where it is checked out, ""
+	CheckedOut string // key of the workspace where it is checked out, or CheckedOutElsewhere; "" = nowhere
 	Behind     int    // commits its upstream has and it has not
 	Ahead      int
 	Upstream   string

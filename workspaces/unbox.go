@@ -140,6 +140,9 @@ func (s *Service) forgetBox(ctx context.Context, w Workspace) error {
 	if err := s.giveBack(ctx, w); err != nil {
 		return diskFault(err, "Taking the workspace's files back from its sandbox")
 	}
+	if err := s.dropStore(w.ID); err != nil {
+		return diskFault(err, "Putting the sandbox's git folder away")
+	}
 	for _, f := range [...]string{s.homeFile(w.ID), s.toldFile(w.ID)} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return diskFault(err, "Putting the sandbox's git folder away")

@@ -43,10 +43,8 @@ func (u *updater) apply(ctx context.Context) error {
 		return err
 	}
 	u.res.SnapshotID = kept.ID
-	if u.s.far(u.w.ID) {
-		if err := u.s.supply(ctx, u.p, u.w, b, unique([]string{u.res.Commit, onto})); err != nil {
-			return err
-		}
+	if err := u.s.supply(ctx, u.p, u.w, b, unique([]string{u.res.Commit, onto})); err != nil {
+		return err
 	}
 	// From here on who asked may go: half an update is what must not be.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.s.cfg.StepTimeout)
@@ -146,10 +144,8 @@ func (u *updater) unseenFiles(ctx context.Context, b *box, known []string) ([]st
 		return way, nil
 	}
 	// Which of them are there says an index that has them all.
-	if u.s.far(u.w.ID) {
-		if err := u.s.supply(ctx, u.p, u.w, b, []string{u.res.Commit}); err != nil {
-			return nil, err
-		}
+	if err := u.s.supply(ctx, u.p, u.w, b, []string{u.res.Commit}); err != nil {
+		return nil, err
 	}
 	if err := b.fresh(ctx); err != nil {
 		return nil, err

@@ -203,3 +203,29 @@ func (l *Log) lose(ctx context.Context, h *heads, what lost, words string) {
 		h.Lost = append(h.Lost, what)
 	}
 }
+
+// Behind returns the chains that end before the entry the file of heads has seen: the database has lost what it knew.
+func (l *Log) Behind(ctx context.Context) ([]string, error) {
+	if l.cfg.Heads == "" {
+		return nil, nil
+	}
+	keys, err := l.readKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, _, _, err := readHeads(l.cfg.Heads, keys)
+	if err != nil {
+		return nil, err
+	}
+	var behind []string
+	for _, chain := range slices.Sorted(maps.Keys(h.Chains)) {
+		seq, _, err := l.cfg.Store.AuditTail(ctx, chain)
+		if err != nil {
+			return nil, fmt.Errorf("reading the end of the audit: %w", err)
+		}
+		if seq < h.Chains[chain].Seq {
+			behind = append(behind, chain)
+		}
+	}
+	return behind, nil
+}

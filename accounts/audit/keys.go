@@ -6,7 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
+	"slices"
+	"strconv"
 
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -71,27 +72,71 @@ func (l *Log) readKeys(ctx context.Context) ([][]byte, error) {
 
 // addKey adds a key, which seals from now on. It runs in a transaction, so that two processes that start at once agree.
 func (l *Log) addKey(ctx context.Context) (keys [][]byte, err error) {
-	fresh := make([]byte, 32)
-	if _, err := io.ReadFull(rand.Reader, fresh); err != nil {
-		return nil, fmt.Errorf("making a key of the audit: %w", err)
-	}
 	err = l.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		if keys, err = l.readKeys(ctx); err != nil || len(keys) > 0 {
 			return err
 		}
-		keys = [][]byte{fresh}
-		text, err := json.Marshal([]string{base64.StdEncoding.EncodeToString(fresh)})
-		if err != nil {
-			return err
-		}
-		sealed, err := l.cfg.Sealer.Seal(KeysSetting, string(text))
-		if err != nil {
-			return err
-		}
-		return l.cfg.Store.SetSetting(ctx, KeysSetting, sealed)
+		keys, err = l.freshKey(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("keeping a key of the audit: %w", err)
 	}
 	return keys, nil
+}
+
+// freshKey stores a new key as the only one.
+func (l *Log) freshKey(ctx context.Context) ([][]byte, error) {
+	fresh := make([]byte, 32)
+	rand.Read(fresh) // never fails
+	text, err := json.Marshal([]string{base64.StdEncoding.EncodeToString(fresh)})
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := l.cfg.Sealer.Seal(KeysSetting, string(text))
+	if err != nil {
+		return nil, err
+	}
+	return [][]byte{fresh}, l.cfg.Store.SetSetting(ctx, KeysSetting, sealed)
+}
+
+// KeyLost is the action of the entry with which a chain begins anew, because the key of the seals before it was lost. Its facts hold the number
+// and the seal of the last entry that nobody can check any more.
+const KeyLost = "audit.key_lost"
+
+// ReplaceLostKey makes a new key after secret.key was lost, and begins every chain anew with an entry that says so. It belongs into a
+// transaction.
+func (l *Log) ReplaceLostKey(ctx context.Context) error {
+	l.keys.Store(nil) // also of an earlier attempt of this transaction
+	if _, err := l.freshKey(ctx); err != nil {
+		return fmt.Errorf("making a key of the audit: %w", err)
+	}
+	chains, err := l.cfg.Store.AuditChains(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the chains of the audit: %w", err)
+	}
+	if !slices.Contains(chains, Instance) {
+		chains = append(chains, Instance)
+	}
+	for _, chain := range chains {
+		seq, seal, err := l.cfg.Store.AuditTail(ctx, chain)
+		if err != nil {
+			return fmt.Errorf("reading the end of the audit: %w", err)
+		}
+		err = l.Append(ctx, Entry{Chain: chain, Action: KeyLost, TargetKind: "instance", Data: map[string]string{"through": strconv.FormatInt(seq, 10), "seal": seal}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lostThrough returns the number of a chain's last entry whose key was lost; 0 when none was.
+func (l *Log) lostThrough(ctx context.Context, chain string) (int64, error) {
+	rows, err := l.cfg.Store.AuditRows(ctx, Query{Chain: chain, Action: KeyLost, Limit: 1})
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	// What the entry says counts only for what lies right before it: its own seal is checked like any other's.
+	return rows[0].Seq - 1, nil
 }

@@ -20,6 +20,7 @@ type Report struct {
 	Entries  int64
 	First    int64 // number of the first row that is kept
 	Last     int64
+	Unproven int64     // number of the last row whose key was lost, so that its seal cannot be checked; 0 = every seal was
 	Findings []Finding // none: nothing was changed, removed or put in between
 	More     int64     // findings beyond those kept
 }
@@ -83,6 +84,9 @@ func (l *Log) verify(ctx context.Context, chain string, keys [][]byte, h heads) 
 	if err != nil {
 		return Report{}, err
 	}
+	if r.Unproven, err = l.lostThrough(ctx, chain); err != nil {
+		return Report{}, err
+	}
 	head, headed := h.Chains[chain]
 	key, dropped := 0, int64(0)
 	whole := previous != nil // whether the row before is known
@@ -101,6 +105,10 @@ func (l *Log) verify(ctx context.Context, chain string, keys [][]byte, h heads) 
 			switch {
 			case fits >= 0:
 				key = fits
+				if row.Action == Dropped {
+					dropped, _ = strconv.ParseInt(row.Data["through"], 10, 64)
+				}
+			case row.Seq <= r.Unproven:
 				if row.Action == Dropped {
 					dropped, _ = strconv.ParseInt(row.Data["through"], 10, 64)
 				}

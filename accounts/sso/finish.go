@@ -187,7 +187,12 @@ func (s *Service) userOf(ctx context.Context, p Provider, who person) (accounts.
 		if err := s.store.TouchIdentity(ctx, known); err != nil {
 			return accounts.User{}, err
 		}
-		return s.store.UserByID(ctx, known.UserID)
+		user, err := s.store.UserByID(ctx, known.UserID)
+		if err != nil || !user.EmailUnverified || !who.verified || who.email != user.Email {
+			return user, err
+		}
+		user.EmailUnverified = false
+		return user, s.store.VerifyEmail(ctx, user.ID)
 	}
 	if !fault.Is(err, fault.NotFound) {
 		return accounts.User{}, fmt.Errorf("reading an identity: %w", err)
@@ -211,9 +216,7 @@ func (s *Service) userOf(ctx context.Context, p Provider, who person) (accounts.
 	case err != nil:
 		return accounts.User{}, fmt.Errorf("reading a user: %w", err)
 	default: // somebody else may have taken the address, and waits with a password of their own for what its owner will be given
-		if typed, err := s.store.MadeByInvite(ctx, user.ID); err != nil {
-			return accounts.User{}, fmt.Errorf("reading a user: %w", err)
-		} else if typed {
+		if user.EmailUnverified {
 			return accounts.User{}, linkFirst(p)
 		}
 	}

@@ -99,8 +99,8 @@ type Store interface {
 
 	UserByID(ctx context.Context, id string) (accounts.User, error)
 	UserByEmail(ctx context.Context, email string) (accounts.User, error)
-	// MadeByInvite reports whether a user made themselves by an invite: the address is what they typed, and nobody has seen to it.
-	MadeByInvite(ctx context.Context, userID string) (bool, error)
+	// VerifyEmail notes that a user's address is theirs.
+	VerifyEmail(ctx context.Context, userID string) error
 	TeamBySlug(ctx context.Context, slug string) (accounts.Team, error)
 	MembershipsWithSource(ctx context.Context, userID string) ([]Membership, error)
 	InsertSourcedMember(ctx context.Context, teamID, userID string, role accounts.Role, source string, at int64) (bool, error)

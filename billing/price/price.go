@@ -1,6 +1,6 @@
 // Package price is the price book: what a vCPU and a GiB of memory cost a second in each kind of place, from when on. Rows never change: a
 // new price is a new row, which holds from its time until the next one's. A kind of place without a row costs nothing, and its time counts
-// in nobody's hours.
+// in nobody's hours, but for those of this server that isolate, where several teams share it.
 //
 // Money is int64 nano-USD, time int64 ms UTC by the ledger's clock; floats are nowhere. Goroutines: none.
 package price
@@ -41,6 +41,13 @@ const (
 	// mostAhead bounds how long before it holds a price may be announced.
 	mostAhead = 366 * 24 * time.Hour
 )
+
+// ServerKinds are the kinds of places of this server that isolate.
+var ServerKinds = []string{"bubblewrap", "docker"}
+
+// OnServer reports whether a kind of place isolates on this server itself: without a price its time counts in people's hours all the same
+// while several teams share the server.
+func OnServer(kind string) bool { return slices.Contains(ServerKinds, kind) }
 
 // Quote is what an hour of one sandbox costs.
 type Quote struct {

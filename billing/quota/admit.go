@@ -3,9 +3,11 @@ package quota
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -16,13 +18,18 @@ const everyTeam = "whether the instance can afford a sandbox"
 
 // Admit lets a sandbox begin, or begin again, and holds back what it may cost until it runs (Drop), or does not (Release): read and written
 // in one transaction, so that of many starts for one free place one is let in. What is let in counts as if it ran for a lease: while this
-// process is at it, and for two minutes at most after that died. In places without a price that are not metered everything is let in.
+// process is at it, and for two minutes at most after that died. In places without a price that are not metered everything is let in;
+// those of this server that count while several teams share it are bound by hours and numbers alone.
 func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 	ctx = tenant.All(ctx, everyTeam)
 	if !st.Metered && st.PriceNano <= 0 {
 		return nil
 	}
-	a := asked{Stretch: st, m: monthOf(s.cfg.Now())}
+	a := asked{Stretch: st, m: monthOf(s.cfg.Now()), own: own(string(st.Kind), st.PriceNano)}
+	var err error
+	if a.shared, err = s.shared(ctx); err != nil {
+		return err
+	}
 	if s.cfg.InstanceLimit != nil {
 		limit, limited, err := s.cfg.InstanceLimit(ctx)
 		if err != nil {
@@ -33,7 +40,6 @@ func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 		}
 	}
 	if st.TeamID != "" { // asked before the transaction: settings are read from elsewhere
-		var err error
 		if a.def, err = s.DefaultPlan(ctx); err != nil {
 			return err
 		}
@@ -45,8 +51,13 @@ func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if a.TeamID != "" {
+		if a.models, err = s.monthSum(ctx, a.TeamID, a.m); err != nil {
+			return err
+		}
+	}
 	slow := s.slow(a.m.now, a.SandboxID)
-	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		a := a // it may be run again
 		if len(slow) > 0 {
 			if err := s.cfg.Store.Renew(ctx, slow, a.m.now+s.cfg.Pending.Milliseconds()); err != nil {
@@ -64,6 +75,39 @@ func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 		s.mu.Unlock()
 	}
 	return err
+}
+
+// own reports whether a sandbox is in a place of this server for which nobody pays: what is about money does not stop it.
+func own(kind string, priceNano int64) bool { return priceNano <= 0 && price.OnServer(kind) }
+
+// shared reports whether several teams share this server.
+func (s *Service) shared(ctx context.Context) (bool, error) {
+	if s.cfg.Teams == nil {
+		return false, nil
+	}
+	n, err := s.cfg.Teams(ctx)
+	if err != nil {
+		return false, fmt.Errorf("counting the teams: %w", err)
+	}
+	return n > 1, nil
+}
+
+// Counts reports whether the time of a kind of place counts in people's hours although nobody put a price on it: that of the places of
+// this server that isolate does, while several teams share them. A team alone is not limited on its own machine.
+func (s *Service) Counts(ctx context.Context, kind string) (bool, error) {
+	if !price.OnServer(kind) {
+		return false, nil
+	}
+	return s.shared(ctx)
+}
+
+// Counted lists the kinds of this server's places that Counts.
+func (s *Service) Counted(ctx context.Context) ([]string, error) {
+	shared, err := s.shared(ctx)
+	if err != nil || !shared {
+		return []string{}, err
+	}
+	return slices.Clone(price.ServerKinds), nil
 }
 
 // slowest is how long a start may take at most, ms: an image may have to be fetched. One of which nobody has heard for longer is forgotten.
@@ -99,6 +143,9 @@ type asked struct {
 	instance *int64 // its budget
 	def      Plan   // the default one
 	again    bool   // the sandbox has run before
+	own      bool   // its place is this server's and costs nothing: hours and numbers bind it, money does not
+	shared   bool   // the places of this server count in people's hours
+	models   monthSum
 }
 
 // hold writes what is held back.
@@ -150,12 +197,14 @@ func (s *Service) Release(ctx context.Context, sandboxID string) error {
 
 // decide refuses what does not fit.
 func (s *Service) decide(ctx context.Context, a *asked) error {
-	k, err := s.KillSwitch(ctx)
-	if err != nil {
-		return err
-	}
-	if k.On {
-		return a.killed(k)
+	if !a.own {
+		k, err := s.KillSwitch(ctx)
+		if err != nil {
+			return err
+		}
+		if k.On {
+			return a.killed(k)
+		}
 	}
 	held, err := s.cfg.Store.Reservations(ctx, a.m.now)
 	if err != nil {
@@ -183,8 +232,13 @@ func (s *Service) decide(ctx context.Context, a *asked) error {
 			reserved = plus(reserved, r.CostNano)
 		}
 	}
-	if plus(spent, reserved) >= *a.instance {
-		return a.over("instance_budget", "This server's budget for paid places", spent, reserved, *a.instance,
+	for _, r := range running {
+		if r.SandboxID != a.SandboxID {
+			reserved = plus(reserved, s.aheadOf(r, a.m))
+		}
+	}
+	if spent >= *a.instance || plus(plus(spent, reserved), s.least(a)) > *a.instance {
+		return a.over("instance_budget", "This server's budget for paid places", spent, reserved, *a.instance, s.least(a),
 			"Use a place on this server, ask an operator to raise the budget, or wait until "+day(a.m.to)+".")
 	}
 	return nil
@@ -196,7 +250,7 @@ func (s *Service) decideTeam(ctx context.Context, a *asked, held []Reservation) 
 	if err != nil {
 		return fmt.Errorf("reading a team's plan: %w", err)
 	}
-	if err := a.unpaid(t, int64(s.cfg.PastDueDays)); err != nil {
+	if err := a.unpaid(t, int64(s.cfg.PastDueDays)); err != nil && !a.own {
 		return err
 	}
 	if a.Metered {
@@ -213,23 +267,19 @@ func (s *Service) decideTeam(ctx context.Context, a *asked, held []Reservation) 
 	if a.PriceNano <= 0 {
 		return nil
 	}
-	st, err := s.teamStanding(ctx, a.TeamID, a.m)
+	st, err := s.money(ctx, a.TeamID, a.m, a.models, a.SandboxID, s.least(a))
 	if err != nil {
 		return err
 	}
-	own := int64(0)
-	for _, r := range held {
-		if r.SandboxID == a.SandboxID {
-			own = r.CostNano
-		}
-	}
-	reserved := st.ReservedNano - own
-	if st.StopAt == nil || plus(st.SpentNano, reserved) < *st.StopAt {
+	if st.Stop == nil || plus(plus(st.Spent, st.Reserved), s.least(a)) <= *st.Stop && st.Spent < *st.Stop {
 		return nil
 	}
-	return a.over("team_budget", "The team's budget", st.SpentNano, reserved, *st.StopAt,
+	return a.over("team_budget", "The team's budget", st.Spent, st.Reserved, *st.Stop, s.least(a),
 		"Use a place on this server, have an admin of the team raise the budget, or wait until "+day(a.m.to)+".")
 }
+
+// least is what a sandbox costs that runs as briefly as is held back for it.
+func (s *Service) least(a *asked) int64 { return billing.Cost(a.PriceNano, s.cfg.Lease.Milliseconds()) }
 
 // decideUser refuses what the user's quota does not allow.
 func (s *Service) decideUser(ctx context.Context, a *asked, plan Plan, held []Reservation) error {
@@ -241,7 +291,7 @@ func (s *Service) decideUser(ctx context.Context, a *asked, plan Plan, held []Re
 		}
 		q = q.over(hand)
 	}
-	if err := a.tooLarge(q, plan); err != nil {
+	if err := a.tooLarge(q, plan); err != nil && !a.own { // how large those of this server are, its limits say
 		return err
 	}
 	closed, err := s.cfg.Store.ClosedHoursOf(ctx, a.TeamID, a.UserID, a.m.from, a.m.to)
@@ -307,31 +357,53 @@ func (a asked) refuse(kind fault.Kind, code, scope, format string, args ...any) 
 		With("price_nano_per_hour", a.PriceNano).With("ways", []string{"local", "upgrade"})
 }
 
-func (a asked) over(scope, what string, spent, reserved, limit int64, cure string) error {
-	words := ""
-	if reserved > 0 {
-		words = ", and " + billing.Dollars(reserved) + " are held back for sandboxes that are starting"
+// over refuses a sandbox that costs least at the least where a budget has not that much left.
+func (a asked) over(scope, what string, spent, reserved, limit, least int64, cure string) error {
+	words := fmt.Sprintf("is spent: %s of %s this month", billing.Dollars(spent), billing.Dollars(limit))
+	if spent < limit {
+		words = fmt.Sprintf("has %s left of %s this month, and a sandbox is let in where its first minutes (%s) are paid for", billing.Dollars(limit-spent), billing.Dollars(limit), billing.Dollars(least))
 	}
-	return a.refuse(fault.Quota, "budget_exceeded", scope, "%s is spent: %s of %s this month%s. This sandbox would cost %s an hour. %s",
-		what, billing.Dollars(spent), billing.Dollars(limit), words, billing.Dollars(a.PriceNano), cure).
+	if reserved > 0 {
+		words += "; " + billing.Dollars(reserved) + " are held back for what has just begun"
+	}
+	return a.refuse(fault.Quota, "budget_exceeded", scope, "%s %s. This sandbox would cost %s an hour. %s", what, words, billing.Dollars(a.PriceNano), cure).
 		With("used", spent).With("reserved", reserved).With("limit", limit).With("unit", "nano_usd").With("needed", a.PriceNano).With("resets_at", a.m.to)
 }
 
 func (a asked) noHours(st UserStanding, lease int64) error {
-	return a.refuse(fault.Quota, "quota_exceeded", "user_hours", "Your hours of paid sandboxes are used up: %s of %s this month. Work on this server is not limited: use a place there, ask an admin for more hours or a larger plan, or wait until %s.",
-		hours(st.UsedMs), hours(*st.LimitMs), day(st.ResetsAt)).
+	words := "Your hours of paid sandboxes are used up: %s of %s this month. Work on this server is not limited: use a place there, ask an admin for more hours or a larger plan, or wait until %s."
+	if a.shared {
+		words = "Your hours of sandboxes are used up: %s of %s this month. Those of this server count, as several teams share it. Ask an admin for more hours or a larger plan, or wait until %s."
+	}
+	return a.counted(a.refuse(fault.Quota, "quota_exceeded", "user_hours", words, hours(st.UsedMs), hours(*st.LimitMs), day(st.ResetsAt))).
 		With("used", st.UsedMs).With("reserved", st.ReservedMs).With("limit", *st.LimitMs).With("unit", "ms").With("needed", lease).With("resets_at", st.ResetsAt)
 }
 
 func (a asked) tooMany(scope, who string, n, limit int64, plan Plan) error {
-	return a.refuse(fault.RateLimited, "concurrency_limit", scope, "%s %s now, and no more than %d may run at once (plan %s). Pause one or wait until one ends, use a place on this server, or choose a larger plan.",
-		who, sandboxes(n), limit, plan.Name).With("used", n).With("limit", limit).With("unit", "sandboxes").With("needed", int64(1)).With("resets_at", nil)
+	return a.counted(a.refuse(fault.RateLimited, "concurrency_limit", scope, "%s %s now, and no more than %d may run at once (plan %s). Pause one or wait until one ends,%s or choose a larger plan.",
+		who, a.sandboxes(n), limit, plan.Name, a.elsewhere(" use a place on this server,"))).With("used", n).With("limit", limit).With("unit", "sandboxes").With("needed", int64(1)).With("resets_at", nil)
 }
 
 func (a asked) tooOften(scope, who string, n, limit, again int64) error {
-	return a.refuse(fault.RateLimited, "creation_rate_limit", scope, "%s made %s within an hour, and no more than %d may be made. Try again in %s, or use a place on this server.",
-		who, sandboxes(n), limit, minutes(again)).With("used", n).With("limit", limit).With("unit", "sandboxes").With("needed", int64(1)).
+	return a.counted(a.refuse(fault.RateLimited, "creation_rate_limit", scope, "%s made %s within an hour, and no more than %d may be made. Try again in %s%s.",
+		who, a.sandboxes(n), limit, minutes(again), a.elsewhere(", or use a place on this server"))).With("used", n).With("limit", limit).With("unit", "sandboxes").With("needed", int64(1)).
 		With("resets_at", a.m.now+again).With("retry_after_ms", again)
+}
+
+// counted leaves out the way to this server where its places count like any other.
+func (a asked) counted(f *fault.Error) *fault.Error {
+	if a.shared {
+		return f.With("ways", []string{"upgrade"})
+	}
+	return f
+}
+
+// elsewhere is what a refusal says of this server's places, where they do not count.
+func (a asked) elsewhere(words string) string {
+	if a.shared {
+		return ""
+	}
+	return words
 }
 
 // tooLarge refuses a size beyond the quota.
@@ -372,11 +444,15 @@ func (a asked) killed(k KillSwitch) error {
 		With("reason", k.Reason).With("since", k.At).With("ways", []string{"local"}).With("resets_at", nil)
 }
 
-func sandboxes(n int64) string {
-	if n == 1 {
-		return "1 paid sandbox"
+func (a asked) sandboxes(n int64) string {
+	what := "paid sandbox"
+	if a.shared {
+		what = "sandbox"
 	}
-	return strconv.FormatInt(n, 10) + " paid sandboxes"
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.FormatInt(n, 10) + " " + what + "es"
 }
 
 // bound writes a size for people.

@@ -11,9 +11,10 @@ import (
 // AtWork is a sandbox of a workspace that runs where time or money counts.
 type AtWork struct {
 	TeamID, WorkspaceID, SandboxID, UserID string
-	PriceNano                              int64 // an hour
-	Metered                                bool  // its time counts in people's hours
-	RunBegan                               int64 // since when it runs without a break, ms UTC
+	Executor                               string // "" = not known
+	PriceNano                              int64  // an hour
+	Metered                                bool   // its time counts in people's hours
+	RunBegan                               int64  // since when it runs without a break, ms UTC
 }
 
 // Halt stops all paid work of a team whatever was used: an operator said so, or the team does not pay.

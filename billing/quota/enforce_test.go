@@ -31,6 +31,7 @@ type post struct {
 	kept  *store.Enforce
 	at    int64
 	price int64 // of what runs, nano-USD an hour
+	kind  executors.Kind
 
 	mu       sync.Mutex
 	boxes    map[string]*box // by workspace
@@ -55,7 +56,7 @@ const dollar = billing.Nano
 func newPost(t *testing.T, db *store.DB) *post {
 	t.Helper()
 	u, team := storetest.Seed(t, db)
-	p := &post{t: t, ctx: t.Context(), db: db, team: team.ID, user: u.ID, price: 6 * dollar, boxes: make(map[string]*box), kept: store.NewEnforce(db),
+	p := &post{kind: "e2b", t: t, ctx: t.Context(), db: db, team: team.ID, user: u.ID, price: 6 * dollar, boxes: make(map[string]*box), kept: store.NewEnforce(db),
 		at: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).UnixMilli()}
 	p.restart()
 	return p
@@ -81,7 +82,7 @@ func (p *post) do(err error) {
 }
 
 func (p *post) stretch(ws string, b *box) executors.Stretch {
-	return executors.Stretch{SandboxID: b.id, TeamID: p.team, WorkspaceID: ws, UserID: b.user, Kind: "e2b", Purpose: "agent", CPUs: 2, MemoryMB: 2048, PriceNano: p.price, Metered: true}
+	return executors.Stretch{SandboxID: b.id, TeamID: p.team, WorkspaceID: ws, UserID: b.user, Kind: p.kind, Purpose: "agent", CPUs: 2, MemoryMB: 2048, PriceNano: p.price, Metered: true}
 }
 
 // start has a sandbox run in a workspace.

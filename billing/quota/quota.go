@@ -11,6 +11,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"log/slog"
 	"sync"
 	"time"
@@ -276,6 +277,16 @@ type Store interface {
 	NoteCreation(ctx context.Context, sandboxID, teamID, userID string, at, forget int64) error
 	DropCreation(ctx context.Context, sandboxID string) error
 
+	// ModelHolds is what is held back for a team's questions to models that began since from and count at now: of those under way, and
+	// of those that were settled a moment ago.
+	ModelHolds(ctx context.Context, teamID string, from, now int64) (open, settled int64, err error)
+	// HoldModel stores what is held back for a question. Expired ones of the team go.
+	HoldModel(ctx context.Context, h ModelHold) error
+	// RenewModel has a hold that is not settled expire later.
+	RenewModel(ctx context.Context, requestID string, expiresAt int64) error
+	// SettleModel stores what a question cost, and until when its hold still counts. What cost nothing is dropped.
+	SettleModel(ctx context.Context, requestID string, costNano, expiresAt int64) error
+
 	// Mark returns what is kept under a name, "" for nothing.
 	Mark(ctx context.Context, name string) (string, error)
 	SetMark(ctx context.Context, name, value string) error
@@ -288,9 +299,13 @@ type Config struct {
 	Now func() int64
 	// DefaultPlan is what a team has that nobody gave one; nil or "" = enterprise.
 	DefaultPlan func(ctx context.Context) string
+	// Teams counts the instance's teams: the time of this server's own isolating places counts in people's hours while there are several.
+	// nil = it never does.
+	Teams func(ctx context.Context) (int, error)
 	// InstanceLimit is the instance's budget; nil = no bound.
 	InstanceLimit func(ctx context.Context) (limitNano int64, limited bool, err error)
 	// Tokens is what models cost a team in [from, to), how many answers have no known cost, and what those may have cost; nil = nobody meters.
+	// Questions for which something is held back (HoldModel) are not in it until they are answered.
 	Tokens func(ctx context.Context, teamID string, from, to int64) (nano, unknown, estimate int64, err error)
 	// PastDueDays is for how long a team whose payment failed goes on.
 	PastDueDays int
@@ -326,18 +341,14 @@ func (c *Config) Validate() error {
 type Service struct {
 	cfg Config
 
-	turn chan struct{} // of who decides: transactions that would only make each other run again
+	turn  chan struct{}     // of who decides about sandboxes: transactions that would only make each other run again
+	turns [64]chan struct{} // of who decides about models, by team
 
-	mu      sync.Mutex
-	changed []func(teamID string)
-	kept    map[string]kept  // answers to the gateway, by team
-	starts  map[string]int64 // those under way that were let in, by sandbox: when, ms
-}
-
-// kept is an answer that is good for a moment.
-type kept struct {
-	at  time.Time
-	err error
+	mu       sync.Mutex
+	changed  []func(teamID string)
+	sums     map[string]monthSum // what models cost, by team
+	sequence int64               // counts changes: a sum that was read across one is not kept
+	starts   map[string]int64    // those under way that were let in, by sandbox: when, ms
 }
 
 // New makes a Service. It starts nothing and panics on a Config without Store or Now.
@@ -345,7 +356,18 @@ func New(cfg Config) *Service {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	return &Service{cfg: cfg, turn: make(chan struct{}, 1), kept: make(map[string]kept), starts: make(map[string]int64)}
+	s := &Service{cfg: cfg, turn: make(chan struct{}, 1), sums: make(map[string]monthSum), starts: make(map[string]int64)}
+	for i := range s.turns {
+		s.turns[i] = make(chan struct{}, 1)
+	}
+	return s
+}
+
+// turnOf is the turn of who decides about a team's models. Teams that share one only wait for each other.
+func (s *Service) turnOf(teamID string) chan struct{} {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(teamID))
+	return s.turns[h.Sum32()%uint32(len(s.turns))]
 }
 
 // OnChanged registers fn, called when what a team may use has changed: what stands still for a limit may go on. teamID "" = every team's.
@@ -360,10 +382,11 @@ func (s *Service) OnChanged(fn func(teamID string)) {
 func (s *Service) Changed(ctx context.Context, teamID string) {
 	s.mu.Lock()
 	fns := s.changed
+	s.sequence++
 	if teamID == "" {
-		clear(s.kept)
+		clear(s.sums)
 	} else {
-		delete(s.kept, teamID)
+		delete(s.sums, teamID)
 	}
 	s.mu.Unlock()
 	for _, fn := range fns {

@@ -35,28 +35,44 @@ type house struct {
 	at       int64
 	def      string // the default plan
 	instance int64  // budget; < 0 = none
+	teams    int    // that share the server
 	tokens   int64
-	guessed  int64 // what answers of unknown cost may have cost
+	guessed  int64                                                                                 // what answers of unknown cost may have cost
+	spent    func(ctx context.Context, teamID string, from, to int64) (int64, int64, int64, error) // what models cost; nil = tokens and guessed
 	changed  []string
 	q        *quota.Service
 	l        *billing.Ledger
 	n        int // segments
 }
 
+func everything(t testing.TB) context.Context { return tenant.All(t.Context(), "a test") }
+
 func newHouse(t testing.TB, db *store.DB) *house {
 	t.Helper()
-	h := &house{t: t, ctx: tenant.All(t.Context(), "a test"), db: db, at: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC).UnixMilli(), def: "free", instance: -1}
+	h := &house{t: t, ctx: everything(t), db: db, at: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC).UnixMilli(), def: "free", instance: -1}
 	h.open()
 	h.people()
 	return h
 }
 
+// now is the ledger's time, but where models are metered in earnest, too.
+func (h *house) now() int64 {
+	if h.spent != nil {
+		return h.at
+	}
+	return h.l.Now()
+}
+
 // open makes the rooms of a new server over what is stored.
 func (h *house) open() {
-	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: func() int64 { return h.l.Now() }, PastDueDays: 7, GraceSeconds: 300,
+	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: h.now, PastDueDays: 7, GraceSeconds: 300,
 		DefaultPlan:   func(context.Context) string { return h.def },
+		Teams:         func(context.Context) (int, error) { return h.teams, nil },
 		InstanceLimit: func(context.Context) (int64, bool, error) { return h.instance, h.instance >= 0, nil },
-		Tokens: func(_ context.Context, _ string, from, to int64) (int64, int64, int64, error) {
+		Tokens: func(ctx context.Context, team string, from, to int64) (int64, int64, int64, error) {
+			if h.spent != nil {
+				return h.spent(ctx, team, from, to)
+			}
 			if to-from <= hour+1 {
 				return 0, 0, 0, nil
 			}
@@ -322,7 +338,14 @@ func TestBudgetsHold(t *testing.T) {
 		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.SpentNano != price+price*3/4 || st.State != quota.Warned || st.TokensNano != price/2 || st.TokensEstimateNano != price/4 {
 			t.Errorf("with models: %+v, %v", st, err)
 		}
-		h.do(h.q.AdmitTokens(h.ctx, team, user))
+		ask := func() error {
+			held, err := h.q.HoldModel(h.ctx, team, "q", func(context.Context) (int64, error) { return 1, nil })
+			if held {
+				h.do(h.q.SettleModel(h.ctx, team, "q", 0))
+			}
+			return err
+		}
+		h.do(ask())
 		// What is held back counts: five minutes each, and a quarter of an hour is left.
 		for i := range 3 {
 			h.do(h.l.Afford(h.ctx, run(fmt.Sprintf("r%d", i), user)))
@@ -335,12 +358,12 @@ func TestBudgetsHold(t *testing.T) {
 		h.do(h.l.Beat(h.ctx, []string{"a"}))
 		h.refused(h.l.Afford(h.ctx, run("r3", user)), "budget_exceeded", "team_budget")
 		h.q.Changed(h.ctx, team) // what was answered a moment ago is not waited for
-		if err := h.q.AdmitTokens(h.ctx, team, user); fault.CodeOf(err) != "budget_exceeded" {
+		if err := ask(); fault.CodeOf(err) != "budget_exceeded" {
 			t.Errorf("models: %v", err)
 		}
 		// At extra cost, up to the cap.
 		set(func(b *quota.Budget) { b.Overage, b.OverageCapNano = true, ptr(price) })
-		h.do(h.q.AdmitTokens(h.ctx, team, user))
+		h.do(ask())
 		h.do(h.l.Afford(h.ctx, run("r3", user)))
 		h.do(h.l.Release(h.ctx, "r3"))
 		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.State != quota.Overage || *st.Percent != 100 || *st.ExhaustedAt != h.at+hour {
@@ -355,8 +378,8 @@ func TestBudgetsHold(t *testing.T) {
 			t.Errorf("without a cap: %+v, %v", st, err)
 		}
 		// The instance's, which knows nothing of models, and binds the pool too.
-		h.instance = price*5/4 + 1
-		h.exec(`DELETE FROM reservations`) // what began above was for the figures
+		h.instance = price*5/4 + price/12 + 1 // five minutes are left
+		h.exec(`DELETE FROM reservations`)    // what began above was for the figures
 		h.open()
 		other := run("o", "usr_9")
 		other.TeamID = "tm_2"

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/billing"
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -40,7 +39,7 @@ type Standing struct {
 	// TokensEstimateNano is what those may have cost, rather too much: a budget counts it, else who breaks answers off would ask for nothing.
 	TokensEstimateNano int64
 	SpentNano          int64 // what counts in the budget
-	ReservedNano       int64 // held back for starts
+	ReservedNano       int64 // held back for starts, the first minutes of what runs, and questions to models
 	RateNano           int64 // an hour, of what runs now, and of models by their last hour where they count
 	LimitNano          *int64
 	StopAt             *int64 // what may be spent before work is stopped: the limit, or the limit with its overage
@@ -136,10 +135,13 @@ func (s *Service) teamStanding(ctx context.Context, teamID string, m month) (Sta
 	if err != nil {
 		return out, fmt.Errorf("reading what is held back: %w", err)
 	}
-	for _, r := range held {
-		if r.TeamID == teamID {
-			out.ReservedNano = plus(out.ReservedNano, r.CostNano)
+	out.ReservedNano = s.heldFor(teamID, m, out.Running, held, "")
+	if out.Budget.CountTokens {
+		open, _, err := s.cfg.Store.ModelHolds(ctx, teamID, m.from, m.now)
+		if err != nil {
+			return out, fmt.Errorf("reading what is held back for models: %w", err)
 		}
+		out.ReservedNano = plus(out.ReservedNano, open)
 	}
 	out.LimitNano, out.StopAt = out.Budget.LimitNano, out.Budget.StopAt()
 	counting := false
@@ -301,40 +303,6 @@ func (s *Service) TeamStandings(ctx context.Context, teamID string) ([]UserStand
 		out[i].ByHand = hands[u.UserID]
 	}
 	return out, members, plan, nil
-}
-
-// tokensFresh is for how long an answer to the gateway is good.
-const tokensFresh = 2 * time.Second
-
-// AdmitTokens refuses a request to a model that a team has no money for. What it answers may be two seconds old.
-func (s *Service) AdmitTokens(ctx context.Context, teamID, userID string) error {
-	_ = userID // hours and sandboxes are a user's; money is the team's
-	s.mu.Lock()
-	k, ok := s.kept[teamID]
-	s.mu.Unlock()
-	if now := time.Now(); ok && now.Sub(k.at) < tokensFresh {
-		return k.err
-	}
-	at := time.Now()
-	st, err := s.TeamStanding(ctx, teamID)
-	if err != nil {
-		return err
-	}
-	refused := st.tokens()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept[teamID] = kept{at, refused}
-	return refused
-}
-
-// tokens refuses where models count and nothing is left.
-func (s Standing) tokens() error {
-	if !s.Budget.CountTokens || s.StopAt == nil || s.SpentNano < *s.StopAt {
-		return nil
-	}
-	return fault.New(fault.Quota, "budget_exceeded", "The team's budget is spent: %s of %s this month, models included. An admin of the team can raise it; else it goes on on %s.",
-		billing.Dollars(s.SpentNano), billing.Dollars(*s.StopAt), day(s.ResetsAt)).
-		With("scope", "team_budget").With("used", s.SpentNano).With("limit", *s.StopAt).With("unit", "nano_usd").With("resets_at", s.ResetsAt)
 }
 
 // day writes the day (UTC) of a time.

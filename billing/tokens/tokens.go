@@ -236,13 +236,19 @@ const lateTelling = 60_000
 // Record keeps a request and what it cost. One that is told again counts once. A session that goes through the gateway is counted there
 // alone: what its record says of the same time is dropped.
 func (m *Meter) Record(ctx context.Context, r Request) error {
+	_, err := m.Settle(ctx, r)
+	return err
+}
+
+// Settle is Record, and returns what a budget counts for the request, nano-USD: its cost, or an estimate of it, or 0 where nobody can say.
+func (m *Meter) Settle(ctx context.Context, r Request) (countedNano int64, err error) {
 	if r.Source != FromGateway {
 		from, until, ok, err := m.cfg.Store.GatewaySpan(ctx, r.SessionID)
 		if err != nil {
-			return fmt.Errorf("reading whether a session goes through the gateway: %w", err)
+			return 0, fmt.Errorf("reading whether a session goes through the gateway: %w", err)
 		}
 		if ok && r.At >= from && (until == 0 || r.At <= until+lateTelling) {
-			return nil
+			return 0, nil
 		}
 	}
 	r.ID = id.New("req") // a row that is there already keeps its own
@@ -260,23 +266,26 @@ func (m *Meter) Record(ctx context.Context, r Request) error {
 	}
 	if r.Error != ErrUnderWay {
 		if err := m.price(ctx, &r); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := m.estimate(ctx, &r); err != nil {
-		return err
+		return 0, err
 	}
 	for _, b := range r.Beside {
 		r.Tokens.add(b.Tokens)
 	}
 	fresh, err := m.cfg.Store.Keep(ctx, r)
 	if err != nil {
-		return fmt.Errorf("keeping what a model was asked: %w", err)
+		return 0, fmt.Errorf("keeping what a model was asked: %w", err)
 	}
 	if fresh && r.Error != ErrUnderWay && m.cfg.Events != nil {
 		m.cfg.Events.Publish(ctx, events.Event{Type: "tokens.updated", ID: r.SessionID, WorkspaceID: r.WorkspaceID, TeamID: r.TeamID, Version: m.cfg.Now().UnixMilli()})
 	}
-	return nil
+	if r.CostNano != nil {
+		return *r.CostNano, nil
+	}
+	return or0(r.EstimateNano), nil
 }
 
 // Begin keeps that a request was begun: should the server die before Record, it is there, what it used is unknown, and budgets count its

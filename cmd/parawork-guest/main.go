@@ -51,7 +51,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --letter FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--make-root]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --letter FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
        parawork-guest bridge [--wait DURATION] SOCKET [ID]
        parawork-guest outlet SOCKET
        parawork-guest hook [--wait DURATION] AGENT
@@ -78,6 +78,8 @@ func main() {
 		err = runBridge(args[1:])
 	case "outlet":
 		err = runOutlet(args[1:])
+	case "egress":
+		err = runEgress(args[1:])
 	case "hook":
 		err = runHook(args[1:])
 	case "connect":
@@ -128,7 +130,7 @@ type options struct {
 	egress, call                        string
 	listen, letter, log, ended          string
 	listenFD, tokenFD                   int
-	ownEnv, makeRoot, sealed            bool
+	ownEnv, ownNet, makeRoot, sealed    bool
 }
 
 func parse(args []string) (options, error) {
@@ -147,6 +149,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.log, "log", "", "file for what the guest itself says, instead of standard error")
 	fs.StringVar(&o.ended, "ended", "", "file that is made when a host had the guest end")
 	fs.BoolVar(&o.ownEnv, "own-env", false, "the environment is the place's own, as an image's is: processes get all of it")
+	fs.BoolVar(&o.ownNet, "own-network", false, "the sandbox shares its loopback with nobody, as a virtual machine does: whatever listens there may be reached")
 	fs.StringVar(&o.tokenFile, "token-file", "", "file with the token")
 	fs.IntVar(&o.tokenFD, "token-fd", -1, "inherited descriptor to read the token from")
 	fs.StringVar(&o.egress, "egress", "", "socket of the only way out, where the sandbox has no network of its own")
@@ -221,7 +224,7 @@ func serve(args []string) error {
 	}
 	defer out.close()
 	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, Home: o.home, SandboxID: o.sandbox, Token: token, Build: version,
-		Env: append(os.Environ(), given...), OwnEnv: o.ownEnv, Self: self, Gate: o.egress, Proxy: out.url, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
+		Env: append(os.Environ(), given...), OwnEnv: o.ownEnv, Self: self, Gate: o.egress, Proxy: out.url, OwnNet: o.egress != "" || o.ownNet, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
 	if err != nil {
 		return err
 	}

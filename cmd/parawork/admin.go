@@ -39,19 +39,25 @@ const adminUsage = `usage: parawork admin <command> [flags]
   make-operator   --email E [--no]
                   make a user an operator; with --no, an operator a user
   add-member      --email E --team SLUG [--role owner|admin|member|viewer]
-                  make a user a member of a team
-  reset-factors   --email E
-                  forget a user's authenticator app, recovery codes and passkeys, and end the user's login sessions
+                  make a user a member of a team, without asking the user
+  reset-factors   --email E [--keep-tokens]
+                  forget a user's authenticator app, recovery codes and passkeys, and end the user's login sessions and API tokens
   reset-link      --email E
                   print a link by which the user chooses a new password, for 24 hours
-  reset-password  --email E --password-stdin
-                  set a user's password and end the user's login sessions
+  reset-password  --email E [--keep-tokens] --password-stdin
+                  set a user's password and end the user's login sessions and API tokens
   new-runner-key  --yes
                   make a new key to sign what members' machines are told; every machine must then be connected anew (not while the server runs)
   rotate-key      --yes
                   make a new secret.key and seal everything that is kept sealed with it (not while the server runs)
+  rotate-key      --lost [--yes]
+                  go on without a secret.key that is lost: list what nobody can open any more and, with --yes, forget it
+  adopt-leftovers [--end-sandboxes] [--yes]
+                  after the database lost what it knew: list what is intact in its log and which workspaces lie on the disk without
+                  being known; with --yes, bring them back and let the server start (not while the server runs)
+                  --end-sandboxes also ends the sandboxes that run without being known, with what is only there
 
-All take --config FILE. The server may be running meanwhile, but for new-runner-key and rotate-key: it notices within seconds, and closes what must close. A password is read from standard input, up to the end of the line.
+All take --config FILE. The server may be running meanwhile, but for new-runner-key, rotate-key and adopt-leftovers: it notices within seconds, and closes what must close. A password is read from standard input, up to the end of the line.
 `
 
 // admin works on the instance from the command line, whether the server runs or not.
@@ -72,6 +78,8 @@ func (p program) admin(ctx context.Context, args []string) error {
 		return p.newRunnerKey(ctx, args)
 	case "rotate-key":
 		return p.rotateKey(ctx, args)
+	case "adopt-leftovers":
+		return p.adoptLeftovers(ctx, args)
 	case "list-users", "list-teams":
 		return p.list(ctx, name, args)
 	case "suspend-user", "restore-user", "make-operator", "reset-factors", "reset-link":
@@ -126,13 +134,13 @@ func (p program) openWith(ctx context.Context, fs *flag.FlagSet, file *string, a
 	return p.open(ctx, *file)
 }
 
-// openAlone reads the arguments of a command that must be meant, with --yes, and opens the database while no server has the data folder,
+// openAlone reads the arguments of a command that must be meant, which meant checks, and opens the database while no server has the data folder,
 // which done gives back. The caller closes the database.
-func (p program) openAlone(ctx context.Context, fs *flag.FlagSet, file *string, args []string) (*config.Config, *store.DB, func(), error) {
+func (p program) openAlone(ctx context.Context, fs *flag.FlagSet, file *string, args []string, meant func() error) (*config.Config, *store.DB, func(), error) {
 	if err := p.parse(fs, args); err != nil {
 		return nil, nil, nil, err
 	}
-	if err := p.need(fs, "yes"); err != nil {
+	if err := meant(); err != nil {
 		return nil, nil, nil, err
 	}
 	cfg, err := config.Load(*file, p.env)
@@ -259,6 +267,7 @@ func (p program) createToken(ctx context.Context, args []string) error {
 func (p program) resetPassword(ctx context.Context, args []string) error {
 	fs, file := p.adminFlags("reset-password")
 	email := fs.String("email", "", "")
+	keep := fs.Bool("keep-tokens", false, "")
 	fs.Bool("password-stdin", false, "")
 	if err := p.parse(fs, args); err != nil {
 		return err
@@ -279,13 +288,17 @@ func (p program) resetPassword(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := svc.ResetPassword(ctx, u.ID, password); err != nil {
+	if err := svc.ResetPassword(ctx, u.ID, password, *keep); err != nil {
 		return err
 	}
 	if err := svc.tell(ctx, audit.Instance, "password.reset", "user", u.ID, u.Email); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "changed the password of %s; all login sessions of the user have ended\n", u.Email)
+	what := "all login sessions and API tokens of the user have ended"
+	if *keep {
+		what = "all login sessions of the user have ended, API tokens stay"
+	}
+	fmt.Fprintf(p.stdout, "changed the password of %s; %s\n", u.Email, what)
 	return nil
 }
 

@@ -142,6 +142,11 @@ func (r *report) auditFile(ctx context.Context, in *instance, file string) {
 // chain says what was found of one chain.
 func (r *report) chain(what, name string, c audit.Report) {
 	if len(c.Findings) == 0 {
+		if c.Unproven > 0 && c.First <= c.Unproven {
+			r.say(minor, what, fmt.Sprintf("%s: %s, numbers %d to %d; those up to %d were sealed with a key that was lost and cannot be checked; after them nothing changed, removed or put in between",
+				name, entries(c.Entries), c.First, c.Last, c.Unproven), "")
+			return
+		}
 		r.say(good, what, fmt.Sprintf("%s: %s, numbers %d to %d, nothing changed, removed or put in between", name, entries(c.Entries), c.First, c.Last), "")
 		return
 	}

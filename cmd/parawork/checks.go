@@ -70,17 +70,43 @@ func (r *report) folder(dir string) {
 	}
 }
 
-// key checks the file that seals secrets, without making it.
-func (r *report) key(dir string) {
-	path := filepath.Join(dir, "secret.key")
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if _, err := accounts.OpenKey(path); err != nil {
+// key checks that the file that seals secrets is there, and the one the database is sealed with, without making it.
+func (r *report) key(ctx context.Context, cfg *config.Config, st store.State) {
+	path := keyPath(cfg.DataDir)
+	key, err := accounts.ReadKey(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
 		r.say(bad, "secret key", err.Error(), "")
 		return
 	}
-	r.say(good, "secret key", path+" (keep a backup apart from the database's)", "")
+	const found = " (keep a backup apart from the database's)"
+	if st.Missing || st.Empty || st.Problem != nil || st.Applied != st.Known { // the next start looks at it
+		if !missing {
+			r.say(good, "secret key", path+found, "")
+		}
+		return
+	}
+	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		r.say(bad, "secret key", err.Error(), "")
+		return
+	}
+	defer db.Close()
+	next, err := waitingKey(ctx, cfg.DataDir, db)
+	f, tried := fit(ctx, db, key)
+	switch err := errors.Join(err, tried); {
+	case err != nil:
+		r.say(bad, "secret key", err.Error(), "")
+	case next != nil:
+		r.say(minor, "secret key", accounts.NextKey(path)+" is the key the database is sealed with", "The next start of the server puts it in its place.")
+	case missing && f.sealed > 0:
+		r.say(bad, "secret key", fmt.Sprintf("%s is missing, and the database holds %s that only it opens", path, count(f.sealed, "sealed value")), howToGoOn)
+	case missing:
+	case !f.right() && f.undecided == 0:
+		r.say(bad, "secret key", fmt.Sprintf("%s is not the key the database is sealed with: it opens %d of %s", path, f.opened, count(f.sealed, "sealed value")), howToGoOn)
+	default:
+		r.say(good, "secret key", path+", which the database is sealed with"+found, "")
+	}
 }
 
 // oldestGit is the oldest git everything is tried with.

@@ -78,10 +78,10 @@ func (p program) doctor(ctx context.Context, args []string) error {
 		r.say(minor, "web app", "not part of this build: only the API works", "Install Node 20.19 or newer and run `make build`.")
 	}
 	r.folder(cfg.DataDir)
-	r.key(cfg.DataDir)
 	r.git(ctx)
 	r.guest(p.env)
 	state := r.database(ctx, cfg)
+	r.key(ctx, cfg, state)
 	if *checkAudit || *auditFile != "" {
 		r.audit(ctx, cfg, state, *auditFile)
 	}
@@ -93,6 +93,8 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	r.machines(cfg)
 	r.mail(ctx, cfg)
 	r.limits(cfg)
+	r.unlimited(cfg, state.Teams)
+	r.quotas(cfg, state)
 	switch {
 	case r.failed > 0:
 		fmt.Fprintf(p.stdout, "\n%s to mend before Parawork can work.\n", count(r.failed, "thing"))

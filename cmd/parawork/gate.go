@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -29,6 +30,9 @@ func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env
 		Refused: func(r executors.Refusal) { h.network.Refused(r) },
 		Reached: func(r executors.Reach) { h.network.Reached(r) },
 		Fresh: func(ctx context.Context, id string) (executors.Network, error) {
+			if id == "" { // a build's: it keeps what it began with
+				return executors.Network{}, errors.New("no workspace's gate")
+			}
 			return h.network.Network(tenant.All(ctx, "gates of every team's sandboxes"), id)
 		},
 		Known: func(ctx context.Context) ([]string, error) {
@@ -50,8 +54,6 @@ func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env
 		return fmt.Errorf("config.json: %w", err)
 	}
 	warnOpenLoopback(h.log, n)
-	h.places.UseGate(h.gate, h.network)
-	h.places.OnPlace(h.e2bFound)
 	return nil
 }
 

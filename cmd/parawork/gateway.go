@@ -22,7 +22,7 @@ func (h *house) buildTokens(publisher events.Publisher) {
 // buildGateway makes what agents reach their models through.
 func (h *house) buildGateway(key []byte) {
 	client := egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Streams: true})
-	h.gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.tokens, Account: h.modelAccount, Admit: h.quota.AdmitTokens, Client: client.Client, Check: client.Check,
+	h.gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.tokens, Account: h.modelAccount, Budget: h.quota, MaxOutput: h.cfg.Gateway.MaxOutputTokens, Client: client.Client, Check: client.Check,
 		Key: key, MaxBody: h.cfg.Gateway.MaxBodyMB << 20, FirstByte: time.Duration(h.cfg.Gateway.FirstByteSeconds) * time.Second, Log: h.log.With("room", "gateway")})
 }
 

@@ -6,44 +6,107 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
 
 // buildImages joins projects' images and what makes them.
 func (h *house) buildImages() {
-	cfg := images.Config{Store: store.NewImages(h.db), Repositories: h.workspaces, Allowed: h.cfg.Sandboxing.Docker.ProjectImages, Events: h.publisher,
+	cfg := images.Config{Store: store.NewImages(h.db), Repositories: h.workspaces, Allowed: h.cfg.Sandboxing.Docker.ProjectImages, Default: h.cfg.Sandboxing.Docker.Image,
+		HostImages: h.cfg.Sandboxing.Docker.HostImages, Teams: h.accounts.CountTeams, Reach: h.registry, Events: h.publisher,
 		Log: h.log.With("room", "images")}
 	if h.docker != nil {
 		if b := h.docker.Builder(); b != nil {
-			cfg.Builder = imageBuilder{b, h.cfg.Sandboxing.Docker.BuildNetwork}
+			cfg.Builder = imageBuilder{b, h}
 		}
 	}
 	h.images = images.New(cfg)
-	h.places.OnMaking(h.image)
 }
 
 // image says what a sandbox's container is made from.
 func (h *house) image(ctx context.Context, c executors.Capabilities, s *executors.Spec) (err error) {
 	if c.Kind == docker.Kind {
-		s.Image, err = h.images.ForWorkspace(ctx, s.WorkspaceID)
+		var m images.Made
+		m, err = h.images.ForWorkspace(ctx, s.WorkspaceID)
+		s.Image, s.ImageID, s.ImageFor = m.Name, m.ID, m.ProjectID
 	}
 	return err
 }
 
+// registry refuses registries inside: the engine asks them from this machine, past every network policy. A name without an address is the
+// engine's to complain of, which may go out through a proxy.
+func (h *house) registry(ctx context.Context, registry string) error {
+	host, port, err := net.SplitHostPort(registry)
+	if err != nil {
+		host, port = registry, "443"
+	}
+	if registry == "" {
+		return nil
+	}
+	guard := egress.Guard{}
+	for _, p := range h.cfg.Outgoing.Networks() {
+		guard.Allow = append(guard.Allow, egress.Exception{Prefix: p})
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	for _, ip := range ips {
+		to, err := netip.ParseAddrPort(net.JoinHostPort(ip.Unmap().WithZone("").String(), port))
+		if err == nil {
+			err = guard.Check(to)
+		}
+		if err != nil {
+			return fault.New(fault.Forbidden, "registry_not_allowed", "The registry %s is not on the public internet. Images from it may be used once an operator lists them in "+
+				"sandboxing.docker.hostImages, or allows its address in outgoing.allow.", registry)
+		}
+	}
+	return nil
+}
+
 // imageBuilder shows the images' room the engine in the shape it needs.
 type imageBuilder struct {
-	engine  *docker.Builder
-	network string
+	engine *docker.Builder
+	h      *house
 }
 
 func (b imageBuilder) Build(ctx context.Context, o images.Order, log io.Writer) error {
-	return b.engine.Build(ctx, docker.BuildSpec{Tag: o.Tag, Dockerfile: o.Dockerfile, Target: o.Target, Args: o.Args, Project: o.ProjectID,
-		Network: b.network, Bounded: true, Context: o.Context}, log)
+	spec := docker.BuildSpec{Tag: o.Tag, Dockerfile: o.Dockerfile, Target: o.Target, Args: o.Args, Project: o.ProjectID,
+		Network: b.h.cfg.Sandboxing.Docker.BuildNetwork, NoCache: o.NoCache, Bounded: true, Context: o.Context}
+	if spec.Network == "" { // nothing the operator has fenced: what the project's sandboxes reach
+		n, err := b.h.network.Project(ctx, o.TeamID, o.ProjectID)
+		if err != nil {
+			return err
+		}
+		if spec.Network = "none"; n.Mode != executors.NetworkNone {
+			if spec.Gate, err = b.h.gate.Open(ctx, executors.Ticket{SandboxID: o.BuildID, TeamID: o.TeamID, Network: n}); err != nil {
+				return err
+			}
+			defer b.h.gate.Close(o.BuildID)
+		}
+	}
+	return b.engine.Build(ctx, spec, log)
+}
+
+func (b imageBuilder) Image(ctx context.Context, name string) (images.Image, error) {
+	img, err := b.engine.Image(ctx, name)
+	return images.Image(img), err
+}
+
+func (b imageBuilder) Public(ctx context.Context, digest string) (bool, error) {
+	return b.engine.Public(ctx, digest)
+}
+
+func (b imageBuilder) Pull(ctx context.Context, name string, log io.Writer) error {
+	return b.engine.Pull(ctx, name, log)
 }
 
 func (b imageBuilder) Remove(ctx context.Context, tag string) error { return b.engine.Remove(ctx, tag) }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/quota"
-	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
@@ -18,7 +17,7 @@ type inboxFeed struct{ h *house }
 
 // Items returns what waits for people in a team now. Work that was put away waits for nobody.
 func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
-	items, err := f.h.sessions.Inbox(ctx, teamID)
+	items, err := f.h.sessions.Inbox(ctx, teamID, "")
 	if err != nil {
 		return nil, fmt.Errorf("reading the inbox: %w", err)
 	}
@@ -32,21 +31,9 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 	if err != nil {
 		return nil, err
 	}
-	active := map[string]workspaces.Workspace{}
-	for pg := (page.Page{Limit: page.MaxLimit}); ; {
-		some, next, err := f.h.workspaces.List(ctx, teamID, workspaces.Filter{Show: workspaces.ShowActive}, pg)
-		if err != nil {
-			return nil, fmt.Errorf("reading workspaces: %w", err)
-		}
-		for _, w := range some {
-			active[w.ID] = w
-			if w.State == workspaces.Failed {
-				items = append(items, sessions.InboxItem{ID: sessions.Episode(w.ID, w.UpdatedAt), Kind: sessions.InboxFailed, WorkspaceID: w.ID, Reason: w.StateReason, Since: w.UpdatedAt})
-			}
-		}
-		if pg.Cursor = next; next == "" {
-			break
-		}
+	items, active, err := server.AskingWorkspaces(ctx, f.h.workspaces, teamID, workspaces.Filter{}, items)
+	if err != nil {
+		return nil, fmt.Errorf("reading workspaces: %w", err)
 	}
 	if len(items)+len(news) == 0 {
 		return nil, nil

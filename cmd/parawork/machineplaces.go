@@ -99,11 +99,9 @@ func (h *house) families() []executors.Family {
 	return []executors.Family{runner.New(runner.Config{Machines: &fleet{h: h}})}
 }
 
-// watchMachines has the sandboxes on machines be looked at whenever one of them comes, goes, or says that something changed there, and be
-// brought home when it goes for good.
+// watchMachines has the sandboxes on machines be looked at whenever one of them comes, goes, or says that something changed there.
 func (h *house) watchMachines() {
 	kind := func(m machines.Machine) executors.Kind { return executors.Runner.Of(m.ID) }
-	h.places.OnLeft(h.workspaces.KeepLeft)
 	h.machines.OnChange(func(m machines.Machine) { h.places.Look(kind(m)) })
 	h.machines.OnEvent(func(m machines.Machine, e wire.Event) {
 		if e.Type == wire.EventLeaving && e.Remove {

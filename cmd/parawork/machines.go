@@ -56,7 +56,7 @@ func (h *house) recheckAll() {
 func (p program) newRunnerKey(ctx context.Context, args []string) error {
 	fs, file := p.adminFlags("new-runner-key")
 	fs.Bool("yes", false, "")
-	cfg, db, done, err := p.openAlone(ctx, fs, file, args)
+	cfg, db, done, err := p.openAlone(ctx, fs, file, args, func() error { return p.need(fs, "yes") })
 	if err != nil {
 		return err
 	}

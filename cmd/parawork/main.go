@@ -25,7 +25,7 @@ usage: parawork <command> [flags]
   admin     work on the instance from the command line
               create-user --email E --name N [--operator] [--team SLUG [--role R]] --password-stdin
               create-token --email E [--name N]
-              reset-password --email E --password-stdin
+              reset-password --email E [--keep-tokens] --password-stdin
               list-users, list-teams, suspend-user, restore-user, suspend-team, restore-team, make-operator, add-member,
               reset-factors, reset-link: see parawork admin help
   docker    images for workspaces in containers

@@ -6,23 +6,9 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/parawork/parawork/executors"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 )
-
-// mirrorPlaces has the files of places with a disk of their own come home: what is sent is looked at once, and before a place stands
-// still or ends everything is brought.
-func (h *house) mirrorPlaces() {
-	h.places.OnArrive(h.files.Arrive)
-	home := func(ctx context.Context, p *executors.Place) {
-		if err := h.files.BringHome(ctx, p); err != nil {
-			h.log.WarnContext(ctx, "a sandbox that ends or stands still has files that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
-		}
-	}
-	h.places.OnPausing(home)
-	h.places.OnEnding(home)
-}
 
 // trees shows filesync the repositories and worktrees in the shape it needs.
 type trees struct{ s *workspaces.Service }

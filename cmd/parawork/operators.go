@@ -100,6 +100,10 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 	if name == "make-operator" {
 		no = fs.Bool("no", false, "")
 	}
+	keep := new(bool)
+	if name == "reset-factors" {
+		keep = fs.Bool("keep-tokens", false, "")
+	}
 	svc, done, err := p.openWith(ctx, fs, file, args, "email")
 	if err != nil {
 		return err
@@ -124,8 +128,10 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 			words = "is no operator any more"
 		}
 	case "reset-factors":
-		_, err = svc.ResetFactors(ctx, u.ID)
-		words = "has no second factor any more, and is signed out everywhere"
+		_, err = svc.ResetFactors(ctx, u.ID, *keep)
+		if words = "has no second factor any more, and is signed out everywhere; API tokens have ended"; *keep {
+			words = "has no second factor any more, and is signed out everywhere; API tokens stay"
+		}
 	case "reset-link":
 		return p.resetLink(ctx, svc, *file, u)
 	}

@@ -99,7 +99,6 @@ func (h *house) shareCaches() {
 	}
 	h.caches = executors.NewCaches(executors.CachesConfig{Dir: filepath.Join(h.cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: h.kept.TeamGroup,
 		Share: h.workspaces.SharesCaches, InUse: h.inUse, Log: h.log.With("room", "caches")})
-	h.places.OnMaking(h.caches.Outfit)
 }
 
 // inUse reports whether a sandbox of the team lives.
@@ -143,6 +142,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 		r.say(bad, "place", err.Error(), "")
 		return
 	}
+	defer r.strangers(ctx, cfg, st, made.all)
 	works := 0
 	for _, s := range standings {
 		if s.Available && s.Allowed {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
@@ -36,7 +35,7 @@ func instanceKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, err
 	if err != nil || next != nil {
 		return next, err
 	}
-	return accounts.OpenKey(keyPath(dataDir))
+	return provenKey(ctx, dataDir, db)
 }
 
 // waitingKey returns the key that has not taken its place yet though the database is sealed with it; nil when there is none.
@@ -75,16 +74,23 @@ func settleKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error
 			return nil, err
 		}
 	}
+	key, err := provenKey(ctx, dataDir, db)
+	if err != nil {
+		return nil, err
+	}
 	if err := accounts.DropNextKey(path); err != nil {
 		return nil, err
 	}
-	return accounts.OpenKey(path)
+	return key, noteKey(ctx, db, key)
 }
 
 // placeKey does what is left once the database is sealed with the new key.
 func placeKey(dataDir string, next []byte) (unreadable int, err error) {
 	path := keyPath(dataDir)
-	before, err := accounts.OpenKey(path)
+	before, err := accounts.ReadKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, accounts.PlaceKey(path) // the old key is gone, and with it what it alone opened
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -95,24 +101,32 @@ func placeKey(dataDir string, next []byte) (unreadable int, err error) {
 	return unreadable, accounts.PlaceKey(path)
 }
 
-// noteKey notes which key the database is sealed with, and reports whether it was another.
-func noteKey(ctx context.Context, db *store.DB, key []byte) (other bool, err error) {
+// noteKey notes which key the database is sealed with, once that is proven.
+func noteKey(ctx context.Context, db *store.DB, key []byte) error {
 	noted, err := keyPrint(ctx, db)
 	if err != nil || noted == accounts.Print(key) {
-		return false, err
+		return err
 	}
-	return noted != "", store.NewInstance(db).SetSetting(ctx, accounts.KeyPrintSetting, accounts.Print(key))
+	return store.NewInstance(db).SetSetting(ctx, accounts.KeyPrintSetting, accounts.Print(key))
 }
 
 // rotateKey makes a new secret.key and seals everything with it. A server that runs would go on with the old one.
 func (p program) rotateKey(ctx context.Context, args []string) error {
 	fs, file := p.adminFlags("rotate-key")
-	fs.Bool("yes", false, "")
-	cfg, db, done, err := p.openAlone(ctx, fs, file, args)
+	yes, lost := fs.Bool("yes", false, ""), fs.Bool("lost", false, "")
+	cfg, db, done, err := p.openAlone(ctx, fs, file, args, func() error {
+		if *lost { // without --yes it says what would be forgotten
+			return nil
+		}
+		return p.need(fs, "yes")
+	})
 	if err != nil {
 		return err
 	}
 	defer done()
+	if *lost {
+		return errors.Join(p.replaceLostKey(byCommandLine(ctx), cfg, db, *yes), db.Close())
+	}
 	sealed, unreadable, err := changeKey(byCommandLine(ctx), cfg, db)
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
@@ -153,8 +167,8 @@ func changeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 			case err == nil:
 				sealed++
 				return after, nil
-			case v.Table == "instance" && !slices.Contains(sealedSettings, v.Key):
-				return nil, nil // not sealed at all
+			case notSealed(v):
+				return nil, nil
 			case errors.Is(err, accounts.ErrNotSealed):
 				unreadable++
 				return nil, nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions"
@@ -11,7 +10,7 @@ import (
 
 // buildSecrets joins the room of secrets. What must not be shown any more is told to whatever runs.
 func (h *house) buildSecrets() {
-	h.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.accounts, Log: h.log.With("room", "secrets"),
+	h.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.accounts, Others: h.accounts.OthersWork, Log: h.log.With("room", "secrets"),
 		Mask: func(k secrets.Secret, masks []string) {
 			h.sessions.Mask(k, masks)
 			h.commands.Mask(func(c executors.Command) bool {
@@ -26,11 +25,15 @@ func (h *house) commandSecrets(ctx context.Context, c executors.Command) (execut
 	if err != nil {
 		return executors.CommandSecrets{}, err
 	}
-	g, err := h.secrets.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands})
+	g, err := h.secrets.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands,
+		WorkspaceID: w.ID, Private: w.Private && w.CreatedBy == c.ActorID})
 	if err != nil {
+		return executors.CommandSecrets{}, err
+	}
+	if err := h.secrets.Remember(ctx, w.TeamID, w.ID, nil, g.Uses); err != nil {
 		return executors.CommandSecrets{}, err
 	}
 	// A command reads what lies in the place for others, and their sessions what this one was given.
 	masks := append(g.Masks, h.sessions.ShareMasks(w.ID, g.Masks)...)
-	return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: masks}, nil
+	return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: masks, Own: g.Personal}, nil
 }

@@ -40,17 +40,35 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 
 	ctx, stop := stopSignals()
 	defer stop()
-	h, err := build(tenant.All(ctx, "start"), cfg, log, env)
+	found, err := lookBefore(ctx, cfg)
+	if ctx.Err() != nil {
+		return nil // told to stop while it started
+	}
 	if err != nil {
 		return err
 	}
-	defer h.close()
-	if err := h.checkDefault(tenant.All(ctx, "start")); err != nil {
-		return err
-	}
-	// The door is there from the start and says "starting", so that what waits for it can see it come.
+	// It listens from the start and says "starting", so that what waits for the server can see it come.
 	l, err := listen(ctx, cfg.Server.Listen)
 	if err != nil {
+		return err
+	}
+	defer l.Close()
+	err = waitForDatabase(ctx, cfg, l, stderr)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	h, err := build(tenant.All(ctx, "start"), cfg, log, env)
+	if err != nil {
+		return errors.Join(err, found.err())
+	}
+	defer h.close()
+	if err := h.lookAfter(tenant.All(ctx, "start"), found); err != nil {
+		return err
+	}
+	if err := h.checkDefault(tenant.All(ctx, "start")); err != nil {
 		return err
 	}
 	return h.run(ctx, l, stdout)
@@ -128,41 +146,17 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 	// In the order in which they end.
 	stages := []*stage{start(&stage{name: "server", run: func(ctx context.Context) error { return h.server.Serve(ctx, l) }})}
 
-	err := h.recover(tenant.All(ctx, "start"))
-	if err == nil {
-		for _, s := range []*stage{
-			{name: "warden", run: h.warden.Run},    // ends sessions and sandboxes
-			{name: "enforce", run: h.enforcer.Run}, // makes sandboxes stand still and wakes them
-			{name: "runs", run: h.runs.Run},        // asks for workspaces and sessions
-			{name: "reviews", run: h.reviews.Run},  // too
-			{name: "forge", run: h.forge.Run},      // brings home what was merged elsewhere
-			{name: "disk", run: h.disk.Run},
-			{name: "checks", run: h.checks.Run}, // has commands run, and lands what they say is good
-			{name: "radar", run: h.radar.Run},
-			{name: "images", run: h.images.Run},
-			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
-			{name: "payments", run: h.payments.Run},     // has mail sent
-			{name: "reports", run: h.reports.Run},       // too
-			{name: "mail", run: h.mail.Run},
-			{name: "notify", run: h.notify.Run},
-			{name: "commands", run: h.commands.Run},
-			{name: "sessions", run: h.sessions.Run},
-			{name: "sync", run: h.files.Run},
-			{name: "gate", run: h.gate.Run},
-			{name: "network", run: h.network.Run},
-			{name: "limits", run: h.meters.Run},
-			{name: "executors", run: h.places.Run},
-			{name: "ledger", run: h.ledger.Run},
-			{name: "machines", run: h.machines.Run}, // what leads to them has ended by then
-			{name: "audit", run: h.audit.Run},
-		} {
+	var err error
+	if h.doubt != "" { // nothing is recovered, ended or given a number
+		fmt.Fprintln(os.Stderr, "parawork: "+h.doubt)
+		h.log.Error("the database is in doubt: operators may look, nobody works", "found", h.doubt)
+		h.server.LookOnly(h.doubt)
+		if _, err = fmt.Fprintf(stdout, "listening on http://%s\n", l.Addr()); err != nil {
+			err = fmt.Errorf("saying where the server listens: %w", err)
+		}
+	} else if err = h.recover(tenant.All(ctx, "start")); err == nil {
+		for _, s := range h.components() {
 			stages = append(stages, start(s))
-		}
-		if h.caches != nil {
-			stages = append(stages, start(&stage{name: "caches", run: h.caches.Run}))
-		}
-		if h.line != nil {
-			stages = append(stages, start(&stage{name: "events", run: h.line.Run}))
 		}
 		h.server.Open()
 		err = h.announce(ctx, l.Addr(), stdout)
@@ -183,16 +177,73 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 	return err
 }
 
+// components are what works besides the server, in the order in which they end: each before what it uses.
+func (h *house) components() []*stage {
+	list := []*stage{
+		{name: "warden", run: h.warden.Run},    // ends sessions and sandboxes
+		{name: "enforce", run: h.enforcer.Run}, // makes sandboxes stand still and wakes them
+		{name: "runs", run: h.runs.Run},        // asks for workspaces and sessions
+		{name: "reviews", run: h.reviews.Run},  // too
+		{name: "forge", run: h.forge.Run},      // brings home what was merged elsewhere
+		{name: "disk", run: h.disk.Run},
+		{name: "checks", run: h.checks.Run}, // has commands run, and lands what they say is good
+		{name: "radar", run: h.radar.Run},
+		{name: "images", run: h.images.Run},
+		{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
+		{name: "payments", run: h.payments.Run},     // has mail sent
+		{name: "reports", run: h.reports.Run},       // too
+		{name: "mail", run: h.mail.Run},
+		{name: "notify", run: h.notify.Run},
+		{name: "commands", run: h.commands.Run},
+		{name: "sessions", run: h.sessions.Run},
+		{name: "sync", run: h.files.Run},
+		{name: "gate", run: h.gate.Run},
+		{name: "network", run: h.network.Run},
+		{name: "limits", run: h.meters.Run},
+		{name: "executors", run: h.places.Run},
+		{name: "ledger", run: h.ledger.Run},
+		{name: "machines", run: h.machines.Run}, // what leads to them has ended by then
+		{name: "audit", run: h.audit.Run},
+		{name: "memory", run: h.settle},
+	}
+	if h.caches != nil {
+		list = append(list, &stage{name: "caches", run: h.caches.Run})
+	}
+	if h.line != nil {
+		list = append(list, &stage{name: "events", run: h.line.Run})
+	}
+	return list
+}
+
+// step is one thing that is taken up again at a start.
+type step struct {
+	what string // in words
+	do   func(context.Context) error
+}
+
+// recovery are the steps of a start, in their order: each finds what the ones before it recovered. It is not the order in which components
+// end, reversed: commands, workspaces, images, graces and checks are recovered after sessions.
+func (h *house) recovery() []step {
+	return []step{
+		{"sealing secrets", h.sealSecrets},
+		{"sweeping secrets", h.secrets.Sweep},
+		{"recovering the ledger", h.ledger.Recover},
+		{"reading the prices", h.prices.Load},
+		{"recovering tokens", h.recoverTokens},
+		{"recovering machines", h.machines.Recover},
+		{"recovering sandboxes", h.places.Recover},
+		{"recovering sessions", h.sessions.Recover},
+		{"recovering commands", h.commands.Recover},
+		{"recovering workspaces", h.workspaces.Recover},
+		{"recovering builds of images", h.images.Recover},
+		{"recovering graces", h.enforcer.Recover},
+		{"recovering checks", h.checks.Recover},
+	}
+}
+
 // recover takes up what an earlier server left, while the door says "starting".
 func (h *house) recover(ctx context.Context) error {
-	for _, s := range []struct {
-		what string
-		do   func(context.Context) error
-	}{
-		{"sealing secrets", h.sealSecrets}, {"sweeping secrets", h.secrets.Sweep}, {"recovering the ledger", h.ledger.Recover}, {"reading the prices", h.prices.Load}, {"recovering tokens", h.recoverTokens}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
-		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
-		{"recovering graces", h.enforcer.Recover}, {"recovering checks", h.checks.Recover},
-	} {
+	for _, s := range h.recovery() {
 		began := time.Now()
 		if err := s.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.what, err)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
@@ -38,15 +37,11 @@ func (w watcher) Remove(ctx context.Context, workspaceID, path, ifMatch string) 
 	return w.files.RemoveIf(ctx, workspaceID, guest.EncodePath(path), ifMatch)
 }
 
-// keepFiles has every version of workspaces' files kept that somebody sees: when they change, when an agent's turn ends, and before a
-// sandbox stands still or ends.
+// keepFiles has every version of workspaces' files kept that somebody sees: when they change and when an agent's turn ends.
 func (h *house) keepFiles() {
 	w := watcher{h.files}
 	h.workspaces.Watch(w)
 	h.workspaces.ConnectSandboxed(w)
-	before := func(ctx context.Context, p *executors.Place) { h.workspaces.KeepBefore(ctx, p.WorkspaceID, "stop") }
-	h.places.OnPausing(before)
-	h.places.OnEnding(before)
 }
 
 // turnEnded has a workspace's files kept when an agent has finished a turn.

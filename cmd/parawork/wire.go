@@ -60,6 +60,8 @@ type house struct {
 	cfg *config.Config
 	log *slog.Logger
 
+	doubt string // why only operators may look, and how to go on; "" = the database is what it was
+
 	db         *store.DB
 	line       *pg.Line // nil beside SQLite
 	audit      *audit.Log
@@ -129,11 +131,6 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err != nil {
 		return nil, err
 	}
-	if other, err := noteKey(ctx, h.db, key); err != nil {
-		return nil, err
-	} else if other {
-		log.Warn("secret.key is not the key that what is kept was sealed with: none of it can be read", "cure", "restore secret.key from a backup and start again")
-	}
 	bus := events.New()
 	var publisher events.Publisher = bus
 	if h.db.Dialect() == store.Postgres {
@@ -183,12 +180,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.buildReviews(bus)
 	h.buildForge()
 	h.buildQueue(bus, publisher)
-	h.places.OnPlace(h.files.Follow)
-	h.places.OnArrive(h.workspaces.ArriveIgnored)
-	h.places.OnArrive(h.workspaces.ArriveSetup) // last: everything is there by then
-	h.places.OnMaking(h.showTools)
-	h.places.OnEnding(h.sessions.Leaving)
-	h.places.OnUse(h.sessions.Use)
+	h.places.Attach(h.participants()...)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
 		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
@@ -202,7 +194,10 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 // buildPlaces joins workspaces, executors and what follows their files.
 func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(string) string) error {
 	cfg := h.cfg
-	protocols := []string{"https", "ssh", "git"}
+	protocols := []string{"https", "ssh"}
+	if cfg.Projects.AllowGitURLs {
+		protocols = append(protocols, "git")
+	}
 	if cfg.Projects.AllowFileURLs {
 		protocols = append(protocols, "file")
 	}
@@ -229,22 +224,10 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places = executors.NewManager(mc)
 	h.usePool()
 	h.watchMachines()
-	h.places.OnMaking(h.admitTeam)
-	h.places.OnMaking(h.box)
 	h.shareCaches()
 	if err := h.buildGate(publisher, kept, env); err != nil {
 		return err
 	}
-	h.places.OnArrive(h.workspaces.Arrive)
-	h.places.OnPlace(func(p *executors.Place) { h.workspaces.Awoke(p.WorkspaceID) })
-	leave := func(ctx context.Context, p *executors.Place) {
-		if err := h.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
-			h.log.WarnContext(ctx, "a sandbox that ends or stands still has commits that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
-		}
-	}
-	h.places.OnPausing(leave)
-	h.places.OnEnding(leave)
-	h.places.OnEnded(func(r executors.Record) { h.workspaces.SandboxEnded(r.WorkspaceID, r.Handle.ID) })
 	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Secrets: h.commandSecrets, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
 		Queue: time.Duration(h.cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: h.log.With("room", "commands")})
 	roots, skip := agents.Kept()
@@ -256,8 +239,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 			h.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: h.log.With("room", "sync")})
 	h.workspaces.ConnectFiles(h.files)
-	h.mirrorPlaces()
-	h.keepFiles() // after what has files brought home
+	h.keepFiles()
 	return nil
 }
 
@@ -313,8 +295,19 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 		way = h.gateway
 	}
 	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
-		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, TurnEnded: h.turnEnded, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
+		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, TurnEnded: h.turnEnded, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), TeamHistory: h.teamHistory, MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
+}
+
+// callRates are the limits of config.json as the server takes them.
+func callRates(r config.RateLimits) map[server.Cost]server.Rate {
+	out := map[server.Cost]server.Rate{}
+	if r.Enabled {
+		for name, rate := range r.ByName() {
+			out[server.Cost(name)] = server.Rate{User: rate.User, Team: rate.Team}
+		}
+	}
+	return out
 }
 
 func (h *house) buildServer(bus *events.Bus) error {
@@ -328,6 +321,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		PublicURL:      h.cfg.Server.PublicURL,
 		TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback:       loopbackOnly(h.cfg.Server.Listen),
+		Rates:          callRates(h.cfg.RateLimits),
 		Accounts:       h.accounts,
 		Watch:          h.watch,
 		Workspaces:     h.workspaces,

@@ -125,6 +125,9 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, error) {
 	dir := e.dir(h.ID)
 	who, err := readRecord(dir)
+	if hostproc.Unreadable(err) {
+		return nil, fmt.Errorf("reading the record of sandbox %s: %w", h.ID, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no record (%w): %w", h.ID, err, executors.ErrGone)
 	}
@@ -134,10 +137,17 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 			return nil, fmt.Errorf("the record of sandbox %s names another process: %w", h.ID, executors.ErrGone)
 		}
 	}
-	if !who.GuestOf(h.ID) {
+	runs, err := who.Runs(h.ID)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the guest of sandbox %s: %w", h.ID, err)
+	}
+	if !runs {
 		return nil, fmt.Errorf("the guest of sandbox %s has ended: %w", h.ID, executors.ErrGone)
 	}
 	token, err := hostproc.ReadToken(dir)
+	if hostproc.Unreadable(err) {
+		return nil, fmt.Errorf("reading the token of sandbox %s: %w", h.ID, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", h.ID, err, executors.ErrGone)
 	}

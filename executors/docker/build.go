@@ -11,12 +11,14 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -40,6 +42,7 @@ type BuildSpec struct {
 	Project    string // whom it is for; "" = all
 	Labels     map[string]string
 	Network    string // of what runs in it; "" = the engine's usual one
+	Gate       string // folder on this machine with the socket of the only way out of what runs in it, in the place of Network
 	NoCache    bool
 	Pull       bool // ask for newer versions of what it is built upon
 	Bounded    bool // its steps have limits of memory and CPU
@@ -48,7 +51,10 @@ type BuildSpec struct {
 }
 
 // Builder builds images with an engine, wherever that is.
-type Builder struct{ api *client.Client }
+type Builder struct {
+	api *client.Client
+	of  *Executor // nil for one that stands alone, which has no gate
+}
 
 // NewBuilder makes a Builder of the engine at host; "" = DOCKER_HOST, else the usual socket. It asks nobody.
 func NewBuilder(host string) (*Builder, error) {
@@ -56,11 +62,11 @@ func NewBuilder(host string) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Builder{api}, nil
+	return &Builder{api: api}, nil
 }
 
 // Builder returns a Builder of the executor's engine.
-func (e *Executor) Builder() *Builder { return &Builder{e.api} }
+func (e *Executor) Builder() *Builder { return &Builder{e.api, e} }
 
 // Close gives back what the Builder opened.
 func (b *Builder) Close() error { return b.api.Close() }
@@ -82,8 +88,41 @@ func (b *Builder) Build(ctx context.Context, s BuildSpec, log io.Writer) error {
 		o.Memory, o.MemorySwap, o.CPUPeriod, o.CPUQuota = buildMemory, buildMemory, 100_000, buildCPUs*100_000
 		o.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: files, Hard: files}, {Name: "core", Soft: 0, Hard: 0}}
 	}
+	if s.Gate != "" {
+		far, err := b.of.isFar(ctx)
+		if err != nil {
+			return err
+		}
+		o.NetworkMode = network.NetworkNone
+		if far {
+			fmt.Fprintln(log, "Note: the Docker engine does not see this machine's files, so the steps of this build have no network. An operator can name one in sandboxing.docker.buildNetwork.")
+		} else {
+			mode, proxy, end, err := b.wayOut(ctx, s.Gate)
+			if err != nil {
+				return err
+			}
+			defer end()
+			o.NetworkMode = mode
+			none := "localhost,127.0.0.1,::1"
+			for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+				o.BuildArgs[name] = &proxy
+			}
+			o.BuildArgs["NO_PROXY"], o.BuildArgs["no_proxy"] = &none, &none
+		}
+	}
+	if s.Bounded && s.Project != "" {
+		var stop context.CancelCauseFunc
+		ctx, stop = context.WithCancelCause(ctx)
+		var watch sync.WaitGroup
+		watch.Go(func() { b.watchDisk(ctx, s.Project, stop) })
+		defer watch.Wait()
+		defer stop(nil)
+	}
 	resp, err := b.api.ImageBuild(ctx, s.Context, o)
 	if err != nil {
+		if cause := context.Cause(ctx); fault.CodeOf(cause) == "image_too_large" {
+			return cause
+		}
 		if unreachable(err) {
 			return inWords(err)
 		}

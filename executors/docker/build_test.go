@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/testdocker"
 )
 
@@ -63,7 +65,7 @@ func TestBuildAndUseAnImage(t *testing.T) {
 	}
 	e := newExecutor(t, t.TempDir())
 	s := spec(t)
-	s.Image = tag
+	s.Image, s.ImageFor = tag, "prj_a"
 	sb := create(t, e, s)
 	if out := run(t, sb, `echo "$OWN"; cat /file`); out != "hello world\ncontent\n" {
 		t.Errorf("in the container: %q", out)
@@ -141,5 +143,25 @@ func TestTheShippedDockerfileBuilds(t *testing.T) {
 		Args: map[string]string{"NODE_IMAGE": "parawork-test-base:1"}, Context: context}, &log)
 	if err != nil || !strings.Contains(log.String(), "npm install --global --no-audit --no-fund @anthropic-ai/claude-code@2") {
 		t.Errorf("Build: %v\n%s", err, log.String())
+	}
+}
+
+// A program of the image that a folder of the sandbox's own hides is looked up where it would run, and that is what people read.
+func TestAProgramThatTheSandboxHides(t *testing.T) {
+	t.Parallel()
+	b := newBuilder(t)
+	text := "FROM " + testdocker.Image + "\nRUN mkdir -p /tmp/tools && cp /usr/bin/true /tmp/tools/hidden && ln -s /tmp/tools/hidden /usr/bin/hidden && hidden\n"
+	if err := b.Build(t.Context(), docker.BuildSpec{Tag: "parawork-test-hidden:1", Dockerfile: "D", Network: "none", Context: files(t, map[string]string{"D": text})}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	s := spec(t)
+	s.Image = "parawork-test-hidden:1"
+	c := dial(t, create(t, newExecutor(t, t.TempDir()), s))
+	for program, want := range map[string]string{"hidden": `start_failed: "hidden" cannot be run: /usr/bin/hidden is a link to /tmp/tools/hidden, which is not there: /tmp is the sandbox's own and hides what the image has there`,
+		"nowhere": `start_failed: "nowhere" was not found in PATH (/usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, /sbin, /bin)`} {
+		p, err := c.Start(t.Context(), guest.ProcessSpec{ID: id.New("p"), Argv: []string{program}})
+		if err != nil || p.Reason != want {
+			t.Errorf("%s: %q, %v", program, p.Reason, err)
+		}
 	}
 }

@@ -79,11 +79,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 
 // start makes the folder, the door and the container. The caller cleans up after an error.
 func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error) {
-	name := s.Image
-	if name == "" {
-		name = e.cfg.Image
-	}
-	img, err := e.image(ctx, name)
+	img, name, err := e.imageOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -102,11 +102,7 @@ func (e *Executor) startFar(ctx context.Context, s executors.Spec) (*sandbox, er
 			}
 		}
 	}
-	name := s.Image
-	if name == "" {
-		name = e.cfg.Image
-	}
-	img, err := e.image(ctx, name)
+	img, name, err := e.imageOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +155,9 @@ func (e *Executor) raise(ctx context.Context, sb *sandbox) error {
 	if err := e.copyIn(ctx, sb, entry{path: farLetter, mode: 0o400, uid: farUID, content: told}); err != nil {
 		return err
 	}
+	if err := e.writeRun(sb.id, runRecord{}); err != nil { // another run begins
+		return err
+	}
 	if err := e.api.ContainerStart(ctx, sb.rec.Container, container.StartOptions{}); err != nil {
 		return refused(err, sb.rec.Image, e.cfg.Runtime)
 	}
@@ -207,6 +206,9 @@ func (e *Executor) openFar(id string, rec record) (*sandbox, error) {
 		return nil, errClosed
 	}
 	token, err := hostproc.ReadToken(e.dir(id))
+	if hostproc.Unreadable(err) {
+		return nil, fmt.Errorf("reading the token of sandbox %s: %w", id, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", id, err, executors.ErrGone)
 	}

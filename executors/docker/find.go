@@ -38,6 +38,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	s, err := e.find(ctx, h)
 	if errors.Is(err, executors.ErrGone) {
 		e.shut(h.ID)
+		e.keepEnd(ctx, h.ID)
 		if rerr := e.remove(ctx, h.ID); rerr != nil {
 			e.cfg.Log.Warn("container that has ended could not be removed", "sandbox_id", h.ID, "error", rerr)
 		}
@@ -153,6 +154,9 @@ func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, e
 		return nil, errClosed
 	}
 	token, err := hostproc.ReadToken(e.dir(id))
+	if hostproc.Unreadable(err) {
+		return nil, fmt.Errorf("reading the token of sandbox %s: %w", id, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", id, err, executors.ErrGone)
 	}

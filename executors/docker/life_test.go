@@ -151,6 +151,9 @@ func TestPauseAndWake(t *testing.T) {
 	e := newExecutor(t, dir)
 	sb := create(t, e, spec(t))
 	pauser := sb.(executors.Pauser)
+	if ran, err := e.Ran(t.Context(), sb.Handle()); err != nil || ran.BeganAt == 0 || ran.EndedAt != 0 {
+		t.Errorf("the run of one that runs: %+v, %v", ran, err)
+	}
 	for range 2 {
 		if err := pauser.Pause(t.Context()); err != nil {
 			t.Fatalf("Pause: %v", err)
@@ -175,6 +178,9 @@ func TestPauseAndWake(t *testing.T) {
 	}
 	if out := run(t, again, "echo awake"); out != "awake\n" {
 		t.Errorf("after waking: %q", out)
+	}
+	if ran, err := next.Ran(t.Context(), sb.Handle()); err != nil || ran != (executors.Ran{}) { // the engine does not say since when it runs again
+		t.Errorf("the run of one that was paused: %+v, %v", ran, err)
 	}
 	if err := again.(executors.Pauser).Pause(t.Context()); err != nil {
 		t.Fatal(err)

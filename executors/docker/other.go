@@ -19,7 +19,7 @@ var errSystem = errors.New("containers need Linux")
 type BuildSpec struct {
 	Tag, Dockerfile, Target string
 	Args, Labels            map[string]string
-	Project, Network        string
+	Project, Network, Gate  string
 	NoCache, Pull           bool
 	Bounded, Progress       bool
 	Context                 io.Reader
@@ -42,6 +42,21 @@ func (*Builder) Build(context.Context, BuildSpec, io.Writer) error { return errS
 
 // Remove does nothing.
 func (*Builder) Remove(context.Context, string) error { return nil }
+
+// Image is what the engine knows of one image.
+type Image struct {
+	ID, Project             string
+	Tags, Digests, Triggers []string
+}
+
+// Image fails.
+func (*Builder) Image(context.Context, string) (Image, error) { return Image{}, errSystem }
+
+// Public fails.
+func (*Builder) Public(context.Context, string) (bool, error) { return false, errSystem }
+
+// Pull fails.
+func (*Builder) Pull(context.Context, string, io.Writer) error { return errSystem }
 
 // Close does nothing.
 func (*Builder) Close() error { return nil }

@@ -65,10 +65,10 @@ func pinned(name string) string {
 }
 
 // image finds what a container is to be made from. Where images are prepared it is fetched when it is not there, and what it lacks is
-// installed.
-func (e *Executor) image(ctx context.Context, name string) (image.InspectResponse, error) {
+// installed. An image that was built for another project is refused, whatever it is called.
+func (e *Executor) image(ctx context.Context, name, project string) (image.InspectResponse, error) {
 	p := e.cfg.Prepare
-	img, err := e.api.ImageInspect(ctx, name)
+	img, _, err := named(ctx, e.api, name)
 	switch {
 	case errdefs.IsNotFound(err) && p == nil:
 		return img, noImage(name, err)
@@ -78,7 +78,10 @@ func (e *Executor) image(ctx context.Context, name string) (image.InspectRespons
 		if err := e.pull(ctx, name); err != nil {
 			return img, err
 		}
-		img, err = e.api.ImageInspect(ctx, name)
+		img, _, err = named(ctx, e.api, name)
+	}
+	if err == nil {
+		err = ownImage(img, name, project)
 	}
 	if err != nil {
 		return img, inWords(err)
@@ -96,7 +99,7 @@ func (e *Executor) PrepareImage(ctx context.Context) error {
 	if e.cfg.Prepare == nil {
 		return nil
 	}
-	_, err := e.image(ctx, e.cfg.Image)
+	_, err := e.image(ctx, e.cfg.Image, "")
 	return err
 }
 
@@ -244,7 +247,7 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 			return nil, err
 		}
 		t := &told{ctx: ctx, title: title}
-		return t, (&Builder{e.api}).Build(ctx, BuildSpec{Tag: tag, Dockerfile: "Dockerfile", Args: p.args(), Network: p.network(), Bounded: true,
+		return t, e.Builder().Build(ctx, BuildSpec{Tag: tag, Dockerfile: "Dockerfile", Args: p.args(), Network: p.network(), Bounded: true,
 			Labels: map[string]string{labelBase: name}, Context: files}, t)
 	}
 	t, err := build(tag, agents)
@@ -376,7 +379,7 @@ func (e *Executor) forgetOlder(ctx context.Context, name, keep string) {
 	for _, img := range list {
 		for _, tag := range img.RepoTags {
 			if strings.HasPrefix(tag, preparedName+":") && tag != keep {
-				_ = (&Builder{e.api}).Remove(ctx, tag) // one that is used stays
+				_ = e.Builder().Remove(ctx, tag) // one that is used stays
 			}
 		}
 	}

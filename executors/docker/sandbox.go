@@ -135,6 +135,9 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 
 // Pause freezes every process of the container.
 func (s *sandbox) Pause(ctx context.Context) error {
+	if err := s.e.writeRun(s.id, runRecord{Paused: true}); err != nil {
+		return err
+	}
 	if err := s.e.api.ContainerPause(ctx, s.rec.Container); err != nil {
 		if c, ierr := s.e.inspect(ctx, s.id); ierr == nil && c.State.Paused {
 			return nil

@@ -189,7 +189,7 @@ func (p *plane) once(ctx context.Context, q ask, body []byte) (int, http.Header,
 	}
 	resp, err := p.http.Do(req)
 	if err != nil {
-		return 0, nil, fmt.Errorf("asking E2B (%s %s): %w", q.method, q.path, causeOf(ctx, plain(err)))
+		return 0, nil, fmt.Errorf("asking E2B (%s %s): %w", q.method, q.path, lost(ctx, err))
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
@@ -197,7 +197,7 @@ func (p *plane) once(ctx context.Context, q ask, body []byte) (int, http.Header,
 	case resp.StatusCode >= 300:
 		return resp.StatusCode, resp.Header, refusal(resp, b)
 	case err != nil:
-		return resp.StatusCode, resp.Header, fmt.Errorf("reading E2B's answer (%s %s): %w", q.method, q.path, causeOf(ctx, plain(err)))
+		return resp.StatusCode, resp.Header, fmt.Errorf("reading E2B's answer (%s %s): %w", q.method, q.path, lost(ctx, err))
 	case len(b) > maxAnswer:
 		return resp.StatusCode, resp.Header, fmt.Errorf("E2B's answer (%s %s) has more than %d bytes", q.method, q.path, maxAnswer)
 	}

@@ -113,7 +113,7 @@ func (p *plane) give(ctx context.Context, b build, hash string, size int64, arch
 	req.ContentLength = size // the storage behind it takes no chunks
 	resp, err := p.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("uploading to E2B: %w", causeOf(ctx, plain(err)))
+		return fmt.Errorf("uploading to E2B: %w", lost(ctx, err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {

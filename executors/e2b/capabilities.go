@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,12 +64,10 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
 		}
-		w := words[unwell(err)]
-		return no(w[0], w[1])
+		return no(wordsOf(unwell(err), err))
 	}
 	if err := a.fill(ctx, e.cfg.Now, c.Sizes); err != nil {
-		w := words[unwell(err)]
-		return no(w[0], w[1])
+		return no(wordsOf(unwell(err), err))
 	}
 	for _, s := range c.Sizes {
 		c.Available = c.Available || s.Available
@@ -159,7 +158,8 @@ func Check(ctx context.Context, set Settings) (running int, err error) {
 		return running, nil
 	}
 	r := unwell(err)
-	return 0, only(err, r, words[r][0]+".", words[r][1])
+	reason, cure := wordsOf(r, err)
+	return 0, only(err, r, strings.TrimSuffix(reason, ".")+".", cure)
 }
 
 func only(cause error, r Reason, reason, cure string) error {

@@ -108,24 +108,29 @@ func (e *Executor) make(ctx context.Context, a *account, s executors.Spec) (*san
 			return nil, err
 		}
 		rec = record{Attempt: attempt, Account: a.set.account(), Template: a.set.TemplateOf(size.CPUs, size.MemoryMB)}
-		meta := map[string]string{"team": s.TeamID, "user": s.UserID, "workspace": s.WorkspaceID, "purpose": string(executors.ForAgent)}
-		if got, err = e.begin(ctx, a, s.ID, &rec, meta, s.Network); err != nil {
-			return nil, err
-		}
 	}
 	rec.Root, rec.CPUs, rec.MemoryMB, rec.Warm = s.Inside, size.CPUs, size.MemoryMB, false
-	token, err := e.makeToken(s.ID)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.writeRecord(s.ID, rec); err != nil {
-		return nil, err
-	}
-	env, err := json.Marshal(executors.GuestEnv(s.Env))
-	if err != nil {
-		return nil, err
-	}
-	if err := writeFile(filepath.Join(e.dir(s.ID), envName), env); err != nil {
+	var token string
+	g, gctx := errgroup.WithContext(ctx) // what is kept here is written to the disk while E2B makes the sandbox
+	g.Go(func() (err error) {
+		if warm != nil {
+			return e.writeRecord(s.ID, rec)
+		}
+		meta := map[string]string{"team": s.TeamID, "user": s.UserID, "workspace": s.WorkspaceID, "purpose": string(executors.ForAgent)}
+		got, err = e.begin(gctx, a, s.ID, &rec, meta, s.Network)
+		return err
+	})
+	g.Go(func() (err error) {
+		if token, err = e.makeToken(s.ID); err != nil {
+			return err
+		}
+		env, err := json.Marshal(executors.GuestEnv(s.Env))
+		if err != nil {
+			return err
+		}
+		return writeFile(filepath.Join(e.dir(s.ID), envName), env)
+	})
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
 	executors.SayStep(ctx, executors.StepGuest, "", "")
@@ -202,32 +207,51 @@ func (s *sandbox) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hash, err := s.e.guestHash()
-	if err != nil {
-		return err
-	}
+	var program string
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.envd.makeDir(gctx, s.record().Root) })
 	g.Go(func() error { return s.envd.uploadBytes(gctx, s.letter(), b) })
+	g.Go(func() (err error) { program, err = s.e.bringGuest(gctx, s.envd); return err })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("preparing the sandbox: %w", err)
 	}
-	return s.launch(ctx, hash)
+	return s.launch(ctx, program)
 }
 
-// launch starts the guest, uploading it where the template has another one or none.
-func (s *sandbox) launch(ctx context.Context, hash string) error {
-	p, program, err := s.envd.startGuest(ctx, s.e.cfg.GuestPath, hash, s.guestArgs())
+// guestError says that the guest does not run in a sandbox that answers.
+type guestError struct{ cause error }
+
+func (e *guestError) Error() string { return "the guest does not run: " + e.cause.Error() }
+func (e *guestError) Unwrap() error { return e.cause }
+
+// launch starts the guest and waits until it is reached.
+func (s *sandbox) launch(ctx context.Context, program string) error {
+	s.mu.Lock()
+	s.rec.Guest = program
+	first := !s.rec.Ready // no guest has run in it, whose socket might still be there
+	s.mu.Unlock()
+	start := ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, s.e.cfg.ReadyIn,
+		&guestError{fmt.Errorf("it cannot be reached %s after it was started", s.e.cfg.ReadyIn)})
+	defer cancel()
+	reached := make(chan error, 1)
+	reach := func() { reached <- s.reach(ctx, s.e.cfg.ReadyIn) } // ends with ctx
+	if first {
+		go reach() // its bridge waits for the guest: the two are started at once
+	}
+	p, err := s.envd.start(start, guestStart(program, s.guestArgs()))
 	if err != nil {
+		cancel()
+		if first {
+			<-reached
+		}
 		return fmt.Errorf("starting the guest: %w", err)
 	}
 	defer p.close() // it lives on
-	s.mu.Lock()
-	s.rec.Guest = program
-	s.mu.Unlock()
+	if !first {
+		go reach()
+	}
 	failed := make(chan error, 1)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.e.cfg.ReadyIn, errors.New("the guest did not come up in time"))
-	defer cancel()
 	go func() { // ends with p
 		err := p.wait()
 		if err == nil {
@@ -235,54 +259,74 @@ func (s *sandbox) launch(ctx context.Context, hash string) error {
 		}
 		failed <- err
 	}()
-	reached := make(chan error, 1)
-	go func() { reached <- s.reach(ctx, s.e.cfg.ReadyIn) }() // ends with ctx
 	select {
 	case err := <-reached:
-		if err != nil {
-			err = fmt.Errorf("reaching the guest: %w", err)
+		if err == nil {
+			return nil
 		}
-		return err
+		select { // a guest that has ended is why nothing answers there
+		case ended := <-failed:
+			if _, ok := errors.AsType[*exitError](ended); ok {
+				err = ended
+			}
+		case <-time.After(endGrace):
+		case <-ctx.Done():
+		}
+		return &guestError{fmt.Errorf("it cannot be reached: %w", err)}
 	case err := <-failed:
 		if p.ctx.Err() == nil && ctx.Err() == nil && !errors.Is(err, errCut) {
 			cancel()
 			<-reached
-			return fmt.Errorf("the guest does not run: %w", err)
+			return &guestError{err}
 		}
 		if err := <-reached; err != nil { // only its stream was cut
-			return fmt.Errorf("reaching the guest: %w", err)
+			return &guestError{fmt.Errorf("it cannot be reached: %w", err)}
 		}
 		return nil
 	}
 }
 
+// endGrace is how long the end of a guest may take to be told, after its bridge has failed.
+const endGrace = time.Second
+
 // guestArgs is the guest's command line. No secret is in it.
 func (s *sandbox) guestArgs() []string {
 	return []string{"serve", "--sandbox", s.id, "--root", s.record().Root, "--dir", s.guestDir(), "--listen", s.socket(), "--home", insideHome,
-		"--letter", s.letter(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env", "--sealed"}
+		"--letter", s.letter(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env", "--own-network", "--sealed"}
 }
 
-// startGuest starts the guest's program where the template has it, else where it was uploaded to, else uploads it.
-func (d *envd) startGuest(ctx context.Context, guest, hash string, args []string) (*process, string, error) {
-	for _, program := range []string{templateGuest + hash, uploadedGuest + hash} {
-		p, err := d.start(ctx, startRequest{Process: processConfig{Cmd: program, Args: args, Cwd: "/", Envs: plainEnv}})
-		if err == nil {
-			return p, program, nil
-		}
-		if _, refused := errors.AsType[*envdError](err); !refused || absent(err) {
-			return nil, "", err
-		}
-		if there, serr := d.exists(ctx, program); serr != nil || there {
-			return nil, "", errors.Join(err, serr)
+// guestStart is how the guest's program is started.
+func guestStart(program string, args []string) startRequest {
+	return startRequest{Process: processConfig{Cmd: program, Args: args, Cwd: "/", Envs: plainEnv}}
+}
+
+// bringGuest says where the sandbox has this version's guest: where the template has it, else where it was uploaded to, else it is uploaded
+// now. That is looked up: a start tells only by the end of the process that there is no program.
+func (e *Executor) bringGuest(ctx context.Context, d *envd) (program string, err error) {
+	hash, err := e.guestHash()
+	if err != nil {
+		return "", err
+	}
+	programs := [...]string{templateGuest + hash, uploadedGuest + hash}
+	var there [len(programs)]bool
+	g, gctx := errgroup.WithContext(ctx)
+	for i, program := range programs {
+		g.Go(func() (err error) { there[i], err = d.exists(gctx, program); return err })
+	}
+	if err := g.Wait(); err != nil {
+		return "", fmt.Errorf("looking for the guest's program: %w", err)
+	}
+	for i, program := range programs {
+		if there[i] {
+			return program, nil
 		}
 	}
-	program := uploadedGuest + hash
+	program = uploadedGuest + hash
 	executors.SayStep(ctx, executors.StepGuest, "", "It is uploaded: the template was built for another version. Build it again to start faster.")
-	if err := d.bring(ctx, guest, program); err != nil {
-		return nil, "", fmt.Errorf("uploading the guest: %w", err)
+	if err := d.bring(ctx, e.cfg.GuestPath, program); err != nil {
+		return "", fmt.Errorf("uploading the guest: %w", err)
 	}
-	p, err := d.start(ctx, startRequest{Process: processConfig{Cmd: program, Args: args, Cwd: "/", Envs: plainEnv}})
-	return p, program, err
+	return program, nil
 }
 
 // bring uploads a program. It has its name only when it is whole.

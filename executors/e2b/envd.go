@@ -72,8 +72,15 @@ type envdError struct {
 	Message string
 }
 
-func (e *envdError) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("the sandbox's envd answered %s: %s", or(e.Code, strconv.Itoa(e.Status)), e.Message))
+func (e *envdError) Error() string { return "the sandbox's envd answered " + e.said() }
+
+// said is the refusal as it was seen.
+func (e *envdError) said() string {
+	how := e.Code
+	if e.Status != 0 {
+		how = strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.Status, e.Code))
+	}
+	return or(how, "a refusal") + ": " + e.Message
 }
 
 // absent reports whether err says that no sandbox runs there: it was ended, or is paused.
@@ -125,7 +132,7 @@ func (d *envd) call(ctx context.Context, method string, in, out any) error {
 	req.Header.Set("Connect-Protocol-Version", "1")
 	resp, err := d.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("asking envd (%s): %w", method, causeOf(ctx, plain(err)))
+		return fmt.Errorf("asking envd (%s): %w", method, lost(ctx, err))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
@@ -133,7 +140,7 @@ func (d *envd) call(ctx context.Context, method string, in, out any) error {
 	case resp.StatusCode != http.StatusOK:
 		return envdRefusal(resp.StatusCode, body)
 	case err != nil:
-		return fmt.Errorf("reading envd's answer (%s): %w", method, causeOf(ctx, plain(err)))
+		return fmt.Errorf("reading envd's answer (%s): %w", method, lost(ctx, err))
 	case len(body) > maxMessage:
 		return fmt.Errorf("envd's answer (%s) is too long", method)
 	case out == nil:
@@ -206,7 +213,7 @@ func (d *envd) open(ctx context.Context, method string, in any) (*stream, error)
 	resp, err := d.http.Do(req)
 	if err != nil {
 		defer cancel()
-		return nil, fmt.Errorf("asking envd (%s): %w", method, causeOf(ctx, plain(err)))
+		return nil, fmt.Errorf("asking envd (%s): %w", method, lost(ctx, err))
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer cancel()
@@ -228,7 +235,7 @@ func (s *stream) next() ([]byte, error) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF // a stream ends with a frame that says so
 		}
-		return nil, fmt.Errorf("%w: %w", errCut, causeOf(s.ctx, plain(err)))
+		return nil, fmt.Errorf("%w: %w", errCut, lost(s.ctx, err))
 	}
 	n := binary.BigEndian.Uint32(s.head[1:])
 	if n > maxMessage || s.head[0]&flagPacked != 0 {
@@ -239,7 +246,7 @@ func (s *stream) next() ([]byte, error) {
 	}
 	m := s.buf[:n]
 	if _, err := io.ReadFull(s.body, m); err != nil {
-		return nil, fmt.Errorf("%w: %w", errCut, causeOf(s.ctx, plain(err)))
+		return nil, fmt.Errorf("%w: %w", errCut, lost(s.ctx, err))
 	}
 	if s.head[0]&flagEnd == 0 {
 		return m, nil
@@ -274,7 +281,7 @@ func (d *envd) metrics(ctx context.Context) (usage, error) {
 	req.Header.Set("Accept", "application/json")
 	resp, err := d.http.Do(req)
 	if err != nil {
-		return u, fmt.Errorf("asking envd (metrics): %w", causeOf(ctx, plain(err)))
+		return u, fmt.Errorf("asking envd (metrics): %w", lost(ctx, err))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))

@@ -83,7 +83,7 @@ func (d *envd) upload(ctx context.Context, path string, content io.Reader) error
 	}
 	resp, err := d.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("uploading to the sandbox: %w", causeOf(ctx, plain(err)))
+		return fmt.Errorf("uploading to the sandbox: %w", lost(ctx, err))
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))

@@ -1,13 +1,13 @@
 package e2b
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -95,9 +95,55 @@ func (d *envd) run(ctx context.Context, cmd string, args ...string) error {
 	return p.wait()
 }
 
-// wait reads until the process has ended; an exit code other than 0 is an error with what it wrote last.
+// exitError is how a process ended that did not end well. envd starts everything by way of a shell: a program that is not there is code 127,
+// one that cannot be run 126.
+type exitError struct {
+	Code   int
+	Status string // as envd words it, such as "exit status 3" or "signal: killed"; "" = it says nothing
+	Said   string // what it wrote last
+}
+
+func (e *exitError) Error() string {
+	how := or(e.Status, fmt.Sprintf("exit status %d", e.Code))
+	if e.Said == "" {
+		return "it ended with " + how + " and wrote nothing"
+	}
+	return "it ended with " + how + ": " + e.Said
+}
+
+// maxTail is how much of what a process wrote is kept for the error, in bytes.
+const maxTail = 2 << 10
+
+// tail keeps the end of what a process writes.
+type tail struct{ b []byte }
+
+func (t *tail) add(b []byte) {
+	t.b = append(t.b, b[max(0, len(b)-maxTail):]...)
+	t.b = t.b[max(0, len(t.b)-maxTail):]
+}
+
+// String is the last of it as one bounded line.
+func (t *tail) String() string {
+	const shown = 300
+	s := strings.TrimSpace(string(t.b))
+	if len(s) > shown {
+		s = "..." + s[len(s)-shown:]
+	}
+	return line(s, shown+3)
+}
+
+// ending is the end of a process as an error; nil = it ended well.
+func (e *event) ending(said *tail) error {
+	end := e.Event.End
+	if end.ExitCode == 0 && end.Error == "" {
+		return nil
+	}
+	return &exitError{Code: end.ExitCode, Status: line(end.Status, 80), Said: said.String()}
+}
+
+// wait reads until the process has ended; an end that is not good is an *exitError.
 func (p *process) wait() error {
-	var said bytes.Buffer
+	var said tail
 	for {
 		m, err := p.next()
 		if err != nil {
@@ -107,15 +153,12 @@ func (p *process) wait() error {
 		if err := json.Unmarshal(m, &e); err != nil {
 			return fmt.Errorf("envd's answer cannot be read: %w", err)
 		}
-		if d := e.Event.Data; d != nil && said.Len() < 4<<10 {
-			said.Write(d.Stdout)
-			said.Write(d.Stderr)
+		if d := e.Event.Data; d != nil {
+			said.add(d.Stdout)
+			said.add(d.Stderr)
 		}
-		if end := e.Event.End; end != nil {
-			if end.ExitCode == 0 && end.Error == "" {
-				return nil
-			}
-			return fmt.Errorf("it ended (%s): %s", or(line(end.Status, 80), fmt.Sprint(end.ExitCode)), line(said.String(), 300))
+		if e.Event.End != nil {
+			return e.ending(&said)
 		}
 	}
 }
@@ -135,8 +178,8 @@ func (d *envd) signal(ctx context.Context, pid uint32, signal string) error {
 		Process selector `json:"process"`
 		Signal  string   `json:"signal"`
 	}{selector{pid}, signal}, nil)
-	if isCode(err, "not_found") {
-		return nil
+	if isCode(err, "not_found") || isCode(err, "internal") && strings.Contains(err.Error(), "process already finished") {
+		return nil // envd takes one that has just ended off its list a moment later
 	}
 	return err
 }

@@ -506,7 +506,7 @@ func TestWhatItCanDoIsToldWithReasons(t *testing.T) {
 	s.Outage()
 	quick := settings(s)
 	quick.Retries = -1
-	if c := ask(quick); c.Available || !strings.Contains(c.Reason, "does not answer") {
+	if c := ask(quick); c.Available || !strings.Contains(c.Reason, "answers with an error (HTTP 503") {
 		t.Errorf("in an outage: %+v", c)
 	}
 }

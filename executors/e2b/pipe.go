@@ -41,6 +41,7 @@ type pipe struct {
 
 	rest  []byte // read and not yet asked for
 	buf   []byte
+	said  tail // what the process wrote of itself
 	quiet *time.Timer
 
 	ended  func(pid uint32) // told once, when the pipe has ended; 0 = nothing was started
@@ -155,11 +156,13 @@ func (p *pipe) output(m []byte) ([]byte, error) {
 		return nil, fmt.Errorf("envd's stream cannot be read: %w", err)
 	}
 	switch {
-	case e.Event.Data != nil && len(e.Event.Data.Stderr) > 0:
-		return nil, fmt.Errorf("the guest's bridge: %s", line(string(e.Event.Data.Stderr), 300))
-	case e.Event.Data != nil:
+	case e.Event.Data != nil: // a helper before the bridge may warn of something: what is meant is known at its end
+		p.said.add(e.Event.Data.Stderr)
 		return e.Event.Data.Stdout, nil
 	case e.Event.End != nil:
+		if err := e.ending(&p.said); err != nil {
+			return nil, fmt.Errorf("the guest's bridge: %w", err)
+		}
 		return nil, io.EOF
 	}
 	return nil, nil
@@ -230,7 +233,7 @@ func (p *pipe) send(ctx context.Context, single bool) error {
 	}
 	resp, err := p.envd.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("writing to the sandbox: %w", causeOf(ctx, plain(err)))
+		return fmt.Errorf("writing to the sandbox: %w", lost(ctx, err))
 	}
 	s := &stream{body: resp.Body, cancel: func() {}, ctx: ctx}
 	defer s.close()

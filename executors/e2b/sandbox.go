@@ -107,7 +107,7 @@ func (s *sandbox) dial(ctx context.Context, within time.Duration) (*pipe, error)
 		p, err = s.bridge(ctx, within) // the other way of writing
 	}
 	if absent(err) {
-		return nil, fmt.Errorf("%w, or was ended", errAsleep)
+		return nil, fmt.Errorf("%w, or was ended: %w", errAsleep, err)
 	}
 	if err != nil {
 		return nil, err // a typed nil is no pipe

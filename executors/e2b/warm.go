@@ -66,18 +66,18 @@ func (e *Executor) warm(ctx context.Context, a *account, id string, rec *record)
 	if err != nil {
 		return err
 	}
-	hash, err := e.guestHash()
+	s := e.adopt(a, id, *rec, got, "")
+	program, err := e.bringGuest(ctx, s.envd)
 	if err != nil {
 		return err
 	}
-	s := e.adopt(a, id, *rec, got, "")
-	p, program, err := s.envd.startGuest(ctx, e.cfg.GuestPath, hash, []string{"version"})
+	p, err := s.envd.start(ctx, guestStart(program, []string{"version"}))
 	if err != nil {
-		return fmt.Errorf("bringing the guest: %w", err)
+		return fmt.Errorf("trying the guest: %w", err)
 	}
 	defer p.close()
 	if err := p.wait(); err != nil {
-		return fmt.Errorf("trying the guest: %w", err)
+		return &guestError{err}
 	}
 	rec.Guest = program
 	s.mu.Lock()

@@ -3,6 +3,7 @@ package e2b
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -23,12 +24,15 @@ const (
 	TemplateMissing Reason = "template_missing"
 	Budget          Reason = "budget"
 	Timeout         Reason = "timeout"
+	GuestFailed     Reason = "guest_failed" // the sandbox is there, and our program does not run in it
+	Refused         Reason = "refused"      // it answered, and does not take what was asked
 )
 
 // ways are what a person can do about a reason, the best first: words of the API.
 var ways = map[Reason][]string{
 	NoKey: {"settings", "local"}, BadKey: {"settings", "local"}, Quota: {"retry", "upgrade", "local"}, Capacity: {"retry", "local"}, Outage: {"retry", "local"},
 	RateLimited: {"retry", "local"}, TemplateMissing: {"settings", "local"}, Budget: {"settings", "local"}, Timeout: {"retry", "local"},
+	GuestFailed: {"retry", "settings", "local"}, Refused: {"retry", "settings", "local"},
 }
 
 // words are a reason and a cure for people.
@@ -37,9 +41,56 @@ var words = map[Reason][2]string{
 	BadKey:      {"E2B does not take this server's API key", "An operator enters a valid one in Settings, Places; keys are made at e2b.dev/dashboard."},
 	Quota:       {"E2B's plan allows no more sandboxes at once", "Pause a workspace that nobody uses, wait for one to be paused, or upgrade the plan at e2b.dev."},
 	Capacity:    {"E2B has no machine free now", "Try again in a moment."},
-	Outage:      {"E2B does not answer", "Try again in a moment, and look at status.e2b.dev; behind a proxy set sandboxing.e2b.proxy."},
+	Outage:      {"E2B does not answer", "Try again in a moment, and look at status.e2b.dev; behind a proxy set sandboxing.e2b.proxy."}, // see outage
 	RateLimited: {"E2B asks for fewer requests", "Try again in a moment."},
 	Timeout:     {"E2B took too long", "Try again in a moment."},
+	GuestFailed: {"Parawork's guest does not run in its sandbox at E2B", "Try again. If it stays so, build the template again (`parawork e2b template build`)."},
+	Refused:     {"E2B refuses this", "Look at sandboxing.e2b in config.json and at the server's log, then try again."},
+}
+
+// wordsOf are a reason and a cure for people, with what was seen of it: that nothing answers is said only where nothing did.
+func wordsOf(r Reason, err error) (reason, cure string) {
+	reason, cure = words[r][0], words[r][1]
+	answered := ""
+	if e, ok := errors.AsType[*apiError](err); ok {
+		answered = strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.Status, e.Code)) + ": " + e.Message
+	} else if e, ok := errors.AsType[*envdError](err); ok {
+		answered = "the sandbox's daemon: " + e.said()
+	}
+	switch r {
+	case Outage:
+		if answered != "" {
+			return "E2B answers with an error (" + answered + ")", "Try again in a moment, and look at status.e2b.dev."
+		}
+		if lost, ok := errors.AsType[*lostError](err); ok {
+			reason += " (" + line(lost.cause.Error(), 200) + ")"
+		}
+	case Refused:
+		reason += " (" + answered + ")"
+	case GuestFailed:
+		cause := err
+		if g, ok := errors.AsType[*guestError](err); ok {
+			cause = g.cause
+		} else if e, ok := errors.AsType[*exitError](err); ok {
+			cause = e
+		}
+		reason += ": " + line(cause.Error(), 500)
+	}
+	return reason, cure
+}
+
+// lostError is a question that was not answered: no connection was made, or it was cut.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string { return e.cause.Error() }
+func (e *lostError) Unwrap() error { return e.cause }
+
+// lost is the error of an HTTP client as a *lostError, or why ctx ended.
+func lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return causeOf(ctx, plain(err))
+	}
+	return &lostError{plain(err)}
 }
 
 // CannotServe is the error of a place that cannot serve, with what a person can do.
@@ -48,7 +99,10 @@ func CannotServe(cause error, r Reason, reason, cure string) error {
 		With("reason", string(r)).With("cure", cure).With("ways", ways[r])
 }
 
-func cannot(cause error, r Reason) error { return CannotServe(cause, r, words[r][0], words[r][1]) }
+func cannot(cause error, r Reason) error {
+	reason, cure := wordsOf(r, cause)
+	return CannotServe(cause, r, reason, cure)
+}
 
 // templateMissing says which template is missing and how it is made.
 func templateMissing(cause error, set Settings, cpus int, memoryMB int64) error {
@@ -75,10 +129,7 @@ func why(err error) Reason {
 	}
 	e, ok := errors.AsType[*apiError](err)
 	if !ok {
-		if d, is := errors.AsType[*envdError](err); is && d.Status == 0 {
-			return "" // a refusal of what was asked
-		}
-		return Outage
+		return whyInside(err)
 	}
 	switch {
 	case e.Status == http.StatusUnauthorized:
@@ -100,7 +151,27 @@ func why(err error) Reason {
 	case e.Status >= 500:
 		return Outage
 	}
-	return ""
+	return Refused
+}
+
+// whyInside tells what an error means that is none of the control plane's.
+func whyInside(err error) Reason {
+	if _, ok := errors.AsType[*exitError](err); ok {
+		return GuestFailed
+	}
+	if e, ok := errors.AsType[*envdError](err); ok {
+		if e.Status >= 500 || e.Status == 0 && (e.Code == "internal" || e.Code == "unavailable" || e.Code == "unknown") {
+			return Outage
+		}
+		return Refused
+	}
+	if _, ok := errors.AsType[*lostError](err); ok || errors.Is(err, errCut) {
+		return Outage
+	}
+	if _, ok := errors.AsType[*guestError](err); ok {
+		return GuestFailed
+	}
+	return "" // of this server itself
 }
 
 // inWords makes an error of E2B's one for people. What has no words stays as it is.

@@ -61,7 +61,7 @@ func (s *shop) open(t *testing.T, cfg Config) {
 	s.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{cfg.New(t, s.dir)}, Store: s.store,
 		Workspaces: Workspaces{s.ws: s.root}, Log: log})
 	if cfg.Deliver != nil {
-		s.m.OnArrive(func(ctx context.Context, a executors.Arrival) error { return cfg.Deliver(ctx, a.Place.Guest, s.root) })
+		s.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return cfg.Deliver(ctx, a.Place.Guest, s.root) }})
 	}
 	s.commands = executors.NewCommands(executors.CommandsConfig{Places: s.m, Store: s.store, Log: log})
 	if err := s.m.Recover(s.ctx); err != nil {

@@ -2,6 +2,7 @@ package executortest
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/parawork/parawork/executors"
@@ -84,13 +85,13 @@ func (s *MemStore) LastSandbox(_ context.Context, workspaceID string) (executors
 }
 
 // TeamSandboxes returns the newest of each workspace.
-func (s *MemStore) TeamSandboxes(_ context.Context, teamID string) ([]executors.Record, error) {
+func (s *MemStore) TeamSandboxes(_ context.Context, teamID string, workspaceIDs ...string) ([]executors.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := map[string]bool{}
 	var out []executors.Record
 	for i := len(s.sandboxes) - 1; i >= 0; i-- {
-		if r := s.sandboxes[i]; r.TeamID == teamID && !seen[r.WorkspaceID] {
+		if r := s.sandboxes[i]; r.TeamID == teamID && !seen[r.WorkspaceID] && (workspaceIDs == nil || slices.Contains(workspaceIDs, r.WorkspaceID)) {
 			seen[r.WorkspaceID] = true
 			out = append(out, r)
 		}

@@ -3,6 +3,7 @@ package executortest
 import (
 	"bufio"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,6 +29,17 @@ func testPorts(t *testing.T, cfg Config) {
 		}
 		return dir
 	}
+	t.Run("what else listens on the machine is not reached", func(t *testing.T) {
+		b := newBox(t, cfg)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if conn, err := b.c.DialPort(b.ctx, l.Addr().(*net.TCPAddr).Port); fault.CodeOf(err) != "port_closed" {
+			t.Errorf("a service of the machine's: %v, %v", conn, err)
+		}
+	})
 	t.Run("a program that listens inside is reached from the host", func(t *testing.T) {
 		b := newBox(t, made)
 		p := b.start(guest.ProcessSpec{Argv: []string{filepath.Join(b.inside, "listener"), "serve"}})

@@ -119,6 +119,13 @@ func ReadRecord(dir string, record any) error {
 	return json.Unmarshal(b, record)
 }
 
+// Unreadable reports whether a file could not be read for a reason that may pass and says nothing of what it tells, such as too many open
+// files: it is neither missing nor wrong.
+func Unreadable(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP)
+}
+
 // OpenOutput opens the file for what the guest itself prints.
 func OpenOutput(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, OutputName), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
@@ -143,7 +150,11 @@ func ReadSmall(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", filepath.Base(path))
 	}
 	return io.ReadAll(io.LimitReader(f, maxSmall))

@@ -4,6 +4,7 @@ package hostproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -42,29 +43,46 @@ func Identify(pid int) (Identity, error) {
 
 // Alive reports whether exactly this process still runs. A zombie has ended.
 func (id Identity) Alive() bool {
+	alive, err := id.alive()
+	return err == nil && alive
+}
+
+func (id Identity) alive() (bool, error) {
 	if id.Pid <= 1 {
-		return false
+		return false, nil
 	}
 	boot, err := bootID()
 	if err != nil || boot != id.BootID {
-		return false
+		return false, err
 	}
 	p, err := readProc(id.Pid)
-	return err == nil && p.start == id.Start && !p.zombie
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && p.start == id.Start && !p.zombie, err
 }
 
 // GuestOf reports whether exactly this process still runs and is the guest of a sandbox: a record that names a stranger, by
 // accident or by an agent's hand, must not get the stranger ended.
 func (id Identity) GuestOf(sandboxID string) bool {
-	if !id.Alive() {
-		return false
+	runs, err := id.Runs(sandboxID)
+	return err == nil && runs
+}
+
+// Runs is GuestOf that tells a guest that has ended from one that cannot be looked for now.
+func (id Identity) Runs(sandboxID string) (bool, error) {
+	if alive, err := id.alive(); err != nil || !alive {
+		return false, err
 	}
 	args, err := arguments(id.Pid)
+	if alive, aerr := id.alive(); err != nil && aerr == nil && !alive { // it ended meanwhile
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	at := slices.Index(args, "--sandbox")
-	return at >= 0 && at+1 < len(args) && args[at+1] == sandboxID
+	return at >= 0 && at+1 < len(args) && args[at+1] == sandboxID, nil
 }
 
 // Mark is the environment entry every process of a sandbox inherits from its guest.

@@ -83,7 +83,7 @@ func (p *Poller) dirty(ctx context.Context, t *tracker) (paths []string, news bo
 		return nil, false, errPartly
 	}
 	var m meter
-	st, err := p.status(ctx, s, &m)
+	st, err := p.status(ctx, s, &m, true)
 	if err != nil {
 		return nil, false, err
 	}

@@ -7,7 +7,8 @@
 // No hook, filter, monitor, external diff or alias the agent configures is ever reached, the agent never meets an index.lock of
 // ours, and the untracked cache is kept where nobody else needs it.
 //
-// A poll is one `git status`. Because a second edit of a dirty file leaves status as it was, every dirty path is stat'ed as
+// A poll is one `git status`, which believes what git remembers of folders (status.go says how far); whoever asks by PollNow or Dirty is
+// answered by one that lists them all. Because a second edit of a dirty file leaves status as it was, every dirty path is stat'ed as
 // well; only when the fingerprint of all this differs are details computed (details.go). The set of changes has a version
 // that grows with each difference, and watchers are sent only what they do not have.
 //

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 // call is one run of git.
 type call struct {
 	args    []string
+	config  []string // key=value, on top of the shadow's
 	env     []string // on top of the profile
 	dir     string
 	stdin   []byte
@@ -98,8 +100,11 @@ func (s *shadow) run(ctx context.Context, m *meter, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
 
-	args := make([]string, 0, len(hardening)+len(c.args))
-	args = append(append(args, hardening...), c.args...)
+	args := slices.Clone(hardening)
+	for _, kv := range c.config {
+		args = append(args, "-c", kv)
+	}
+	args = append(args, c.args...)
 	cmd := exec.CommandContext(ctx, s.gitPath, args...)
 	cmd.Dir = s.repo.root
 	cmd.Env = append(s.env[:len(s.env):len(s.env)], c.env...)

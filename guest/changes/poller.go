@@ -70,7 +70,8 @@ func New(cfg Config) *Poller {
 	return p
 }
 
-// PollNow looks at once and answers the whole set as a Reset. When it does not fit one record, More is set and the rest
+// PollNow looks at once, at everything, and answers the whole set as a Reset. A look counts that began after it was called; what git
+// remembers of earlier ones does not. When it does not fit one record, More is set and the rest
 // comes by Watch. A poll that failed is told by the set's Error, not by the error.
 func (p *Poller) PollNow(ctx context.Context, base string) (guest.ChangeSet, error) {
 	t, err := p.tracker(base)
@@ -78,7 +79,7 @@ func (p *Poller) PollNow(ctx context.Context, base string) (guest.ChangeSet, err
 		return guest.ChangeSet{}, err
 	}
 	defer p.release(t)
-	if err := p.poll(ctx, t, p.pollsBegun()); err != nil {
+	if err := p.poll(ctx, t, p.pollsBegun(), true); err != nil {
 		return guest.ChangeSet{}, err
 	}
 	return t.delta(0)[0], nil
@@ -163,26 +164,29 @@ func (p *Poller) release(t *tracker) {
 }
 
 // poll looks once and records what it saw in t. It does nothing when another poll of t has begun after since, a count of
-// pollsBegun. Only the end of ctx is an error: git's own failures become part of the set.
-func (p *Poller) poll(ctx context.Context, t *tracker, since uint64) error {
+// pollsBegun; another full one, where a full one is asked for. Only the end of ctx is an error: git's own failures become part of the set.
+func (p *Poller) poll(ctx context.Context, t *tracker, since uint64, full bool) error {
 	done, err := p.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if t.lastPoll > since {
+	if t.lastFull > since || !full && t.lastPoll > since {
 		return nil
 	}
 	p.mu.Lock()
 	p.started++
 	t.lastPoll = p.started
+	if full {
+		t.lastFull = p.started
+	}
 	p.mu.Unlock()
 	p.hinted.Store(false)
 	t.begin(time.Now())
 
 	begin := time.Now()
 	var m meter
-	seen, err := p.look(ctx, t, &m)
+	seen, err := p.look(ctx, t, &m, full)
 	if ctx.Err() != nil {
 		t.interrupted()
 		return context.Cause(ctx)

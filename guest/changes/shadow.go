@@ -27,6 +27,7 @@ type shadow struct {
 	config    [2]fileStat         // of the config files the written one was made from
 	copies    map[string]fileStat // of the small files copied, by their name in the shadow
 	indexFrom fileStat            // of the worktree's index our copy was made from
+	foreign   bool                // our copy has what another git remembers of folders: it is not believed
 	head      head
 	headText  string // what the shadow's HEAD says
 }
@@ -246,7 +247,9 @@ func (s *shadow) prepareIndex() error {
 		if err := s.copyShared(); err != nil {
 			return err
 		}
-		got, err := copyFile(s.path("index"), from)
+		var found finder
+		got, err := copyFile(s.path("index"), from, &found)
+		s.foreign = found.yes
 		if err != nil {
 			return fmt.Errorf("copying the index: %w", err)
 		}
@@ -286,7 +289,7 @@ const maxIndex = 1 << 30
 
 // copyFile copies a regular file with its modification time, which git compares with those of the files to know which it
 // must look at again. It returns the stat of what was copied.
-func copyFile(to, from string) (fileStat, error) {
+func copyFile(to, from string, tee ...io.Writer) (fileStat, error) {
 	src, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return fileStat{}, err
@@ -304,7 +307,7 @@ func copyFile(to, from string) (fileStat, error) {
 	if err != nil {
 		return fileStat{}, err
 	}
-	_, err = io.Copy(dst, io.LimitReader(src, maxIndex))
+	_, err = io.Copy(io.MultiWriter(append(tee, dst)...), io.LimitReader(src, maxIndex))
 	if cerr := dst.Close(); err == nil {
 		err = cerr
 	}
@@ -319,6 +322,26 @@ func copyFile(to, from string) (fileStat, error) {
 		return fileStat{}, err
 	}
 	return st, nil
+}
+
+// finder looks in what is written for the name of the index's part in which git remembers what lay in folders. A file's name may hold it as
+// well, which costs one look at all folders.
+type finder struct {
+	yes  bool
+	last []byte // of what was written before
+}
+
+func (f *finder) Write(p []byte) (int, error) {
+	const name = "UNTR"
+	if !f.yes {
+		seam := append(f.last, p[:min(len(p), len(name)-1)]...)
+		f.yes = bytes.Contains(seam, []byte(name)) || bytes.Contains(p, []byte(name))
+		if len(p) >= len(name) {
+			seam = p
+		}
+		f.last = bytes.Clone(seam[max(0, len(seam)-len(name)+1):])
+	}
+	return len(p), nil
 }
 
 func (s *shadow) path(name string) string { return filepath.Join(s.dir, name) }

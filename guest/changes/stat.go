@@ -78,6 +78,6 @@ func (s fileStat) gitMode() string {
 // racy says whether the file was touched so shortly before at (ns) that a further write might leave the same times: the
 // clock of file times ticks only every few milliseconds.
 func (s fileStat) racy(at int64) bool {
-	const tick = 20e6
+	const tick = int64(clockTick)
 	return s.exists() && (s.mtime > at-tick || s.ctime > at-tick)
 }

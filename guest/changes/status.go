@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -25,8 +26,9 @@ type seen struct {
 	print   [sha256.Size]byte
 }
 
-// look polls once: one `git status`, a stat of each dirty path, and details only when something differs.
-func (p *Poller) look(ctx context.Context, t *tracker, m *meter) (seen, error) {
+// look polls once: one `git status`, a stat of each dirty path, and details only when something differs. full: git lists every folder, and
+// believes nothing it has written down of them.
+func (p *Poller) look(ctx context.Context, t *tracker, m *meter, full bool) (seen, error) {
 	s, err := p.open(ctx)
 	if err != nil {
 		return seen{}, err
@@ -34,7 +36,7 @@ func (p *Poller) look(ctx context.Context, t *tracker, m *meter) (seen, error) {
 	if err := s.prepare(ctx, m); err != nil {
 		return seen{}, err
 	}
-	st, err := p.status(ctx, s, m)
+	st, err := p.status(ctx, s, m, full)
 	if err != nil {
 		return seen{}, err
 	}
@@ -70,14 +72,14 @@ type statusResult struct {
 
 // status runs `git status`. When a FIFO where git expects patterns would make it wait for ever, it lists tracked files only and
 // says why.
-func (p *Poller) status(ctx context.Context, s *shadow, m *meter) (statusResult, error) {
+func (p *Poller) status(ctx context.Context, s *shadow, m *meter, full bool) (statusResult, error) {
 	if err := p.blocked.check(s.repo.root); err != nil {
 		return statusResult{}, err
 	}
 	var r statusResult
 	out, err := []byte(nil), error(nil)
 	if !p.blocked.active(s.repo.root) {
-		out, err = s.status(ctx, m, "all", p.cfg.Timeout<<p.blocked.tries)
+		out, err = s.status(ctx, m, "all", full, p.cfg.Timeout<<p.blocked.tries)
 		if err == nil {
 			p.blocked.tries = 0
 		} else if errors.Is(err, errTimeout) {
@@ -89,7 +91,7 @@ func (p *Poller) status(ctx context.Context, s *shadow, m *meter) (statusResult,
 	}
 	if p.blocked.active(s.repo.root) {
 		r.degraded, r.note = true, p.blocked.note()
-		out, err = s.status(ctx, m, "no", 0)
+		out, err = s.status(ctx, m, "no", full, 0)
 	}
 	if err != nil {
 		return r, err
@@ -126,10 +128,40 @@ func boolInt(b bool) int {
 }
 
 // status is the one call of a cheap poll. It may write our copy of the index: that is how the untracked cache, and the
-// times of files found unchanged, are remembered.
-func (s *shadow) status(ctx context.Context, m *meter, untracked string, timeout time.Duration) ([]byte, error) {
-	return s.run(ctx, m, call{locks: untracked == "all", timeout: timeout, args: []string{
-		"status", "--porcelain=v2", "-z", "--untracked-files=" + untracked, "--ignore-submodules=all", "--no-renames"}})
+// times of files found unchanged, are remembered. full makes it list every folder, and drops the untracked cache.
+func (s *shadow) status(ctx context.Context, m *meter, untracked string, full bool, timeout time.Duration) ([]byte, error) {
+	c := call{locks: untracked == "all", timeout: timeout, args: []string{
+		"status", "--porcelain=v2", "-z", "--untracked-files=" + untracked, "--ignore-submodules=all", "--no-renames"}}
+	if full || s.foreign {
+		c.config = []string{"core.untrackedCache=false"}
+	}
+	was, _ := lstat(s.path("index"))
+	begin := time.Now()
+	out, err := s.run(ctx, m, c)
+	if err == nil && c.locks {
+		s.foreign = false
+	}
+	return out, errors.Join(err, s.backdate(was, begin))
+}
+
+// clockTick is how much the clock of file times may lag behind ours: it ticks only every few milliseconds.
+const clockTick = 20 * time.Millisecond
+
+// backdate gives the index that a status has written, which was another one before, the time at which that status began.
+//
+// What git has seen of a file or folder it believes for as long as its times are the same in whole seconds, and older than the index. The
+// index is as old as its writing, though, not as the looking: what changed in between, in the second of the change before, would never be
+// seen. With the earlier time git looks again at everything that was young when it looked.
+func (s *shadow) backdate(was fileStat, begin time.Time) error {
+	now, err := lstat(s.path("index"))
+	if err != nil || now == was {
+		return nil //nolint:nilerr // there is none
+	}
+	at := begin.Add(-clockTick)
+	if err := os.Chtimes(s.path("index"), at, at); err != nil {
+		return fmt.Errorf("dating the copy of the index: %w", err)
+	}
+	return nil
 }
 
 // fingerprint sums up all that decides the set of changes.

@@ -17,6 +17,7 @@ type tracker struct {
 
 	// Only with the Poller's turn: what the last successful poll saw.
 	lastPoll uint64
+	lastFull uint64 // likewise the last full one that began
 	entries  map[string]*entry
 	print    [sha256.Size]byte
 	trusted  bool // print tells the next state from this one
@@ -195,7 +196,7 @@ func (t *tracker) begin(now time.Time) {
 
 // interrupted makes the next watcher poll at once: this poll was given up half-way.
 func (t *tracker) interrupted() {
-	t.lastPoll = 0
+	t.lastPoll, t.lastFull = 0, 0
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.schedule = schedule{}

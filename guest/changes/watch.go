@@ -49,7 +49,7 @@ func (p *Poller) Watch(ctx context.Context, base string, since uint64, send func
 			continue
 		}
 		before := p.pollsBegun()
-		if err := p.poll(ctx, t, before); err != nil {
+		if err := p.poll(ctx, t, before, false); err != nil {
 			return err
 		}
 		p.follow(ctx, t)

@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// pipeBuffer is for the heads of frames; what is larger is read past it.
-const pipeBuffer = 4 << 10
+// pipeBuffer holds the largest frame with its head: what the guest wrote at once is read at once, and stays in one piece.
+const pipeBuffer = guest.FrameHeader + frameSize
 
 // direct opens a pipe for one stream alone, after the guest has said hello on the common one. The pipe ends with ctx.
 func (c *Client) direct(ctx context.Context, q request) (io.WriteCloser, *bufio.Reader, http.Header, error) {

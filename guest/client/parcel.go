@@ -67,8 +67,12 @@ func (c *Client) SendParcel(ctx context.Context, id string, r io.ReaderAt, size 
 			if p.Have >= size {
 				return nil
 			}
-			if err = c.pieces(ctx, id, r, p.Have, size, tell); err == nil {
-				continue // asked once more: the guest says when it is complete
+			var have int64
+			if have, err = c.pieces(ctx, id, r, p.Have, size, tell); err == nil {
+				if have >= size {
+					return nil // as the guest answered to the last piece
+				}
+				continue
 			}
 		}
 		if ctx.Err() != nil {
@@ -86,12 +90,13 @@ func (c *Client) SendParcel(ctx context.Context, id string, r io.ReaderAt, size 
 	}
 }
 
-// pieces sends what lies between two offsets.
-func (c *Client) pieces(ctx context.Context, id string, r io.ReaderAt, from, to int64, tell func(int64)) error {
+// pieces sends what lies between two offsets, and returns up to where the guest has it then.
+func (c *Client) pieces(ctx context.Context, id string, r io.ReaderAt, from, to int64, tell func(int64)) (have int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
-	next, have := from, from
+	next := from
+	have = from
 	var wg sync.WaitGroup
 	for range min(parcelStreams, (to-from+parcelPiece-1)/parcelPiece) {
 		wg.Go(func() {
@@ -119,7 +124,7 @@ func (c *Client) pieces(ctx context.Context, id string, r io.ReaderAt, from, to 
 		})
 	}
 	wg.Wait()
-	return context.Cause(ctx)
+	return have, context.Cause(ctx)
 }
 
 // piece sends one.

@@ -108,6 +108,12 @@ func (c *Client) Ack(ctx context.Context, id string, stream guest.Stream, offset
 	return c.tell(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset})
 }
 
+// AckFull is Ack from a host whose disk is full: the guest keeps everything behind offset, also what was read. It holds until the next Ack,
+// and must be said again about every second.
+func (c *Client) AckFull(ctx context.Context, id string, stream guest.Stream, offset int64) error {
+	return c.tell(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset, Full: true})
+}
+
 // Resize sets the size of a process's terminal.
 func (c *Client) Resize(ctx context.Context, id string, size guest.Size) error {
 	return c.tell(ctx, id, "resize", size)

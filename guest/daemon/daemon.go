@@ -45,6 +45,7 @@ type Config struct {
 	Self      string        // path of the guest's program as its processes see it, for the hooks of agents; "" = none are heard
 	Gate      string        // socket of the only way out, where there is no network; "" = the sandbox has the machine's
 	Proxy     string        // where programs find the relay to it, such as http://127.0.0.1:3128
+	OwnNet    bool          // the sandbox's loopback is nobody else's: hosts may reach whatever listens there
 	Changes   Changes       // nil: changes and diffs are answered as unsupported
 	Reap      bool          // the program has made itself the reaper of orphans, and has no children but its processes and git
 	MaxLog    int64         // bytes of unacknowledged output kept per stream where the process's spec does not say; default 64 MiB
@@ -103,11 +104,13 @@ type Daemon struct {
 	gateway *gateway
 	parcels *parcel.Store
 
+	mending    atomic.Bool  // a goroutine waits for the disk to take output again
 	readers    atomic.Int64 // outputs being followed
 	lastOutput atomic.Int64 // ms UTC
 	hinted     atomic.Int64 // ns since started
 	ports      portCache
 
+	listeners   listeners    // which sockets were found to be the sandbox's
 	portStreams atomic.Int64 // connections to ports that are open
 }
 
@@ -274,5 +277,6 @@ func (d *Daemon) logConfig(spec guest.ProcessSpec, s guest.Stream) bytelog.Confi
 	if limit <= 0 {
 		limit = d.cfg.MaxLog
 	}
-	return bytelog.Config{Dir: filepath.Join(guest.ProcessDir(d.cfg.Dir, spec.ID), string(s)), MaxBytes: limit, Now: d.cfg.Now}
+	return bytelog.Config{Dir: filepath.Join(guest.ProcessDir(d.cfg.Dir, spec.ID), string(s)), MaxBytes: limit, BacklogBytes: backlog,
+		Now: d.cfg.Now}
 }

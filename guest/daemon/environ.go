@@ -97,7 +97,8 @@ func (d *Daemon) showWayOut(env map[string]string) {
 	}
 }
 
-// lookPath finds a program in the PATH of env, as a shell would; a name with a slash stands for itself.
+// lookPath finds a program in the PATH of env, as a shell would; a name with a slash stands for itself. One that is not found says where it
+// was looked for, and what is there in its place.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -108,14 +109,61 @@ func lookPath(name string, env []string) (string, error) {
 			path = v
 		}
 	}
+	var looked []string
+	why := ""
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
 			continue // the worktree's own files are not programs by name
 		}
+		looked = append(looked, dir)
 		file := filepath.Join(dir, name)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		info, err := os.Stat(file)
+		switch {
+		case err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0:
 			return file, nil
+		case why != "":
+		case err == nil:
+			why = file + " is no program that may be run"
+		default:
+			why = dangling(file)
 		}
 	}
-	return "", fmt.Errorf("%q was not found in PATH", name)
+	if why != "" {
+		return "", fmt.Errorf("%q %s: %s", name, guest.NotUsable, why)
+	}
+	return "", fmt.Errorf("%q %s (%s)", name, guest.NotInPath, strings.Join(looked, ", "))
+}
+
+// dangling says why a link to a program leads nowhere, "" when there is no such link. What an image has below a folder that the sandbox
+// has of its own, such as /tmp, is hidden in the sandbox, and only there.
+func dangling(file string) string {
+	at := file
+	for range 20 {
+		target, err := os.Readlink(at)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(at), target)
+		}
+		at = filepath.Clean(target)
+	}
+	if at == file {
+		return ""
+	}
+	words := file + " is a link to " + at + ", which is not there"
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return words
+	}
+	over := ""
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 4 && f[4] != "/" && len(f[4]) > len(over) && strings.HasPrefix(at, f[4]+"/") {
+			over = f[4]
+		}
+	}
+	if over != "" {
+		words += ": " + over + " is the sandbox's own and hides what the image has there"
+	}
+	return words
 }

@@ -50,7 +50,7 @@ func guestMain() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	d, err := daemon.New(daemon.Config{Dir: os.Getenv("GUEST_DIR"), Root: os.Getenv("GUEST_ROOT"), Home: os.Getenv("GUEST_HOME"), SandboxID: os.Getenv("GUEST_ID"),
+	d, err := daemon.New(daemon.Config{Dir: os.Getenv("GUEST_DIR"), Root: os.Getenv("GUEST_ROOT"), Home: os.Getenv("GUEST_HOME"), SandboxID: os.Getenv("GUEST_ID"), OwnNet: os.Getenv("GUEST_SHARED_NET") == "",
 		Token: testToken, Build: "test", Self: os.Args[0], Env: os.Environ(), Reap: true, Changes: &fakeChanges{}, Grace: 200 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
@@ -67,7 +67,8 @@ type place struct {
 	id   string
 	dir  string
 	root string
-	home string // "" = the guest has none
+	home string   // "" = the guest has none
+	env  []string // more for the guest itself
 	sock string
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -118,6 +119,7 @@ func (p *place) boot() {
 	if m := os.Getenv("GUEST_MAXPROCS"); m != "" {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS="+m)
 	}
+	cmd.Env = append(cmd.Env, p.env...)
 	cmd.ExtraFiles = []*os.File{f}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stderr = os.Stderr

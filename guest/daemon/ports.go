@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"syscall"
 	"time"
@@ -22,6 +23,9 @@ const (
 	maxPortStreams = 256
 )
 
+// loopbacks are where programs are reached: many listen on one address alone.
+var loopbacks = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+
 // servePort joins the host with a program of the sandbox's that listens on its loopback.
 func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
@@ -33,7 +37,7 @@ func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Conflict, "too_many_streams", "%d connections to ports of this sandbox are open already.", maxPortStreams)
 	}
 	defer d.portStreams.Add(-1)
-	conn, err := dialPort(r.Context(), int(port))
+	conn, err := d.dialPort(r.Context(), uint16(port))
 	if err != nil {
 		return err
 	}
@@ -44,15 +48,21 @@ func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 	return joinShared(w, r, conn)
 }
 
-// dialPort reaches a program at either loopback address: many listen on one alone.
-func dialPort(ctx context.Context, port int) (carry.Conn, error) {
+// dialPort reaches a program at either loopback address. Where the sandbox shares its loopback with the machine it runs on, only what the
+// sandbox's own processes listen on is reached: the machine's other services are none of the host's business, and whether there is one is
+// not said either.
+func (d *Daemon) dialPort(ctx context.Context, port uint16) (carry.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, portIn)
 	defer cancel()
-	var d net.Dialer
-	var err error
-	for _, host := range []string{"127.0.0.1", "::1"} {
+	err := error(syscall.ECONNREFUSED)
+	for _, addr := range loopbacks {
+		at := netip.AddrPortFrom(addr, port)
+		if !d.cfg.OwnNet && !d.listeners.own(ctx, at, d.tree.members) {
+			continue
+		}
+		var dialer net.Dialer
 		var conn net.Conn
-		if conn, err = d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
+		if conn, err = dialer.DialContext(ctx, "tcp", at.String()); err == nil {
 			return conn.(carry.Conn), nil
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -62,7 +72,7 @@ func dialPort(ctx context.Context, port int) (carry.Conn, error) {
 	if ctx.Err() != nil {
 		return nil, fault.Wrap(err, fault.Timeout, "port_timeout", "What listens at port %d of the sandbox does not take connections.", port)
 	}
-	return nil, fault.Wrap(err, fault.Conflict, "port_closed", "Nothing listens at port %d of the sandbox. Start the program there, then try again.", port)
+	return nil, fault.Wrap(err, fault.Conflict, "port_closed", "No program of the sandbox listens at port %d. Start it there, then try again.", port)
 }
 
 // joinDirect gives the stream the whole pipe.

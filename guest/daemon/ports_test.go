@@ -9,9 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
@@ -123,15 +126,28 @@ func TestAHostThatHangsUpFreesTheProgram(t *testing.T) {
 	}
 }
 
-func TestPortsThatAreNot(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// deafPort is a port at which nobody listens, and nobody else will during the test.
+func deafPort(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := portOf(l)
-	l.Close()
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.(*unix.SockaddrInet4).Port
+}
+
+func TestPortsThatAreNot(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	closed := deafPort(t)
 	for name, c := range portClients(t, p) {
 		for port, code := range map[int]string{0: "invalid_port", 65536: "invalid_port", -1: "invalid_port", closed: "port_closed"} {
 			if _, err := c.DialPort(t.Context(), port); fault.CodeOf(err) != code {
@@ -143,5 +159,58 @@ func TestPortsThatAreNot(t *testing.T) {
 		if _, err := c.DialPort(ctx, closed); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A sandbox that shares the machine's network shows what its own programs serve, and nothing else that listens there.
+func TestPortsOfTheMachineAreNotReached(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_ = p.cmd.Process.Kill()
+	<-p.done
+	p.env = []string{"GUEST_SHARED_NET=1"}
+	p.boot()
+	p.Client = p.connect(testToken)
+	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", address) // a service of the machine's: this test is no process of the sandbox
+		if err != nil {
+			t.Logf("not tried at %s: %v", address, err)
+			continue
+		}
+		defer l.Close()
+		for name, c := range portClients(t, p) {
+			if conn, err := c.DialPort(t.Context(), portOf(l)); fault.CodeOf(err) != "port_closed" {
+				t.Errorf("%s, %s: the machine's own service was reached: %v, %v", name, address, conn, err)
+			}
+		}
+	}
+	proc := p.start(program("listens", "listen"))
+	var port int
+	eventually(t, "the program's port in the figures", func() bool {
+		s, err := p.Stats(within(t))
+		if err == nil && len(s.Ports) == 1 {
+			port = s.Ports[0]
+		}
+		return port != 0
+	})
+	for name, c := range portClients(t, p) {
+		for range 2 { // the second time it is known
+			conn, err := c.DialPort(t.Context(), port)
+			if err != nil {
+				t.Fatalf("%s: a program of the sandbox was not reached: %v", name, err)
+			}
+			_ = conn.Close()
+		}
+	}
+	if _, err := p.Stop(within(t), proc.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		t.Skip("the port was taken by somebody else meanwhile:", err)
+	}
+	defer l.Close()
+	if _, err := p.DialPort(t.Context(), port); fault.CodeOf(err) != "port_closed" {
+		t.Errorf("a service of the machine's that took the port over was reached: %v", err)
 	}
 }

@@ -97,7 +97,13 @@ func programListen() {
 		os.Exit(2)
 	}
 	fmt.Printf("port %d\n", l.Addr().(*net.TCPAddr).Port)
-	_, _ = l.Accept()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
 }
 
 // programDeaf never reads its input, in raw mode.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/bytelog"
 )
 
@@ -31,13 +32,19 @@ type pump struct {
 	most  int64        // bytes the log keeps
 	hosts atomic.Int32 // that follow the log
 	taken atomic.Int64 // offset the furthest of them has reached
-	slow  time.Time    // since when taken is what it was at seen; the pump's alone
+	heard atomic.Int64 // acknowledgements, also of nothing new: the host lives, and its disk is full
+	alone atomic.Int64 // 1 more than the offset behind which this log alone keeps the output, as a host with a full disk says; 0: none says so
+	slow  time.Time    // since when taken is what it was at seen, and heard at word; the pump's alone
 	seen  int64
+	word  int64
 }
 
 func newPump(p *process, f *os.File, l *bytelog.Log, most int64) *pump {
 	return &pump{p: p, file: f, log: l, ended: make(chan struct{}), most: most}
 }
+
+// backlog is how much output of a stream is held in memory for a disk that takes nothing: twice what a host holds.
+const backlog = 2 * bytelog.DefaultBacklogBytes
 
 const (
 	heedEvery = 2 * time.Millisecond
@@ -45,27 +52,47 @@ const (
 )
 
 // heed lets a program wait that writes faster than its host reads, before what the host has not taken would be dropped: as any
-// terminal does. Without a host, or with one that takes nothing any more, a program never waits.
+// terminal does. Without a host, or with one that takes nothing any more, a program waits only where nothing else keeps its
+// output: on a disk that takes nothing, once as much as may be is held in memory.
 func (pu *pump) heed() {
-	for pu.hosts.Load() > 0 {
-		_, end := pu.log.Bounds()
-		taken := pu.taken.Load()
-		if end-taken <= pu.most/2 {
-			return
-		}
-		now := time.Now()
-		if taken != pu.seen || pu.slow.IsZero() {
-			pu.seen, pu.slow = taken, now
-		}
-		if now.Sub(pu.slow) > heedFor {
-			return
-		}
+	for pu.mustWait() {
 		select {
 		case <-pu.p.exited: // what it left in its pipe must be read before that is closed
 			return
 		case <-time.After(heedEvery):
 		}
 	}
+}
+
+func (pu *pump) mustWait() bool {
+	hosts, full := pu.hosts.Load() > 0, pu.log.Full()
+	if !hosts {
+		return full // until there is room on the disk: see Daemon.mend
+	}
+	_, end := pu.log.Bounds()
+	taken, alone := pu.taken.Load(), pu.alone.Load()
+	// Of a host that has not said yet that its disk is full, too, nothing is lost: it holds no more of what it took than stays in memory here.
+	behind := full && end-taken > backlog/4
+	switch {
+	case alone > 0 && (full || end-alone+1 > pu.most/2):
+	case full || end-taken <= pu.most/2:
+		return behind
+	}
+	now := time.Now()
+	if heard := pu.heard.Load(); taken != pu.seen || heard != pu.word || pu.slow.IsZero() {
+		pu.seen, pu.word, pu.slow = taken, heard, now
+	}
+	return now.Sub(pu.slow) <= heedFor || behind
+}
+
+// acked notes what a host has safe, and whether its disk is full.
+func (pu *pump) acked(a guest.Ack) {
+	alone := int64(0)
+	if a.Full {
+		alone = a.Offset + 1
+	}
+	pu.alone.Store(alone)
+	pu.heard.Add(1)
 }
 
 // followed notes that a host follows the log from off.
@@ -171,6 +198,9 @@ func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
 		if !pu.discard.Load() {
 			pu.p.d.wrote()                // first: who has read the bytes is told when they came
 			_, _ = pu.log.Append(buf[:n]) // it fails only when the log has ended: then nobody waits for these bytes
+			if pu.log.Degraded() != nil {
+				pu.p.d.mendLater()
+			}
 		}
 	}
 	switch {
@@ -185,7 +215,7 @@ func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
 // readAll reads until buf is full, nothing more is there (EAGAIN), or the end.
 func readAll(fd int, buf []byte) (n int, err error) {
 	for n < len(buf) {
-		k, err := unix.Read(fd, buf[n:])
+		k, err := read(fd, buf[n:])
 		switch {
 		case err == unix.EINTR:
 		case err != nil:

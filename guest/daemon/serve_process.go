@@ -231,6 +231,11 @@ func (d *Daemon) serveAck(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Invalid, "offset_beyond_end", "Offset %d is beyond the end of the output, %d.", ack.Offset, end)
 	}
 	l.DropBefore(ack.Offset)
+	for _, pu := range p.pumps {
+		if pu.log == l {
+			pu.acked(ack)
+		}
+	}
 	return done(w)
 }
 

@@ -25,6 +25,9 @@ type disk struct {
 	dir          string
 	segmentBytes int64
 	maxBytes     int64
+	unmade       bool  // the folder had no room on the disk yet; the writer's alone
+	ended        int64 // where the log was ended with zeros last; the writer's alone
+	writeAt      func(f *os.File, p []byte, off int64) (int, error)
 
 	file *os.File // of the last segment, nil until the next write; the writer's alone
 
@@ -51,14 +54,17 @@ func (s segment) disk() int64 {
 }
 
 func openDisk(dir string, segmentBytes, maxBytes int64, codec Codec) (*disk, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	d := &disk{dir: dir, segmentBytes: segmentBytes, maxBytes: maxBytes, codec: codec, writeAt: (*os.File).WriteAt}
+	if err := os.MkdirAll(dir, 0o700); isFull(err) {
+		d.unmade = true
+		return d, nil
+	} else if err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{dir: dir, segmentBytes: segmentBytes, maxBytes: maxBytes, codec: codec}
 	for _, e := range entries {
 		if codec != nil && e.Type().IsRegular() {
 			if start, ok := offsetOf(e.Name(), packedSuffix); ok {
@@ -69,6 +75,10 @@ func openDisk(dir string, segmentBytes, maxBytes int64, codec Codec) (*disk, err
 				_ = os.Remove(filepath.Join(dir, e.Name()))
 				continue
 			}
+		}
+		if end, ok := offsetOf(e.Name(), endSuffix); ok && e.Type().IsRegular() {
+			d.ended = max(d.ended, end)
+			continue
 		}
 		start, ok := offsetOf(e.Name(), suffix)
 		if !ok || !e.Type().IsRegular() {
@@ -92,6 +102,9 @@ func openDisk(dir string, segmentBytes, maxBytes int64, codec Codec) (*disk, err
 		if p := &d.segments[i-1]; p.end() > d.segments[i].start {
 			p.size = d.segments[i].start - p.start
 		}
+	}
+	if err := d.cutZeros(d.ended); err != nil {
+		return nil, err
 	}
 	return d, nil
 }
@@ -174,22 +187,22 @@ func (d *disk) bytesLocked() (n int64) {
 	return n
 }
 
-// write appends p at off, in a new segment where the last one is full or does not end there. After an error the bytes that
-// were written count; the rest is not there.
-func (d *disk) write(p []byte, off int64) error {
+// write appends p at off, in a new segment where the last one is full or does not end there, and returns how many bytes of it
+// were written: all, unless there is an error.
+func (d *disk) write(p []byte, off int64) (written int, err error) {
 	for len(p) > 0 {
 		room, err := d.ready(off)
 		if err != nil {
-			return err
+			return written, err
 		}
-		n, err := d.file.WriteAt(p[:min(int64(len(p)), room)], off-d.lastStart())
+		n, err := d.writeAt(d.file, p[:min(int64(len(p)), room)], off-d.lastStart())
 		d.grow(int64(n))
-		p, off = p[n:], off+int64(n)
+		p, off, written = p[n:], off+int64(n), written+n
 		if err != nil {
-			return err
+			return written, err
 		}
 	}
-	return nil
+	return written, nil
 }
 
 func (d *disk) lastStart() int64 { // the writer alone appends segments
@@ -222,6 +235,12 @@ func (d *disk) ready(off int64) (int64, error) {
 			d.file = f
 		}
 		return d.segmentBytes - last.size, nil
+	}
+	if d.unmade {
+		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+			return 0, err
+		}
+		d.unmade = false
 	}
 	f, err := openRegular(d.path(off), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {

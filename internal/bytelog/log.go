@@ -4,9 +4,13 @@
 // another reader: the ring is read without locks, and old bytes come from files the writer does not touch any more.
 //
 // Nothing is synced to disk: the bytes survive the death of the process, not of the machine. The offset of the end is the sum
-// of the files' sizes, so a process killed in the middle of a write leaves a log that is right, only shorter. A disk that
-// is full or broken degrades the log to its ring, which Degraded tells; it is tried again now and then, and what the ring
-// still has is written then.
+// of the files' sizes, so a process killed in the middle of a write leaves a log that is right, only shorter. A machine that lost
+// power may leave zeros instead of the newest bytes: Open cuts zeros at the tail off, in the newest segment, unless Finish or Close
+// said that they were printed. What a full or
+// broken disk does not take is held in memory, which Degraded tells, and written when it takes bytes again: Append tries now
+// and then, Retry at once. Full asks the writer to wait before more would have to be held than may be. Only from a writer that
+// goes on regardless are the oldest bytes dropped; readers see it by the offset they get. A writer that can have them again says so
+// by Config.Filled and gives them by Fill.
 //
 // To follow a log, take Changed first and read after: what is appended between the two is never missed.
 //
@@ -48,6 +52,8 @@ type Config struct {
 	SegmentBytes int64  // size at which a new segment is begun; default 4 MiB
 	MaxBytes     int64  // bytes kept on disk: older whole segments are dropped beyond it; 0 = no cap. A segment is at most a quarter of it
 	RingBytes    int64  // bytes kept in memory, taken as they are needed; default 256 KiB, at least 64 KiB
+	BacklogBytes int64  // bytes held in memory for a disk that takes none before the log is Full; default 1 MiB
+	Filled       bool   // what was dropped is given again by Fill: nothing is written to disk behind bytes that are missing there
 	Codec        Codec  // packs full segments when Pack is called; nil: they stay as they are
 	Now          func() time.Time
 }
@@ -56,7 +62,10 @@ type Config struct {
 type Log struct {
 	now  func() time.Time
 	ring ring
-	disk *disk // nil: memory only
+	disk *disk   // nil: memory only
+	back backlog // what the disk has not taken; empty unless degraded
+
+	filled bool // under appendMu: see Config.Filled
 
 	end      atomic.Int64 // offset after the last byte; published after the bytes are in the ring
 	finished atomic.Bool
@@ -82,10 +91,13 @@ func Open(cfg Config) (*Log, error) {
 	if cfg.RingBytes <= 0 {
 		cfg.RingBytes = DefaultRingBytes
 	}
+	if cfg.BacklogBytes <= 0 {
+		cfg.BacklogBytes = DefaultBacklogBytes
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	l := &Log{now: cfg.Now}
+	l := &Log{now: cfg.Now, back: backlog{most: cfg.BacklogBytes}, filled: cfg.Filled}
 	var end int64
 	if cfg.Dir != "" {
 		d, err := openDisk(cfg.Dir, cfg.SegmentBytes, cfg.MaxBytes, cfg.Codec)
@@ -99,7 +111,7 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Append adds p and returns the log's new end. A failing disk is not an error: the ring has the bytes, and Degraded says
+// Append adds p and returns the log's new end. A failing disk is not an error: the bytes are held in memory, and Degraded says
 // so. The error is ErrClosed after Finish or Close.
 func (l *Log) Append(p []byte) (end int64, err error) {
 	l.appendMu.Lock()
@@ -108,7 +120,7 @@ func (l *Log) Append(p []byte) (end int64, err error) {
 		return l.end.Load(), ErrClosed
 	}
 	for len(p) > 0 {
-		// A piece never fills more than half the ring, so that a failed disk write can still be mended from it.
+		// A piece never fills more than half the ring, so that readers have it from there until it is persisted.
 		piece := p[:min(int64(len(p)), l.ring.size()/2)]
 		p = p[len(piece):]
 		off := l.end.Load()
@@ -129,46 +141,67 @@ func (l *Log) persist(piece []byte, off int64) {
 		return
 	}
 	if l.degraded.Load() == nil {
-		if err := l.disk.write(piece, off); err != nil {
+		n, err := l.disk.write(piece, off)
+		if err != nil {
+			l.back.add(piece[n:], off+int64(n))
 			l.degrade(err)
 		}
 		return
 	}
-	if now := l.now(); now.Sub(l.tried) < retryDisk {
-		return
+	l.back.add(piece, off)
+	if l.now().Sub(l.tried) >= retryDisk {
+		_ = l.catchUp() // Degraded says it
 	}
-	if err := l.catchUp(); err != nil {
-		l.degrade(err)
-		return
-	}
-	l.degraded.Store(nil)
 }
 
-// catchUp writes what the ring has and the disk has not. What the ring has lost by now becomes a gap between two segments.
+// catchUp writes what the disk has not taken so far.
 func (l *Log) catchUp() error {
-	buf := make([]byte, blockSize)
 	for {
-		off, end := l.disk.end(), l.end.Load()
-		off = max(off, l.ring.first())
-		if off >= end {
+		p, off := l.back.front()
+		if p == nil {
+			l.degraded.Store(nil)
+			if l.finished.Load() {
+				l.sealDisk()
+			}
 			return nil
 		}
-		n := l.ring.read(buf, off, end)
-		if n == 0 {
-			return fmt.Errorf("bytes at %d are not in memory any more", off)
+		if l.filled && l.disk.end() < off {
+			l.tried = l.now()
+			return ErrMissing
 		}
-		if err := l.disk.write(buf[:n], off); err != nil {
+		n, err := l.disk.write(p, off)
+		l.back.dropBefore(off + int64(n))
+		if err != nil {
+			l.degrade(err)
 			return err
 		}
 	}
 }
+
+// Retry writes to disk what it has not taken so far, also after Finish, and returns why that cannot be done.
+func (l *Log) Retry() error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.degraded.Load() == nil {
+		return nil
+	}
+	err := l.catchUp()
+	if l.finished.Load() {
+		l.disk.closeFile()
+	}
+	return err
+}
+
+// Full reports whether the log holds so much for a disk that takes nothing that its writer should wait, calling Retry
+// meanwhile. A log in memory only is never full.
+func (l *Log) Full() bool { return l.degraded.Load() != nil && l.back.full() }
 
 func (l *Log) degrade(err error) {
 	l.tried = l.now()
 	l.degraded.Store(&err)
 }
 
-// Degraded says why the log lives in memory only, nil while it is written to disk.
+// Degraded says why bytes are held in memory only, nil while all of them are on disk.
 func (l *Log) Degraded() error {
 	if e := l.degraded.Load(); e != nil {
 		return *e
@@ -198,22 +231,34 @@ func (l *Log) ReadAt(p []byte, off int64) (n int, from int64, err error) {
 		if n := l.ring.read(p, off, end); n > 0 {
 			return n, off, nil
 		}
-		ringFirst := l.ring.first()
+		next := l.held()
 		if l.disk != nil {
-			n, from, err := l.disk.read(p, off, ringFirst)
+			if n := l.back.read(p, off); n > 0 {
+				return n, off, nil
+			}
+			n, from, err := l.disk.read(p, off, next)
 			if n > 0 || err != nil {
 				return n, from, err
 			}
-			ringFirst = max(ringFirst, l.ring.first())
+			next = l.held()
 		}
-		off = max(off, ringFirst) // dropped, or never written to a full disk
+		off = max(off, next) // dropped
 	}
+}
+
+// held is the offset of the first byte in memory behind which none is missing there.
+func (l *Log) held() int64 {
+	first := l.ring.first()
+	if at, some := l.back.first(); some {
+		first = min(first, at)
+	}
+	return first
 }
 
 // Bounds returns the offsets of the first byte that can still be read and of the end.
 func (l *Log) Bounds() (first, end int64) {
 	end = l.end.Load()
-	first = min(l.ring.first(), end)
+	first = min(l.held(), end)
 	if l.disk != nil {
 		if f, ok := l.disk.first(); ok {
 			first = min(first, f)
@@ -257,8 +302,10 @@ func (l *Log) wake() bool {
 	return true
 }
 
-// DropBefore lets whole segments that end at or before off go. The newest segment stays.
+// DropBefore lets whole segments that end at or before off go, and what is held in memory before it for a disk that takes
+// nothing. The newest segment stays.
 func (l *Log) DropBefore(off int64) {
+	l.back.dropBefore(off)
 	if l.disk != nil {
 		l.disk.dropBefore(off)
 	}
@@ -272,15 +319,18 @@ func (l *Log) Finish() {
 		return
 	}
 	if l.disk != nil {
-		if l.degraded.Load() != nil { // the last chance to have it all on disk
-			if err := l.catchUp(); err == nil {
-				l.degraded.Store(nil)
-			}
+		if l.degraded.Load() != nil {
+			_ = l.catchUp() // Degraded says it, and Retry tries again
+		} else {
+			l.sealDisk()
 		}
 		l.disk.closeFile()
 	}
 	l.wake()
 }
+
+// sealDisk keeps zeros at the end apart from those a power cut leaves. Where that fails they are cut off by the next Open.
+func (l *Log) sealDisk() { _ = l.disk.seal() }
 
 // Close is Finish; it exists so that a log that is merely put away can be told from one that has ended by its callers. The
 // files stay where they are.

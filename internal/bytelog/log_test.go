@@ -198,19 +198,19 @@ func TestFailingDiskDegradesToTheRing(t *testing.T) {
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, l, 500_000) // more than the ring holds: a gap
+	fill(t, l, 5_000_000) // more than is held for the disk: a gap
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
 	}
 	l.Finish()
 	end, gaps, err := follow(l, 0)
-	if err != nil || end != 500_000 || len(gaps) != 1 || gaps[0][0] != 40_000 {
+	if err != nil || end != 5_000_000 || len(gaps) != 1 || gaps[0][0] != 40_000 {
 		t.Fatalf("to %d, gaps %v, %v", end, gaps, err)
 	}
 	_ = l.Close()
 	again := open(t, bytelog.Config{Dir: dir})
 	again.Finish()
-	if end, got, err := follow(again, 0); err != nil || end != 500_000 || len(got) != 1 || got[0] != gaps[0] {
+	if end, got, err := follow(again, 0); err != nil || end != 5_000_000 || len(got) != 1 || got[0] != gaps[0] {
 		t.Fatalf("after reopening: to %d, gaps %v, %v", end, got, err)
 	}
 }

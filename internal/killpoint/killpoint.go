@@ -25,6 +25,7 @@ const (
 	// Commit and merge.
 	CommitStaged Point = "commit.staged" // the commit is made and the index told; the branch has not moved
 	CommitMoved  Point = "commit.moved"  // the branch moved; nothing noted
+	ObjectsLent  Point = "objects.lent"  // packs a sandbox may read are there; that they are is not noted
 	HomeChecked  Point = "home.checked"  // commits of a sandbox are checked; the repository does not have them
 	HomeTaken    Point = "home.taken"    // the repository has them; no ref names them
 	HomeMoved    Point = "home.moved"    // the refs name them; that they are home is not noted
@@ -39,6 +40,8 @@ const (
 	PutAwayStored    Point = "put_away.stored"   // the row knows; everything still there
 	PurgeBegun       Point = "purge.begun"       // nobody sees it any more; nothing is removed
 	PurgeRemoved     Point = "purge.removed"     // nothing of it is left but its rows
+	PutAwayEnded     Point = "put_away.ended"    // the sandbox has ended; the folder is there
+	PutAwayDoomed    Point = "put_away.doomed"   // the folder has another name; the repository still knows the worktree
 	PutAwayCleared   Point = "put_away.cleared"  // sandbox and worktree gone; the state not noted
 	RestoreRebuilt   Point = "restore.rebuilt"   // branch and files are back; the row says archived
 	RestoreStored    Point = "restore.stored"    // the row says ready; the mark still there
@@ -199,7 +202,7 @@ var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 
 // All lists every point of the server beside those of lists of their own.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
-	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
+	CommitStaged, CommitMoved, ObjectsLent, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayEnded, PutAwayDoomed, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
 	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

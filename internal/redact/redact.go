@@ -10,6 +10,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"net/url"
+	"slices"
+	"sort"
 	"strings"
 )
 
@@ -24,14 +26,27 @@ const (
 	Mask = '*'
 )
 
-// Masker masks secrets in one stream. Not safe for concurrent use. The zero Masker masks nothing.
+// maxHeld bounds, in bytes, what is held back of a beginning that escape sequences lie in.
+const maxHeld = 4 << 10
+
+// Masker masks secrets in one stream. A secret is found in the bytes as they are and in the text that a terminal shows of them: escape
+// sequences between its bytes do not matter, and are passed on as they are. Not safe for concurrent use. The zero Masker masks nothing.
 type Masker struct {
 	secrets [][]byte
+	match   *matcher // of secrets
 	longest int
 	past    []byte // the last longest-1 bytes that were let through, unmasked: where a match may begin
 	held    []byte // bytes not let through yet
 	work    []byte // reused between calls
 	seam    []byte // the same
+	out     []span // the same
+
+	state    parseState // of the stream behind what was let through
+	pastText []byte     // the last longest-1 bytes of its text
+	joined   int        // bytes of pastText, from its end, that lay together: without an escape sequence between them
+	text     []byte     // pastText, and the text of the bytes at hand
+	pieces   []piece    // its runs in them
+	after    parseState // behind them
 }
 
 // New returns a Masker for these secrets. A secret of several lines is also masked line by line, because a terminal changes
@@ -41,6 +56,11 @@ func New(secrets ...string) *Masker {
 	m := &Masker{}
 	m.Add(secrets...)
 	return m
+}
+
+// Again returns a Masker for the same secrets at the beginning of another stream.
+func (m *Masker) Again() *Masker {
+	return &Masker{secrets: slices.Clone(m.secrets), match: m.match, longest: m.longest}
 }
 
 // Add lets the Masker mask more secrets from here on, as New would have.
@@ -56,6 +76,11 @@ func (m *Masker) Add(secrets ...string) {
 			m.longest = max(m.longest, len(s))
 		}
 	}
+	defer func() {
+		if len(m.secrets) > 0 {
+			m.match = newMatcher(m.secrets)
+		}
+	}()
 	for _, s := range secrets {
 		add(s)
 		for _, e := range encoded(s) {
@@ -75,18 +100,15 @@ func (m *Masker) Text(s string) string {
 		return s
 	}
 	b := []byte(s)
-	found := false
-	for _, secret := range m.secrets {
-		each(b, secret, func(int) { found = true })
-		if found {
-			break
-		}
+	t := Masker{secrets: m.secrets, match: m.match, longest: m.longest}
+	parted := !plain(b)
+	if parted {
+		t.read(b)
 	}
-	if !found {
+	if len(t.spans(b, parted)) == 0 {
 		return s
 	}
-	t := Masker{secrets: m.secrets, longest: m.longest}
-	return string(t.pass(b, len(b)))
+	return string(t.pass(b, len(b), parted))
 }
 
 // encoded returns how a secret looks in base64, at each of the three places it may have in a group of bytes, and in a URL. The
@@ -127,11 +149,22 @@ func (m *Masker) Write(p []byte) []byte {
 		m.held = m.held[:0]
 		p = m.work
 	}
-	keep := min(m.prefix(p), len(p))
+	whole := p
+	if p[len(p)-1] == 0xc2 { // it may be half of a control character: what it is decides whether what is before it goes on
+		whole = p[:len(p)-1]
+	}
+	keep := max(min(m.prefix(m.past, p), len(p)), len(p)-len(whole))
+	parted := m.parted(p)
+	if parted {
+		m.read(p)
+		if n := m.textPrefix(whole); n > 0 {
+			keep = max(keep, n+len(p)-len(whole))
+		}
+	}
 	if keep > 0 {
 		m.held = append(m.held, p[len(p)-keep:]...)
 	}
-	return m.pass(p, len(p)-keep)
+	return m.pass(p, len(p)-keep, parted)
 }
 
 // Flush gives the bytes held back free. The rest of a secret that began in them is masked all the same when it comes.
@@ -141,13 +174,26 @@ func (m *Masker) Flush() []byte {
 	}
 	m.work = append(m.work[:0], m.held...)
 	m.held = m.held[:0]
-	return m.pass(m.work, len(m.work))
+	parted := m.parted(m.work)
+	if parted {
+		m.read(m.work)
+	}
+	return m.pass(m.work, len(m.work), parted)
 }
 
-// pass masks every occurrence that lies in past + p, remembers the end of the raw bytes of p[:n], and returns p[:n] masked.
-func (m *Masker) pass(p []byte, n int) []byte {
-	spans := m.spans(p)
-	m.remember(p[:n])
+// read reads the text of p, behind pastText.
+func (m *Masker) read(p []byte) {
+	m.text, m.pieces, m.after = strip(p, m.state, append(m.text[:0], m.pastText...), m.pieces[:0])
+}
+
+// pass masks every occurrence that lies in past + p, remembers the end of the raw bytes of p[:n], and returns p[:n] masked. parted says that
+// the text of p was read.
+func (m *Masker) pass(p []byte, n int, parted bool) []byte {
+	spans := m.spans(p, parted)
+	if parted && n < len(p) {
+		m.read(p[:n])
+	}
+	m.remember(p[:n], parted)
 	for _, s := range spans {
 		for i := s.from; i < min(s.to, n); i++ {
 			p[i] = Mask
@@ -159,54 +205,90 @@ func (m *Masker) pass(p []byte, n int) []byte {
 type span struct{ from, to int } // in p
 
 // spans returns where secrets lie in p, those included that begin in past.
-func (m *Masker) spans(p []byte) []span {
-	var out []span
+func (m *Masker) spans(p []byte, parted bool) []span {
+	out := m.out[:0]
 	if len(m.past) > 0 {
 		// The seam: what may begin in past and end in p.
 		m.seam = append(append(m.seam[:0], m.past...), p[:min(len(p), m.longest-1)]...)
-		for _, s := range m.secrets {
-			each(m.seam, s, func(i int) {
-				if from, to := i-len(m.past), i-len(m.past)+len(s); from < 0 && to > 0 {
-					out = append(out, span{0, to})
-				}
-			})
-		}
+		m.match.each(m.seam, func(at, n int) bool {
+			if from, to := at-len(m.past), at-len(m.past)+len(m.secrets[n]); from < 0 && to > 0 {
+				out = append(out, span{0, to})
+			}
+			return true
+		})
 	}
-	for _, s := range m.secrets {
-		each(p, s, func(i int) { out = append(out, span{i, i + len(s)}) })
+	m.match.each(p, func(at, n int) bool {
+		out = append(out, span{at, at + len(m.secrets[n])})
+		return true
+	})
+	if parted {
+		out = m.textSpans(out)
 	}
+	m.out = out
 	return out
 }
 
-// each calls fn with every index of s in p, overlapping ones too.
-func each(p, s []byte, fn func(int)) {
-	for at := 0; ; {
-		i := bytes.Index(p[at:], s)
-		if i < 0 {
-			return
-		}
-		fn(at + i)
-		at += i + 1
-	}
+// parted reports whether the text may have secrets that the bytes have not: only where escape sequences lie between its bytes.
+func (m *Masker) parted(p []byte) bool {
+	return m.state != ground || m.joined < len(m.pastText) || !plain(p)
 }
 
-func (m *Masker) remember(p []byte) {
+// textSpans adds where secrets lie in the text that was read.
+func (m *Masker) textSpans(out []span) []span {
+	m.match.each(m.text, func(from, n int) bool {
+		to := from + len(m.secrets[n])
+		after := sort.Search(len(m.pieces), func(k int) bool { return m.pieces[k].text > from })
+		for k := max(after-1, 0); k < len(m.pieces) && m.pieces[k].text < to; k++ {
+			end := len(m.text)
+			if k+1 < len(m.pieces) {
+				end = m.pieces[k+1].text
+			}
+			q := m.pieces[k]
+			out = append(out, span{q.raw + max(from, q.text) - q.text, q.raw + min(to, end) - q.text})
+		}
+		return true
+	})
+	return out
+}
+
+// remember notes what is let through.
+func (m *Masker) remember(p []byte, parted bool) {
 	keep := m.longest - 1
+	if !parted {
+		m.pastText = tail(m.pastText, p, keep)
+		m.joined = len(m.pastText)
+	} else {
+		together := m.joined
+		m.state, m.joined = m.after, 0 // what follows is behind a sequence
+		if n := len(m.pieces); n > 0 {
+			if last := m.pieces[n-1]; last.raw+len(m.text)-last.text == len(p) { // or goes on with this text
+				m.joined = min(len(m.text)-last.text, keep)
+				if n == 1 && last.raw == 0 && m.joined < keep { // all of p
+					m.joined = min(m.joined+together, keep)
+				}
+			}
+		}
+		m.pastText = append(m.pastText[:0], m.text[max(0, len(m.text)-keep):]...)
+	}
+	m.past = tail(m.past, p, keep)
+}
+
+// tail returns the last keep bytes of past + p, in past's memory.
+func tail(past, p []byte, keep int) []byte {
 	if len(p) >= keep {
-		m.past = append(m.past[:0], p[len(p)-keep:]...)
-		return
+		return append(past[:0], p[len(p)-keep:]...)
 	}
-	if over := len(m.past) + len(p) - keep; over > 0 {
-		m.past = append(m.past[:0], m.past[over:]...)
+	if over := len(past) + len(p) - keep; over > 0 {
+		past = append(past[:0], past[over:]...)
 	}
-	m.past = append(m.past, p...)
+	return append(past, p...)
 }
 
 // prefix returns the length of the longest end of past + p that is a proper prefix of a secret and at least MinPrefix long.
-func (m *Masker) prefix(p []byte) int {
+func (m *Masker) prefix(past, p []byte) int {
 	end := p
 	if n := m.longest - 1; len(p) < n {
-		m.seam = append(append(m.seam[:0], m.past...), p...)
+		m.seam = append(append(m.seam[:0], past...), p...)
 		end = m.seam
 	}
 	best := 0
@@ -218,4 +300,28 @@ func (m *Masker) prefix(p []byte) int {
 		}
 	}
 	return best
+}
+
+// textPrefix returns how many bytes end p from the longest end of its text on, which was read, that may be the beginning of a secret.
+func (m *Masker) textPrefix(p []byte) int {
+	text, pieces := m.text, m.pieces
+	if n := len(text); n > 0 && text[n-1] == 0xc2 && len(pieces) > 0 { // not in p
+		text = text[:n-1]
+	}
+	from := len(text) - m.prefix(nil, text)
+	if from == len(text) {
+		return 0
+	}
+	for k := len(pieces) - 1; k >= 0; k-- {
+		if q := pieces[k]; q.text <= from {
+			if keep := len(p) - (q.raw + from - q.text); keep <= maxHeld+m.longest {
+				return keep
+			}
+			return 0
+		}
+	}
+	if len(p) <= maxHeld+m.longest { // it began in what was let through
+		return len(p)
+	}
+	return 0
 }

@@ -47,11 +47,11 @@ func writeRoot(w io.Writer, names []string) error {
 	}
 	var file func(path string) error
 	file = func(path string) error {
-		name := strings.TrimPrefix(path, "/")
+		name := strings.TrimPrefix(inImage(path), "/")
 		if have[name] {
 			return nil
 		}
-		if err := dir(filepath.Dir(path)); err != nil {
+		if err := dir(filepath.Dir("/" + name)); err != nil {
 			return err
 		}
 		have[name] = true
@@ -113,7 +113,7 @@ func writeRoot(w io.Writer, names []string) error {
 		}
 		if want := "usr/bin/" + filepath.Base(name); !have[want] {
 			have[want] = true
-			if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: want, Linkname: path, Mode: 0o777}); err != nil {
+			if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: want, Linkname: inImage(path), Mode: 0o777}); err != nil {
 				return err
 			}
 		}
@@ -126,6 +126,15 @@ func writeRoot(w io.Writer, names []string) error {
 		}
 	}
 	return t.Close()
+}
+
+// inImage is where a file of this machine lies in an image. What is below /tmp, as a checkout may be, lies elsewhere: containers have a /tmp
+// of their own.
+func inImage(path string) string {
+	if strings.HasPrefix(path, "/tmp/") {
+		return "/opt/programs" + path
+	}
+	return path
 }
 
 // usr writes a library's path as it is where /lib is a link to /usr/lib.

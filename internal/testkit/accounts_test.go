@@ -108,7 +108,7 @@ func TestAgentAccountsAndTheirSecrets(t *testing.T) {
 func agentAccounts(t *testing.T, h *testkit.House) {
 	keys := map[string]string{"one": "sk-secret-of-one-aaaabbbbcccc1111", "two": "sk-secret-of-two-aaaabbbbcccc2222", "team": "sk-secret-of-team-aaaabbbb3333", "bob": "sk-secret-of-bob-aaaabbbbcccc4444"}
 	bob := h.As(h.NewUser("bob@example.com", "Bob"))
-	h.API("POST", "/teams/"+h.Team+"/members", map[string]string{"email": "bob@example.com", "role": "member"}, nil)
+	h.Admin("add-member", "--email", "bob@example.com", "--team", h.Team, "--role", "member")
 	add := func(c *testkit.Client, path, name, key string) account {
 		t.Helper()
 		var a account

@@ -1,6 +1,7 @@
 package testkit_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,8 +61,12 @@ func gitDirOf(t *testing.T, dir string) string {
 	t.Helper()
 	var found string
 	must(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err == nil && found == "" && e.Name() == "objects" && e.IsDir() {
+		if errors.Is(err, os.ErrNotExist) { // git works there meanwhile
+			return nil
+		}
+		if err == nil && e.Name() == "objects" && e.IsDir() {
 			found = filepath.Dir(path)
+			return filepath.SkipAll
 		}
 		return err
 	}))

@@ -68,7 +68,7 @@ var harmless = map[string]string{
 	"createProject": "there is nothing yet", "updateProject": "settings", "buildImage": "an image",
 	"createWorkspace": "there is nothing yet", "cancelWorkspace": "nobody works in what is being made", "retryWorkspace": "it has no files yet",
 	"restoreWorkspace": "it has no files by then", "restoreTrashed": "it has no files by then", "cancelMove": "it goes back to where the move began, which kept",
-	"setViewed": "a mark", "syncWorkspace": "a look", "settleSyncConflict": "both files stay", "createSnapshot": "it is one", "updateSnapshot": "a title, a pin",
+	"setOwnSecrets": "an agreement: terminals of others close, what runs goes on", "setViewed": "a mark", "syncWorkspace": "a look", "settleSyncConflict": "both files stay", "createSnapshot": "it is one", "updateSnapshot": "a title, a pin",
 	"deleteSnapshot": "what a person lets go of", "attachReport": "a report", "pushWorkspace": "the branch goes out", "cancelGitWork": "what it began goes back",
 	"runChecks": "commands of the project, in the place of agents", "cancelCheckRun": "a command ends", "dequeueMerge": "nothing was begun",
 	"openPullRequest": "the branch goes out", "refreshPullRequest": "a look", "mergePullRequest": "the base moves elsewhere", "readyPullRequest": "a mark elsewhere",

@@ -18,7 +18,7 @@ func boxed(t *testing.T, p killpoint.Point) string {
 	}
 	place := "local"
 	switch p {
-	case killpoint.HomeChecked, killpoint.HomeTaken, killpoint.HomeMoved, killpoint.BoxCleared:
+	case killpoint.ObjectsLent, killpoint.HomeChecked, killpoint.HomeTaken, killpoint.HomeMoved, killpoint.BoxCleared:
 		if place = "bubblewrap"; os.Getenv("CI") == "" {
 			if _, err := exec.LookPath("bwrap"); err != nil {
 				t.Skip("bubblewrap is not installed (apt-get install bubblewrap): what a server's death does to sandboxes is not tested")

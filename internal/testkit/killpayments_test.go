@@ -163,7 +163,7 @@ func TestKilledWhileTeamsPay(t *testing.T) {
 
 	p.NewUser("bob@example.com", "Bob")
 	dies(killpoint.SeatsSet, func() {
-		p.API("POST", "/teams/"+p.Team+"/members", map[string]string{"email": "bob@example.com", "role": "member"}, nil)
+		p.Admin("add-member", "--email", "bob@example.com", "--team", p.Team, "--role", "member")
 		_ = p.Try("POST", "/teams/"+p.Team+"/billing/sync", map[string]any{}, nil)
 	})
 	p.Wait("both seats are paid, and known", func() bool { b := p.billing(); return b.Seats.Paid != nil && *b.Seats.Paid == 2 })

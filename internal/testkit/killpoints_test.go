@@ -52,6 +52,7 @@ var scenarios = map[killpoint.Point]scenario{
 
 	killpoint.UpdateApplied: {(*death).workBesideOthers, (*death).update, (*death).updated},
 
+	killpoint.ObjectsLent: {nil, (*death).create, (*death).created},
 	killpoint.HomeChecked: {(*death).workInBox, (*death).list, (*death).broughtHome},
 	killpoint.HomeTaken:   {(*death).workInBox, (*death).list, (*death).broughtHome},
 	killpoint.HomeMoved:   {(*death).workInBox, (*death).list, (*death).broughtHome},
@@ -59,6 +60,8 @@ var scenarios = map[killpoint.Point]scenario{
 
 	killpoint.PutAwayKept:    {(*death).work, (*death).remove, (*death).nothingLost},
 	killpoint.PutAwayStored:  {(*death).work, (*death).remove, (*death).nothingLost},
+	killpoint.PutAwayEnded:   {(*death).work, (*death).remove, (*death).nothingLost},
+	killpoint.PutAwayDoomed:  {(*death).work, (*death).remove, (*death).nothingLost},
 	killpoint.PutAwayCleared: {(*death).work, (*death).remove, (*death).nothingLost},
 	killpoint.RestoreRebuilt: {(*death).workAndRemove, (*death).restore, (*death).restored},
 	killpoint.RestoreStored:  {(*death).workAndRemove, (*death).restore, (*death).restored},
@@ -285,6 +288,13 @@ func (d *death) restore() { _ = d.Try("POST", "/workspaces/"+d.ws.ID+"/restore",
 
 // nothingLost: it is there still, or it is in the trash and comes back.
 func (d *death) nothingLost() {
+	var after testkit.Workspace
+	d.API("GET", "/workspaces/"+d.ws.ID, nil, &after)
+	if _, err := os.Stat(after.Path); err != nil && after.State == "ready" && after.DeletedAt == 0 {
+		d.t.Errorf("the workspace is ready and has no folder: %v", err)
+	} else if after.State == "ready" && after.DeletedAt == 0 {
+		d.execIn(after, "true")
+	}
 	if err := d.Try("DELETE", "/workspaces/"+d.ws.ID, nil, nil); err != nil && !strings.Contains(err.Error(), "already_deleted") {
 		d.t.Fatal(err)
 	}

@@ -317,3 +317,26 @@ func (d *death) paused() {
 	}
 	d.runs()
 }
+
+// The second team is a stranger on the machine: from then on sandboxes have limits nobody had to set.
+func TestLimitsWithTheSecondTeam(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t, bubbled(t))
+	ws := h.WorkspaceIn("bubblewrap", h.Sample(), "Shared")
+	var v limitView
+	h.API("GET", "/workspaces/"+ws.ID+"/limits", nil, &v)
+	if v.Effective["cpus"] != 0 || v.Effective["memory_mb"] != 0 || v.Effective["disk_mb"] != 0 {
+		t.Errorf("with one team: %+v", v.Effective)
+	}
+	h.API("POST", "/teams", map[string]string{"name": "Quay"}, nil)
+	h.API("GET", "/workspaces/"+ws.ID+"/limits", nil, &v)
+	if v.Effective["cpus"] != 2 || v.Effective["memory_mb"] != 4096 || v.Effective["processes"] != 4096 || v.Effective["disk_mb"] != 20480 {
+		t.Errorf("with two teams: %+v", v.Effective)
+	}
+	h.API("PUT", "/workspaces/"+ws.ID+"/limits", map[string]any{"cpus": 3}, nil)
+	h.API("GET", "/workspaces/"+ws.ID+"/limits", nil, &v)
+	if v.Effective["cpus"] != 3 {
+		t.Errorf("what the workspace says: %+v", v.Effective)
+	}
+	h.Refused(400, "protocol_not_allowed", "POST", "/teams/"+h.Team+"/projects", map[string]any{"source": map[string]string{"kind": "url", "url": "git://example.com/a.git"}})
+}

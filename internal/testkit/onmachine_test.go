@@ -2,12 +2,11 @@ package testkit_test
 
 import (
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -182,13 +181,20 @@ func TestAMachineGoesAwayAndComesBack(t *testing.T) {
 	})
 }
 
-// preview visits a program that listens on the loopback of a workspace's place, as a browser does.
+// preview visits a program of a workspace's place, as a browser does.
 func preview(t *testing.T, h *testkit.House, ws testkit.Workspace) string {
 	t.Helper()
-	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served on the machine") }))
-	defer program.Close()
-	_, port, err := net.SplitHostPort(program.Listener.Addr().String())
-	must(t, err)
+	h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"background": true, "timeout_ms": 600_000, "argv": []string{"node", "-e",
+		"require('http').createServer((_, answer) => answer.end('served on the machine')).listen(0, '127.0.0.1')"}}, nil)
+	var port string
+	h.Wait("the program's port is seen", func() bool {
+		var ports struct{ Items []struct{ Port int } }
+		h.API("GET", "/workspaces/"+ws.ID+"/ports", nil, &ports)
+		if len(ports.Items) == 1 {
+			port = strconv.Itoa(ports.Items[0].Port)
+		}
+		return port != ""
+	})
 	var opened struct{ URL string }
 	h.API("POST", "/workspaces/"+ws.ID+"/ports/"+port+"/open", nil, &opened)
 	u, err := url.Parse(opened.URL)

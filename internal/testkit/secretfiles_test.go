@@ -106,6 +106,9 @@ func TestSecretsOfOthersInOnePlaceAreMasked(t *testing.T) {
 	ws := h.Workspace(h.Sample(), "w")
 	bob := h.As(h.NewUser("bob@example.com", "Bob", "--team", h.Team))
 	bob.API("POST", "/me/secrets", map[string]any{"kind": "env", "name": "OWN_TOKEN", "value": his}, nil)
+	agrees := map[string]any{"agreed": true} // that the other could read it
+	h.API("PUT", "/workspaces/"+ws.ID+"/own-secrets", agrees, nil)
+	bob.API("PUT", "/workspaces/"+ws.ID+"/own-secrets", agrees, nil)
 	run := h.Run(ws.ID, "sh", "-c", `printf %s "$OWN_TOKEN" >mine; echo ready; read x; echo "read $(cat his)."`)
 	h.Wait("the session has begun", func() bool { return bytes.Contains(h.Output(run.ID, 0), []byte("ready")) })
 	var cmd struct{ Stdout string }
@@ -117,5 +120,65 @@ func TestSecretsOfOthersInOnePlaceAreMasked(t *testing.T) {
 	h.Ended(run.ID)
 	if out := string(h.Output(run.ID, 0)); !strings.Contains(out, "read "+strings.Repeat("*", len(his))+".") {
 		t.Errorf("the owner's session shows %q", out)
+	}
+}
+
+// What a session was given stays known when it has ended, the secret was replaced and deleted, and the server was started again: nobody reads
+// it in files, changes and snapshots, whatever was done with the file meanwhile.
+func TestSecretsAreKnownAfterTheirSession(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	project := h.Sample()
+	const value = "sk-live-the-value-of-production"
+	k := addSecret(h, "/teams/"+h.Team+"/secrets", map[string]any{"kind": "file", "name": "prod", "target": "conf/prod.env", "value": "API_KEY=" + value + "\n", "project_id": project})
+	ws := h.Workspace(project, "w")
+	exec := func(line string) {
+		t.Helper()
+		must(t, h.Try("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": line}, nil))
+	}
+	run := h.Run(ws.ID, "sh", "-c", `git add -f conf/prod.env; git -c user.name=a -c user.email=a@example.com commit -qm "all of it"
+		echo >> conf/prod.env; { echo MORE=1; cat conf/prod.env; } > copy.env; printf 'key = "%s"\n' "$(sed 's/.*=//;q' conf/prod.env)" > main.py; echo mine > work.txt`)
+	h.Ended(run.ID)
+	hidden := func(when string) {
+		t.Helper()
+		var snap struct{ ID string }
+		h.API("POST", "/workspaces/"+ws.ID+"/snapshots", map[string]any{"title": when}, &snap)
+		paths := []string{"/diff?path=conf/prod.env", "/diff?path=copy.env", "/diff?path=main.py"}
+		for _, rev := range []string{"now", "head", snap.ID} {
+			paths = append(paths, "/compare/patch?to="+rev, "/compare?to="+rev, "/compare/search?q=sk-live&to="+rev, "/parts?path=main.py&to="+rev)
+			for _, name := range []string{"conf/prod.env", "copy.env", "main.py"} {
+				paths = append(paths, "/compare/file?rev="+rev+"&path="+name)
+			}
+		}
+		for _, name := range []string{"conf/prod.env", "copy.env", "main.py"} {
+			paths = append(paths, strings.TrimPrefix(testkit.FilePath(ws.ID, name), "/workspaces/"+ws.ID))
+		}
+		for _, path := range paths {
+			_, body, err := h.Do("GET", "/workspaces/"+ws.ID+path, nil)
+			must(t, err)
+			if strings.Contains(string(body), value) {
+				t.Errorf("%s: %s shows it:\n%s", when, path, body)
+			}
+		}
+		h.Refused(403, "secret_file", "GET", testkit.FilePath(ws.ID, "conf/prod.env"), nil)
+		h.Refused(403, "secret_value", "GET", testkit.FilePath(ws.ID, "copy.env"), nil)
+		if _, body, err := h.Do("GET", "/workspaces/"+ws.ID+"/compare/patch?to="+snap.ID, nil); err != nil || !strings.Contains(string(body), "work.txt") || !strings.Contains(string(body), "+key = \"****") {
+			t.Errorf("%s: the rest is not shown:\n%s", when, body)
+		}
+		h.Refused(409, "commits_hold_secret", "POST", "/workspaces/"+ws.ID+"/merge", map[string]any{"strategy": "merge"})
+	}
+	hidden("after its session")
+	h.API("PATCH", "/secrets/"+k.ID, map[string]any{"value": "API_KEY=another-value-that-is-long\n"}, nil)
+	hidden("after it was replaced")
+	h.API("DELETE", "/secrets/"+k.ID, nil, nil)
+	hidden("after it was deleted")
+	h.Terminate()
+	h.Boot()
+	hidden("after a restart")
+	exec("git reset -q --soft HEAD^; git rm -qrf --cached conf; rm -rf conf copy.env main.py; git add -A; git -c user.name=a -c user.email=a@example.com commit -qm clean")
+	var m struct{ Merged bool }
+	h.API("POST", "/workspaces/"+ws.ID+"/merge", map[string]any{"strategy": "merge"}, &m)
+	if !m.Merged {
+		t.Error("what holds no secret is not merged")
 	}
 }

@@ -185,13 +185,98 @@ func TestKeyRotationKilledAtEveryPoint(t *testing.T) {
 	}
 	h.Boot()
 	check("after")
-	// What the old key alone opens is nothing: with it in place, nothing is read.
+	// What the old key alone opens is nothing: with it in place, the server does not start.
 	h.Terminate()
 	now := key()
 	must(t, os.WriteFile(filepath.Join(h.DataDir(), "secret.key"), before, 0o600))
-	h.Boot()
-	h.Refused(503, "secret_unreadable", "POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": "true"})
-	h.Terminate()
+	if said := h.Refuses(); !strings.Contains(said, "is not the key the database is sealed with") || !strings.Contains(said, "rotate-key --lost") {
+		t.Errorf("with the old key: %s", said)
+	}
 	must(t, os.WriteFile(filepath.Join(h.DataDir(), "secret.key"), now, 0o600))
 	h.Boot()
+}
+
+// Without its key, or with another one, the server refuses to start, makes no key and changes nothing; with the key back all is as it was; and
+// `rotate-key --lost` goes on without it: people enter again what it lists, agents go on, and the audit begins anew.
+func TestAServerWhoseKeyIsLost(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	ws := h.Workspace(h.Sample(), "w")
+	addSecret(h, "/teams/"+h.Team+"/secrets", map[string]any{"kind": "env", "name": "KEPT", "value": "sealed-with-a-key"})
+	echo := h.Run(ws.ID, "sh", "-c", `while read x; do echo said $x; done`)
+	path := filepath.Join(h.DataDir(), "secret.key")
+	read := func() []byte {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		return b
+	}
+	key := read()
+	exec := func() (out string) {
+		var cmd struct{ Stdout string }
+		h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": "echo value=$KEPT"}, &cmd)
+		return cmd.Stdout
+	}
+	h.Terminate()
+	must(t, os.Remove(path))
+	for range 2 {
+		if said := h.Refuses(); !strings.Contains(said, "secret.key is missing") || !strings.Contains(said, "Restore it from a backup") {
+			t.Errorf("without the key: %s", said)
+		}
+	}
+	if out, err := h.AdminWith(nil, "list-users"); err == nil || !strings.Contains(out, "secret.key is missing") {
+		t.Errorf("a command without the key: %v %s", err, out)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Fatal("a key was made beside a database that another one sealed")
+	}
+	must(t, os.WriteFile(path, bytes.Repeat([]byte{7}, 32), 0o600))
+	if said := h.Refuses(); !strings.Contains(said, "is not the key the database is sealed with: it opens 0 of") {
+		t.Errorf("with another key: %s", said)
+	}
+	must(t, os.WriteFile(path, key, 0o600))
+	h.Boot()
+	if out := exec(); !strings.Contains(out, "value=*") && !strings.Contains(out, "value=sealed") {
+		t.Errorf("with the key back: %q", out)
+	}
+	if out, err := h.AdminWith(nil, "rotate-key", "--lost"); err == nil || !strings.Contains(out, "Stop it first") {
+		t.Errorf("beside a running server: %v %s", err, out)
+	}
+	h.Terminate()
+	if out, err := h.AdminWith(nil, "rotate-key", "--lost", "--yes"); err == nil || !strings.Contains(out, "nothing is lost") {
+		t.Errorf("with the right key: %v %s", err, out)
+	}
+	must(t, os.Remove(path))
+	out, err := h.AdminWith(nil, "rotate-key", "--lost")
+	if err == nil || !strings.Contains(out, "secret KEPT (env)") || !strings.Contains(out, "audit's seals") || !strings.Contains(out, "Nothing was changed") {
+		t.Errorf("asked what is lost: %v %s", err, out)
+	}
+	if said := h.Refuses(); !strings.Contains(said, "secret.key is missing") {
+		t.Errorf("after a look: %s", said)
+	}
+	if out, err := h.AdminWith(nil, "rotate-key", "--lost", "--yes"); err != nil || !strings.Contains(out, "forgot ") {
+		t.Fatalf("%v %s", err, out)
+	}
+	h.Boot()
+	h.Refused(503, "secret_unreadable", "POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": "true"})
+	h.API("POST", "/sessions/"+echo.ID+"/input", map[string]any{"text": "on\r"}, nil)
+	h.Wait("the agent goes on", func() bool { return bytes.Contains(h.Output(echo.ID, 0), []byte("said on")) })
+	var found struct {
+		Items []struct {
+			Action string
+			Actor  struct{ Kind string }
+		}
+	}
+	h.API("GET", "/teams/"+h.Team+"/audit?action=audit.key_lost", nil, &found)
+	if len(found.Items) != 1 {
+		t.Errorf("the audit says %+v", found)
+	}
+	doctor := h.Doctor("--audit")
+	for _, want := range []string{"which the database is sealed with", "sealed with a key that was lost and cannot be checked; after them nothing changed"} {
+		if !strings.Contains(doctor, want) {
+			t.Errorf("the doctor does not say %q:\n%s", want, doctor)
+		}
+	}
+	if strings.Contains(doctor, "FAIL  audit") {
+		t.Errorf("the doctor fails:\n%s", doctor)
+	}
 }

@@ -6,9 +6,11 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,6 +190,9 @@ func (h *House) open(extra []string) {
 	if !strings.Contains(all, `"projects"`) {
 		members = append(members, fmt.Sprintf(`"projects":{"allowedRoots":[%q],"allowFileUrls":true}`, dir))
 	}
+	if !strings.Contains(all, `"rateLimits"`) { // a test asks for more in a minute than people do
+		members = append(members, `"rateLimits":{"enabled":false}`)
+	}
 	if !strings.Contains(all, `"sandboxing"`) { // what needs a place that isolates says so
 		members = append(members, fmt.Sprintf(`"sandboxing":{"defaultProvider":%q}`, cmp.Or(os.Getenv(PlaceEnv), "local")))
 	}
@@ -234,6 +239,44 @@ func (h *House) DieInTurn(points []killpoint.Point, do func(next killpoint.Point
 
 func (h *House) boot(env ...string) {
 	h.t.Helper()
+	if !h.launch(env...) {
+		return // it came to its point before it listened
+	}
+	h.Wait("the server serves", func() bool {
+		select {
+		case <-h.done:
+			if len(env) > 0 { // it came to its point at once
+				return true
+			}
+		default:
+		}
+		return h.Try("GET", "/health", nil, nil) == nil
+	})
+}
+
+// BootLooking starts the server on data it must not be sure of, so that operators alone may look, and returns why.
+func (h *House) BootLooking() (why string) {
+	h.t.Helper()
+	h.launch()
+	h.Wait("the server lets operators look", func() bool {
+		res, err := http.Get(h.URL + "/api/v1/health")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		var health struct{ Status, Reason string }
+		if err := json.NewDecoder(res.Body).Decode(&health); err != nil {
+			return false
+		}
+		why = health.Reason
+		return health.Status == "degraded"
+	})
+	return why
+}
+
+// launch starts the server and waits until it listens; false when one that was to die at a point died before.
+func (h *House) launch(env ...string) bool {
+	h.t.Helper()
 	bin := server(h.t)
 	cmd := exec.Command(bin, "serve", "--config", h.config)
 	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+h.Dir, raceOptions, Ping)
@@ -252,7 +295,7 @@ func (h *House) boot(env ...string) {
 	go func(done chan struct{}) { _ = cmd.Wait(); close(done) }(h.done)
 	url, ok := h.lines.find(listening, h.done)
 	if !ok && len(env) > 0 {
-		return // it came to its point before it listened
+		return false
 	}
 	if !ok {
 		h.t.Fatalf("the server did not start:\n%s", h.lines)
@@ -261,16 +304,21 @@ func (h *House) boot(env ...string) {
 	if h.link != nil {
 		h.URL = h.link.Local
 	}
-	h.Wait("the server serves", func() bool {
-		select {
-		case <-h.done:
-			if len(env) > 0 { // it came to its point at once
-				return true
-			}
-		default:
-		}
-		return h.Try("GET", "/health", nil, nil) == nil
-	})
+	return true
+}
+
+// Refuses runs the server on the house's data, which must not come to serve, and returns what it printed.
+func (h *House) Refuses() string {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), Deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, server(h.t), "serve", "--config", h.config)
+	cmd.Env = append(append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+h.Dir, raceOptions), h.env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		h.t.Fatalf("the server did not refuse to start: %v\n%s", err, out)
+	}
+	return string(out)
 }
 
 // begin starts a program at one end of the house's network.
@@ -456,6 +504,15 @@ func (l *lineLog) find(re *regexp.Regexp, done <-chan struct{}) (string, bool) {
 			return "", false
 		}
 	}
+}
+
+// Doctor runs `parawork doctor` over the house's data and returns what it printed.
+func (h *House) Doctor(flags ...string) string {
+	h.t.Helper()
+	cmd := exec.Command(server(h.t), append([]string{"doctor", "--config", h.config}, flags...)...)
+	cmd.Env = append(os.Environ(), "HOME="+h.Dir, "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"))
+	out, _ := cmd.CombinedOutput() // it fails over whatever this machine lacks
+	return string(out)
 }
 
 // AdminWith runs a command of an administrator over the house's data, with an environment beside its own, and returns what it printed and

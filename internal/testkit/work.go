@@ -12,6 +12,7 @@ type Workspace struct {
 	BaseCommit                               string `json:"base_commit"`
 	StateReason                              string `json:"state_reason"`
 	MergedCommit                             string `json:"merged_commit"`
+	DeletedAt                                int64  `json:"deleted_at"`
 	Steps                                    []struct{ Name, State, Detail string }
 	Attention                                *struct{ Reason, Text string }
 }

@@ -17,6 +17,8 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+
+	"github.com/parawork/parawork/internal/testpg/postgres"
 )
 
 const env = "PARAWORK_TEST_PG"
@@ -36,16 +38,16 @@ func run(args []string) int {
 	defer stop()
 	environ := os.Environ()
 	if os.Getenv(env) == "" {
-		server, err := start(ctx)
+		server, err := postgres.Start(ctx)
 		switch {
-		case errors.Is(err, errNotInstalled):
+		case errors.Is(err, postgres.ErrNotInstalled):
 			fmt.Fprintln(os.Stderr, "testpg: PostgreSQL is not installed (Debian: apt-get install postgresql): its tests are skipped")
 		case err != nil:
 			fmt.Fprintf(os.Stderr, "testpg: %v\n", err)
 			return 1
 		default:
-			defer server.stop()
-			environ = append(slices.Clone(environ), env+"="+server.url)
+			defer server.Remove()
+			environ = append(slices.Clone(environ), env+"="+server.URL)
 		}
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

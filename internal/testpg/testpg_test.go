@@ -7,11 +7,10 @@ import (
 )
 
 func TestRunsTheCommandBesideAServerAndPassesItsExitCode(t *testing.T) {
-	if _, err := programs(); err != nil {
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) == 0 {
 		t.Skip("PostgreSQL is not installed")
 	}
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", "/tmp") // short enough for a socket
 	t.Setenv(env, "")
 	out := filepath.Join(dir, "url")
 	if code := run([]string{"--", "sh", "-c", `printf %s "$PARAWORK_TEST_PG" > "$0"; exit 7`, out}); code != 7 {

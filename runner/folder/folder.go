@@ -19,11 +19,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
@@ -38,10 +38,8 @@ type Config struct {
 
 // Folders works on repositories in allowed folders.
 type Folders struct {
-	cfg Config
-
-	mu    sync.Mutex
-	locks map[string]*sync.Mutex // by git dir: one writer at a time
+	cfg   Config
+	locks locks.Keyed // by git dir: one writer at a time
 }
 
 // New makes Folders. It starts nothing.
@@ -52,7 +50,7 @@ func New(cfg Config) (*Folders, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Folders{cfg: cfg, locks: make(map[string]*sync.Mutex)}, nil
+	return &Folders{cfg: cfg}, nil
 }
 
 // Bounds of what is done for a server.
@@ -79,17 +77,7 @@ func (f *Folders) git() (*hostgit.Git, error) {
 }
 
 // lock has one writer at a time in a repository. Call what it returns.
-func (f *Folders) lock(gitDir string) (unlock func()) {
-	f.mu.Lock()
-	l := f.locks[gitDir]
-	if l == nil {
-		l = new(sync.Mutex)
-		f.locks[gitDir] = l
-	}
-	f.mu.Unlock()
-	l.Lock()
-	return l.Unlock
-}
+func (f *Folders) lock(gitDir string) (unlock func()) { return f.locks.Lock(gitDir) }
 
 // repo is the repository of an allowed folder.
 type repo struct {

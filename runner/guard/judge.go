@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/parawork/parawork/guest"
@@ -104,9 +105,15 @@ func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Targ
 		a.body, a.spec = b, &spec
 	case part[0] == "processes" && len(part) > 1:
 		// Its input, a signal, its end: it was allowed when it was started.
-	case part[0] == "hooks", part[0] == "ports", part[0] == "gateway":
-		// An answer to an agent that asked, a connection to a program, and one of an agent to its model: all were allowed when those were
-		// started.
+	case part[0] == "hooks", part[0] == "gateway":
+		// An answer to an agent that asked, and a connection of an agent to its model: both were allowed when the agent was started.
+	case part[0] == "ports":
+		ask.Kind = policy.KindPort
+		port, err := strconv.ParseUint(part[len(part)-1], 10, 16)
+		if err != nil || len(part) != 2 {
+			return fault.New(fault.Invalid, "invalid_port", "A port is a number from 1 to 65535.")
+		}
+		ask.Port = int(port)
 	case route == "POST shutdown":
 		a.ends = true
 	case part[0] == "parcels" && r.Method == http.MethodPut:

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -244,6 +246,42 @@ func TestAsk(t *testing.T) {
 	check(t, <-errs)
 	_, err := c.WriteFile(t.Context(), "a", strings.NewReader("x"), client.WriteOptions{})
 	check(t, err)
+}
+
+// A sandbox without isolation shares the machine's loopback. What listens there is shown when the owner has said yes and a program of the
+// sandbox serves it; the machine's own services never are.
+func TestAPortIsTheOwnersToShow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, t.TempDir(), policy.Default(), nil)
+	sb, err := r.make(t.Context(), ask("ws_1"))
+	check(t, err)
+	c := r.guest(sb)
+	service, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer service.Close()
+	own := service.Addr().(*net.TCPAddr).Port
+	if conn, err := c.DialPort(t.Context(), own); fault.CodeOf(err) != "port_closed" {
+		t.Errorf("a service of the owner's was reached: %v, %v", conn, err)
+	}
+	r.expectLog(`"decision":"allowed"`, `"kind":"port"`, fmt.Sprintf(`"port":%d`, own))
+
+	p := policy.Default()
+	p.Access = wire.Ask
+	r.allow(p)
+	reached := make(chan error, 1)
+	go func() {
+		_, err := c.DialPort(t.Context(), own)
+		reached <- err
+	}()
+	asked := r.events(t).expect("a question", func(ev wire.Event) bool { return ev.Type == wire.EventQuestion && ev.Question.Answer == "" })
+	if !strings.Contains(asked.Question.Text, fmt.Sprintf("port %d", own)) {
+		t.Errorf("the question: %+v", asked.Question)
+	}
+	check(t, r.keeper.Answer(asked.Question.ID, policy.No))
+	if err := <-reached; fault.CodeOf(err) != wire.CodeRefused {
+		t.Errorf("a no: %v", err)
+	}
+	r.expectLog(`"decision":"refused"`, `"kind":"port"`, wire.CodeRefused)
 }
 
 // overFake runs the machine over sandboxes in this process.

@@ -36,6 +36,7 @@ type Entry struct {
 	SandboxID   string   `json:"sandbox_id,omitempty"`
 	Path        string   `json:"path,omitempty"`
 	Argv        []string `json:"argv,omitempty"`
+	Port        int      `json:"port,omitempty"`
 	Text        string   `json:"text,omitempty"`
 	CommandID   string   `json:"command_id,omitempty"`
 }

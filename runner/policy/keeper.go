@@ -24,6 +24,7 @@ const (
 	KindWrite   = "write"   // Path, inside a sandbox, is to be written
 	KindBundle  = "bundle"  // what is in the repository of the folder Path is to be read
 	KindDeliver = "deliver" // a branch is to be put into the repository of the folder Path
+	KindPort    = "port"    // somebody wants to reach a program of a sandbox at Port
 )
 
 // Ask is one thing the server wants of the machine. Command was checked before: it is the server's, for this machine, and new.
@@ -34,6 +35,7 @@ type Ask struct {
 	SandboxID   string
 	Path        string
 	Argv        []string
+	Port        int
 	Text        string // for people; "" = made of the rest
 }
 
@@ -140,6 +142,9 @@ func (k *Keeper) read() error {
 		return fault.New(fault.Invalid, codeFile, "What this machine is asked to allow cannot be: %v.", err)
 	}
 	k.mu.Lock()
+	if p.Access != k.policy.Access {
+		clear(k.grants) // they were given under other rules
+	}
 	k.policy, k.broken, k.mark = p, nil, mark
 	k.mu.Unlock()
 	return nil
@@ -246,12 +251,12 @@ func (k *Keeper) rules(a Ask) error {
 		return fault.New(fault.Unavailable, wire.CodeStopped, "The machine's owner has stopped it. It runs nothing until they start it again there.")
 	case broken != nil:
 		return fault.New(fault.Unavailable, wire.CodeRefused, "The file on the machine that says what is allowed cannot be used: nothing new is begun until its owner mends it.")
-	case !slices.Contains([]string{KindSandbox, KindProcess, KindWrite, KindBundle, KindDeliver}, a.Kind):
+	case !slices.Contains([]string{KindSandbox, KindProcess, KindWrite, KindBundle, KindDeliver, KindPort}, a.Kind):
 		return fault.New(fault.Unsupported, wire.CodeRefused, "The machine's program does not know what %q is. Update it.", Clean(a.Kind, 40))
 	case p.Access == wire.ReadOnly && a.Kind != KindBundle:
 		return fault.New(fault.Forbidden, wire.CodeReadOnly, "The machine's owner allows looking only: nothing is started or written there. They can change access in its runner.json.")
 	}
-	if until, quiet := p.Quiet(k.cfg.Now()); quiet && a.Kind != KindWrite {
+	if until, quiet := p.Quiet(k.cfg.Now()); quiet && a.Kind != KindWrite && a.Kind != KindPort {
 		return fault.New(fault.Unavailable, wire.CodeQuiet, "The machine has quiet hours until %s: what runs goes on, nothing new is begun.", until.Format("Mon 15:04")).
 			With("until", until.UnixMilli())
 	}
@@ -271,6 +276,9 @@ func (k *Keeper) rules(a Ask) error {
 func (k *Keeper) Check(ctx context.Context, a Ask) error {
 	k.reload()
 	err := k.rules(a)
+	if err == nil && a.Kind == KindPort && k.granted(a) {
+		return nil // a page opens dozens of connections: one answer, and one line of the log, is for all of an hour
+	}
 	how := ""
 	if err == nil && k.asks(a) {
 		how, err = k.ask(ctx, a)
@@ -279,6 +287,11 @@ func (k *Keeper) Check(ctx context.Context, a Ask) error {
 		}
 	}
 	k.note(a, how, err)
+	if err == nil && a.Kind == KindPort {
+		k.mu.Lock()
+		k.grant(key(a))
+		k.mu.Unlock()
+	}
 	return err
 }
 
@@ -299,7 +312,7 @@ func (k *Keeper) Refused(a Ask, err error) { k.note(a, "", err) }
 
 func (k *Keeper) note(a Ask, how string, err error) {
 	e := Entry{Kind: a.Kind, Decision: "allowed", Answer: how, CommandID: a.Command.ID, UserID: a.Command.UserID, User: a.Command.User, Purpose: a.Command.Purpose,
-		WorkspaceID: a.WorkspaceID, SandboxID: a.SandboxID, Path: a.Path, Argv: a.Argv, Text: a.Text}
+		WorkspaceID: a.WorkspaceID, SandboxID: a.SandboxID, Path: a.Path, Argv: a.Argv, Port: a.Port, Text: a.Text}
 	if err != nil {
 		e.Decision, e.Code, e.Reason = "refused", fault.CodeOf(err), err.Error()
 	}

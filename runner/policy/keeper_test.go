@@ -414,3 +414,82 @@ func TestTheLogTurnsAndKeepsToItsSize(t *testing.T) {
 		t.Errorf("%d entries", len(all))
 	}
 }
+
+// A page opens many connections to a port at once: the owner answers once for the sandbox's port, and again after an hour.
+func TestAPortIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, dir := keeper(t, `{"access": "ask"}`)
+		port := func(sandbox string, n int) policy.Ask {
+			return policy.Ask{Kind: policy.KindPort, WorkspaceID: "ws_1", SandboxID: sandbox, Port: n, Command: wire.Command{User: "Ann"}}
+		}
+		q, end := asked(t, k, port("sb_1", 5173))
+		if q.Port != 5173 || !strings.Contains(q.Text, "port 5173") || q.User != "Ann" {
+			t.Errorf("the question: %+v", q)
+		}
+		more := make(chan error, 1)
+		go func() { more <- k.Check(t.Context(), port("sb_1", 5173)) }()
+		synctest.Wait()
+		if len(k.Questions()) != 1 {
+			t.Errorf("the owner is asked for each connection: %+v", k.Questions())
+		}
+		if err := k.Answer(q.ID, policy.Yes); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(<-end, <-more, k.Check(t.Context(), port("sb_1", 5173))); err != nil {
+			t.Error(err)
+		}
+		for what, a := range map[string]policy.Ask{"another port": port("sb_1", 5432), "another sandbox": port("sb_2", 5173)} {
+			q, end := asked(t, k, a)
+			if err := k.Answer(q.ID, policy.No); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-end; fault.CodeOf(err) != wire.CodeRefused {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		time.Sleep(61 * time.Minute)
+		q, end = asked(t, k, port("sb_1", 5173))
+		if err := k.Answer(q.ID, policy.No); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-end; fault.CodeOf(err) != wire.CodeRefused {
+			t.Errorf("an hour later: %v", err)
+		}
+		var logged int
+		for _, e := range entries(t, dir) {
+			if e.Kind != policy.KindPort || e.Port == 0 {
+				t.Errorf("the log: %+v", e)
+			}
+			logged++
+		}
+		if logged < 4 {
+			t.Errorf("the log has %d lines of five answers", logged)
+		}
+	})
+}
+
+// What was allowed without a question counts no more once the owner wants to be asked.
+func TestAPortIsAskedForOnceTheOwnerWantsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, dir := keeper(t, `{"access": "full"}`)
+		a := policy.Ask{Kind: policy.KindPort, WorkspaceID: "ws_1", SandboxID: "sb_1", Port: 5173}
+		for range 3 {
+			if err := k.Check(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if log := entries(t, dir); len(log) != 1 || log[0].Port != 5173 || log[0].Decision != "allowed" {
+			t.Errorf("the log of three connections: %+v", log)
+		}
+		write(t, filepath.Join(dir, "runner.json"), `{"access": "ask"}`)
+		q, end := asked(t, k, a)
+		if err := k.Answer(q.ID, policy.No); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-end; fault.CodeOf(err) != wire.CodeRefused {
+			t.Error(err)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type Question struct {
 	User      string   `json:"user,omitempty"`
 	Path      string   `json:"path,omitempty"`
 	Argv      []string `json:"argv,omitempty"`
+	Port      int      `json:"port,omitempty"`
 	Until     int64    `json:"until"` // ms UTC: then it is too late
 }
 
@@ -55,7 +57,22 @@ func key(a Ask) string {
 	if a.Kind == KindSandbox {
 		return a.Kind + "\x00" + a.SandboxID + "\x00" + a.Path
 	}
+	if a.Kind == KindPort {
+		return a.Kind + "\x00" + a.WorkspaceID + "\x00" + a.SandboxID + "\x00" + strconv.Itoa(a.Port)
+	}
 	return strings.Join(append([]string{a.Kind, a.WorkspaceID, a.SandboxID, a.Path}, a.Argv...), "\x00")
+}
+
+// shared reports whether one answer is for everybody who asks the same: a sandbox is made once, however often it is asked for, and a page
+// opens many connections to its port.
+func shared(kind string) bool { return kind == KindSandbox || kind == KindPort }
+
+// granted reports whether the owner, or their file, has allowed a within the last hour.
+func (k *Keeper) granted(a Ask) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	until, ok := k.grants[key(a)]
+	return ok && k.cfg.Now().Before(until)
 }
 
 // ask waits for the owner's answer, and says in a word what it was.
@@ -103,7 +120,7 @@ func (k *Keeper) question(a Ask) (*question, Answer) {
 	}
 	at := key(a)
 	if until, ok := k.grants[at]; ok {
-		if a.Kind != KindSandbox { // a sandbox is made once, however often it is asked for
+		if !shared(a.Kind) {
 			delete(k.grants, at)
 		}
 		if now.Before(until) {
@@ -111,7 +128,7 @@ func (k *Keeper) question(a Ask) (*question, Answer) {
 			return nil, Yes
 		}
 	}
-	if i := slices.IndexFunc(k.questions, func(q *question) bool { return q.key == at && (a.Kind == KindSandbox || q.users == 0) }); i >= 0 {
+	if i := slices.IndexFunc(k.questions, func(q *question) bool { return q.key == at && (shared(a.Kind) || q.users == 0) }); i >= 0 {
 		q := k.questions[i]
 		q.users++
 		k.mu.Unlock()
@@ -124,7 +141,7 @@ func (k *Keeper) question(a Ask) (*question, Answer) {
 	until := now.Add(time.Duration(k.policy.AnswerMinutes) * time.Minute)
 	q := &question{key: at, until: until, done: make(chan struct{}), users: 1, Question: Question{
 		Question: wire.Question{ID: shortID(k.questions), WorkspaceID: Clean(a.WorkspaceID, 64), Text: words(a), AskedAt: now.UnixMilli()},
-		Kind:     a.Kind, SandboxID: Clean(a.SandboxID, 64), User: Clean(a.Command.User, 100), Path: Clean(a.Path, 1000), Until: until.UnixMilli()}}
+		Kind:     a.Kind, SandboxID: Clean(a.SandboxID, 64), User: Clean(a.Command.User, 100), Path: Clean(a.Path, 1000), Port: a.Port, Until: until.UnixMilli()}}
 	for i, arg := range a.Argv {
 		if i == 100 {
 			q.Argv = append(q.Argv, "...")
@@ -169,6 +186,8 @@ func words(a Ask) string {
 		what = "read the repository in " + a.Path
 	case KindDeliver:
 		what = "put a branch into the repository in " + a.Path
+	case KindPort:
+		what = "reach what a program of the sandbox serves at port " + strconv.Itoa(a.Port)
 	}
 	if a.WorkspaceID != "" {
 		what += fmt.Sprintf(" (workspace %s)", a.WorkspaceID)
@@ -241,7 +260,7 @@ func (k *Keeper) settle(q *question, a Answer) {
 	if a == Always {
 		q.Answer = string(Yes)
 	}
-	if (a == Yes || a == Always) && (q.users == 0 || q.Kind == KindSandbox) {
+	if (a == Yes || a == Always) && (q.users == 0 || shared(q.Kind)) {
 		k.grant(q.key)
 	}
 	close(q.done)

@@ -1171,6 +1171,7 @@ func (e GraceState) Valid() bool {
 
 // Defines values for HealthStatus.
 const (
+	HealthStatusDegraded HealthStatus = "degraded"
 	HealthStatusDraining HealthStatus = "draining"
 	HealthStatusOk       HealthStatus = "ok"
 	HealthStatusStarting HealthStatus = "starting"
@@ -1179,6 +1180,8 @@ const (
 // Valid indicates whether the value is a known member of the HealthStatus enum.
 func (e HealthStatus) Valid() bool {
 	switch e {
+	case HealthStatusDegraded:
+		return true
 	case HealthStatusDraining:
 		return true
 	case HealthStatusOk:
@@ -3161,6 +3164,24 @@ func (e TimelineItemType) Valid() bool {
 	}
 }
 
+// Defines values for TokenParentKind.
+const (
+	TokenParentKindSession TokenParentKind = "session"
+	TokenParentKindToken   TokenParentKind = "token"
+)
+
+// Valid indicates whether the value is a known member of the TokenParentKind enum.
+func (e TokenParentKind) Valid() bool {
+	switch e {
+	case TokenParentKindSession:
+		return true
+	case TokenParentKindToken:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TrashItemKind.
 const (
 	TrashItemKindProject   TrashItemKind = "project"
@@ -3886,9 +3907,11 @@ type Agent struct {
 	Name      string `json:"name"`
 
 	// NeedsAccount It takes one and there is none you may use
-	NeedsAccount bool   `json:"needs_account"`
-	Path         string `json:"path"`
-	TakesAccount bool   `json:"takes_account"`
+	NeedsAccount bool `json:"needs_account"`
+
+	// Path Where it is on the server; for operators alone
+	Path         *string `json:"path,omitempty"`
+	TakesAccount bool    `json:"takes_account"`
 
 	// TakesPermissions It asks for permissions and can be started with all of them
 	TakesPermissions bool   `json:"takes_permissions"`
@@ -4230,7 +4253,7 @@ type Branch struct {
 	Ahead  int `json:"ahead"`
 	Behind int `json:"behind"`
 
-	// CheckedOut Where it is checked out, empty when nowhere
+	// CheckedOut Key of the workspace where it is checked out, 'another folder' where that is no workspace's, empty when nowhere
 	CheckedOut string `json:"checked_out"`
 	Commit     string `json:"commit"`
 	CommitAt   int64  `json:"commit_at"`
@@ -5361,11 +5384,15 @@ type GraceState string
 
 // Health defines model for Health.
 type Health struct {
+	// Reason why it is degraded or starting
+	Reason *string `json:"reason,omitempty"`
+
+	// Status degraded: the server is not sure of its database; operators alone may look, and nothing is changed
 	Status  HealthStatus `json:"status"`
 	Version string       `json:"version"`
 }
 
-// HealthStatus defines model for Health.Status.
+// HealthStatus degraded: the server is not sure of its database; operators alone may look, and nothing is changed
 type HealthStatus string
 
 // Hunk Lines of the older and the newer state, as in the head of a unified diff; of no lines, the start is the line before
@@ -5448,9 +5475,12 @@ type ImageChoice struct {
 
 // Inbox defines model for Inbox.
 type Inbox struct {
-	Count      int         `json:"count"`
-	Items      []InboxItem `json:"items"`
-	NextCursor *string     `json:"next_cursor"`
+	Count int `json:"count"`
+
+	// InstanceBudget For operators: the threshold of the instance's budget that is passed. It is about no workspace; absent while none is
+	InstanceBudget *InstanceBudgetNotice `json:"instance_budget,omitempty"`
+	Items          []InboxItem           `json:"items"`
+	NextCursor     *string               `json:"next_cursor"`
 }
 
 // InboxItem defines model for InboxItem.
@@ -5553,6 +5583,18 @@ type InstanceBilling struct {
 	} `json:"webhooks"`
 }
 
+// InstanceBudgetNotice defines model for InstanceBudgetNotice.
+type InstanceBudgetNotice struct {
+	// Id The month and the threshold, for who puts it away
+	Id string `json:"id"`
+
+	// Percent 90 or 100: what was passed
+	Percent int `json:"percent"`
+
+	// Text What was spent and what follows of it
+	Text string `json:"text"`
+}
+
 // InstanceMetrics defines model for InstanceMetrics.
 type InstanceMetrics struct {
 	Budget BudgetMetrics `json:"budget"`
@@ -5646,10 +5688,13 @@ type InstanceTeamList struct {
 
 // InstanceUser defines model for InstanceUser.
 type InstanceUser struct {
-	CreatedAt   int64  `json:"created_at"`
-	Email       string `json:"email"`
-	HasPassword bool   `json:"has_password"`
-	Id          string `json:"id"`
+	CreatedAt int64  `json:"created_at"`
+	Email     string `json:"email"`
+
+	// EmailVerified False: the user typed it at a link, and nobody has seen to it
+	EmailVerified bool   `json:"email_verified"`
+	HasPassword   bool   `json:"has_password"`
+	Id            string `json:"id"`
 
 	// LastSeenAt Newest use of a login session or API token that still counts
 	LastSeenAt *int64 `json:"last_seen_at"`
@@ -5681,6 +5726,7 @@ type InstanceUserMade struct {
 
 // InstanceUserPatch defines model for InstanceUserPatch.
 type InstanceUserPatch struct {
+	// Email Also the one there is: whoever sends it vouches that it is the user's
 	Email    *string `json:"email,omitempty"`
 	Name     *string `json:"name,omitempty"`
 	Operator *bool   `json:"operator,omitempty"`
@@ -5833,6 +5879,12 @@ type KeepRequest struct {
 	AttemptId string `json:"attempt_id"`
 }
 
+// KeepTokens defines model for KeepTokens.
+type KeepTokens struct {
+	// KeepTokens API tokens stay; else they end
+	KeepTokens *bool `json:"keep_tokens,omitempty"`
+}
+
 // KillSwitchState defines model for KillSwitchState.
 type KillSwitchState struct {
 	// At When it was last set
@@ -5957,9 +6009,9 @@ type Me struct {
 
 // Member defines model for Member.
 type Member struct {
-	CreatedAt int64 `json:"created_at"`
-	Role      Role  `json:"role"`
-	User      User  `json:"user"`
+	CreatedAt int64    `json:"created_at"`
+	Role      Role     `json:"role"`
+	User      TeamUser `json:"user"`
 }
 
 // MemberList defines model for MemberList.
@@ -6304,10 +6356,36 @@ type MovedSessionHow string
 // MovedSessionState defines model for MovedSession.State.
 type MovedSessionState string
 
+// MyInvite defines model for MyInvite.
+type MyInvite struct {
+	CreatedAt int64  `json:"created_at"`
+	ExpiresAt int64  `json:"expires_at"`
+	Id        string `json:"id"`
+
+	// Inviter Empty where nobody knows any more
+	Inviter string `json:"inviter"`
+	Role    Role   `json:"role"`
+	Team    struct {
+		Name string `json:"name"`
+		Slug string `json:"slug"`
+	} `json:"team"`
+}
+
+// MyInviteList defines model for MyInviteList.
+type MyInviteList struct {
+	// EmailVerified The server knows that the address is yours
+	EmailVerified bool       `json:"email_verified"`
+	Items         []MyInvite `json:"items"`
+	NextCursor    *string    `json:"next_cursor"`
+}
+
 // MyQuota defines model for MyQuota.
 type MyQuota struct {
 	// ByHand What was said of one user. A name that is absent is the plan's; null is without bound
 	ByHand QuotaByHand `json:"by_hand"`
+
+	// CountedPlaces Kinds of this server's places whose time counts in hours and in how many run at once, as several teams share it
+	CountedPlaces []string `json:"counted_places"`
 
 	// Effective What may be used of metered places; null is without bound
 	Effective   Quota  `json:"effective"`
@@ -6914,6 +6992,26 @@ type Overlaps struct {
 	Order []OverlapOrder `json:"order"`
 }
 
+// OwnSecrets defines model for OwnSecrets.
+type OwnSecrets struct {
+	// Agreed whether the caller has agreed that others who work there could read them
+	Agreed bool `json:"agreed"`
+
+	// Count variables and files of the caller's own
+	Count int64 `json:"count"`
+
+	// Given whether what the caller starts there now is given them
+	Given bool `json:"given"`
+
+	// Others whether somebody else may work in the workspace
+	Others bool `json:"others"`
+}
+
+// OwnSecretsConsent defines model for OwnSecretsConsent.
+type OwnSecretsConsent struct {
+	Agreed bool `json:"agreed"`
+}
+
 // Part A file; with hunks or lines, some of it
 type Part struct {
 	Hunks *[]Hunk `json:"hunks,omitempty"`
@@ -6965,7 +7063,10 @@ type PasskeyOptions struct {
 type PasswordChange struct {
 	// CurrentPassword Left out by who has no password yet
 	CurrentPassword *string `json:"current_password,omitempty"`
-	NewPassword     string  `json:"new_password"`
+
+	// KeepTokens API tokens stay; else they end with the old password
+	KeepTokens  *bool  `json:"keep_tokens,omitempty"`
+	NewPassword string `json:"new_password"`
 }
 
 // PaymentWay defines model for PaymentWay.
@@ -7095,6 +7196,9 @@ type Plan struct {
 
 // PlanList defines model for PlanList.
 type PlanList struct {
+	// DefaultChosen Somebody chose it, or it bounds people; else nobody did, and no plan bounds anybody
+	DefaultChosen bool `json:"default_chosen"`
+
 	// DefaultLocked config.json says it
 	DefaultLocked bool `json:"default_locked"`
 
@@ -7395,7 +7499,7 @@ type ProjectSource struct {
 	// Kind runner = a folder of a member's own machine
 	Kind ProjectSourceKind `json:"kind"`
 
-	// Path Of kind path: a folder of the server's. Of kind runner: one its machine's owner allows
+	// Path Of kind path: a folder of the server's, told to operators and to those who may add projects. Of kind runner: one its machine's owner allows
 	Path *string `json:"path,omitempty"`
 
 	// RunnerId Of kind runner: the machine, one you may use
@@ -7773,7 +7877,7 @@ type QuotaUsed struct {
 	// HoursMs How long sandboxes of metered places ran this month
 	HoursMs int64 `json:"hours_ms"`
 
-	// ReservedMs Held back for sandboxes that are starting
+	// ReservedMs Held back for sandboxes that start or have just started, and for questions to models that are under way
 	ReservedMs int64 `json:"reserved_ms"`
 
 	// Running Sandboxes of metered places now, starts among them
@@ -7957,8 +8061,10 @@ type ResetLink struct {
 
 // ResetPassword defines model for ResetPassword.
 type ResetPassword struct {
-	Password string `json:"password"`
-	Token    string `json:"token"`
+	// KeepTokens API tokens stay; else they end with the old password
+	KeepTokens *bool  `json:"keep_tokens,omitempty"`
+	Password   string `json:"password"`
+	Token      string `json:"token"`
 }
 
 // ResolveRequest defines model for ResolveRequest.
@@ -9315,6 +9421,14 @@ type TeamStorageWorkspace struct {
 	Sessions int    `json:"sessions"`
 }
 
+// TeamUser defines model for TeamUser.
+type TeamUser struct {
+	// Email For owners and admins of the team, and of oneself
+	Email *string `json:"email,omitempty"`
+	Id    string  `json:"id"`
+	Name  string  `json:"name"`
+}
+
 // TellWays defines model for TellWays.
 type TellWays struct {
 	// App In the app
@@ -9384,6 +9498,9 @@ type Token struct {
 	LastUsedIp *string `json:"last_used_ip"`
 	Name       string  `json:"name"`
 
+	// Parent What made it; null = the server's command line, or an earlier version
+	Parent *TokenParent `json:"parent"`
+
 	// Scopes null = all that you may do
 	Scopes *[]Scope `json:"scopes"`
 
@@ -9396,6 +9513,20 @@ type TokenList struct {
 	Items      []Token `json:"items"`
 	NextCursor *string `json:"next_cursor"`
 }
+
+// TokenParent defines model for TokenParent.
+type TokenParent struct {
+	Id string `json:"id"`
+
+	// Kind token: it ends with that one; session: it ends when that login session is ended by hand
+	Kind TokenParentKind `json:"kind"`
+
+	// Name Of the token; the session's browser
+	Name string `json:"name"`
+}
+
+// TokenParentKind token: it ends with that one; session: it ends when that login session is ended by hand
+type TokenParentKind string
 
 // TokenUsage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
 type TokenUsage struct {
@@ -9805,6 +9936,9 @@ type Webhook struct {
 	// ShownUrl Where it leads; the address itself is not told
 	ShownUrl string `json:"shown_url"`
 
+	// SigningKey In the answer to a change of the address to another origin: the new key, shown this once. The one before signs nothing any more
+	SigningKey *string `json:"signing_key,omitempty"`
+
 	// WhyDisabled Why it was switched off by itself
 	WhyDisabled string `json:"why_disabled"`
 }
@@ -9904,7 +10038,9 @@ type Workspace struct {
 
 	// Owner Who made it
 	Owner WorkspaceOwner `json:"owner"`
-	Path  string         `json:"path"`
+
+	// Path Its folder on the server. Absent for who cannot use it: operators see it, and the workspace's owner where its agents see the server's folders under the same names
+	Path *string `json:"path,omitempty"`
 
 	// PlaceBlocked Nothing new can start there: it is to be moved, or its place to be mended
 	PlaceBlocked *bool `json:"place_blocked,omitempty"`
@@ -10347,6 +10483,12 @@ type FinishProviderLoginParams struct {
 type LinkIdentityParams struct {
 	// Next The page to come back to
 	Next *string `form:"next,omitempty" json:"next,omitempty"`
+}
+
+// EndLoginSessionParams defines parameters for EndLoginSession.
+type EndLoginSessionParams struct {
+	// KeepTokens Keep the API tokens that were made in it
+	KeepTokens *bool `form:"keep_tokens,omitempty" json:"keep_tokens,omitempty"`
 }
 
 // SuggestBranchParams defines parameters for SuggestBranch.
@@ -10971,6 +11113,9 @@ type CreateUserJSONRequestBody = NewInstanceUser
 // UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
 type UpdateUserJSONRequestBody = InstanceUserPatch
 
+// ResetFactorsJSONRequestBody defines body for ResetFactors for application/json ContentType.
+type ResetFactorsJSONRequestBody = KeepTokens
+
 // AcceptInviteJSONRequestBody defines body for AcceptInvite for application/json ContentType.
 type AcceptInviteJSONRequestBody = InviteAccept
 
@@ -10997,6 +11142,9 @@ type ConfirmJSONRequestBody = Confirm
 
 // ConfirmPasskeyJSONRequestBody defines body for ConfirmPasskey for application/json ContentType.
 type ConfirmPasskeyJSONRequestBody = PasskeyAnswer
+
+// EndOtherLoginSessionsJSONRequestBody defines body for EndOtherLoginSessions for application/json ContentType.
+type EndOtherLoginSessionsJSONRequestBody = KeepTokens
 
 // SetNotificationsJSONRequestBody defines body for SetNotifications for application/json ContentType.
 type SetNotificationsJSONRequestBody = NotificationRules
@@ -11180,6 +11328,9 @@ type MoveWorkspaceJSONRequestBody = MoveRequest
 
 // AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
 type AllowHostJSONRequestBody = AllowedHost
+
+// SetOwnSecretsJSONRequestBody defines body for SetOwnSecrets for application/json ContentType.
+type SetOwnSecretsJSONRequestBody = OwnSecretsConsent
 
 // OpenPullRequestJSONRequestBody defines body for OpenPullRequest for application/json ContentType.
 type OpenPullRequestJSONRequestBody = NewPullRequest
@@ -11480,15 +11631,24 @@ type ServerInterface interface {
 	// LinkIdentity Begin to link an account elsewhere to your user
 	// (POST /me/identities/{provider})
 	LinkIdentity(ctx echo.Context, provider string, params LinkIdentityParams) error
+	// ListMyInvites Teams that invite you
+	// (GET /me/invites)
+	ListMyInvites(ctx echo.Context) error
+	// AcceptMyInvite Join a team that invites you; not with an API token
+	// (POST /me/invites/{id}/accept)
+	AcceptMyInvite(ctx echo.Context, id Id) error
+	// DeclineMyInvite Decline an invite to you; not with an API token
+	// (POST /me/invites/{id}/decline)
+	DeclineMyInvite(ctx echo.Context, id Id) error
 	// ListLoginSessions Where you are signed in, the latest used first
 	// (GET /me/login-sessions)
 	ListLoginSessions(ctx echo.Context) error
-	// EndOtherLoginSessions End all your login sessions but this one
+	// EndOtherLoginSessions End all your login sessions but this one, and your API tokens unless keep_tokens is set
 	// (POST /me/login-sessions/end-others)
 	EndOtherLoginSessions(ctx echo.Context) error
 	// EndLoginSession End one of your login sessions; its sockets close at once
 	// (DELETE /me/login-sessions/{id})
-	EndLoginSession(ctx echo.Context, id Id) error
+	EndLoginSession(ctx echo.Context, id Id, params EndLoginSessionParams) error
 	// GetNotifications About what your browsers are told through their push service
 	// (GET /me/notifications)
 	GetNotifications(ctx echo.Context) error
@@ -11507,7 +11667,7 @@ type ServerInterface interface {
 	// RenamePasskey Rename a passkey
 	// (PATCH /me/passkeys/{id})
 	RenamePasskey(ctx echo.Context, id Id) error
-	// ChangePassword Change your password; ends your other login sessions
+	// ChangePassword Change your password; ends your other login sessions, and your API tokens unless keep_tokens is set
 	// (PUT /me/password)
 	ChangePassword(ctx echo.Context) error
 	// AddPushSubscription Let a browser be told through its push service
@@ -11822,7 +11982,7 @@ type ServerInterface interface {
 	// ListMembers Who belongs to the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx echo.Context, team TeamSlug) error
-	// AddMember Add a user of this instance to the team, by e-mail
+	// AddMember Invite somebody to the team by e-mail; owners and admins
 	// (POST /teams/{team}/members)
 	AddMember(ctx echo.Context, team TeamSlug) error
 	// RemoveMember Remove a member; the last owner stays
@@ -12053,6 +12213,12 @@ type ServerInterface interface {
 	// AllowHost Let this workspace alone reach a host; owners and admins
 	// (POST /workspaces/{id}/network/allow)
 	AllowHost(ctx echo.Context, id Id) error
+	// GetOwnSecrets Whether the caller's own secrets are given to what they start in this workspace
+	// (GET /workspaces/{id}/own-secrets)
+	GetOwnSecrets(ctx echo.Context, id Id) error
+	// SetOwnSecrets Agree that others who work in this workspace could read the caller's own secrets there, or take that back
+	// (PUT /workspaces/{id}/own-secrets)
+	SetOwnSecrets(ctx echo.Context, id Id) error
 	// GetParts How a file differs between two states, hunk by hunk
 	// (GET /workspaces/{id}/parts)
 	GetParts(ctx echo.Context, id Id, params GetPartsParams) error
@@ -13489,6 +13655,47 @@ func (w *ServerInterfaceWrapper) LinkIdentity(ctx echo.Context) error {
 	return err
 }
 
+// ListMyInvites converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMyInvites(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMyInvites(ctx)
+	return err
+}
+
+// AcceptMyInvite converts echo context to params.
+func (w *ServerInterfaceWrapper) AcceptMyInvite(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AcceptMyInvite(ctx, id)
+	return err
+}
+
+// DeclineMyInvite converts echo context to params.
+func (w *ServerInterfaceWrapper) DeclineMyInvite(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeclineMyInvite(ctx, id)
+	return err
+}
+
 // ListLoginSessions converts echo context to params.
 func (w *ServerInterfaceWrapper) ListLoginSessions(ctx echo.Context) error {
 	var err error
@@ -13518,8 +13725,17 @@ func (w *ServerInterfaceWrapper) EndLoginSession(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EndLoginSessionParams
+	// ------------- Optional query parameter "keep_tokens" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "keep_tokens", ctx.QueryParams(), &params.KeepTokens, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter keep_tokens: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.EndLoginSession(ctx, id)
+	err = w.Handler.EndLoginSession(ctx, id, params)
 	return err
 }
 
@@ -17520,6 +17736,38 @@ func (w *ServerInterfaceWrapper) AllowHost(ctx echo.Context) error {
 	return err
 }
 
+// GetOwnSecrets converts echo context to params.
+func (w *ServerInterfaceWrapper) GetOwnSecrets(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetOwnSecrets(ctx, id)
+	return err
+}
+
+// SetOwnSecrets converts echo context to params.
+func (w *ServerInterfaceWrapper) SetOwnSecrets(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetOwnSecrets(ctx, id)
+	return err
+}
+
 // GetParts converts echo context to params.
 func (w *ServerInterfaceWrapper) GetParts(ctx echo.Context) error {
 	var err error
@@ -18672,6 +18920,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/login/providers/:provider/callback", wrapper.FinishProviderLogin, options.OperationMiddlewares["finishProviderLogin"]...)
 	router.POST(options.BaseURL+"/logout", wrapper.Logout, options.OperationMiddlewares["logout"]...)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe, options.OperationMiddlewares["getMe"]...)
+	router.GET(options.BaseURL+"/me/invites", wrapper.ListMyInvites, options.OperationMiddlewares["listMyInvites"]...)
+	router.POST(options.BaseURL+"/me/invites/:id/accept", wrapper.AcceptMyInvite, options.OperationMiddlewares["acceptMyInvite"]...)
+	router.POST(options.BaseURL+"/me/invites/:id/decline", wrapper.DeclineMyInvite, options.OperationMiddlewares["declineMyInvite"]...)
 	router.PUT(options.BaseURL+"/me/password", wrapper.ChangePassword, options.OperationMiddlewares["changePassword"]...)
 	router.GET(options.BaseURL+"/me/sign-in", wrapper.GetMySignIn, options.OperationMiddlewares["getMySignIn"]...)
 	router.POST(options.BaseURL+"/me/confirm", wrapper.Confirm, options.OperationMiddlewares["confirm"]...)
@@ -18915,6 +19166,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/network/allow", wrapper.AllowHost, options.OperationMiddlewares["allowHost"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/pause", wrapper.PauseSandbox, options.OperationMiddlewares["pauseSandbox"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/wake", wrapper.WakeSandbox, options.OperationMiddlewares["wakeSandbox"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/own-secrets", wrapper.GetOwnSecrets, options.OperationMiddlewares["getOwnSecrets"]...)
+	router.PUT(options.BaseURL+"/workspaces/:id/own-secrets", wrapper.SetOwnSecrets, options.OperationMiddlewares["setOwnSecrets"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/limits", wrapper.GetLimits, options.OperationMiddlewares["getLimits"]...)
 	router.PUT(options.BaseURL+"/workspaces/:id/limits", wrapper.SetLimits, options.OperationMiddlewares["setLimits"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/destroy-sandbox", wrapper.DestroySandbox, options.OperationMiddlewares["destroySandbox"]...)
@@ -21272,7 +21525,8 @@ func (response UpdateUserdefaultApplicationProblemPlusJSONResponse) VisitUpdateU
 }
 
 type ResetFactorsRequestObject struct {
-	Id Id `json:"id"`
+	Id   Id `json:"id"`
+	Body *ResetFactorsJSONRequestBody
 }
 
 type ResetFactorsResponseObject interface {
@@ -22262,6 +22516,116 @@ func (response LinkIdentitydefaultApplicationProblemPlusJSONResponse) VisitLinkI
 	return err
 }
 
+type ListMyInvitesRequestObject struct {
+}
+
+type ListMyInvitesResponseObject interface {
+	VisitListMyInvitesResponse(w http.ResponseWriter) error
+}
+
+type ListMyInvites200JSONResponse MyInviteList
+
+func (response ListMyInvites200JSONResponse) VisitListMyInvitesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMyInvitesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMyInvitesdefaultApplicationProblemPlusJSONResponse) VisitListMyInvitesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptMyInviteRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type AcceptMyInviteResponseObject interface {
+	VisitAcceptMyInviteResponse(w http.ResponseWriter) error
+}
+
+type AcceptMyInvite200JSONResponse Me
+
+func (response AcceptMyInvite200JSONResponse) VisitAcceptMyInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptMyInvitedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AcceptMyInvitedefaultApplicationProblemPlusJSONResponse) VisitAcceptMyInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeclineMyInviteRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeclineMyInviteResponseObject interface {
+	VisitDeclineMyInviteResponse(w http.ResponseWriter) error
+}
+
+type DeclineMyInvite204Response struct {
+}
+
+func (response DeclineMyInvite204Response) VisitDeclineMyInviteResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeclineMyInvitedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeclineMyInvitedefaultApplicationProblemPlusJSONResponse) VisitDeclineMyInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListLoginSessionsRequestObject struct {
 }
 
@@ -22301,6 +22665,7 @@ func (response ListLoginSessionsdefaultApplicationProblemPlusJSONResponse) Visit
 }
 
 type EndOtherLoginSessionsRequestObject struct {
+	Body *EndOtherLoginSessionsJSONRequestBody
 }
 
 type EndOtherLoginSessionsResponseObject interface {
@@ -22333,7 +22698,8 @@ func (response EndOtherLoginSessionsdefaultApplicationProblemPlusJSONResponse) V
 }
 
 type EndLoginSessionRequestObject struct {
-	Id Id `json:"id"`
+	Id     Id `json:"id"`
+	Params EndLoginSessionParams
 }
 
 type EndLoginSessionResponseObject interface {
@@ -26679,16 +27045,16 @@ type AddMemberResponseObject interface {
 	VisitAddMemberResponse(w http.ResponseWriter) error
 }
 
-type AddMember201JSONResponse Member
+type AddMember202JSONResponse InviteMade
 
-func (response AddMember201JSONResponse) VisitAddMemberResponse(w http.ResponseWriter) error {
+func (response AddMember202JSONResponse) VisitAddMemberResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(201)
+	w.WriteHeader(202)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -29828,6 +30194,85 @@ func (response AllowHostdefaultApplicationProblemPlusJSONResponse) VisitAllowHos
 	return err
 }
 
+type GetOwnSecretsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetOwnSecretsResponseObject interface {
+	VisitGetOwnSecretsResponse(w http.ResponseWriter) error
+}
+
+type GetOwnSecrets200JSONResponse OwnSecrets
+
+func (response GetOwnSecrets200JSONResponse) VisitGetOwnSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOwnSecretsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetOwnSecretsdefaultApplicationProblemPlusJSONResponse) VisitGetOwnSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetOwnSecretsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetOwnSecretsJSONRequestBody
+}
+
+type SetOwnSecretsResponseObject interface {
+	VisitSetOwnSecretsResponse(w http.ResponseWriter) error
+}
+
+type SetOwnSecrets200JSONResponse OwnSecrets
+
+func (response SetOwnSecrets200JSONResponse) VisitSetOwnSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetOwnSecretsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetOwnSecretsdefaultApplicationProblemPlusJSONResponse) VisitSetOwnSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetPartsRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetPartsParams
@@ -31892,10 +32337,19 @@ type StrictServerInterface interface {
 	// LinkIdentity Begin to link an account elsewhere to your user
 	// (POST /me/identities/{provider})
 	LinkIdentity(ctx context.Context, request LinkIdentityRequestObject) (LinkIdentityResponseObject, error)
+	// ListMyInvites Teams that invite you
+	// (GET /me/invites)
+	ListMyInvites(ctx context.Context, request ListMyInvitesRequestObject) (ListMyInvitesResponseObject, error)
+	// AcceptMyInvite Join a team that invites you; not with an API token
+	// (POST /me/invites/{id}/accept)
+	AcceptMyInvite(ctx context.Context, request AcceptMyInviteRequestObject) (AcceptMyInviteResponseObject, error)
+	// DeclineMyInvite Decline an invite to you; not with an API token
+	// (POST /me/invites/{id}/decline)
+	DeclineMyInvite(ctx context.Context, request DeclineMyInviteRequestObject) (DeclineMyInviteResponseObject, error)
 	// ListLoginSessions Where you are signed in, the latest used first
 	// (GET /me/login-sessions)
 	ListLoginSessions(ctx context.Context, request ListLoginSessionsRequestObject) (ListLoginSessionsResponseObject, error)
-	// EndOtherLoginSessions End all your login sessions but this one
+	// EndOtherLoginSessions End all your login sessions but this one, and your API tokens unless keep_tokens is set
 	// (POST /me/login-sessions/end-others)
 	EndOtherLoginSessions(ctx context.Context, request EndOtherLoginSessionsRequestObject) (EndOtherLoginSessionsResponseObject, error)
 	// EndLoginSession End one of your login sessions; its sockets close at once
@@ -31919,7 +32373,7 @@ type StrictServerInterface interface {
 	// RenamePasskey Rename a passkey
 	// (PATCH /me/passkeys/{id})
 	RenamePasskey(ctx context.Context, request RenamePasskeyRequestObject) (RenamePasskeyResponseObject, error)
-	// ChangePassword Change your password; ends your other login sessions
+	// ChangePassword Change your password; ends your other login sessions, and your API tokens unless keep_tokens is set
 	// (PUT /me/password)
 	ChangePassword(ctx context.Context, request ChangePasswordRequestObject) (ChangePasswordResponseObject, error)
 	// AddPushSubscription Let a browser be told through its push service
@@ -32234,7 +32688,7 @@ type StrictServerInterface interface {
 	// ListMembers Who belongs to the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
-	// AddMember Add a user of this instance to the team, by e-mail
+	// AddMember Invite somebody to the team by e-mail; owners and admins
 	// (POST /teams/{team}/members)
 	AddMember(ctx context.Context, request AddMemberRequestObject) (AddMemberResponseObject, error)
 	// RemoveMember Remove a member; the last owner stays
@@ -32465,6 +32919,12 @@ type StrictServerInterface interface {
 	// AllowHost Let this workspace alone reach a host; owners and admins
 	// (POST /workspaces/{id}/network/allow)
 	AllowHost(ctx context.Context, request AllowHostRequestObject) (AllowHostResponseObject, error)
+	// GetOwnSecrets Whether the caller's own secrets are given to what they start in this workspace
+	// (GET /workspaces/{id}/own-secrets)
+	GetOwnSecrets(ctx context.Context, request GetOwnSecretsRequestObject) (GetOwnSecretsResponseObject, error)
+	// SetOwnSecrets Agree that others who work in this workspace could read the caller's own secrets there, or take that back
+	// (PUT /workspaces/{id}/own-secrets)
+	SetOwnSecrets(ctx context.Context, request SetOwnSecretsRequestObject) (SetOwnSecretsResponseObject, error)
 	// GetParts How a file differs between two states, hunk by hunk
 	// (GET /workspaces/{id}/parts)
 	GetParts(ctx context.Context, request GetPartsRequestObject) (GetPartsResponseObject, error)
@@ -34462,6 +34922,32 @@ func (sh *strictHandler) ResetFactors(ctx echo.Context, id Id) error {
 
 	request.Id = id
 
+	var body ResetFactorsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ResetFactors(ctx.Request().Context(), request.(ResetFactorsRequestObject))
 	}
@@ -35263,6 +35749,79 @@ func (sh *strictHandler) LinkIdentity(ctx echo.Context, provider string, params 
 	return nil
 }
 
+// ListMyInvites operation middleware
+func (sh *strictHandler) ListMyInvites(ctx echo.Context) error {
+	var request ListMyInvitesRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMyInvites(ctx.Request().Context(), request.(ListMyInvitesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMyInvites")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMyInvitesResponseObject); ok {
+		return validResponse.VisitListMyInvitesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AcceptMyInvite operation middleware
+func (sh *strictHandler) AcceptMyInvite(ctx echo.Context, id Id) error {
+	var request AcceptMyInviteRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AcceptMyInvite(ctx.Request().Context(), request.(AcceptMyInviteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcceptMyInvite")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AcceptMyInviteResponseObject); ok {
+		return validResponse.VisitAcceptMyInviteResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeclineMyInvite operation middleware
+func (sh *strictHandler) DeclineMyInvite(ctx echo.Context, id Id) error {
+	var request DeclineMyInviteRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeclineMyInvite(ctx.Request().Context(), request.(DeclineMyInviteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeclineMyInvite")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeclineMyInviteResponseObject); ok {
+		return validResponse.VisitDeclineMyInviteResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListLoginSessions operation middleware
 func (sh *strictHandler) ListLoginSessions(ctx echo.Context) error {
 	var request ListLoginSessionsRequestObject
@@ -35290,6 +35849,32 @@ func (sh *strictHandler) ListLoginSessions(ctx echo.Context) error {
 func (sh *strictHandler) EndOtherLoginSessions(ctx echo.Context) error {
 	var request EndOtherLoginSessionsRequestObject
 
+	var body EndOtherLoginSessionsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.EndOtherLoginSessions(ctx.Request().Context(), request.(EndOtherLoginSessionsRequestObject))
 	}
@@ -35310,10 +35895,11 @@ func (sh *strictHandler) EndOtherLoginSessions(ctx echo.Context) error {
 }
 
 // EndLoginSession operation middleware
-func (sh *strictHandler) EndLoginSession(ctx echo.Context, id Id) error {
+func (sh *strictHandler) EndLoginSession(ctx echo.Context, id Id, params EndLoginSessionParams) error {
 	var request EndLoginSessionRequestObject
 
 	request.Id = id
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.EndLoginSession(ctx.Request().Context(), request.(EndLoginSessionRequestObject))
@@ -41443,6 +42029,79 @@ func (sh *strictHandler) AllowHost(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(AllowHostResponseObject); ok {
 		return validResponse.VisitAllowHostResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetOwnSecrets operation middleware
+func (sh *strictHandler) GetOwnSecrets(ctx echo.Context, id Id) error {
+	var request GetOwnSecretsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOwnSecrets(ctx.Request().Context(), request.(GetOwnSecretsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOwnSecrets")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetOwnSecretsResponseObject); ok {
+		return validResponse.VisitGetOwnSecretsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetOwnSecrets operation middleware
+func (sh *strictHandler) SetOwnSecrets(ctx echo.Context, id Id) error {
+	var request SetOwnSecretsRequestObject
+
+	request.Id = id
+
+	var body SetOwnSecretsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetOwnSecrets(ctx.Request().Context(), request.(SetOwnSecretsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetOwnSecrets")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetOwnSecretsResponseObject); ok {
+		return validResponse.VisitSetOwnSecretsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -161,6 +161,7 @@ type Hint struct {
 	Source   Source // of a signal: filled in by Registry.Read
 	Mood     Mood
 	Weak     bool      // ends neither a question nor an error: it looks the same while one is open
+	Vague    bool      // with Asking: it does not name the question, and leaves the words of a source that does
 	At       time.Time // when it was true, for a source that lags; zero = now
 	Reason   string    // in words; "" = the usual ones
 	Title    string

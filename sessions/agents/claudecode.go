@@ -153,7 +153,7 @@ func (claudeCode) read(s Signal) Hint {
 		return Hint{Title: s.Text, HasTitle: true}
 	case Notify:
 		if strings.Contains(s.Text, "needs your") {
-			return Hint{Mood: Asking, Reason: s.Text}
+			return Hint{Mood: Asking, Vague: true, Reason: s.Text}
 		}
 	case Progress:
 		switch {

@@ -118,7 +118,7 @@ func (c claudeCode) hook(e HookEvent) Heard {
 	case "Notification":
 		switch ev.Type {
 		case "permission_prompt", "elicitation_dialog":
-			return Heard{Hint: Hint{Mood: Asking, Reason: cmp.Or(ev.Message, "needs your permission")}}
+			return Heard{Hint: Hint{Mood: Asking, Vague: true, Reason: cmp.Or(ev.Message, "needs your permission")}}
 		case "idle_prompt":
 			return Heard{Hint: Hint{Mood: Ready, Weak: true}}
 		}

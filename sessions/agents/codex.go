@@ -210,7 +210,7 @@ func (codex) read(s Signal) Hint {
 		}
 		if mark, rest, ok := strings.Cut(s.Text, "]"); ok && strings.HasPrefix(mark, "[ ") && strings.Contains(rest, "Action Required") {
 			_, title, _ := strings.Cut(rest, "|")
-			return Hint{Mood: Asking, Reason: "asks for your approval", Title: strings.TrimSpace(title), HasTitle: true}
+			return Hint{Mood: Asking, Vague: true, Reason: "asks for your approval", Title: strings.TrimSpace(title), HasTitle: true}
 		}
 		if s.Text == "" {
 			return Hint{Mood: Closing}
@@ -241,9 +241,9 @@ func codexReport(text string) Hint {
 		return Hint{Mood: Ready}
 	case "blocked":
 		if fields["kind"] == "permission" {
-			return Hint{Mood: Asking, Reason: "asks for your approval"}
+			return Hint{Mood: Asking, Vague: true, Reason: "asks for your approval"}
 		}
-		return Hint{Mood: Asking}
+		return Hint{Mood: Asking, Vague: true}
 	case "error":
 		return Hint{Mood: Trouble, Reason: "the last turn ended with an error"}
 	case "clear":

@@ -123,7 +123,7 @@ func (gemini) read(s Signal) Hint {
 		return Hint{Mood: Busy}
 	}
 	if _, ok := said("✋"); ok {
-		return Hint{Mood: Asking, Reason: "asks for your approval"}
+		return Hint{Mood: Asking, Vague: true, Reason: "asks for your approval"}
 	}
 	if _, ok := said("◇"); ok {
 		return Hint{Mood: Ready}

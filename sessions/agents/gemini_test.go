@@ -71,7 +71,7 @@ func TestGeminiTitles(t *testing.T) {
 		"✦  Working… (repo)                  ": {Mood: agents.Busy},
 		"✦  Reading the tests (repo)":          {Mood: agents.Busy, Title: "Reading the tests", HasTitle: true},
 		"⏲  Working… (repo)":                   {Mood: agents.Busy},
-		"✋  Action Required (repo)   ":         {Mood: agents.Asking, Reason: "asks for your approval"},
+		"✋  Action Required (repo)   ":         {Mood: agents.Asking, Vague: true, Reason: "asks for your approval"},
 		"◇  Ready (repo) ":                     {Mood: agents.Ready},
 		"gemini":                               {},
 		"":                                     {},

@@ -16,22 +16,20 @@ const fullest = 30
 // has. It has 2^k bits.
 type Filter []byte
 
-func hash(a, b, c byte) uint32 {
-	h := (uint32(a)<<16 | uint32(b)<<8 | uint32(c)) * 0x9E3779B1
-	return h >> (32 - maxFilter)
-}
+func hash(a, b, c byte) uint32 { return spread(uint32(a)<<16 | uint32(b)<<8 | uint32(c)) }
+
+func spread(trigram uint32) uint32 { return trigram * 0x9E3779B1 >> (32 - maxFilter) }
 
 // NewFilter makes the filter of a text.
 func NewFilter(t *Text) Filter {
 	var set [1 << (maxFilter - 6)]uint64
 	buf := t.Buf
 	if len(buf) >= 3 {
-		a, b := folded[buf[0]], folded[buf[1]]
+		last := uint32(folded[buf[0]])<<8 | uint32(folded[buf[1]])
 		for _, c := range buf[2:] {
-			c = folded[c]
-			h := hash(a, b, c)
+			last = last<<8&0xffff00 | uint32(folded[c])
+			h := spread(last)
 			set[h>>6] |= 1 << (h & 63)
-			a, b = b, c
 		}
 	}
 	words := set[:]

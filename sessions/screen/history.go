@@ -141,18 +141,18 @@ func encode(b []byte, l *line) int {
 			n += binary.PutUvarint(b[n:], uint64(style>>styleShift))
 		}
 		if lo := uint32(c); lo-0x20 < 0x5f {
-			b[n] = byte(lo)
-			n++
-			i++
-			for i < len(cells) {
-				x := uint64(cells[i] ^ style)
+			run := cells[i:]
+			to := b[n:][:len(run)]
+			k := 0
+			for k < len(run) {
+				x := uint64(run[k] ^ style)
 				if x-0x20 >= 0x5f {
 					break
 				}
-				b[n] = byte(x)
-				n++
-				i++
+				to[k] = byte(x)
+				k++
 			}
+			n, i = n+k, i+k
 			continue
 		}
 		i++

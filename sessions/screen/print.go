@@ -27,7 +27,7 @@ func (s *Screen) printPlain(p []byte) int {
 		if len(room) > len(p)-n {
 			room = room[:len(p)-n]
 		}
-		run := p[n : n+len(room)]
+		run := p[n:][:len(room)] // of one length, as the compiler sees: no bounds are checked below
 		k := 0
 		for k < len(run) {
 			c := run[k]

@@ -21,6 +21,11 @@ type Desk struct {
 
 // Desk makes a desk in a new folder below parent over the repository gitDir. Close it.
 func (g *Git) Desk(ctx context.Context, parent, gitDir string) (*Desk, error) {
+	return g.DeskOver(ctx, parent, gitDir, filepath.Join(gitDir, "objects"))
+}
+
+// DeskOver makes a desk over another folder of objects, of the same format as the repository's.
+func (g *Git) DeskOver(ctx context.Context, parent, gitDir, objects string) (*Desk, error) {
 	format, err := g.objectFormat(ctx, gitDir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the object format: %w", err)
@@ -32,7 +37,7 @@ func (g *Git) Desk(ctx context.Context, parent, gitDir string) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Desk{git: g, dir: dir, objects: filepath.Join(gitDir, "objects")}
+	d := &Desk{git: g, dir: dir, objects: objects}
 	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 	if format != "sha1" {
 		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = " + format + "\n"

@@ -145,6 +145,13 @@ func ExitCode(err error) int {
 
 // Run runs the call and returns what it printed. The output is returned beside an *Error, too.
 func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
+	if c.Network && c.Args[0] == "fetch" && c.GitDir != "" {
+		return g.fetching(ctx, c)
+	}
+	return g.run(ctx, c)
+}
+
+func (g *Git) run(ctx context.Context, c Call) ([]byte, error) {
 	if c.Timeout <= 0 {
 		c.Timeout = g.cfg.Timeout
 	}

@@ -3,6 +3,7 @@ package hostgit
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type Intake struct {
 	gitDir  string
 	dir     string // GIT_OBJECT_DIRECTORY while they are checked
 	objects string
+	sees    []string // folders of objects that what comes may stand on
+	noted   func()   // forgets that it lies in the repository
 }
 
 // IntakeLimits bound an intake.
@@ -40,15 +43,23 @@ const incoming = "tmp_objdir-incoming-"
 // staleAfter is how old the folder of an intake is that nobody works at any more.
 const staleAfter = 24 * time.Hour
 
-// Intake begins one for the repository gitDir, with its desk below parent. Close it in any case.
-func (g *Git) Intake(ctx context.Context, parent, gitDir string) (*Intake, error) {
+// Intake begins one for the repository gitDir, with its desk below parent. sees are the folders of objects that what comes may stand on,
+// none = the repository's own: whoever sends must not reach, by its name alone, an object it could not read. Close it in any case.
+func (g *Git) Intake(ctx context.Context, parent, gitDir string, sees ...string) (*Intake, error) {
 	desk, err := g.Desk(ctx, parent, gitDir)
 	if err != nil {
 		return nil, err
 	}
-	in := &Intake{desk: desk, gitDir: gitDir, objects: desk.objects}
+	in := &Intake{desk: desk, gitDir: gitDir, objects: desk.objects, sees: sees}
+	if len(sees) == 0 {
+		in.sees = []string{desk.objects}
+	}
 	in.sweep()
-	if in.dir, err = os.MkdirTemp(in.objects, incoming); err == nil { // 0700: sandboxes that borrow the objects do not see it
+	in.dir = filepath.Join(in.objects, incoming+rand.Text())
+	if in.noted, err = g.noteWriting(writing{Objects: in.objects, Dir: in.dir}); err == nil {
+		err = os.Mkdir(in.dir, 0o700)
+	}
+	if err == nil {
 		err = os.Mkdir(filepath.Join(in.dir, "pack"), 0o700)
 	}
 	if err != nil {
@@ -74,13 +85,20 @@ func (in *Intake) Close() error {
 	if in.dir != "" {
 		err = os.RemoveAll(in.dir)
 	}
+	if in.noted != nil && err == nil {
+		in.noted()
+	}
 	return errors.Join(err, in.desk.Close())
 }
 
-// call is a call that sees the new objects and the repository's, and nothing else of either.
+// call is a call that sees the new objects and those they may stand on, and nothing else.
 func (in *Intake) call(l IntakeLimits, args ...string) Call {
+	quoted := make([]string, len(in.sees))
+	for i, dir := range in.sees {
+		quoted[i] = quoteAlternate(dir)
+	}
 	return Call{GitDir: in.desk.dir, Objects: in.dir, Args: args, Timeout: l.Time, Memory: l.Memory,
-		Env: append([]string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteAlternate(in.objects)}, in.desk.env...)}
+		Env: append([]string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(quoted, ":")}, in.desk.env...)}
 }
 
 // quoteAlternate writes a folder as git reads it in a list.
@@ -108,9 +126,10 @@ func refusal(err error) error {
 	return fmt.Errorf("%w: %s", ErrRefused, g.Words())
 }
 
-// Check makes sure that tips are what they are said to be, and that everything they reach is there and of sensible size. Commits the
-// repository itself refers to are not walked again. tips says of each name whether it must be a commit; a tag may be anything.
-func (in *Intake) Check(ctx context.Context, tips map[string]bool, l IntakeLimits) error {
+// Check makes sure that tips are what they are said to be, and that everything they reach is there and of sensible size. What known
+// commits reach is not walked again, nor what the repository refers to, where what came may stand on all of that. tips says of each name whether it must be a
+// commit; a tag may be anything.
+func (in *Intake) Check(ctx context.Context, tips map[string]bool, l IntakeLimits, known ...string) error {
 	if len(tips) == 0 {
 		return nil
 	}
@@ -143,11 +162,16 @@ func (in *Intake) Check(ctx context.Context, tips map[string]bool, l IntakeLimit
 			return fmt.Errorf("%w: %s is a %s, not a commit", ErrRefused, id, kind)
 		}
 	}
-	known, err := in.desk.git.Run(ctx, Call{GitDir: in.gitDir, Max: 256 << 20, Args: []string{"for-each-ref", "--format=^%(objectname)"}})
-	if err != nil {
-		return err
+	for _, id := range known {
+		walk.WriteString("^" + id + "\n")
 	}
-	walk.Write(known)
+	if in.sees[0] == in.objects {
+		refs, err := in.desk.git.Run(ctx, Call{GitDir: in.gitDir, Max: 256 << 20, Args: []string{"for-each-ref", "--format=^%(objectname)"}})
+		if err != nil {
+			return err
+		}
+		walk.Write(refs)
+	}
 	large := &finder{mark: '~'}
 	// A ref of the repository's that points to nothing is not the sandbox's fault: those are passed over. The tips were seen above.
 	c = in.call(l, "rev-list", "--objects", "--stdin", "--ignore-missing", fmt.Sprintf("--filter=blob:limit=%d", l.Blob), "--filter-print-omitted")
@@ -202,39 +226,105 @@ func (in *Intake) Size() int64 {
 	return sum
 }
 
-// Keep makes the objects the repository's: a pack is known to git from when its index is there, which comes last.
+// mode is what the files of packs may be in the repository: as open as the others.
+func (in *Intake) mode() fs.FileMode {
+	mode := fs.FileMode(0o400)
+	if fi, err := os.Stat(in.objects); err == nil {
+		mode |= fi.Mode().Perm() & 0o044
+	}
+	return mode
+}
+
+// openMode is that of packs anybody may read.
+const openMode fs.FileMode = 0o444
+
+// CopyTo gives a folder of objects that anybody may read what came, too: as second names of the files, where they may be read in the
+// repository by anybody as well. Called before Keep.
+func (in *Intake) CopyTo(objects string) error {
+	return eachPack(filepath.Join(in.dir, "pack"), filepath.Join(objects, "pack"), func(from, to string) error {
+		if in.mode() == openMode && os.Chmod(from, openMode) == nil && os.Link(from, to) == nil {
+			return nil
+		}
+		return copyFile(from, to, openMode)
+	})
+}
+
+// Keep makes the objects the repository's.
 func (in *Intake) Keep() error {
-	from := filepath.Join(in.dir, "pack")
+	mode := in.mode()
+	return eachPack(filepath.Join(in.dir, "pack"), filepath.Join(in.objects, "pack"), func(from, to string) error { return move(from, to, mode) })
+}
+
+// KeepPacks moves the packs in a folder of ours, which git has made there, into a folder of objects that anybody may read.
+func KeepPacks(from, objects string) error {
+	return eachPack(from, filepath.Join(objects, "pack"), func(from, to string) error { return move(from, to, openMode) })
+}
+
+// LinkPacks gives the packs of a folder of objects second names in another, which anybody may read. It fails where they are on different
+// disks, or closed to others.
+func LinkPacks(from, to string) error {
+	return eachPack(filepath.Join(from, "pack"), filepath.Join(to, "pack"), func(from, to string) error {
+		if fi, err := os.Lstat(from); err != nil || !fi.Mode().IsRegular() || fi.Mode().Perm()&openMode != openMode {
+			return errors.Join(err, fmt.Errorf("%s is not open to all", from))
+		}
+		return os.Link(from, to)
+	})
+}
+
+func move(from, to string, mode fs.FileMode) error {
+	if err := os.Chmod(from, mode); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// eachPack puts the files of packs from one folder into another, which need not be there: a pack is known to git from when its index is,
+// so that comes last. What is there already is left, for it is named by its content.
+func eachPack(from, to string, put func(from, to string) error) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
-	to := filepath.Join(in.objects, "pack")
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
-	}
-	mode := fs.FileMode(0o400)
-	if fi, err := os.Stat(in.objects); err == nil {
-		mode |= fi.Mode().Perm() & 0o044 // as open as the others
 	}
 	rank := func(name string) int { return slices.Index([]string{".pack", ".rev", ".idx"}, filepath.Ext(name)) }
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return rank(a.Name()) - rank(b.Name()) })
 	for _, e := range entries {
-		if rank(e.Name()) < 0 {
-			continue
-		}
-		name := filepath.Join(to, e.Name())
-		if fileExists(name) {
-			continue // named by its content
-		}
-		if err := os.Chmod(filepath.Join(from, e.Name()), mode); err != nil {
-			return err
-		}
-		if err := os.Rename(filepath.Join(from, e.Name()), name); err != nil {
-			return err
+		if name := filepath.Join(to, e.Name()); rank(e.Name()) >= 0 && !fileExists(name) {
+			if err := put(filepath.Join(from, e.Name()), name); err != nil {
+				return err
+			}
 		}
 	}
 	return syncDir(to)
+}
+
+// copyFile makes a copy that appears whole or not at all, and is on disk when it does.
+func copyFile(from, to string, mode fs.FileMode) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(to), "copy-")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Chmod(mode)
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = os.Rename(out.Name(), to)
+	}
+	if err != nil {
+		_ = os.Remove(out.Name())
+	}
+	return err
 }
 
 func syncDir(dir string) error {

@@ -2,6 +2,8 @@ package hostgit
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,12 +16,88 @@ const unfinishedPrefix = "tmp_pack_"
 // importing runs a fast-import and removes the pack it leaves when it does not end well: git does not where the disk is full, and cannot
 // when it is killed. Such a pack takes room for a day and more, for git's own cleaning leaves what is young.
 func (d *Desk) importing(ctx context.Context, c Call) ([]byte, error) {
-	before := unfinished(d.objects)
-	out, err := d.git.Run(ctx, c)
+	n := writing{Objects: d.objects, Before: unfinished(d.objects)}
+	done, err := d.git.noteWriting(n)
 	if err != nil {
-		d.dropUnfinished(ctx, before)
+		return nil, err
+	}
+	defer done()
+	out, err := d.git.run(ctx, c)
+	if err != nil {
+		d.git.dropUnfinished(ctx, n)
 	}
 	return out, err
+}
+
+// fetching runs a fetch, which writes its pack into the repository it is about, in the same way.
+func (g *Git) fetching(ctx context.Context, c Call) ([]byte, error) {
+	objects := c.Objects
+	if objects == "" {
+		objects = filepath.Join(c.GitDir, "objects")
+	}
+	n := writing{Objects: objects, Before: unfinished(objects)}
+	done, err := g.noteWriting(n)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	out, err := g.run(ctx, c)
+	if err != nil {
+		g.dropUnfinished(ctx, n)
+	}
+	return out, err
+}
+
+// writing is what a killed server's git may leave in a folder of objects, which may be in a repository of somebody's. It is noted in a file
+// of ours before git begins, for that alone proves later that what lies there is ours.
+type writing struct {
+	Objects string          `json:"objects"`
+	Before  map[string]bool `json:"before,omitempty"` // unfinished packs that were there already
+	Dir     string          `json:"dir,omitempty"`    // a folder of ours in Objects
+}
+
+func (g *Git) writingDir() string { return filepath.Join(g.cfg.StateDir, "writing") }
+
+// noteWriting notes what is about to be written; done forgets it.
+func (g *Git) noteWriting(n writing) (done func(), err error) {
+	if g.cfg.StateDir == "" {
+		return func() {}, nil
+	}
+	b, err := json.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(g.writingDir(), 0o700); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(g.writingDir(), rand.Text())
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.Remove(name) }, nil
+}
+
+// Sweep removes what git calls left unfinished in repositories when the server before this one was killed. What is still being written
+// stays, for the next start. Called once, before any other call.
+func (g *Git) Sweep(ctx context.Context) {
+	notes, _ := os.ReadDir(g.writingDir()) // none = nothing was being written
+	for _, e := range notes {
+		name := filepath.Join(g.writingDir(), e.Name())
+		var n writing
+		if b, err := os.ReadFile(name); err != nil || json.Unmarshal(b, &n) != nil || !filepath.IsAbs(n.Objects) {
+			_ = os.Remove(name) // it was cut before git began
+			continue
+		}
+		if n.Dir != "" && filepath.Dir(n.Dir) == n.Objects && strings.HasPrefix(filepath.Base(n.Dir), incoming) {
+			if root, err := os.OpenRoot(n.Objects); err == nil { // nothing is removed behind a link
+				_ = root.RemoveAll(filepath.Base(n.Dir))
+				_ = root.Close()
+			}
+		}
+		if n.Dir != "" || g.dropUnfinished(ctx, n) {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // unfinished names the packs that are being written in a folder of objects, or were when their git ended.
@@ -34,22 +112,27 @@ func unfinished(objects string) map[string]bool {
 	return names
 }
 
-// dropUnfinished removes unfinished packs that were not there before and that no process has open: others fetch and pack there, too.
-func (d *Desk) dropUnfinished(ctx context.Context, before map[string]bool) {
-	root, err := os.OpenRoot(d.objects) // whose folders an agent may have made links
+// dropUnfinished removes unfinished packs that were not there before and that no process has open: others fetch and pack there, too. It
+// reports whether none is left.
+func (g *Git) dropUnfinished(ctx context.Context, n writing) (all bool) {
+	root, err := os.OpenRoot(n.Objects) // whose folders an agent may have made links
 	if err != nil {
-		return // nothing is left in a folder that is gone
+		return true // nothing is left in a folder that is gone
 	}
 	defer root.Close()
-	for name := range unfinished(d.objects) {
-		if before[name] {
+	all = true
+	for name := range unfinished(n.Objects) {
+		if n.Before[name] {
 			continue
 		}
 		name = path.Join("pack", name)
-		if removed, err := removeUnused(root, name); err != nil {
-			d.git.cfg.Log.WarnContext(ctx, "an unfinished pack could not be removed", "pack", name, "error", err)
+		removed, err := removeUnused(root, name)
+		if err != nil {
+			g.cfg.Log.WarnContext(ctx, "an unfinished pack could not be removed", "pack", name, "error", err)
 		} else if removed {
-			d.git.cfg.Log.InfoContext(ctx, "an unfinished pack was removed", "pack", name, "objects", d.objects)
+			g.cfg.Log.InfoContext(ctx, "an unfinished pack was removed", "pack", name, "objects", n.Objects)
 		}
+		all = all && (removed || err != nil)
 	}
+	return all
 }

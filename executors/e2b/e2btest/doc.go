@@ -7,6 +7,7 @@
 // own as in the real one, else as one user. What sandboxes share with this machine is read-only: /usr and what Config.Show names.
 // Pausing freezes the processes, and they all end with the sandbox, and with the server.
 //
-// What is known of the real service was read from its public sources and pages in 2026. Not there: forks, snapshots, volumes, webhooks,
+// What is known of the real service was read from its public sources and pages in 2026. RealEnv runs the tests against a real envd, which
+// passes them but for its log, its figures, a full disk, and fields it does not know: it ignores those, and the stand-in refuses them. Not there: forks, snapshots, volumes, webhooks,
 // logs of builds beyond their status, and the protobuf and gRPC codecs of envd.
 package e2btest

@@ -31,22 +31,24 @@ func TestEnvdRefuses(t *testing.T) {
 		"two selectors":         {"SendSignal", m{"process": m{"pid": pid, "tag": "x"}, "signal": "SIGNAL_SIGKILL"}, 400, "invalid_argument"},
 		"no signal":             {"SendSignal", m{"process": sel}, 501, "unimplemented"},
 		"another signal":        {"SendSignal", m{"process": sel, "signal": "SIGNAL_SIGINT"}, 400, "invalid_argument"},
-		"keys for a pipe":       {"SendInput", m{"process": sel, "input": m{"pty": b64("x")}}, 400, "failed_precondition"},
-		"input for a tty":       {"SendInput", m{"process": m{"pid": tty}, "input": m{"stdin": b64("x")}}, 400, "failed_precondition"},
+		"keys for a pipe":       {"SendInput", m{"process": sel, "input": m{"pty": b64("x")}}, 500, "internal"},
+		"input for a tty":       {"SendInput", m{"process": m{"pid": tty}, "input": m{"stdin": b64("x")}}, 500, "internal"},
 		"no input":              {"SendInput", m{"process": sel}, 501, "unimplemented"},
 		"not base64":            {"SendInput", m{"process": sel, "input": m{"stdin": "***"}}, 400, "invalid_argument"},
 		"an unknown field":      {"SendInput", m{"process": sel, "inputs": m{}}, 400, "invalid_argument"},
-		"the end of a tty":      {"CloseStdin", m{"process": m{"pid": tty}}, 400, "failed_precondition"},
+		"the end of a tty":      {"CloseStdin", m{"process": m{"pid": tty}}, 500, "unknown"},
 		"the size of a pipe":    {"Update", m{"process": sel, "pty": m{"size": m{"cols": 1, "rows": 1}}}, 500, "internal"},
 		"an unknown tag":        {"SendInput", m{"process": m{"tag": "two"}, "input": m{"stdin": b64("x")}}, 404, "not_found"},
 		"a file made a folder":  {"/filesystem.Filesystem/MakeDir", m{"path": "/etc/passwd"}, 400, "invalid_argument"},
 		"a folder made twice":   {"/filesystem.Filesystem/MakeDir", m{"path": "/home/user"}, 409, "already_exists"},
+		"a file for a folder":   {"/filesystem.Filesystem/MakeDir", m{"path": "/etc/passwd/x"}, 500, "internal"},
+		"something in a file":   {"/filesystem.Filesystem/Stat", m{"path": "/etc/passwd/x"}, 500, "internal"},
 		"nothing there":         {"/filesystem.Filesystem/Stat", m{"path": "nothing"}, 404, "not_found"},
 		"a file listed":         {"/filesystem.Filesystem/ListDir", m{"path": "/etc/passwd"}, 400, "invalid_argument"},
 		"nothing moved":         {"/filesystem.Filesystem/Move", m{"source": "nothing", "destination": "x"}, 404, "not_found"},
 		"another user's home":   {"/filesystem.Filesystem/Stat", m{"path": "~root/x"}, 400, "invalid_argument"},
 		"an unknown watcher":    {"/filesystem.Filesystem/GetWatcherEvents", m{"watcherId": "w0"}, 404, "not_found"},
-		"a path with a NUL":     {"/filesystem.Filesystem/Stat", m{"path": "a\x00b"}, 400, "invalid_argument"},
+		"a path with a NUL":     {"/filesystem.Filesystem/Stat", m{"path": "a\x00b"}, 500, "internal"},
 		"input before anything": {"SendInput", m{}, 501, "unimplemented"},
 	} {
 		method := "process.Process/" + c.method
@@ -79,7 +81,7 @@ func TestEnvdRefuses(t *testing.T) {
 	raw(401, "/process.Process/List", func(r *http.Request) { r.Header.Del("X-Access-Token") })
 	raw(401, "/process.Process/List", func(r *http.Request) { r.Header.Set("X-Access-Token", "ea_wrong") })
 	raw(401, "/process.Process/List", func(r *http.Request) { r.SetBasicAuth("stranger", "") })
-	raw(401, "/process.Process/List", func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") })
+	raw(200, "/process.Process/List", func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") }) // only Basic is looked at
 	raw(415, "/process.Process/List", func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") })
 	raw(415, "/process.Process/Start", func(*http.Request) {})
 	raw(405, "/process.Process/List", func(r *http.Request) { r.Method = "GET" })
@@ -95,8 +97,6 @@ func TestEnvdRefuses(t *testing.T) {
 		in   any
 		code string
 	}{
-		"no program":  {m{"process": m{"cmd": "/nothing"}}, "invalid_argument"},
-		"no process":  {m{}, "invalid_argument"},
 		"no folder":   {m{"process": m{"cmd": "/bin/true", "cwd": "/nothing"}}, "invalid_argument"},
 		"a bad field": {m{"process": m{"cmd": "/bin/true", "env": m{}}}, "invalid_argument"},
 	} {
@@ -119,6 +119,35 @@ func TestEnvdRefuses(t *testing.T) {
 	})
 	if _, err := packed.raw(); err == nil {
 		t.Error("a compressed message is taken")
+	}
+}
+
+func TestAProgramThatIsNotThereEndsWith127(t *testing.T) {
+	t.Parallel()
+	b := newRig(t, e2btest.Config{}).create(nil)
+	b.sh("touch /home/user/plain")
+	for _, c := range []struct {
+		in   m
+		code int
+		says string
+	}{
+		{m{"process": m{"cmd": "/nothing", "cwd": "/"}}, 127, "/nothing"},
+		{m{"process": m{"cmd": "nothing"}}, 127, "nothing"},
+		{m{"process": m{"cmd": "/home/user/plain"}}, 126, "ermission denied"},
+		{m{"process": m{}}, 127, ""},
+	} {
+		s, pid := b.start(c.in)
+		said, end, err := s.rest()
+		if err != nil || end == nil || end.ExitCode != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("%v: ended with %+v and said %q, want %d; %v", c.in, end, said, c.code, err)
+		}
+		again := b.open("process.Process/Connect", m{"process": m{"pid": pid}}, nil) // it is still told for a while
+		if e, err := again.next(); err != nil || e.Start == nil {
+			t.Errorf("%v: connecting to what has ended: %+v, %v", c.in, e, err)
+		}
+		if _, end, err := again.rest(); err != nil || end == nil || end.ExitCode != c.code {
+			t.Errorf("%v: its end is told as %+v, %v", c.in, end, err)
+		}
 	}
 }
 

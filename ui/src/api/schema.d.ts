@@ -25,7 +25,7 @@ export interface paths {
         head?: never;
         /**
          * Rename an agent's account, replace its key or address, make it the default
-         * @description Your own accounts, and as an admin those of your team. A team's key must be entered again when its address changes.
+         * @description Your own accounts, and as an admin those of your team. The key must be entered again when its address changes.
          */
         patch: operations["updateAgentAccount"];
         trace?: never;
@@ -847,7 +847,7 @@ export interface paths {
         put?: never;
         /**
          * Forget a user's authenticator app, recovery codes and passkeys; operators
-         * @description For who lost them. The user's login sessions end; the password stays.
+         * @description For who lost them. The user's login sessions end, and their API tokens unless `keep_tokens` is set; the password stays.
          */
         post: operations["resetFactors"];
         delete?: never;
@@ -1262,6 +1262,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/invites": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Teams that invite you
+         * @description Invites to your e-mail address that can be accepted. There are none while the server does not know the address to be yours (`email_verified`); the link of an invite works in any case.
+         */
+        get: operations["listMyInvites"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/invites/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Join a team that invites you; not with an API token */
+        post: operations["acceptMyInvite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/invites/{id}/decline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decline an invite to you; not with an API token */
+        post: operations["declineMyInvite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/login-sessions": {
         parameters: {
             query?: never;
@@ -1291,7 +1349,10 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** End one of your login sessions; its sockets close at once */
+        /**
+         * End one of your login sessions; its sockets close at once
+         * @description API tokens that were made in it end, too.
+         */
         delete: operations["endLoginSession"];
         options?: never;
         head?: never;
@@ -1307,7 +1368,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End all your login sessions but this one */
+        /** End all your login sessions but this one, and your API tokens unless keep_tokens is set */
         post: operations["endOtherLoginSessions"];
         delete?: never;
         options?: never;
@@ -1395,7 +1456,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Change your password; ends your other login sessions */
+        /** Change your password; ends your other login sessions, and your API tokens unless keep_tokens is set */
         put: operations["changePassword"];
         post?: never;
         delete?: never;
@@ -1541,7 +1602,10 @@ export interface paths {
         /** Your API tokens */
         get: operations["listTokens"];
         put?: never;
-        /** Make an API token; its value is shown once */
+        /**
+         * Make an API token; its value is shown once
+         * @description One that a token makes reaches no further than that token and ends with it. In a login session it asks for a proof of who you are (confirm_needed).
+         */
         post: operations["createToken"];
         delete?: never;
         options?: never;
@@ -1657,7 +1721,7 @@ export interface paths {
         put?: never;
         /**
          * Choose a new password with a link
-         * @description The link works once. All login sessions of the user end; a second factor is asked for at the next sign-in as before.
+         * @description The link works once. All login sessions of the user end, and their API tokens unless `keep_tokens` is set; a second factor is asked for at the next sign-in as before.
          */
         post: operations["resetPassword"];
         delete?: never;
@@ -3141,7 +3205,7 @@ export interface paths {
         put?: never;
         /**
          * Invite somebody to the team; owners and admins
-         * @description The answer holds the link, which works once and for seven days; it is shown this one time. With `email` only a user with that address may accept, an earlier invite to it ends, and where the server sends mail the link is mailed there, too. Only owners invite owners.
+         * @description The answer holds the link, which works once and for seven days; it is shown this one time. With `email` only a user with that address may accept, an earlier invite to it ends, and where the server sends mail a link is mailed there, too. Who has an account finds the invite there, too (`GET /me/invites`). Only owners invite owners; inviting an owner or admin asks for a proof of who you are (confirm_needed).
          */
         post: operations["createInvite"];
         delete?: never;
@@ -3160,10 +3224,16 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Who belongs to the team */
+        /**
+         * Who belongs to the team
+         * @description Owners and admins see everybody's e-mail address, others their own only.
+         */
         get: operations["listMembers"];
         put?: never;
-        /** Add a user of this instance to the team, by e-mail */
+        /**
+         * Invite somebody to the team by e-mail; owners and admins
+         * @description As `POST /teams/{team}/invites` with an address. Nobody is a member before they have accepted. The answer is the same whether the address has an account on this server or not. Inviting an owner or admin asks for a proof of who you are (confirm_needed).
+         */
         post: operations["addMember"];
         delete?: never;
         options?: never;
@@ -3189,7 +3259,10 @@ export interface paths {
         delete: operations["removeMember"];
         options?: never;
         head?: never;
-        /** Change a member's role */
+        /**
+         * Change a member's role
+         * @description Asks for a proof of who you are that is less than 15 minutes old (confirm_needed).
+         */
         patch: operations["updateMember"];
         trace?: never;
     };
@@ -4414,6 +4487,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/own-secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Whether the caller's own secrets are given to what they start in this workspace */
+        get: operations["getOwnSecrets"];
+        /**
+         * Agree that others who work in this workspace could read the caller's own secrets there, or take that back
+         * @description Everybody who works in a workspace runs programs as the same user and can read what its sessions were given. Without an agreement a person's own secrets are given only where nobody else may work, and others may not work beside a session that has them (409 own_secrets_here).
+         */
+        put: operations["setOwnSecrets"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/parts": {
         parameters: {
             query: {
@@ -5225,7 +5321,8 @@ export interface components {
             name: string;
             /** @description It takes one and there is none you may use */
             needs_account: boolean;
-            path: string;
+            /** @description Where it is on the server; for operators alone */
+            path?: string;
             takes_account: boolean;
             /** @description It asks for permissions and can be started with all of them */
             takes_permissions: boolean;
@@ -5532,7 +5629,7 @@ export interface components {
         Branch: {
             ahead: number;
             behind: number;
-            /** @description Where it is checked out, empty when nowhere */
+            /** @description Key of the workspace where it is checked out, 'another folder' where that is no workspace's, empty when nowhere */
             checked_out: string;
             commit: string;
             /** Format: int64 */
@@ -6497,8 +6594,13 @@ export interface components {
             state: "counting" | "stopping" | "stopped" | "ended";
         };
         Health: {
-            /** @enum {string} */
-            status: "ok" | "starting" | "draining";
+            /** @description why it is degraded or starting */
+            reason?: string;
+            /**
+             * @description degraded: the server is not sure of its database; operators alone may look, and nothing is changed
+             * @enum {string}
+             */
+            status: "ok" | "starting" | "degraded" | "draining";
             version: string;
         };
         /** @description Lines of the older and the newer state, as in the head of a unified diff; of no lines, the start is the line before */
@@ -6559,6 +6661,8 @@ export interface components {
         };
         Inbox: {
             count: number;
+            /** @description For operators: the threshold of the instance's budget that is passed. It is about no workspace; absent while none is */
+            instance_budget?: components["schemas"]["InstanceBudgetNotice"];
             items: components["schemas"]["InboxItem"][];
             next_cursor: string | null;
         };
@@ -6662,6 +6766,14 @@ export interface components {
                 taken: boolean;
             };
         };
+        InstanceBudgetNotice: {
+            /** @description The month and the threshold, for who puts it away */
+            id: string;
+            /** @description 90 or 100: what was passed */
+            percent: number;
+            /** @description What was spent and what follows of it */
+            text: string;
+        };
         InstanceMetrics: {
             budget: components["schemas"]["BudgetMetrics"];
             /** @description The month (UTC) of what is paid for, such as 2026-11 */
@@ -6752,6 +6864,8 @@ export interface components {
             /** Format: int64 */
             created_at: number;
             email: string;
+            /** @description False: the user typed it at a link, and nobody has seen to it */
+            email_verified: boolean;
             has_password: boolean;
             id: string;
             /**
@@ -6781,6 +6895,7 @@ export interface components {
             user: components["schemas"]["InstanceUser"];
         };
         InstanceUserPatch: {
+            /** @description Also the one there is: whoever sends it vouches that it is the user's */
             email?: string;
             name?: string;
             operator?: boolean;
@@ -6914,6 +7029,10 @@ export interface components {
         KeepRequest: {
             attempt_id: string;
         };
+        KeepTokens: {
+            /** @description API tokens stay; else they end */
+            keep_tokens?: boolean;
+        };
         KillSwitchState: {
             /**
              * Format: int64
@@ -7014,7 +7133,7 @@ export interface components {
             /** Format: int64 */
             created_at: number;
             role: components["schemas"]["Role"];
-            user: components["schemas"]["User"];
+            user: components["schemas"]["TeamUser"];
         };
         MemberList: {
             items: components["schemas"]["Member"][];
@@ -7316,8 +7435,30 @@ export interface components {
             /** @description The place, as in executor of a new workspace */
             to: string;
         };
+        MyInvite: {
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            expires_at: number;
+            id: string;
+            /** @description Empty where nobody knows any more */
+            inviter: string;
+            role: components["schemas"]["Role"];
+            team: {
+                name: string;
+                slug: string;
+            };
+        };
+        MyInviteList: {
+            /** @description The server knows that the address is yours */
+            email_verified: boolean;
+            items: components["schemas"]["MyInvite"][];
+            next_cursor: string | null;
+        };
         MyQuota: {
             by_hand: components["schemas"]["QuotaByHand"];
+            /** @description Kinds of this server's places whose time counts in hours and in how many run at once, as several teams share it */
+            counted_places: string[];
             effective: components["schemas"]["Quota"];
             /** Format: int64 */
             exhausted_at: number | null;
@@ -7760,6 +7901,22 @@ export interface components {
             key: string;
             name: string;
         };
+        OwnSecrets: {
+            /** @description whether the caller has agreed that others who work there could read them */
+            agreed: boolean;
+            /**
+             * Format: int64
+             * @description variables and files of the caller's own
+             */
+            count: number;
+            /** @description whether what the caller starts there now is given them */
+            given: boolean;
+            /** @description whether somebody else may work in the workspace */
+            others: boolean;
+        };
+        OwnSecretsConsent: {
+            agreed: boolean;
+        };
         /** @description A file; with hunks or lines, some of it */
         Part: {
             hunks?: components["schemas"]["Hunk"][];
@@ -7802,6 +7959,8 @@ export interface components {
         PasswordChange: {
             /** @description Left out by who has no password yet */
             current_password?: string;
+            /** @description API tokens stay; else they end with the old password */
+            keep_tokens?: boolean;
             new_password: string;
         };
         PaymentWay: {
@@ -7950,6 +8109,8 @@ export interface components {
             trial_days: number;
         };
         PlanList: {
+            /** @description Somebody chose it, or it bounds people; else nobody did, and no plan bounds anybody */
+            default_chosen: boolean;
             /** @description config.json says it */
             default_locked: boolean;
             /** @description What teams have that nobody gave one */
@@ -8198,7 +8359,7 @@ export interface components {
              * @enum {string}
              */
             kind: "url" | "path" | "sample" | "runner";
-            /** @description Of kind path: a folder of the server's. Of kind runner: one its machine's owner allows */
+            /** @description Of kind path: a folder of the server's, told to operators and to those who may add projects. Of kind runner: one its machine's owner allows */
             path?: string;
             /** @description Of kind runner: the machine, one you may use */
             runner_id?: string;
@@ -8511,7 +8672,7 @@ export interface components {
             hours_ms: number;
             /**
              * Format: int64
-             * @description Held back for sandboxes that are starting
+             * @description Held back for sandboxes that start or have just started, and for questions to models that are under way
              */
             reserved_ms: number;
             /**
@@ -8677,6 +8838,8 @@ export interface components {
             url: string;
         };
         ResetPassword: {
+            /** @description API tokens stay; else they end with the old password */
+            keep_tokens?: boolean;
             password: string;
             token: string;
         };
@@ -9837,6 +10000,12 @@ export interface components {
             printed: number;
             sessions: number;
         };
+        TeamUser: {
+            /** @description For owners and admins of the team, and of oneself */
+            email?: string;
+            id: string;
+            name: string;
+        };
         TellWays: {
             /** @description In the app */
             app: boolean;
@@ -9896,6 +10065,8 @@ export interface components {
             last_used_at: number | null;
             last_used_ip: string | null;
             name: string;
+            /** @description What made it; null = the server's command line, or an earlier version */
+            parent: components["schemas"]["TokenParent"] | null;
             /** @description null = all that you may do */
             scopes: components["schemas"]["Scope"][] | null;
             /** @description Short name of the only team it acts in, null = all yours */
@@ -9904,6 +10075,16 @@ export interface components {
         TokenList: {
             items: components["schemas"]["Token"][];
             next_cursor: string | null;
+        };
+        TokenParent: {
+            id: string;
+            /**
+             * @description token: it ends with that one; session: it ends when that login session is ended by hand
+             * @enum {string}
+             */
+            kind: "token" | "session";
+            /** @description Of the token; the session's browser */
+            name: string;
         };
         /** @description `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning` */
         TokenUsage: {
@@ -10267,6 +10448,8 @@ export interface components {
             name: string;
             /** @description Where it leads; the address itself is not told */
             shown_url: string;
+            /** @description In the answer to a change of the address to another origin: the new key, shown this once. The one before signs nothing any more */
+            signing_key?: string;
             /** @description Why it was switched off by itself */
             why_disabled: string;
         };
@@ -10346,7 +10529,8 @@ export interface components {
             /** @description Workspaces whose work conflicts with this one's */
             overlaps?: components["schemas"]["WorkspaceOverlap"][];
             owner: components["schemas"]["WorkspaceOwner"];
-            path: string;
+            /** @description Its folder on the server. Absent for who cannot use it: operators see it, and the workspace's owner where its agents see the server's folders under the same names */
+            path?: string;
             /** @description Nothing new can start there: it is to be moved, or its place to be mended */
             place_blocked?: boolean;
             /** @description What a move has just changed, a sentence each */
@@ -12017,7 +12201,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["KeepTokens"];
+            };
+        };
         responses: {
             /** @description The user */
             200: {
@@ -12604,6 +12792,71 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listMyInvites: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Invites */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MyInviteList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    acceptMyInvite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Joined */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    declineMyInvite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Declined */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listLoginSessions: {
         parameters: {
             query?: never;
@@ -12627,7 +12880,10 @@ export interface operations {
     };
     endLoginSession: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Keep the API tokens that were made in it */
+                keep_tokens?: boolean;
+            };
             header?: never;
             path: {
                 id: components["parameters"]["Id"];
@@ -12653,7 +12909,11 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["KeepTokens"];
+            };
+        };
         responses: {
             /** @description Ended */
             204: {
@@ -15520,13 +15780,13 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Added */
-            201: {
+            /** @description Invited */
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Member"];
+                    "application/json": components["schemas"]["InviteMade"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -17583,6 +17843,56 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Network"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getOwnSecrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How they stand */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnSecrets"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setOwnSecrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OwnSecretsConsent"];
+            };
+        };
+        responses: {
+            /** @description How they stand now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnSecrets"];
                 };
             };
             default: components["responses"]["Problem"];

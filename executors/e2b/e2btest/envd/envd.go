@@ -60,6 +60,7 @@ type server struct {
 	diskFull bool
 	log      []LogEntry
 	procs    map[uint32]*process
+	over     map[uint32]*process // that ended in the last retainedFor
 	watchers map[string]*watcher
 	lastID   int
 }
@@ -75,8 +76,14 @@ func Main() error {
 		return fmt.Errorf("taking over the listener of ports: %w", err)
 	}
 	go servePorts(ports)
-	s := &server{procs: map[uint32]*process{}, watchers: map[string]*watcher{}}
-	srv := &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Minute, IdleTimeout: 640 * time.Second,
+	s := &server{procs: map[uint32]*process{}, over: map[uint32]*process{}, watchers: map[string]*watcher{}}
+	handler := s.handler()
+	if other, err := real(handler); err != nil {
+		return err
+	} else if other != nil {
+		handler = other
+	}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, IdleTimeout: 640 * time.Second,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	return srv.Serve(l)
 }

@@ -75,10 +75,7 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, operation string) 
 		jsonError(w, http.StatusUnauthorized, err.Error())
 		return nil, false
 	}
-	name := r.URL.Query().Get("username")
-	if name == "" {
-		name, _, _ = r.BasicAuth()
-	}
+	name := r.URL.Query().Get("username") // the user of a Basic header is not looked at here
 	u, err := s.account(name)
 	if err != nil {
 		jsonError(w, http.StatusUnauthorized, fmt.Sprintf("error looking up user '%s': %v", name, err))
@@ -107,9 +104,6 @@ func (s *server) download(w http.ResponseWriter, r *http.Request) {
 		return
 	case st.IsDir():
 		jsonError(w, http.StatusBadRequest, fmt.Sprintf("path '%s' is a directory", path))
-		return
-	case !st.Mode().IsRegular():
-		jsonError(w, http.StatusBadRequest, fmt.Sprintf("path '%s' is not a regular file", path))
 		return
 	}
 	f, err := os.Open(path)
@@ -147,16 +141,16 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) {
 		defer z.Close()
 		body = z
 	default:
-		jsonError(w, http.StatusBadRequest, "unsupported encoding: "+r.Header.Get("Content-Encoding"))
+		jsonError(w, http.StatusBadRequest, fmt.Sprintf("error decompressing request body: unsupported Content-Encoding: %s, supported: [gzip]", r.Header.Get("Content-Encoding")))
 		return
 	}
 	q := r.URL.Query()
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	out := []written{}
-	switch kind {
-	case "application/octet-stream":
+	switch {
+	case kind == "application/octet-stream":
 		if !q.Has("path") {
-			jsonError(w, http.StatusBadRequest, "path is required for application/octet-stream uploads")
+			jsonError(w, http.StatusBadRequest, "path query parameter is required for raw body upload")
 			return
 		}
 		one, status, err := s.store(r, u, q.Get("path"), body)
@@ -165,7 +159,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		out = append(out, one)
-	case "multipart/form-data":
+	case strings.HasPrefix(kind, "multipart/"):
 		r.Body = io.NopCloser(body)
 		parts, err := r.MultipartReader()
 		if err != nil {
@@ -209,7 +203,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) {
 			out = append(out, one)
 		}
 	default:
-		jsonError(w, http.StatusInternalServerError, "error parsing multipart form: request Content-Type isn't multipart/form-data")
+		jsonError(w, http.StatusBadRequest, fmt.Sprintf("unsupported content type: %s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type")))
 		return
 	}
 	writeJSON(w, http.StatusOK, out)

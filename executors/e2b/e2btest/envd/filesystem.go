@@ -94,14 +94,10 @@ func describe(path string) (*entryInfo, error) {
 
 func fileError(path string, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
-		return refuse("not_found", "path not found: %s", path)
-	case errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.ELOOP):
-		return refuse("invalid_argument", "%v", err)
-	case errors.Is(err, syscall.ENOSPC):
-		return refuse("resource_exhausted", "not enough disk space available")
+	case errors.Is(err, fs.ErrNotExist): // a file where a folder would have to be is another case
+		return refuse("not_found", "file not found: %s", path)
 	}
-	return refuse("internal", "%v", err)
+	return refuse("internal", "error getting file info: %v", err)
 }
 
 func (s *server) stat(_ context.Context, u *account, in *pathRequest) (any, error) {
@@ -121,17 +117,21 @@ func (s *server) makeDir(_ context.Context, u *account, in *pathRequest) (any, e
 	if err != nil {
 		return nil, err
 	}
-	if st, err := os.Stat(path); err == nil {
+	st, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, refuse("internal", "error getting file info: %v", err)
+	}
+	if err == nil {
 		if st.IsDir() {
 			return nil, refuse("already_exists", "directory already exists: %s", path)
 		}
 		return nil, refuse("invalid_argument", "path already exists but it is not a directory: %s", path)
 	}
 	if s.full() {
-		return nil, refuse("resource_exhausted", "not enough disk space available")
+		return nil, refuse("internal", "failed to create directory: mkdir %s: no space left on device", path)
 	}
 	if err := u.makeDirs(path); err != nil {
-		return nil, fileError(path, err)
+		return nil, refuse("internal", "%v", err)
 	}
 	e, err := describe(path)
 	if err != nil {
@@ -150,10 +150,13 @@ func (s *server) move(_ context.Context, u *account, in *moveRequest) (any, erro
 		return nil, err
 	}
 	if err := u.makeDirs(filepath.Dir(to)); err != nil {
-		return nil, fileError(to, err)
+		return nil, refuse("internal", "%v", err)
 	}
 	if err := os.Rename(from, to); err != nil {
-		return nil, fileError(from, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, refuse("not_found", "source file not found: %v", err)
+		}
+		return nil, refuse("internal", "error renaming: %v", err)
 	}
 	e, err := describe(to)
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -88,10 +88,22 @@ type process struct {
 	drop func() // what is still in its pipes is not waited for
 }
 
+// wrapper is the shell line everything is started by, which resets the priorities that envd itself has. A program that is not there is no
+// refused start, therefore: the shell, or a helper, says so on stderr and ends with 127; with 126 where it cannot be run.
+func wrapper() string {
+	line := "echo 100 > /proc/$$/oom_score_adj; exec " // the real one does not go on where that fails, which only happens outside its machines
+	for _, helper := range [][]string{{"ionice", "-c", "2", "-n", "4"}, {"nice", "-n", "0"}} {
+		if path, err := exec.LookPath(helper[0]); err == nil {
+			line += strings.Join(append([]string{path}, helper[1:]...), " ") + " "
+		}
+	}
+	return line + `"$@"`
+}
+
 // newProcess starts one. Its output is not lost to who listens from the beginning. A deadline > 0 ends it then.
 func (s *server) newProcess(u *account, in *startRequest, deadline time.Duration, watch func(*process) *listener) (*process, *listener, error) {
-	if in.Process == nil || in.Process.Cmd == "" {
-		return nil, nil, refuse("invalid_argument", "error starting process '': exec: no command")
+	if in.Process == nil {
+		in.Process = &processConfig{}
 	}
 	cwd := ""
 	if in.Process.Cwd != nil {
@@ -108,7 +120,7 @@ func (s *server) newProcess(u *account, in *startRequest, deadline time.Duration
 	if deadline > 0 {
 		ctx, cancel = context.WithTimeout(context.Background(), deadline)
 	}
-	cmd := exec.CommandContext(ctx, in.Process.Cmd, in.Process.Args...)
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", wrapper(), "--", in.Process.Cmd}, in.Process.Args...)...)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.home, "USER=" + u.name, "LOGNAME=" + u.name}
 	for k, v := range s.envs() {
@@ -129,11 +141,12 @@ func (s *server) newProcess(u *account, in *startRequest, deadline time.Duration
 		cancel()
 		close(p.out.source)
 		p.out.leave(l)
-		return nil, nil, refuse("invalid_argument", "error starting process '%s': %v", cmd, err)
+		return nil, nil, refuse("invalid_argument", "error starting process '%s': %v", strings.Join(append([]string{in.Process.Cmd}, in.Process.Args...), " "), err)
 	}
 	p.pid = uint32(cmd.Process.Pid)
 	s.mu.Lock()
 	s.procs[p.pid] = p
+	delete(s.over, p.pid) // of another one
 	s.mu.Unlock()
 	go func() {
 		readers()
@@ -155,9 +168,7 @@ func (s *server) newProcess(u *account, in *startRequest, deadline time.Duration
 			p.end.Error = &text
 		}
 		close(p.ended)
-		s.mu.Lock()
-		delete(s.procs, p.pid)
-		s.mu.Unlock()
+		s.retire(p)
 		s.note(fmt.Sprintf("Process with pid %d ended", p.pid), map[string]string{"event_type": "process_end"})
 	}()
 	return p, l, nil
@@ -246,32 +257,24 @@ func (p *process) write(in *processInput) error {
 	case in == nil || (in.Stdin == nil) == (in.Pty == nil):
 		return refuse("unimplemented", "invalid input type")
 	case in.Pty != nil && p.tty == nil:
-		return refuse("failed_precondition", "error writing to tty: tty not assigned to process")
+		return refuse("internal", "error writing to tty: tty not assigned to process — input should be written to the stdin, not the tty")
 	case in.Pty != nil:
 		if _, err := p.tty.Write(*in.Pty); err != nil {
-			return inputError("tty", err)
+			return refuse("internal", "error writing to tty: %v", err)
 		}
 		return nil
 	case p.tty != nil:
-		return refuse("failed_precondition", "error writing to stdin: tty assigned to process")
+		return refuse("internal", "error writing to stdin: tty assigned to process — input should be written to the pty, not the stdin")
 	}
 	p.inMu.Lock()
 	defer p.inMu.Unlock()
 	if p.stdin == nil {
-		return refuse("failed_precondition", "error writing to stdin: stdin not enabled or closed")
+		return refuse("internal", "error writing to stdin: stdin not enabled or closed")
 	}
 	if _, err := p.stdin.Write(*in.Stdin); err != nil {
-		return inputError("stdin", err)
+		return refuse("internal", "error writing to stdin: error writing to stdin of process '%d': %v", p.pid, err)
 	}
 	return nil
-}
-
-func inputError(where string, err error) error {
-	code := "internal"
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-		code = "failed_precondition"
-	}
-	return refuse(code, "error writing to %s: %v", where, err)
 }
 
 func (p *process) closeStdin() error {

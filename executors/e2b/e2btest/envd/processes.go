@@ -91,6 +91,21 @@ func (s *server) find(sel *selector) (*process, error) {
 	return nil, refuse("not_found", "process with tag %s not found", *sel.Tag)
 }
 
+// ended returns a process that ended a moment ago.
+func (s *server) ended(sel *selector) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sel == nil {
+		return nil
+	}
+	for _, p := range s.over {
+		if sel.Pid != nil && p.pid == *sel.Pid || sel.Tag != nil && p.tag != nil && *p.tag == *sel.Tag {
+			return p
+		}
+	}
+	return nil
+}
+
 func (s *server) list(_ context.Context, _ *account, _ *empty) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,9 +146,36 @@ func (s *server) start(ctx context.Context, r *http.Request, u *account, in *sta
 	return follow(ctx, r, p, l, out)
 }
 
+// retainedFor is how long whoever connects to a process that has ended is still told how it did.
+const retainedFor = 30 * time.Second
+
+// retire takes a process that has ended off the list.
+func (s *server) retire(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.procs[p.pid] != p {
+		return
+	}
+	delete(s.procs, p.pid)
+	s.over[p.pid] = p
+	time.AfterFunc(retainedFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.over[p.pid] == p {
+			delete(s.over, p.pid)
+		}
+	})
+}
+
 func (s *server) connect(ctx context.Context, r *http.Request, _ *account, in *byProcess, _ time.Duration, out *stream) error {
 	p, err := s.find(in.Process)
 	if err != nil {
+		if ended := s.ended(in.Process); ended != nil {
+			if err := out.send(eventMessage{event{Start: &started{ended.pid}}}); err != nil {
+				return err
+			}
+			return out.send(eventMessage{event{End: ended.end}})
+		}
 		return err
 	}
 	l := p.out.listen()
@@ -287,7 +329,7 @@ func (s *server) closeStdin(_ context.Context, _ *account, in *byProcess) (any, 
 		return nil, err
 	}
 	if p.tty != nil {
-		return nil, refuse("failed_precondition", "error closing stdin: cannot close stdin for PTY process")
+		return nil, refuse("unknown", "error closing stdin: cannot close stdin for PTY process — send Ctrl+D (0x04) instead")
 	}
 	if err := p.closeStdin(); err != nil {
 		return nil, refuse("unknown", "error closing stdin: %v", err)

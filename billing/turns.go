@@ -1,0 +1,101 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+)
+
+// turns order what is written of a sandbox: its segments are a chain, and what is kept in memory of one must be what was committed last. Who
+// writes of one sandbox waits for nobody but who writes of it (or of one of the few that share its turn); a jump of the server's clock alone
+// waits for all, as nothing may be written between the two times. That a sandbox has one open segment at most, whatever processes write, is
+// the database's to keep.
+type turns struct {
+	sandboxes [256]chan struct{}
+	leap      sync.RWMutex // held for reading by who writes
+
+	mu    sync.Mutex
+	leaps [][2]int64 // from, to: times the clock was put forward that are not written yet
+}
+
+func (t *turns) init() {
+	for i := range t.sandboxes {
+		t.sandboxes[i] = make(chan struct{}, 1)
+	}
+}
+
+// of waits for a sandbox's turn.
+func (t *turns) of(ctx context.Context, sandboxID string) (leave func(), err error) {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(sandboxID))
+	turn := t.sandboxes[h.Sum32()%uint32(len(t.sandboxes))]
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the turn of sandbox %s: %w", sandboxID, context.Cause(ctx))
+	}
+}
+
+// enter is the ledger's time, for who writes of a sandbox ("" = of none whose chain changes), and has no jump of the clock fall between the
+// time and what is written until leave. What is open when the server's clock is put forward ends where it was, and goes on where it is.
+func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave func(), err error) {
+	done := func() {}
+	if sandboxID != "" {
+		if done, err = l.turns.of(ctx, sandboxID); err != nil {
+			return 0, nil, err
+		}
+	}
+	for {
+		l.turns.leap.RLock()
+		now, j, pending := l.read()
+		if j != nil && j.forward == 0 {
+			l.cfg.Log.Warn("the server's clock was put: the ledger's time goes on ahead of it", "ahead_ms", j.ahead)
+			if err := l.cfg.Store.SetAhead(ctx, j.ahead); err != nil {
+				l.cfg.Log.Error("how far the ledger's time is ahead could not be stored", "error", err)
+			}
+		}
+		if !pending {
+			return now, func() { l.turns.leap.RUnlock(); done() }, nil
+		}
+		l.turns.leap.RUnlock()
+		if err := l.writeLeaps(ctx); err != nil {
+			done()
+			return now, nil, fmt.Errorf("writing that the clock was put forward: %w", err)
+		}
+	}
+}
+
+// read is the ledger's time, the jump that was noticed, and whether one is not written yet.
+func (l *Ledger) read() (now int64, j *jump, pending bool) {
+	l.turns.mu.Lock()
+	defer l.turns.mu.Unlock()
+	now, j = l.clock.read()
+	if j != nil && j.forward > 0 {
+		l.turns.leaps = append(l.turns.leaps, [2]int64{j.from, now})
+	}
+	return now, j, len(l.turns.leaps) > 0
+}
+
+// writeLeaps writes the jumps that are not written yet: one that could not be is tried again before anything else is written.
+func (l *Ledger) writeLeaps(ctx context.Context) error {
+	l.turns.leap.Lock()
+	defer l.turns.leap.Unlock()
+	for {
+		l.turns.mu.Lock()
+		if len(l.turns.leaps) == 0 {
+			l.turns.mu.Unlock()
+			return nil
+		}
+		next := l.turns.leaps[0]
+		l.turns.mu.Unlock()
+		l.cfg.Log.Warn("the server's clock was put forward: what ran is not charged for that", "ms", next[1]-next[0])
+		if err := l.leap(ctx, next[0], next[1]); err != nil {
+			return err
+		}
+		l.turns.mu.Lock()
+		l.turns.leaps = l.turns.leaps[1:] // only who holds leap takes one out
+		l.turns.mu.Unlock()
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// adoptLeftovers brings back what a database has lost: what is intact in its log, then workspaces whose folders lie on the disk. Without --yes it
+// lists them.
+func (p program) adoptLeftovers(ctx context.Context, args []string) error {
+	fs, file := p.adminFlags("adopt-leftovers")
+	yes := fs.Bool("yes", false, "")
+	end := fs.Bool("end-sandboxes", false, "")
+	if err := p.parse(fs, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(*file, p.env)
+	if err != nil {
+		return err
+	}
+	lock, err := lockData(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	d, err := lookBefore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	for _, what := range d.Found {
+		fmt.Fprintf(p.stdout, "found: %s\n", what)
+	}
+	if d.Copy != "" {
+		if err := p.salvage(ctx, cfg, d, *yes); err != nil {
+			return err
+		}
+		if !*yes {
+			return p.notYet()
+		}
+	}
+	if len(d.Found) > 0 {
+		if err := soundNow(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	in, done, err := openInstance(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	err = p.adopt(byCommandLine(tenant.All(ctx, "what lies on the disk of any team")), cfg, in, *yes)
+	if err == nil && *end { // after what they belong to is back
+		err = p.endStrangers(ctx, cfg, in.db, *yes)
+	}
+	if err = errors.Join(err, done()); err != nil {
+		return err
+	}
+	if !*yes {
+		return p.notYet()
+	}
+	if err := os.Remove(doubtFile(cfg.DataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("settling the doubt: %w", err)
+	}
+	fmt.Fprintln(p.stdout, "The server can be started.")
+	return nil
+}
+
+// soundNow refuses to settle anything over a SQLite database whose pages do not fit together: what lies on the disk does not mend it.
+func soundNow(ctx context.Context, cfg *config.Config) error {
+	path, err := store.SQLiteFile(store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil || path == "" {
+		return err
+	}
+	wrong, err := store.Sound(ctx, path)
+	if err == nil && wrong != "" {
+		err = fault.New(fault.Unavailable, "database_unsound", "The pages of %s do not fit together: %s. Put a backup of the database in its place, then run this again.", path, wrong)
+	}
+	return err
+}
+
+func (p program) notYet() error {
+	fmt.Fprintln(p.stdout, "Nothing was changed. To bring this back, run it again with --yes.")
+	return errReported
+}
+
+// salvage puts the database together of the copy that was set aside and, when that is sound, in the place of the one that forgot.
+func (p program) salvage(ctx context.Context, cfg *config.Config, d *doubt, yes bool) error {
+	path, err := store.SQLiteFile(store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		return err
+	}
+	fresh := filepath.Join(d.Copy, "salvaged.db")
+	w, err := store.SalvageWAL(filepath.Join(d.Copy, "parawork.db"), fresh)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the copy of the damaged database is gone: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	wrong, err := store.Sound(ctx, fresh)
+	switch {
+	case err != nil:
+		return err
+	case wrong != "":
+		fmt.Fprintf(p.stdout, "  what is intact in the log does not make a sound database (%s): it stays in %s\n", wrong, d.Copy)
+		return nil
+	case w.Whole():
+		fmt.Fprintf(p.stdout, "  all %s behind the damage are intact: the whole database comes back\n", count(w.Lost, "transaction"))
+	default:
+		fmt.Fprintf(p.stdout, "  the database comes back with what is intact behind the damage; rows of the damaged page may be older than they were\n")
+	}
+	if !yes {
+		return nil
+	}
+	// The one that forgot goes beside the copy, the log first: with another database's log SQLite would read what is not its own.
+	for _, end := range []string{"-wal", "-shm", ""} {
+		if err := os.Rename(path+end, filepath.Join(d.Copy, "replaced.db"+end)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("putting the database that forgot aside: %w", err)
+		}
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("putting the salvaged database in its place: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "  the database before is kept in %s\n", d.Copy)
+	return nil
+}
+
+// adopt brings back workspaces whose folders lie on the disk, and has no number given twice.
+func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance, yes bool) error {
+	svc := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(in.db), DataDir: cfg.DataDir, AllowedRoots: cfg.Projects.AllowedRoots,
+		BranchPrefix: cfg.Projects.BranchPrefix})
+	teams, err := svc.NumbersForgotten(ctx)
+	if err != nil {
+		return err
+	}
+	for id, num := range teams {
+		name := id
+		if t, err := in.TeamByID(ctx, id); err == nil {
+			name = t.Slug
+		}
+		fmt.Fprintf(p.stdout, "  team %s: numbers up to %d were given and are not given again\n", name, num)
+	}
+	left, err := svc.Forgotten(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		if l.Why != "" {
+			fmt.Fprintf(p.stdout, "  cannot be brought back: %s (%s)\n", l.Path, l.Why)
+			continue
+		}
+		fmt.Fprintf(p.stdout, "  workspace %s of project %s, branch %s: %s\n", l.Name, l.Project.Name, l.Branch, l.Path)
+	}
+	behind, err := in.audit.Behind(ctx)
+	if err != nil {
+		return err
+	}
+	for _, chain := range behind {
+		fmt.Fprintf(p.stdout, "  the newest entries of the audit of %s are gone; %s is kept beside as evidence\n", in.chainName(ctx, chain), filepath.Base(headsFile(cfg.DataDir)))
+	}
+	if !yes {
+		return nil
+	}
+	if _, err := svc.SkipNumbers(ctx); err != nil {
+		return err
+	}
+	n := 0
+	for _, l := range left {
+		if l.Why != "" {
+			continue
+		}
+		w, err := svc.Adopt(ctx, accounts.Actor{}, l)
+		if err != nil {
+			return fmt.Errorf("bringing back %s: %w", l.Path, err)
+		}
+		n++
+		if err := in.tell(ctx, w.TeamID, "workspace.adopted", "workspace", w.ID, w.Name, "branch", w.Branch); err != nil {
+			return err
+		}
+	}
+	if len(behind) > 0 {
+		heads := headsFile(cfg.DataDir)
+		if err := os.Rename(heads, fmt.Sprintf("%s.lost-%d", heads, time.Now().Unix())); err != nil && !fault.Is(err, fault.NotFound) {
+			return fmt.Errorf("putting the heads of the audit aside: %w", err)
+		}
+	}
+	if err := in.tell(ctx, audit.Instance, "instance.leftovers_adopted", "instance", "", "", "workspaces", fmt.Sprint(n)); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "brought back %s\n", count(n, "workspace"))
+	return nil
+}

@@ -1,0 +1,111 @@
+//go:build linux || darwin
+
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/hostproc"
+)
+
+var _ executors.Witness = (*Executor)(nil)
+
+// runName is the file in a sandbox's folder with what is kept of its container's latest run.
+const runName = "run.json"
+
+// runRecord is what is kept of a container's latest run that the engine does not say, or not for long.
+type runRecord struct {
+	Paused  bool  `json:"paused,omitempty"`   // it stood still once: the engine says when the container began, not when it went on
+	EndedAt int64 `json:"ended_at,omitempty"` // ms UTC by the engine's clock, of a container that is removed
+}
+
+// Ran tells of the sandbox's latest run as the engine keeps it, or as it was noted before the container was removed.
+func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, error) {
+	if err := hostproc.CheckID(h.ID); err != nil {
+		return executors.Ran{}, err
+	}
+	kept := e.readRun(h.ID)
+	c, err := e.inspect(ctx, h.ID)
+	if err != nil && !errors.Is(err, executors.ErrGone) {
+		return executors.Ran{}, err
+	}
+	if c.ContainerJSONBase == nil { // it is removed, or another instance's
+		if kept.EndedAt == 0 {
+			return executors.Ran{}, executors.ErrGone
+		}
+		return executors.Ran{EndedAt: kept.EndedAt}, nil
+	}
+	out := executors.Ran{BeganAt: engineTime(c.State.StartedAt), EndedAt: endOf(c.State)}
+	if kept.Paused {
+		out.BeganAt = 0
+	}
+	return out, nil
+}
+
+// unwitnessed is the exit code the engine gives a container whose end it did not see, as when the machine lost power: the end it names then
+// is when the engine was started again.
+const unwitnessed = 255
+
+// endOf is when a container ended, 0 = it runs, never did, or the engine does not know.
+func endOf(st *container.State) int64 {
+	if st.Running || st.Paused || st.Restarting || st.ExitCode == unwitnessed {
+		return 0
+	}
+	return engineTime(st.FinishedAt)
+}
+
+// engineTime reads a time as the engine writes it, 0 = never.
+func engineTime(s string) int64 {
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || at.Year() < 1970 {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+// keepEnd notes when a container ended that is removed next. The caller holds the sandbox's turn.
+func (e *Executor) keepEnd(ctx context.Context, id string) {
+	c, err := e.inspect(ctx, id)
+	if c.ContainerJSONBase == nil {
+		if err != nil && !errors.Is(err, executors.ErrGone) {
+			e.cfg.Log.WarnContext(ctx, "when a container ended could not be asked before it is removed", "sandbox_id", id, "error", err)
+		}
+		return
+	}
+	r := e.readRun(id)
+	if r.EndedAt = endOf(c.State); r.EndedAt == 0 {
+		return
+	}
+	if err := e.writeRun(id, r); err != nil {
+		e.cfg.Log.WarnContext(ctx, "when a container ended could not be noted before it is removed", "sandbox_id", id, "error", err)
+	}
+}
+
+func (e *Executor) readRun(id string) (r runRecord) {
+	b, err := hostproc.ReadSmall(filepath.Join(e.dir(id), runName))
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return runRecord{}
+	}
+	return r
+}
+
+// writeRun keeps what is known of a run in the sandbox's folder, where there is one.
+func (e *Executor) writeRun(id string, r runRecord) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(e.dir(id), runName), b, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("keeping when sandbox %s ran: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// beside reports why the caller may not work beside sessions and commands that run in a workspace: somebody's own secrets are there, whose
+// owner did not agree that others could read them. They are told who asks.
+func (s *Server) beside(ctx context.Context, call *call, workspaceID string) error {
+	if workspaceID == "" {
+		return nil
+	}
+	owners := append(s.cfg.Sessions.OwnSecretsHere(workspaceID), s.cfg.Commands.OwnSecretsHere(workspaceID)...)
+	for _, owner := range owners {
+		if owner == call.actor.User.ID {
+			continue
+		}
+		agreed, err := s.cfg.Secrets.Agreed(ctx, workspaceID, owner)
+		if err != nil {
+			return err
+		}
+		if agreed {
+			continue
+		}
+		s.cfg.Sessions.WantedBeside(workspaceID, owner, call.actor.User.Name)
+		who, err := s.cfg.Accounts.Actor(ctx, owner)
+		if err != nil {
+			return err
+		}
+		return fault.New(fault.Conflict, "own_secrets_here", "A session or command of %s runs in this workspace with secrets of their own, which you could read if you worked here. Ask them to agree, or wait until it has ended.",
+			who.User.Name).With("user_id", owner)
+	}
+	return nil
+}
+
+// ownIn is how the caller's own secrets are asked about in the call's workspace.
+func ownIn(call *call, w workspaces.Workspace) secrets.Ask {
+	id := call.actor.User.ID
+	return secrets.Ask{TeamID: w.TeamID, UserID: id, WorkspaceID: w.ID, Private: w.Private && w.CreatedBy == id}
+}
+
+// ownSecrets tells how the caller's own secrets stand in the call's workspace.
+func (h handlers) ownSecrets(ctx context.Context) (api.OwnSecrets, error) {
+	call := callOf(ctx)
+	o, err := h.cfg.Secrets.Own(ctx, ownIn(call, call.workspace))
+	return api.OwnSecrets{Count: int64(o.Count), Others: o.Others, Agreed: o.Agreed, Given: o.Given()}, err
+}
+
+// GetOwnSecrets answers with how the caller's own secrets stand in a workspace.
+func (h handlers) GetOwnSecrets(ctx context.Context, _ api.GetOwnSecretsRequestObject) (api.GetOwnSecretsResponseObject, error) {
+	out, err := h.ownSecrets(ctx)
+	return api.GetOwnSecrets200JSONResponse(out), err
+}
+
+// SetOwnSecrets notes whether the caller agrees that others who work in a workspace could read their own secrets there.
+func (h handlers) SetOwnSecrets(ctx context.Context, req api.SetOwnSecretsRequestObject) (api.SetOwnSecretsResponseObject, error) {
+	call := callOf(ctx)
+	if err := h.cfg.Secrets.Agree(ctx, ownIn(call, call.workspace), req.Body.Agreed); err != nil {
+		return nil, err
+	}
+	if req.Body.Agreed {
+		h.cfg.Sessions.WantedBeside(call.workspace.ID, call.actor.User.ID, "")
+	} else {
+		h.sockets.part(call.workspace.ID, call.actor.User.ID)
+	}
+	out, err := h.ownSecrets(ctx)
+	return api.SetOwnSecrets200JSONResponse(out), err
+}

@@ -1,0 +1,265 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/bytelog"
+)
+
+const (
+	mendEvery  = time.Second          // how often a disk that takes no output is tried again
+	refillTime = time.Minute          // of one attempt to fetch what is missing
+	heedEvery  = 2 * time.Millisecond // how often is looked whether the guest knows that the disk is full
+	heedFor    = 10 * time.Second     // a guest that cannot be told holds up nobody for longer
+	lookAhead  = 64 << 10             // bytes read behind what is missing, for secrets that end there
+)
+
+// wantRest has what the disk does not take written once it does. It is called under outMu.
+func (l *live) wantRest() {
+	if l.storing {
+		return
+	}
+	l.svc.hold(l)
+	if l.storing = l.svc.run(l.storeRest); !l.storing {
+		l.svc.release(l)
+	}
+}
+
+// storeRest tries the disk until every byte is there: what is in memory, and from the guest what memory did not hold. Meanwhile it keeps
+// the guest told that nobody else has the output. It goes on when the session has ended, for then the guest alone has the rest: that end is
+// stored last, so that a server that dies before finds the session open and fetches the rest.
+func (l *live) storeRest() {
+	defer l.svc.release(l)
+	for first := true; first || sleep(l.svc.hard, mendEvery); first = false {
+		l.tellFull()
+		err := l.log.Retry()
+		if errors.Is(err, bytelog.ErrMissing) {
+			if err = l.refill(); err == nil {
+				err = l.log.Retry()
+			}
+		}
+		if l.restStored(err) {
+			return
+		}
+	}
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	l.storing = false
+}
+
+// restStored ends it where nothing is left to do; err is that of the last attempt.
+func (l *live) restStored(err error) bool {
+	l.outMu.Lock()
+	over := l.over()
+	whole := l.log.Degraded() == nil
+	// Of a session that has ended, a disk that is broken and not full is not waited for.
+	if !whole && (!over || l.log.DiskFull()) {
+		l.outMu.Unlock()
+		return false
+	}
+	l.storing, l.toldFull = false, false
+	late := over && l.endLate
+	if late {
+		l.endLate = false
+	}
+	if whole {
+		l.watchDisk()
+		if !over {
+			l.wantAck()
+		}
+	}
+	l.outMu.Unlock()
+	if !over {
+		l.svc.keeping.add(l.id)
+		return true
+	}
+	if !whole {
+		l.svc.cfg.Log.Error("output of an ended session is not kept on disk", "session_id", l.id, "error", err)
+	}
+	l.log.ReleaseMemory()
+	l.svc.keeping.add(l.id)
+	if late {
+		l.mu.Lock()
+		row := l.row
+		l.mu.Unlock()
+		if err := l.svc.cfg.Store.UpdateSession(l.svc.hard, row); err != nil && !l.svc.storeLate(row) {
+			return true // the next start finds it
+		}
+		l.forgetLaunch()
+	}
+	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
+	defer cancel()
+	l.forgetThere(ctx)
+	return true
+}
+
+// isStoring reports whether output of the session is not on disk yet.
+func (l *live) isStoring() bool {
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	return l.storing
+}
+
+// endsLate reports whether the session's end is to be stored once its output is, and notes that.
+func (l *live) endsLate() bool {
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	l.endLate = l.storing
+	return l.endLate
+}
+
+// takeEnd reports whether an end that was to be stored late is left to the caller: nobody stores output any more.
+func (l *live) takeEnd() bool {
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	take := l.endLate && !l.storing
+	if take {
+		l.endLate = false
+	}
+	return take
+}
+
+// forgetLaunch forgets the secrets the session was given, which nothing it printed is masked for any more.
+func (l *live) forgetLaunch() {
+	l.keptMu.Lock()
+	defer l.keptMu.Unlock()
+	l.svc.forgetSecrets(l.id)
+}
+
+// forgetThere lets the guest forget the session. If this is not heard, the guest's own cap does it.
+func (l *live) forgetThere(ctx context.Context) {
+	l.mu.Lock()
+	g := l.guest
+	l.mu.Unlock()
+	if g == nil {
+		return
+	}
+	if err := g.Remove(ctx, l.id); err != nil {
+		l.svc.cfg.Log.Debug("guest did not forget a session", "session_id", l.id, "error", err)
+	}
+}
+
+// safe is the offset before which the guest may let go: a masker may have to look back on what lies behind it.
+func (l *live) safe(upTo int64) int64 { return max(upTo-int64(max(l.masker.Longest()-1, 0)), 0) }
+
+// tellFull tells the guest that this disk is full, and up to where it is not needed any more.
+func (l *live) tellFull() {
+	if !l.log.DiskFull() {
+		return
+	}
+	l.mu.Lock()
+	g := l.guest
+	l.mu.Unlock()
+	if g == nil {
+		return
+	}
+	stored := l.log.OnDisk()
+	l.outMu.Lock()
+	upTo := l.safe(stored)
+	l.outMu.Unlock()
+	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
+	defer cancel()
+	if err := g.AckFull(ctx, l.id, guest.Terminal, upTo); err != nil {
+		l.svc.cfg.Log.Debug("guest was not told that the disk is full", "session_id", l.id, "error", err)
+		return
+	}
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	l.toldFull = true
+}
+
+// heedDisk waits, once as much output is held in memory as may be, until the guest knows that this disk is full: from then on the
+// guest drops nothing of it.
+func (l *live) heedDisk(ctx context.Context) {
+	for began := time.Now(); l.log.Full() && l.log.DiskFull() && time.Since(began) < heedFor; {
+		l.outMu.Lock()
+		told := l.toldFull || !l.storing
+		l.outMu.Unlock()
+		if told || !sleep(ctx, heedEvery) {
+			return
+		}
+	}
+}
+
+// refill fetches from the guest what is neither on disk nor in memory, masks it as the first time, and writes it.
+func (l *live) refill() error {
+	from, to := l.log.Missing()
+	if from == to {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(l.svc.hard, refillTime)
+	defer cancel()
+	l.outMu.Lock()
+	masker, begin := l.masker.Again(), l.safe(from)
+	l.outMu.Unlock()
+	l.mu.Lock()
+	g := l.guest
+	l.mu.Unlock()
+	out, err := g.Output(ctx, l.id, guest.Terminal, begin)
+	if err != nil {
+		if l.over() && l.gone(err) != "" {
+			l.svc.cfg.Log.Error("output of a session is lost", "session_id", l.id, "offset", from, "bytes", to-from, "error", err)
+			l.log.Forgo()
+			return nil
+		}
+		return fmt.Errorf("fetching output again: %w", err)
+	}
+	defer out.Close()
+	at := out.From // of the next masked byte
+	if lost := min(at, to) - from; lost > 0 {
+		if err := l.fillGap(from, lost); err != nil {
+			return err
+		}
+	}
+	_, last := l.log.Bounds() // the guest has everything before it
+	last = min(last, to+lookAhead)
+	buf := make([]byte, readSize)
+	for read := at; at < to; {
+		var p []byte
+		if read >= last {
+			p = masker.Flush()
+		} else {
+			n, err := out.Read(buf)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return fmt.Errorf("fetching output again: %w", err)
+			}
+			read += int64(n)
+			if p = masker.Write(buf[:n]); err != nil {
+				last = read
+			}
+		}
+		if err := l.log.Fill(p, at); err != nil {
+			return fmt.Errorf("writing output again: %w", err)
+		}
+		if at += int64(len(p)); len(p) == 0 && read >= last && masker.Held() == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// fillGap writes, for bytes that the guest has dropped, a line that says so.
+func (l *live) fillGap(off, lost int64) error {
+	l.svc.cfg.Log.Warn("session output was dropped by its guest", "session_id", l.id, "offset", off, "bytes", lost)
+	for note := gapNote(lost); lost > 0; note = nil {
+		p := make([]byte, min(lost, readSize))
+		if int64(len(note)) <= lost {
+			copy(p, note)
+		}
+		if err := l.log.Fill(p, off); err != nil {
+			return fmt.Errorf("writing output again: %w", err)
+		}
+		off, lost = off+int64(len(p)), lost-int64(len(p))
+	}
+	return nil
+}
+
+// gapNote is the line that stands where output was lost.
+func gapNote(lost int64) []byte {
+	return fmt.Appendf(nil, "\x18\r\n\x1b[0m[%d bytes of output were lost here]\r\n", lost)
+}
