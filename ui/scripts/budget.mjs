@@ -43,8 +43,8 @@ rows.sort((a, b) => b[0] - a[0]);
 for (const [kb, name, max] of rows.slice(0, process.argv.includes("--all") ? 99 : 4)) {
   console.log(`    ${kb.toFixed(1).padStart(6)} KB of ${String(max).padStart(3)}  ${name}`);
 }
-console.log(`    ${(raw / 1e6).toFixed(2)} MB raw of 2.60`);
-if (raw > 2.6e6) problems.push(`assets: ${(raw / 1e6).toFixed(2)} MB raw, budget is 2.6 MB`);
+console.log(`    ${(raw / 1e6).toFixed(2)} MB raw of 2.65`);
+if (raw > 2.65e6) problems.push(`assets: ${(raw / 1e6).toFixed(2)} MB raw, budget is 2.65 MB`);
 if (problems.length > 0) {
   console.error(`size budget exceeded:\n  ${problems.join("\n  ")}`);
   process.exit(1);

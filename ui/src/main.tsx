@@ -3,11 +3,8 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { queryClient } from "./app/query-client";
-import { recoverFromOldChunks } from "./app/recover";
 import { router } from "./app/router";
 import "./styles/app.css";
-
-recoverFromOldChunks();
 
 createRoot(document.getElementById("root")!).render(
   <StrictMode>

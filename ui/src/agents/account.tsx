@@ -89,7 +89,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
       onSaved(a);
     },
   });
-  const again = scope === "team" && moved;
+  const again = moved && account.last_four !== "";
   const ready =
     (account === undefined || title.trim() !== "") &&
     (kind === "api_key"

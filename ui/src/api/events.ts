@@ -1,5 +1,6 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { Backoff } from "@/net/backoff";
+import { comeback } from "@/net/comeback";
 import { socketUrl } from "./client";
 import { keys } from "./queries";
 
@@ -43,6 +44,7 @@ export class EventsLink {
   private readonly backoff = new Backoff();
   private downSince = 0;
   private stopped = false;
+  private unwait = (): void => {};
 
   constructor(private readonly options: Options) {}
 
@@ -55,6 +57,7 @@ export class EventsLink {
   stop(): void {
     this.stopped = true;
     clearTimeout(this.timer);
+    this.unwait();
     removeEventListener("online", this.now);
     document.removeEventListener("visibilitychange", this.onVisible);
     this.socket?.close();
@@ -73,6 +76,7 @@ export class EventsLink {
   };
 
   private connect(): void {
+    this.unwait();
     const { team, onEvent, onGap, onState, onTrouble } = this.options;
     const resume = this.seq === undefined ? "" : `?since=${this.seq}`;
     const socket = new WebSocket(socketUrl(`/teams/${encodeURIComponent(team)}/events${resume}`));
@@ -105,6 +109,7 @@ export class EventsLink {
         this.timer = undefined;
         this.connect();
       }, wait);
+      this.unwait = comeback.wait(this.now);
       onState({ phase: "waiting", retryAt: Date.now() + wait, downSince: this.downSince });
       if (e.code === NOT_ALLOWED || this.backoff.tries % 3 === 0) onTrouble();
     };

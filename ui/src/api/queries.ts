@@ -27,6 +27,7 @@ export const keys = {
   conversation: (session: string) => ["conversation", session] as const,
   conversations: (id: string) => ["workspace", id, "conversations"] as const,
   changes: (id: string) => ["workspace", id, "changes"] as const,
+  tree: (id: string, folder: string) => ["workspace", id, "tree", folder] as const,
   commits: (id: string) => ["workspace", id, "commits"] as const,
   activity: (id: string) => ["workspace", id, "activity"] as const,
   timeline: (id: string) => ["workspace", id, "activity", "timeline"] as const,
@@ -160,6 +161,14 @@ export const changesQuery = (id: string) =>
     structuralSharing: false, // up to 50,000 rows: comparing them costs more than it saves
   });
 
+/** The entries of a folder of the workspace; "" is its top folder. */
+export const treeQuery = (id: string, folder: string) =>
+  queryOptions({
+    queryKey: keys.tree(id, folder),
+    queryFn: () =>
+      data(api.GET("/workspaces/{id}/tree", { params: { path: { id }, query: folder ? { path: folder } : {} } })),
+  });
+
 export const commitsQuery = (id: string) =>
   queryOptions({
     queryKey: keys.commits(id),
@@ -183,6 +192,14 @@ export const sandboxQuery = (id: string) =>
     queryFn: () => data(api.GET("/workspaces/{id}/sandbox", { params: { path: { id } } })),
     refetchInterval: 10_000,
     retry: false,
+  });
+
+/** How one's own secrets stand in a workspace. */
+export const ownSecretsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["workspace", id, "own-secrets"] as const,
+    queryFn: () => data(api.GET("/workspaces/{id}/own-secrets", { params: { path: { id } } })),
+    staleTime: 60_000,
   });
 
 export const branchesQuery = (id: string) =>

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Suspense, useEffect, useState } from "react";
 import { workspacesQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useAction } from "@/keys/keyboard";
 import { isDark, setLook } from "@/state/look";
 import { grouped } from "@/workspaces/standing";

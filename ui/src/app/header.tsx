@@ -1,7 +1,8 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { api } from "@/api/client";
+import { lazy } from "@/app/part";
 import { useWaiting } from "@/attention/inbox";
 import { initials } from "@/format/text";
 import { pretty } from "@/keys/chord";
@@ -10,6 +11,7 @@ import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
+import { myInvitesQuery } from "@/people/api";
 import { look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";
 import { toastError } from "@/state/toasts";
@@ -85,22 +87,29 @@ export function Header() {
   );
 }
 
-/** The team that is shown, and a way to the others; nothing where there is one only. */
+/** The team that is shown, and a way to the others and to invitations; nothing where there is one only. */
 function TeamMenu() {
   const me = useMe();
   const team = useTeam();
   const navigate = useNavigate();
-  if (me.teams.length < 2) return null;
+  const invites = useQuery(myInvitesQuery()).data?.items ?? [];
+  if (me.teams.length < 2 && invites.length === 0) return null;
+  const invited = invites.length === 1 ? "1 invitation" : `${invites.length} invitations`;
   return (
     <Menu
       align="start"
       trigger={
         <button
           type="button"
-          aria-label={`${team.name}: switch to another team`}
+          aria-label={`${team.name}${invites.length > 0 ? ` ${invited}` : ""}: switch to another team`}
           className="control-h flex min-w-0 items-center gap-1 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg"
         >
-          <span className="max-w-[28vw] truncate md:max-w-48">{team.name}</span>
+          <span className="max-w-[28vw] truncate md:max-w-48">{team.name}</span>{" "}
+          {invites.length > 0 && (
+            <span aria-hidden className="font-medium text-needs tabular-nums">
+              {invites.length}
+            </span>
+          )}
           <Icon name="chevronDown" size={12} />
         </button>
       }
@@ -111,6 +120,26 @@ function TeamMenu() {
         onChange={(slug) => void navigate({ to: "/$team", params: { team: slug } })}
         choices={me.teams.map((t) => [t.slug, t.suspended ? `${t.name} (suspended)` : t.name] as const)}
       />
+      {invites.length > 0 && (
+        <>
+          <MenuLine />
+          <MenuLabel>Invitations</MenuLabel>
+          {invites.map((i) => (
+            <MenuItem
+              key={i.id}
+              onSelect={() =>
+                void navigate({
+                  to: "/$team/settings/{-$section}",
+                  params: { team: team.slug, section: "profile" },
+                  hash: "invitations",
+                })
+              }
+            >
+              {i.team.name} invites you
+            </MenuItem>
+          ))}
+        </>
+      )}
     </Menu>
   );
 }

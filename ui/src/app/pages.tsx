@@ -34,7 +34,13 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
   return (
     <main className="grid h-full place-items-center p-6">
       <Failure
-        what={error instanceof ApiError ? "This could not be loaded." : "This page stopped with an error."}
+        what={
+          !(error instanceof ApiError)
+            ? "This page stopped with an error."
+            : error.code === "database_in_doubt"
+              ? "This server is read-only until an operator has settled what its database lost. Your work is kept."
+              : "This could not be loaded."
+        }
         error={error}
         retry={() => {
           reset();

@@ -1,4 +1,5 @@
-import { type ComponentType, lazy, useState } from "react";
+import { type ComponentType, useState } from "react";
+import { lazy } from "@/app/part";
 
 /**
  * A part of the page that comes in a file of its own and can be fetched before it is shown. What was fetched is shown at once: React

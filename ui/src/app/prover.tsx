@@ -1,5 +1,6 @@
-import { lazy, Suspense, useEffect } from "react";
+import { Suspense, useEffect } from "react";
 import { whenProofNeeded } from "@/api/client";
+import { lazy } from "@/app/part";
 import { asking, prove } from "@/state/prove";
 import { useStore } from "@/state/store";
 

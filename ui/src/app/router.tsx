@@ -11,6 +11,7 @@ import { ApiError } from "@/api/problem";
 import { meQuery, setupQuery } from "@/api/queries";
 import { isString, recall } from "@/state/remember";
 import { CrashPage, NotFoundPage } from "./pages";
+import { part } from "./part";
 import { queryClient } from "./query-client";
 import { isDay, isMonth, USAGE_GROUPS, type UsageGroup } from "./usage-search";
 
@@ -37,7 +38,7 @@ const indexRoute = createRoute({
     const team = me.teams.find((t) => t.slug === last) ?? me.teams[0];
     if (team) throw redirect({ to: "/$team", params: { team: team.slug } });
   },
-  component: lazyRouteComponent(() => import("@/screens/no-team"), "NoTeamScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/no-team")), "NoTeamScreen"),
 });
 
 const whole = (v: unknown): number | undefined =>
@@ -47,7 +48,7 @@ const text = (v: unknown): string | undefined => (typeof v === "string" && v !==
 const setupRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/setup",
-  component: lazyRouteComponent(() => import("@/screens/setup"), "SetupScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/setup")), "SetupScreen"),
 });
 
 interface LoginSearch {
@@ -67,19 +68,19 @@ const loginRoute = createRoute({
     error: text(s.error),
     provider: text(s.provider),
   }),
-  component: lazyRouteComponent(() => import("@/screens/login"), "LoginScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/login")), "LoginScreen"),
 });
 
 const resetRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/reset",
-  component: lazyRouteComponent(() => import("@/screens/reset"), "ResetScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/reset")), "ResetScreen"),
 });
 
 const joinRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/join",
-  component: lazyRouteComponent(() => import("@/screens/join"), "JoinScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/join")), "JoinScreen"),
 });
 
 /** What a link to watch a session leads to; the link's secret stands behind the #. */
@@ -87,7 +88,7 @@ const watchRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/watch",
   validateSearch: (s: Record<string, unknown>): { link?: string } => ({ link: text(s.link) }),
-  component: lazyRouteComponent(() => import("@/screens/watch"), "WatchScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/watch")), "WatchScreen"),
 });
 
 export interface TeamSearch {
@@ -110,7 +111,7 @@ const teamRoute = createRoute({
     const me = await signedIn(location.href);
     return { me, team: me.teams.find((t) => t.slug === params.team) };
   },
-  component: lazyRouteComponent(() => import("./shell"), "Shell"),
+  component: lazyRouteComponent(() => part(() => import("./shell")), "Shell"),
 });
 
 const teamIndexRoute = createRoute({
@@ -126,7 +127,7 @@ const teamIndexRoute = createRoute({
 const inboxRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/inbox",
-  component: lazyRouteComponent(() => import("@/screens/inbox"), "InboxScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/inbox")), "InboxScreen"),
 });
 
 const workspacesRoute = createRoute({
@@ -135,7 +136,7 @@ const workspacesRoute = createRoute({
   validateSearch: (s: Record<string, unknown>): { show?: "archived" | "trash" } => ({
     show: s.show === "archived" || s.show === "trash" ? s.show : undefined,
   }),
-  component: lazyRouteComponent(() => import("@/screens/workspaces"), "WorkspacesScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/workspaces")), "WorkspacesScreen"),
 });
 
 /** The trash is a part of the workspaces' page; its short address leads there. */
@@ -192,38 +193,41 @@ const workspaceRoute = createRoute({
     at: whole(s.at),
     when: whole(s.when),
   }),
-  component: lazyRouteComponent(() => import("@/screens/workspace"), "WorkspaceScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/workspace")), "WorkspaceScreen"),
 });
 
 const editRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w/$key/edit",
-  validateSearch: (s: Record<string, unknown>): { path?: string } => ({ path: text(s.path) }),
-  component: lazyRouteComponent(() => import("@/screens/editor"), "EditorScreen"),
+  validateSearch: (s: Record<string, unknown>): { path?: string; naming?: true } => ({
+    path: text(s.path),
+    naming: s.naming === true || undefined,
+  }),
+  component: lazyRouteComponent(() => part(() => import("@/screens/editor")), "EditorScreen"),
 });
 
 const runsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/runs",
-  component: lazyRouteComponent(() => import("@/screens/runs"), "RunsScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/runs")), "RunsScreen"),
 });
 
 const runRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/runs/$run",
-  component: lazyRouteComponent(() => import("@/screens/run"), "RunScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/run")), "RunScreen"),
 });
 
 const projectsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/p",
-  component: lazyRouteComponent(() => import("@/screens/projects"), "ProjectsScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/projects")), "ProjectsScreen"),
 });
 
 const projectRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/p/$project",
-  component: lazyRouteComponent(() => import("@/screens/project"), "ProjectScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/project")), "ProjectScreen"),
 });
 
 const machinesRoute = createRoute({
@@ -232,13 +236,13 @@ const machinesRoute = createRoute({
   validateSearch: (s: Record<string, unknown>): { connect?: true } => ({
     connect: s.connect === true || s.connect === "1" || s.connect === 1 ? true : undefined,
   }),
-  component: lazyRouteComponent(() => import("@/screens/machines"), "MachinesScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/machines")), "MachinesScreen"),
 });
 
 const machineRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/machines/$machine",
-  component: lazyRouteComponent(() => import("@/screens/machine"), "MachineScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/machine")), "MachineScreen"),
 });
 
 /** What a page of usage shows; absent is this month, by day, in cents. */
@@ -260,7 +264,7 @@ const usageRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/usage",
   validateSearch: usageSearch,
-  component: lazyRouteComponent(() => import("@/screens/usage"), "UsageScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/usage")), "UsageScreen"),
 });
 
 export const SECTIONS = [
@@ -317,7 +321,7 @@ const settingsRoute = createRoute({
     managed: s.managed === undefined ? undefined : "1",
     ...usageSearch(s),
   }),
-  component: lazyRouteComponent(() => import("@/screens/settings"), "SettingsScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/screens/settings")), "SettingsScreen"),
 });
 
 const routeTree = rootRoute.addChildren([

@@ -1,9 +1,10 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import { whenSignedOut, whenTeamClosed } from "@/api/client";
 import { EventPump, EventsLink } from "@/api/events";
 import { keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useWaiting } from "@/attention/inbox";
 import { listen } from "@/keys/keyboard";
 import { connection, tryNow } from "@/state/connection";
@@ -25,6 +26,7 @@ const AddProjectDialog = lazy(() => import("@/screens/add-project/dialog"));
 const Floating = lazy(() => import("@/kit/floating"));
 const TeamGate = lazy(() => import("@/screens/team-gate"));
 const LimitNotice = lazy(() => import("@/limits/notice-bar"));
+const DoubtBanner = lazy(() => import("./doubt-banner"));
 const PaymentBanner = lazy(() => import("@/billing/banner"));
 const Notifier = lazy(() => import("@/attention/notify/notifier"));
 
@@ -43,10 +45,17 @@ export function Shell() {
         <TeamGate key={team.slug} why={closed} />
       </Suspense>
     );
-  return <TeamShell key={team.slug} team={team.slug} costs={team.actions.includes("costs.view")} />;
+  return (
+    <TeamShell
+      key={team.slug}
+      team={team.slug}
+      costs={team.actions.includes("costs.view")}
+      operator={me.user.operator}
+    />
+  );
 }
 
-function TeamShell({ team, costs }: { team: string; costs: boolean }) {
+function TeamShell({ team, costs, operator }: { team: string; costs: boolean; operator: boolean }) {
   const search = route.useSearch();
   const [sidebar, setSidebar] = useState(true);
   const needs = useWaiting(team);
@@ -66,6 +75,9 @@ function TeamShell({ team, costs }: { team: string; costs: boolean }) {
       </a>
       <div>
         <Header />
+        <Suspense>
+          <DoubtBanner operator={operator} />
+        </Suspense>
         {costs && (
           <Suspense>
             <PaymentBanner />

@@ -4,10 +4,12 @@ import { meQuery } from "@/api/queries";
 
 export type Entry = Schemas["AuditEntry"];
 export type Invite = Schemas["Invite"];
+export type MyInvite = Schemas["MyInvite"];
 export type InstanceUser = Schemas["InstanceUser"];
 export type InstanceTeam = Schemas["InstanceTeam"];
 
 export const peopleKeys = {
+  mine: ["me", "invites"] as const,
   invites: (team: string) => ["team", team, "invites"] as const,
   users: ["instance", "users"] as const,
   teams: ["instance", "teams"] as const,
@@ -24,6 +26,15 @@ export const invitesQuery = (team: string) =>
   queryOptions({
     queryKey: peopleKeys.invites(team),
     queryFn: async () => (await data(api.GET("/teams/{team}/invites", { params: { path: { team } } }))).items,
+  });
+
+/** Teams that invite who is signed in. No event tells of them: they are asked for again while the page is open. */
+export const myInvitesQuery = () =>
+  queryOptions({
+    queryKey: peopleKeys.mine,
+    queryFn: () => data(api.GET("/me/invites")),
+    staleTime: 60_000,
+    refetchInterval: 300_000,
   });
 
 export const usersQuery = (q: string) =>

@@ -30,6 +30,9 @@ const SENTENCES: Record<string, string> = {
   "login_session.end_others": "ended all other login sessions",
   "reset_link.create": "made a link to choose a password",
   "instance.key_rotated": "changed the server's secret key",
+  "instance.leftovers_adopted": "brought back what the database had lost",
+  "workspace.adopted": "brought back a workspace the database had lost",
+  "audit.key_lost": "began this audit anew after the server's secret key was lost",
   "watch_link.open": "opened a link to watch",
   "instance.set_up": "set the server up",
   "password.change": "changed their password",
@@ -40,6 +43,7 @@ const SENTENCES: Record<string, string> = {
   "audit.not_recorded": "did not record every refusal",
   "invite.accept": "joined by an invite",
   "invite.create": "invited somebody",
+  "invite.decline": "declined an invite",
   "factors.reset": "reset the second factors",
 };
 

@@ -6,7 +6,7 @@ import { type Refusal, refusalOf } from "./refusal";
 export type Way = "retry" | "local" | "upgrade" | "settings";
 
 export interface ServeProblem {
-  /** no_key, bad_key, quota, capacity, outage, rate_limited, template_missing, budget, timeout; "" when it was not told. */
+  /** no_key, bad_key, quota, capacity, outage, rate_limited, template_missing, guest_failed, refused, budget, timeout; "" when it was not told. */
   reason: string;
   message: string;
   ways: readonly Way[];

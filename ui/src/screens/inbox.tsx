@@ -14,6 +14,8 @@ import { useAction } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { InboxCard } from "./inbox/card";
+import { ChoosePlan } from "./inbox/choose-plan";
+import { InstanceBudget } from "./inbox/instance-budget";
 import { useMarks } from "./inbox/use-marks";
 import { Page } from "./page";
 
@@ -68,6 +70,8 @@ export function InboxScreen() {
       <p role="status" className="sr-only">
         {list.data ? `${plural(items.length, "thing")} ${items.length === 1 ? "needs" : "need"} you` : ""}
       </p>
+      <ChoosePlan />
+      <InstanceBudget />
       {list.isError && list.data && (
         <div role="alert" className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-md bg-bg3 px-3 py-1.5">
           <span>As of {clock(list.dataUpdatedAt, now)}: the inbox could not be read again.</span>

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { useNow } from "@/format/now";

@@ -1,13 +1,26 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data } from "@/api/client";
 import { meQuery } from "@/api/queries";
 import { PlainPage } from "@/app/pages";
+import { lazy } from "@/app/part";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
+import { Invitations } from "@/people/invitations";
 import { SignOut } from "@/signin/sign-out";
+
+const Floating = lazy(() => import("@/kit/floating"));
+
+/** What asks and tells over the page: there is no shell around this one. */
+function Floats() {
+  return (
+    <Suspense>
+      <Floating />
+    </Suspense>
+  );
+}
 
 /** Signed in, but in no team. */
 export function NoTeamScreen() {
@@ -26,9 +39,11 @@ export function NoTeamScreen() {
   if (!me.data?.user.operator)
     return (
       <PlainPage title="You are in no team">
-        <p className="text-fg2">
-          Ask a team's owner or admin for an invite, and open its link. You are signed in as {me.data?.user.email}.
+        <p className="mb-6 text-fg2">
+          Ask a team's owner or admin for an invite. You are signed in as {me.data?.user.email}.
         </p>
+        <Invitations />
+        <Floats />
         <div className="mt-8">
           <SignOut />
         </div>
@@ -36,7 +51,11 @@ export function NoTeamScreen() {
     );
   return (
     <PlainPage title="You are in no team">
-      <p className="mb-4 text-fg2">Open an invite of a team, or make a team.</p>
+      <p className="mb-4 text-fg2">Accept an invite of a team, or make a team.</p>
+      <div className="mb-6 empty:hidden">
+        <Invitations />
+      </div>
+      <Floats />
       <form
         className="flex flex-col gap-3.5"
         onSubmit={(e) => {

@@ -1,10 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useLocation } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Suspense, useEffect, useState } from "react";
 import { api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { branchesQuery, keys, projectsQuery } from "@/api/queries";
 import { NotFound } from "@/app/pages";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { Button } from "@/kit/button";
@@ -12,6 +13,7 @@ import { Combobox } from "@/kit/combobox";
 import { Field, TextArea, TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { toast } from "@/state/toasts";
+import { originOf } from "@/workspaces/origin";
 import { Page } from "./page";
 import { ToProjects } from "./projects";
 
@@ -69,11 +71,7 @@ export function ProjectScreen() {
     );
   if (!project) return <NotFound />;
   return (
-    <Page
-      title={project.name}
-      about={project.source.url ?? project.source.path ?? "The sample repository"}
-      actions={<ToProjects team={team.slug} />}
-    >
+    <Page title={project.name} about={originOf(project.source)} actions={<ToProjects team={team.slug} />}>
       <Suspense>
         <ProjectGitWork project={project.id} />
       </Suspense>

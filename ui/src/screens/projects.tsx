@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { api, data, type Project } from "@/api/client";
 import { keys, projectsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { useNow } from "@/format/now";
@@ -15,6 +16,7 @@ import { Menu, MenuItem, MenuLine } from "@/kit/menu";
 import { Empty, Failure, Output, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
+import { originOf } from "@/workspaces/origin";
 import { Page } from "./page";
 
 const OwnersYes = lazy(() => import("./machines/owners-yes"));
@@ -161,8 +163,8 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
             {p.state === "cloning" && <Mark kind="setup" word="Cloning" className="text-meta" />}
             {p.state === "failed" && <Mark kind="failed" className="text-meta" />}
           </p>
-          <p className="truncate font-mono text-[11px] leading-4 text-fg3" title={p.source.url ?? p.source.path}>
-            {p.source.kind === "sample" ? "the sample repository" : (p.source.url ?? p.source.path)}
+          <p className="truncate font-mono text-[11px] leading-4 text-fg3" title={originOf(p.source)}>
+            {originOf(p.source)}
           </p>
         </div>
         {p.state === "ready" && (

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { PlainPage } from "@/app/pages";
 import { useTitle } from "@/app/use-title";
 import { Button, buttonClass } from "@/kit/button";
-import { TextField } from "@/kit/field";
+import { Check, TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { askForLink, resetPassword } from "@/signin/calls";
 import { useLinkToken } from "@/signin/link-token";
@@ -44,13 +44,15 @@ export function ResetScreen() {
 
 function NewPassword({ token, used }: { token: string; used: () => void }) {
   const [password, setPassword] = useState("");
-  const reset = useMutation({ mutationFn: () => resetPassword(token, password), onSuccess: used });
+  const [keep, setKeep] = useState(false);
+  const reset = useMutation({ mutationFn: () => resetPassword(token, password, keep), onSuccess: used });
   const field = newPasswordError(reset.error);
   if (reset.isSuccess)
     return (
       <div role="status">
         <p className="mb-4 text-fg2">
-          The password is changed, and all your sign-ins have ended. Sign in with the new password.
+          The password is changed, and all your sign-ins{keep ? "" : " and API tokens"} have ended. Sign in with the new
+          password.
         </p>
         <Link to="/login" className={buttonClass("primary")}>
           Sign in
@@ -76,6 +78,12 @@ function NewPassword({ token, used }: { token: string; used: () => void }) {
         value={password}
         error={field}
         onChange={(e) => setPassword(e.target.value)}
+      />
+      <Check
+        label="Keep my API tokens"
+        hint="Else they end with the old password. Keep them only if nobody else knew it."
+        checked={keep}
+        onChange={(e) => setKeep(e.target.checked)}
       />
       {!field && <FormError error={reset.error} />}
       <Button type="submit" look="primary" className="self-start" busy={reset.isPending && "Changing"}>

@@ -1,6 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { NotFound } from "@/app/pages";
+import { lazy } from "@/app/part";
 import { SECTIONS, type Section } from "@/app/router";
 import { useMe, useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";

@@ -1,7 +1,8 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import type { Team } from "@/api/client";
+import { lazy } from "@/app/part";
 import { Prover } from "@/app/prover";
 import { useMe, useRefreshMe, useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";

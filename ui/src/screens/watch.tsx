@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Suspense, useEffect, useState } from "react";
 import { api, data } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { PlainPage } from "@/app/pages";
+import { lazy } from "@/app/part";
 import { useTitle } from "@/app/use-title";
 import { Confirmer } from "@/kit/confirmer";
 import { Failure, Skeleton } from "@/kit/states";

@@ -1,9 +1,10 @@
 import { type QueryClient, useIsMutating, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef } from "react";
+import { Suspense, useEffect, useRef } from "react";
 import type { Workspace } from "@/api/client";
 import { changesQuery, compareQuery, removeKey, sessionsQuery } from "@/api/queries";
 import { NotFound } from "@/app/pages";
+import { lazy } from "@/app/part";
 import { preloadable } from "@/app/preloadable";
 import type { Tab } from "@/app/router";
 import { useTeam } from "@/app/team";
@@ -108,6 +109,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.terminal", () => go("terminal"));
   useAction("tab.conversation", () => go("conversation"));
   useAction("tab.changes", () => go("changes"));
+  useAction("files.open", () => void navigate({ to: "/$team/w/$key/edit", search: {} }), alive);
   useAction("tab.merge", () => go("merge"));
   useAction("tab.shell", () => go("shell"));
   useAction("tab.history", () => go("history"));

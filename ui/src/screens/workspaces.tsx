@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { projectsQuery, workspacesQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useMe, useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { useNow } from "@/format/now";

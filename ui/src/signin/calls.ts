@@ -47,8 +47,8 @@ export const askForLink = (email: string) =>
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ email }),
   });
-export const resetPassword = (token: string, password: string) =>
-  api.POST("/password/reset", { body: { token, password } });
+export const resetPassword = (token: string, password: string, keep_tokens: boolean) =>
+  api.POST("/password/reset", { body: { token, password, keep_tokens } });
 
 export const readOwnWays = () => data(api.GET("/me/sign-in"));
 export const confirmBy = (proof: { password: string } | { code: string }) => api.POST("/me/confirm", { body: proof });
@@ -76,8 +76,10 @@ export const unlinkProvider = (identity: string) =>
   api.DELETE("/me/identities/{provider}", { params: { path: { provider: identity } } });
 
 export const readLoginSessions = async () => (await data(api.GET("/me/login-sessions"))).items;
-export const endLoginSession = (id: string) => api.DELETE("/me/login-sessions/{id}", { params: { path: { id } } });
-export const endOtherLoginSessions = () => api.POST("/me/login-sessions/end-others");
+export const endLoginSession = (id: string, keep_tokens: boolean) =>
+  api.DELETE("/me/login-sessions/{id}", { params: { path: { id }, query: { keep_tokens } } });
+export const endOtherLoginSessions = (keep_tokens: boolean) =>
+  api.POST("/me/login-sessions/end-others", { body: { keep_tokens } });
 
 export const readTokens = async () => (await data(api.GET("/me/tokens"))).items;
 export const makeToken = (t: NewToken) => data(api.POST("/me/tokens", { body: t }));

@@ -1,4 +1,5 @@
 import { Backoff } from "@/net/backoff";
+import { type Comeback, comeback } from "@/net/comeback";
 import { ack, Close, decode, input, ping, sizeWish, takeSize } from "./codec";
 import { Offsets } from "./offsets";
 
@@ -38,6 +39,7 @@ export interface LinkConfig {
   events: LinkEvents;
   connect?: (url: string) => WebSocket;
   random?: () => number;
+  comeback?: Pick<Comeback, "wait">;
 }
 
 const PING_AFTER = 15_000; // of silence
@@ -60,6 +62,7 @@ export class TerminalLink {
   private exited = false;
   private fresh = false;
   private closed = false;
+  private unwait = (): void => {};
   private caughtUp = -1; // bytes since a reconnect, -1 when nothing is being caught up
   private backTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -130,6 +133,7 @@ export class TerminalLink {
   };
 
   private connect(): void {
+    this.unwait();
     const from = this.offsets.next;
     const url = this.config.url(from);
     const socket = this.config.connect ? this.config.connect(url) : new WebSocket(url);
@@ -229,6 +233,8 @@ export class TerminalLink {
       this.retry = undefined;
       this.connect();
     }, wait);
+    this.unwait();
+    this.unwait = (this.config.comeback ?? comeback).wait(this.now);
     this.set({ phase: "waiting", retryAt: Date.now() + wait, downSince });
   }
 
@@ -261,6 +267,7 @@ export class TerminalLink {
   }
 
   private clearTimers(): void {
+    this.unwait();
     for (const t of [this.retry, this.silence, this.quiet, this.backTimer]) clearTimeout(t);
   }
 

@@ -129,6 +129,7 @@ describe("link", () => {
   let parse: (() => void)[] = [];
   let events: { [K in keyof LinkEvents]: ReturnType<typeof vi.fn> };
   let link: TerminalLink;
+  let serverBack: (() => void) | undefined;
   const sockets = FakeSocket.all;
 
   beforeEach(() => {
@@ -160,6 +161,14 @@ describe("link", () => {
       events: events as unknown as LinkEvents,
       connect: (url) => new FakeSocket(url) as unknown as WebSocket,
       random: () => 0.5,
+      comeback: {
+        wait: (back) => {
+          serverBack = back;
+          return () => {
+            serverBack = undefined;
+          };
+        },
+      },
     });
     link.start();
   });
@@ -170,6 +179,23 @@ describe("link", () => {
   });
 
   const text = (s: string) => new TextEncoder().encode(s);
+
+  it("tries at once when the server is back, and waits for that only while it is cut", () => {
+    sockets[0]!.open();
+    expect(serverBack).toBeUndefined();
+    for (let i = 0; i < 5; i++) {
+      sockets.at(-1)!.cut();
+      if (i < 4) vi.advanceTimersByTime(20_000);
+    }
+    expect(sockets.length).toBe(5);
+    serverBack!();
+    expect(sockets.length).toBe(6);
+    sockets[5]!.open();
+    expect(serverBack).toBeUndefined();
+    sockets[5]!.cut();
+    link.close();
+    expect(serverBack).toBeUndefined();
+  });
 
   it("comes back by offset and writes each byte once", () => {
     sockets[0]!.open();

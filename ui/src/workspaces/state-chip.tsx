@@ -1,5 +1,6 @@
-import { lazy, type ReactElement, Suspense, useState } from "react";
+import { type ReactElement, Suspense, useState } from "react";
 import type { Session } from "@/api/client";
+import { lazy } from "@/app/part";
 import { Mark } from "@/kit/mark";
 import { sessionMark } from "./sessions";
 

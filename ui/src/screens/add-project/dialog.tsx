@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import type { Adding } from "@/app/router";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";

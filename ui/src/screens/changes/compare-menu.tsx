@@ -1,7 +1,8 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense, useState } from "react";
+import { type ReactNode, Suspense, useState } from "react";
 import type { Workspace } from "@/api/client";
 import { commitsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import type { Comparison } from "@/diff/types";
 import { useNow } from "@/format/now";
 import { plural, short, visible } from "@/format/text";

@@ -1,6 +1,8 @@
 import { type KeyboardEvent, memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { type TreeRow, treeRows } from "@/diff/tree";
 import type { ChangedFile } from "@/diff/types";
+import { treeMove } from "@/files/move";
+import { useWindow } from "@/files/use-window";
 import { plural, visible } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
@@ -23,9 +25,6 @@ export interface TreeProps {
   onOpen: (path: string) => void;
 }
 
-/** Rows drawn beyond what is on screen. */
-const BEYOND = 12;
-
 /** The changed files as a tree, however many. */
 export function FileTree({ files, isViewed, newer, added, current, choices, onCheck, onViewed, onOpen }: TreeProps) {
   const [filter, setFilter] = useState("");
@@ -39,36 +38,7 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     [files, wanted],
   );
   const rows = useMemo(() => treeRows(found, wanted ? NOTHING : closed, isViewed), [found, wanted, closed, isViewed]);
-  const scroller = useRef<HTMLDivElement>(null);
-  const [box, setBox] = useState({ first: 0, count: 60 });
-  const look = useCallback(() => {
-    const el = scroller.current;
-    if (!el) return;
-    // Whole dozens: a few rows more or less are no reason to draw.
-    const first = Math.max(0, Math.floor(el.scrollTop / rowHeight / BEYOND) * BEYOND - BEYOND);
-    const count = Math.ceil(el.clientHeight / rowHeight) + 3 * BEYOND;
-    setBox((old) => (old.first === first && old.count === count ? old : { first, count }));
-  }, [rowHeight]);
-  useEffect(() => {
-    const el = scroller.current;
-    if (!el) return;
-    look();
-    const observer = new ResizeObserver(look);
-    observer.observe(el);
-    return () => observer.disconnect();
-  }, [look]);
-
-  const scrollTo = useCallback(
-    (i: number) => {
-      const el = scroller.current;
-      if (!el) return;
-      const y = i * rowHeight;
-      if (y < el.scrollTop) el.scrollTop = y;
-      else if (y + rowHeight > el.scrollTop + el.clientHeight) el.scrollTop = y + rowHeight - el.clientHeight;
-      look();
-    },
-    [rowHeight, look],
-  );
+  const { scroller, look, box, scrollTo } = useWindow(rowHeight);
   // The file that is read stays in sight, unless somebody works in the tree.
   const rowsNow = useRef(rows);
   rowsNow.current = rows;
@@ -76,7 +46,7 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     if (current === undefined || scroller.current?.contains(document.activeElement)) return;
     const i = rowsNow.current.findIndex((r) => r.kind === "file" && r.path === current);
     if (i >= 0) scrollTo(i);
-  }, [current, scrollTo]);
+  }, [current, scrollTo, scroller]);
 
   const chosenRow = active ?? current;
   const at = useMemo(
@@ -108,40 +78,14 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     if (e.altKey || e.ctrlKey || e.metaKey || e.shiftKey) return;
     const row = rows[at];
     if (!row) return;
-    const go = (i: number) => focusRow(Math.min(rows.length - 1, Math.max(0, i)));
-    switch (e.key) {
-      case "ArrowDown":
-        go(at + 1);
-        break;
-      case "ArrowUp":
-        go(at - 1);
-        break;
-      case "Home":
-        go(0);
-        break;
-      case "End":
-        go(rows.length - 1);
-        break;
-      case "ArrowRight":
-        if (row.kind === "folder" && !row.open) toggle(row.path, true);
-        else if (row.kind === "folder") go(at + 1);
-        break;
-      case "ArrowLeft":
-        if (row.kind === "folder" && row.open) toggle(row.path, false);
-        else go(rows.slice(0, at).findLastIndex((r) => r.depth < row.depth));
-        break;
-      case "Enter":
-        if (row.kind === "folder") toggle(row.path);
-        else onOpen(row.path);
-        break;
-      case " ": {
-        const paths = pathsOf(row, found).filter((p) => choices?.has(p));
-        if (paths.length > 0) onCheck(paths, !paths.every((p) => choices?.get(p)));
-        break;
-      }
-      default:
-        return;
-    }
+    const move = treeMove(e.key, rows, at);
+    if (e.key === " ") {
+      const paths = pathsOf(row, found).filter((p) => choices?.has(p));
+      if (paths.length > 0) onCheck(paths, !paths.every((p) => choices?.get(p)));
+    } else if (!move) return;
+    else if (move === "use") row.kind === "folder" ? toggle(row.path) : onOpen(row.path);
+    else if ("to" in move) focusRow(move.to);
+    else toggle(row.path, move.open);
     e.preventDefault();
     e.stopPropagation();
   };

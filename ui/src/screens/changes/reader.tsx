@@ -4,6 +4,7 @@ import type { ChangeSet, Workspace } from "@/api/client";
 import { useTeam } from "@/app/team";
 import type { Comparison, LineRange } from "@/diff/types";
 import { textOf } from "@/diff/walk";
+import { FilesSwitch } from "@/files/switch";
 import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
@@ -154,6 +155,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
   );
   const list = (
     <div className="flex h-full min-h-0 flex-col">
+      <FilesSwitch workspace={w} on="changed" changed={comparison.files.length} />
       <FileTree
         files={comparison.files}
         isViewed={isViewed}

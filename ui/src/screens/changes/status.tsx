@@ -1,7 +1,13 @@
 import type { ChangedFile } from "@/diff/types";
 import { cx } from "@/kit/cx";
 
-const STATUS: Record<ChangedFile["status"], { letter: string; word: string; color: string }> = {
+interface Look {
+  letter: string;
+  word: string;
+  color: string;
+}
+
+const STATUS: Record<ChangedFile["status"], Look> & Record<string, Look> = {
   added: { letter: "A", word: "added", color: "text-add" },
   modified: { letter: "M", word: "modified", color: "text-fg2" },
   deleted: { letter: "D", word: "deleted", color: "text-del" },
@@ -11,12 +17,12 @@ const STATUS: Record<ChangedFile["status"], { letter: string; word: string; colo
 
 const UNKNOWN = { letter: "?", word: "changed", color: "text-fg2" };
 
-const of = (f: ChangedFile) => STATUS[f.status] ?? UNKNOWN;
+const of = (f: { status: string }) => STATUS[f.status] ?? UNKNOWN;
 
 export const statusWord = (f: ChangedFile): string => of(f).word;
 
 /** The letter of a change, with its word for those who ask. */
-export function Status({ file, className }: { file: ChangedFile; className?: string }) {
+export function Status({ file, className }: { file: { status: string }; className?: string }) {
   const s = of(file);
   return (
     <span

@@ -1,13 +1,14 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
 import { api, type ChangeSet, data, type Workspace } from "@/api/client";
 import { changesQuery, compareQuery, keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { warmUp } from "@/diff/parser";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
 import { ago } from "@/format/time";
-import { Button } from "@/kit/button";
+import { Button, buttonClass } from "@/kit/button";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { toastError } from "@/state/toasts";
@@ -91,6 +92,15 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
                 <Button busy={sync.isPending && "Looking"} onClick={() => sync.mutate()}>
                   Look now
                 </Button>
+                <Link
+                  from="/$team/w/$key"
+                  to="/$team/w/$key/edit"
+                  params={(p) => p}
+                  search={{}}
+                  className={buttonClass()}
+                >
+                  All files
+                </Link>
               </div>
             }
           >

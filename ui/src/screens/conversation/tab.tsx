@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import type { Session, Workspace } from "@/api/client";
 import { sessionsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import type { Kind } from "@/conversation/feed";
 import { useNow } from "@/format/now";
 import { clock } from "@/format/time";

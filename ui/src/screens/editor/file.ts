@@ -13,7 +13,9 @@ export interface Loaded {
 
 export class NotText extends Error {}
 
-const address = (workspace: string, path: string) => `/workspaces/${workspace}/files?path=${encodeURIComponent(path)}`;
+/** Where a file's bytes are, below /api/v1. */
+export const address = (workspace: string, path: string) =>
+  `/workspaces/${workspace}/files?path=${encodeURIComponent(path)}`;
 
 export async function load(workspace: string, path: string): Promise<Loaded> {
   let answer: Response;
@@ -26,7 +28,7 @@ export async function load(workspace: string, path: string): Promise<Loaded> {
   const hash = (answer.headers.get("ETag") ?? "").replaceAll('"', "");
   if (Number(answer.headers.get("Content-Length") ?? 0) > MOST_BYTES) {
     void answer.body?.cancel();
-    throw new NotText("It is larger than 2 MB.");
+    throw new NotText("It is larger than 2 MB, too large to be edited in a browser.");
   }
   const bytes = await answer.arrayBuffer();
   try {
@@ -34,7 +36,7 @@ export async function load(workspace: string, path: string): Promise<Loaded> {
     if (text.includes("\0")) throw new Error();
     return { text, hash };
   } catch {
-    throw new NotText("It is not text in UTF-8.");
+    throw new NotText("It is binary, or text that is not in UTF-8.");
   }
 }
 

@@ -1,9 +1,10 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { changesQuery, keys, sessionsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { plural, short, visible } from "@/format/text";
 import { Button } from "@/kit/button";

@@ -122,7 +122,7 @@ function BranchRow({ branch: b, now }: { branch: Branch; now: number }) {
     b.default && "default",
     b.behind > 0 && `${count(b.behind)} behind`,
     b.ahead > 0 && `${count(b.ahead)} ahead`,
-    b.checked_out && (b.checked_out.includes("/") ? "checked out" : `in ${b.checked_out}`),
+    b.checked_out && `in ${b.checked_out}`,
   ].filter(Boolean);
   return (
     <span className="flex min-w-0 items-baseline gap-2" title={b.subject}>

@@ -1,11 +1,12 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
 import { type PermissionChoice, Permissions } from "@/agents/permissions";
 import { type Agent, api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { agentsQuery, branchNameQuery, keys, projectExecutorsQuery, projectsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { splitCommand } from "@/format/words";
 import { Button, buttonClass } from "@/kit/button";

@@ -1,7 +1,8 @@
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense } from "react";
+import { type ReactNode, Suspense } from "react";
 import type { Schemas } from "@/api/client";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { Choice } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";

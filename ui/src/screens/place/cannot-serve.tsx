@@ -5,7 +5,7 @@ import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useMe, useTeam } from "@/app/team";
 import { mineQuery } from "@/costs/api";
-import { usedUpRefusal } from "@/costs/used-up";
+import { helpsHere, usedUpRefusal } from "@/costs/used-up";
 import { Button, buttonClass } from "@/kit/button";
 import { CopyLine, FormError } from "@/kit/states";
 import { fallBack, type Place } from "@/places/far";
@@ -33,20 +33,19 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
   // A creation leaves its words alone behind: what is used up says whether a quota was in its way.
   const costs = (place?.price_nano_per_hour ?? 0) > 0 || place?.sizes.some((s) => s.price_nano_per_hour > 0) === true;
   const guess = useQuery({ ...mineQuery(), enabled: costs && told.reason === "" && !told.refusal, retry: false });
-  const refusal =
-    told.refusal ??
-    (costs && told.reason === ""
-      ? usedUpRefusal(
-          place,
-          guess.data?.find((m) => m.team.id === team.id),
-        )
-      : undefined);
-  const problem: ServeProblem =
-    told.refusal || !refusal ? told : { ...told, refusal, ways: ["retry", "local", "upgrade"] };
+  const mine = guess.data?.find((m) => m.team.id === team.id);
+  const refusal = told.refusal ?? (costs && told.reason === "" ? usedUpRefusal(place, mine) : undefined);
   const me = useMe();
   const client = useQueryClient();
   const [how, setHow] = useState(false);
   const places = useQuery(workspacePlacesQuery(w.id));
+  const items = places.data?.items ?? [];
+  const target = fallbackPlace(items.map((p) => p.executor));
+  const here = refusal && helpsHere(refusal.code, target, mine);
+  const problem: ServeProblem =
+    told.refusal || !refusal
+      ? told
+      : { ...told, refusal, ways: here ? ["retry", "local", "upgrade"] : ["retry", "upgrade"] };
   const name = place?.name ?? (w.runner_name || w.executor);
   const refresh = () => {
     void client.invalidateQueries({ queryKey: keys.workspace(w.id) });
@@ -76,8 +75,6 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
     },
     onSettled: refresh,
   });
-  const items = places.data?.items ?? [];
-  const target = fallbackPlace(items.map((p) => p.executor));
   const changes = items.find((p) => p.executor.kind === target?.kind)?.changes ?? [];
   const askLocal = async () => {
     const yes = await confirm({

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import type { Schemas, Workspace } from "@/api/client";
+import { lazy } from "@/app/part";
 import { count } from "@/format/text";
 import { sleeps } from "@/places/far-words";
 import { networkQuery, sandboxQuery } from "@/places/queries";

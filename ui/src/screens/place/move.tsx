@@ -1,7 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { keys, projectsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { DialogBody, DialogFoot } from "@/kit/dialog";

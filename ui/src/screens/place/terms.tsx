@@ -27,7 +27,9 @@ export default function PlaceTerms({ place, places, size, onSize, fallback, onFa
     <div className="mt-3 flex flex-col gap-3">
       <MayUse
         place={place}
-        local={onPlace && local ? { name: local.name, choose: () => onPlace(placeId(local)) } : undefined}
+        local={
+          onPlace && local ? { name: local.name, kind: local.kind, choose: () => onPlace(placeId(local)) } : undefined
+        }
       />
       {onSize && sizes.length > 0 && (
         <div>

@@ -109,7 +109,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
           {m.user.name}
           {self && <span className="text-fg3"> (you)</span>}
         </p>
-        <p className="truncate text-meta text-fg3">{m.user.email}</p>
+        {m.user.email && <p className="truncate text-meta text-fg3">{m.user.email}</p>}
       </div>
       {manage ? (
         <select
@@ -151,7 +151,8 @@ function Invites() {
           Invite somebody
         </h2>
         <p className="text-fg2">
-          A link that works once, for seven days. Whoever has none yet makes an account with it.
+          A link that works once, for seven days. Whoever has no account yet makes one with it; with an address, who has
+          one finds the invitation in Parawork, too.
         </p>
       </div>
       <NewInvite />

@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useMe, useTeam } from "@/app/team";
 import { bytes } from "@/format/text";
 import { Button } from "@/kit/button";

@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useMe, useTeam } from "@/app/team";
+import { Invitations } from "@/people/invitations";
 
 /** Who one is on this server. */
 export default function ProfileSettings() {
@@ -19,6 +20,7 @@ export default function ProfileSettings() {
           </>
         )}
       </dl>
+      <Invitations />
       <p className="text-fg2">
         Password, second step and where you are signed in are under{" "}
         <Link

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
+import { lazy } from "@/app/part";
 import { useMe } from "@/app/team";
 import { Failure, Skeleton } from "@/kit/states";
 import { ownWaysQuery, waysQuery } from "@/signin/queries";

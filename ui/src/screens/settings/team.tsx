@@ -1,8 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useRouter } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data } from "@/api/client";
 import { fieldError } from "@/api/problem";
+import { lazy } from "@/app/part";
 import { useMe, useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { Check, TextField } from "@/kit/field";

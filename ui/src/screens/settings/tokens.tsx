@@ -47,7 +47,7 @@ export default function TokensSettings() {
       ) : (
         <ul aria-label="Your tokens" className="divide-y divide-hairline border-y border-hairline">
           {list.data.map((t) => (
-            <TokenRow key={t.id} token={t} />
+            <TokenRow key={t.id} token={t} heirs={heirsOf(t.id, list.data)} />
           ))}
         </ul>
       )}
@@ -149,7 +149,13 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
   );
 }
 
-function TokenRow({ token: t }: { token: Token }) {
+/** How many tokens end with one: those it made, and those they made. */
+function heirsOf(id: string, all: Token[]): number {
+  const made = all.filter((t) => t.parent?.kind === "token" && t.parent.id === id);
+  return made.reduce((sum, t) => sum + 1 + heirsOf(t.id, all), 0);
+}
+
+function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
   const { teams } = useMe();
   const client = useQueryClient();
   const now = useNow();
@@ -162,7 +168,10 @@ function TokenRow({ token: t }: { token: Token }) {
     if (
       await confirm({
         title: `End the token ${t.name}?`,
-        body: "What uses it stops working at once.",
+        body:
+          heirs > 0
+            ? `What uses it stops working at once. ${heirs === 1 ? "A token" : `${heirs} tokens`} made by it ${heirs === 1 ? "ends" : "end"}, too.`
+            : "What uses it stops working at once.",
         action: "End it",
         danger: true,
       })
@@ -178,7 +187,11 @@ function TokenRow({ token: t }: { token: Token }) {
           {t.team ? (teams.find((x) => x.slug === t.team)?.name ?? t.team) : "all your teams"}
         </p>
         <p className="text-meta break-words text-fg3">
-          <span title={exact(t.created_at)}>made {ago(t.created_at, now)}</span> ·{" "}
+          <span title={exact(t.created_at)}>
+            made {ago(t.created_at, now)}
+            {t.parent && (t.parent.kind === "token" ? ` by the token ${t.parent.name}` : ` in ${t.parent.name}`)}
+          </span>{" "}
+          ·{" "}
           {t.last_used_at ? (
             <span title={exact(t.last_used_at)}>
               used {ago(t.last_used_at, now)}

@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { useMe } from "@/app/team";
@@ -181,7 +181,7 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
     onSuccess: refresh,
     onError: (error, { failed }) => toastError(failed, error),
   });
-  const ask = async (title: string, body: string, action: string, failed: string, act: () => Promise<unknown>) => {
+  const ask = async (title: string, body: ReactNode, action: string, failed: string, act: () => Promise<unknown>) => {
     if (await confirm({ title, body, action, danger: true })) change.mutate({ act, failed });
   };
   const suspend = () =>
@@ -192,16 +192,38 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
       `${u.name} was not suspended`,
       () => api.POST("/instance/users/{id}/suspend", { params }),
     );
-  const factors = () =>
-    ask(
+  const factors = () => {
+    let keep = false;
+    return ask(
       `Forget the second factors of ${u.name}?`,
-      "Authenticator app, recovery codes and passkeys. For somebody who lost them: make sure it is them who asks. They are signed out everywhere.",
+      <>
+        <p>
+          Authenticator app, recovery codes and passkeys. For somebody who lost them: make sure it is them who asks.
+          They are signed out everywhere, and their API tokens end.
+        </p>
+        <Check
+          className="mt-2 text-fg"
+          label="Keep their API tokens"
+          onChange={(e) => {
+            keep = e.target.checked;
+          }}
+        />
+      </>,
       "Forget them",
       "The second factors were not forgotten",
       async () => {
-        await api.POST("/instance/users/{id}/reset-factors", { params });
+        await api.POST("/instance/users/{id}/reset-factors", { params, body: { keep_tokens: keep } });
         toast({ kind: "good", title: `${u.name} signs in with the password alone now` });
       },
+    );
+  };
+  const vouch = () =>
+    ask(
+      `Is ${u.email} the address of ${u.name}?`,
+      "They typed it themselves, and nobody has seen to it. If you say yes, they are shown what is sent to this address, such as invitations of teams.",
+      "It is theirs",
+      "This was not changed",
+      () => api.PATCH("/instance/users/{id}", { params, body: { email: u.email } }),
     );
   const operator = () =>
     ask(
@@ -231,7 +253,10 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
             </span>
           )}
         </p>
-        <p className="truncate text-meta text-fg3">{u.email}</p>
+        <p className="truncate text-meta text-fg3">
+          {u.email}
+          {!u.email_verified && ", not verified"}
+        </p>
         <p className="text-meta break-words text-fg3">
           {u.teams.length > 0 ? u.teams.map((t) => `${t.name} (${t.role})`).join(", ") : "in no team"} ·{" "}
           {u.last_seen_at ? <span title={exact(u.last_seen_at)}>seen {ago(u.last_seen_at, now)}</span> : "never seen"} ·{" "}
@@ -257,6 +282,7 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
             Password link
           </Button>
           <Menu trigger={<Button aria-label={`More about ${u.name}`}>More</Button>}>
+            {!u.email_verified && <MenuItem onSelect={() => void vouch()}>Vouch for the address</MenuItem>}
             {u.second_factor && <MenuItem onSelect={() => void factors()}>Forget second factors</MenuItem>}
             <MenuItem onSelect={() => void operator()} disabled={self}>
               {u.operator ? "No longer operator" : "Make operator"}

@@ -1,8 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { visible } from "@/format/text";
 import { clock, exact } from "@/format/time";
 import { IconButton } from "@/kit/button";

@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { clearProblem, noteProblem } from "@/places/problem";

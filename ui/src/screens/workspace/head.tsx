@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Session, type Workspace } from "@/api/client";
 import { changesQuery, executorsQuery, keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import type { WorkspaceDialog } from "@/app/router";
 import { useTeam } from "@/app/team";
 import { useAction } from "@/keys/keyboard";
@@ -21,6 +22,7 @@ import { PullMark } from "@/workspaces/pull-mark";
 import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { standing } from "@/workspaces/standing";
 import { StateChip } from "@/workspaces/state-chip";
+import { OwnSecretsItem } from "./own-secrets";
 import { PrivacyItem } from "./privacy";
 import { useShownSession } from "./shown-session";
 import { useStop } from "./use-stop";
@@ -185,6 +187,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             </MenuItem>
           )}
           <PrivacyItem workspace={w} />
+          <OwnSecretsItem workspace={w} />
           <MenuItem onSelect={copyLink} keys="y l">
             Copy link
           </MenuItem>
@@ -197,7 +200,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             </MenuItem>
           )}
           {w.path && (
-            <MenuItem onSelect={() => void copyText(w.path, "the folder")}>Copy folder on the server</MenuItem>
+            <MenuItem onSelect={() => void copyText(w.path ?? "", "the folder")}>Copy folder on the server</MenuItem>
           )}
           {edit && (
             <>

@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useAction } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";

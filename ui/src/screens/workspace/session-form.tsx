@@ -12,6 +12,7 @@ import { FormError } from "@/kit/states";
 import { isString, recall, remember } from "@/state/remember";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
 import { startSession } from "@/workspaces/start";
+import { OwnSecretsNote } from "./own-secrets";
 
 interface Props {
   workspace: Workspace;
@@ -132,6 +133,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
           onChange={(e) => setStopFirst(e.target.checked)}
         />
       )}
+      <OwnSecretsNote workspace={w} />
       <FormError error={start.error} />
       <Button
         type="submit"

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { sessionsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { bytes } from "@/format/text";
 import { useAction } from "@/keys/keyboard";

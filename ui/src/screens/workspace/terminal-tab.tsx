@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import type { Session, Workspace } from "@/api/client";
 import { keys, sessionsQuery } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import { useAction } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";

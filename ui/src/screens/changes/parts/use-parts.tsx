@@ -1,7 +1,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { Suspense, useMemo, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import type { ChangedFile, HunkPlace, LineRange } from "@/diff/types";
 import { plural, visible } from "@/format/text";
@@ -288,7 +289,11 @@ function Bar({ acting, staged, team }: { acting: Acting; staged: number; team: s
         <MenuItem onSelect={() => setOpen("take")}>Take files of another workspace…</MenuItem>
         <MenuItem
           onSelect={() =>
-            void navigate({ to: "/$team/w/$key/edit", params: { team, key: acting.workspace.key }, search: {} })
+            void navigate({
+              to: "/$team/w/$key/edit",
+              params: { team, key: acting.workspace.key },
+              search: { naming: true },
+            })
           }
         >
           New file…

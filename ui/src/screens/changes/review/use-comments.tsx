@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useCallback, useMemo, useState } from "react";
+import { Suspense, useCallback, useMemo, useState } from "react";
+import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
 import type { ChangedFile, LineRange } from "@/diff/types";
 import { plural, visible } from "@/format/text";

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { keys } from "@/api/queries";
+import { lazy } from "@/app/part";
 import { exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";

@@ -1,13 +1,13 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { Button } from "@/kit/button";
-import { TextField } from "@/kit/field";
+import { Check, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import type { OwnWays, Ways } from "@/signin/calls";
 import { newPasswordError } from "@/signin/password-error";
-import { loginSessionsKey, ownWaysKey } from "@/signin/queries";
+import { loginSessionsKey, ownWaysKey, tokensKey, tokensQuery } from "@/signin/queries";
 import { toast } from "@/state/toasts";
 import { Part } from "./part";
 
@@ -40,15 +40,20 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
   const client = useQueryClient();
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");
+  const [keep, setKeep] = useState(false);
+  const tokens = useQuery(tokensQuery()).data?.length ?? 0;
   const change = useMutation({
-    mutationFn: () => api.PUT("/me/password", { body: { current_password: current, new_password: next } }),
+    mutationFn: () =>
+      api.PUT("/me/password", { body: { current_password: current, new_password: next, keep_tokens: keep } }),
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: ownWaysKey });
       void client.invalidateQueries({ queryKey: loginSessionsKey });
+      void client.invalidateQueries({ queryKey: tokensKey });
       toast({
         kind: "good",
         title: has ? "Password changed" : "Password set",
-        text: "Your other sign-ins were ended.",
+        text:
+          tokens > 0 && !keep ? "Your other sign-ins and API tokens were ended." : "Your other sign-ins were ended.",
       });
       onClose();
     },
@@ -88,6 +93,14 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
         error={nextError}
         onChange={(e) => setNext(e.target.value)}
       />
+      {tokens > 0 && (
+        <Check
+          label={tokens === 1 ? "Keep my API token" : `Keep my ${tokens} API tokens`}
+          hint="Else they end with the old password. Keep them only if nobody else knew it."
+          checked={keep}
+          onChange={(e) => setKeep(e.target.checked)}
+        />
+      )}
       <FormError error={currentError || nextError ? null : change.error} />
       <div className="flex gap-2">
         <Button type="submit" look="primary" busy={change.isPending && "Saving"}>

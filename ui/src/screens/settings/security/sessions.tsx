@@ -3,10 +3,11 @@ import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
+import { Check } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
 import { endLoginSession, endOtherLoginSessions, type LoginSession, type Provider } from "@/signin/calls";
-import { loginSessionsKey, loginSessionsQuery } from "@/signin/queries";
+import { loginSessionsKey, loginSessionsQuery, tokensKey, tokensQuery } from "@/signin/queries";
 import { factorWords } from "@/signin/words";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
@@ -16,23 +17,27 @@ import { Part } from "./part";
 export function LoginSessions({ providers }: { providers: Provider[] }) {
   const client = useQueryClient();
   const list = useQuery(loginSessionsQuery());
+  const tokens = useQuery(tokensQuery()).data ?? [];
   const refresh = () => client.invalidateQueries({ queryKey: loginSessionsKey });
   const others = useMutation({
     mutationFn: endOtherLoginSessions,
-    onSuccess: () => {
+    onSuccess: (_, kept) => {
       void refresh();
-      toast({ kind: "good", title: "All other sign-ins were ended" });
+      void client.invalidateQueries({ queryKey: tokensKey });
+      const all = tokens.length > 0 && !kept ? "All other sign-ins and your API tokens" : "All other sign-ins";
+      toast({ kind: "good", title: `${all} were ended` });
     },
     onError: (error) => toastError("The other sign-ins were not ended", error),
   });
   const ask = async () => {
-    const yes = await confirm({
+    const own = await client.ensureQueryData(tokensQuery()).catch(() => tokens);
+    const keep = await asksToKeep({
       title: "End all other sign-ins?",
-      body: "Their pages and terminals close at once. This browser stays signed in, and so do API tokens.",
+      body: "Their pages and terminals close at once. This browser stays signed in.",
       action: "End them",
-      danger: true,
+      tokens: own.length,
     });
-    if (yes) others.mutate();
+    if (keep !== undefined) others.mutate(keep);
   };
   return (
     <Part title="Where you are signed in" about="You do not know one of them? End it, then change your password.">
@@ -44,7 +49,13 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
         <>
           <ul aria-label="Your sign-ins" className="divide-y divide-hairline border-y border-hairline">
             {list.data.map((s) => (
-              <Row key={s.id} session={s} providers={providers} onEnded={refresh} />
+              <Row
+                key={s.id}
+                session={s}
+                providers={providers}
+                tokens={tokens.filter((t) => t.parent?.kind === "session" && t.parent.id === s.id).length}
+                onEnded={refresh}
+              />
             ))}
           </ul>
           {list.data.length > 1 && (
@@ -61,17 +72,63 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
 interface RowProps {
   session: LoginSession;
   providers: Provider[];
+  /** How many API tokens were made in it. */
+  tokens: number;
   onEnded: () => Promise<void>;
 }
 
-function Row({ session: s, providers, onEnded }: RowProps) {
+/** Asks before sign-ins end, and whether API tokens stay; undefined when nothing is to end. */
+async function asksToKeep(q: {
+  title: string;
+  body: string;
+  action: string;
+  tokens: number;
+}): Promise<boolean | undefined> {
+  let keep = false;
+  const yes = await confirm({
+    ...q,
+    body: (
+      <>
+        <p>{q.body}</p>
+        {q.tokens > 0 && (
+          <Check
+            className="mt-2 text-fg"
+            label={q.tokens === 1 ? "Keep the API token" : `Keep the ${q.tokens} API tokens`}
+            hint={`Else ${q.tokens === 1 ? "it ends" : "they end"}, too, and scripts with ${q.tokens === 1 ? "it" : "them"} stop working.`}
+            onChange={(e) => {
+              keep = e.target.checked;
+            }}
+          />
+        )}
+      </>
+    ),
+    danger: true,
+  });
+  return yes ? keep : undefined;
+}
+
+function Row({ session: s, providers, tokens, onEnded }: RowProps) {
   const now = useNow();
+  const client = useQueryClient();
   const end = useMutation({
-    mutationFn: () => endLoginSession(s.id),
-    onSuccess: onEnded,
+    mutationFn: (keep: boolean) => endLoginSession(s.id, keep),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: tokensKey });
+      return onEnded();
+    },
     onError: (error) => toastError("The sign-in was not ended", error),
   });
   const browser = visible(s.browser) || "Unknown browser";
+  const ask = async () => {
+    if (tokens === 0) return end.mutate(false);
+    const keep = await asksToKeep({
+      title: `End the sign-in of ${browser}?`,
+      body: tokens === 1 ? "An API token was made in it." : `${tokens} API tokens were made in it.`,
+      action: "End it",
+      tokens,
+    });
+    if (keep !== undefined) end.mutate(keep);
+  };
   const by = factorWords(s.factors, (id) => providers.find((p) => p.id === id)?.name ?? id, s.provider ?? "");
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
@@ -91,11 +148,7 @@ function Row({ session: s, providers, onEnded }: RowProps) {
         </p>
       </div>
       {!s.current && (
-        <Button
-          busy={end.isPending}
-          onClick={() => end.mutate()}
-          aria-label={`End the sign-in of ${browser} at ${s.ip}`}
-        >
+        <Button busy={end.isPending} onClick={() => void ask()} aria-label={`End the sign-in of ${browser} at ${s.ip}`}>
           End
         </Button>
       )}

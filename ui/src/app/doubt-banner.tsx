@@ -1,0 +1,32 @@
+import { useQuery } from "@tanstack/react-query";
+import { connection } from "@/state/connection";
+import { useStore } from "@/state/store";
+import { doubtQuery } from "./doubt";
+
+const LOOK_EVERY = 10_000;
+
+/** Says above every page that the server is read-only, why, and who does what about it. It is asked at first and while the connection is cut. */
+export default function DoubtBanner({ operator }: { operator: boolean }) {
+  const { events } = useStore(connection);
+  const cut = events.downSince > 0;
+  const { data: why } = useQuery({
+    ...doubtQuery(),
+    refetchInterval: (q) => (cut || q.state.data ? LOOK_EVERY : false),
+  });
+  if (!why) return null;
+  return (
+    <section aria-label="The server is read-only" role="status" className="border-b border-failed bg-bg1 px-3 py-1.5">
+      <p>
+        <span aria-hidden className="mr-2 text-failed">
+          ▲
+        </span>
+        <strong className="font-semibold">This server is read-only.</strong>{" "}
+        <span className="text-fg2">
+          Its database does not know all that it knew. Agents go on, no work is removed, and nothing can be changed
+          until an operator of this server has settled it.
+        </span>
+      </p>
+      {operator && <p className="mt-1 break-words text-fg2">{why}</p>}
+    </section>
+  );
+}

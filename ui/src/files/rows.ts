@@ -1,0 +1,127 @@
+import type { Change, Schemas } from "@/api/client";
+
+export type Entry = Pick<Schemas["File"], "path" | "name" | "type" | "size" | "link">;
+
+/** What is known of a folder; neither items nor error: it is being read. */
+export interface Listing {
+  items?: readonly Entry[];
+  truncated?: boolean;
+  error?: unknown;
+}
+
+export type FilesRow = {
+  /** Its path; of a note, its folder's path with a slash, so that no two rows have the same. */
+  path: string;
+  name: string;
+  depth: number;
+  size: number;
+  at: number;
+} & (
+  | { kind: "folder"; open: boolean; changed: boolean }
+  | { kind: "file"; entry: Entry; status: string | undefined }
+  | { kind: "note"; note: "loading" | "empty" | "truncated" | "failed"; shown: number; error?: unknown }
+);
+
+/** The status of each changed file, and the folders such files are in. */
+export interface Marks {
+  files: ReadonlyMap<string, string>;
+  folders: ReadonlySet<string>;
+}
+
+export function marksOf(changes: readonly Pick<Change, "path" | "old_path" | "status">[]): Marks {
+  const files = new Map<string, string>();
+  const folders = new Set<string>();
+  for (const c of changes) {
+    // The list of changes says "added" of both: whether git tracks a new file is told where one commits.
+    files.set(c.path, c.status === "untracked" ? "added" : c.status);
+    for (const f of foldersOf(c.path)) folders.add(f);
+  }
+  for (const c of changes) if (c.old_path && !files.has(c.old_path)) files.set(c.old_path, "deleted");
+  return { files, folders };
+}
+
+/** The folders a path is in, the outermost first: of "a/b/c" they are "a" and "a/b". */
+export function foldersOf(path: string): string[] {
+  const out: string[] = [];
+  for (let i = path.indexOf("/"); i > 0; i = path.indexOf("/", i + 1)) out.push(path.slice(0, i));
+  return out;
+}
+
+/** The open folders that can be seen, with the root "": those in a closed one are not read. */
+export function seenFolders(open: ReadonlySet<string>): string[] {
+  return ["", ...[...open].filter((p) => foldersOf(p).every((f) => open.has(f))).sort()];
+}
+
+/** The folders whose entries may be others, now that the changes are these: a file came, went, or is one of another kind. */
+export function staleFolders(before: Marks, after: Marks): Set<string> {
+  const out = new Set<string>();
+  const entry = (m: Marks, path: string) => {
+    const status = m.files.get(path);
+    return status === "modified" || status === "conflicted" ? undefined : status;
+  };
+  for (const path of new Set([...before.files.keys(), ...after.files.keys()])) {
+    if (entry(before, path) === entry(after, path)) continue;
+    out.add("");
+    for (const f of foldersOf(path)) out.add(f);
+  }
+  return out;
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+const byName = (a: Entry, b: Entry) => collator.compare(a.name, b.name) || (a.name < b.name ? -1 : 1);
+
+/**
+ * The rows of the tree, folders first. With a filter, those of the listings read so far whose path holds it, in whatever case, with the
+ * folders they are in; a folder that is closed is then open where something in it was found.
+ */
+export function filesRows(
+  listings: ReadonlyMap<string, Listing>,
+  open: ReadonlySet<string>,
+  marks: Marks,
+  filter = "",
+): FilesRow[] {
+  const wanted = filter.trim().toLowerCase();
+  const fits = (e: Entry) => !wanted || e.path.toLowerCase().includes(wanted);
+  const write = (path: string, depth: number): FilesRow[] => {
+    const folder = listings.get(path);
+    const note = (what: "loading" | "empty" | "truncated" | "failed", at = 1, shown = 0): FilesRow => {
+      const place = { path: `${path}/`, name: "", depth, size: at, at };
+      return { ...place, kind: "note", note: what, shown, error: folder?.error };
+    };
+    if (!folder?.items) return wanted ? [] : [note(folder?.error ? "failed" : "loading")];
+    const sorted = [...folder.items].sort(byName);
+    const found = sorted
+      .filter((e) => e.type === "dir")
+      .flatMap((entry) => {
+        const inside = wanted && listings.get(entry.path)?.items ? write(entry.path, depth + 1) : [];
+        return inside.length > 0 || fits(entry) ? { entry, inside } : [];
+      });
+    const files = sorted.filter((e) => e.type !== "dir" && fits(e));
+    const cut = folder.truncated && !wanted ? 1 : 0;
+    const size = found.length + files.length + cut;
+    if (size === 0) return wanted ? [] : [note("empty")];
+    const out: FilesRow[] = [];
+    found.forEach(({ entry: { path: at, name }, inside }, i) => {
+      const isOpen = wanted ? inside.length > 0 : open.has(at);
+      const changed = marks.folders.has(at);
+      out.push({ kind: "folder", path: at, name, depth, open: isOpen, changed, size, at: i + 1 });
+      for (const row of wanted ? inside : isOpen ? write(at, depth + 1) : []) out.push(row);
+    });
+    files.forEach((entry, i) => {
+      const status = marks.files.get(entry.path);
+      out.push({
+        kind: "file",
+        path: entry.path,
+        name: entry.name,
+        depth,
+        entry,
+        status,
+        size,
+        at: found.length + i + 1,
+      });
+    });
+    if (cut) out.push(note("truncated", size, folder.items.length));
+    return out;
+  };
+  return write("", 0);
+}

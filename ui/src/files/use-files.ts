@@ -1,0 +1,70 @@
+import { type UseQueryResult, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useEffect, useMemo, useRef } from "react";
+import type { Schemas } from "@/api/client";
+import { changesQuery, keys, treeQuery } from "@/api/queries";
+import { type Listing, type Marks, marksOf, seenFolders, staleFolders } from "./rows";
+
+/** How long changes are gathered before folders are read again, in ms: an agent writes many files at once. */
+const GATHER_MS = 500;
+
+interface Files {
+  listings: ReadonlyMap<string, Listing>;
+  marks: Marks;
+  changed: number;
+  /** Reads a folder again, or with nothing named all that are shown. */
+  refresh: (folder?: string) => void;
+  busy: boolean;
+}
+
+/** The folders of a workspace that are shown, each read when it is opened, and again when files came to it or went. */
+export function useFiles(workspace: string, open: ReadonlySet<string>): Files {
+  const client = useQueryClient();
+  const folders = useMemo(() => seenFolders(open), [open]);
+  const combine = useCallback(
+    (results: UseQueryResult<Schemas["FileList"]>[]) => ({
+      listings: new Map<string, Listing>(
+        results.map((r, i) => [
+          folders[i]!,
+          {
+            items: r.data?.items,
+            truncated: r.data?.truncated,
+            error: r.isError && !r.isFetching ? r.error : undefined,
+          },
+        ]),
+      ),
+      busy: results.some((r) => r.isFetching),
+    }),
+    [folders],
+  );
+  const { listings, busy } = useQueries({ queries: folders.map((f) => treeQuery(workspace, f)), combine });
+
+  const changes = useQuery(changesQuery(workspace));
+  const items = changes.data?.items;
+  const marks = useMemo(() => marksOf(items ?? []), [items]);
+  const read = useRef<Marks>(undefined);
+  useEffect(() => {
+    if (!items) return;
+    const before = read.current;
+    if (!before) {
+      read.current = marks;
+      return;
+    }
+    const timer = setTimeout(() => {
+      read.current = marks;
+      for (const f of staleFolders(before, marks))
+        void client.invalidateQueries({ queryKey: keys.tree(workspace, f), exact: true });
+    }, GATHER_MS);
+    return () => clearTimeout(timer);
+  }, [client, workspace, items, marks]);
+
+  const refresh = useCallback(
+    (folder?: string) =>
+      void client.invalidateQueries(
+        folder === undefined
+          ? { queryKey: ["workspace", workspace, "tree"] }
+          : { queryKey: keys.tree(workspace, folder), exact: true },
+      ),
+    [client, workspace],
+  );
+  return { listings, marks, changed: items?.length ?? 0, refresh, busy };
+}

@@ -1,0 +1,101 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useRouter } from "@tanstack/react-router";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Failure } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+import { type MyInvite, myInvitesQuery, peopleKeys } from "./api";
+import { asRole } from "./words";
+
+/** Teams that invite who is signed in, to join or to decline; nothing where there are none. */
+export function Invitations({ heading: Heading = "h2" }: { heading?: "h2" | "h3" }) {
+  const list = useQuery(myInvitesQuery());
+  if (list.isError && !list.data)
+    return (
+      <Failure what="Your invitations could not be loaded." error={list.error} retry={() => void list.refetch()} />
+    );
+  if (!list.data || list.data.items.length === 0) return null;
+  return (
+    <section aria-labelledby="invitations">
+      <Heading id="invitations" className="mb-2 text-title font-semibold">
+        Invitations
+      </Heading>
+      <ul aria-label="Invitations" className="divide-y divide-hairline border-y border-hairline">
+        {list.data.items.map((i) => (
+          <Row key={i.id} invite={i} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Row({ invite: i }: { invite: MyInvite }) {
+  const client = useQueryClient();
+  const router = useRouter();
+  const navigate = useNavigate();
+  const now = useNow();
+  const path = { params: { path: { id: i.id } } };
+  const settled = () => client.invalidateQueries({ queryKey: peopleKeys.mine });
+  const accept = useMutation({
+    mutationFn: () => data(api.POST("/me/invites/{id}/accept", path)),
+    onSuccess: async (me) => {
+      client.setQueryData(keys.me, me);
+      void settled();
+      await router.invalidate();
+      await navigate({ to: "/$team", params: { team: i.team.slug } });
+    },
+    onError: (error) => {
+      void settled();
+      toastError(`You have not joined ${i.team.name}`, error);
+    },
+  });
+  const decline = useMutation({
+    mutationFn: () => api.POST("/me/invites/{id}/decline", path),
+    onSuccess: () => toast({ kind: "good", title: `You declined to join ${i.team.name}` }),
+    onError: (error) => toastError("The invitation was not declined", error),
+    onSettled: settled,
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: `Decline to join ${i.team.name}?`,
+      body: "The invitation ends. Somebody of the team can invite you again.",
+      action: "Decline",
+      danger: true,
+    });
+    if (yes) decline.mutate();
+  };
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
+      <div className="min-w-0 flex-1 basis-48">
+        <p className="break-words">
+          <span className="font-medium">{i.team.name}</span>, {asRole(i.role)}
+        </p>
+        <p className="text-meta break-words text-fg3">
+          <span title={exact(i.created_at)}>
+            {i.inviter ? `by ${i.inviter} ` : ""}
+            {ago(i.created_at, now)}
+          </span>{" "}
+          ·{" "}
+          <span title={exact(i.expires_at)}>
+            ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}
+          </span>
+        </p>
+      </div>
+      <Button
+        look="primary"
+        busy={accept.isPending && "Joining"}
+        onClick={() => accept.mutate()}
+        aria-label={`Join ${i.team.name}`}
+      >
+        Join
+      </Button>
+      <Button busy={decline.isPending} onClick={() => void ask()} aria-label={`Decline to join ${i.team.name}`}>
+        Decline
+      </Button>
+    </li>
+  );
+}

@@ -1,0 +1,66 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useMe } from "@/app/team";
+import { plansToChoose } from "@/costs/choose-plan";
+import { plansQuery, setDefaultPlan } from "@/costs/instance";
+import { usePlansRefresh } from "@/costs/use-refresh";
+import { Button } from "@/kit/button";
+import { FormError } from "@/kit/states";
+import { isBoolean, recall, remember } from "@/state/remember";
+import { toast } from "@/state/toasts";
+
+const LATER = "choose-plan.later";
+
+/** Asks an operator, once, how much people may use: until a plan is chosen no quota binds anybody. */
+export function ChoosePlan() {
+  const me = useMe();
+  const [later, setLater] = useState(() => recall(LATER, isBoolean) === true);
+  const ask = me.user.operator && !later;
+  const plans = useQuery({ ...plansQuery(), enabled: ask, retry: false });
+  const refresh = usePlansRefresh();
+  const choose = useMutation({
+    mutationFn: setDefaultPlan,
+    onSuccess: (list) =>
+      toast({
+        kind: "good",
+        title: `Teams have the plan ${list.items.find((p) => p.id === list.default_plan)?.name ?? list.default_plan}: Settings, Plans changes it`,
+      }),
+    onSettled: refresh,
+  });
+  const offers = ask ? plansToChoose(plans.data) : [];
+  if (offers.length === 0) return null;
+  return (
+    <section aria-labelledby="choose-plan" className="mb-5 rounded-md border border-hairline bg-bg1 p-3">
+      <h2 id="choose-plan" className="font-medium">
+        How much may people use?
+      </h2>
+      <p className="mt-1 max-w-2xl text-fg2">
+        No quota binds anybody until you choose a plan. It holds for every team that has no other, and bounds each
+        person's hours in places that cost and, once several teams share this server, in its sandboxes, too.
+      </p>
+      <FormError error={choose.error} />
+      <div className="mt-2 flex flex-wrap gap-2">
+        {offers.map((p) => (
+          <Button
+            key={p.id}
+            busy={choose.isPending && choose.variables === p.id}
+            disabled={choose.isPending}
+            onClick={() => choose.mutate(p.id)}
+          >
+            {p.name} · {p.hours}
+          </Button>
+        ))}
+        <Button
+          look="quiet"
+          title="Settings, Plans has it"
+          onClick={() => {
+            remember(LATER, true);
+            setLater(true);
+          }}
+        >
+          Later
+        </Button>
+      </div>
+    </section>
+  );
+}
