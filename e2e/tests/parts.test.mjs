@@ -151,6 +151,52 @@ test("a file is edited while somebody else writes it", part, async () => {
   assert.deepEqual(page.problems, []);
 });
 
+test("all files are browsed, not only the changed ones", part, async () => {
+  await sh(ws, "mkdir -p web/icons empty && printf 'plain\\n' > web/app.css && printf '\\0PNG' > web/icons/logo.bin && head -c 2100000 /dev/zero | tr '\\0' x > web/large.txt");
+  await seen(ws, "web/app.css");
+  await page.goto("about:blank"); // the page before reads folders as files come
+  const asked = [];
+  page.on("request", (r) => r.url().includes("/tree") && asked.push(new URL(r.url()).searchParams.get("path") ?? ""));
+  const tree = page.getByRole("tree", { name: "All files" });
+  const row = (name) => tree.getByRole("treeitem", { name });
+
+  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes`);
+  await page.getByRole("treeitem", { name: /notes\.txt/ }).waitFor();
+  assert.deepEqual(asked, [], "nothing is listed before somebody looks");
+  await page.getByRole("link", { name: "All files" }).click();
+  await row(/web/).waitFor();
+  assert.deepEqual(asked, [""], "a folder is read when it is opened");
+  assert.deepEqual(await axe(page), []);
+  await row("empty").click();
+  await tree.getByText("Empty folder").waitFor();
+
+  // By keyboard alone: the folder, what is in it, the file.
+  await row(/web/).focus();
+  await page.keyboard.press("ArrowRight");
+  await row(/app\.css/).waitFor();
+  assert.equal(await row(/web/).getAttribute("aria-expanded"), "true");
+  assert.match(await row(/app\.css/).innerText(), /added/);
+  await page.keyboard.type("app"); // it goes into the filter
+  await until("it is filtered", async () => (await tree.getByRole("treeitem").count()) === 2);
+  await shot(page, "files");
+  await page.keyboard.press("Enter");
+  await page.getByRole("textbox", { name: "Text of web/app.css" }).getByText("plain").waitFor();
+  await page.getByRole("textbox", { name: "Filter the files" }).fill("");
+  assert.equal(await row(/app\.css/).getAttribute("aria-current"), "true");
+
+  // What cannot be shown says so; a new file comes into the tree.
+  await row(/icons/).click();
+  await row(/logo\.bin/).click();
+  await page.getByText("It is binary").waitFor();
+  await page.getByRole("link", { name: "Download" }).waitFor();
+  await row(/large\.txt/).click();
+  await page.getByText("It is larger than 2 MB").waitFor();
+  await put(ws, "web/late.txt", "late\n");
+  await seen(ws, "web/late.txt");
+  await row(/late\.txt/).waitFor();
+  assert.deepEqual(page.problems, []);
+});
+
 test("files of another workspace are taken, with a preview", part, async () => {
   await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes`);
   await page.getByRole("button", { name: "More: take files, new file" }).click();
@@ -193,6 +239,12 @@ test("the same on a phone, in both themes", part, async () => {
   await shot(phone, "editor-phone");
   await phone.getByRole("button", { name: "More: new file, rename, remove" }).tap();
   await phone.getByRole("menuitem", { name: "Rename…" }).waitFor();
+  await phone.keyboard.press("Escape");
+  await phone.getByRole("button", { name: "All files (g f)" }).tap();
+  await both("all files", phone.getByRole("treeitem", { name: /notes\.txt/ }));
+  await shot(phone, "files-phone");
+  await phone.getByRole("treeitem", { name: /notes\.txt/ }).tap();
+  await phone.getByRole("textbox", { name: "Text of notes.txt" }).waitFor();
   assert.deepEqual(phone.problems, []);
   await phone.context().close();
 });

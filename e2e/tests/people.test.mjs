@@ -1,9 +1,11 @@
 // Teams and who is in them, in the browser: an invite, roles, leaving, several teams, suspension by an operator, and the audit of it all.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { join as join_ } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password } from "../lib/house.mjs";
+import { House, password, root } from "../lib/house.mjs";
 
 const other = "another good long one";
 
@@ -113,6 +115,99 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       await page.context().close();
     });
   }
+
+  for (const [size, colorScheme, viewport] of [
+    ["wide", "light", { width: 1440, height: 900 }],
+    ["phone", "dark", { width: 390, height: 844 }],
+  ]) {
+    test(`an invitation is found in the app, declined and accepted, ${size}`, async () => {
+      const email = `cy-${size}@example.com`;
+      execFileSync(join_(root, "bin/parawork"), ["admin", "create-user", "--config", join_(house.dir, "config.json"), "--email", email, "--name", `Cy ${size}`, "--password-stdin"], { input: `${password}\n` });
+      await house.api("POST", `/teams/${house.team}/members`, { email, role: "viewer" });
+      const cy = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
+      await cy.goto(`${house.url}/login`);
+      await cy.getByLabel(/e-?mail/i).fill(email);
+      await cy.getByLabel(/password/i).fill(password);
+      await cy.getByRole("button", { name: /sign in/i }).click();
+      await cy.getByRole("heading", { name: "You are in no team" }).waitFor();
+      await cy.getByRole("list", { name: "Invitations" }).getByText("Harbour, as a viewer").waitFor();
+      await shot(cy, `invitation-${colorScheme}-${size}`);
+      assert.deepEqual(await axe(cy), []);
+      await cy.getByRole("button", { name: "Decline to join Harbour" }).click();
+      await cy.getByRole("alertdialog").getByRole("button", { name: "Decline" }).click();
+      await cy.getByRole("list", { name: "Invitations" }).waitFor({ state: "detached" });
+      await house.api("POST", `/teams/${house.team}/members`, { email, role: "member" });
+      await cy.reload();
+      await cy.getByRole("button", { name: "Join Harbour", exact: true }).click();
+      await cy.waitForURL(new RegExp(`/${house.team}/`));
+
+      // Who is in a team already finds the next one in the menu of teams, and in the settings.
+      await house.api("POST", "/teams", { name: `Pier ${size}` });
+      await house.api("POST", `/teams/pier-${size}/members`, { email, role: "member" });
+      await cy.reload();
+      await cy.getByRole("button", { name: "Harbour 1 invitation: switch to another team" }).click();
+      await shot(cy, `invitation-menu-${colorScheme}-${size}`);
+      await cy.getByRole("menuitem", { name: `Pier ${size} invites you` }).click();
+      await cy.getByRole("heading", { name: "Invitations" }).waitFor();
+      await shot(cy, `invitation-profile-${colorScheme}-${size}`);
+      assert.deepEqual(await axe(cy), []);
+      await cy.getByRole("button", { name: `Join Pier ${size}`, exact: true }).focus();
+      await cy.keyboard.press("Enter");
+      await cy.waitForURL(new RegExp(`/pier-${size}/`));
+      assert.deepEqual(cy.problems, []);
+      await cy.context().close();
+    });
+  }
+
+  test("tokens name what made them, and end with the password unless they are kept", async () => {
+    const page = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, reducedMotion: "reduce" });
+    await signIn(page, house, password);
+    const made = await house.api("POST", "/me/tokens", { name: "Heir" });
+    await settings(page, "tokens");
+    const list = page.getByRole("list", { name: "Your tokens" });
+    await list.getByRole("listitem").filter({ hasText: "Heir" }).getByText(/by the token/).waitFor();
+    await page.getByLabel("What it is for").fill("Nightly");
+    await page.getByRole("button", { name: "Make a token" }).click();
+    const nightly = list.getByRole("listitem").filter({ hasText: "Nightly" });
+    await nightly.getByText(/in Chrome on/).waitFor();
+    await shot(page, "tokens-dark-phone");
+    assert.deepEqual(await axe(page), []);
+    const works = async (token) => (await fetch(`${house.url}/api/v1/me`, { headers: { Authorization: `Bearer ${token}` } })).status;
+    assert.equal(await works(made.value), 200);
+
+    await settings(page, "security");
+    await page.getByRole("button", { name: "Change the password" }).click();
+    await page.getByLabel("Current password").fill(password);
+    await page.getByLabel("New password").fill(other);
+    await page.getByLabel(/^Keep my \d API tokens/).check();
+    await shot(page, "security-dark-phone");
+    assert.deepEqual(await axe(page), []);
+    await page.getByRole("button", { name: "Change password", exact: true }).click();
+    await page.getByText("Password changed", { exact: true }).first().waitFor();
+    assert.equal(await works(made.value), 200, "kept");
+
+    // All sign-ins: the box says that tokens end, too. The house's own token has to go on.
+    const elsewhere = await newPage(browser);
+    await signIn(elsewhere, house, other);
+    await page.reload();
+    await page.getByRole("button", { name: "End all others" }).click();
+    await page.getByRole("alertdialog").getByLabel(/^Keep the \d API tokens/).check();
+    await shot(page, "end-others-dark-phone");
+    await page.getByRole("alertdialog").getByRole("button", { name: "End them" }).click();
+    await page.getByText("All other sign-ins were ended", { exact: true }).first().waitFor();
+    assert.equal(await works(made.value), 200, "kept");
+    await elsewhere.context().close();
+
+    await page.getByRole("button", { name: "Change the password" }).click();
+    await page.getByLabel("Current password").fill(other);
+    await page.getByLabel("New password").fill(password);
+    await page.getByLabel(/^Keep my \d API tokens/).waitFor();
+    await page.getByLabel(/^Keep my \d API tokens/).check();
+    await page.getByRole("button", { name: "Change password", exact: true }).click();
+    await page.getByText("Password changed", { exact: true }).first().waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
 
   test("somebody who has an account, several teams and a quick way between them", async () => {
     const page = await newPage(browser, { colorScheme: "light" });

@@ -45,9 +45,20 @@ test("reload and kill -9 in mid-burst", { skip: !haveChromium && "Chromium is no
   await house.api("POST", `/sessions/${s.id}/input`, { text: "\r" });
 
   await until("some of the burst came", async () => (await received(page, s.id))?.end > 200_000);
+  let asked = 0;
+  page.on("request", (r) => {
+    if (new URL(r.url()).pathname === "/api/v1/health") asked++;
+  });
   await house.kill();
   await page.getByText("Reconnecting").first().waitFor();
+  await until("the page asks whether the server is back", async () => asked > 0);
+  // A part of the page that is wanted while the server is away is waited for: the page does not load itself anew into nothing.
+  const part = page.waitForEvent("requestfailed", (r) => /\/assets\//.test(r.url()));
+  await page.getByRole("link", { name: "History", exact: true }).click();
+  await part;
   await house.boot();
+  await page.getByRole("searchbox").waitFor();
+  await page.getByRole("link", { name: "Terminal", exact: true }).click();
   // On a fast machine much of the burst may have come before the kill.
   await until("it connected again, and more came", async () => {
     const mid = await received(page, s.id);

@@ -22,8 +22,7 @@ after(async () => {
 /** Makes a user with the command line, as an operator does, and a member of the team with a role. */
 async function join_(name, role) {
   const email = `${name.toLowerCase()}@example.com`;
-  execFileSync(join(root, "bin/parawork"), ["admin", "create-user", "--config", join(house.dir, "config.json"), "--email", email, "--name", name, "--password-stdin"], { input: `${password}\n` });
-  await house.api("POST", `/teams/${house.team}/members`, { email, role });
+  execFileSync(join(root, "bin/parawork"), ["admin", "create-user", "--config", join(house.dir, "config.json"), "--email", email, "--name", name, "--team", house.team, "--role", role, "--password-stdin"], { input: `${password}\n` });
   return email;
 }
 
