@@ -46,7 +46,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 		detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		f = &flight{done: make(chan struct{}), cancel: cancel}
 		r.flight = f
-		m.work.Go(func() {
+		begun := m.work.Go(func() {
 			defer cancel(nil)
 			place, err := m.makeOrFallBack(detached, r, workspaceID)
 			r.mu.Lock()
@@ -54,6 +54,12 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 			r.mu.Unlock()
 			close(f.done)
 		})
+		if !begun {
+			r.flight = nil
+			r.mu.Unlock()
+			cancel(nil)
+			return nil, errStopping()
+		}
 	}
 	r.mu.Unlock()
 	select {

@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -72,7 +73,7 @@ type Commands struct {
 
 	mu   sync.Mutex
 	live map[string]*running
-	work sync.WaitGroup
+	work tasks.Group
 }
 
 // NewCommands makes Commands. It starts nothing and panics on a Config without Places or Store.
@@ -252,7 +253,10 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 	if req.Background {
 		proc.MaxLog = backgroundLog
 	}
-	c.work.Go(func() { c.drive(r, proc, timeout) })
+	if !c.work.Go(func() { c.drive(r, proc, timeout) }) {
+		c.forget(r) // the next start closes the record
+		return nil, errStopping()
+	}
 	return r, nil
 }
 

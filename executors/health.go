@@ -43,7 +43,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		wg.Go(func() { p.run(ctx) })
 	}
 	wg.Wait()
-	m.work.Wait()
+	m.work.Close()
 	m.closePipes()
 	return nil
 }
@@ -139,11 +139,14 @@ func (m *Manager) startChecks(ctx context.Context, ids []string) {
 			done()
 			return
 		}
-		m.work.Go(func() {
+		if !m.work.Go(func() {
 			defer free()
 			defer done()
 			m.checkOne(ctx, id)
-		})
+		}) {
+			free()
+			done()
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Auto asks the Manager to choose the strongest place that is available.
@@ -168,7 +169,7 @@ type Manager struct {
 	worries      chan string     // workspaces whose guest could not be dialed: Run looks at them at once
 	checking     map[string]bool // under mu: workspaces whose sandbox is being looked at
 	checkSlots   chan struct{}   // one place for each check that is not slow
-	work         sync.WaitGroup  // flights that go on when their callers have left, and checks
+	work         tasks.Group     // flights that go on when their callers have left, and checks; closed when Run ends
 }
 
 // room is what the Manager keeps of one workspace.

@@ -66,6 +66,10 @@ func (m *Manager) heard(ctx context.Context, e Executor) Capabilities {
 		return p.told()
 	}
 	asking := p.asking
+	if asking == nil { // answered at once
+		defer p.mu.Unlock()
+		return p.told()
+	}
 	p.mu.Unlock()
 	select {
 	case <-asking:
@@ -99,7 +103,7 @@ func (m *Manager) ask(p *probe, e Executor) {
 			p.hangs = true
 		}
 	})
-	m.work.Go(func() { // ends with the executor's answer: an executor heeds the end of its context
+	begun := m.work.Go(func() { // ends with the executor's answer: an executor heeds the end of its context
 		defer cancel()
 		c, err := e.Capabilities(ctx)
 		giveUp()
@@ -117,6 +121,11 @@ func (m *Manager) ask(p *probe, e Executor) {
 			p.give(c, c.Boundary != NoBoundary && c.Kind.Member() == "", m.now())
 		}
 	})
+	if !begun {
+		giveUp()
+		cancel()
+		p.give(m.mute(p, e, "the server is stopping"), false, m.now())
+	}
 }
 
 // give keeps an answer and wakes who waits for it. Only with p.mu.

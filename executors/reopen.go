@@ -29,7 +29,7 @@ func (c *Commands) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			c.end()
-			c.work.Wait()
+			c.work.Close()
 			return nil
 		case <-c.cfg.After(c.cfg.SweepEvery):
 		}
@@ -65,7 +65,9 @@ func (c *Commands) reopen(cmd Command) {
 	}
 	c.live[cmd.ID] = r
 	c.mu.Unlock()
-	c.work.Go(func() { c.resume(r, cmd, place, here) })
+	if !c.work.Go(func() { c.resume(r, cmd, place, here) }) {
+		c.forget(r)
+	}
 }
 
 func (c *Commands) resume(r *running, cmd Command, place *Place, here bool) {

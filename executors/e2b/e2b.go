@@ -28,6 +28,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Kind is the kind of these places.
@@ -85,14 +86,13 @@ type Executor struct {
 
 	life context.Context
 	stop context.CancelFunc
-	work sync.WaitGroup
+	work tasks.Group
 
 	mu       sync.Mutex
 	now      *account
 	live     map[string]*sandbox // by our id
 	instance string
 	guest    guestFile
-	closed   bool
 }
 
 var (
@@ -119,7 +119,6 @@ func New(cfg Config) (*Executor, error) {
 // Close cuts every pipe and waits until nothing of the executor runs. Sandboxes live on.
 func (e *Executor) Close() error {
 	e.mu.Lock()
-	e.closed = true
 	live := make([]*sandbox, 0, len(e.live))
 	for _, s := range e.live {
 		live = append(live, s)
@@ -130,7 +129,7 @@ func (e *Executor) Close() error {
 	for _, s := range live {
 		s.cutAll(errors.New("the server stops"))
 	}
-	e.work.Wait()
+	e.work.Close()
 	if now != nil {
 		now.http.CloseIdleConnections()
 	}

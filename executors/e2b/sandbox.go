@@ -198,11 +198,6 @@ const laterWithin = 20 * time.Second
 
 // later does something in the background, unless the executor was closed.
 func (e *Executor) later(do func(context.Context)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return
-	}
 	e.work.Go(func() {
 		ctx, cancel := context.WithTimeout(e.life, laterWithin)
 		defer cancel()

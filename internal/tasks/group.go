@@ -1,0 +1,32 @@
+// Package tasks has groups of goroutines with an owner who can end them.
+package tasks
+
+import "sync"
+
+// Group runs goroutines that outlive the call that began them, until its owner closes it. Unlike a sync.WaitGroup, it may be given work
+// while its owner waits for the end: what comes too late is refused. The zero value is ready; safe for concurrent use.
+type Group struct {
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup // added to only under mu, and never once closed
+}
+
+// Go runs fn in a goroutine of its own, or reports false when the group is closed: then fn does not run.
+func (g *Group) Go(fn func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.running.Go(fn)
+	return true
+}
+
+// Close refuses further work and waits for what runs. It ends nothing by itself: the owner cancels first what should end early. It may be
+// called more than once, and by many.
+func (g *Group) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.running.Wait()
+}
