@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -41,7 +42,7 @@ func OpenKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("placing the secret key: %w", err)
 	}
 	// Before anything is sealed with it: a database elsewhere would outlive a power cut that the file's name does not.
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := atomicfile.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("placing the secret key: %w", err)
 	}
 	return ReadKey(path)

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // KeyPrintSetting is the setting of the instance that says which key its sealed values are sealed with: Print of the key.
@@ -21,7 +23,7 @@ func PlaceKey(path string) error {
 	if err := os.Rename(NextKey(path), path); err != nil {
 		return fmt.Errorf("placing the new secret key: %w", err)
 	}
-	return syncDir(filepath.Dir(path))
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 // DropNextKey forgets a key that never took its place.
@@ -30,15 +32,6 @@ func DropNextKey(path string) error {
 		return fmt.Errorf("removing the key that was not used: %w", err)
 	}
 	return nil
-}
-
-// syncDir makes sure that a name in a folder outlives a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // ErrNotSealed says that a value cannot be opened with the key it should be sealed with.

@@ -39,27 +39,3 @@ func readRegular(path string, most int64) ([]byte, error) {
 	}
 	return io.ReadAll(io.LimitReader(f, most))
 }
-
-// replaceFile puts a whole new file into the place of an old one: whoever reads meanwhile, or after a crash of this process,
-// finds one or the other.
-func replaceFile(path string, p []byte) error {
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(p)
-	if err2 := f.Close(); err == nil {
-		err = err2
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp)
-	}
-	return err
-}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/find"
@@ -193,7 +194,7 @@ func (l *live) index(ctx context.Context) error {
 			return nil
 		}
 		l.dateBlocks(blocks)
-		if err := writeWhole(shardPath(dir, off), find.Encode(blocks)); err != nil {
+		if err := atomicfile.Write(shardPath(dir, off), find.Encode(blocks), 0o600); err != nil {
 			return err
 		}
 		off = next
@@ -215,20 +216,6 @@ func (l *live) dateBlocks(blocks []find.Block) {
 	for i := range blocks {
 		blocks[i].From, blocks[i].To = at[2*i], at[2*i+1]
 	}
-}
-
-// writeWhole puts a file in place, whole or not at all.
-func writeWhole(path string, raw []byte) error {
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
-		_ = os.Remove(tmp)
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		_ = os.Remove(tmp)
-		return err
-	}
-	return nil
 }
 
 // blockReader reads a log block by block.

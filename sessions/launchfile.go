@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/secrets"
 )
 
@@ -52,19 +53,7 @@ func (s *Service) keepLaunch(id string, l launch) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".launch-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(aead.Seal(nonce, nonce, raw, []byte(id)))
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, launchFile))
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := atomicfile.Write(filepath.Join(dir, launchFile), aead.Seal(nonce, nonce, raw, []byte(id)), 0o600); err != nil {
 		return fmt.Errorf("keeping the launch of %s: %w", id, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/sessions/screen"
 )
 
@@ -81,7 +82,7 @@ func (m *model) store() {
 	m.fit()
 	raw := sealScreen(off, m.size, m.l.proof(off), m.scr.Snapshot(screen.AllLines))
 	m.stored, m.packed = off, nil
-	if err := replaceFile(filepath.Join(m.l.svc.dir(m.l.id), screenFile), raw); err != nil {
+	if err := atomicfile.Write(filepath.Join(m.l.svc.dir(m.l.id), screenFile), raw, 0o600); err != nil {
 		m.l.svc.cfg.Log.Debug("screen kept in memory only", "session_id", m.l.id, "error", err)
 		m.packed = raw
 	}

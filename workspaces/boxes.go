@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -118,11 +119,7 @@ func writeOnce(path, text string) error {
 	if b, err := os.ReadFile(path); err == nil && string(b) == text {
 		return nil
 	}
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, []byte(text), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(fresh, path)
+	return atomicfile.Write(path, []byte(text), 0o644)
 }
 
 // gitFile makes sure that the worktree has its .git file: it is what the sandbox's own is laid over.

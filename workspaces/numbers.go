@@ -8,9 +8,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // numbers is a file apart from the database that remembers the highest number of a workspace each team has had. A database that came back older
@@ -54,16 +55,7 @@ func (n *numbers) raise(given map[string]int64) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(n.path), ".numbers-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(b, '\n'))
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), n.path)
+	return atomicfile.WriteDurable(n.path, append(b, '\n'), 0o600)
 }
 
 // KeepNumbers notes apart from the database which numbers it has given.

@@ -11,13 +11,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -93,16 +93,7 @@ func (h heads) write(path string, key []byte) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".audit.heads-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(b, '\n'))
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return atomicfile.WriteDurable(path, append(b, '\n'), 0o600)
 }
 
 // locked runs fn while no other process changes the file.

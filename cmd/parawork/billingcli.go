@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/store"
 )
 
@@ -204,21 +205,7 @@ func keepSecret(path, secret string) error {
 	if before := strings.Fields(string(old)); len(before) > 0 {
 		lines = append(lines, before[0])
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".stripe-*") // made 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(strings.Join(lines, "\n") + "\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.WriteDurable(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
 func (p program) billingStatus(ctx context.Context, args []string) (err error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
@@ -70,16 +70,7 @@ func (d *doubt) write(dataDir string) error {
 	if err != nil {
 		return err
 	}
-	tmp := doubtFile(dataDir) + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp, doubtFile(dataDir))
+	return atomicfile.WriteDurable(doubtFile(dataDir), append(b, '\n'), 0o600)
 }
 
 // lookBefore looks at the files of a SQLite database that no process has open, before SQLite does. The caller holds the lock of the data folder.
@@ -134,12 +125,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	return atomicfile.CopyDurable(to, in, 0o600)
 }
 
 // lookAfter compares the opened database with what is noted beside it, and keeps what was found for as long as nobody has settled it.

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/runner/identity"
 	"github.com/parawork/parawork/runner/wire"
@@ -209,16 +210,10 @@ func putProgram(in io.Reader, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	out, err := os.CreateTemp(filepath.Dir(to), ".parawork-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(out.Name())
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Chmod(0o755), out.Sync(), out.Close()); err != nil {
+	if err := atomicfile.CopyDurable(to, in, 0o755); err != nil {
 		return fmt.Errorf("writing %s: %w", to, err)
 	}
-	return os.Rename(out.Name(), to)
+	return nil
 }
 
 func (p *Program) enable(ctx context.Context, s service) error {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // Labels of our containers and images.
@@ -159,7 +160,7 @@ func (e *Executor) ourInstance() (string, error) {
 		}
 		b = []byte(hex.EncodeToString(raw[:]))
 		if err = os.MkdirAll(e.cfg.Dir, 0o700); err == nil {
-			err = writeFile(path, b, 0o600)
+			err = atomicfile.WriteDurable(path, b, 0o600)
 		}
 	}
 	if err != nil {
@@ -169,14 +170,6 @@ func (e *Executor) ourInstance() (string, error) {
 		return "", fmt.Errorf("naming this instance: %s is empty; remove it", path)
 	}
 	return e.instance, nil
-}
-
-// writeFile writes a file that takes the old one's place.
-func writeFile(path string, b []byte, mode os.FileMode) error {
-	if err := os.WriteFile(path+".tmp", b, mode); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
 }
 
 // List returns a handle for every container of this instance, and for every folder that is ours.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 var _ executors.Witness = (*Executor)(nil)
@@ -104,7 +105,7 @@ func (e *Executor) writeRun(id string, r runRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(e.dir(id), runName), b, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := atomicfile.Write(filepath.Join(e.dir(id), runName), b, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("keeping when sandbox %s ran: %w", id, err)
 	}
 	return nil

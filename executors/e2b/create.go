@@ -16,6 +16,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest/letter"
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -128,7 +129,7 @@ func (e *Executor) make(ctx context.Context, a *account, s executors.Spec) (*san
 		if err != nil {
 			return err
 		}
-		return writeFile(filepath.Join(e.dir(s.ID), envName), env)
+		return atomicfile.WriteDurable(filepath.Join(e.dir(s.ID), envName), env, 0o600)
 	})
 	if err := g.Wait(); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -70,7 +71,7 @@ func (e *Executor) makeToken(id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return token, writeFile(filepath.Join(e.dir(id), tokenName), []byte(token))
+	return token, atomicfile.WriteDurable(filepath.Join(e.dir(id), tokenName), []byte(token), 0o600)
 }
 
 func (e *Executor) readToken(id string) (string, error) {
@@ -87,7 +88,7 @@ func (e *Executor) writeRecord(id string, r record) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(e.dir(id), recordName), b)
+	return atomicfile.WriteDurable(filepath.Join(e.dir(id), recordName), b, 0o600)
 }
 
 // readRecord returns what is kept of a sandbox; fs.ErrNotExist when nothing is.
@@ -163,7 +164,7 @@ func (e *Executor) ourInstance() (string, error) {
 		if name, err = e.random(16); err == nil {
 			b = []byte(name)
 			if err = os.MkdirAll(e.cfg.Dir, 0o700); err == nil {
-				err = writeFile(path, b)
+				err = atomicfile.WriteDurable(path, b, 0o600)
 			}
 		}
 	}
@@ -182,19 +183,6 @@ func (e *Executor) random(n int) (string, error) {
 		return "", fmt.Errorf("making a random name: %w", err)
 	}
 	return hex.EncodeToString(b), nil
-}
-
-// writeFile writes a file that takes the old one's place, and is there after a power cut.
-func writeFile(path string, b []byte) error {
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
 }
 
 func readSmall(path string) ([]byte, error) {

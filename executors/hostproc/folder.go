@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -103,11 +104,7 @@ func WriteRecord(dir string, record any) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, RecordName)
-	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	return atomicfile.Write(filepath.Join(dir, RecordName), b, 0o600)
 }
 
 // ReadRecord reads it.

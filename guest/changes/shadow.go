@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // shadow is a git directory of our own for one worktree. It has the repository's objects and the worktree's HEAD and
@@ -349,10 +351,7 @@ func (s *shadow) path(name string) string { return filepath.Join(s.dir, name) }
 // write replaces a small file of the shadow.
 func (s *shadow) write(name string, b []byte) error {
 	to := s.path(name)
-	if err := os.WriteFile(to+".tmp", b, 0o600); err != nil {
-		return fmt.Errorf("writing the private git folder: %w", err)
-	}
-	if err := os.Rename(to+".tmp", to); err != nil {
+	if err := atomicfile.Write(to, b, 0o600); err != nil {
 		return fmt.Errorf("writing the private git folder: %w", err)
 	}
 	return nil

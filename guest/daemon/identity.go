@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // IdentityName is the file in the guest's own folder that says which process it is.
@@ -35,20 +36,7 @@ func WriteIdentity(dir, build string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("writing the guest's identity: %w", err)
 	}
-	f, err := os.CreateTemp(dir, IdentityName+".*")
-	if err == nil {
-		_, err = f.Write(b)
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err == nil {
-			err = os.Rename(f.Name(), filepath.Join(dir, IdentityName))
-		}
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}
-	if err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, IdentityName), b, 0o600); err != nil {
 		return fmt.Errorf("writing the guest's identity: %w", err)
 	}
 	return nil

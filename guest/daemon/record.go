@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/bytelog"
 )
 
@@ -44,7 +45,7 @@ func (p *process) writeRecord() (sync func()) {
 		return func() {}
 	}
 	return func() {
-		err := errors.Join(f.Sync(), f.Close(), syncDir(dir))
+		err := errors.Join(f.Sync(), f.Close(), atomicfile.SyncDir(dir))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			p.d.cfg.Log.Warn("record of a process could not be made durable", "process_id", p.id, "error", err)
 		}
@@ -76,14 +77,6 @@ func openOwn(path string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("%s is not a small regular file", filepath.Base(path)), err, f.Close())
 	}
 	return f, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // load finds what an earlier guest wrote down. Its processes have ended with it: those that still ran are lost.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // Codec packs bytes. It is a part of Config so that programs which never pack link no compressor. Safe for concurrent use.
@@ -93,7 +95,7 @@ func (d *disk) pack(s segment) error {
 		_ = os.Remove(tmp)
 		return err
 	}
-	syncDir(d.dir)
+	_ = atomicfile.SyncDir(d.dir) // what is not there after a power cut is packed again
 	d.mu.Lock()
 	i := slices.IndexFunc(d.segments, func(o segment) bool { return o.start == s.start && o.packed == nil })
 	if i >= 0 {
@@ -111,14 +113,6 @@ func (d *disk) has(s segment) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.ContainsFunc(d.segments, func(o segment) bool { return o.start == s.start })
-}
-
-// syncDir makes names in dir survive the machine's death, as far as the file system can.
-func syncDir(dir string) {
-	if f, err := os.Open(dir); err == nil {
-		_ = f.Sync()
-		_ = f.Close()
-	}
 }
 
 func (d *disk) packTo(path string, s segment) (*packed, error) {

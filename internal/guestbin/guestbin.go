@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -63,16 +64,7 @@ func Unpack(dir string, packed io.ReadSeeker) (string, error) {
 	if err := raw.Reset(packed); err != nil {
 		return "", fmt.Errorf("reading the embedded guest: %w", err)
 	}
-	tmp, err := os.CreateTemp(dir, ".guest-*")
-	if err != nil {
-		return "", fmt.Errorf("unpacking the guest: %w", err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = io.Copy(tmp, raw)
-	if err = errors.Join(err, tmp.Chmod(0o755), tmp.Sync(), tmp.Close()); err != nil {
-		return "", fmt.Errorf("unpacking the guest: %w", err)
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
+	if err := atomicfile.CopyDurable(path, raw, 0o755); err != nil {
 		return "", fmt.Errorf("unpacking the guest: %w", err)
 	}
 	dropOldGuests(dir, path)

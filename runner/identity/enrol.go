@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/runner/wire"
 )
@@ -122,7 +123,7 @@ func (cfg *EnrolConfig) key(path string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, writeFile(path, text)
+	return key, atomicfile.WriteDurable(path, text, 0o600)
 }
 
 // send does the exchange.

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/runner/wire"
 )
@@ -187,7 +188,7 @@ func (id *Identity) Save() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(id.Dir, fileName), append(text, '\n'))
+	return atomicfile.WriteDurable(filepath.Join(id.Dir, fileName), append(text, '\n'), 0o600)
 }
 
 // Remove forgets the identity: its key is gone. The rest of its folder stays.
@@ -196,27 +197,4 @@ func (id *Identity) Remove() error {
 		return err
 	}
 	return nil
-}
-
-// writeFile replaces a file only its owner can read. After a crash it is the old one or the new one.
-func writeFile(path string, text []byte) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // The journal has a page a sandbox, written before what it tells of is begun: whatever instant this program dies at, the next one finds
@@ -62,35 +63,10 @@ func (m *Machine) write(p page) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(m.pagePath(p.ID), b); err != nil {
+	if err := atomicfile.WriteDurable(m.pagePath(p.ID), b, 0o600); err != nil {
 		return fmt.Errorf("writing the journal of sandbox %s: %w", p.ID, err)
 	}
 	return nil
-}
-
-func writeFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // forget removes a page.
@@ -98,7 +74,7 @@ func (m *Machine) forget(id string) error {
 	if err := os.Remove(m.pagePath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the journal of sandbox %s: %w", id, err)
 	}
-	return syncDir(filepath.Join(m.cfg.Dir, journalDir))
+	return atomicfile.SyncDir(filepath.Join(m.cfg.Dir, journalDir))
 }
 
 // readJournal makes a box of each page. A page that cannot be read is an error: what it tells of may run.
@@ -110,7 +86,7 @@ func (m *Machine) readJournal() error {
 	}
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if strings.HasPrefix(e.Name(), ".new-") { // of a program that died while it wrote
+		if strings.HasPrefix(e.Name(), atomicfile.Unfinished) { // of a program that died while it wrote
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 		if !ok || guest.CheckID(id) != nil {

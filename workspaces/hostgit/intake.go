@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // Intake takes a pack from somebody who is not trusted. Its objects lie in a folder of their own, which nobody else reads, until
@@ -297,7 +299,7 @@ func eachPack(from, to string, put func(from, to string) error) error {
 			}
 		}
 	}
-	return syncDir(to)
+	return atomicfile.SyncDir(to)
 }
 
 // copyFile makes a copy that appears whole or not at all, and is on disk when it does.
@@ -307,31 +309,5 @@ func copyFile(from, to string, mode fs.FileMode) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(to), "copy-")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Chmod(mode)
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	if err = errors.Join(err, out.Close()); err == nil {
-		err = os.Rename(out.Name(), to)
-	}
-	if err != nil {
-		_ = os.Remove(out.Name())
-	}
-	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return atomicfile.CopyDurable(to, in, mode)
 }
