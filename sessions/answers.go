@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/screen"
+	"github.com/parawork/parawork/sessions/signals"
 )
 
 // Programs ask their terminal what it is, where its cursor stands and which colours it has, and wait for an answer. The server
@@ -118,7 +119,7 @@ var (
 
 // watchPaste notes whether what was typed leaves a paste open: long ones come in several pieces.
 func (t *typer) watchPaste(p []byte) {
-	if bytes.IndexByte(p, esc) < 0 {
+	if bytes.IndexByte(p, signals.Esc) < 0 {
 		return
 	}
 	if begin, end := bytes.LastIndex(p, pasteBegins), bytes.LastIndex(p, pasteEnds); begin != end {

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/signals"
 )
 
 // Evidence is what one source said last about a session's state.
@@ -123,7 +124,7 @@ const rehearMost = 256 << 10
 // two. Then the screen is read. Call it before output flows.
 func (l *live) rehear() {
 	first, end := l.log.Bounds()
-	quiet := scanner{signal: func(s agents.Signal) {
+	quiet := signals.Scanner{Clean: clean, Signal: func(s agents.Signal) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		h := l.svc.cfg.Agents.Read(l.row.Agent, s)
@@ -142,7 +143,7 @@ func (l *live) rehear() {
 		if n == 0 || err != nil {
 			break
 		}
-		quiet.scan(buf[:n])
+		quiet.Scan(buf[:n])
 		off = at + int64(n)
 	}
 	l.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/damage"
 )
 
 // Forget removes the history of a workspace's sessions for good: what they printed, and what their agents wrote down. That they ran stays
@@ -22,7 +23,9 @@ func (s *Service) Forget(ctx context.Context, workspaceID string) error {
 			errs = append(errs, fault.New(fault.Conflict, "session_running", "A session of this workspace still runs."))
 			continue
 		}
-		errs = append(errs, os.RemoveAll(s.dir(row.ID)))
+		for _, dir := range append(damage.Aside(s.dir(row.ID)), s.dir(row.ID)) {
+			errs = append(errs, os.RemoveAll(dir))
+		}
 	}
 	return errors.Join(errs...)
 }

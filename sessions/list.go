@@ -22,6 +22,9 @@ func (s *Service) dress(row Session) Session {
 	row.CanResume = row.State.Ended() && row.Agent != agents.Setup
 	if !row.State.Ended() {
 		row.ExitSignal = ""
+		if st := s.stranded.of(row.ID); st != nil {
+			row.State, row.StateReason, row.StateAt = Waiting, st.words, st.since
+		}
 		if why, paused := s.cfg.Places.Paused(row.WorkspaceID); paused {
 			row.StateReason = or(why, "It is paused.")
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/signals"
 )
 
 // live is a session in memory: one that runs, or an ended one somebody looks at. Its log is the host's own copy of every byte.
@@ -77,7 +78,8 @@ type live struct {
 
 	outMu    sync.Mutex // guards what follows: the stream between guest and log
 	masker   *redact.Masker
-	scan     scanner
+	blind    bool // what its secrets are is not known any more: nothing it prints is shown
+	scan     signals.Scanner
 	skip     int64       // bytes still to drop: they are in the log already
 	hold     *time.Timer // gives held bytes free
 	acking   bool        // a goroutine is about to acknowledge
@@ -112,7 +114,7 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
 	l.machine.recall(time.Now(), row.Basis)
-	l.scan.signal = l.heard
+	l.scan.Clean, l.scan.Signal = clean, l.heard
 	l.typer = newTyper()
 	l.steering = newSteering()
 	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
@@ -153,7 +155,7 @@ func (s *Service) acquire(ctx context.Context, id string) (*live, error) {
 		if l := s.ref(id); l != nil { // it was being started
 			return l, nil
 		}
-		return nil, notRunning(row)
+		return nil, s.stranded.refusal(row)
 	}
 	l, err := s.newLive(row, nil)
 	if err != nil {

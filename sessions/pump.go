@@ -191,6 +191,9 @@ func (l *live) gap(want, from int64) error {
 func (l *live) take(p []byte) {
 	l.outMu.Lock()
 	defer l.outMu.Unlock()
+	if l.blind {
+		clear(p) // terminals ignore zeros, and offsets hold
+	}
 	l.put(l.masker.Write(p))
 	switch {
 	case l.masker.Held() == 0:
@@ -222,7 +225,7 @@ func (l *live) put(p []byte) {
 	}
 	l.mark(end)
 	l.watchDisk()
-	l.scan.scan(p)
+	l.scan.Scan(p)
 	now := time.Now()
 	l.pour.add(now, len(p))
 	l.mu.Lock()

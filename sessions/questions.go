@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/page"
@@ -128,4 +129,28 @@ func visible(s string, keep rune) string {
 		}
 		return r
 	}, s)
+}
+
+// maxTitle is how many characters a title has at most.
+const maxTitle = 200
+
+// clean makes text from a terminal safe to show: valid UTF-8, no control characters, nothing that turns the reading
+// direction, at most maxTitle characters.
+func clean(s string) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	return cut(strings.TrimSpace(visible(s, -1)), maxTitle)
+}
+
+// cut returns the first n characters of s.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
 }

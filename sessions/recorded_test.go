@@ -12,6 +12,7 @@ import (
 
 	"github.com/parawork/parawork/sessions/agents"
 	vt "github.com/parawork/parawork/sessions/screen"
+	"github.com/parawork/parawork/sessions/signals"
 )
 
 // recorded is a session of a real agent as TestRecordStates wrote it.
@@ -32,7 +33,7 @@ type replay struct {
 	*play
 	reg   *agents.Registry
 	agent string
-	scan  scanner
+	scan  signals.Scanner
 	shown *vt.Screen
 	drawn bool      // and not read since
 	right time.Time // when the state was last right
@@ -100,7 +101,7 @@ func TestRecordedStates(t *testing.T) {
 			}
 			play := newPlay(t, reg.Explicit(rec.Agent))
 			r := &replay{play: play, reg: reg, agent: rec.Agent, shown: vt.New(vt.Config{Cols: rec.Cols, Rows: rec.Rows, Scrollback: -1})}
-			r.scan.signal = r.signal
+			r.scan.Clean, r.scan.Signal = clean, r.signal
 			begin := play.now
 			is, since := "", begin
 			for _, op := range rec.Ops {
@@ -114,7 +115,7 @@ func TestRecordedStates(t *testing.T) {
 				case op.Key != "":
 					r.key()
 				default:
-					r.scan.scan(op.Out)
+					r.scan.Scan(op.Out)
 					r.shown.Write(op.Out)
 					r.out(len(op.Out))
 					r.drawn = true

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/damage"
 )
 
 // Recover takes up every session that had not ended when the server did: it is attached again from the last byte the host
@@ -61,6 +64,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	}
 	l.uses, l.files, l.token = kept.Uses, kept.Files, kept.Token
 	l.byKey, l.ownSecrets = kept.ByKey, kept.Own
+	l.blind = len(damage.Aside(s.dir(row.ID)))+len(damage.Aside(filepath.Join(s.dir(row.ID), launchFile))) > 0
 	if err != nil || len(s.cfg.Key) == 0 {
 		l.talk.since = s.now() // what the record told before could not be masked any more
 	}
@@ -86,7 +90,9 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if !s.add(l) {
 		return ErrRestarting
 	}
-	s.followRecord(ctx, l)
+	if !l.blind {
+		s.followRecord(ctx, l)
+	}
 	if !ok || place.SandboxID != row.SandboxID {
 		l.finish(ctx, ending{state: Lost, reason: "the place it ran in is gone"})
 		s.release(l)
@@ -202,21 +208,136 @@ func (s *Service) await(row Session) {
 	}
 }
 
-// retakeAtMost is the longest time between two attempts to take a session up.
-const retakeAtMost = 5 * time.Second
+// retakeAtMost is the longest time between two attempts to take a session up that people are not asked about, repairedEvery between two
+// attempts afterwards.
+const (
+	retakeAtMost  = 5 * time.Second
+	repairedEvery = time.Minute
+)
+
+// mostAside bounds how many damaged files of a session are set aside at once.
+const mostAside = 8
 
 // retake takes a session up that could not be for a reason of the server's own, once that is gone. Its program goes on meanwhile, and its
-// guest keeps what it prints.
+// guest keeps what it prints. When the reason does not pass by itself, people are asked after some tries.
 func (s *Service) retake(row Session, err error) {
 	s.cfg.Log.Error("session not taken up; it is tried again", "session_id", row.ID, "error", err)
-	for wait := awaitEvery; sleep(s.hard, wait); wait = min(2*wait, retakeAtMost) {
-		if err := s.recoverOne(s.hard, row); err != nil {
-			s.cfg.Log.Debug("session still not taken up", "session_id", row.ID, "error", err)
-			continue
+	st, tries := &stranding{svc: s, row: row}, 1
+	for wait := awaitEvery; ; wait = min(2*wait, retakeAtMost) {
+		if !damage.Lasting(err) {
+			tries = 0
 		}
-		s.cfg.Log.Info("session taken up late", "session_id", row.ID)
-		return
+		if tries >= s.cfg.TakeUpTries {
+			s.stranded.add(st, err)
+			if row.ExitSignal == stopping && st.end(row.StateReason) == nil { // the server died over its stop
+				return
+			}
+			wait = repairedEvery
+		}
+		if !sleep(s.hard, wait) {
+			return
+		}
+		if err = st.again(); err == nil {
+			return
+		}
+		tries++
+		s.cfg.Log.Debug("session still not taken up", "session_id", row.ID, "error", err)
 	}
+}
+
+// strandings is the sessions that run and cannot be taken up, since files of theirs are damaged, by id.
+type strandings struct {
+	mu  sync.Mutex
+	all map[string]*stranding
+}
+
+// stranding is a session that could not be taken up.
+type stranding struct {
+	svc   *Service
+	row   Session
+	words string // what is wrong and what to do, once people are asked
+	since int64  // ms UTC; likewise
+
+	turn sync.Mutex // held while it is taken up
+	over bool       // under turn: it was
+}
+
+func (a *strandings) of(id string) *stranding {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all[id]
+}
+
+// add asks people about a session.
+func (a *strandings) add(st *stranding, err error) {
+	s, row := st.svc, st.row
+	a.mu.Lock()
+	_, known := a.all[row.ID]
+	if !known {
+		st.words = "The server cannot read what it keeps of this session (" + damage.Words(s.cfg.DataDir, err) + "), so it does not follow it. " +
+			"An operator can repair that; the server looks again each minute. Stopping the session sets it aside."
+		st.since = s.now()
+		a.all[row.ID] = st
+	}
+	a.mu.Unlock()
+	if !known {
+		s.cfg.Log.Error("session not taken up: its files must be repaired, or it must be stopped", "session_id", row.ID, "error", err)
+		s.publish(s.hard, row)
+	}
+}
+
+// refusal says why a session that runs is not in memory.
+func (a *strandings) refusal(row Session) error {
+	if st := a.of(row.ID); st != nil {
+		return fault.New(fault.Unavailable, "session_unreadable", "%s", st.words)
+	}
+	return notRunning(row)
+}
+
+// again tries to take the session up; nil when that is done.
+func (st *stranding) again() error {
+	st.turn.Lock()
+	defer st.turn.Unlock()
+	return st.takeUp()
+}
+
+func (st *stranding) takeUp() error {
+	if st.over {
+		return nil
+	}
+	s := st.svc
+	if err := s.recoverOne(s.hard, st.row); err != nil {
+		return err
+	}
+	st.over = true
+	s.stranded.mu.Lock()
+	delete(s.stranded.all, st.row.ID)
+	s.stranded.mu.Unlock()
+	s.cfg.Log.Info("session taken up late", "session_id", st.row.ID)
+	s.publish(s.hard, st.row)
+	return nil
+}
+
+// end takes the session up to be stopped for reason. What cannot be read of it is set aside.
+func (st *stranding) end(reason string) error {
+	st.turn.Lock()
+	defer st.turn.Unlock()
+	before := st.row
+	st.row.StateReason, st.row.ExitSignal = reason, stopping
+	err := st.takeUp()
+	for tries := 0; damage.Lasting(err) && tries < mostAside; tries++ {
+		kept, aerr := damage.SetAside(st.svc.dir(st.row.ID), err)
+		if aerr != nil {
+			err = fault.Wrap(errors.Join(err, aerr), fault.Unavailable, "session_unreadable", "%s", st.words)
+			break
+		}
+		st.svc.cfg.Log.Warn("damaged file of a session set aside", "session_id", st.row.ID, "kept", kept, "error", err)
+		err = st.takeUp()
+	}
+	if err != nil {
+		st.row = before
+	}
+	return err
 }
 
 // stopLate goes on stopping a session the server died over.

@@ -136,6 +136,7 @@ type Config struct {
 	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
 	ScreenSleep  time.Duration // after so much silence a session's screen is kept on disk only; default 1 min
 	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
+	TakeUpTries  int           // how often after a start a session whose files are damaged is tried before people are asked; default 8
 
 	// MaxConversationBytes bounds what is kept of one session's conversation; default 32 MiB.
 	MaxConversationBytes int64
@@ -185,6 +186,9 @@ func (c *Config) Validate() error {
 	if c.EndPatience <= 0 {
 		c.EndPatience = 15 * time.Second
 	}
+	if c.TakeUpTries <= 0 {
+		c.TakeUpTries = 8
+	}
 	return nil
 }
 
@@ -217,6 +221,8 @@ type Service struct {
 
 	screens chan struct{} // one place for each screen being built
 
+	stranded strandings
+
 	placed  map[string]int // under mu: how many running sessions use a file of a secret
 	placers locks.Keyed    // who writes and removes files in a place
 }
@@ -230,7 +236,7 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, doors: map[string]*door{}, shows: map[[32]byte]string{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
-		screens: make(chan struct{}, screensBuilt), placed: map[string]int{}}
+		screens: make(chan struct{}, screensBuilt), stranded: strandings{all: map[string]*stranding{}}, placed: map[string]int{}}
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the

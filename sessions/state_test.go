@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/signals"
 )
 
 // play is a machine with a clock of its own.
@@ -305,14 +306,14 @@ func TestScanner(t *testing.T) {
 		"0 inside a string is broken off by ESC, and so seen", "0 evil title\ufffd"}
 	for _, size := range []int{1, 2, 3, 7, 4096, 1 << 20} {
 		var got []string
-		s := scanner{signal: func(sig agents.Signal) { got = append(got, string(rune('0'+sig.Kind))+" "+sig.Text) }}
+		s := signals.Scanner{Clean: clean, Signal: func(sig agents.Signal) { got = append(got, string(rune('0'+sig.Kind))+" "+sig.Text) }}
 		for rest := []byte(stream); len(rest) > 0; rest = rest[min(size, len(rest)):] {
-			s.scan(rest[:min(size, len(rest))])
+			s.Scan(rest[:min(size, len(rest))])
 		}
 		if strings.Join(got, "|") != strings.Join(want, "|") {
 			t.Errorf("in pieces of %d: got %q, want %q", size, got, want)
 		}
-		if !s.paste {
+		if !s.Paste() {
 			t.Errorf("in pieces of %d: bracketed paste is not seen", size)
 		}
 	}
@@ -327,24 +328,24 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte, size int) {
 		size = min(max(size, 1), 64)
 		var whole, pieces []string
-		a := scanner{signal: func(s agents.Signal) { whole = append(whole, s.Text) }}
-		b := scanner{signal: func(s agents.Signal) { pieces = append(pieces, s.Text) }}
-		a.scan(p)
+		a := signals.Scanner{Clean: clean, Signal: func(s agents.Signal) { whole = append(whole, s.Text) }}
+		b := signals.Scanner{Clean: clean, Signal: func(s agents.Signal) { pieces = append(pieces, s.Text) }}
+		a.Scan(p)
 		for rest := p; len(rest) > 0; rest = rest[min(size, len(rest)):] {
-			b.scan(rest[:min(size, len(rest))])
+			b.Scan(rest[:min(size, len(rest))])
 		}
-		if strings.Join(whole, "|") != strings.Join(pieces, "|") || a.paste != b.paste {
+		if strings.Join(whole, "|") != strings.Join(pieces, "|") || a.Paste() != b.Paste() {
 			t.Fatalf("whole %q, in pieces of %d %q", whole, size, pieces)
 		}
 	})
 }
 
 func BenchmarkScanner(b *testing.B) {
-	s := scanner{signal: func(agents.Signal) {}}
+	s := signals.Scanner{Clean: clean, Signal: func(agents.Signal) {}}
 	p := []byte(strings.Repeat("the quick brown fox \x1b[31mjumps\x1b[0m over the lazy dog\r\n", 1000))
 	b.SetBytes(int64(len(p)))
 	for b.Loop() {
-		s.scan(p)
+		s.Scan(p)
 	}
 }
 

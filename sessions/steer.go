@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/signals"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -55,9 +56,9 @@ func (l *live) pressed(p []byte) {
 	defer l.mu.Unlock()
 	first, last := p[0], p[len(p)-1]
 	switch {
-	case first == esc && len(p) > 1 && !isPaste(p): // a cursor key, a mouse, a report
+	case first == signals.Esc && len(p) > 1 && !isPaste(p): // a cursor key, a mouse, a report
 		return
-	case last == '\r' || last == '\n' || last == 0x03 || last == 0x15 || last == esc: // sent, or cleared
+	case last == '\r' || last == '\n' || last == 0x03 || last == 0x15 || last == signals.Esc: // sent, or cleared
 		l.steering.draft = false
 	case first >= 0x20 || isPaste(p):
 		l.steering.draft = l.row.State != Waiting // a digit answers a question at once

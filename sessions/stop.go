@@ -37,6 +37,11 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 		grace = DefaultGrace
 	}
 	l, err := s.acquire(ctx, id)
+	if st := s.stranded.of(id); st != nil && err != nil {
+		if err = st.end(reason); err == nil {
+			l, err = s.acquire(ctx, id)
+		}
+	}
 	if err != nil {
 		return Session{}, err
 	}
@@ -110,6 +115,11 @@ func (s *Service) StopAll(ctx context.Context, workspaceID string) error {
 			continue
 		}
 		l, err := s.acquire(ctx, row.ID)
+		if err != nil && s.stranded.of(row.ID) != nil { // it is taken up to be stopped, below
+			row.StateReason, row.ExitSignal = reason, stopping
+			ending = append(ending, row)
+			continue
+		}
 		if err != nil {
 			undone()
 			return err

@@ -83,7 +83,7 @@ func (l *live) submit(ctx context.Context, p Prompt) error {
 // brackets reports whether the program knows pastes by their brackets. The screen remembers it over a restart.
 func (l *live) brackets() (on bool) {
 	l.outMu.Lock()
-	on = l.scan.paste
+	on = l.scan.Paste()
 	l.outMu.Unlock()
 	if !on {
 		l.view(func(s *screen.Screen) { on = s.Modes().BracketedPaste })

@@ -370,7 +370,7 @@ func openRegular(path string, flag int) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", filepath.Base(path))
+		err = &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
 	}
 	if err != nil {
 		_ = f.Close()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 )
@@ -135,7 +134,7 @@ func openRegular(path string, flag int) (*os.File, error) {
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		_ = f.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", filepath.Base(path)))
+		return nil, errors.Join(err, &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")})
 	}
 	return f, nil
 }

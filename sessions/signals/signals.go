@@ -1,27 +1,25 @@
-package sessions
+// Package signals reads from a terminal's output what programs tell the terminal beside text.
+package signals
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-const (
-	maxOSC   = 2048 // bytes of a control string that are looked at; longer ones are skipped
-	maxTitle = 200  // characters of a title
-)
-
-// scanner finds, in a stream of terminal output, what programs tell the terminal beside text: titles, notifications,
+// Scanner finds, in a stream of terminal output, what programs tell the terminal beside text: titles, notifications,
 // progress, reports of state, and whether pasted text is to be bracketed. It skips everything else quickly and keeps at most
 // maxOSC bytes.
-type scanner struct {
-	at     scanState
-	buf    []byte // of the control string being read
-	over   bool   // it is too long
-	paste  bool   // mode 2004 is on
-	signal func(agents.Signal)
+type Scanner struct {
+	Signal func(agents.Signal) // is called with each
+	Clean  func(string) string // makes their text safe to show
+
+	at    scanState
+	buf   []byte // of the control string being read
+	over  bool   // it is too long
+	paste bool   // mode 2004 is on
 }
 
 type scanState uint8
@@ -36,14 +34,21 @@ const (
 	inStringEsc           // the same, after ESC
 )
 
-const esc = 0x1b
+// Esc begins a control sequence.
+const Esc = 0x1b
 
-// scan takes the next bytes of the stream.
-func (s *scanner) scan(p []byte) {
+// maxOSC is how many bytes of a control string are looked at; longer ones are skipped.
+const maxOSC = 2048
+
+// Paste reports whether pasted text is to be bracketed.
+func (s *Scanner) Paste() bool { return s.paste }
+
+// Scan takes the next bytes of the stream.
+func (s *Scanner) Scan(p []byte) {
 	for len(p) > 0 {
 		switch s.at {
 		case inText:
-			i := bytes.IndexByte(p, esc)
+			i := bytes.IndexByte(p, Esc)
 			if i < 0 {
 				return
 			}
@@ -63,9 +68,9 @@ func (s *scanner) scan(p []byte) {
 			c := p[i]
 			p = p[i+1:]
 			switch {
-			case c == esc && s.at == inOSC:
+			case c == Esc && s.at == inOSC:
 				s.at = inOSCEsc
-			case c == esc:
+			case c == Esc:
 				s.at = inStringEsc
 			case c == 0x07 && s.at == inOSC:
 				s.osc()
@@ -100,7 +105,7 @@ func idle(p []byte) int {
 }
 
 // step takes one byte inside a sequence.
-func (s *scanner) step(c byte) {
+func (s *Scanner) step(c byte) {
 	switch s.at {
 	case inOSCEsc, inStringEsc:
 		if c == '\\' {
@@ -121,13 +126,13 @@ func (s *scanner) step(c byte) {
 			s.at = inOSC
 		case 'P', 'X', '^', '_':
 			s.at, s.over = inString, true
-		case esc:
+		case Esc:
 		default:
 			s.at = inText
 		}
 	case inCSI:
 		switch {
-		case c == esc:
+		case c == Esc:
 			s.at = inEsc
 		case c >= 0x40 && c <= 0x7e:
 			s.csi(c)
@@ -140,7 +145,7 @@ func (s *scanner) step(c byte) {
 	}
 }
 
-func (s *scanner) keep(p []byte) {
+func (s *Scanner) keep(p []byte) {
 	if s.over {
 		return
 	}
@@ -151,7 +156,7 @@ func (s *scanner) keep(p []byte) {
 	s.buf = append(s.buf, p...)
 }
 
-func (s *scanner) csi(final byte) {
+func (s *Scanner) csi(final byte) {
 	if s.over || final != 'h' && final != 'l' || len(s.buf) == 0 || s.buf[0] != '?' {
 		return
 	}
@@ -162,7 +167,7 @@ func (s *scanner) csi(final byte) {
 	}
 }
 
-func (s *scanner) osc() {
+func (s *Scanner) osc() {
 	if s.over {
 		return
 	}
@@ -175,46 +180,25 @@ func (s *scanner) osc() {
 	}
 	switch code {
 	case "0", "2":
-		s.signal(agents.Signal{Kind: agents.Title, Text: clean(text)})
+		s.Signal(agents.Signal{Kind: agents.Title, Text: s.Clean(text)})
 	case "9":
 		rest, progress := strings.CutPrefix(text, "4;")
 		switch {
 		case progress:
-			s.signal(agents.Signal{Kind: agents.Progress, Text: clean(rest)})
+			s.Signal(agents.Signal{Kind: agents.Progress, Text: s.Clean(rest)})
 		case len(text) > 1 && text[0] >= '0' && text[0] <= '9' && (text[1] == ';' || text[1] >= '0' && text[1] <= '9' && strings.HasPrefix(text[2:], ";")):
 			// Other numbered commands of ConEmu are no notifications.
 		case text != "":
-			s.signal(agents.Signal{Kind: agents.Notify, Text: clean(text)})
+			s.Signal(agents.Signal{Kind: agents.Notify, Text: s.Clean(text)})
 		}
 	case "777":
 		if rest, ok := strings.CutPrefix(text, "notify;"); ok {
 			title, body, _ := strings.Cut(rest, ";")
-			if t := clean(or(body, title)); t != "" {
-				s.signal(agents.Signal{Kind: agents.Notify, Text: t})
+			if t := s.Clean(cmp.Or(body, title)); t != "" {
+				s.Signal(agents.Signal{Kind: agents.Notify, Text: t})
 			}
 		}
 	case "7501":
-		s.signal(agents.Signal{Kind: agents.Report, Text: clean(text)})
+		s.Signal(agents.Signal{Kind: agents.Report, Text: s.Clean(text)})
 	}
-}
-
-// clean makes text from a terminal safe to show: valid UTF-8, no control characters, nothing that turns the reading
-// direction, at most maxTitle characters.
-func clean(s string) string {
-	s = strings.ToValidUTF8(s, "\ufffd")
-	return cut(strings.TrimSpace(visible(s, -1)), maxTitle)
-}
-
-// cut returns the first n characters of s.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
 }
