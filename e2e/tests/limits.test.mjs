@@ -101,7 +101,7 @@ describe("a budget that is spent", { skip }, () => {
     await bar.getByRole("timer").waitFor();
     await fine("limit-grace-phone");
     await page.setViewportSize({ width: 1280, height: 800 });
-    await notice.getByRole("button", { name: "Put away" }).click();
+    await notice.getByRole("button", { name: "Dismiss" }).click();
     await notice.waitFor({ state: "detached" });
   });
 

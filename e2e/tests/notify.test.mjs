@@ -50,7 +50,9 @@ test("a webhook is added, tried and told", { skip }, async () => {
     await page.getByLabel("has finished").uncheck();
     assert.deepEqual(await axe(page), [], `${colorScheme}: the form`);
     await page.getByRole("region", { name: "Webhooks" }).getByRole("button", { name: "Add", exact: true }).click();
-    await page.getByText("its signing key is shown this once").waitFor();
+    const key = page.getByRole("status").filter({ hasText: "Copy the signing key now: it is shown this once." });
+    await key.waitFor();
+    assert.ok(await key.evaluate((el) => el === document.activeElement), "the key has the focus, as the form is gone");
     await page.getByRole("button", { name: "Done" }).click();
     assert.ok(!(await page.content()).includes("secret-token"), "the address is not shown again");
     await page.getByRole("button", { name: `Send a test to Channel ${colorScheme}` }).click();

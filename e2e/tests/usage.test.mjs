@@ -171,10 +171,10 @@ describe("usage and quotas", { skip }, () => {
     await signIn(phone, house, password);
     page = phone;
     await go("/settings/budget");
-    await page.getByLabel("Budget of a month in dollars").fill("12.50");
+    await page.getByLabel("Monthly budget in dollars").fill("12.50");
     await page.getByLabel("Warn at").fill("50 80, 100");
-    await page.getByRole("radio", { name: /Go on/ }).check();
-    await page.getByLabel(/At most this much beyond/).fill("3");
+    await page.getByRole("radio", { name: /Continue/ }).check();
+    await page.getByLabel("Cap beyond the budget, in dollars").fill("3");
     await page.getByRole("button", { name: "Save the budget" }).click();
     await page.getByText("The budget is saved").first().waitFor();
     const b = await house.api("GET", `/teams/${house.team}/budget`);

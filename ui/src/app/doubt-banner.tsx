@@ -22,8 +22,8 @@ export default function DoubtBanner({ operator }: { operator: boolean }) {
         </span>
         <strong className="font-semibold">This server is read-only.</strong>{" "}
         <span className="text-fg2">
-          Its database does not know all that it knew. Agents go on, no work is removed, and nothing can be changed
-          until an operator of this server has settled it.
+          Its database has lost records. Agents keep running and no work is removed, but nothing can be changed until an
+          operator of this server resolves this.
         </span>
       </p>
       {operator && <p className="mt-1 break-words text-fg2">{why}</p>}

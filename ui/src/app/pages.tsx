@@ -38,7 +38,7 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
           !(error instanceof ApiError)
             ? "This page stopped with an error."
             : error.code === "database_in_doubt"
-              ? "This server is read-only until an operator has settled what its database lost. Your work is kept."
+              ? "This server is read-only until an operator resolves what its database has lost. Your work is kept."
               : "This could not be loaded."
         }
         error={error}

@@ -51,7 +51,7 @@ export function MenuItem({ onSelect, children, hint, keys, danger, disabled, ico
     >
       {icon}
       <span className="min-w-0 flex-1">
-        <span className="block truncate">{children}</span>
+        <span className="line-clamp-2 break-words">{children}</span>
         {hint && <span className="block text-meta text-fg3 break-words">{hint}</span>}
       </span>
       {keys && <Kbd keys={keys} />}

@@ -38,7 +38,7 @@ export default function LimitNotice() {
         {notice.section === "budget" ? "Budget" : "Usage"}
       </Link>
       <Button look="quiet" onClick={() => setAway(dismiss(me.user.id, notice.id))}>
-        Put away
+        Dismiss
       </Button>
     </section>
   );

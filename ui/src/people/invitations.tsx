@@ -11,7 +11,7 @@ import { toast, toastError } from "@/state/toasts";
 import { type MyInvite, myInvitesQuery, peopleKeys } from "./api";
 import { asRole } from "./words";
 
-/** Teams that invite who is signed in, to join or to decline; nothing where there are none. */
+/** The teams that invite the signed-in user, each to join or to decline; nothing where there are none. */
 export function Invitations({ heading: Heading = "h2" }: { heading?: "h2" | "h3" }) {
   const list = useQuery(myInvitesQuery());
   if (list.isError && !list.data)
@@ -76,12 +76,11 @@ function Row({ invite: i }: { invite: MyInvite }) {
         </p>
         <p className="text-meta break-words text-fg3">
           <span title={exact(i.created_at)}>
-            {i.inviter ? `by ${i.inviter} ` : ""}
-            {ago(i.created_at, now)}
+            {i.inviter ? `${i.inviter} invited you` : "Invited"} {ago(i.created_at, now)}
           </span>{" "}
           ·{" "}
           <span title={exact(i.expires_at)}>
-            ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}
+            expires {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}
           </span>
         </p>
       </div>

@@ -152,16 +152,16 @@ function NoFile({ workspace: w, naming }: { workspace: Workspace; naming: boolea
   if (!can || !naming)
     return (
       <Empty title="No file is open" action={can && <Button onClick={() => to({ naming: true })}>New file</Button>}>
-        Choose one from the files of the workspace.
+        Choose one of the workspace's files.
       </Empty>
     );
   return (
     <div className="flex h-full min-h-0 flex-col">
       <NameForm start="" action="Open" onCancel={() => to({})} onName={(path) => to({ path })} />
       <Empty title="Which file?">
-        Name it from the top folder of the workspace, such as{" "}
-        <span className="font-mono text-[12px]">docs/notes.md</span>. It is made when you save it; one that is there is
-        opened.
+        Type its path from the top folder of the workspace, such as{" "}
+        <span className="font-mono text-[12px]">docs/notes.md</span>. If the file exists, it opens; if not, saving makes
+        it.
       </Empty>
     </div>
   );

@@ -1,12 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link, useLocation } from "@tanstack/react-router";
-import { Suspense, useEffect, useState } from "react";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
 import { api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { branchesQuery, keys, projectsQuery } from "@/api/queries";
 import { NotFound } from "@/app/pages";
 import { lazy } from "@/app/part";
 import { useTeam } from "@/app/team";
+import { useNamedPart } from "@/app/use-named-part";
 import { useTitle } from "@/app/use-title";
 import { Button } from "@/kit/button";
 import { Combobox } from "@/kit/combobox";
@@ -34,22 +35,7 @@ const PARTS = [
   ["project-secrets", "Secrets"],
 ] as const;
 
-/** Brings the part that the address names into view once it is there: parts are loaded after the page. */
-function useNamedPart() {
-  const hash = useLocation({ select: (l) => l.hash });
-  useEffect(() => {
-    if (!PARTS.some(([id]) => id === hash)) return;
-    const show = () => {
-      const part = document.getElementById(hash);
-      part?.scrollIntoView();
-      return part !== null;
-    };
-    if (show()) return;
-    const watch = new MutationObserver(() => show() && watch.disconnect());
-    watch.observe(document.body, { childList: true, subtree: true });
-    return () => watch.disconnect();
-  }, [hash]);
-}
+const PART_IDS = PARTS.map(([id]) => id);
 
 /** What a project does for each new workspace. */
 export function ProjectScreen() {
@@ -58,7 +44,7 @@ export function ProjectScreen() {
   const list = useQuery(projectsQuery(team.slug));
   const project = list.data?.find((p) => p.id === id);
   useTitle(project?.name ?? "Project");
-  useNamedPart();
+  useNamedPart(PART_IDS);
   if (list.isPending) return <Skeleton />;
   if (list.isError && !list.data)
     return (

@@ -81,7 +81,7 @@ function NewPassword({ token, used }: { token: string; used: () => void }) {
       />
       <Check
         label="Keep my API tokens"
-        hint="Else they end with the old password. Keep them only if nobody else knew it."
+        hint="Otherwise they end with the old password. Only if nobody else knew that password."
         checked={keep}
         onChange={(e) => setKeep(e.target.checked)}
       />

@@ -4,6 +4,7 @@ import { NotFound } from "@/app/pages";
 import { lazy } from "@/app/part";
 import { SECTIONS, type Section } from "@/app/router";
 import { useMe, useTeam } from "@/app/team";
+import { useNamedPart } from "@/app/use-named-part";
 import { useTitle } from "@/app/use-title";
 import { cx } from "@/kit/cx";
 import { Skeleton } from "@/kit/states";
@@ -129,6 +130,9 @@ function inView(link: HTMLAnchorElement | null) {
   }
 }
 
+/** The parts of sections that links lead to. */
+const NAMED_PARTS = ["invitations", "instance-places"];
+
 export function SettingsScreen() {
   const { section = "profile" } = route.useParams();
   const team = useTeam();
@@ -141,6 +145,7 @@ export function SettingsScreen() {
     return !SERVER.includes(s) || me.user.operator;
   });
   const known = shown.find((s) => s === section);
+  useNamedPart(NAMED_PARTS);
   useTitle(known ? NAMES[known] : "Settings");
   if (!known) return <NotFound />;
   const View = VIEWS[known];

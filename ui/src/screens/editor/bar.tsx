@@ -41,7 +41,7 @@ export function Bar({
         {wide && "Changes"}
       </Link>
       <IconButton
-        label={wide && shown ? "Hide all files" : "All files (g f)"}
+        label={!wide ? "All files" : shown ? "Hide all files" : "All files (g f)"}
         aria-pressed={wide ? shown : undefined}
         onClick={toggle}
       >

@@ -54,7 +54,16 @@ const look = EditorView.theme({
   ".cm-gutters": { backgroundColor: "var(--bg0)", color: "var(--fg3)", border: "none" },
   ".cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--bg2) 60%, transparent)" },
   ".cm-cursor": { borderLeftColor: "var(--fg)" },
-  "&.cm-focused": { outline: "2px solid var(--focus, var(--fg2))", outlineOffset: "-2px" },
+  // The gutter has a background of its own, which would hide an outline of the editor.
+  "&.cm-focused": { outline: "none" },
+  "&.cm-focused::after": {
+    content: '""',
+    position: "absolute",
+    inset: "0",
+    zIndex: "300",
+    border: "1px solid var(--accent)",
+    pointerEvents: "none",
+  },
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--bg3) !important" },
   ".cm-panels": { backgroundColor: "var(--bg1)", color: "var(--fg)" },
 });

@@ -23,7 +23,7 @@ export function ChoosePlan() {
     onSuccess: (list) =>
       toast({
         kind: "good",
-        title: `Teams have the plan ${list.items.find((p) => p.id === list.default_plan)?.name ?? list.default_plan}: Settings, Plans changes it`,
+        title: `Teams have the plan ${list.items.find((p) => p.id === list.default_plan)?.name ?? list.default_plan}. You can change it under Settings, Plans`,
       }),
     onSettled: refresh,
   });
@@ -35,8 +35,9 @@ export function ChoosePlan() {
         How much may people use?
       </h2>
       <p className="mt-1 max-w-2xl text-fg2">
-        No quota binds anybody until you choose a plan. It holds for every team that has no other, and bounds each
-        person's hours in places that cost and, once several teams share this server, in its sandboxes, too.
+        There are no quotas until you choose a plan. Every team without a plan of its own gets the one you choose. It
+        limits each person's hours in paid places and, once several teams share this server, in the server's own
+        sandboxes, too.
       </p>
       <FormError error={choose.error} />
       <div className="mt-2 flex flex-wrap gap-2">
@@ -52,7 +53,7 @@ export function ChoosePlan() {
         ))}
         <Button
           look="quiet"
-          title="Settings, Plans has it"
+          title="You can choose under Settings, Plans, too"
           onClick={() => {
             remember(LATER, true);
             setLater(true);

@@ -7,13 +7,13 @@ import { useMe, useTeam } from "@/app/team";
 import { Button, buttonClass } from "@/kit/button";
 import { isString, recall, remember } from "@/state/remember";
 
-const AWAY = "instance-budget.away";
+const DISMISSED = "instance-budget.away";
 
-/** Tells an operator that the instance's budget is nearly or wholly spent, until they put that threshold of the month away. */
+/** Tells an operator that the server's budget is nearly or wholly spent, until they dismiss the notice of that threshold. */
 export function InstanceBudget() {
   const me = useMe();
   const team = useTeam();
-  const [away, setAway] = useState(() => recall(AWAY, isString));
+  const [dismissed, setDismissed] = useState(() => recall(DISMISSED, isString));
   const notice = useQuery({
     queryKey: [...keys.inbox(team.slug), "instance-budget"],
     queryFn: async () =>
@@ -22,19 +22,20 @@ export function InstanceBudget() {
     refetchInterval: 5 * 60_000,
     retry: false,
   }).data;
-  if (!notice || notice.id === away) return null;
+  if (!notice || notice.id === dismissed) return null;
   return (
     <section aria-labelledby="instance-budget" className="mb-5 rounded-md border border-hairline bg-bg1 p-3">
       <h2 id="instance-budget" className="font-medium">
         {notice.percent >= 100
-          ? "The instance has used its budget of this month"
-          : `The instance has used ${notice.percent} % of its budget of this month`}
+          ? "This server has used its budget for this month"
+          : `This server has used ${notice.percent}\u00a0% of its budget for this month`}
       </h2>
       <p className="mt-1 max-w-2xl text-fg2">{notice.text}</p>
       <div className="mt-2 flex flex-wrap gap-2">
         <Link
           to="/$team/settings/{-$section}"
           params={{ team: team.slug, section: "places" }}
+          hash="instance-places"
           className={buttonClass("plain")}
         >
           Change the budget
@@ -42,11 +43,11 @@ export function InstanceBudget() {
         <Button
           look="quiet"
           onClick={() => {
-            remember(AWAY, notice.id);
-            setAway(notice.id);
+            remember(DISMISSED, notice.id);
+            setDismissed(notice.id);
           }}
         >
-          Put away
+          Dismiss
         </Button>
       </div>
     </section>

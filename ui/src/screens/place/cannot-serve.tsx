@@ -114,7 +114,11 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         {problem.refusal?.title ?? `${name} cannot serve now`}
       </h2>
       <p className="mt-1 break-words text-fg2">{plain(problem.message)}</p>
-      {command && <CopyLine text={command} label="the command" />}
+      {command && (
+        <div className="mt-1.5">
+          <CopyLine text={command} label="the command" />
+        </div>
+      )}
       {problem.refusal && <RefusalFigures refusal={problem.refusal} />}
       <p className="mt-1 text-fg2">Your files are safe: what was synced is on this server.</p>
       <div className="mt-3 flex flex-wrap gap-2">

@@ -85,7 +85,7 @@ function Standing({ budget: b }: { budget: Budget }) {
           </Fact>
         )}
         {rate && <Fact label="Rate">{rate}</Fact>}
-        <Fact label="Starts anew">{whenWords(s.resets_at, now)}</Fact>
+        <Fact label="Resets">{whenWords(s.resets_at, now)}</Fact>
       </dl>
       <Link
         to="/$team/usage"
@@ -132,7 +132,7 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
         title: "The budget is saved",
         text:
           b.standing.state === "stopped" && now.standing.state !== "stopped"
-            ? "What stood still goes on by itself."
+            ? "What was paused goes on by itself."
             : "",
       });
     },
@@ -163,18 +163,18 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
       }}
     >
       <TextField
-        label="Budget of a month in dollars"
+        label="Monthly budget in dollars"
         inputMode="decimal"
         className="max-w-48"
         placeholder="no budget"
         value={limit}
-        hint={amount === 0 ? "Nothing paid can start." : "Empty: the team may spend what it likes. Months are UTC."}
+        hint={amount === 0 ? "Nothing paid can start." : "Empty: no limit. Months begin at 00:00 UTC."}
         error={amount === undefined ? dollars : err("limit_nano")}
         onChange={(e) => setLimit(e.target.value)}
       />
       <Check
-        label="What models cost counts, too"
-        hint="Where agents work through the gateway. What has no known price cannot count."
+        label="Count what models cost, too"
+        hint="For agents that work through the gateway. An answer without a known price cannot be counted."
         checked={tokens}
         onChange={(e) => setTokens(e.target.checked)}
       />
@@ -182,37 +182,37 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
         label="Warn at"
         className="max-w-48"
         value={thresholds}
-        hint="Percent of the budget. Each warns once a month, and again when the budget was raised."
+        hint="Percent of the budget. Each warns once a month, and again after the budget was raised."
         error={percents ? err("thresholds") : "Whole percents from 1 to 100, such as 80, 90, 100."}
         onChange={(e) => setThresholds(e.target.value)}
       />
       <div className="flex flex-col gap-2">
         <Choice
           name="overage"
-          legend="When it is spent"
+          legend="When the budget is spent"
           value={overage ? "on" : "stop"}
           onChange={(v) => setOverage(v === "on")}
           options={[
             {
               value: "stop",
               label: "Stop",
-              hint: "Work is saved, then sandboxes pause. It goes on by itself when you raise the budget or the month turns.",
+              hint: "Work is saved, then sandboxes pause. It goes on by itself when you raise the budget or a new month begins.",
             },
             {
               value: "on",
-              label: "Go on",
-              hint: "Work goes on and costs more than the budget, up to a cap of its own.",
+              label: "Continue",
+              hint: "Work goes on and costs more than the budget, up to the cap below.",
             },
           ]}
         />
         {overage ? (
           <TextField
-            label="At most this much beyond the budget, in dollars"
+            label="Cap beyond the budget, in dollars"
             inputMode="decimal"
             className="max-w-48"
             placeholder="no cap"
             value={cap}
-            hint="Empty: without end."
+            hint="Empty: no cap."
             error={beyond === undefined ? dollars : err("overage_cap_nano")}
             onChange={(e) => setCap(e.target.value)}
           />
@@ -228,7 +228,7 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
         />
       </div>
       <fieldset>
-        <legend className="mb-1 font-medium">Who is told</legend>
+        <legend className="mb-1 font-medium">Who gets warnings</legend>
         <Check
           label="In the app"
           hint="Everybody of the team, in the inbox."
@@ -243,7 +243,7 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
         />
         <Check
           label="By webhook"
-          hint="The team's webhooks that ask for it."
+          hint="The team's webhooks that have it checked."
           checked={tell.webhooks}
           onChange={(e) => setTell({ ...tell, webhooks: e.target.checked })}
         />

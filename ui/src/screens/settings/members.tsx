@@ -9,9 +9,9 @@ import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Field, inputClass, TextField } from "@/kit/field";
+import { Once } from "@/kit/once";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { type Invite, invitesQuery, peopleKeys, refreshMe } from "@/people/api";
-import { Once } from "@/people/once";
 import { asRole, ROLES, type Role, rolesToGive } from "@/people/words";
 import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
@@ -151,8 +151,8 @@ function Invites() {
           Invite somebody
         </h2>
         <p className="text-fg2">
-          A link that works once, for seven days. Whoever has no account yet makes one with it; with an address, who has
-          one finds the invitation in Parawork, too.
+          The link works once, for seven days. Somebody without an account makes one with it. If you give an address
+          whose owner has an account, they also find the invitation in Parawork.
         </p>
       </div>
       <NewInvite />
@@ -198,7 +198,7 @@ function NewInvite() {
       {made && (
         <Once
           title={`Invite ${asRole(made.role)}${made.email ? ` for ${made.email}` : ""}`}
-          url={made.url}
+          text={made.url}
           label="the invite"
           onDone={() => setMade(undefined)}
         >

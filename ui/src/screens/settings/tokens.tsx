@@ -6,7 +6,8 @@ import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Check, Field, inputClass, TextField } from "@/kit/field";
-import { CopyLine, Failure, FormError, Skeleton } from "@/kit/states";
+import { Once } from "@/kit/once";
+import { Failure, FormError, Skeleton } from "@/kit/states";
 import { endToken, makeToken, type Scope, type Token } from "@/signin/calls";
 import { tokensKey, tokensQuery } from "@/signin/queries";
 import { ALL_SCOPES, heldBy, narrowed, SCOPES, scopeWords } from "@/signin/scopes";
@@ -28,15 +29,7 @@ export default function TokensSettings() {
           API documentation
         </a>
       </p>
-      {made && (
-        <div role="status" className="rounded-md border border-merged p-3">
-          <p className="mb-2 font-medium">{made.token.name}: copy it now, it is shown this once.</p>
-          <CopyLine text={made.value} label="the token" />
-          <Button className="mt-2" onClick={() => setMade(undefined)}>
-            Done
-          </Button>
-        </div>
-      )}
+      {made && <Once title={made.token.name} text={made.value} label="the token" onDone={() => setMade(undefined)} />}
       <NewTokenForm onMade={setMade} />
       {list.isPending ? (
         <Skeleton rows={3} label="Loading your tokens" />

@@ -8,9 +8,9 @@ import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Check, TextField } from "@/kit/field";
 import { Menu, MenuItem } from "@/kit/menu";
+import { Once } from "@/kit/once";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { type InstanceUser, peopleKeys, usersQuery } from "@/people/api";
-import { Once } from "@/people/once";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 
@@ -45,7 +45,7 @@ export default function UsersSettings() {
       {link && (
         <Once
           title={`A link for ${link.user.name} (${link.user.email}) to choose a password`}
-          url={link.link.url}
+          text={link.link.url}
           label="the link"
           onDone={() => setLink(undefined)}
         >
@@ -220,7 +220,7 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
   const vouch = () =>
     ask(
       `Is ${u.email} the address of ${u.name}?`,
-      "They typed it themselves, and nobody has seen to it. If you say yes, they are shown what is sent to this address, such as invitations of teams.",
+      "They typed it themselves, and nobody has checked it. If you say yes, they see what is sent to this address, such as invitations to teams.",
       "It is theirs",
       "This was not changed",
       () => api.PATCH("/instance/users/{id}", { params, body: { email: u.email } }),

@@ -7,7 +7,8 @@ import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Check, Field, inputClass, TextField } from "@/kit/field";
-import { CopyLine, Failure, FormError, Skeleton } from "@/kit/states";
+import { Once } from "@/kit/once";
+import { Failure, FormError, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 
@@ -17,7 +18,7 @@ type Format = Webhook["format"];
 
 const KINDS: [Kind, string][] = [
   ["question", "needs somebody"],
-  ["failed", "failed"],
+  ["failed", "has failed"],
   ["stuck", "is stuck"],
   ["budget", "nears or reaches a limit of time or money"],
   ["review", "has worked on a review"],
@@ -32,7 +33,7 @@ const FORMATS: [Format, string][] = [
 const keyOf = (team: string) => ["team", team, "webhooks"] as const;
 const deliveriesKey = (id: string) => ["webhook", id, "deliveries"] as const;
 
-/** Addresses the team is told at when something needs somebody. */
+/** The addresses the server calls when something of the team needs somebody. */
 export default function Webhooks() {
   const team = useTeam();
   const list = useQuery({
@@ -49,17 +50,16 @@ export default function Webhooks() {
           Webhooks
         </h2>
         <p className="text-fg2">
-          Addresses told at once when an agent of the team needs somebody, fails, is stuck or is done.
+          Parawork calls these addresses as soon as an agent of the team needs somebody, fails, is stuck or is done.
         </p>
       </div>
       {made && (
-        <div role="status" className="rounded-md border border-merged p-3">
-          <p className="mb-2 font-medium">{made.webhook.name}: its signing key is shown this once.</p>
-          <CopyLine text={made.signing_key} label="the signing key" />
-          <Button className="mt-2" onClick={() => setMade(undefined)}>
-            Done
-          </Button>
-        </div>
+        <Once
+          title={made.webhook.name}
+          text={made.signing_key}
+          label="the signing key"
+          onDone={() => setMade(undefined)}
+        />
       )}
       {list.isPending ? (
         <Skeleton rows={2} label="Loading the webhooks" />
@@ -229,7 +229,7 @@ function Row({ webhook: w }: { webhook: Webhook }) {
   const ask = async () => {
     const sure = await confirm({
       title: `Delete the webhook ${w.name}?`,
-      body: "What waits to be sent to it is dropped.",
+      body: "What still waits to be sent to it is never sent.",
       action: "Delete",
       danger: true,
     });
@@ -286,7 +286,7 @@ function Standing({ webhook: w, now }: { webhook: Webhook; now: number }) {
   if (w.failing_since)
     return (
       <p className="text-meta text-failed" title={exact(w.failing_since)}>
-        <span aria-hidden>▲ </span>Deliveries fail since {ago(w.failing_since, now)}. They are tried again.
+        <span aria-hidden>▲ </span>Deliveries began to fail {ago(w.failing_since, now)}. They are tried again.
       </p>
     );
   return null;

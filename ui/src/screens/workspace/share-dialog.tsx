@@ -6,7 +6,8 @@ import { linksQuery } from "@/api/queries";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { Field, inputClass, TextField } from "@/kit/field";
-import { CopyLine, Failure, FormError, Skeleton } from "@/kit/states";
+import { Once } from "@/kit/once";
+import { Failure, FormError, Skeleton } from "@/kit/states";
 import { LinkRow } from "./link-row";
 
 interface Props {
@@ -45,13 +46,7 @@ export default function ShareDialog({ session, workspace, onClose }: Props) {
     >
       <DialogBody className="flex flex-col gap-4 pb-5">
         {made ? (
-          <div role="status" className="rounded-md border border-merged p-3">
-            <p className="mb-2 font-medium">Copy the link now, it is shown this once.</p>
-            <CopyLine text={made.url} label="the link" />
-            <Button className="mt-2" onClick={() => setMade(undefined)}>
-              Done
-            </Button>
-          </div>
+          <Once text={made.url} label="the link" onDone={() => setMade(undefined)} />
         ) : (
           <form
             className="flex flex-wrap items-start gap-3"

@@ -96,7 +96,7 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
       {tokens > 0 && (
         <Check
           label={tokens === 1 ? "Keep my API token" : `Keep my ${tokens} API tokens`}
-          hint="Else they end with the old password. Keep them only if nobody else knew it."
+          hint={`Otherwise ${tokens === 1 ? "it ends" : "they end"} with the old password. Only if nobody else knew that password.`}
           checked={keep}
           onChange={(e) => setKeep(e.target.checked)}
         />

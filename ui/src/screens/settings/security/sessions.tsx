@@ -94,7 +94,7 @@ async function asksToKeep(q: {
           <Check
             className="mt-2 text-fg"
             label={q.tokens === 1 ? "Keep the API token" : `Keep the ${q.tokens} API tokens`}
-            hint={`Else ${q.tokens === 1 ? "it ends" : "they end"}, too, and scripts with ${q.tokens === 1 ? "it" : "them"} stop working.`}
+            hint={`Otherwise ${q.tokens === 1 ? "it ends" : "they end"}, too, and scripts with ${q.tokens === 1 ? "it" : "them"} stop working.`}
             onChange={(e) => {
               keep = e.target.checked;
             }}
