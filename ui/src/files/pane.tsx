@@ -6,13 +6,12 @@ import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { Empty, Failure, Skeleton } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
 import { Status } from "@/screens/changes/status";
 import { treeMove } from "./move";
 import { type FilesRow, filesRows } from "./rows";
 import { FilesSwitch } from "./switch";
+import { FilterField, FolderName, Tree, TreeItem, useTree } from "./tree";
 import { useFiles } from "./use-files";
-import { useWindow } from "./use-window";
 
 export interface FilesHandle {
   /** Puts the cursor into the filter. */
@@ -36,11 +35,9 @@ interface Props {
 export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, ready }: Props) {
   const { listings, marks, changed, refresh, busy } = useFiles(w.id, open);
   const [filter, setFilter] = useState("");
-  const [active, setActive] = useState<string>();
-  const coarse = useMedia("(pointer: coarse)");
-  const rowHeight = coarse ? 44 : 28;
   const rows = useMemo(() => filesRows(listings, open, marks, filter), [listings, open, marks, filter]);
-  const { scroller, look, box, scrollTo } = useWindow(rowHeight);
+  const tree = useTree(rows, current);
+  const { scroller, look, scrollTo, chosen, at, setActive, focusRow } = tree;
   const field = useRef<HTMLInputElement>(null);
   useImperativeHandle(ref, () => ({ find: () => field.current?.select() }), []);
   // On a phone a keyboard would cover half of the files.
@@ -48,21 +45,12 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     if (ready && !matchMedia("(pointer: coarse)").matches) field.current?.focus();
   }, [ready]);
 
-  const chosen = active ?? current;
-  const at = useMemo(
-    () =>
-      Math.max(
-        0,
-        rows.findIndex((r) => r.path === chosen),
-      ),
-    [rows, chosen],
-  );
   // What comes into sight once the folders it is in are read: the file that is open, or what stands elsewhere without the filter.
   const seek = useRef<string>(undefined);
   useEffect(() => {
     seek.current = current;
     setActive(undefined);
-  }, [current]);
+  }, [current, setActive]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another file is looked for in the same rows
   useEffect(() => {
     const i = seek.current === undefined ? -1 : rows.findIndex((r) => r.path === seek.current);
@@ -75,13 +63,6 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     setFilter(to);
   };
 
-  const focusRow = (i: number) => {
-    const row = rows[i];
-    if (!row) return;
-    setActive(row.path);
-    scrollTo(i);
-    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>("[role=treeitem][tabindex='0']")?.focus());
-  };
   const use = (row: FilesRow) => {
     if (row.kind === "folder") {
       onToggle(row.path, filter ? true : !row.open);
@@ -127,23 +108,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     <div className="flex h-full min-h-0 flex-col">
       <FilesSwitch workspace={w} on="all" changed={changed} path={current} />
       <div className="flex items-center gap-1 border-b border-hairline bg-bg1 px-3 py-1">
-        <div className="relative min-w-0 flex-1">
-          <Icon
-            name="search"
-            size={13}
-            className="pointer-events-none absolute top-1/2 left-1 -translate-y-1/2 text-fg3"
-          />
-          <input
-            ref={field}
-            aria-label="Filter the files"
-            placeholder="Filter files"
-            value={filter}
-            spellCheck={false}
-            onChange={(e) => narrow(e.target.value)}
-            onKeyDown={onFieldKey}
-            className="h-6 w-full rounded-sm bg-transparent pl-6 pointer-coarse:h-9 pointer-coarse:text-[16px]"
-          />
-        </div>
+        <FilterField ref={field} placeholder="Filter files" value={filter} onChange={narrow} onKeyDown={onFieldKey} />
         <IconButton label="Refresh" aria-busy={busy || undefined} onClick={() => refresh()}>
           <Icon name="refresh" size={14} />
         </IconButton>
@@ -167,70 +132,34 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
             No file of that name in the folders you opened. Open more of them to search there.
           </p>
         ) : (
-          <div
-            role="tree"
-            aria-label="All files"
-            className="relative"
-            style={{ height: rows.length * rowHeight }}
-            onKeyDown={onKeyDown}
-          >
-            {rows.slice(box.first, box.first + box.count).map((row, k) => {
-              const i = box.first + k;
-              return (
-                <Row
-                  key={row.path}
-                  row={row}
-                  top={i * rowHeight}
-                  height={rowHeight}
-                  focusable={i === at}
-                  current={row.kind === "file" && row.path === current}
-                  onActive={setActive}
-                  onUse={use}
-                />
-              );
-            })}
-          </div>
+          <Tree label="All files" rows={rows} tree={tree} onKeyDown={onKeyDown}>
+            {(row, place) => (
+              <TreeItem
+                key={row.path}
+                {...place}
+                row={row}
+                current={row.kind === "file" && row.path === current}
+                title={titleOf(row)}
+                clickable={row.kind !== "note" || row.note === "failed"}
+                onActive={setActive}
+                onUse={() => use(row)}
+              >
+                <RowText row={row} />
+              </TreeItem>
+            )}
+          </Tree>
         )}
       </div>
     </div>
   );
 }
 
-interface RowProps {
-  row: FilesRow;
-  top: number;
-  height: number;
-  focusable: boolean;
-  current: boolean;
-  onActive: (path: string) => void;
-  onUse: (row: FilesRow) => void;
-}
-
-function Row({ row, top, height, focusable, current, onActive, onUse }: RowProps) {
-  return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the tree hears the keys of all its rows
-    <div
-      role="treeitem"
-      aria-level={row.depth + 1}
-      aria-setsize={row.size}
-      aria-posinset={row.at}
-      aria-expanded={row.kind === "folder" ? row.open : undefined}
-      aria-current={current || undefined}
-      tabIndex={focusable ? 0 : -1}
-      onFocus={() => onActive(row.path)}
-      onClick={() => onUse(row)}
-      title={titleOf(row)}
-      className={cx(
-        "absolute inset-x-0 flex items-center gap-1.5 pr-3 -outline-offset-2 [contain:layout_style] hover:bg-bg2",
-        (row.kind !== "note" || row.note === "failed") && "cursor-pointer",
-        current && "bg-bg3",
-      )}
-      style={{ top, height, paddingLeft: 8 + Math.min(row.depth, 12) * 12 }}
-    >
-      {row.kind === "folder" ? (
+function RowText({ row }: { row: FilesRow }) {
+  switch (row.kind) {
+    case "folder":
+      return (
         <>
-          <Icon name={row.open ? "chevronDown" : "chevronRight"} size={12} className="shrink-0 text-fg3" />
-          <span className="min-w-0 flex-1 truncate text-fg2">{visible(row.name)}</span>
+          <FolderName name={row.name} open={row.open} />
           {row.changed && (
             <span className="w-3 shrink-0 text-center text-accent">
               <span aria-hidden>•</span>
@@ -238,7 +167,9 @@ function Row({ row, top, height, focusable, current, onActive, onUse }: RowProps
             </span>
           )}
         </>
-      ) : row.kind === "file" ? (
+      );
+    case "file":
+      return (
         <>
           <span className="w-3 shrink-0" />
           <span className="min-w-0 flex-1 truncate">
@@ -247,16 +178,17 @@ function Row({ row, top, height, focusable, current, onActive, onUse }: RowProps
           </span>
           {row.status && <Status file={{ status: row.status }} />}
         </>
-      ) : (
+      );
+    case "note":
+      return (
         <>
           <span className="w-3 shrink-0" />
           <span className={cx("min-w-0 flex-1 truncate text-meta", row.note === "failed" ? "text-failed" : "text-fg3")}>
             {noteText(row)}
           </span>
         </>
-      )}
-    </div>
-  );
+      );
+  }
 }
 
 function titleOf(row: FilesRow): string {

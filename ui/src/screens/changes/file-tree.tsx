@@ -2,12 +2,11 @@ import { type KeyboardEvent, memo, useCallback, useEffect, useMemo, useRef, useS
 import { type TreeRow, treeRows } from "@/diff/tree";
 import type { ChangedFile } from "@/diff/types";
 import { treeMove } from "@/files/move";
-import { useWindow } from "@/files/use-window";
+import { FilterField, FolderName, type RowPlace, Tree, TreeItem, useTree } from "@/files/tree";
 import { plural, visible } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { Counts } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
 import type { Merged } from "./merged";
 import { Status, statusWord } from "./status";
 
@@ -29,8 +28,6 @@ export interface TreeProps {
 export function FileTree({ files, isViewed, newer, added, current, choices, onCheck, onViewed, onOpen }: TreeProps) {
   const [filter, setFilter] = useState("");
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
-  const [active, setActive] = useState<string>();
-  const rowHeight = useMedia("(pointer: coarse)") ? 44 : 28;
   const wanted = filter.trim().toLowerCase();
   const found = useMemo(
     () =>
@@ -38,7 +35,8 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     [files, wanted],
   );
   const rows = useMemo(() => treeRows(found, wanted ? NOTHING : closed, isViewed), [found, wanted, closed, isViewed]);
-  const { scroller, look, box, scrollTo } = useWindow(rowHeight);
+  const tree = useTree(rows, current);
+  const { scroller, look, scrollTo, at, setActive, focusRow } = tree;
   // The file that is read stays in sight, unless somebody works in the tree.
   const rowsNow = useRef(rows);
   rowsNow.current = rows;
@@ -48,22 +46,6 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     if (i >= 0) scrollTo(i);
   }, [current, scrollTo, scroller]);
 
-  const chosenRow = active ?? current;
-  const at = useMemo(
-    () =>
-      Math.max(
-        0,
-        rows.findIndex((r) => r.path === chosenRow),
-      ),
-    [rows, chosenRow],
-  );
-  const focusRow = (i: number) => {
-    const row = rows[i];
-    if (!row) return;
-    setActive(row.path);
-    scrollTo(i);
-    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>("[role=treeitem][tabindex='0']")?.focus());
-  };
   const toggle = useCallback(
     (path: string, open?: boolean) =>
       setClosed((old) => {
@@ -94,7 +76,6 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
   const choosable = useMemo(() => (choices ? found.filter((f) => choices.has(f.path)) : []), [choices, found]);
   const chosen = useMemo(() => choosable.filter((f) => choices?.get(f.path)).length, [choosable, choices]);
   const viewedCount = useMemo(() => files.reduce((n, f) => n + (isViewed(f) ? 1 : 0), 0), [files, isViewed]);
-  const drawn = rows.slice(box.first, box.first + box.count);
   return (
     <>
       <div className="flex items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
@@ -116,21 +97,7 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
             className="size-3.5 accent-fill"
           />
         )}
-        <div className="relative min-w-0 flex-1">
-          <Icon
-            name="search"
-            size={13}
-            className="pointer-events-none absolute top-1/2 left-1 -translate-y-1/2 text-fg3"
-          />
-          <input
-            aria-label="Filter the files"
-            placeholder={`Filter ${plural(files.length, "file")}`}
-            value={filter}
-            spellCheck={false}
-            onChange={(e) => setFilter(e.target.value)}
-            className="h-6 w-full rounded-sm bg-transparent pl-6 pointer-coarse:h-9 pointer-coarse:text-[16px]"
-          />
-        </div>
+        <FilterField placeholder={`Filter ${plural(files.length, "file")}`} value={filter} onChange={setFilter} />
         {viewedCount > 0 && (
           <span className="text-meta whitespace-nowrap text-fg3">
             {viewedCount} of {files.length} viewed
@@ -142,36 +109,25 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
           <p className="p-3 text-fg3">{files.length === 0 ? "No file differs." : "No file of that name."}</p>
         )}
         {rows.length > 0 && (
-          <div
-            role="tree"
-            aria-label="Changed files"
-            className="relative"
-            style={{ height: rows.length * rowHeight }}
-            onKeyDown={onKeyDown}
-          >
-            {drawn.map((row, k) => {
-              const i = box.first + k;
-              return (
-                <Row
-                  key={row.path}
-                  row={row}
-                  top={i * rowHeight}
-                  height={rowHeight}
-                  focusable={i === at}
-                  current={row.kind === "file" && row.path === current}
-                  viewed={row.kind === "file" && isViewed(row.file)}
-                  newer={newer.has(row.path)}
-                  checked={choices && row.kind === "file" ? (choices.get(row.path) ?? "done") : undefined}
-                  added={added}
-                  onActive={setActive}
-                  onToggle={toggle}
-                  onOpen={onOpen}
-                  onCheck={onCheck}
-                  onViewed={onViewed}
-                />
-              );
-            })}
-          </div>
+          <Tree label="Changed files" rows={rows} tree={tree} onKeyDown={onKeyDown}>
+            {(row, place) => (
+              <Row
+                key={row.path}
+                {...place}
+                row={row}
+                current={row.kind === "file" && row.path === current}
+                viewed={row.kind === "file" && isViewed(row.file)}
+                newer={newer.has(row.path)}
+                checked={choices && row.kind === "file" ? (choices.get(row.path) ?? "done") : undefined}
+                added={added}
+                onActive={setActive}
+                onToggle={toggle}
+                onOpen={onOpen}
+                onCheck={onCheck}
+                onViewed={onViewed}
+              />
+            )}
+          </Tree>
         )}
       </div>
     </>
@@ -184,11 +140,8 @@ function pathsOf(row: TreeRow, files: readonly ChangedFile[]): string[] {
   return row.kind === "file" ? [row.path] : files.map((f) => f.path).filter((p) => p.startsWith(row.path));
 }
 
-interface RowProps extends Pick<TreeProps, "added" | "onCheck" | "onViewed" | "onOpen"> {
+interface RowProps extends RowPlace, Pick<TreeProps, "added" | "onCheck" | "onViewed" | "onOpen"> {
   row: TreeRow;
-  top: number;
-  height: number;
-  focusable: boolean;
   current: boolean;
   viewed: boolean;
   newer: boolean;
@@ -202,27 +155,19 @@ interface RowProps extends Pick<TreeProps, "added" | "onCheck" | "onViewed" | "o
 const Row = memo(function Row(p: RowProps) {
   const { row } = p;
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the tree hears the keys of all its rows
-    <div
-      role="treeitem"
-      aria-level={row.depth + 1}
-      aria-setsize={row.size}
-      aria-posinset={row.at}
-      aria-expanded={row.kind === "folder" ? row.open : undefined}
-      aria-current={p.current || undefined}
-      tabIndex={p.focusable ? 0 : -1}
-      onFocus={(e) => e.target === e.currentTarget && p.onActive(row.path)}
-      onClick={() => (row.kind === "folder" ? p.onToggle(row.path) : p.onOpen(row.path))}
+    <TreeItem
+      row={row}
+      top={p.top}
+      height={p.height}
+      focusable={p.focusable}
+      current={p.current}
       title={
         row.kind === "file" && row.file.old_path
           ? `${visible(row.file.old_path)} → ${visible(row.path)}`
           : visible(row.path)
       }
-      className={cx(
-        "absolute inset-x-0 flex cursor-pointer items-center gap-1.5 pr-3 -outline-offset-2 [contain:layout_style] hover:bg-bg2",
-        p.current && "bg-bg3",
-      )}
-      style={{ top: p.top, height: p.height, paddingLeft: 8 + Math.min(row.depth, 12) * 12 }}
+      onActive={p.onActive}
+      onUse={() => (row.kind === "folder" ? p.onToggle(row.path) : p.onOpen(row.path))}
     >
       {row.kind === "folder" ? (
         <FolderRow row={row} />
@@ -237,7 +182,7 @@ const Row = memo(function Row(p: RowProps) {
           onViewed={(on) => p.onViewed(row.path, on)}
         />
       )}
-    </div>
+    </TreeItem>
   );
 });
 
@@ -245,8 +190,7 @@ function FolderRow({ row }: { row: Extract<TreeRow, { kind: "folder" }> }) {
   const done = row.viewed === row.files;
   return (
     <>
-      <Icon name={row.open ? "chevronDown" : "chevronRight"} size={12} className="shrink-0 text-fg3" />
-      <span className={cx("min-w-0 flex-1 truncate text-fg2", done && "opacity-75")}>{visible(row.name)}</span>
+      <FolderName name={row.name} open={row.open} className={done ? "opacity-75" : undefined} />
       {!row.open && <Counts additions={row.additions} deletions={row.deletions} className="text-meta" />}
     </>
   );
