@@ -8,6 +8,9 @@ export type NewPrice = Schemas["NewPrice"];
 export type Plan = Schemas["Plan"];
 export type PlanList = Schemas["PlanList"];
 
+/** The ids of the plans that are always there, the smallest first. */
+export const BUILT_IN_PLANS: readonly string[] = ["free", "pro", "enterprise"];
+
 export const instanceKeys = {
   prices: ["instance", "prices"] as const,
   plans: ["instance", "plans"] as const,

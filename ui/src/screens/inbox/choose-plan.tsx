@@ -1,13 +1,12 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useMe } from "@/app/team";
 import { plansToChoose } from "@/costs/choose-plan";
-import { plansQuery, setDefaultPlan } from "@/costs/instance";
-import { usePlansRefresh } from "@/costs/use-refresh";
+import { plansQuery } from "@/costs/instance";
+import { useDefaultPlan } from "@/costs/use-default-plan";
 import { Button } from "@/kit/button";
 import { FormError } from "@/kit/states";
 import { isBoolean, recall, remember } from "@/state/remember";
-import { toast } from "@/state/toasts";
 
 const LATER = "choose-plan.later";
 
@@ -17,15 +16,9 @@ export function ChoosePlan() {
   const [later, setLater] = useState(() => recall(LATER, isBoolean) === true);
   const ask = me.user.operator && !later;
   const plans = useQuery({ ...plansQuery(), enabled: ask, retry: false });
-  const refresh = usePlansRefresh();
-  const choose = useMutation({
-    mutationFn: setDefaultPlan,
-    onSuccess: (list) =>
-      toast({
-        kind: "good",
-        title: `Teams have the plan ${list.items.find((p) => p.id === list.default_plan)?.name ?? list.default_plan}. You can change it under Settings, Plans`,
-      }),
-    onSettled: refresh,
+  const choose = useDefaultPlan((list) => {
+    const name = list.items.find((p) => p.id === list.default_plan)?.name ?? list.default_plan;
+    return `Teams have the plan ${name}. You can change it under Settings, Plans`;
   });
   const offers = ask ? plansToChoose(plans.data) : [];
   if (offers.length === 0) return null;

@@ -5,14 +5,15 @@ import { readUsd, usdField } from "@/costs/amounts";
 import type { Quota } from "@/costs/api";
 import {
   addPlan,
+  BUILT_IN_PLANS,
   changePlan,
   deletePlan,
   type Plan,
   type PlanList,
   plansQuery,
-  setDefaultPlan,
 } from "@/costs/instance";
 import { boundText, FIELDS, planPrice, planWords, readBound } from "@/costs/plans";
+import { useDefaultPlan } from "@/costs/use-default-plan";
 import { usePlansRefresh } from "@/costs/use-refresh";
 import { Button } from "@/kit/button";
 import { Check, Field, inputClass, TextArea, TextField } from "@/kit/field";
@@ -86,12 +87,7 @@ export default function PlansSettings() {
 
 /** What teams have that nobody gave a plan. */
 function DefaultPlan({ list }: { list: PlanList }) {
-  const refresh = usePlansRefresh();
-  const change = useMutation({
-    mutationFn: setDefaultPlan,
-    onSuccess: () => toast({ kind: "good", title: "The default plan is changed" }),
-    onSettled: refresh,
-  });
+  const change = useDefaultPlan(() => "The default plan is changed");
   return (
     <Field
       label="Plan of teams that nobody gave one"
@@ -135,7 +131,6 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
     });
     if (yes) remove.mutate();
   };
-  const builtIn = p.id === "free" || p.id === "pro" || p.id === "enterprise";
   return (
     <li className="flex flex-wrap items-start gap-x-3 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-64">
@@ -153,7 +148,7 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
       <Button onClick={onOpen} aria-label={`Change ${p.name}`}>
         Change
       </Button>
-      {!builtIn && (
+      {!BUILT_IN_PLANS.includes(p.id) && (
         <Button look="danger" busy={remove.isPending} onClick={() => void ask()} aria-label={`Delete ${p.name}`}>
           Delete
         </Button>
