@@ -307,7 +307,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
         await page.getByText("A whole number above 0").waitFor();
         await page.getByLabel("Requests a minute").fill("60");
         await page.getByRole("button", { name: "Save the rules" }).click();
-        await page.getByText("It counts within seconds").waitFor();
+        await page.getByText("It counts within seconds").first().waitFor();
       }
       await page.reload();
       await page.getByLabel("Model", { exact: true }).waitFor();
