@@ -112,7 +112,7 @@ func (s *Checks) QueueRuns(ctx context.Context, queueIDs []string) ([]checks.Run
 // LatestRuns returns the newest run of each check of a team's workspaces, or of those that are named.
 func (s *Checks) LatestRuns(ctx context.Context, teamID string, workspaceIDs ...string) ([]checks.Run, error) {
 	these, args := only("r.workspace_id", workspaceIDs)
-	return s.runs(ctx, `SELECT `+checkColumns+` FROM check_runs r WHERE r.team_id = {team?} AND queue_id = ''`+these+` AND NOT EXISTS
+	return s.runs(ctx, `SELECT `+checkColumns+` FROM check_runs r WHERE {team:r} AND `+among("r.team_id", workspaceIDs)+` AND queue_id = ''`+these+` AND NOT EXISTS
 		(SELECT 1 FROM check_runs n /* every team: of the same workspace */ WHERE n.workspace_id = r.workspace_id AND n.check_id = r.check_id AND n.queue_id = ''
 			AND (n.created_at > r.created_at OR n.created_at = r.created_at AND n.id > r.id))`, append([]any{teamID}, args...)...)
 }

@@ -44,8 +44,9 @@ type DB struct {
 	// writer lets one writer at a time into SQLite, first come, first served: its own lock is polled and unfair.
 	writer chan struct{}
 	now    func() time.Time
-	bare   tenant.Scope // of work that names none
-	asked  atomic.Int64 // statements so far
+	bare   tenant.Scope                   // of work that names none
+	asked  atomic.Int64                   // statements so far
+	heard  func(query string, args []any) // of tests: each Query as the database gets it
 }
 
 // Open opens the database that cfg names, makes it when it is a SQLite file that does not exist, and brings its schema up to
@@ -205,6 +206,9 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, erro
 	query, args, err := db.expand(ctx, query, args)
 	if err != nil {
 		return nil, err
+	}
+	if db.heard != nil {
+		db.heard(query, args)
 	}
 	var rows *sql.Rows
 	if tx := db.current(ctx); tx != nil {

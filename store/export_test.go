@@ -31,3 +31,33 @@ func SealedTables() []string {
 
 // Translate is what callers are given for an error of the database.
 var Translate = translate
+
+// Plans returns how SQLite goes through the rows for each statement that do asks with Query, a text a step.
+func (db *DB) Plans(ctx context.Context, do func() error) (plans [][]string, err error) {
+	type asked struct {
+		query string
+		args  []any
+	}
+	var all []asked
+	db.heard = func(query string, args []any) { all = append(all, asked{query, args}) }
+	err = do()
+	db.heard = nil
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		rows, err := db.sql.QueryContext(ctx, "EXPLAIN QUERY PLAN "+a.query, a.args...)
+		if err != nil {
+			return nil, err
+		}
+		steps, err := collect(&Rows{rows}, nil, func(r scanner) (step string, err error) {
+			var id, parent, unused int
+			return step, r.Scan(&id, &parent, &unused, &step)
+		})
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, steps)
+	}
+	return plans, nil
+}

@@ -75,7 +75,7 @@ func (s *Forge) pull(row scanner) (forge.PullRequest, error) {
 // PullRequests returns that of each workspace of a team that has one, or of those that are named.
 func (s *Forge) PullRequests(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]forge.PullRequest, error) {
 	these, args := only("p.workspace_id", workspaceIDs)
-	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p WHERE p.team_id = {team?} AND p.number > 0`+these+best, append([]any{teamID}, args...)...)
+	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p WHERE {team:p} AND `+among("p.team_id", workspaceIDs)+` AND p.number > 0`+these+best, append([]any{teamID}, args...)...)
 	items, err := collect(rows, err, scanPull)
 	if err != nil {
 		return nil, fmt.Errorf("reading pull requests: %w", err)

@@ -15,3 +15,12 @@ func only(column string, ids []string) (condition string, args []any) {
 	}
 	return " AND " + column + " IN (" + marks(len(ids)) + ")", args
 }
+
+// among says that column is the team a statement is given. Where rows are named, it decides about these and does not look for them: SQLite would
+// go through the whole team by an index of its own otherwise, as it knows nothing of how many are named and how many there are.
+func among(column string, named []string) string {
+	if named != nil {
+		column += ` || ''`
+	}
+	return column + ` = {team?}`
+}

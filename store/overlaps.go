@@ -100,7 +100,7 @@ func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string, workspaceIDs
 	if workspaceIDs != nil {
 		these = ` AND (1 = 1` + first + ` OR 1 = 1` + second + `)`
 	}
-	return s.shown(ctx, overlapsShown+` WHERE o.team_id = {team?} AND {team:a} AND {team:b}`+these+` ORDER BY a.num, b.num`, append([]any{teamID}, args...)...)
+	return s.shown(ctx, overlapsShown+` WHERE {team:o} AND `+among("o.team_id", workspaceIDs)+` AND {team:a} AND {team:b}`+these+` ORDER BY a.num, b.num`, append([]any{teamID}, args...)...)
 }
 
 func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]radar.Overlap, error) {

@@ -15,7 +15,7 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, wo
 	// The last word counts; whether it holds depends on what the files are now.
 	rows, err := s.db.Query(ctx, `SELECT r.workspace_id, r.author_id, r.verdict, r.sent_at, r.tree_id = COALESCE((SELECT x.tree_id FROM snapshots x
 			WHERE x.workspace_id = r.workspace_id AND {team:x} ORDER BY x.at DESC, x.id DESC LIMIT 1), '')
-		FROM reviews r WHERE r.team_id = {team?} AND r.sent_at > 0 AND r.state IN ('queued', 'sent') AND r.verdict IN ('approve', 'changes')`+these+`
+		FROM reviews r WHERE {team:r} AND `+among("r.team_id", workspaceIDs)+` AND r.sent_at > 0 AND r.state IN ('queued', 'sent') AND r.verdict IN ('approve', 'changes')`+these+`
 		ORDER BY r.sent_at, r.id`, append([]any{teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading verdicts: %w", err)
@@ -43,7 +43,7 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, wo
 	}
 	counts, err := s.db.Query(ctx, `SELECT c.workspace_id, SUM(CASE WHEN r.state IN ('queued', 'sent') AND c.reply_to = '' THEN 1 ELSE 0 END),
 			SUM(CASE WHEN r.state = 'draft' AND r.author_id = ? THEN 1 ELSE 0 END)
-		FROM review_comments c JOIN reviews r ON r.id = c.review_id WHERE c.team_id = {team?} AND c.state = 'open'`+these+` GROUP BY c.workspace_id`, append([]any{userID, teamID}, args...)...)
+		FROM review_comments c JOIN reviews r ON r.id = c.review_id WHERE {team:c} AND `+among("c.team_id", workspaceIDs)+` AND c.state = 'open'`+these+` GROUP BY c.workspace_id`, append([]any{userID, teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("counting comments: %w", err)
 	}

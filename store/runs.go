@@ -134,7 +134,7 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]string, error) {
 	these, args := only("a.workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT a.workspace_id, r.id FROM runs r JOIN run_attempts a ON a.run_id = r.id
-		WHERE r.team_id = {team?} AND a.workspace_id <> ''`+these+` ORDER BY r.created_at, r.id`, append([]any{teamID}, args...)...)
+		WHERE {team:r} AND `+among("r.team_id", workspaceIDs)+` AND a.workspace_id <> ''`+these+` ORDER BY r.created_at, r.id`, append([]any{teamID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading runs of workspaces: %w", err)
 	}

@@ -145,56 +145,70 @@ func (s *Sessions) list(ctx context.Context, query string, args ...any) ([]sessi
 	return out, rows.Err()
 }
 
-// TeamSessions returns, for the workspaces of a team that are not deleted, the open sessions and each workspace's last ended
-// one that was no shell and no setup script, each beside the number of sessions its workspace has had. A workspace none of
-// whose sessions matter so is left out. Where workspaces are named, those of them alone.
-func (s *Sessions) TeamSessions(ctx context.Context, teamID string, workspaceIDs ...string) ([]sessions.Counted, error) {
-	these, args := only("s.workspace_id", workspaceIDs)
-	// SQLite reads the first table first: all workspaces of the team, or the sessions of those that are named.
-	from := `workspaces w CROSS JOIN sessions s`
-	if workspaceIDs != nil {
-		from = `sessions s CROSS JOIN workspaces w`
+// lineColumns are those of a session s that a workspace's line and an item of an inbox are made of, as scanLine reads them: a prompt may be long,
+// and what the state of an ended session rests on is of no use there.
+const lineColumns = `s.id, s.team_id, s.workspace_id, s.agent, s.state, s.state_reason, s.state_at, CASE WHEN s.ended_at = 0 THEN s.basis ELSE '' END,
+	s.exit_code, s.created_by, s.started_at, s.ended_at`
+
+func scanLine(s scanner, more ...any) (sessions.Session, error) {
+	var r sessions.Session
+	var basis string
+	err := s.Scan(append([]any{&r.ID, &r.TeamID, &r.WorkspaceID, &r.Agent, &r.State, &r.StateReason, &r.StateAt, &basis, &r.ExitCode, &r.CreatedBy,
+		&r.StartedAt, &r.EndedAt}, more...)...)
+	if err != nil {
+		return r, err
 	}
+	if r.Basis, err = sessions.DecodeBasis(basis); err != nil {
+		return r, fmt.Errorf("basis of the state of session %s: %w", r.ID, err)
+	}
+	return r, nil
+}
+
+// lastEnded is the last session of workspace w that has ended and was no shell and no setup script.
+const lastEnded = `(SELECT x.id FROM sessions x WHERE x.workspace_id = w.id AND x.team_id = {team?} AND x.ended_at > 0 AND x.agent NOT IN ('shell', 'setup')
+	ORDER BY x.ended_at DESC, x.id DESC LIMIT 1)`
+
+// TeamSessions returns, for the workspaces of a team that are not deleted, the open sessions and each workspace's last ended
+// one that was no shell and no setup script, each in brief (lineColumns) beside the number of sessions its workspace has had. A workspace
+// none of whose sessions matter so is left out. Where workspaces are named, those of them alone.
+func (s *Sessions) TeamSessions(ctx context.Context, teamID string, workspaceIDs ...string) ([]sessions.Counted, error) {
+	these, args := only("w.id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `
-		WITH mine AS (
-			SELECT s.*, COUNT(*) OVER (PARTITION BY s.workspace_id) AS total,
-				ROW_NUMBER() OVER (PARTITION BY s.workspace_id
-					ORDER BY CASE WHEN s.ended_at = 0 OR s.agent IN ('shell', 'setup') THEN 1 ELSE 0 END, s.ended_at DESC, s.id DESC) AS place
-			FROM `+from+`
-			WHERE w.id = s.workspace_id AND s.team_id = {team?} AND w.team_id = {team?} AND w.deleted_at = 0`+these+`)
-		SELECT `+sessionColumns+`, total FROM mine
-		WHERE ended_at = 0 OR (place = 1 AND agent NOT IN ('shell', 'setup'))
-		ORDER BY workspace_id, started_at, id`, append([]any{teamID, teamID}, args...)...)
+		WITH mine AS MATERIALIZED (
+			SELECT w.id, (SELECT COUNT(*) FROM sessions c /* every team: of the same workspace */ WHERE c.workspace_id = w.id) AS total, `+lastEnded+` AS ended
+			FROM workspaces w WHERE {team:w} AND `+among("w.team_id", workspaceIDs)+` AND w.deleted_at = 0`+these+`)
+		SELECT `+lineColumns+`, mine.total FROM mine CROSS JOIN sessions s
+		WHERE s.workspace_id = mine.id AND s.team_id = {team?} AND (s.ended_at = 0 OR s.id = mine.ended)
+		ORDER BY s.workspace_id, s.started_at, s.id`, append(append([]any{teamID, teamID}, args...), teamID)...)
+	out, err := collect(rows, err, func(r scanner) (c sessions.Counted, err error) {
+		c.Session, err = scanLine(r, &c.Total)
+		return c, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading a team's sessions: %w", err)
 	}
-	defer rows.Close()
-	var out []sessions.Counted
-	for rows.Next() {
-		var c sessions.Counted
-		if c.Session, err = scanSession(rows, &c.Total); err != nil {
-			return nil, fmt.Errorf("reading a team's sessions: %w", err)
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	return out, nil
 }
 
-// AttentionSessions returns what may ask for somebody in the workspaces of a team that are neither archived nor deleted: the sessions that are
-// open, and of each workspace the last ended one that was no shell and no setup script, unless it was stopped by somebody or userID has
-// called it done. "" is nobody.
+// AttentionSessions returns, in brief (lineColumns), what may ask for somebody in the workspaces of a team that are neither archived nor deleted:
+// the sessions that are open, and of each workspace the last ended one that was no shell and no setup script, unless it was stopped by somebody
+// or userID has called it done. "" is nobody.
 func (s *Sessions) AttentionSessions(ctx context.Context, teamID, userID string) ([]sessions.Session, error) {
-	return s.list(ctx, `
-		SELECT `+sessionColumns+` FROM sessions WHERE team_id = {team?} AND ended_at = 0
-			AND workspace_id IN (SELECT w.id FROM workspaces w WHERE w.team_id = {team?} AND w.deleted_at = 0 AND w.archived_at = 0)
+	rows, err := s.db.Query(ctx, `
+		WITH mine AS MATERIALIZED (
+			SELECT `+lastEnded+` AS ended FROM workspaces w WHERE w.team_id = {team?} AND w.deleted_at = 0 AND w.archived_at = 0)
+		SELECT `+lineColumns+` FROM sessions s WHERE s.team_id = {team?} AND s.ended_at = 0
+			AND s.workspace_id IN (SELECT w.id FROM workspaces w WHERE w.team_id = {team?} AND w.deleted_at = 0 AND w.archived_at = 0)
 		UNION ALL
-		SELECT `+sessionColumns+` FROM sessions WHERE team_id = {team?} AND id IN (
-			SELECT (SELECT x.id FROM sessions x WHERE x.workspace_id = w.id AND x.team_id = {team?} AND x.ended_at > 0 AND x.agent NOT IN ('shell', 'setup')
-				ORDER BY x.ended_at DESC, x.id DESC LIMIT 1)
-			FROM workspaces w WHERE w.team_id = {team?} AND w.deleted_at = 0 AND w.archived_at = 0)
-			AND NOT (state = 'exited' AND (state_reason = 'stopped' OR state_reason LIKE 'stopped %'))
-			AND id NOT IN (SELECT m.item_id FROM inbox_marks m WHERE m.team_id = {team?} AND m.user_id = ? AND m.done_at <> 0)`,
+		SELECT `+lineColumns+` FROM mine CROSS JOIN sessions s WHERE s.id = mine.ended AND s.team_id = {team?}
+			AND NOT (s.state = 'exited' AND (s.state_reason = 'stopped' OR s.state_reason LIKE 'stopped %'))
+			AND mine.ended NOT IN (SELECT m.item_id FROM inbox_marks m WHERE m.team_id = {team?} AND m.user_id = ? AND m.done_at <> 0)`,
 		teamID, teamID, teamID, teamID, teamID, teamID, userID)
+	out, err := collect(rows, err, func(r scanner) (sessions.Session, error) { return scanLine(r) })
+	if err != nil {
+		return nil, fmt.Errorf("reading the sessions that ask for somebody: %w", err)
+	}
+	return out, nil
 }
 
 // KeptSessions returns every session of a team, or of all with "", with what is to be known to bound its history.

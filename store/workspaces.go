@@ -197,11 +197,14 @@ func (s *Workspaces) touch(ctx context.Context, query string, args ...any) error
 const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, steps,
 	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private, deleted_by`
 
-// briefColumns are those of a workspace without its steps, as scanWorkspace reads them.
-const briefColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, '' AS steps,
-	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private, deleted_by`
+// briefColumns are what workspaces.Filter.Brief promises, as scanBrief reads them.
+const briefColumns = `id, team_id, project_id, num, name, executor, state, state_reason, created_by, created_at, updated_at, private`
 
-func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, error) {
+func scanBrief(r scanner) (w workspaces.Workspace, err error) {
+	return w, r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Executor, &w.State, &w.StateReason, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt, &w.Private)
+}
+
+func scanWorkspace(r scanner) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
 	var steps, snapshot, limits, hosts string
 	err := r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Branch, &w.Base, &w.BaseCommit, &w.Executor, &w.State,
@@ -281,12 +284,9 @@ func (s *Workspaces) Workspace(ctx context.Context, id string) (workspaces.Works
 
 // Workspaces returns a page of the team's workspaces, the newest first.
 func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error) {
-	query := `SELECT ` + workspaceColumns + ` FROM workspaces WHERE team_id = {team?}`
+	query, scan := `SELECT `+workspaceColumns+` FROM workspaces WHERE {team} AND `+among("team_id", f.IDs), scanWorkspace
 	if f.Brief {
-		query = `SELECT ` + briefColumns + ` FROM workspaces WHERE team_id = {team?}`
-	}
-	if f.IDs != nil { // SQLite would go through the whole team by its index otherwise
-		query = strings.Replace(query, "team_id = {team?}", "team_id || '' = {team?}", 1)
+		query, scan = `SELECT `+briefColumns+` FROM workspaces WHERE {team} AND `+among("team_id", f.IDs), scanBrief
 	}
 	args := []any{teamID}
 	if f.ProjectID != "" {
@@ -318,7 +318,11 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	if err != nil {
 		return nil, "", err
 	}
-	items, err := s.workspaces(ctx, query, args...)
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading workspaces: %w", err)
+	}
+	items, err := readRows(rows, func() (workspaces.Workspace, error) { return scan(rows) })
 	if err != nil {
 		return nil, "", err
 	}

@@ -115,15 +115,13 @@ func (s *Service) List(ctx context.Context, teamID string, f Filter, pg page.Pag
 	return s.store.Workspaces(ctx, teamID, f, pg)
 }
 
-// listedAtOnce is how many ids one statement names.
-const listedAtOnce = 1000
-
-// All returns every workspace of the team that f lets through, in no order: for callers who know that they are few.
+// All returns every workspace of the team that f lets through, in no order: for callers who know that they are few. Each statement names as
+// many IDs as fit on one page, so that none is looked for twice.
 func (s *Service) All(ctx context.Context, teamID string, f Filter) ([]Workspace, error) {
 	var out []Workspace
 	parts := [][]string{nil}
 	if len(f.IDs) > 0 {
-		parts = slices.Collect(slices.Chunk(f.IDs, listedAtOnce))
+		parts = slices.Collect(slices.Chunk(f.IDs, page.MaxLimit))
 	}
 	for _, f.IDs = range parts {
 		for pg := (page.Page{Limit: page.MaxLimit}); ; {

@@ -97,7 +97,7 @@ type Filter struct {
 	IDs       []string // of these alone; none = whatever else the filter says
 	State     State    // "" = any
 	Show      Show     // "" = active
-	Brief     bool     // without Steps, which are most of what is read of one
+	Brief     bool     // only IDs, Num, Name, Executor, State, StateReason, CreatedBy, CreatedAt, UpdatedAt and Private are read of each
 
 	For     string // the user who looks: others' private workspaces are left out; "" = all
 	Orphans bool   // not those whose owner is no member any more
