@@ -101,6 +101,9 @@ func (s *Audit) AuditRows(ctx context.Context, q audit.Query) ([]audit.Row, erro
 	if q.Result != "" {
 		and("result = ?", string(q.Result))
 	}
+	if q.ID != "" {
+		and("id = ?", q.ID)
+	}
 	order := "DESC"
 	if q.Oldest {
 		order = "ASC"

@@ -66,5 +66,8 @@ func SourceOf(ctx context.Context) Source {
 	if s, ok := ctx.Value(sourceKey{}).(Source); ok {
 		return s
 	}
-	return Source{Kind: BySystem, ActorName: "Parawork"}
+	return itself
 }
+
+// itself is Parawork, which acts where nobody does.
+var itself = Source{Kind: BySystem, ActorName: "Parawork"}

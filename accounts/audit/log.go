@@ -41,6 +41,9 @@ type Config struct {
 	// Heads is the file, apart from the database, that remembers how far each chain has come, so that it is noticed when the end of
 	// one is cut off. "" = none.
 	Heads string
+	// Reserve is the file in which entries wait while the store has no room. Only one process may have a Log with it. "" = none: then they
+	// fail.
+	Reserve string
 	// KeepDays is after how many days entries are dropped; 0 = never.
 	KeepDays int
 	Now      func() time.Time // nil = time.Now
@@ -49,9 +52,10 @@ type Config struct {
 
 // Log is the audit. Safe for concurrent use; it starts nothing.
 type Log struct {
-	cfg    Config
-	keys   atomic.Pointer[[][]byte]
-	bounds *bounds
+	cfg     Config
+	keys    atomic.Pointer[[][]byte]
+	bounds  *bounds
+	reserve *reserve // nil = none
 
 	mu    sync.Mutex // of what follows
 	queue []*waiting
@@ -81,7 +85,11 @@ func New(cfg Config) *Log {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Log{cfg: cfg, bounds: newBounds(cfg.Now), dirty: map[string]moment{}, wake: make(chan struct{}, 1)}
+	l := &Log{cfg: cfg, bounds: newBounds(cfg.Now), dirty: map[string]moment{}, wake: make(chan struct{}, 1)}
+	if cfg.Reserve != "" {
+		l.reserve = &reserve{path: cfg.Reserve, log: cfg.Log}
+	}
+	return l
 }
 
 var _ Appender = (*Log)(nil)
@@ -106,7 +114,7 @@ func (l *Log) row(ctx context.Context, e Entry) (Row, error) {
 }
 
 // Append adds an entry. Inside a transaction it is part of it; else it has been written when Append returns, even when ctx ends
-// meanwhile.
+// meanwhile: into the store or, while that is full, into the reserve.
 func (l *Log) Append(ctx context.Context, e Entry) error {
 	r, err := l.row(ctx, e)
 	if err != nil {
@@ -158,9 +166,7 @@ func (l *Log) lead(ctx context.Context) {
 	for i, w := range batch {
 		rows[i] = w.row
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	err := l.cfg.Store.Tx(ctx, func(ctx context.Context) error { return l.write(ctx, rows) })
+	kept, err := l.record(context.WithoutCancel(ctx), rows)
 
 	l.mu.Lock()
 	if len(l.queue) > 0 {
@@ -169,8 +175,12 @@ func (l *Log) lead(ctx context.Context) {
 		l.queue, l.busy = nil, false
 	}
 	l.mu.Unlock()
-	for _, w := range batch {
-		w.done <- err
+	for i, w := range batch {
+		if i < kept {
+			w.done <- nil
+		} else {
+			w.done <- err
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +23,26 @@ type bench struct {
 	*audit.Log
 	db    *store.DB
 	heads string
-	mu    sync.Mutex
-	at    time.Time
+	// refuse is asked before a row is stored. It is nil while the store takes everything.
+	refuse  atomic.Pointer[func(audit.Row) error]
+	reserve string // "" = none
+	mu      sync.Mutex
+	at      time.Time
+}
+
+// narrow is a store that can be full.
+type narrow struct {
+	*store.Audit
+	b *bench
+}
+
+func (n narrow) InsertAudit(ctx context.Context, r audit.Row) error {
+	if refuse := n.b.refuse.Load(); refuse != nil {
+		if err := (*refuse)(r); err != nil {
+			return err
+		}
+	}
+	return n.Audit.InsertAudit(ctx, r)
 }
 
 func (b *bench) now() time.Time {
@@ -48,7 +67,7 @@ func newBench(t *testing.T, db *store.DB, keepDays int) *bench {
 // again is another process over the same database.
 func (b *bench) again(keepDays int) *audit.Log {
 	sealer := accounts.New(accounts.Config{Store: store.NewAccounts(b.db), Key: []byte(strings.Repeat("k", accounts.KeyBytes))})
-	return audit.New(audit.Config{Store: store.NewAudit(b.db), Sealer: sealer, Heads: b.heads, KeepDays: keepDays, Now: b.now})
+	return audit.New(audit.Config{Store: narrow{store.NewAudit(b.db), b}, Sealer: sealer, Heads: b.heads, Reserve: b.reserve, KeepDays: keepDays, Now: b.now})
 }
 
 func (b *bench) add(t *testing.T, chain string, n int) {

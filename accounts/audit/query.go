@@ -18,6 +18,7 @@ type Query struct {
 	Action   string // such as member.update, or only member for all that is done with members
 	Target   string // an id, a kind, or part of a name, in any case
 	Result   Result // "" = all
+	ID       string // of one entry; "" = all
 
 	Oldest bool  // oldest first; else newest first
 	After  int64 // rows after (before, when newest first) this number; 0 = from the beginning

@@ -20,12 +20,13 @@ const (
 // the last of them, so that the chain is still proven from there on.
 const Dropped = "audit.dropped"
 
-// Run writes down how far chains have come, tells what was not recorded one by one, and drops what is older than KeepDays, until ctx
-// ends.
+// Run writes down how far chains have come, stores what waits in the reserve, tells what was not recorded one by one, and drops what is older
+// than KeepDays, until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
 	tell, drop := time.NewTicker(tellEvery), time.NewTicker(dropEvery)
 	defer tell.Stop()
 	defer drop.Stop()
+	l.takeUpNow(ctx)
 	l.drop(ctx)
 	for {
 		select {
@@ -33,9 +34,11 @@ func (l *Log) Run(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
 			l.tellLeft(last)
+			l.takeUpNow(last)
 			l.flush(last)
 			return nil
 		case <-tell.C:
+			l.takeUpNow(ctx)
 			l.tellLeft(ctx)
 			l.flush(ctx) // of what a transaction wrote that ended late
 		case <-drop.C:
@@ -55,6 +58,12 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) flush(ctx context.Context) {
 	if err := l.Flush(ctx); err != nil && ctx.Err() == nil {
 		l.cfg.Log.WarnContext(ctx, "how far the audit has come could not be written down", "error", err)
+	}
+}
+
+func (l *Log) takeUpNow(ctx context.Context) {
+	if err := l.takeUp(ctx); err != nil && !passes(err) {
+		l.cfg.Log.WarnContext(ctx, "entries of the audit that wait for room could not be stored", "error", err)
 	}
 }
 

@@ -20,11 +20,14 @@ import (
 // buildAudit makes the audit, which accounts write to and whose keys they seal.
 func (h *house) buildAudit() {
 	h.audit = audit.New(audit.Config{Store: store.NewAudit(h.db), Sealer: sealer{func() *accounts.Service { return h.accounts }},
-		Heads: headsFile(h.cfg.DataDir), KeepDays: h.cfg.Audit.KeepDays, Log: h.log.With("room", "audit")})
+		Heads: headsFile(h.cfg.DataDir), Reserve: reserveFile(h.cfg.DataDir), KeepDays: h.cfg.Audit.KeepDays, Log: h.log.With("room", "audit")})
 }
 
 // headsFile is where it is written down, apart from the database, how far the audit has come.
 func headsFile(dataDir string) string { return filepath.Join(dataDir, "audit.heads") }
+
+// reserveFile is where entries of the audit wait while the database has no room. The server alone writes it.
+func reserveFile(dataDir string) string { return filepath.Join(dataDir, "audit.reserve") }
 
 // sealer seals with accounts that are made after it.
 type sealer struct{ accounts func() *accounts.Service }
@@ -122,6 +125,33 @@ func (r *report) audit(ctx context.Context, cfg *config.Config, st store.State, 
 	} else if !known {
 		r.say(minor, "audit", headsFile(cfg.DataDir)+" is missing: whether the newest entries were cut off cannot be told", "The server makes it anew with the next entry.")
 	}
+}
+
+// reserve says whether entries of the audit wait for room in the database, and whether they could.
+func (r *report) reserve(dataDir string) {
+	path := reserveFile(dataDir)
+	s, err := audit.LookAtReserve(path)
+	if err != nil {
+		r.say(minor, "audit", fmt.Sprintf("%s cannot be used: %v; while the database is full, entries are lost", path, err),
+			"Give it to the server's user or, when it is not the server's file, move it away: the server makes it again within a minute.")
+	}
+	const room = "Make room on the disk of the database. A server that runs stores the entries within a minute."
+	if s.Held > 0 {
+		r.say(minor, "audit", fmt.Sprintf("%s in %s for room in the database", waits(s.Held), path), room)
+	}
+	if s.Lost > 0 {
+		r.say(minor, "audit", fmt.Sprintf("%s lost: neither the database nor %s had room", entries(s.Lost), path), room)
+	}
+	if s.Aside != "" {
+		r.say(minor, "audit", s.Aside+" holds records of the audit that could not be used", "Find out who could write to the data folder, keep the file elsewhere as evidence, then remove it: docs/audit.md")
+	}
+}
+
+func waits(n int) string {
+	if n == 1 {
+		return "1 entry waits"
+	}
+	return fmt.Sprintf("%d entries wait", n)
 }
 
 func (r *report) auditFile(ctx context.Context, in *instance, file string) {

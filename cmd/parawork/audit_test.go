@@ -1,13 +1,74 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
+
+// fullAudit is a store of the audit without room for another entry.
+type fullAudit struct{ *store.Audit }
+
+func (fullAudit) InsertAudit(context.Context, audit.Row) error {
+	return fault.New(fault.DiskFull, "disk_full", "The disk of the database is full.")
+}
+
+func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
+	each(t, func(t *testing.T, env map[string]string, dbc store.Config) {
+		env[guestEnv] = "/bin/true"
+		path := reserveFile(dbc.DataDir)
+		silent := func(when string) {
+			t.Helper()
+			if r := run(env, "", "doctor"); strings.Contains(r.out, "audit") {
+				t.Errorf("%s the doctor speaks of the audit:\n%s", when, r.out)
+			}
+		}
+		silent("before the first start")
+		want(t, run(env, "nine lives and a hat", "admin", "create-user", "--email", "ada@example.com", "--name", "ada", "--password-stdin"), 0)
+		if _, err := os.Stat(path); err == nil {
+			t.Error("the command line makes the file of the server")
+		}
+		cfg, err := config.Load("", func(name string) string { return env[name] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, done, err := openInstance(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := audit.New(audit.Config{Store: fullAudit{store.NewAudit(in.db)}, Sealer: in, Reserve: path})
+		for range 2 {
+			if err := full.Append(t.Context(), audit.Entry{Chain: audit.Instance, Action: "a.b"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := run(env, "", "doctor")
+		want(t, r, r.code, "note  audit", "2 entries wait in "+path)
+		room, stop := context.WithCancel(t.Context())
+		stop()
+		log := audit.New(audit.Config{Store: store.NewAudit(in.db), Sealer: in, Reserve: path})
+		if err := errors.Join(log.Run(room), done()); err != nil {
+			t.Fatal(err)
+		}
+		silent("once they are stored")
+		if err := os.WriteFile(path+".bad", []byte("{}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		r = run(env, "", "doctor")
+		want(t, r, r.code, "audit.reserve cannot be used", "audit.reserve.bad holds records")
+	})
+}
 
 func TestTheDoctorChecksTheAudit(t *testing.T) {
 	each(t, func(t *testing.T, env map[string]string, dbc store.Config) {

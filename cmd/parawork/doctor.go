@@ -82,6 +82,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	r.guest(p.env)
 	state := r.database(ctx, cfg)
 	r.key(ctx, cfg, state)
+	r.reserve(cfg.DataDir)
 	if *checkAudit || *auditFile != "" {
 		r.audit(ctx, cfg, state, *auditFile)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -200,10 +201,11 @@ func (p program) listLost(ctx context.Context, db *store.DB, key []byte) (n int,
 func forgetLost(ctx context.Context, cfg *config.Config, db *store.DB, key []byte) error {
 	people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key})
 	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: people, Heads: headsFile(cfg.DataDir)})
-	// Its seal is the lost key's. Before the transaction: without the file nothing is taken for tampering.
-	heads := headsFile(cfg.DataDir)
-	if err := os.Rename(heads, fmt.Sprintf("%s.lost-%d", heads, time.Now().Unix())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("putting the heads of the audit aside: %w", err)
+	// Their seals are the lost key's. Before the transaction: without the files nothing is taken for tampering.
+	for _, file := range []string{headsFile(cfg.DataDir), reserveFile(cfg.DataDir)} {
+		if err := os.Rename(file, fmt.Sprintf("%s.lost-%d", file, time.Now().Unix())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("putting %s aside: %w", filepath.Base(file), err)
+		}
 	}
 	kept := store.NewInstance(db)
 	err := kept.Tx(tenant.All(ctx, "every value of the lost key is forgotten"), func(ctx context.Context) error {

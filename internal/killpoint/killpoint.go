@@ -197,6 +197,9 @@ var OfUpdates = []Point{UpdateMoved, UpdateBased, ResolveBegun, ResolveTaken, Re
 // OfLimits lists the points of holding work to its limits.
 var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}
 
+// AuditTaken is reached when entries of the audit that waited for room are stored, and the file in which they waited still has them.
+const AuditTaken Point = "audit.taken"
+
 // OfThePurge lists those of removing what is in the trash for good.
 var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 

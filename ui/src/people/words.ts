@@ -41,6 +41,7 @@ const SENTENCES: Record<string, string> = {
   "audit.export": "exported the audit",
   "audit.dropped": "dropped entries for their age",
   "audit.not_recorded": "did not record every refusal",
+  "audit.lost": "lost entries that there was no room for",
   "invite.accept": "joined by an invite",
   "invite.create": "invited somebody",
   "invite.decline": "declined an invite",
