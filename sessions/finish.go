@@ -149,7 +149,9 @@ func (l *live) storeEnd(ctx context.Context, row Session) {
 		if err == nil {
 			return
 		}
-		l.svc.cfg.Log.Error("end of session not stored", "session_id", l.id, "error", err)
+		if wait == 50*time.Millisecond {
+			l.svc.cfg.Log.Error("end of session not stored; the server tries again until it is", "session_id", l.id, "error", err)
+		}
 		if !sleep(ctx, wait) {
 			l.svc.run(func() { _ = l.svc.storeLate(row) })
 			return

@@ -8,8 +8,11 @@ import (
 	"github.com/parawork/parawork/events"
 )
 
-// saveEvery is the least time between two writes of what changes in running sessions.
-const saveEvery = 300 * time.Millisecond
+// saveEvery is the least time between two writes of what changes in running sessions, savePause the longest while none can be stored.
+const (
+	saveEvery = 300 * time.Millisecond
+	savePause = 10 * time.Second
+)
 
 // Bounds of storing. Nothing here waits for a sandbox: the store is all there is to wait for.
 const (
@@ -52,24 +55,63 @@ func (s *Service) hurry() {
 func (s *Service) saveLoop(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
+	var out outage
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.wake:
 		}
-		s.save(ctx)
-		pause.Reset(saveEvery)
+		wait := out.saved(s, s.save(ctx))
+		hurried := s.hurried
+		if wait > saveEvery {
+			hurried = nil
+		}
+		pause.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
 		case <-pause.C:
-		case <-s.hurried:
+		case <-hurried:
 		}
 	}
 }
 
-func (s *Service) save(ctx context.Context) {
+// outage is the time during which sessions cannot be stored.
+type outage struct {
+	began time.Time // zero: they can
+	wait  time.Duration
+}
+
+// attempt is what became of storing several sessions.
+type attempt struct {
+	mu     sync.Mutex
+	stored int
+	failed int
+	err    error // of one that failed
+}
+
+// saved notes an attempt, says in the log where an outage begins and ends, and returns how long to wait for the next one.
+func (o *outage) saved(s *Service, a *attempt) (wait time.Duration) {
+	switch {
+	case a.failed == 0 && a.stored == 0: // nothing was tried
+	case a.failed == 0:
+		if !o.began.IsZero() {
+			s.cfg.Log.Info("sessions are stored again", "away_for", time.Since(o.began).Round(time.Millisecond))
+		}
+		*o = outage{}
+	case o.began.IsZero():
+		s.cfg.Log.Warn("sessions are not stored; the server tries again until they are", "sessions", a.failed, "error", a.err)
+		o.began, o.wait = time.Now(), saveEvery
+	case a.stored > 0:
+		o.wait = saveEvery
+	default:
+		o.wait = min(2*o.wait, savePause)
+	}
+	return max(o.wait, saveEvery)
+}
+
+func (s *Service) save(ctx context.Context) *attempt {
 	s.mu.Lock()
 	dirty := make([]*live, 0, len(s.dirty))
 	for l := range s.dirty {
@@ -86,18 +128,20 @@ func (s *Service) save(ctx context.Context) {
 		s.publish(ctx, l.snapshot())
 	}
 	var wg sync.WaitGroup
+	a := new(attempt)
 	slots := make(chan struct{}, saveAtOnce)
 	for _, l := range dirty {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			s.saveOne(ctx, l)
+			s.saveOne(ctx, l, a)
 		})
 	}
 	wg.Wait()
+	return a
 }
 
-func (s *Service) saveOne(ctx context.Context, l *live) {
+func (s *Service) saveOne(ctx context.Context, l *live, a *attempt) {
 	s.seek(l)
 	row := l.snapshot()
 	if row.State.Ended() {
@@ -105,8 +149,15 @@ func (s *Service) saveOne(ctx context.Context, l *live) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
-	if err := s.cfg.Store.UpdateSession(ctx, row); err != nil {
-		s.cfg.Log.Warn("session not stored", "session_id", row.ID, "error", err)
+	err := s.cfg.Store.UpdateSession(ctx, row)
+	a.mu.Lock()
+	if err == nil {
+		a.stored++
+	} else {
+		a.failed, a.err = a.failed+1, err
+	}
+	a.mu.Unlock()
+	if err != nil {
 		s.touch(l) // again: what changed must not be lost, least of all when the server stops
 		return
 	}

@@ -257,7 +257,9 @@ func (s *Service) Run(ctx context.Context) error {
 	s.wg.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
-	s.save(last)
+	if a := s.save(last); a.failed > 0 {
+		s.cfg.Log.Error("sessions not stored before the server stopped", "sessions", a.failed, "error", a.err)
+	}
 	for _, l := range lives {
 		l.shut()
 	}

@@ -126,7 +126,7 @@ func (s *Service) steerOn(l *live) {
 
 // steer sends what is queued, one prompt at a time, until nothing is left or the session ends.
 func (l *live) steer(ctx context.Context) {
-	for {
+	for unread := false; ; {
 		l.mu.Lock()
 		l.steering.more = false
 		l.mu.Unlock()
@@ -142,14 +142,16 @@ func (l *live) steer(ctx context.Context) {
 			l.mu.Unlock()
 			continue
 		case err != nil:
-			if ctx.Err() == nil {
-				l.svc.cfg.Log.Warn("queue of prompts not read", "session_id", l.id, "error", err)
+			if ctx.Err() == nil && !unread {
+				l.svc.cfg.Log.Warn("queue of prompts not read; the server tries again until it is", "session_id", l.id, "error", err)
 			}
+			unread = true
 			if !sleep(ctx, time.Second) {
 				return
 			}
 			continue
 		}
+		unread = false
 		if !l.next(ctx, p) {
 			return
 		}
