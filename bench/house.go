@@ -110,6 +110,23 @@ func (b *bench) house() (*house, error) {
 	return h, err
 }
 
+// ownHouse starts a server of a part's own, with a workspace, both named after it. Stop it.
+func (b *bench) ownHouse(name string) (*house, error) {
+	dir := filepath.Join(b.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	h, err := b.newHouse(dir, `{"defaultProvider":"local"}`)
+	if err != nil {
+		return nil, err
+	}
+	if h.workspace, err = h.newWorkspace(h.project, name); err != nil {
+		h.stop()
+		return nil, err
+	}
+	return h, nil
+}
+
 // newHouse starts a server in a folder, with a section "sandboxing" of its own. Stop it.
 func (b *bench) newHouse(dir, sandboxing string) (_ *house, err error) {
 	h := &house{data: filepath.Join(dir, "data"), team: "bench"}

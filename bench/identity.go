@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,18 +21,11 @@ import (
 
 // identity measures what signing in costs, and what people who work notice of somebody who guesses at passwords.
 func (b *bench) identity() error {
-	dir := filepath.Join(b.dir, "identity")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	h, err := b.newHouse(dir, `{"defaultProvider":"local"}`)
+	h, err := b.ownHouse("identity")
 	if err != nil {
 		return err
 	}
 	defer h.stop()
-	if h.workspace, err = h.newWorkspace(h.project, "identity"); err != nil {
-		return err
-	}
 	if err := b.logins(h); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,18 +14,11 @@ import (
 // lists measures what people wait for whose team has thousands of workspaces: the list, the inbox and one workspace; and that the rows of
 // other teams cost them nothing.
 func (b *bench) lists() error {
-	dir := filepath.Join(b.dir, "lists")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	h, err := b.newHouse(dir, `{"defaultProvider":"local"}`)
+	h, err := b.ownHouse("lists")
 	if err != nil {
 		return err
 	}
 	defer h.stop()
-	if h.workspace, err = h.newWorkspace(h.project, "lists"); err != nil {
-		return err
-	}
 	if _, err := h.newSession("true"); err != nil {
 		return err
 	}

@@ -111,12 +111,16 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 	var targets []Target
 	read := false
 	for _, it := range items {
+		// What is old is never told, so that it need not be remembered: of what waits in a large team almost all is.
+		if it.Since < s.now()-tooOld.Milliseconds() {
+			continue
+		}
 		told := 0
 		err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 			told = 0
 			now := s.now()
 			fresh, err := s.cfg.Store.NoteItem(ctx, teamID, it.ID, now)
-			if err != nil || !fresh || it.Since < now-tooOld.Milliseconds() {
+			if err != nil || !fresh {
 				return err
 			}
 			if !read {

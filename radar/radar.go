@@ -3,6 +3,7 @@
 package radar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -62,7 +63,7 @@ type Workspaces interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 	// Active returns every workspace that is worked in.
 	Active(ctx context.Context) ([]workspaces.Workspace, error)
-	Footprint(ctx context.Context, workspaceID, tree string, known workspaces.Footprint) (workspaces.Footprint, error)
+	Footprint(ctx context.Context, w workspaces.Workspace, tree string, known workspaces.Footprint) (workspaces.Footprint, error)
 	Collide(ctx context.Context, projectID string, one workspaces.Footprint, others []workspaces.Footprint) ([][]workspaces.Conflict, error)
 }
 
@@ -83,7 +84,7 @@ type Service struct {
 	cfg Config
 
 	mu   sync.Mutex
-	due  map[string]bool // workspaces whose files may have changed
+	due  map[string]string // workspaces whose files may have changed, with their projects where these are known
 	wake chan struct{}
 
 	seen map[string]project // of Run alone, by project
@@ -109,13 +110,17 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, due: map[string]bool{}, wake: make(chan struct{}, 1), seen: map[string]project{}}
+	return &Service{cfg: cfg, due: map[string]string{}, wake: make(chan struct{}, 1), seen: map[string]project{}}
 }
 
 // Changed says that a workspace's files, branch or state may have changed. It never blocks.
 func (s *Service) Changed(workspaceID string) {
+	s.changed(workspaceID, "")
+}
+
+func (s *Service) changed(workspaceID, projectID string) {
 	s.mu.Lock()
-	s.due[workspaceID] = true
+	s.due[workspaceID] = cmp.Or(projectID, s.due[workspaceID])
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -130,7 +135,7 @@ func (s *Service) all(ctx context.Context) {
 		s.cfg.Log.WarnContext(ctx, "workspaces could not be listed for their overlaps", "error", err)
 	}
 	for _, w := range list {
-		s.Changed(w.ID)
+		s.changed(w.ID, w.ProjectID)
 	}
 }
 
@@ -175,7 +180,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		due := s.due
-		s.due = map[string]bool{}
+		s.due = map[string]string{}
 		s.mu.Unlock()
 		for id, list := range s.byProject(ctx, due) {
 			if err := s.Look(ctx, id, list); err != nil && ctx.Err() == nil {
@@ -185,12 +190,17 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Service) byProject(ctx context.Context, due map[string]bool) map[string][]string {
+func (s *Service) byProject(ctx context.Context, due map[string]string) map[string][]string {
 	out := map[string][]string{}
-	for id := range due {
-		if w, err := s.cfg.Workspaces.Workspace(ctx, id); err == nil {
-			out[w.ProjectID] = append(out[w.ProjectID], id)
+	for id, project := range due {
+		if project == "" {
+			w, err := s.cfg.Workspaces.Workspace(ctx, id)
+			if err != nil {
+				continue
+			}
+			project = w.ProjectID
 		}
+		out[project] = append(out[project], id)
 	}
 	return out
 }
@@ -209,15 +219,16 @@ func (s *Service) Look(ctx context.Context, projectID string, ids []string) erro
 	teams := map[string]string{}
 	var errs []error
 	for _, w := range all {
+		teams[w.ID] = w.TeamID
 		if w.State != workspaces.Ready && w.State != workspaces.Paused {
 			continue
 		}
-		f, err := s.cfg.Workspaces.Footprint(ctx, w.ID, trees[w.ID], known[w.ID])
+		f, err := s.cfg.Workspaces.Footprint(ctx, w, trees[w.ID], known[w.ID])
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		now[w.ID], teams[w.ID] = f, w.TeamID
+		now[w.ID] = f
 	}
 	s.seen[projectID] = now
 	told, pairs := map[string]bool{}, found{}
@@ -243,7 +254,7 @@ func (s *Service) Look(ctx context.Context, projectID string, ids []string) erro
 			told[c] = true
 		}
 	}
-	s.tell(ctx, told)
+	s.tell(ctx, told, teams)
 	return errors.Join(errs...)
 }
 
@@ -295,10 +306,19 @@ func (s *Service) overlaps(ctx context.Context, projectID, teamID string, one wo
 	return list, nil
 }
 
-func (s *Service) tell(ctx context.Context, ids map[string]bool) {
+// tell says whose overlaps have changed. teams are those of the workspaces that are not deleted.
+func (s *Service) tell(ctx context.Context, ids map[string]bool, teams map[string]string) {
 	for id := range ids {
-		if w, err := s.cfg.Workspaces.Workspace(ctx, id); err == nil && s.cfg.Events != nil {
-			s.cfg.Events.Publish(ctx, events.Event{Type: "overlaps.updated", ID: w.ID, WorkspaceID: w.ID, TeamID: w.TeamID, Version: s.cfg.Now().UnixMilli()})
+		team, there := teams[id]
+		if !there {
+			w, err := s.cfg.Workspaces.Workspace(ctx, id)
+			if err != nil {
+				continue
+			}
+			team = w.TeamID
+		}
+		if s.cfg.Events != nil {
+			s.cfg.Events.Publish(ctx, events.Event{Type: "overlaps.updated", ID: id, WorkspaceID: id, TeamID: team, Version: s.cfg.Now().UnixMilli()})
 		}
 	}
 }

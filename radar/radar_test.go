@@ -63,6 +63,7 @@ type rooms struct {
 	trees    map[string]string
 	kept     []Overlap
 	collided int
+	asked    int // for one workspace
 	broken   error
 	told     []string
 }
@@ -70,6 +71,7 @@ type rooms struct {
 func (r *rooms) Publish(_ context.Context, e events.Event) { r.told = append(r.told, e.ID) }
 
 func (r *rooms) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
+	r.asked++
 	for _, w := range r.all {
 		if w.ID == id {
 			return w, nil
@@ -93,7 +95,8 @@ func (r *rooms) ReplaceOverlaps(_ context.Context, id string, list []Overlap) ([
 	return []string{id}, nil
 }
 
-func (r *rooms) Footprint(_ context.Context, id, tree string, known workspaces.Footprint) (workspaces.Footprint, error) {
+func (r *rooms) Footprint(_ context.Context, w workspaces.Workspace, tree string, known workspaces.Footprint) (workspaces.Footprint, error) {
+	id := w.ID
 	if known.Tree == tree && known.WorkspaceID == id {
 		return known, nil
 	}
@@ -141,6 +144,9 @@ func TestLook(t *testing.T) {
 		}
 		if got := shown(); got != "a-b:1" || r.collided != 2 { // c and d meet, and go together
 			t.Errorf("at start %q after %d merges", got, r.collided)
+		}
+		if r.asked != 0 { // a server has thousands
+			t.Errorf("%d workspaces were asked for one by one at the start", r.asked)
 		}
 		change := func(id, tree string) {
 			r.trees[id] = tree

@@ -19,16 +19,29 @@ type basis struct{ stamp, commit string }
 // seconds: git is only called when a ref it depends on has changed on disk.
 func (s *Service) BaseCommit(ctx context.Context, workspaceID string) (string, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
-	if err != nil || w.BaseCommit == "" || w.State != Ready && w.State != Paused {
+	if err != nil || !baseMoves(w) {
 		return w.BaseCommit, err
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
 		return w.BaseCommit, err
 	}
+	return baseOf(ctx, s, p, w)
+}
+
+// baseMoves reports whether a workspace's base may be another than the one that is stored.
+func baseMoves(w Workspace) bool {
+	return w.BaseCommit != "" && (w.State == Ready || w.State == Paused)
+}
+
+// baseOf is BaseCommit of a workspace that was read, with its project.
+func baseOf(ctx context.Context, s *Service, p Project, w Workspace) (string, error) {
+	if !baseMoves(w) {
+		return w.BaseCommit, nil
+	}
 	stamp := w.BaseCommit + refStamp(p.GitDir, w)
 	s.mu.Lock()
-	known := s.bases[workspaceID]
+	known := s.bases[w.ID]
 	s.mu.Unlock()
 	if known.stamp == stamp {
 		return known.commit, nil
@@ -38,7 +51,7 @@ func (s *Service) BaseCommit(ctx context.Context, workspaceID string) (string, e
 		return w.BaseCommit, err
 	}
 	s.mu.Lock()
-	s.bases[workspaceID] = basis{stamp, commit}
+	s.bases[w.ID] = basis{stamp, commit}
 	s.mu.Unlock()
 	return commit, nil
 }

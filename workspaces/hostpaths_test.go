@@ -59,7 +59,7 @@ func partPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other 
 	var feet []workspaces.Footprint
 	tr.tries("footprints", func() error {
 		for _, one := range []workspaces.Workspace{w, other} {
-			f, err := h.s.Footprint(ctx, one.ID, "", workspaces.Footprint{})
+			f, err := h.s.Footprint(ctx, one, "", workspaces.Footprint{})
 			if err != nil {
 				return err
 			}

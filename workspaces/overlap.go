@@ -43,16 +43,12 @@ const footprintMax = 48 << 20
 
 // Footprint says what the workspace's files, as the tree has them, touch; "" = those of its branch. known is an earlier answer, which
 // is given again while nothing it was made of has changed.
-func (s *Service) Footprint(ctx context.Context, workspaceID, tree string, known Footprint) (Footprint, error) {
-	w, err := s.store.Workspace(ctx, workspaceID)
-	if err != nil {
-		return Footprint{}, err
-	}
+func (s *Service) Footprint(ctx context.Context, w Workspace, tree string, known Footprint) (Footprint, error) {
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
 		return Footprint{}, err
 	}
-	base, err := s.BaseCommit(ctx, workspaceID)
+	base, err := baseOf(ctx, s, p, w)
 	if err != nil {
 		return Footprint{}, err
 	}

@@ -44,7 +44,7 @@ func TestOverlaps(t *testing.T) {
 	make1 := func(name string, change func(dir string)) workspaces.Footprint {
 		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: name})
 		change(w.Path)
-		f, err := h.s.Footprint(ctx, w.ID, treeNow(t, h, w), workspaces.Footprint{})
+		f, err := h.s.Footprint(ctx, w, treeNow(t, h, w), workspaces.Footprint{})
 		must(t, err)
 		return f
 	}
@@ -108,11 +108,17 @@ func TestOverlaps(t *testing.T) {
 		t.Errorf("bases %s and %s, conflicts %v", behind.Base, ahead.Base, found)
 	}
 
-	// Unchanged is not looked at again.
-	again, err := h.s.Footprint(ctx, top.WorkspaceID, top.Tree, workspaces.Footprint{WorkspaceID: top.WorkspaceID, Base: top.Base, Tree: top.Tree})
+	// Unchanged is not looked at again, and costs one statement: every workspace of a project is asked for when one has changed.
+	w, err := h.s.Workspace(ctx, top.WorkspaceID)
+	must(t, err)
+	before := h.db.Statements()
+	again, err := h.s.Footprint(ctx, w, top.Tree, workspaces.Footprint{WorkspaceID: top.WorkspaceID, Base: top.Base, Tree: top.Tree})
 	must(t, err)
 	if again.Files != nil {
 		t.Error("a known footprint was made again")
+	}
+	if n := h.db.Statements() - before; n > 1 {
+		t.Errorf("a known footprint took %d statements", n)
 	}
 }
 
