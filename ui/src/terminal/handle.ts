@@ -1,8 +1,6 @@
-import { FitAddon } from "@xterm/addon-fit";
-import { SearchAddon } from "@xterm/addon-search";
 import { UnicodeGraphemesAddon } from "@xterm/addon-unicode-graphemes";
 import { WebLinksAddon } from "@xterm/addon-web-links";
-import { Terminal } from "@xterm/xterm";
+import { type IBufferRange, Terminal } from "@xterm/xterm";
 import { api, socketUrl } from "@/api/client";
 import { chordOf, isMac } from "@/keys/chord";
 import { oursInTerminal } from "@/keys/keyboard";
@@ -12,18 +10,18 @@ import { Store } from "@/state/store";
 import { swallowQuestions } from "./answers";
 import { copyFromProgram, pasteInto } from "./clipboard";
 import { binaryInput, colors, keyboardWish } from "./codec";
+import { Finder } from "./finder";
 import type { KeyboardWish } from "./keyboard";
 import { TerminalLink } from "./link";
 import { openLink } from "./open-link";
 import { readProgress } from "./progress";
-import { fontFor, MIN_COLS, MIN_ROWS } from "./size";
-import { parseExit, parseState, type TerminalView } from "./state";
+import { ScreenFit } from "./screen-fit";
+import { NEW_VIEW, parseExit, parseState, type TerminalView } from "./state";
 import { DARK, LIGHT } from "./theme";
 import { cleanTitle, isGesture, readOsc52 } from "./untrusted";
 import { withWebgl } from "./webgl";
 
 const FONT = '"JetBrains Mono Variable", "DejaVu Sans Mono", ui-monospace, monospace';
-const WISH_AFTER = 150;
 
 export interface HandleConfig {
   sessionId: string;
@@ -43,52 +41,24 @@ export interface HandleConfig {
  */
 export class TerminalHandle {
   readonly view: Store<TerminalView>;
+  readonly finder: Finder;
   readonly element = document.createElement("div");
   private readonly term: Terminal;
-  private readonly fit = new FitAddon();
-  private readonly search = new SearchAddon({ highlightLimit: 2000 });
+  private readonly fit: ScreenFit;
   private readonly link: TerminalLink;
   private readonly stops: (() => void)[] = [];
   private host: HTMLElement | undefined;
-  private observer: ResizeObserver | undefined;
-  private wishTimer: ReturnType<typeof setTimeout> | undefined;
   private opened = false;
-  private followed: number | undefined; // where the place was scrolled to by us
-  private measuring = false; // the size of the letters is changing
   private disposed = false;
   private asleep: (() => void) | undefined; // what typing does while the place stands still
   private writerAt = -1; // the server's clock: only whether it moved counts; -1 = not told yet
   private restored = false; // the screen as it was is there: what comes now is new
-  private sized: { cols: number; rows: number } | undefined;
   private dropWebgl: (() => void) | undefined;
-  private latch: { ctrl: boolean; alt: boolean } = { ctrl: false, alt: false };
+  private latch = NEW_VIEW.latch;
 
   constructor(readonly config: HandleConfig) {
     const l = look.get();
-    this.view = new Store<TerminalView>({
-      link: { phase: "connecting", retryAt: 0, downSince: 0 },
-      cols: 0,
-      rows: 0,
-      owner: undefined,
-      mine: false,
-      viewers: [],
-      viewerCount: 0,
-      typist: undefined,
-      typedAt: 0,
-      keyboard: undefined,
-      mayTake: false,
-      grace: undefined,
-      exit: undefined,
-      error: "",
-      title: "",
-      progress: undefined,
-      bell: false,
-      gap: 0,
-      renderer: "dom",
-      scrolledUp: false,
-      replaying: true,
-      latch: this.latch,
-    });
+    this.view = new Store<TerminalView>(NEW_VIEW);
     this.element.className = "term-host";
     this.term = new Terminal({
       allowProposedApi: true,
@@ -99,7 +69,7 @@ export class TerminalHandle {
       fontSize: l.terminalFont,
       lineHeight: 1.15,
       linkHandler: {
-        activate: (_e, uri, range) => openLink(uri, this.textAt(range), config.workspaceId),
+        activate: (_e, uri, range) => openLink(uri, textIn(this.term, range), config.workspaceId),
         allowNonHttpProtocols: false,
       },
       macOptionIsMeta: true,
@@ -109,8 +79,7 @@ export class TerminalHandle {
       scrollback: 10_000,
       theme: isTerminalDark() ? DARK : LIGHT,
     });
-    this.term.loadAddon(this.fit);
-    this.term.loadAddon(this.search);
+    this.finder = new Finder(this.term);
     this.term.loadAddon(new UnicodeGraphemesAddon());
     this.term.loadAddon(new WebLinksAddon((_e, uri) => openLink(uri, uri, config.workspaceId)));
     this.link = new TerminalLink({
@@ -154,6 +123,13 @@ export class TerminalHandle {
             .catch(() => {}),
       },
     });
+    this.fit = new ScreenFit({
+      term: this.term,
+      element: this.element,
+      view: this.view,
+      writer: config.writer,
+      wish: (cols, rows) => this.link.wish(cols, rows),
+    });
     this.wire();
     this.link.start();
   }
@@ -173,10 +149,7 @@ export class TerminalHandle {
       this.element.addEventListener("wheel", this.watchScroll, { passive: true });
     }
     if (this.host !== host) return;
-    this.observer?.disconnect();
-    this.observer = new ResizeObserver(() => this.layout());
-    this.observer.observe(host);
-    this.layout();
+    this.fit.enter(host);
     if (!isCoarse()) {
       this.dropWebgl ??= await withWebgl(this.term, (renderer) => this.set({ renderer }));
       if (this.host !== host) this.releaseWebgl();
@@ -187,8 +160,7 @@ export class TerminalHandle {
   detach(host: HTMLElement): void {
     if (this.host !== host) return;
     this.host = undefined;
-    this.observer?.disconnect();
-    clearTimeout(this.wishTimer);
+    this.fit.leave();
     this.releaseWebgl();
     this.element.remove();
   }
@@ -200,7 +172,7 @@ export class TerminalHandle {
   dispose(): void {
     this.disposed = true;
     this.releaseWebgl();
-    this.observer?.disconnect();
+    this.fit.dispose();
     for (const stop of this.stops) stop();
     this.link.close();
     this.term.dispose();
@@ -235,10 +207,7 @@ export class TerminalHandle {
   /** Makes this screen's size the terminal's. */
   takeSize(): void {
     if (!this.config.writer) return;
-    this.setFont(look.get().terminalFont);
-    this.pan("", "");
-    const size = this.fit.proposeDimensions();
-    if (size && size.cols >= MIN_COLS && size.rows >= MIN_ROWS) this.link.wish(size.cols, size.rows);
+    this.fit.wishOwn();
     this.link.takeSize();
     this.term.focus();
   }
@@ -253,46 +222,9 @@ export class TerminalHandle {
     this.link.now();
   }
 
-  find(
-    text: string,
-    options: { regex: boolean; caseSensitive: boolean; back?: boolean; incremental?: boolean },
-  ): boolean {
-    if (!text) {
-      this.search.clearDecorations();
-      return false;
-    }
-    const o = {
-      regex: options.regex,
-      caseSensitive: options.caseSensitive,
-      incremental: options.incremental,
-      decorations: {
-        matchBackground: "#8a5a00",
-        matchOverviewRuler: "#f5b73d",
-        activeMatchBackground: "#1d4ed8",
-        activeMatchColorOverviewRuler: "#6ea8fe",
-      },
-    };
-    try {
-      return options.back ? this.search.findPrevious(text, o) : this.search.findNext(text, o);
-    } catch {
-      return false; // an unfinished regular expression
-    }
-  }
-
-  onFound(tell: (index: number, count: number) => void): () => void {
-    const d = this.search.onDidChangeResults((r) => tell(r.resultIndex, r.resultCount));
-    return () => d.dispose();
-  }
-
-  endFind(): void {
-    this.search.clearDecorations();
-    this.term.clearSelection();
-    this.term.focus();
-  }
-
   /** The empty height in sight below the last row with something on it, in px: what may be covered without hiding anything. */
   blankBelow(): number {
-    return Math.max(0, this.belowText());
+    return this.fit.blankBelow();
   }
 
   scrollToEnd(): void {
@@ -353,7 +285,6 @@ export class TerminalHandle {
     });
     term.onScroll(this.watchScroll);
     term.onWriteParsed(this.watchScroll);
-    term.onWriteParsed(this.followText);
     term.attachCustomKeyEventHandler((e) => this.onKey(e));
     term.parser.registerOscHandler(52, (payload) => {
       const wish = readOsc52(payload);
@@ -372,9 +303,8 @@ export class TerminalHandle {
         this.tellColors();
       }),
       look.subscribe(() => {
-        const l = look.get();
-        term.options.screenReaderMode = l.screenReader;
-        this.layout();
+        term.options.screenReaderMode = look.get().screenReader;
+        this.fit.layout();
       }),
     );
   }
@@ -460,7 +390,7 @@ export class TerminalHandle {
       owner: s.owner,
       mine: s.owner !== undefined && s.owner.id === s.you,
     });
-    this.layout();
+    this.fit.layout();
   }
 
   private onError(json: unknown): void {
@@ -471,122 +401,9 @@ export class TerminalHandle {
   /** The size everybody shares, from the server. */
   private applySize(cols: number, rows: number): void {
     if (cols < 1 || rows < 1) return;
-    this.sized = { cols, rows };
-    if (this.term.cols !== cols || this.term.rows !== rows) this.term.resize(cols, rows);
+    this.fit.setShared(cols, rows);
     this.set({ cols, rows });
-    this.layout();
-  }
-
-  /**
-   * Fits the view into its place. The owner of the size asks the server for what fits; everybody else sees the owner's columns
-   * and rows in smaller letters, and pans when those would be too small to read.
-   */
-  private layout(): void {
-    const { host, term } = this;
-    if (!host || !this.opened || this.measuring || host.clientWidth < 40 || host.clientHeight < 40) return;
-    const base = look.get().terminalFont;
-    const { mine, owner } = this.view.get();
-    const finger = isCoarse();
-    const mayWish = this.config.writer && !this.view.get().exit && (mine || (owner === undefined && !finger));
-    if (mayWish) {
-      if (term.options.fontSize !== base) this.setFont(base);
-      this.pan("", "");
-      clearTimeout(this.wishTimer);
-      this.wishTimer = setTimeout(() => this.wish(finger), WISH_AFTER);
-      return;
-    }
-    // Not ours, but the server should know what we would like: it may ask us when the owner leaves.
-    if (this.config.writer && !finger && !this.view.get().exit) {
-      clearTimeout(this.wishTimer);
-      this.wishTimer = setTimeout(() => this.tellSize(base), WISH_AFTER);
-    }
-    const cell = this.cell();
-    if (!cell || !this.sized) return;
-    const font = term.options.fontSize ?? base;
-    const atBase = { width: (cell.width * base) / font, height: (cell.height * base) / font };
-    const box = { width: host.clientWidth, height: host.clientHeight };
-    const next = fontFor(box, this.sized.cols, this.sized.rows, atBase, base);
-    if (next !== font) this.setFont(next);
-    const scale = next / base;
-    const width = this.sized.cols * atBase.width * scale + 16;
-    const height = this.sized.rows * atBase.height * scale;
-    this.pan(width > box.width ? `${Math.ceil(width)}px` : "", height > box.height + 4 ? `${Math.ceil(height)}px` : "");
-  }
-
-  /**
-   * Changes the size of the letters. The terminal draws in the new size some frames later; until then what is measured belongs to
-   * the old one. xterm also keeps a letter's old width, which would put all letters on top of each other: a change of weight that
-   * changes nothing makes it measure anew.
-   */
-  private setFont(size: number): void {
-    const { term } = this;
-    term.options.fontSize = size;
-    this.measuring = true;
-    requestAnimationFrame(() =>
-      requestAnimationFrame(() => {
-        this.measuring = false;
-        if (this.disposed) return;
-        term.options.fontWeight = term.options.fontWeight === "normal" ? 400 : "normal";
-        this.layout();
-      }),
-    );
-  }
-
-  private pan(width: string, height: string): void {
-    this.element.style.width = width;
-    this.element.style.height = height;
-    this.followText();
-  }
-
-  /** Keeps the last written row of a terminal that is higher than its place in sight, until somebody pans elsewhere. */
-  private readonly followText = (): void => {
-    const { host } = this;
-    if (!host || !this.element.style.height) {
-      this.followed = undefined;
-      return;
-    }
-    if (this.followed !== undefined && Math.abs(host.scrollTop - this.followed) > 4) return;
-    host.scrollTop -= this.belowText();
-    this.followed = host.scrollTop;
-  };
-
-  /** From the last row with something on it down to the end of what is in sight, in px; less than 0 when that row is below. */
-  private belowText(): number {
-    const cell = this.cell();
-    const screen = this.element.querySelector(".xterm-screen");
-    if (!cell || !screen || !this.host) return 0;
-    const b = this.term.buffer.active;
-    const cursor = b.baseY + b.cursorY - b.viewportY;
-    let y = this.term.rows - 1;
-    while (y > cursor && !b.getLine(b.viewportY + y)?.translateToString(true)) y--;
-    return this.host.getBoundingClientRect().bottom - screen.getBoundingClientRect().top - (y + 1) * cell.height;
-  }
-
-  private wish(finger: boolean): void {
-    const size = this.host && this.fit.proposeDimensions();
-    if (!size || size.cols < MIN_COLS || size.rows < MIN_ROWS) return;
-    const { cols, rows } = this.view.get();
-    if (size.cols === cols && size.rows === rows && this.view.get().mine) return;
-    // On a phone the keyboard takes height away and gives it back: that is no change of size.
-    if (finger && size.cols === cols && size.rows < rows) return;
-    this.link.wish(size.cols, size.rows);
-  }
-
-  private tellSize(base: number): void {
-    const cell = this.cell();
-    if (!cell || !this.host) return;
-    const scale = base / (this.term.options.fontSize ?? base);
-    const cols = Math.floor((this.host.clientWidth - 14) / (cell.width * scale));
-    const rows = Math.floor(this.host.clientHeight / (cell.height * scale));
-    if (cols >= MIN_COLS && rows >= MIN_ROWS) this.link.wish(cols, rows);
-  }
-
-  /** The size of one cell now, as drawn. */
-  private cell(): { width: number; height: number } | undefined {
-    const screen = this.element.querySelector(".xterm-screen");
-    if (!screen) return undefined;
-    const { width, height } = screen.getBoundingClientRect();
-    return width > 0 ? { width: width / this.term.cols, height: height / this.term.rows } : undefined;
+    this.fit.layout();
   }
 
   private readonly watchScroll = (): void => {
@@ -594,18 +411,6 @@ export class TerminalHandle {
     const scrolledUp = b.viewportY < b.baseY;
     if (scrolledUp !== this.view.get().scrolledUp) this.set({ scrolledUp });
   };
-
-  private textAt(range: { start: { x: number; y: number }; end: { x: number; y: number } }): string {
-    const lines: string[] = [];
-    for (let y = range.start.y; y <= Math.min(range.end.y, range.start.y + 20); y++) {
-      const line = this.term.buffer.active.getLine(y - 1);
-      if (!line) continue;
-      const from = y === range.start.y ? range.start.x - 1 : 0;
-      const to = y === range.end.y ? range.end.x : undefined;
-      lines.push(line.translateToString(true, from, to));
-    }
-    return lines.join("");
-  }
 
   private releaseWebgl(): void {
     this.dropWebgl?.();
@@ -615,4 +420,15 @@ export class TerminalHandle {
   private set(change: Partial<TerminalView>): void {
     this.view.update((v) => ({ ...v, ...change }));
   }
+}
+
+/** What a terminal shows in a range, at most 21 lines of it. */
+function textIn(term: Terminal, { start, end }: IBufferRange): string {
+  const lines: string[] = [];
+  for (let y = start.y; y <= Math.min(end.y, start.y + 20); y++) {
+    const from = y === start.y ? start.x - 1 : 0;
+    const to = y === end.y ? end.x : undefined;
+    lines.push(term.buffer.active.getLine(y - 1)?.translateToString(true, from, to) ?? "");
+  }
+  return lines.join("");
 }

@@ -52,6 +52,32 @@ export interface TerminalView {
   latch: { ctrl: boolean; alt: boolean };
 }
 
+/** What is known of a terminal before the server has told anything. */
+export const NEW_VIEW: TerminalView = {
+  link: { phase: "connecting", retryAt: 0, downSince: 0 },
+  cols: 0,
+  rows: 0,
+  owner: undefined,
+  mine: false,
+  viewers: [],
+  viewerCount: 0,
+  typist: undefined,
+  typedAt: 0,
+  keyboard: undefined,
+  mayTake: false,
+  grace: undefined,
+  exit: undefined,
+  error: "",
+  title: "",
+  progress: undefined,
+  bell: false,
+  gap: 0,
+  renderer: "dom",
+  scrolledUp: false,
+  replaying: true,
+  latch: { ctrl: false, alt: false },
+};
+
 interface State {
   you: string;
   viewers: Seat[];

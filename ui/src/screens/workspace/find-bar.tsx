@@ -13,13 +13,13 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
   const [caseSensitive, setCase] = useState(false);
   const [found, setFound] = useState({ index: -1, count: 0 });
 
-  useEffect(() => handle.onFound((index, n) => setFound({ index, count: n })), [handle]);
+  useEffect(() => handle.finder.onFound((index, n) => setFound({ index, count: n })), [handle]);
   useEffect(() => {
-    handle.find(text, { regex, caseSensitive, incremental: true });
+    handle.finder.find(text, { regex, caseSensitive, incremental: true });
   }, [handle, text, regex, caseSensitive]);
-  useEffect(() => () => handle.endFind(), [handle]);
+  useEffect(() => () => handle.finder.end(), [handle]);
 
-  const step = (back: boolean) => handle.find(text, { regex, caseSensitive, back });
+  const step = (back: boolean) => handle.finder.find(text, { regex, caseSensitive, back });
   return (
     <search className="rise-in absolute top-2 right-4 z-10 flex items-center gap-0.5 rounded-md bg-bg1 p-1 shadow-float max-md:inset-x-2">
       <input
