@@ -141,7 +141,9 @@ export class TerminalHandle {
     if (!this.opened) {
       // Letters are measured once, when the terminal opens: the font must be there by then.
       await Promise.allSettled([document.fonts.load(`13px ${FONT}`), document.fonts.load(`bold 13px ${FONT}`)]);
-      if (this.disposed || this.opened) return;
+      if (this.disposed) return;
+    }
+    if (!this.opened) {
       this.opened = true;
       this.term.open(this.element);
       this.term.textarea?.setAttribute("aria-label", "Terminal. Ctrl+Shift+E leaves it.");
