@@ -22,7 +22,7 @@ export function usedUp(place: Place, mine: MyQuota | undefined): Size["refused"]
 }
 
 /** Whether work can go on in a place of this server although something is used up: it costs nothing, and its time may count like any other's. */
-export const helpsHere = (code: string, place: Pick<Place, "kind"> | undefined, mine: MyQuota | undefined): boolean =>
+export const localHelps = (code: string, place: Pick<Place, "kind"> | undefined, mine: MyQuota | undefined): boolean =>
   !place || code === "budget_exceeded" || !mine?.counted_places.includes(place.kind);
 
 /** The same in figures, for a start whose refusal nobody here has heard. */

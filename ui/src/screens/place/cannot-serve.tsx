@@ -5,7 +5,7 @@ import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useMe, useTeam } from "@/app/team";
 import { mineQuery } from "@/costs/api";
-import { helpsHere, usedUpRefusal } from "@/costs/used-up";
+import { localHelps, usedUpRefusal } from "@/costs/used-up";
 import { Button, buttonClass } from "@/kit/button";
 import { CopyLine, FormError } from "@/kit/states";
 import { fallBack, type Place } from "@/places/far";
@@ -41,7 +41,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
   const places = useQuery(workspacePlacesQuery(w.id));
   const items = places.data?.items ?? [];
   const target = fallbackPlace(items.map((p) => p.executor));
-  const here = refusal && helpsHere(refusal.code, target, mine);
+  const here = refusal && localHelps(refusal.code, target, mine);
   const problem: ServeProblem =
     told.refusal || !refusal
       ? told

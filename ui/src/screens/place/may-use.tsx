@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useTeam } from "@/app/team";
 import { spell } from "@/costs/amounts";
 import { type MyQuota, mineQuery } from "@/costs/api";
-import { HOUR, helpsHere, usedUp } from "@/costs/used-up";
+import { HOUR, localHelps, usedUp } from "@/costs/used-up";
 import { whenWords } from "@/costs/words";
 import { useNow } from "@/format/now";
 import { Button } from "@/kit/button";
@@ -31,7 +31,7 @@ export function MayUse({ place, local }: { place: Place; local?: { name: string;
         <p className="mt-1 text-fg2">{[sentence(refused.reason), sentence(refused.cure)].filter(Boolean).join(" ")}</p>
         {mine && <Standing mine={mine} />}
         <div className="mt-2 flex flex-wrap gap-2">
-          {local && helpsHere(refused.code, local, mine) && (
+          {local && localHelps(refused.code, local, mine) && (
             <Button look="primary" onClick={local.choose} title={`Chooses ${local.name}`}>
               Try local mode
             </Button>
