@@ -25,7 +25,7 @@ func (b *bench) lists() error {
 	if err := h.do("POST", "/workspaces/"+h.workspace+"/sync", nil, nil); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite3", filepath.Join(h.data, "parawork.db")+"?_busy_timeout=10000")
+	db, err := sql.Open("sqlite3", filepath.Join(h.data, "parawork.db")+"?_busy_timeout=10000&_txlock=immediate")
 	if err != nil {
 		return err
 	}
