@@ -13,12 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
-	_ "github.com/mattn/go-sqlite3"    // registers "sqlite3"
+	"github.com/jackc/pgx/v5/stdlib" // also registers "pgx"
+	_ "github.com/mattn/go-sqlite3"  // registers "sqlite3"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/store/silence"
 )
 
 // The dialects.
@@ -147,10 +149,12 @@ func connectPostgres(ctx context.Context, dsn string) (*DB, error) {
 	} else if u.Host != "" {
 		where = u.Host
 	}
-	pool, err := sql.Open("pgx", dsn)
+	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "invalid_database_url", "database.url: the postgres URL cannot be read.")
 	}
+	silence.Watch(cfg, silence.DefaultPatience, silence.DefaultAnswer)
+	pool := stdlib.OpenDB(*cfg)
 	pool.SetMaxOpenConns(20)
 	pool.SetMaxIdleConns(5)
 	pool.SetConnMaxIdleTime(5 * time.Minute)

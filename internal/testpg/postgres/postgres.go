@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -169,4 +170,31 @@ func (s *Server) Stop() {
 func (s *Server) Remove() {
 	s.Stop()
 	os.RemoveAll(s.dir)
+}
+
+// Freeze stops every process of the server as it stands: connections are accepted by the kernel, and nobody answers. The returned func lets
+// them go on.
+func (s *Server) Freeze() (thaw func(), err error) {
+	pids := []int{s.cmd.Process.Pid}
+	thaw = func() {
+		for _, pid := range slices.Backward(pids) {
+			_ = syscall.Kill(pid, syscall.SIGCONT) // one that has ended is no trouble
+		}
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	// From now on it makes no more processes. Each leads a session of its own.
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))
+	if err != nil {
+		thaw()
+		return nil, err
+	}
+	for _, field := range strings.Fields(string(b)) {
+		pid, err := strconv.Atoi(field)
+		if err == nil && syscall.Kill(pid, syscall.SIGSTOP) == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return thaw, nil
 }
