@@ -22,7 +22,7 @@ exec /bin/sh -c "$2"`
 // batch brings runs that were begun together through, one after the other.
 func (s *Service) batch(runs []Run) {
 	ctx := s.life
-	unlock, err := s.lock(ctx, runs[0].WorkspaceID)
+	unlock, err := s.turns.LockContext(ctx, runs[0].WorkspaceID)
 	if err != nil {
 		return
 	}

@@ -220,7 +220,7 @@ func (s *Service) checkMerged(ctx context.Context, p workspaces.Project, w works
 	if len(p.Checks) == 0 {
 		return nil
 	}
-	unlock, err := s.lock(ctx, w.ID) // not while the workspace's own checks take its sandbox
+	unlock, err := s.turns.LockContext(ctx, w.ID) // not while the workspace's own checks take its sandbox
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -41,7 +42,7 @@ type Service struct {
 	closed  bool
 	begun   bool                               // Run runs
 	waiting []func()                           // what was asked for before that
-	turns   map[string]*turn                   // by workspace: its checks run one after the other
+	turns   locks.Keyed                        // by workspace: its checks run one after the other
 	cancels map[string]context.CancelCauseFunc // by id of a run or an entry of the queue that is worked on
 	queues  map[string]*queue                  // by project: that is worked on
 	wg      sync.WaitGroup
@@ -49,12 +50,6 @@ type Service struct {
 
 // queue is a project's queue while somebody works on it.
 type queue struct{ again bool }
-
-// turn is a lock that gives way when its context ends.
-type turn struct {
-	ch    chan struct{}
-	users int
-}
 
 // Causes with which work is ended.
 var (
@@ -77,7 +72,7 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, turns: map[string]*turn{}, cancels: map[string]context.CancelCauseFunc{}, queues: map[string]*queue{}}
+	s := &Service{cfg: cfg, cancels: map[string]context.CancelCauseFunc{}, queues: map[string]*queue{}}
 	s.life, s.end = context.WithCancelCause(tenant.All(context.Background(), "checks go on when who asked has left"))
 	return s
 }
@@ -178,32 +173,6 @@ func (s *Service) edit(ctx context.Context, id string, fn func(*Run) error) (Run
 func (s *Service) publish(ctx context.Context, kind, id, workspaceID, teamID string) {
 	if s.cfg.Events != nil {
 		s.cfg.Events.Publish(ctx, events.Event{Type: kind, ID: id, WorkspaceID: workspaceID, TeamID: teamID, Version: s.now()})
-	}
-}
-
-// lock waits for a workspace's turn; the returned func gives it back.
-func (s *Service) lock(ctx context.Context, workspaceID string) (func(), error) {
-	s.mu.Lock()
-	t := s.turns[workspaceID]
-	if t == nil {
-		t = &turn{ch: make(chan struct{}, 1)}
-		s.turns[workspaceID] = t
-	}
-	t.users++
-	s.mu.Unlock()
-	leave := func() {
-		s.mu.Lock()
-		if t.users--; t.users == 0 {
-			delete(s.turns, workspaceID)
-		}
-		s.mu.Unlock()
-	}
-	select {
-	case t.ch <- struct{}{}:
-		return func() { <-t.ch; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, context.Cause(ctx)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // Open opens a pull request for the workspace's branch, or takes up the open one that its forge has already. Errors: forge_*, those of
 // a push.
 func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID string, a Ask) (PullRequest, error) {
-	release, err := s.turns.take(ctx, workspaceID)
+	release, err := s.lock(ctx, workspaceID)
 	if err != nil {
 		return PullRequest{}, err
 	}

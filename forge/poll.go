@@ -114,7 +114,7 @@ func (s *Service) visit(ctx context.Context, pr PullRequest) {
 }
 
 func (s *Service) ask(ctx context.Context, pr PullRequest) error {
-	release, free := s.turns.try(pr.WorkspaceID)
+	release, free := s.turns.TryLock(pr.WorkspaceID)
 	if !free {
 		s.again(pr.ID, s.cfg.Every)
 		return nil // somebody does something with it, which looks too

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -54,7 +55,7 @@ type Service struct {
 	plan map[string]plan // when which pull request is looked at again
 	wake chan struct{}
 
-	turns turns // one at a time does something with a workspace's pull request
+	turns locks.Keyed // by workspace id: one at a time does something with its pull request
 }
 
 // New makes a Service. It panics without a room it needs.
@@ -74,7 +75,7 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, wire: newWire(cfg.HTTP, cfg.Now), plan: map[string]plan{}, wake: make(chan struct{}, 1), turns: turns{held: map[string]chan struct{}{}}}
+	return &Service{cfg: cfg, wire: newWire(cfg.HTTP, cfg.Now), plan: map[string]plan{}, wake: make(chan struct{}, 1)}
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
@@ -359,9 +360,17 @@ func (s *Service) Close(ctx context.Context, actor accounts.Actor, workspaceID s
 	})
 }
 
+// lock waits until nobody else does something with a workspace's pull request. The result lets the next one.
+func (s *Service) lock(ctx context.Context, workspaceID string) (release func(), err error) {
+	if release, err = s.turns.LockContext(ctx, workspaceID); err != nil {
+		return nil, fault.Wrap(err, fault.Timeout, "pull_request_busy", "Something else is being done with this pull request. Try again in a moment.")
+	}
+	return release, nil
+}
+
 // with does something with a workspace's pull request in a person's name, and reads it anew.
 func (s *Service) with(ctx context.Context, actor accounts.Actor, workspaceID string, do func(context.Context, PullRequest, Client) error) (PullRequest, error) {
-	release, err := s.turns.take(ctx, workspaceID)
+	release, err := s.lock(ctx, workspaceID)
 	if err != nil {
 		return PullRequest{}, err
 	}

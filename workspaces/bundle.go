@@ -254,7 +254,7 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 	if err := in.Keep(); err != nil {
 		return diskFault(err, "Fetching from the machine")
 	}
-	unlock, err := s.repos.lock(ctx, p.GitDir)
+	unlock, err := s.repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 	if err != nil {
 		return 0, err
 	}
-	unlock, err := s.repos.lock(ctx, p.GitDir)
+	unlock, err := s.repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return 0, err
 	}

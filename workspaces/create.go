@@ -69,7 +69,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 
 // reserve settles the branch's name and stores the row, which keeps the name from others until the branch exists.
 func (s *Service) reserve(ctx context.Context, p Project, w Workspace) (Workspace, error) {
-	unlock, err := s.names.lock(ctx, p.ID)
+	unlock, err := s.names.LockContext(ctx, p.ID)
 	if err != nil {
 		return Workspace{}, err
 	}
@@ -223,7 +223,7 @@ func (s *Service) RetryCreate(ctx context.Context, workspaceID string) (Workspac
 	if err != nil {
 		return Workspace{}, err
 	}
-	unlock, err := s.names.lock(ctx, p.ID)
+	unlock, err := s.names.LockContext(ctx, p.ID)
 	if err != nil {
 		return Workspace{}, err
 	}

@@ -127,8 +127,6 @@ const lookTime = 2 * time.Minute
 
 // keeps is what the room knows of snapshots while it runs.
 type keeps struct {
-	lock *keyed // by workspace id: one snapshot at a time. It is taken after busy and homing, before repos.
-
 	mu        sync.Mutex
 	watcher   Watcher
 	sandboxed Sandboxed
@@ -145,7 +143,7 @@ type keeps struct {
 }
 
 func newKeeps() *keeps {
-	return &keeps{lock: newKeyed(), last: make(map[string]Snap), sure: make(map[string]bool), compared: newCompared(), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
+	return &keeps{last: make(map[string]Snap), sure: make(map[string]bool), compared: newCompared(), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
 }
 
 // Watch gives the room who knows what differs in workspaces' files. Called once, before Run.

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 func TestMain(m *testing.M) {
@@ -20,5 +23,16 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	var breaches atomic.Int64
+	locks.CheckOrder(func(breach string) {
+		breaches.Add(1)
+		fmt.Fprintf(os.Stderr, "%s\n%s\n", breach, debug.Stack())
+	})
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if breaches.Load() > 0 {
+			fmt.Fprintln(os.Stderr, "FAIL: locks were taken out of order, see above")
+			code = 1
+		}
+		os.Exit(code)
+	}))
 }

@@ -118,7 +118,7 @@ func (s *Service) recoverMoves(ctx context.Context) error {
 		return fmt.Errorf("listing cut moves: %w", err)
 	}
 	for _, m := range open {
-		release, ok := s.busy.try(m.WorkspaceID)
+		release, ok := s.busy.TryLock(m.WorkspaceID)
 		if !ok {
 			return fmt.Errorf("workspace %s of a cut move is busy", m.WorkspaceID)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -20,6 +21,22 @@ var (
 	errCancelled = errors.New("cancelled by a person")
 	errShutdown  = errors.New("the server was stopped")
 )
+
+// guards are the locks that exclude requests from each other, in the order in which one request takes them: tests report who does not
+// (locks.CheckOrder). Locks that are not here are never held while another one is waited for.
+type guards struct {
+	busy      locks.Keyed // by workspace id: commit, merge, archive, delete and restore
+	homing    locks.Keyed // by workspace id: bringing a sandbox's commits home
+	snapshots locks.Keyed // by workspace id: taking a snapshot
+	names     locks.Keyed // by project id: choosing a branch name and reserving it
+	repos     locks.Keyed // by git dir: writing a repository's refs
+	lending   locks.Keyed // by project id: packing what sandboxes may read
+}
+
+func newGuards() guards {
+	return guards{busy: locks.Ordered(1, "busy"), homing: locks.Ordered(2, "homing"), snapshots: locks.Ordered(3, "snapshots"),
+		names: locks.Ordered(4, "names"), repos: locks.Ordered(5, "repos"), lending: locks.Ordered(6, "lending")}
+}
 
 // Service is the room's door. Safe for concurrent use.
 //
@@ -30,12 +47,7 @@ type Service struct {
 	git   *hostgit.Git
 	store Store
 	jobs  *jobs
-	repos *keyed // by git dir: writes to a repository's refs take turns
-	names *keyed // by project id: choosing a branch name and reserving it
-	busy  *keyed // by workspace id: commit, merge, archive, delete, restore exclude each other
-	// homing is by workspace id: one bringing home at a time. It is taken after busy and before repos.
-	homing  *keyed
-	lending *keyed // by project id: packing what sandboxes may read. It is taken last of all.
+	guards
 	moved   moved
 	packs   *packs
 	works   *works
@@ -64,7 +76,7 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
-		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), lending: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
+		store: cfg.Store, jobs: newJobs(), guards: newGuards(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
 		places: cfg.Places, sessions: cfg.Sessions, numbers: numbers{path: filepath.Join(cfg.DataDir, "numbers.json")},
 		movings: movings{jobs: make(map[string]*moveJob), lacks: make(map[string]map[string]bool)},
 		bases:   make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),

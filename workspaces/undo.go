@@ -76,7 +76,7 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	if creating {
 		errs = append(errs, s.discard(s.boxDir(w.ID)))
 	}
-	unlock, err := s.repos.lock(ctx, p.GitDir)
+	unlock, err := s.repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}

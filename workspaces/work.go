@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // Kinds of work that may take long.
@@ -34,7 +35,7 @@ type Work struct {
 
 // works are the works of all repositories, in the order they were asked for.
 type works struct {
-	turns  *keyed
+	turns  locks.Keyed // by git dir: what talks to a remote
 	mu     sync.Mutex
 	list   []*work
 	closed bool
@@ -47,7 +48,7 @@ type work struct {
 	cancel context.CancelCauseFunc
 }
 
-func newWorks() *works { return &works{turns: newKeyed()} }
+func newWorks() *works { return &works{} }
 
 // close cancels what is under way. Who asked for it waits for its end, as it is theirs.
 func (k *works) close() {
@@ -99,7 +100,7 @@ func (s *Service) beginWork(ctx context.Context, p Project, workspaceID, actorID
 	}
 	if remote {
 		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) }) // who leaves while it waits takes it along
-		free, err := s.works.turns.lock(life, p.GitDir)
+		free, err := s.works.turns.LockContext(life, p.GitDir)
 		if err == nil && !stop() && ctx.Err() != nil {
 			free()
 			err = context.Cause(ctx)

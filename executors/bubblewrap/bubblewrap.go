@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // handleVersion is the version of this executor's handles.
@@ -24,7 +25,7 @@ const guestDir = "guest"
 // Executor makes boxes on this machine. Safe for concurrent use.
 type Executor struct {
 	cfg    Config
-	turns  hostproc.Turns // making, finding and destroying one sandbox take turns
+	turns  locks.Keyed // making, finding and destroying one sandbox take turns
 	groups hostproc.Groups
 	probe  probe
 }
@@ -86,7 +87,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 }
 
 func (s *sandbox) Destroy(ctx context.Context) error {
-	defer s.e.turns.Take(s.id)()
+	defer s.e.turns.Lock(s.id)()
 	return s.e.destroy(ctx, s.id)
 }
 
@@ -108,7 +109,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return nil, err
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	s, err := e.find(ctx, h)
 	if errors.Is(err, executors.ErrGone) {
 		if eerr := e.endAll(ctx, h.ID); eerr != nil {
@@ -207,7 +208,7 @@ func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return err
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	return e.destroy(ctx, h.ID)
 }
 
@@ -226,7 +227,7 @@ func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
 	if err := hostproc.CheckID(sandboxID); err != nil {
 		return err
 	}
-	defer e.turns.Take(sandboxID)()
+	defer e.turns.Lock(sandboxID)()
 	if who, err := readRecord(e.dir(sandboxID)); err == nil && who.GuestOf(sandboxID) {
 		return nil
 	}

@@ -34,7 +34,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if info, err := os.Lstat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
 	}
-	defer e.turns.Take(s.ID)()
+	defer e.turns.Lock(s.ID)()
 	found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
 	if err == nil {
 		return found, nil

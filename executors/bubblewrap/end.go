@@ -16,6 +16,6 @@ func (e *Executor) End(ctx context.Context, sandboxID string) error {
 	if err := hostproc.CheckID(sandboxID); err != nil {
 		return err
 	}
-	defer e.turns.Take(sandboxID)()
+	defer e.turns.Lock(sandboxID)()
 	return e.destroy(ctx, sandboxID)
 }

@@ -50,7 +50,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if err != nil {
 		return nil, err
 	}
-	defer e.turns.Take(s.ID)()
+	defer e.turns.Lock(s.ID)()
 	found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
 	if err == nil {
 		return found, nil

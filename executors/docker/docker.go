@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
 	"github.com/parawork/parawork/internal/atomicfile"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // Labels of our containers and images.
@@ -42,7 +43,7 @@ type Executor struct {
 	api    *client.Client
 	remote string // the engine's address when it is not on this machine
 
-	turns hostproc.Turns // making, finding and destroying one sandbox take turns
+	turns locks.Keyed // making, finding and destroying one sandbox take turns
 
 	mu       sync.Mutex
 	live     map[string]*sandbox // those whose door is open
@@ -213,7 +214,7 @@ func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return err
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	return e.destroy(ctx, h.ID)
 }
 
@@ -225,7 +226,7 @@ func (e *Executor) Stop(ctx context.Context, h executors.Handle) error {
 	if !e.recorded(h.ID).Far {
 		return e.Remove(ctx, h)
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	e.shut(h.ID)
 	c, err := e.inspect(ctx, h.ID)
 	if errors.Is(err, executors.ErrGone) {
@@ -251,7 +252,7 @@ func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
 	if err := hostproc.CheckID(sandboxID); err != nil {
 		return err
 	}
-	defer e.turns.Take(sandboxID)()
+	defer e.turns.Lock(sandboxID)()
 	c, err := e.inspect(ctx, sandboxID)
 	if err == nil && c.State != nil && c.State.Running {
 		return nil

@@ -34,7 +34,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return nil, err
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	s, err := e.find(ctx, h)
 	if errors.Is(err, executors.ErrGone) {
 		e.shut(h.ID)

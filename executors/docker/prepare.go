@@ -107,7 +107,7 @@ func (e *Executor) PrepareImage(ctx context.Context) error {
 func (e *Executor) prepared(ctx context.Context, name string, img image.InspectResponse) (image.InspectResponse, error) {
 	p := e.cfg.Prepare
 	tag := p.tag(img.ID)
-	defer e.turns.Take("image " + tag)() // two sandboxes do not install the same
+	defer e.turns.Lock("image " + tag)() // two sandboxes do not install the same
 	e.mu.Lock()
 	whole := e.whole[img.ID]
 	e.mu.Unlock()

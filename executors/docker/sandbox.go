@@ -129,7 +129,7 @@ func (s *sandbox) await(ctx context.Context) (io.ReadWriteCloser, error) {
 
 // Destroy ends and removes the container and the sandbox's folder.
 func (s *sandbox) Destroy(ctx context.Context) error {
-	defer s.e.turns.Take(s.id)()
+	defer s.e.turns.Lock(s.id)()
 	return s.e.destroy(ctx, s.id)
 }
 

@@ -56,7 +56,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if s.Inside = or(s.Inside, defaultInside); !path.IsAbs(s.Inside) || path.Clean(s.Inside) != s.Inside || s.Inside == "/" {
 		return nil, fault.New(fault.Invalid, "invalid_inside", "The worktree's place %q in the sandbox must be an absolute path.", s.Inside)
 	}
-	defer e.turns.Take(s.ID)()
+	defer e.turns.Lock(s.ID)()
 	a, err := e.account(ctx)
 	if err != nil {
 		return nil, err

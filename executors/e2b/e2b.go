@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tasks"
 )
 
@@ -81,7 +81,7 @@ func (c *Config) Validate() error {
 // Executor makes sandboxes at E2B. Safe for concurrent use.
 type Executor struct {
 	cfg   Config
-	turns hostproc.Turns // making, finding and destroying one sandbox take turns
+	turns locks.Keyed // making, finding and destroying one sandbox take turns
 	run   string
 
 	life context.Context

@@ -29,7 +29,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if err := checkID(h.ID); err != nil {
 		return nil, err
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	return e.find(ctx, h)
 }
 
@@ -203,7 +203,7 @@ func (f *foreign) Dial(context.Context) (io.ReadWriteCloser, error) { return nil
 
 // Destroy forgets it.
 func (f *foreign) Destroy(ctx context.Context) error {
-	defer f.e.turns.Take(f.id)()
+	defer f.e.turns.Lock(f.id)()
 	a, err := f.e.account(ctx)
 	if err != nil {
 		return err
@@ -311,7 +311,7 @@ func (e *Executor) Sweep(_ context.Context, sandboxID string) error {
 	if err := checkID(sandboxID); err != nil {
 		return err
 	}
-	defer e.turns.Take(sandboxID)()
+	defer e.turns.Lock(sandboxID)()
 	if rec, err := e.readRecord(sandboxID); err == nil && rec.Ready {
 		return nil // it lives, for all that is known here
 	}

@@ -264,7 +264,7 @@ func (s *sandbox) reach(ctx context.Context, within time.Duration) error {
 
 // Destroy ends the sandbox and forgets it.
 func (s *sandbox) Destroy(ctx context.Context) error {
-	defer s.e.turns.Take(s.id)()
+	defer s.e.turns.Lock(s.id)()
 	a, err := s.e.account(ctx)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (e *Executor) Warm(ctx context.Context, id, class string) (executors.Handle
 	if err := checkID(id); err != nil {
 		return none, err
 	}
-	defer e.turns.Take(id)()
+	defer e.turns.Lock(id)()
 	a, err := e.account(ctx)
 	if err != nil {
 		return none, err
@@ -97,7 +97,7 @@ func (e *Executor) takeWarm(ctx context.Context, a *account, s executors.Spec) (
 	if s.Warm == nil || s.Warm.Kind != Kind || checkID(s.Warm.ID) != nil || s.Warm.ID == s.ID {
 		return nil, nil
 	}
-	defer e.turns.Take(s.Warm.ID)()
+	defer e.turns.Lock(s.Warm.ID)()
 	rec, err := e.readRecord(s.Warm.ID)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!rec.Warm || rec.Sandbox == "" || rec.Account != a.set.account() ||
 		rec.Template != a.set.TemplateOf(s.Size.CPUs, s.Size.MemoryMB)) {

@@ -48,7 +48,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
 	}
-	defer e.turns.Take(s.ID)()
+	defer e.turns.Lock(s.ID)()
 	found, err := e.find(ctx, executors.Handle{Kind: executors.Local, ID: s.ID})
 	if err == nil {
 		return found, nil

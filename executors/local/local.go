@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // handleVersion is the version of this executor's handles.
@@ -22,7 +23,7 @@ const handleVersion = 1
 type Executor struct {
 	cfg Config
 
-	turns hostproc.Turns // making, finding and destroying one sandbox take turns
+	turns locks.Keyed // making, finding and destroying one sandbox take turns
 }
 
 var (
@@ -96,7 +97,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 }
 
 func (s *sandbox) Destroy(ctx context.Context) error {
-	defer s.e.turns.Take(s.id)()
+	defer s.e.turns.Lock(s.id)()
 	return s.e.destroy(ctx, s.id)
 }
 
@@ -115,7 +116,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return nil, err
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	s, err := e.find(ctx, h)
 	if errors.Is(err, executors.ErrGone) {
 		if eerr := e.endAll(ctx, h.ID); eerr != nil {
@@ -136,7 +137,7 @@ func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return err
 	}
-	defer e.turns.Take(h.ID)()
+	defer e.turns.Lock(h.ID)()
 	return e.destroy(ctx, h.ID)
 }
 
@@ -154,7 +155,7 @@ func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
 	if err := hostproc.CheckID(sandboxID); err != nil {
 		return err
 	}
-	defer e.turns.Take(sandboxID)()
+	defer e.turns.Lock(sandboxID)()
 	if who, err := readRecord(e.dir(sandboxID)); err == nil && who.GuestOf(sandboxID) {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package locks_test
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -34,4 +36,28 @@ func TestKeysTakeTurnsAndAreForgotten(t *testing.T) {
 	}
 	unlock()
 	other()
+}
+
+func TestWhoWaitsForAKeyGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	var k locks.Keyed
+	unlock := k.Lock("a")
+	gone, leave := context.WithCancelCause(t.Context())
+	left := errors.New("left")
+	leave(left)
+	if _, err := k.LockContext(gone, "a"); !errors.Is(err, left) {
+		t.Errorf("a lock that is held: %v", err)
+	}
+	if _, ok := k.TryLock("a"); ok {
+		t.Error("a lock was taken twice")
+	}
+	unlock()
+	unlock, ok := k.TryLock("a")
+	if !ok {
+		t.Fatal("a free lock was not taken")
+	}
+	unlock()
+	if n := k.Len(); n != 0 {
+		t.Errorf("%d keys are kept that nobody uses", n)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,42 +43,6 @@ type Inside struct {
 	Boundary bool
 	// Own says that the home is a person's own, with logins of theirs: none is written into it or taken out of it.
 	Own bool
-}
-
-// turns has edits of one home wait for each other. Nobody but this server writes presets into a home behind a guest, for a place
-// has one owner.
-type turns struct {
-	mu    sync.Mutex
-	homes map[string]*turn
-}
-
-type turn struct {
-	mu    sync.Mutex
-	users int
-}
-
-// take waits for the turn of a home; what it returns gives it back.
-func (t *turns) take(key string) (done func()) {
-	t.mu.Lock()
-	if t.homes == nil {
-		t.homes = map[string]*turn{}
-	}
-	one := t.homes[key]
-	if one == nil {
-		one = &turn{}
-		t.homes[key] = one
-	}
-	one.users++
-	t.mu.Unlock()
-	one.mu.Lock()
-	return func() {
-		one.mu.Unlock()
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if one.users--; one.users == 0 {
-			delete(t.homes, key)
-		}
-	}
 }
 
 // lockHere takes the lock of a home on this machine, also against other servers on the same data folder. It lies outside the home,

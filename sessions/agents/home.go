@@ -284,7 +284,7 @@ func (r *Registry) home(l Launch) (Home, func(), error) {
 		return r.homeHere(l.UserID)
 	}
 	h := Home{Dir: in.Home, temp: "/tmp", source: r.cfg.UserHome, files: in.Files, own: in.Own,
-		exclusive: func() (func(), error) { return r.turns.take(in.Key), nil }}
+		exclusive: func() (func(), error) { return r.turns.Lock(in.Key), nil }}
 	if err := h.makeFolders(); err != nil {
 		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // Names of the agents Parawork knows by itself.
@@ -92,7 +93,8 @@ type Registry struct {
 	screens  map[string]*ScreenRules // those config adds to
 	order    []string
 	detect   *detector
-	turns    turns // of homes behind guests
+	// turns has edits of one home behind a guest wait for each other. Nobody but this server writes presets there, for a place has one owner.
+	turns locks.Keyed
 }
 
 // New makes a Registry. It looks nothing up and writes nothing yet.
