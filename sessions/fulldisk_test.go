@@ -73,6 +73,32 @@ func (s *server) keeps(t *testing.T, id string, want []byte) {
 	}
 }
 
+// Who opens a terminal once there is room again, and before all of its history is back, sees every byte once.
+func TestAViewerWaitsForWhatIsFetched(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	fill, empty := h.smallDisk()
+	s := h.start()
+	row := s.run(t, "sh", "-c", "stty raw -echo; echo ready; read x; seq 1 1000000; sleep 1000")
+	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
+	sc.shows(t, "ready\n")
+	fill()
+	if err := sc.Input(t.Context(), []byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	want := append([]byte("ready\n"), counted(1_000_000)...)
+	eventually(t, "all is printed", func() bool {
+		_, _, end, err := s.Output(t.Context(), row.ID, 0, 1)
+		return err == nil && end == int64(len(want))
+	})
+	empty()
+	sc = s.watch(t, row.ID, sessions.Attach{})
+	sc.shows(t, "\n1000000\n")
+	if sc.gaps != 0 {
+		t.Errorf("who came then has %d gaps", sc.gaps)
+	}
+}
+
 // While the server's disk is full a terminal goes on, and once there is room its history has every byte once: also what memory did not
 // hold meanwhile, also where the program ended or the server was started anew before there was room.
 func TestAFullDiskMakesNoHole(t *testing.T) {

@@ -75,6 +75,8 @@ type Viewer struct {
 	exited  bool
 	aheadAt time.Time // since when it is ahead of the log
 	overAt  time.Time // since when it is over its window
+	restAt  time.Time // since when it waits for output that the disk did not take
+	restTo  int64     // how far that had come then
 	flow    int       // bytes sent since flowAt
 	flowAt  time.Time
 	bad     *fault.Error // told in an error frame first
@@ -209,6 +211,9 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 			if v.off != off { // bytes are kept no longer: what follows may have another size
 				continue
 			}
+			if !v.restAt.IsZero() {
+				more, wait = nil, restLook
+			}
 		}
 		if err := v.await(ctx, more, changed, wait); err != nil {
 			return nil, err
@@ -287,9 +292,11 @@ func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
 	most = min(most, int64(len(buf)-frameHead), until-v.off)
 	n, from, err := v.l.log.ReadAt(buf[frameHead:frameHead+int(most)], v.off)
 	switch {
+	case n > 0 && from > v.off && v.awaitsRest():
 	case n > 0 && from > until:
 		v.off = from
 	case n > 0:
+		v.restAt = time.Time{}
 		putHead(buf, opOutput, from)
 		v.off = from + int64(n)
 		v.flow += n
@@ -308,6 +315,24 @@ func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
 		return nil, err
 	}
 	return nil, nil
+}
+
+// Bounds of a wait for output that the full disk did not take and that is on its way here from the sandbox.
+const (
+	restFor  = 5 * time.Second // in which nothing of it came; then the viewer goes on behind it
+	restLook = 50 * time.Millisecond
+)
+
+// awaitsRest reports whether the viewer waits for what is next: it is not here yet, and will be once the disk has room.
+func (v *Viewer) awaitsRest() bool {
+	from, to := v.l.log.Missing()
+	if v.off < from || v.off >= to {
+		return false
+	}
+	if v.restAt.IsZero() || from > v.restTo {
+		v.restAt, v.restTo = time.Now(), from
+	}
+	return time.Since(v.restAt) < restFor
 }
 
 // await waits for a change; wait 0 means without a limit.
