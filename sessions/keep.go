@@ -175,10 +175,15 @@ func (l *live) index(ctx context.Context) error {
 			break // was read before
 		}
 		blocks := readShard(dir, start)
-		if n := len(blocks); n == 0 || blocks[n-1].End <= first { // damaged, or of bytes that were dropped
-			if i < len(starts)-1 || n > 0 {
-				_ = os.Remove(shardPath(dir, start))
+		if len(blocks) == 0 { // damaged: it is written anew, and those after it
+			for _, s := range starts[i:] {
+				_ = os.Remove(shardPath(dir, s))
 			}
+			off = max(off, start)
+			break
+		}
+		if blocks[len(blocks)-1].End <= first { // of bytes that were dropped
+			_ = os.Remove(shardPath(dir, start))
 			continue
 		}
 		off = max(off, blocks[len(blocks)-1].End)

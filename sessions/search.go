@@ -17,11 +17,10 @@ import (
 )
 
 const (
-	searchesAtOnce = 2               // in the whole server: each keeps a core busy
-	searchFor      = 4 * time.Second // then what was found so far is the answer, with a cursor to go on from
-	hitsOfBlock    = 2000            // different lines kept of one block
-	hitBefore      = 120             // bytes of a line shown before a match
-	hitAfter       = 280             // and from it on
+	searchesAtOnce = 2    // in the whole server: each keeps a core busy
+	hitsOfBlock    = 2000 // different lines kept of one block
+	hitBefore      = 120  // bytes of a line shown before a match
+	hitAfter       = 280  // and from it on
 )
 
 // SearchQuery asks for lines in everything a workspace's sessions have printed.
@@ -189,7 +188,7 @@ func (r *search) add(ctx context.Context, row Session) error {
 		}
 	}
 	r.out.Bytes += row.Bytes
-	done := int64(0)
+	done, doneAt := int64(0), int64(0)
 	for i, start := range starts {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -206,13 +205,13 @@ func (r *search) add(ctx context.Context, row Session) error {
 		}
 		for _, b := range blocks {
 			if b.Start > done {
-				put(done, b.Start, 0, 0) // of a damaged search file
+				put(done, b.Start, doneAt, b.From) // of a damaged search file
 			}
 			from := max(b.Start, done) // search files that tell of the same bytes twice are damaged, too: no line is found twice
 			if from >= b.End {
 				continue
 			}
-			done = b.End
+			done, doneAt = b.End, b.To
 			if !r.m.May(b.Filter) {
 				r.out.Skipped += b.End - from
 				continue
@@ -221,7 +220,7 @@ func (r *search) add(ctx context.Context, row Session) error {
 		}
 	}
 	if done < row.Bytes {
-		put(done, row.Bytes, 0, 0)
+		put(done, row.Bytes, doneAt, 0)
 	}
 	return nil
 }
@@ -233,7 +232,7 @@ func (r *search) run(ctx context.Context) (Found, error) {
 		if r.enough(r.todo[0].top()) {
 			break
 		}
-		if time.Since(began) > searchFor {
+		if time.Since(began) > r.svc.cfg.SearchTime && r.next().compare(r.before) > 0 { // the next search does not begin where this one did
 			r.out.Late = true
 			break
 		}
@@ -351,13 +350,20 @@ func (r *search) trim() {
 	r.hits = kept
 }
 
+// next is the place before which everything was looked at: that of the newest unread stretch. A hit may stand at its very end no more than
+// at the next one's beginning.
+func (r *search) next() place {
+	p := r.todo[0].top()
+	p.off++
+	return p
+}
+
 // answer makes the answer of what was found.
 func (r *search) answer() {
 	r.trim()
 	next := place{at: -1}
 	if r.todo.Len() > 0 { // everything newer than the newest unread stretch is final
-		next = r.todo[0].top()
-		next.off++ // a hit may stand at its very end no more than at the next one's beginning
+		next = r.next()
 		if n := slices.IndexFunc(r.hits, func(h Hit) bool { return h.place().compare(next) >= 0 }); n >= 0 {
 			r.hits = r.hits[:n]
 		}

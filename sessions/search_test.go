@@ -120,6 +120,39 @@ func TestSearchOverSessions(t *testing.T) {
 	}
 }
 
+// A search file that is damaged is written anew once more is printed, and what it told of is still found.
+func TestADamagedSearchFileIsWrittenAnew(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.start()
+	row := s.run(t, "sh", "-c", `echo the early needle; seq 1 1600000; read x; seq 1 800000; echo the last; read x`)
+	files := func() []string {
+		files, _ := filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.find"))
+		return files
+	}
+	eventually(t, "search files are written", func() bool { return len(files()) > 1 })
+	eventually(t, "it waits", func() bool { return strings.Contains(s.Tail(t, row.ID), "1600000") })
+	s.end()
+	if err := os.WriteFile(files()[0], []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = h.start()
+	if err := s.Input(t.Context(), h.actor, row.ID, "x\r"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is written anew", func() bool {
+		now := files()
+		if len(now) < 2 || !strings.Contains(s.Tail(t, row.ID), "the last") {
+			return false
+		}
+		b, err := os.ReadFile(now[0])
+		return err == nil && string(b) != "rubbish"
+	})
+	if f := s.finds(t, sessions.SearchQuery{Query: text("early needle")}); len(f.Hits) != 1 {
+		t.Errorf("found %+v", f)
+	}
+}
+
 // Most of a long history is never read; what is found stands where it was printed, packed or not, also after a restart and when
 // a search file is damaged.
 func TestSearchOfALongHistory(t *testing.T) {
@@ -167,6 +200,7 @@ func TestSearchOfALongHistory(t *testing.T) {
 		}
 	}
 	check("running", true)
+	h.tune = func(c *sessions.Config) { c.SearchTime = 1 } // of the server that starts below: each page ends as soon as it may
 	if err := s.Input(t.Context(), h.actor, row.ID, "x\r"); err != nil {
 		t.Fatal(err)
 	}

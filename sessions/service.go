@@ -136,6 +136,7 @@ type Config struct {
 	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
 	ScreenSleep  time.Duration // after so much silence a session's screen is kept on disk only; default 1 min
 	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
+	SearchTime   time.Duration // how long one search reads before it answers with what it found and a cursor to go on from; default 4 s
 	TakeUpTries  int           // how often after a start a session whose files are damaged is tried before people are asked; default 8
 
 	// MaxConversationBytes bounds what is kept of one session's conversation; default 32 MiB.
@@ -185,6 +186,9 @@ func (c *Config) Validate() error {
 	}
 	if c.EndPatience <= 0 {
 		c.EndPatience = 15 * time.Second
+	}
+	if c.SearchTime <= 0 {
+		c.SearchTime = 4 * time.Second
 	}
 	if c.TakeUpTries <= 0 {
 		c.TakeUpTries = 8
