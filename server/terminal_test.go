@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -114,11 +115,11 @@ func TestTerminalFrames(t *testing.T) {
 	h := newHouse(t)
 	h.serve()
 	p := h.people(t)
-	id := h.session(t, p, "sh", "-c", "stty -echo; echo ready; while read l; do echo \"<$l>\"; stty size; done")
+	id := h.session(t, p, "sh", "-c", "stty -echo; echo ready; while read l; do echo \"<$l> $(stty size)\"; done")
 	k := h.attach(t, id, "from=0", p.tokens["owner"])
 	k.see("ready")
 	k.send(upInput, []byte("hello\r"))
-	k.see("<hello>")
+	k.see("<hello> ")
 	k.send(upPing, nil)
 	if err := k.until(func(op byte, _ []byte) bool { return op == downPong }); err != nil {
 		t.Fatalf("no pong: %v", err)
@@ -129,8 +130,11 @@ func TestTerminalFrames(t *testing.T) {
 	}); err != nil {
 		t.Fatalf("no new size: %v", err)
 	}
-	k.send(upInput, []byte("again\r"))
-	k.see("30 100")
+	for i := 0; !bytes.Contains(k.out, []byte("> 30 100\r\n")); i++ { // viewers know the size before the program does
+		k.send(upInput, fmt.Appendf(nil, "again %d\r", i))
+		k.see(fmt.Sprintf("<again %d> ", i))
+		k.see("\r\n")
+	}
 	// Frames nobody knows, or cut ones, ask for nothing and end nothing.
 	for _, f := range [][]byte{{9}, {upSize, 1}, {upAck, 1, 2}, {upAck, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {upInput}, {}} {
 		if err := k.conn.WriteMessage(websocket.BinaryMessage, f); err != nil {
@@ -138,7 +142,7 @@ func TestTerminalFrames(t *testing.T) {
 		}
 	}
 	k.send(upInput, []byte("still here\r"))
-	k.see("<still here>")
+	k.see("<still here> 30 100")
 	if err := k.conn.WriteMessage(websocket.TextMessage, []byte("text")); err != nil {
 		t.Fatal(err)
 	}
