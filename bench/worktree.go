@@ -122,7 +122,7 @@ func (b *bench) memory() error {
 		return err
 	}
 	const mb = 1 << 20
-	time.Sleep(3 * time.Second) // at rest: start-up's garbage has gone back
+	time.Sleep(20 * time.Second) // at rest: a server has given back what only its start needed 15 s after that
 	rest := float64(rss(h.cmd.Process.Pid)) / mb
 	guestRest := float64(rss(guest)) / mb
 	busy := func() float64 { // % of a core the server takes
