@@ -366,8 +366,8 @@ func (l *Ledger) beatDue(ctx context.Context, sandboxIDs []string) (now int64, o
 	return now, old, paid, nil
 }
 
-// across notes that a sandbox runs now, which lies in another day than its segment, or at another price.
-func (l *Ledger) across(ctx context.Context, sandboxID string) error {
+// ofOpen does something with the open segment of a sandbox, in one transaction; nothing when there is none.
+func (l *Ledger) ofOpen(ctx context.Context, sandboxID string, do func(ctx context.Context, w *writing, s Segment, now int64) error) error {
 	now, leave, err := l.enter(ctx, sandboxID)
 	if err != nil {
 		return err
@@ -382,6 +382,13 @@ func (l *Ledger) across(ctx context.Context, sandboxID string) error {
 			w.open[sandboxID] = nil
 			return nil
 		}
+		return do(ctx, w, s, now)
+	})
+}
+
+// across notes that a sandbox runs now, which lies in another day than its segment, or at another price.
+func (l *Ledger) across(ctx context.Context, sandboxID string) error {
+	return l.ofOpen(ctx, sandboxID, func(ctx context.Context, w *writing, s Segment, now int64) (err error) {
 		if s, err = w.split(ctx, s, now); err != nil {
 			return err
 		}
@@ -510,21 +517,8 @@ func (l *Ledger) Settle(ctx context.Context, sandboxIDs []string) error {
 
 // settle ends the segment of a sandbox nobody knows.
 func (l *Ledger) settle(ctx context.Context, sandboxID string) error {
-	_, leave, err := l.enter(ctx, sandboxID)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	l.cfg.Log.Warn("a segment of a sandbox nobody knows was open", "sandbox_id", sandboxID)
-	return l.write(ctx, func(ctx context.Context, w *writing) error {
-		s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			w.open[sandboxID] = nil
-			return nil
-		}
+	return l.ofOpen(ctx, sandboxID, func(ctx context.Context, w *writing, s Segment, _ int64) error {
 		return w.close(ctx, s, s.SeenAt, string(executors.ByHeartbeat))
 	})
 }
