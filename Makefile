@@ -101,7 +101,7 @@ test:
 ## test-setup: install what the tests need (Chromium, PostgreSQL, bubblewrap, Docker, the agents' CLIs)
 .PHONY: test-setup
 test-setup:
-	@scripts/test-setup.sh
+	@testing/scripts/test-setup.sh
 
 # Packages side by side, and tests of a package side by side: most of their time they wait for agents, shells, databases and servers, and
 # while one package links another computes. Never fewer than two: the largest one would hold up all that stand behind it.
@@ -115,12 +115,12 @@ TEST_FLAGS := -race -vet=off -ldflags='-s -w' -p $(TEST_PACKAGES) -parallel $(TE
 test-go: $(GUEST) ui/dist/.built
 	@echo "==> compiling the tests, on all cores" && $(GO) list -race -test -deps -export ./... >/dev/null
 	@echo "==> go vet" && $(GO) vet -race ./... # of what was just compiled: without -race everything would be compiled once more
-	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) run ./internal/testrun $(TEST_FLAGS) $(GOTESTFLAGS)
+	@echo "==> go test -race" && $(GO) run ./testing/testpg -- $(GO) run ./testing/testrun $(TEST_FLAGS) $(GOTESTFLAGS)
 
 ## test-gvisor: containers behind gVisor's kernel (builds runsc once, needs root)
 .PHONY: test-gvisor
 test-gvisor:
-	@scripts/test-gvisor.sh
+	@testing/scripts/test-gvisor.sh
 
 ## test-ui: type check, lint and unit tests of the web app
 .PHONY: test-ui
@@ -129,16 +129,16 @@ test-ui: ui/node_modules/.package-lock.json
 
 ## test-e2e: a real Chromium against the real binary
 .PHONY: test-e2e
-test-e2e: build e2e/node_modules/.package-lock.json
-	@echo "==> browser tests" && cd e2e && npm test --silent
+test-e2e: build testing/e2e/node_modules/.package-lock.json
+	@echo "==> browser tests" && cd testing/e2e && npm test --silent
 
-e2e/node_modules/.package-lock.json: e2e/package-lock.json
-	@cd e2e && npm ci --no-audit --no-fund
+testing/e2e/node_modules/.package-lock.json: testing/e2e/package-lock.json
+	@cd testing/e2e && npm ci --no-audit --no-fund
 
 ## bench: the numbers, as ratios to baselines taken in the same run
 .PHONY: bench
 bench: build
-	@$(GO) run ./bench $(ARGS)
+	@$(GO) run ./testing/bench $(ARGS)
 
 ## gen: regenerate the API's Go and TypeScript types from server/api/openapi.yaml
 .PHONY: gen

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/billing/price"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/events"
 )
 
 // Nano is how many nano-USD a dollar has.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 )
 

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tasks"
 )
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/store"

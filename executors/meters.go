@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/cgroup"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/id"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/page"
 )
 

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/notify"

@@ -10,10 +10,10 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/checks"
-	"github.com/parawork/parawork/radar"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/overlap"
 )
 
 func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
@@ -240,37 +240,37 @@ func (h handlers) DequeueMerge(ctx context.Context, req api.DequeueMergeRequestO
 func keyOfNum(n int64) string { return workspaces.Workspace{Num: n}.Key() }
 
 func (h handlers) ListOverlaps(ctx context.Context, req api.ListOverlapsRequestObject) (api.ListOverlapsResponseObject, error) {
-	all, err := h.cfg.Radar.OfProject(ctx, req.Id)
+	all, err := h.cfg.Overlap.OfProject(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
 	if all, err = h.seenOverlaps(ctx, callOf(ctx).object.TeamID, all); err != nil {
 		return nil, err
 	}
-	sides := map[string]radar.Side{}
+	sides := map[string]overlap.Side{}
 	out := api.ListOverlaps200JSONResponse{Items: []api.Overlap{}, Order: []api.OverlapOrder{}}
 	for _, o := range all {
 		sides[o.FirstID], sides[o.SecondID] = o.First, o.Second
 		out.Items = append(out.Items, api.Overlap{First: overlapSide(o.FirstID, o.First), Second: overlapSide(o.SecondID, o.Second),
-			Files: list(o.Files, func(f radar.File) api.OverlapFile { return api.OverlapFile{Path: f.Path, Kind: f.Kind} })})
+			Files: list(o.Files, func(f overlap.File) api.OverlapFile { return api.OverlapFile{Path: f.Path, Kind: f.Kind} })})
 	}
-	for _, p := range radar.Order(all, func(id string) int { return int(sides[id].Num) }) {
+	for _, p := range overlap.Order(all, func(id string) int { return int(sides[id].Num) }) {
 		out.Order = append(out.Order, api.OverlapOrder{Id: p.WorkspaceID, Key: keyOfNum(sides[p.WorkspaceID].Num), Name: sides[p.WorkspaceID].Name, Overlaps: p.Overlaps})
 	}
 	return out, nil
 }
 
-func overlapSide(id string, s radar.Side) api.OverlapSide {
+func overlapSide(id string, s overlap.Side) api.OverlapSide {
 	return api.OverlapSide{Id: id, Key: keyOfNum(s.Num), Name: s.Name}
 }
 
 // seenOverlaps leaves out overlaps with workspaces the caller may not see.
-func (h handlers) seenOverlaps(ctx context.Context, teamID string, all []radar.Overlap) ([]radar.Overlap, error) {
+func (h handlers) seenOverlaps(ctx context.Context, teamID string, all []overlap.Overlap) ([]overlap.Overlap, error) {
 	if len(all) == 0 {
 		return all, nil
 	}
 	hidden, err := h.hiddenIn(ctx, callOf(ctx).actor, teamID)
-	return slices.DeleteFunc(all, func(o radar.Overlap) bool { return hidden[o.FirstID] || hidden[o.SecondID] }), err
+	return slices.DeleteFunc(all, func(o overlap.Overlap) bool { return hidden[o.FirstID] || hidden[o.SecondID] }), err
 }
 
 // merging is what is shown of checks, queue and overlaps beside each workspace of a team.
@@ -304,7 +304,7 @@ func (h handlers) mergingOf(ctx context.Context, teamID string, projects map[str
 			m.queue[id] = api.WorkspaceQueue{State: api.WorkspaceQueueState(l.State), Position: place}
 		}
 	}
-	all, err := h.cfg.Radar.OfTeam(ctx, teamID, ids...)
+	all, err := h.cfg.Overlap.OfTeam(ctx, teamID, ids...)
 	if err != nil {
 		return m, fmt.Errorf("reading overlaps: %w", err)
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/forge"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/reviews"
+	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // parts are what other packages know of the workspaces of a team that are shown, read once for all of them.

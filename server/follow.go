@@ -16,7 +16,7 @@ import (
 	"github.com/olahol/melody"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 )
 

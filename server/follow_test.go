@@ -9,7 +9,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 )
 
 func readEvent(t *testing.T, conn *websocket.Conn) wireEvent {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/forge"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces/forge"
 )
 
 func (h handlers) GetProjectForge(ctx context.Context, req api.GetProjectForgeRequestObject) (api.GetProjectForgeResponseObject, error) {

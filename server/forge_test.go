@@ -5,10 +5,10 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/forge"
-	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/forge"
 )
 
 // forging is the room of pull requests, with no way out.

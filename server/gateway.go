@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/tokens"
-	"github.com/parawork/parawork/gateway"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
 )

@@ -3,7 +3,7 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/parawork/parawork/gateway"
+	"github.com/parawork/parawork/billing/gateway"
 )
 
 // gatewayCollector tells Prometheus what is counted of the model gateway since the server started. Labels name APIs and outcomes: models

@@ -21,39 +21,40 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
-	"github.com/parawork/parawork/checks"
-	"github.com/parawork/parawork/disk"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/gateway"
-	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/mail"
-	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
-	"github.com/parawork/parawork/radar"
-	"github.com/parawork/parawork/reviews"
-	"github.com/parawork/parawork/runner/wire"
-	"github.com/parawork/parawork/runs"
-	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/settings"
+	"github.com/parawork/parawork/sessions/reviewqueue"
+	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/overlap"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 func TestMain(m *testing.M) {
@@ -155,7 +156,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ws.Connect(places{manager}, ss)
 	manager.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
-	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: ss, Accounts: h.rooms, Bus: h.bus, Events: h.bus})
+	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: reviewqueue.New(ss), Accounts: h.rooms, Bus: h.bus, Events: h.bus})
 	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, Agents: []string{"codex"}})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	h.cfg.Forge = forging(h.db, ws, sec, h.rooms)
 	h.cfg.Disk = disk.New(disk.Config{Work: ws, Events: h.bus})
 	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: ws, Commands: h.cfg.Commands, Accounts: h.rooms, Events: h.bus})
-	h.cfg.Radar = radar.New(radar.Config{Store: store.NewOverlaps(h.db), Workspaces: ws, Events: h.bus})
+	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: ws, Events: h.bus})
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
@@ -219,7 +220,7 @@ func (h *house) serve() {
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	// As the real server ends: whoever asks for places before the places.
-	rooms := h.start(h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Radar.Run, h.cfg.Images.Run,
+	rooms := h.start(h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Overlap.Run, h.cfg.Images.Run,
 		h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run)
 	places := h.start(h.cfg.Places.Run)
 	go func() {

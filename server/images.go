@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/server/api"
 )
 

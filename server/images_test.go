@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors/executortest"
-	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
 )

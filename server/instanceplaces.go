@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
-	"github.com/parawork/parawork/settings"
 )
 
 // TryE2B tries a key and addresses without spending: whose key it is in words, or why it does not work (a fault).

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
-	"github.com/parawork/parawork/settings"
 )
 
 func TestOperatorsSettingsOfPlaces(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/runner/wire"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/server/api"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/network"
+	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/network"
+	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/store"
 )

@@ -3,8 +3,8 @@ package server
 import (
 	"context"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
 )

@@ -8,9 +8,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/preview"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/preview"
 	"github.com/parawork/parawork/server/api"
 )
 

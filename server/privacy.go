@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"

@@ -8,7 +8,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/store"

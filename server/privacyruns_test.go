@@ -6,8 +6,8 @@ import (
 
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
 )

@@ -5,8 +5,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"

@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/server/api"
-	"github.com/parawork/parawork/settings"
 )
 
 func quotaOf(q quota.Quota) api.Quota {

@@ -9,8 +9,8 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/report"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions/report"
 )
 
 // GetReport tells what was done in a workspace.

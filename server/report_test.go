@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/report"
+	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/store"
 )
 

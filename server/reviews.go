@@ -10,9 +10,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 func byReview(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {

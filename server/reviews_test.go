@@ -6,9 +6,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // A draft is its author's, whoever else may do what; and a review types to an agent only for who may.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/server/api"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/runner/wire"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
 )

@@ -3,7 +3,7 @@ package server
 import (
 	"testing"
 
-	"github.com/parawork/parawork/runner/wire"
+	"github.com/parawork/parawork/executors/runner/wire"
 )
 
 func TestFoldersOfAMachineAreForWhoMayUseIt(t *testing.T) {

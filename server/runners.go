@@ -8,10 +8,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/server/api"
 )
 

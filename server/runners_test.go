@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/runner/tunnel"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/runner/tunnel"
-	"github.com/parawork/parawork/runner/wire"
 )
 
 // call asks the API of a served house as somebody, and reads its answer into out.

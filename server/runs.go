@@ -9,9 +9,9 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/runs"
 )
 
 func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 )

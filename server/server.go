@@ -18,36 +18,36 @@ import (
 	"github.com/olahol/melody"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
-	"github.com/parawork/parawork/checks"
-	"github.com/parawork/parawork/disk"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/forge"
-	"github.com/parawork/parawork/gateway"
-	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/executors/preview"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/settings"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/mail"
-	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
-	"github.com/parawork/parawork/preview"
-	"github.com/parawork/parawork/radar"
-	"github.com/parawork/parawork/report"
-	"github.com/parawork/parawork/reviews"
-	"github.com/parawork/parawork/runs"
-	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/sessions"
-	"github.com/parawork/parawork/settings"
+	"github.com/parawork/parawork/sessions/report"
+	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/overlap"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // Config is what a Server is made of.
@@ -87,7 +87,7 @@ type Config struct {
 	Disk       *disk.Service
 	Images     *images.Service
 	Checks     *checks.Service
-	Radar      *radar.Service
+	Overlap    *overlap.Service
 	Network    *network.Service
 	Events     *events.Bus
 	Answers    Answers
@@ -126,8 +126,8 @@ func (c *Config) Validate() error {
 	if c.Reviews == nil {
 		return errors.New("server: Reviews is needed")
 	}
-	if c.Checks == nil || c.Radar == nil {
-		return errors.New("server: Checks and Radar are needed")
+	if c.Checks == nil || c.Overlap == nil {
+		return errors.New("server: Checks and Overlap are needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

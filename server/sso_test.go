@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/internal/egress"
-	"github.com/parawork/parawork/internal/testissuer"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/testing/testissuer"
 )
 
 // withIssuer makes a house whose provider "corp" is a real one over HTTP.

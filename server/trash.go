@@ -6,10 +6,10 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/disk"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/disk"
 )
 
 // trashed returns what of a team's trash the caller may see.

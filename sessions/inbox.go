@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 )
 
 // Kinds of items of an inbox, in the order people see them.

@@ -13,8 +13,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/atomicfile"
-	"github.com/parawork/parawork/secrets"
 )
 
 // launch is what a running session must remember over a restart and what may not stand in the database in clear: it is kept

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/redact"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/signals"

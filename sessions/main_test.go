@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/parawork/parawork/internal/testmodel"
+	"github.com/parawork/parawork/testing/testmodel"
 )
 
 func TestMain(m *testing.M) {

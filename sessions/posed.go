@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/sessions/agents"

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/internal/testmodel"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/testing/testmodel"
 )
 
 // modelFor starts a scripted model that answers one key alone.

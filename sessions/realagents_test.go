@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/internal/testmodel"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/testing/testmodel"
 )
 
 // realAgent returns the path of an agent's real program.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 )
 
 // saveEvery is the least time between two writes of what changes in running sessions, savePause the longest while none can be stored.

@@ -16,12 +16,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/internal/redact"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
 )

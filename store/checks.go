@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/parawork/parawork/checks"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/checks"
 )
 
 // Checks keeps runs of checks and the merge queues.

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/parawork/parawork/checks"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/radar"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/overlap"
 )
 
 func TestChecksAndQueueRows(t *testing.T) {
@@ -117,10 +117,10 @@ func TestChecksAndQueueRows(t *testing.T) {
 		}
 
 		o := store.NewOverlaps(db)
-		over := func(a, b, file string) radar.Overlap {
-			return radar.Overlap{TeamID: team.ID, ProjectID: "p", FirstID: a, SecondID: b, Files: []radar.File{{Path: file, Kind: "content"}}}
+		over := func(a, b, file string) overlap.Overlap {
+			return overlap.Overlap{TeamID: team.ID, ProjectID: "p", FirstID: a, SecondID: b, Files: []overlap.File{{Path: file, Kind: "content"}}}
 		}
-		changed := func(id string, list ...radar.Overlap) []string {
+		changed := func(id string, list ...overlap.Overlap) []string {
 			t.Helper()
 			c, err := o.ReplaceOverlaps(ctx, id, list)
 			if err != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/parawork/parawork/forge"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/forge"
 )
 
 // Forge keeps pull requests, and what projects say of their forges.

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/parawork/parawork/forge"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/forge"
 )
 
 func TestPullRequestsAreKept(t *testing.T) {

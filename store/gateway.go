@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/parawork/parawork/gateway"
+	"github.com/parawork/parawork/billing/gateway"
 )
 
 // Gateway keeps who may reach models through the gateway, and by which rules.

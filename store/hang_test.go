@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/testpg/postgres"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/testing/testpg/postgres"
 )
 
 // A PostgreSQL that accepts connections and does not answer is unavailable: for what is under way, for what waits for a connection and for what

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 )

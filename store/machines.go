@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/workspaces"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )

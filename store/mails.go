@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/parawork/parawork/mail"
+	"github.com/parawork/parawork/notify/mail"
 )
 
 // Mails keeps the mails that are to be sent.

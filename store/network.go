@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/parawork/parawork/network"
+	"github.com/parawork/parawork/executors/network"
 )
 
 // Network keeps what projects and workspaces say of the network, and what was refused.

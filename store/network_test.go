@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parawork/parawork/radar"
+	"github.com/parawork/parawork/workspaces/overlap"
 )
 
 // Overlaps keeps which workspaces conflict with one another.
 type Overlaps struct{ db *DB }
 
-var _ radar.Store = (*Overlaps)(nil)
+var _ overlap.Store = (*Overlaps)(nil)
 
 // NewOverlaps returns the storage of overlaps in db.
 func NewOverlaps(db *DB) *Overlaps { return &Overlaps{db} }
 
 const overlapColumns = `team_id, project_id, first_id, second_id, first_tree, second_tree, files, at`
 
-func scanOverlap(s scanner, more func(*radar.Overlap) []any) (radar.Overlap, error) {
-	var o radar.Overlap
+func scanOverlap(s scanner, more func(*overlap.Overlap) []any) (overlap.Overlap, error) {
+	var o overlap.Overlap
 	var files string
 	err := s.Scan(append([]any{&o.TeamID, &o.ProjectID, &o.FirstID, &o.SecondID, &o.FirstTree, &o.SecondTree, &files, &o.At}, more(&o)...)...)
 	if err == nil {
@@ -28,25 +28,25 @@ func scanOverlap(s scanner, more func(*radar.Overlap) []any) (radar.Overlap, err
 	return o, err
 }
 
-func (s *Overlaps) list(ctx context.Context, query string, args ...any) ([]radar.Overlap, error) {
+func (s *Overlaps) list(ctx context.Context, query string, args ...any) ([]overlap.Overlap, error) {
 	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading overlaps: %w", err)
 	}
-	return readRows(rows, func() (radar.Overlap, error) {
-		return scanOverlap(rows, func(*radar.Overlap) []any { return nil })
+	return readRows(rows, func() (overlap.Overlap, error) {
+		return scanOverlap(rows, func(*overlap.Overlap) []any { return nil })
 	})
 }
 
 // ReplaceOverlaps makes list all there is of overlaps of the workspace.
-func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list []radar.Overlap) ([]string, error) {
+func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list []overlap.Overlap) ([]string, error) {
 	var changed []string
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		was, err := s.list(ctx, `SELECT `+overlapColumns+` FROM "overlaps" WHERE (first_id = ? OR second_id = ?) AND {team}`, workspaceID, workspaceID)
 		if err != nil {
 			return err
 		}
-		before := map[string][]radar.File{}
+		before := map[string][]overlap.File{}
 		for _, o := range was {
 			before[o.Other(workspaceID)] = o.Files
 		}
@@ -87,12 +87,12 @@ const overlapsShown = `SELECT o.team_id, o.project_id, o.first_id, o.second_id, 
 	JOIN workspaces a ON a.id = o.first_id AND a.deleted_at = 0 AND a.archived_at = 0 JOIN workspaces b ON b.id = o.second_id AND b.deleted_at = 0 AND b.archived_at = 0`
 
 // ProjectOverlaps returns the overlaps of a project's workspaces.
-func (s *Overlaps) ProjectOverlaps(ctx context.Context, projectID string) ([]radar.Overlap, error) {
+func (s *Overlaps) ProjectOverlaps(ctx context.Context, projectID string) ([]overlap.Overlap, error) {
 	return s.shown(ctx, overlapsShown+` WHERE o.project_id = ? AND {team:o} AND {team:a} AND {team:b} ORDER BY a.num, b.num`, projectID)
 }
 
 // TeamOverlaps returns the overlaps of a team's workspaces, or those that any of the named ones has.
-func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string, workspaceIDs ...string) ([]radar.Overlap, error) {
+func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string, workspaceIDs ...string) ([]overlap.Overlap, error) {
 	first, args := only("o.first_id", workspaceIDs)
 	second, more := only("o.second_id", workspaceIDs)
 	args = append(args, more...)
@@ -103,13 +103,15 @@ func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string, workspaceIDs
 	return s.shown(ctx, overlapsShown+` WHERE {team:o} AND `+among("o.team_id", workspaceIDs)+` AND {team:a} AND {team:b}`+these+` ORDER BY a.num, b.num`, append([]any{teamID}, args...)...)
 }
 
-func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]radar.Overlap, error) {
+func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]overlap.Overlap, error) {
 	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading overlaps: %w", err)
 	}
-	return readRows(rows, func() (radar.Overlap, error) {
-		return scanOverlap(rows, func(o *radar.Overlap) []any { return []any{&o.First.Num, &o.First.Name, &o.Second.Num, &o.Second.Name} })
+	return readRows(rows, func() (overlap.Overlap, error) {
+		return scanOverlap(rows, func(o *overlap.Overlap) []any {
+			return []any{&o.First.Num, &o.First.Name, &o.Second.Num, &o.Second.Name}
+		})
 	})
 }
 

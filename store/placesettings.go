@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"github.com/parawork/parawork/settings"
+	"github.com/parawork/parawork/executors/settings"
 )
 
 // PlaceSettings keeps what operators say about places.

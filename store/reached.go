@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parawork/parawork/network"
+	"github.com/parawork/parawork/executors/network"
 )
 
 // AddReached adds connections to those known and keeps the newest most of each workspace.

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"github.com/parawork/parawork/report"
+	"github.com/parawork/parawork/sessions/report"
 )
 
 // Reports reads what reports tell and no room answers for.

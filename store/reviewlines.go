@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/reviews"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // ReviewSummaries returns a line for every workspace of a team that has reviews, or for those that are named; drafts are those of userID.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/reviews"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // Reviews keeps reviews, their comments, and what people have looked at.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/runs"
+	"github.com/parawork/parawork/sessions/runs"
 )
 
 // Runs keeps runs and their attempts.

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/runs"
+	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )

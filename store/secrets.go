@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/secrets"
 )
 
 // Secrets keeps what is known of the secrets of sessions; their values are among the sealed ones.

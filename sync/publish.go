@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 )
 
 // publishGap is the least time between two events of the same type and workspace: an agent that writes file after file makes a few

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // checkBase checks the shape of a base a person named.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // What whoever mirrors a sandbox's files needs to know of the repository. Nothing here touches a worktree.
@@ -39,7 +39,7 @@ const (
 
 // BaseFiles returns what of paths there is in a commit, submodules among it, and folders of which nothing else is asked for; all files
 // of it when paths is nil.
-func (s *Service) BaseFiles(ctx context.Context, workspaceID, commit string, paths []string) ([]CommitFile, error) {
+func (s *Service) BaseFiles(ctx context.Context, workspaceID, commit string, paths []string) ([]hostgit.TreeFile, error) {
 	p, err := s.projectOf(ctx, workspaceID)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (s *Service) BaseFiles(ctx context.Context, workspaceID, commit string, pat
 	if paths == nil || len(paths) > wholeTree {
 		return s.listTree(ctx, p, commit, paths)
 	}
-	var out []CommitFile
+	var out []hostgit.TreeFile
 	for len(paths) > 0 {
 		n, size := 0, 0
 		for n < len(paths) && n < askPaths && (n == 0 || size+len(paths[n]) < askBytes) {
@@ -78,7 +78,7 @@ func (s *Service) BaseFiles(ctx context.Context, workspaceID, commit string, pat
 }
 
 // listTree lists a whole commit, of which those in paths are kept; all when paths is nil.
-func (s *Service) listTree(ctx context.Context, p Project, commit string, paths []string) ([]CommitFile, error) {
+func (s *Service) listTree(ctx context.Context, p Project, commit string, paths []string) ([]hostgit.TreeFile, error) {
 	var keep map[string]bool
 	if paths != nil {
 		keep = make(map[string]bool, len(paths))
@@ -86,7 +86,7 @@ func (s *Service) listTree(ctx context.Context, p Project, commit string, paths 
 			keep[name] = true
 		}
 	}
-	var out []CommitFile
+	var out []hostgit.TreeFile
 	records := &zeroSplit{fn: func(rec string) error {
 		f, err := treeRecord(rec)
 		if err == nil && (keep == nil && f.Mode != 0o040000 || keep[f.Path]) {
@@ -122,18 +122,18 @@ func (z *zeroSplit) Write(p []byte) (int, error) {
 }
 
 // treeRecord reads one record of ls-tree -l.
-func treeRecord(rec string) (CommitFile, error) {
+func treeRecord(rec string) (hostgit.TreeFile, error) {
 	head, path, ok := strings.Cut(rec, "\t")
 	f := strings.Fields(head)
 	if !ok || len(f) != 4 {
-		return CommitFile{}, fmt.Errorf("ls-tree answered %q", rec)
+		return hostgit.TreeFile{}, fmt.Errorf("ls-tree answered %q", rec)
 	}
 	mode, err := strconv.ParseUint(f[0], 8, 32)
 	if err != nil {
-		return CommitFile{}, fmt.Errorf("ls-tree answered %q: %w", rec, err)
+		return hostgit.TreeFile{}, fmt.Errorf("ls-tree answered %q: %w", rec, err)
 	}
 	size, _ := strconv.ParseInt(f[3], 10, 64) // "-" for what is no file
-	return CommitFile{Path: path, Mode: uint32(mode), Size: size, OID: f[2]}, nil
+	return hostgit.TreeFile{Path: path, Mode: uint32(mode), Size: size, OID: f[2]}, nil
 }
 
 func (s *Service) projectOf(ctx context.Context, workspaceID string) (Project, error) {
@@ -160,7 +160,7 @@ func (s *Service) BaseDiff(ctx context.Context, workspaceID, from, to string) ([
 }
 
 // BaseBlobs hands the contents of files over, one after the other. fn need not read all of one; an error of fn ends the reading.
-func (s *Service) BaseBlobs(ctx context.Context, workspaceID string, files []CommitFile, fn func(CommitFile, io.Reader) error) error {
+func (s *Service) BaseBlobs(ctx context.Context, workspaceID string, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error {
 	p, err := s.projectOf(ctx, workspaceID)
 	if err != nil {
 		return err

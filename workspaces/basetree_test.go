@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/changes"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -55,7 +56,7 @@ func TestBaseTrees(t *testing.T) {
 		t.Errorf("%v, %v", some, err)
 	}
 	got := map[string]string{}
-	must(t, h.s.BaseBlobs(ctx, w.ID, files, func(f workspaces.CommitFile, r io.Reader) error {
+	must(t, h.s.BaseBlobs(ctx, w.ID, files, func(f hostgit.TreeFile, r io.Reader) error {
 		b, err := io.ReadAll(r)
 		got[f.Path] = string(b)
 		return err

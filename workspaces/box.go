@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // boxOutput bounds what a git call in a sandbox may print.

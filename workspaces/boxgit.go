@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // makePrivateGit makes the git dir a boxed workspace's agents use: what the linked worktree knows (HEAD, index, what is under way),

@@ -12,8 +12,8 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // Bounds of what is taken from a sandbox at a time.

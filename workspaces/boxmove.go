@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // moveHome moves the refs of the repository after those of the sandbox. What they no longer reach is kept. was is where the workspace's

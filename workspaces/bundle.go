@@ -13,9 +13,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/runner/wire"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // A project may come from a folder of a member's own machine. The server has a copy of its branches, which came as a git bundle and was

@@ -10,8 +10,8 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // FilesNow is what the files of a workspace are.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // cleanupTime bounds what is tidied after a failure or cancel.

@@ -16,7 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // collectAfter is how old an object nothing names must be before it is removed, in git's words: what is being written now is named soon.

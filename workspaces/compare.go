@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // CompareOptions say how two trees are compared.

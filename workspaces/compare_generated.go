@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // lockNames are files programs write to say which versions of what they took.

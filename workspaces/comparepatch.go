@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // Bounds of a patch.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // Bounds of what is told of conflicts.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // checkPatterns checks the patterns of ignored files a person gave.

@@ -10,10 +10,10 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // Create stores a workspace in state creating and returns it; its steps go on under Run and show in the row.

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/secrets"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // Credentials keeps what the server proves who it is with to the hosts of projects' remotes.

@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/workspaces"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // Discarded says what was discarded, and where it is kept.
@@ -335,7 +335,7 @@ func (s *Service) putEntry(ctx context.Context, e entryPut) error {
 }
 
 func (s *Service) commitBlob(ctx context.Context, p Project, e fileEntry, fn func(io.Reader) error) error {
-	return s.CommitBlobs(ctx, p.ID, []CommitFile{{Size: e.size, OID: e.oid}}, func(_ CommitFile, r io.Reader) error { return fn(r) })
+	return s.CommitBlobs(ctx, p.ID, []hostgit.TreeFile{{Size: e.size, OID: e.oid}}, func(_ hostgit.TreeFile, r io.Reader) error { return fn(r) })
 }
 
 // putLink makes a symbolic link where the agent works.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // doomedPrefix marks folders that are being removed. A folder is renamed before anything in it is touched, so that no half

@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // WorkspaceUse is what one workspace takes on disk, in bytes of blocks.

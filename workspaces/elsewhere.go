@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // Work that is merged elsewhere, on the forge its project came from: where that is, what would go there, and what came of it.

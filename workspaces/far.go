@@ -11,7 +11,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // A far workspace is one whose agents work in a place with a disk of its own. Its repository there was sent as a parcel: what the work

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // gitFault turns a failed git call into an error a person can act on: what was tried, git's own words, what to do.

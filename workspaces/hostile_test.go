@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/workspaces"
 )
 

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/workspaces"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // tries makes what a room does be done beside tricks: none may run, and all goes on to work.
@@ -52,7 +52,7 @@ func partPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other 
 	tr.tries("files of a commit", func() error {
 		files, err := h.s.CommitFiles(ctx, p.ID, w.BaseCommit, "")
 		if err == nil {
-			err = h.s.CommitBlobs(ctx, p.ID, files[:1], func(_ workspaces.CommitFile, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
+			err = h.s.CommitBlobs(ctx, p.ID, files[:1], func(_ hostgit.TreeFile, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
 		}
 		return err
 	})

@@ -15,8 +15,8 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // snapshotOnHost takes a snapshot without a sandbox. git only lists names, from a desk of ours; the files are read by the

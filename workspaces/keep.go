@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // A snapshot asks git several things that do not wait for each other: what the newest snapshot has otherwise than the base while the

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
 )
 
@@ -314,7 +315,7 @@ func (s *Service) putIgnored(ctx context.Context, p Project, w Workspace, files 
 	}
 	defer root.Close()
 	to := hereFiles{root, s.boxOwner(w.ID)}
-	var put []CommitFile
+	var put []hostgit.TreeFile
 	by := make(map[string]ChangedFile)
 	for _, f := range files {
 		is := func(blob string) (same bool, err error) { // "" = nothing
@@ -338,11 +339,11 @@ func (s *Service) putIgnored(ctx context.Context, p Project, w Workspace, files 
 		case !ok:
 			left = append(left, f.Path)
 		default:
-			put = append(put, CommitFile{Path: f.Path, OID: f.NewBlob, Size: f.Size})
+			put = append(put, hostgit.TreeFile{Path: f.Path, OID: f.NewBlob, Size: f.Size})
 			by[f.Path] = f
 		}
 	}
-	err = s.CommitBlobs(ctx, p.ID, put, func(c CommitFile, r io.Reader) error {
+	err = s.CommitBlobs(ctx, p.ID, put, func(c hostgit.TreeFile, r io.Reader) error {
 		f := by[c.Path]
 		still := func() (bool, error) { _, same, err := s.stillAs(ctx, p, root, f); return same, err }
 		err := to.put(ctx, f.Path, f.Mode, r, lies{still: still})

@@ -16,8 +16,8 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // Ignored files that a project wants kept are in no snapshot's tree: reviews, approvals, checks and comparisons are bound to trees, and git

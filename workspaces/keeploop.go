@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // dueSnap is a snapshot that is to be taken soon, beside what people ask for.

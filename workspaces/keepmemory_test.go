@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // However many files differ, only so much of what is in them is held in memory: the rest goes to the repository one by one.

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // dayOf names the day of a time, in UTC.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // mergedRefs is where the repository keeps what a merge would land: the result under its strategy's name, and the head it was made of.

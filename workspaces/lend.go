@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // No sandbox with walls is shown a project's repository: that holds snapshots, stashes, what is in the trash, private branches, and in a

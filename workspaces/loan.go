@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/runner/wire"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // A workspace on a member's machine may borrow from a folder there: its sandbox is shown the objects of the folder's repository, read-only,

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/runner/wire"
 )
 
 // Machines is what the room needs of members' own machines. Who may use one is decided before this room is asked; what of it may be used,

@@ -15,9 +15,9 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/runner/folder"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/runner/folder"
-	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/workspaces"
 )
 

@@ -16,8 +16,8 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // Where the two kinds of folders lie in the archive of nested repositories.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // Span is a range of lines of the base's file that a change replaces, from 1. One that only adds lines stands for the two it adds

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // What of a repository's history a parcel holds: the commits of the workspace and of its base down to where all of them meet, so that

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // worktreeState is how a worktree on this machine differs from the checkout of a commit. Paths are raw bytes.

@@ -18,8 +18,8 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // fileEntry is a file as a tree or an index has it; the zero one is none.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/workspaces"
 )
 

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/store"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
@@ -204,16 +205,16 @@ func (t hostTrees) BaseFiles(ctx context.Context, id, commit string, paths []str
 }
 
 func (t hostTrees) BaseBlobs(ctx context.Context, id string, files []filesync.BaseFile, fn func(filesync.BaseFile, io.Reader) error) error {
-	var ask []workspaces.CommitFile
+	var ask []hostgit.TreeFile
 	for _, f := range files {
 		mode, err := strconv.ParseUint(f.Mode, 8, 32)
 		if err != nil {
 			return err
 		}
-		ask = append(ask, workspaces.CommitFile{Path: f.Path, Mode: uint32(mode), Size: f.Size, OID: f.OID})
+		ask = append(ask, hostgit.TreeFile{Path: f.Path, Mode: uint32(mode), Size: f.Size, OID: f.OID})
 	}
 	i := 0
-	return t.Service.BaseBlobs(ctx, id, ask, func(_ workspaces.CommitFile, r io.Reader) error {
+	return t.Service.BaseBlobs(ctx, id, ask, func(_ hostgit.TreeFile, r io.Reader) error {
 		i++
 		return fn(files[i-1], r)
 	})

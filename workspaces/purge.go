@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // TrashStore keeps what was deleted until it is removed for good. A row stays for the ledger and the audit; nothing shows it any more.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/workspaces"
 )
 

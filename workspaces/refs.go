@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // Hidden refs of ours. They keep what a workspace needs from being collected, and are no branches.

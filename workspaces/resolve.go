@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // maxPromptFiles is how many files with conflicts a prompt names.

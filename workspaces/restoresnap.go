@@ -18,10 +18,10 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/internal/killpoint"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // RestoreRequest says what of a snapshot is brought back, and where.
@@ -200,7 +200,7 @@ func (s *Service) apply(ctx context.Context, p Project, w Workspace, files []Cha
 			if gone {
 				err = to.remove(ctx, f.Path, was)
 			} else {
-				err = s.CommitBlobs(ctx, p.ID, []CommitFile{{Path: f.Path, OID: f.NewBlob, Size: f.Size}}, func(_ CommitFile, r io.Reader) error { return to.put(ctx, f.Path, f.Mode, r, was) })
+				err = s.CommitBlobs(ctx, p.ID, []hostgit.TreeFile{{Path: f.Path, OID: f.NewBlob, Size: f.Size}}, func(_ hostgit.TreeFile, r io.Reader) error { return to.put(ctx, f.Path, f.Mode, r, was) })
 			}
 			switch {
 			case errors.Is(err, errInTheWay), fault.Is(err, fault.Precondition), fault.CodeOf(err) == "file_exists":

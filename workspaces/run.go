@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/locks"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // Causes with which work under way is cancelled.

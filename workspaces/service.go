@@ -9,9 +9,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/page"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // snapshot keeps everything of a workspace in hidden refs of its repository: where its worktree is (head), all its files,

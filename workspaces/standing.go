@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // Standing says how the workspace's branch and its base stand to each other, as this server knows them: nobody's sandbox is asked or

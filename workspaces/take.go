@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // What a take does where a file differs in both workspaces.
@@ -187,7 +187,7 @@ func (t *taker) plan(ctx context.Context) error {
 			return fault.New(fault.Forbidden, "secret_file", "%q is a secret's file: sessions read it, and it is shown to nobody.", name)
 		}
 		if secrets.Values != nil && theirs[name].is() && !theirs[name].module() {
-			err := t.s.CommitBlobs(ctx, t.srcProject.ID, []CommitFile{{Path: name, OID: theirs[name].oid, Size: max(theirs[name].size, 0)}}, func(_ CommitFile, r io.Reader) error {
+			err := t.s.CommitBlobs(ctx, t.srcProject.ID, []hostgit.TreeFile{{Path: name, OID: theirs[name].oid, Size: max(theirs[name].size, 0)}}, func(_ hostgit.TreeFile, r io.Reader) error {
 				found, err := secrets.Values.Scan(r, secrets.hides)
 				if found {
 					err = fault.New(fault.Forbidden, "secret_value", "%q holds the value of a secret of %s, and is not taken.", name, t.mark()).With("path", guest.EncodePath(name))

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // Names of a tree that are no ids.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // PinSnapshot keeps a snapshot until a person lets go of it: by a ref of its own, and a commit that holds no other snapshot with it.

@@ -10,22 +10,8 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
-
-// CommitFile is one file of a commit, as its tree has it: no attribute, filter or configuration touches it.
-type CommitFile struct {
-	Path string
-	Mode uint32 // 0o100644, 0o100755, 0o120000 (its content is where the link leads), 0o160000 (a submodule)
-	Size int64
-	OID  string
-}
-
-// Link reports whether the file is a symbolic link.
-func (f CommitFile) Link() bool { return f.Mode == 0o120000 }
-
-// Module reports whether the entry is a submodule, which has no content here.
-func (f CommitFile) Module() bool { return f.Mode == 0o160000 }
 
 // DefaultCommit is the newest commit of a project's default branch.
 func (s *Service) DefaultCommit(ctx context.Context, projectID string) (string, error) {
@@ -50,7 +36,7 @@ func (s *Service) usableProject(ctx context.Context, projectID string) (Project,
 }
 
 // CommitFiles returns the files of a commit below dir ("" for all), links and submodules among them.
-func (s *Service) CommitFiles(ctx context.Context, projectID, commit, dir string) ([]CommitFile, error) {
+func (s *Service) CommitFiles(ctx context.Context, projectID, commit, dir string) ([]hostgit.TreeFile, error) {
 	p, err := s.usableProject(ctx, projectID)
 	if err != nil {
 		return nil, err
@@ -69,7 +55,7 @@ func (s *Service) CommitFiles(ctx context.Context, projectID, commit, dir string
 	if err != nil {
 		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
 	}
-	var files []CommitFile
+	var files []hostgit.TreeFile
 	for entry := range strings.SplitSeq(string(out), "\x00") {
 		if entry == "" {
 			continue
@@ -84,13 +70,13 @@ func (s *Service) CommitFiles(ctx context.Context, projectID, commit, dir string
 			return nil, fmt.Errorf("ls-tree answered %q: %w", entry, err)
 		}
 		size, _ := strconv.ParseInt(f[3], 10, 64) // "-" for a submodule
-		files = append(files, CommitFile{Path: path, Mode: uint32(mode), Size: size, OID: f[2]})
+		files = append(files, hostgit.TreeFile{Path: path, Mode: uint32(mode), Size: size, OID: f[2]})
 	}
 	return files, nil
 }
 
 // CommitBlobs hands the contents of files over, one after the other. fn need not read all of one; an error of fn ends the reading.
-func (s *Service) CommitBlobs(ctx context.Context, projectID string, files []CommitFile, fn func(CommitFile, io.Reader) error) error {
+func (s *Service) CommitBlobs(ctx context.Context, projectID string, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error {
 	p, err := s.usableProject(ctx, projectID)
 	if err != nil {
 		return err
@@ -119,7 +105,7 @@ func (s *Service) CommitBlobs(ctx context.Context, projectID string, files []Com
 }
 
 // readBatch reads what cat-file --batch answers.
-func readBatch(r *bufio.Reader, files []CommitFile, fn func(CommitFile, io.Reader) error) error {
+func readBatch(r *bufio.Reader, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error {
 	for _, f := range files {
 		head, err := r.ReadString('\n')
 		if err != nil {

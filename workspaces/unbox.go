@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces/hostgit"
+	"github.com/parawork/parawork/internal/hostgit"
 )
 
 // homeState is what came home last of a boxed workspace, checked by the host. It lies beside what the sandbox may write.

@@ -38,7 +38,7 @@ func walledHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *wal
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("bubblewrap is not installed: scripts/test-setup.sh installs it")
+			t.Fatal("bubblewrap is not installed: testing/scripts/test-setup.sh installs it")
 		}
 		t.Skip("bubblewrap is not installed (apt-get install bubblewrap): what a boxed workspace does is not tested")
 	}

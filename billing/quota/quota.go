@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 )
 
 const (

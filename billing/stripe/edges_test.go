@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/billing/stripe"
-	"github.com/parawork/parawork/internal/teststripe"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/teststripe"
 )
 
 // buyAhead pays for more seats than there are members, and returns what the payment is called here.

@@ -15,9 +15,9 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/teststripe"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/teststripe"
 )
 
 // paying is a house beside a payment service that keeps what it is told. Both have the same clock.

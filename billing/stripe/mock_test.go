@@ -20,7 +20,7 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 )
 
-// startMock starts Stripe's own stand-in, which scripts/test-setup.sh installs, and returns its address.
+// startMock starts Stripe's own stand-in, which testing/scripts/test-setup.sh installs, and returns its address.
 func startMock(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("PARAWORK_TEST_STRIPE_MOCK")
@@ -31,7 +31,7 @@ func startMock(t *testing.T) string {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("stripe-mock is not installed: %v", err)
 		}
-		t.Skip("!!! stripe-mock is not installed: run scripts/test-setup.sh, or name the program in PARAWORK_TEST_STRIPE_MOCK")
+		t.Skip("!!! stripe-mock is not installed: run testing/scripts/test-setup.sh, or name the program in PARAWORK_TEST_STRIPE_MOCK")
 	}
 	cmd := exec.Command(path, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0", "-strict-version-check=false")
 	out, err := cmd.StdoutPipe()

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
 )

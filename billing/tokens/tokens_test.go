@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/billing/tokens"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tenant"

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/parawork/parawork/cmd/runnercmd"
+	"github.com/parawork/parawork/executors/runner/cli"
 )
 
 // version is set by the linker.
@@ -38,7 +38,7 @@ func main() {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
 	}
-	p := runnercmd.Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version, Carried: flat{assets},
+	p := cli.Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version, Carried: flat{assets},
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))}
 	os.Exit(p.Run(context.Background(), args))
 }

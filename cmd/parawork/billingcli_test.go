@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/internal/teststripe"
+	"github.com/parawork/parawork/testing/teststripe"
 )
 
 func TestBilling(t *testing.T) {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 
-	"github.com/parawork/parawork/disk"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/workspaces/disk"
 )
 
 // buildDisk joins who counts what work takes on disk with the rooms it lies in. They are there.

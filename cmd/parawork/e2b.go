@@ -17,9 +17,9 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/settings"
 )
 
 // e2bSettings puts together what operators say of E2B in the browser, which config.json goes before, and what only config.json says.

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/forge"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/redact"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/forge"
 )
 
 // buildForge joins the room of pull requests.

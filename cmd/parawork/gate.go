@@ -11,11 +11,11 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/store"
 )
 

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/tokens"
-	"github.com/parawork/parawork/events"
-	"github.com/parawork/parawork/gateway"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/internal/cgroup"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )

@@ -13,10 +13,10 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/store"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/runner"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/runner/tunnel"
-	"github.com/parawork/parawork/runner/wire"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/runner/tunnel"
+	"github.com/parawork/parawork/executors/runner/wire"
 )
 
 // fleet is the room of machines as the executor of machines needs it.

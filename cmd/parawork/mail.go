@@ -8,7 +8,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/mail"
+	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/store"
 )
 

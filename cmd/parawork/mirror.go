@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/parawork/parawork/internal/hostgit"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -36,16 +37,16 @@ func (t trees) BaseDiff(ctx context.Context, workspaceID, from, to string) ([]st
 }
 
 func (t trees) BaseBlobs(ctx context.Context, workspaceID string, files []filesync.BaseFile, fn func(filesync.BaseFile, io.Reader) error) error {
-	ask := make([]workspaces.CommitFile, 0, len(files))
+	ask := make([]hostgit.TreeFile, 0, len(files))
 	for _, f := range files {
 		mode, err := strconv.ParseUint(f.Mode, 8, 32)
 		if err != nil {
 			return fmt.Errorf("%q is no mode: %w", f.Mode, err)
 		}
-		ask = append(ask, workspaces.CommitFile{Path: f.Path, Mode: uint32(mode), Size: f.Size, OID: f.OID})
+		ask = append(ask, hostgit.TreeFile{Path: f.Path, Mode: uint32(mode), Size: f.Size, OID: f.OID})
 	}
 	i := 0
-	return t.s.BaseBlobs(ctx, workspaceID, ask, func(_ workspaces.CommitFile, r io.Reader) error {
+	return t.s.BaseBlobs(ctx, workspaceID, ask, func(_ hostgit.TreeFile, r io.Reader) error {
 		i++
 		return fn(files[i-1], r)
 	})

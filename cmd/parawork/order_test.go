@@ -83,7 +83,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"warden", "enforce", "runs", "reviews", "forge", "disk", "checks", "radar", "images", "workspaces", "payments", "reports", "mail", "notify", "commands", "sessions",
+	if want := []string{"warden", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}

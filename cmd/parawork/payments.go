@@ -6,7 +6,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/stripe"
-	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/store"
 )

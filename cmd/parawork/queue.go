@@ -3,21 +3,21 @@ package main
 import (
 	"context"
 
-	"github.com/parawork/parawork/checks"
-	"github.com/parawork/parawork/events"
-	"github.com/parawork/parawork/radar"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/overlap"
 )
 
-// buildQueue joins checks, the merge queue and the radar.
+// buildQueue joins checks, the merge queue and the overlaps of workspaces.
 func (h *house) buildQueue(bus *events.Bus, publisher events.Publisher) {
 	h.checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: h.workspaces, Commands: h.commands, Accounts: h.accounts, Events: publisher,
 		Approved: func(ctx context.Context, workspaceID, tree string) (bool, error) {
 			ok, _, err := h.reviews.Approved(ctx, workspaceID, tree)
 			return ok, err
 		}, Log: h.log.With("room", "checks")})
-	h.radar = radar.New(radar.Config{Store: store.NewOverlaps(h.db), Workspaces: h.workspaces, Bus: bus, Events: publisher, Log: h.log.With("room", "radar")})
+	h.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: h.workspaces, Bus: bus, Events: publisher, Log: h.log.With("room", "overlap")})
 	h.workspaces.GateBy(h.checks)
 	h.workspaces.OnSnapshot(func(workspaceID string, sn workspaces.Snap) {
 		if sn.Kind == workspaces.SnapTurn {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/quota"
-	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/store"
 )
 

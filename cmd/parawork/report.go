@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/network"
-	done "github.com/parawork/parawork/report"
+	done "github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
 

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/store"
 )

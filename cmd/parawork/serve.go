@@ -187,7 +187,7 @@ func (h *house) components() []*stage {
 		{name: "forge", run: h.forge.Run},      // brings home what was merged elsewhere
 		{name: "disk", run: h.disk.Run},
 		{name: "checks", run: h.checks.Run}, // has commands run, and lands what they say is good
-		{name: "radar", run: h.radar.Run},
+		{name: "overlap", run: h.overlap.Run},
 		{name: "images", run: h.images.Run},
 		{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 		{name: "payments", run: h.payments.Run},     // has mail sent

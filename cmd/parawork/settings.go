@@ -5,7 +5,7 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/settings"
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/store"
 )
 

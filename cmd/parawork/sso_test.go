@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/parawork/parawork/internal/testissuer"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/testing/testissuer"
 )
 
 // The doctor says which provider cannot be used, and why.

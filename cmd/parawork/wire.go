@@ -14,45 +14,45 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	spending "github.com/parawork/parawork/billing/usage"
-	"github.com/parawork/parawork/checks"
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/disk"
-	"github.com/parawork/parawork/events"
-	"github.com/parawork/parawork/events/pg"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/local"
-	"github.com/parawork/parawork/forge"
-	"github.com/parawork/parawork/gateway"
-	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
-	"github.com/parawork/parawork/machines"
-	"github.com/parawork/parawork/mail"
-	"github.com/parawork/parawork/network"
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/events/pg"
 	"github.com/parawork/parawork/notify"
-	"github.com/parawork/parawork/radar"
-	"github.com/parawork/parawork/reviews"
-	"github.com/parawork/parawork/runs"
-	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/settings"
+	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/ui"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/overlap"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // house is every room, joined.
@@ -104,7 +104,7 @@ type house struct {
 	forge      *forge.Service
 	disk       *disk.Service
 	checks     *checks.Service
-	radar      *radar.Service
+	overlap    *overlap.Service
 	server     *server.Server
 	web        *ui.Handler
 	outgoing   *egress.Client // for addresses people enter
@@ -343,7 +343,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		Viewed:         h.reviews,
 		Report:         h.buildReport(),
 		Checks:         h.checks,
-		Radar:          h.radar,
+		Overlap:        h.overlap,
 		Network:        h.network,
 		Images:         h.images,
 		Image:          h.cfg.Sandboxing.Docker.Image,

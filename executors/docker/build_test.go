@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/testdocker"
+	"github.com/parawork/parawork/testing/testdocker"
 )
 
 func newBuilder(t *testing.T) *docker.Builder {

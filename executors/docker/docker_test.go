@@ -19,7 +19,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	_ "github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/testdocker"
+	"github.com/parawork/parawork/testing/testdocker"
 )
 
 var (

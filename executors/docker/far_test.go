@@ -22,7 +22,7 @@ import (
 	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/testdocker"
+	"github.com/parawork/parawork/testing/testdocker"
 )
 
 // farHost is the engine's address as one on another machine.

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/executortest"
-	"github.com/parawork/parawork/internal/testdocker"
+	"github.com/parawork/parawork/testing/testdocker"
 )
 
 // TestGVisor runs the suite behind gVisor's kernel. It needs runsc, which `make test-gvisor` builds.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/testdocker"
+	"github.com/parawork/parawork/testing/testdocker"
 )
 
 // command runs the engine's own command line.

@@ -22,7 +22,7 @@ import (
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
-	"github.com/parawork/parawork/internal/testdocker"
+	"github.com/parawork/parawork/testing/testdocker"
 )
 
 // serverLines is how many lines the little server's process prints.

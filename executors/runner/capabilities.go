@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/runner/wire"
+	"github.com/parawork/parawork/executors/runner/wire"
 )
 
 // makeWithin bounds a making: its owner may have to be asked, and an image to be fetched.

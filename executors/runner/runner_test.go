@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/runner/wire"
 )
 
 // yard has one machine, which answers as its handler says.

@@ -65,9 +65,17 @@ type rule struct {
 	why    string
 }
 
-// rooms are the packages that hold the house's rules.
-var rooms = []string{"./accounts/...", "./config/...", "./workspaces/...", "./executors", "./guest/...", "./sessions/...", "./sync/...", "./events/...",
-	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./checks/...", "./radar/...", "./reviews/...", "./images/...", "./network/...", "./settings/...", "./preview/...", "./secrets/...", "./machines", "./mail", "./forge"}
+// features are the packages with the program's rules. Each declares the storage and the neighbours it needs.
+var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./workspaces/...",
+	"./executors", "./executors/images", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/*"}
+
+// kinds are the executors, one folder each, and what they have in common. Folders in executors/runner are the two ends of a member's machine,
+// which know no executor but for the machine's command line, which picks those the machine offers.
+var kinds = []string{"./executors/bubblewrap/...", "./executors/docker/...", "./executors/e2b/...", "./executors/fake/...", "./executors/local/...", "./executors/runner",
+	"./executors/hostproc", "./executors/gate", "./executors/executortest/..."}
+
+// aboutExecutors are the packages in executors that are neither the contract nor a kind.
+var aboutExecutors = []string{"./executors/images", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/machines"}
 
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}
@@ -80,32 +88,38 @@ func rules() []rule {
 	add := func(who string, except []string, why string, not ...string) {
 		out = append(out, rule{who, except, not, why})
 	}
-	for _, room := range rooms {
-		add(room, nil, "a room declares the storage it needs; store satisfies it, and cmd joins them", "./store/...")
-		add(room, nil, "the server knows the rooms, not the other way round", "./server/...", "./ui/...")
-		add(room, nil, "cmd wires the house; nothing knows who wires it", "./cmd/...")
-		add(room, nil, "a new executor must not need a change in any room", "./executors/*")
-		add(room, []string{"./events/pg", "./billing/stripe"}, "all SQL is in store", database...)
-		if room != "./runner/..." && room != "./machines" { // machines call through a WebSocket, which runner/tunnel speaks
-			add(room, nil, "HTTP is the server's business", web...)
+	const cli = "./executors/runner/cli"
+	for _, feature := range features {
+		add(feature, nil, "a feature declares the storage it needs; store satisfies it, and cmd joins them", "./store/...")
+		add(feature, nil, "the server knows the features, not the other way round", "./server/...", "./ui/...")
+		add(feature, nil, "cmd wires the program; nothing knows who wires it", "./cmd/...")
+		add(feature, []string{cli}, "a new executor must not need a change in any feature", kinds...)
+		add(feature, []string{"./internal/events/pg", "./billing/stripe"}, "all SQL is in store", database...)
+		if feature != "./executors/runner/*" { // a member's machine is reached through a WebSocket, which executors/runner/tunnel speaks
+			add(feature, nil, "HTTP is the server's business", web...)
 		}
 	}
-	for _, base := range []string{"./accounts/...", "./config/...", "./events/...", "./guest/...", "./migrations"} {
-		add(base, nil, "it is what the others stand on", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...", "./network/...")
+	for _, base := range []string{"./accounts/...", "./config/...", "./internal/events/...", "./guest/...", "./migrations"} {
+		add(base, nil, "it is what the others stand on", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...")
 	}
-	add("./guest/...", nil, "the guest runs beside a hostile agent and needs to know nothing of people", "./accounts/...", "./config/...", "./events/...")
-	add("./executors/...", nil, "a place to work does not know what people do in it", "./workspaces/...", "./sessions/...", "./sync/...", "./network/...")
-	add("./network/...", nil, "it decides what places reach, and knows of no other room than theirs", "./workspaces/...", "./sessions/...", "./sync/...")
-	add("./workspaces/...", nil, "sessions live in workspaces, not the other way round", "./sessions/...", "./sync/...")
-	add("./sync/...", nil, "changes are those of places; sessions come and go", "./sessions/...", "./workspaces/...")
-	add("./runner/...", nil, "the machine end knows places, and nothing of people or their work; hostgit is a tool", "./workspaces", "./sessions/...", "./sync/...", "./network/...", "./accounts/...", "./billing/...")
-	add("./machines", nil, "it knows machines, not what is done on them", "./workspaces/...", "./sessions/...", "./sync/...", "./network/...")
-	add("./mail", nil, "it sends what it is given", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...", "./network/...")
-	add("./store", nil, "store and server are leaves: cmd joins them", "./server/...", "./ui/...", "./cmd/...", "./executors/*")
-	add("./server/...", nil, "store and server are leaves: cmd joins them", append([]string{"./store/...", "./cmd/...", "./executors/*"}, database...)...)
-	add("./internal/...", []string{"./internal/testkit", "./internal/testpg", "./internal/arch"}, "internal packages are the tools of all rooms and know none",
-		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./events/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
-	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./internal/testkit", "./internal/testissuer", "./internal/teststripe", "./internal/testforge", "testing")
+	add("./guest/...", nil, "the guest runs beside a hostile agent and needs to know nothing of people", "./accounts/...", "./config/...", "./internal/events/...")
+	add("./executors/...", nil, "a sandbox does not know what people do in it", "./workspaces/...", "./sessions/...", "./sync/...")
+	for _, low := range append([]string{"./executors"}, kinds...) {
+		add(low, nil, "the contract and its kinds do not know who decides about them", aboutExecutors...)
+	}
+	add("./executors/preview", nil, "it parses names and knows no other package of the program", "./executors", "./accounts/...")
+	add("./executors/settings", nil, "it keeps what operators set and knows no kind", "./executors", "./accounts/...")
+	add("./workspaces/...", nil, "sessions run in workspaces, not the other way round", "./sessions/...", "./sync/...")
+	add("./sync/...", nil, "changed files are those of sandboxes; sessions come and go", "./sessions/...", "./workspaces/...")
+	for _, end := range []string{"identity", "policy", "machine", "tunnel", "wire", "folder", "guard", "cli"} {
+		add("./executors/runner/"+end, nil, "the end on the member's machine knows sandboxes, and nothing of people or what the server keeps", append([]string{"./accounts/...", "./billing/..."}, aboutExecutors...)...)
+	}
+	add("./notify/mail", nil, "it sends what it is given", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...")
+	add("./store", nil, "store and server are leaves: cmd joins them", append([]string{"./server/...", "./ui/...", "./cmd/..."}, kinds...)...)
+	add("./server/...", nil, "store and server are leaves: cmd joins them", append(append([]string{"./store/...", "./cmd/..."}, kinds...), database...)...)
+	add("./internal/...", []string{"./internal/arch"}, "internal packages are tools of all features and know none",
+		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
+	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./testing/...", "testing")
 	return out
 }
 
@@ -145,7 +159,7 @@ func chain(all map[string]pkg, from, to string) string {
 	return from + " -> ... -> " + to // through somebody else's package
 }
 
-// violations returns what in a house breaks a rule.
+// violations returns what among the packages breaks a rule.
 func violations(all map[string]pkg) []string {
 	var out []string
 	for _, r := range rules() {
@@ -164,7 +178,7 @@ func violations(all map[string]pkg) []string {
 	return out
 }
 
-func TestRoomsKnowOnlyWhomTheyMay(t *testing.T) {
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 	t.Parallel()
 	all := list(t, nil, "./...")
 	for _, v := range violations(all) {
@@ -175,21 +189,23 @@ func TestRoomsKnowOnlyWhomTheyMay(t *testing.T) {
 		if path != "./billing/stripe" && slices.ContainsFunc(p.Imports, func(i string) bool { return strings.HasPrefix(i, "github.com/stripe/stripe-go") }) {
 			t.Errorf("%s imports stripe-go: only ./billing/stripe may", path)
 		}
-		if path != "./forge" && slices.ContainsFunc(p.Imports, func(i string) bool {
+		if path != "./workspaces/forge" && slices.ContainsFunc(p.Imports, func(i string) bool {
 			return matchAny([]string{"github.com/google/go-github/...", "gitlab.com/gitlab-org/api/...", "code.gitea.io/sdk/..."}, i)
 		}) {
-			t.Errorf("%s imports a forge's library: only ./forge may", path)
+			t.Errorf("%s imports a forge's library: only ./workspaces/forge may", path)
 		}
 	}
 }
 
-// The rules must bite: a house that breaks each of them.
+// The rules must bite: packages that break each of them.
 func TestRulesBite(t *testing.T) {
 	t.Parallel()
 	for from, to := range map[string]string{
 		"accounts": module + "store", "sessions": module + "server", "sync": module + "executors/local", "workspaces": "database/sql",
-		"events": "github.com/jackc/pgx/v5", "server": module + "store", "store": module + "server", "guest/daemon": module + "accounts",
+		"internal/events": "github.com/jackc/pgx/v5", "server": module + "store", "store": module + "server", "guest/daemon": module + "accounts",
 		"internal/id": module + "config", "cmd/parawork": "testing", "executors": module + "executors/local", "executors/local": module + "sessions",
+		"executors/runner/wire": module + "executors/runner", "executors/runner/machine": module + "executors/runner/machines", "executors/e2b": module + "executors/network",
+		"executors/network": module + "executors/docker", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
 	} {
 		all := map[string]pkg{"./" + from: {Imports: []string{module + "between"}, Deps: []string{module + "between", to}}, "./between": {Imports: []string{to}, Deps: []string{to}}}
 		v := violations(all)
@@ -197,7 +213,7 @@ func TestRulesBite(t *testing.T) {
 			t.Errorf("%s on %s: %q", from, to, v)
 		}
 	}
-	fine := map[string]pkg{"./events/pg": {Deps: []string{"github.com/jackc/pgx/v5", "sync", "sync/atomic"}}, "./sessions": {Deps: []string{module + "sessions/agents", module + "executors"}}}
+	fine := map[string]pkg{"./internal/events/pg": {Deps: []string{"github.com/jackc/pgx/v5", "sync", "sync/atomic"}}, "./sessions": {Deps: []string{module + "sessions/agents", module + "executors"}}}
 	if v := violations(fine); len(v) > 0 {
 		t.Errorf("allowed, but: %q", v)
 	}
@@ -205,19 +221,16 @@ func TestRulesBite(t *testing.T) {
 
 func TestNoExecutorKnowsAnother(t *testing.T) {
 	t.Parallel()
-	all := list(t, nil, "./executors/...")
-	kind := func(path string) string {
-		rest, _ := strings.CutPrefix(path, "./executors/")
-		name, _, _ := strings.Cut(rest, "/")
-		return name
+	tools := []string{"./executors/hostproc", "./executors/gate"} // no executors: what some of them have in common
+	kind := func(path string) int {
+		return slices.IndexFunc(kinds, func(k string) bool { return match(k, path) })
 	}
-	const tool = "./executors/hostproc" // no executor: what those have in common whose guests are processes of this machine
-	for path, p := range all {
-		if path == "./executors" {
+	for path, p := range list(t, nil, "./executors/...") {
+		if kind(path) < 0 || slices.Contains(tools, path) {
 			continue
 		}
 		for _, dep := range p.Deps {
-			if d := short(dep); match("./executors/*", d) && kind(d) != kind(path) && d != tool {
+			if d := short(dep); kind(d) >= 0 && kind(d) != kind(path) && !slices.Contains(tools, d) {
 				t.Errorf("%s must not depend on %s: an executor is one folder that can be read, and removed, alone", path, d)
 			}
 		}
@@ -291,7 +304,7 @@ func TestTheRunnerIsSlim(t *testing.T) {
 		"./ui/...":                        "it has no screen",
 		"./accounts/...":                  "it knows no people",
 		"./sessions/...":                  "it makes places; what goes on in them is the server's",
-		"./machines/...":                  "it is the other end",
+		"./executors/runner/machines/...": "it is the other end",
 		"./executors/e2b/...":             "it runs on the machine it is on",
 		"./config/...":                    "its owner's file decides",
 	}

@@ -2,7 +2,7 @@
 // tag killpoints, or with the race detector, which nobody serves people with, has them: in others Reach does nothing and is inlined away.
 //
 // A point stands between two steps that cannot be made as one, such as a ref that was moved and the row that tells of it. Who
-// adds such a pair adds a constant here, calls Reach between the steps, and writes its scenario in internal/testkit; the test
+// adds such a pair adds a constant here, calls Reach between the steps, and writes its scenario in testing/testkit; the test
 // there walks All and fails for a point without one.
 package killpoint
 

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/parawork/parawork/internal/testpg/postgres"
 	"github.com/parawork/parawork/store/silence"
+	"github.com/parawork/parawork/testing/testpg/postgres"
 )
 
 // A statement that takes many times as long as a server may be silent is not cut while the server answers others.

@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/store"
 )
 
-// EnvPostgres names the variable with the URL of a PostgreSQL whose user may create databases. `go run ./internal/testpg --
+// EnvPostgres names the variable with the URL of a PostgreSQL whose user may create databases. `go run ./testing/testpg --
 // go test ./...` starts one and sets it.
 const EnvPostgres = "PARAWORK_TEST_PG"
 
@@ -63,7 +63,7 @@ func PostgresURL(t testing.TB) string {
 func needPostgres(t testing.TB) {
 	t.Helper()
 	if os.Getenv(EnvPostgres) == "" {
-		t.Skip(EnvPostgres + " is not set: run the tests with `go run ./internal/testpg -- go test ...`")
+		t.Skip(EnvPostgres + " is not set: run the tests with `go run ./testing/testpg -- go test ...`")
 	}
 }
 

@@ -1,0 +1,156 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/runner/policy"
+	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// about is what is known of the machine.
+type about struct {
+	mu    sync.Mutex
+	caps  executors.Capabilities
+	at    time.Time // of caps; zero = never asked
+	gauge gauge
+}
+
+const (
+	capsFresh  = 30 * time.Second // how long what the executor said of itself is told again
+	capsWithin = 5 * time.Second  // how long it may take to say so
+)
+
+// capabilities says what the executor can do, as it lately said.
+func (m *Machine) capabilities(ctx context.Context) executors.Capabilities {
+	a := &m.about
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := m.cfg.Now(); a.at.IsZero() || now.Sub(a.at) >= capsFresh || !a.caps.Available {
+		ctx, cancel := context.WithTimeout(ctx, capsWithin)
+		defer cancel()
+		c, err := m.cfg.Executor.Capabilities(ctx)
+		if err != nil {
+			c.Available, c.Reason, c.Cure = false, "it does not answer", "Look at what runs sandboxes on the machine."
+			m.cfg.Log.Warn("what runs sandboxes does not answer", "error", err)
+		}
+		a.caps, a.at = c, now
+	}
+	return a.caps
+}
+
+// Hello is what the machine says of itself now.
+func (m *Machine) Hello(ctx context.Context) wire.Hello { return m.hello(ctx) }
+
+func (m *Machine) hello(ctx context.Context) wire.Hello {
+	c, p := m.capabilities(ctx), m.cfg.Keeper.Policy()
+	host, _ := os.Hostname()
+	h := wire.Hello{Version: wire.Version, Build: m.cfg.Build, OS: runtime.GOOS, Arch: runtime.GOARCH, Release: release(), Hostname: policy.Clean(host, 200), Name: m.cfg.Name,
+		Mode: m.cfg.Mode, Available: c.Available, Reason: c.Reason, Cure: c.Cure, Isolation: c.Isolation, Boundary: string(c.Boundary), Warning: c.Warning,
+		Pause: c.Pause, SharedHome: m.cfg.Mode == wire.Direct, Access: p.Access, Share: p.Share, Folders: m.cfg.Keeper.Folders(), QuietHours: p.QuietWords(),
+		Limits: p.Limits.Wire(), CPUs: runtime.NumCPU(), MemoryMB: memoryMB(), StartMs: c.StartMs, Load: m.load()}
+	if m.cfg.Mode == wire.Docker {
+		h.Image = p.Image
+	} else {
+		h.Programs = agentPrograms(m.cfg.Mode, p.Paths)
+	}
+	if n, err := p.NetworkFor(m.cfg.Mode); err == nil {
+		h.Network, h.Allow = n.Mode, n.Allow
+	} else {
+		h.Network, h.Available, h.Reason, h.Cure = p.Network.Mode, false, "its owner's file asks for a network that it cannot have", reasonOf(err)
+	}
+	if err := m.cfg.Keeper.Ready(); err != nil && h.Available {
+		h.Available, h.Reason, h.Cure = false, reasonOf(err), ""
+	}
+	return h
+}
+
+// agentPrograms looks which agents' programs sandboxes find that use this machine's own: all of its PATH where nothing keeps agents in, else
+// what lies in the system's folders and in those its owner shows.
+func agentPrograms(mode wire.Mode, shown []string) map[string]bool {
+	out := make(map[string]bool)
+	for _, name := range wire.AgentPrograms() {
+		path, err := exec.LookPath(name)
+		if err == nil && mode == wire.Bubblewrap {
+			if real, rerr := filepath.EvalSymlinks(path); rerr == nil {
+				path = real
+			}
+			if !slices.ContainsFunc(append([]string{"/usr", "/bin", "/opt"}, shown...), func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }) {
+				continue // nothing is said: it may be shown in another way
+			}
+		}
+		if err != nil && mode == wire.Bubblewrap && len(shown) > 0 {
+			continue
+		}
+		out[name] = err == nil
+	}
+	return out
+}
+
+func reasonOf(err error) string { return toldError(err).Message }
+
+// load is how busy the machine is.
+func (m *Machine) load() wire.Load {
+	m.about.mu.Lock()
+	l := m.about.gauge.read()
+	m.about.mu.Unlock()
+	l.DiskFreeMB = diskFreeMB(filepath.Join(m.cfg.Dir, workspacesDir))
+	m.mu.Lock()
+	l.Sandboxes = m.busy()
+	m.mu.Unlock()
+	l.WaitingAnswer = len(m.cfg.Keeper.Questions())
+	return l
+}
+
+// beat tells the load at each heartbeat, and more where it has changed.
+func (m *Machine) beat(ctx context.Context) {
+	t := time.NewTicker(m.cfg.Heartbeat)
+	defer t.Stop()
+	var last told
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		m.hub.mu.Lock()
+		listeners := len(m.hub.subs)
+		m.hub.mu.Unlock()
+		if listeners == 0 {
+			continue
+		}
+		m.hub.beat(m.load())
+		c := m.capabilities(ctx)
+		now := told{c.Available, c.Reason, c.Warning, reasonOrNone(m.cfg.Keeper.Ready()), fmt.Sprint(agentPrograms(m.cfg.Mode, m.cfg.Keeper.Policy().Paths))}
+		if now != last {
+			if last != (told{}) {
+				m.hub.helloChanged()
+			}
+			last = now
+		}
+	}
+}
+
+// told is what of a hello changes by itself.
+type told struct {
+	available       bool
+	reason, warning string
+	ready, programs string
+}
+
+func reasonOrNone(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fault.CodeOf(err)
+}

@@ -1,0 +1,271 @@
+package machines
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/parawork/parawork/executors/runner/tunnel"
+	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// How often one machine may connect: so many times at once, then once more each so often.
+const (
+	callBurst = 60
+	callEvery = time.Second
+)
+
+// Words for the history of connections.
+const (
+	sayRestart = "The server is restarting."
+	saySilent  = "No sign of life for %s."
+)
+
+// live is a connection. Service.mu guards what follows link.
+type live struct {
+	conn   Connection
+	teamID string
+	link   *tunnel.Link
+
+	leaving   bool
+	goodbye   string // why the machine said that it goes
+	because   string // why we end it
+	questions []wire.Question
+	stored    int64 // when what it says of itself was stored last
+	unstored  bool
+	published int64 // when browsers were told of its load last
+	unsaid    bool
+}
+
+// end ends a connection for a reason, which the machine is told and its history keeps. It does not wait. Service.mu is not held.
+func (l *live) end(reason string) { l.link.Close(reason) }
+
+// Link returns the connection of a machine; false while it is offline.
+func (s *Service) Link(id string) (*tunnel.Link, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.all[id]; e != nil && e.live != nil {
+		return e.live.link, true
+	}
+	return nil, false
+}
+
+// Sign makes a request to a machine a command: body is what it carries, nil when that streams. For whom is in the request's context
+// (wire.WithOrder).
+func (s *Service) Sign(ctx context.Context, runnerID string, req *http.Request, body []byte) error {
+	key, err := s.ServerKey(ctx)
+	if err != nil {
+		return err
+	}
+	return wire.Signer{Key: key, Runner: runnerID, Now: s.cfg.Now}.Sign(req, body)
+}
+
+// Connect serves the connection of a machine until it ends: r asks for a WebSocket. An error was not answered yet. address is where it called
+// from. Errors: runners_disabled, runner_unknown, runner_revoked, runner_clock, runner_owner_gone, runner_protocol, runner_flood.
+func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string) error {
+	ctx := tenant.All(r.Context(), "the key says which team it is for")
+	if !s.cfg.Enabled {
+		return errDisabled
+	}
+	auth := r.Header.Get("Authorization")
+	caller, err := wire.ReadCall(auth)
+	if err != nil {
+		return err
+	}
+	server, err := s.ServerKey(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := s.admit(ctx, caller)
+	if err != nil {
+		if f := refusal(err); f.Kind != fault.Internal && f.Kind != fault.Unavailable {
+			wire.SignRefusal(w.Header(), server, auth, f.Code)
+		}
+		return err
+	}
+	if !s.enter() {
+		return fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
+	}
+	defer s.conns.Done()
+	s.mu.Lock()
+	m := e.m
+	s.mu.Unlock()
+	link, err := tunnel.Accept(w, r, tunnel.AcceptConfig{ServerKey: server, MachineKey: m.Key, Log: s.cfg.Log.With("runner_id", m.ID)})
+	if err != nil {
+		if fault.KindOf(err) != fault.Internal {
+			return err
+		}
+		s.cfg.Log.InfoContext(ctx, "a machine could not connect", "runner_id", m.ID, "error", err)
+		return nil // the connection was taken over: nobody can be answered
+	}
+	if s.hold(link) {
+		s.serve(context.WithoutCancel(ctx), e, m.Key, link, address)
+	}
+	s.mu.Lock()
+	delete(s.links, link)
+	s.mu.Unlock()
+	return nil
+}
+
+// hold keeps a link to be ended by shut; one that comes later is let go here.
+func (s *Service) hold(link *tunnel.Link) bool {
+	s.mu.Lock()
+	closed := s.closed
+	s.links[link] = struct{}{}
+	s.mu.Unlock()
+	if closed {
+		link.Close(sayRestart)
+		<-link.Done()
+	}
+	return !closed
+}
+
+// admit finds the machine that calls, and whether it may.
+func (s *Service) admit(ctx context.Context, c wire.Caller) (*entry, error) {
+	e, err := s.entry(ctx, c.ID)
+	if fault.Is(err, fault.NotFound) {
+		return nil, wire.Revoked()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	m := e.m
+	s.mu.Unlock()
+	if m.Revoked() {
+		return nil, wire.Revoked()
+	}
+	if err := c.Check(m.Key, s.cfg.Now()); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	often := !e.calls.spend(s.cfg.Now(), 1, callBurst, callEvery)
+	s.mu.Unlock()
+	if often {
+		return nil, fault.New(fault.RateLimited, "runner_flood", "The machine connects again and again. Is the program started twice with the same key?").With("retry_after_ms", callEvery.Milliseconds())
+	}
+	_, err = s.worksIn(ctx, m.TeamID, m.UserID)
+	return e, err
+}
+
+// enter counts a connection in, unless no more are taken.
+func (s *Service) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.conns.Add(1)
+	return true
+}
+
+// serve reads what a machine says until its link ends, and returns when nothing of it is left.
+func (s *Service) serve(ctx context.Context, e *entry, key ed25519.PublicKey, link *tunnel.Link, address string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &feed{service: s, entry: e, link: link}
+	silence := time.AfterFunc(s.cfg.Silence, func() { link.Close(fmt.Sprintf(saySilent, s.cfg.Silence)) })
+	defer silence.Stop()
+	f.alive = func() { silence.Reset(s.cfg.Silence) }
+	go func() { // ends with the link
+		<-link.Done()
+		cancel()
+	}()
+	hello, err := f.open(ctx)
+	if err == nil {
+		l := &live{conn: Connection{ID: id.New("rcn"), RunnerID: e.m.ID, TeamID: e.m.TeamID, Address: words(address, 64), Version: hello.Build}, teamID: e.m.TeamID, link: link}
+		if err = s.begin(ctx, e, l, key, hello); err == nil {
+			f.live = l
+			err = f.read(ctx)
+			link.Close(farewell(err))
+			<-link.Done()
+			s.finish(context.WithoutCancel(ctx), e, l)
+			return
+		}
+	}
+	s.cfg.Log.InfoContext(ctx, "a machine was not taken", "runner_id", e.m.ID, "error", err)
+	link.Close(farewell(err))
+	<-link.Done()
+}
+
+// farewell is what a machine is told whose connection ends with err. It counts only where nothing else ended the connection before.
+func farewell(err error) string {
+	if err == nil {
+		return "The machine ended what it says of itself."
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	return "The connection broke while the machine was heard."
+}
+
+// begin makes a connection the machine's own: from now on it is online, and an older connection ends.
+func (s *Service) begin(ctx context.Context, e *entry, l *live, key ed25519.PublicKey, hello wire.Hello) error {
+	e.turn.Lock()
+	s.mu.Lock()
+	m := e.m
+	s.mu.Unlock()
+	now := s.now()
+	l.conn.BeganAt, l.stored = now, now
+	m.Hello, m.Version, m.Protocol, m.ConnectedAt, m.SeenAt, m.OfflineAt, m.OfflineReason = hello, hello.Build, hello.Version, now, now, 0, ""
+	if err := s.store.BeginConnection(ctx, l.conn, m); err != nil {
+		e.turn.Unlock()
+		return err
+	}
+	killpoint.Reach(killpoint.MachineOnline)
+	s.mu.Lock()
+	old := e.live
+	revoked, rekeyed := e.m.Revoked(), !e.m.Key.Equal(key)
+	m.Name, m.Key, m.RevokedAt, m.UpdatedAt = e.m.Name, e.m.Key, e.m.RevokedAt, e.m.UpdatedAt // a person may have changed them meanwhile
+	e.m, e.live = m, l
+	s.mu.Unlock()
+	e.turn.Unlock()
+	if old != nil {
+		old.end(tunnel.ReasonReplaced)
+	}
+	if revoked || rekeyed {
+		l.end(tunnel.ReasonRevoked)
+	}
+	s.cfg.Log.InfoContext(ctx, "a machine is online", "runner_id", m.ID, "team_id", m.TeamID, "version", m.Version, "mode", string(hello.Mode))
+	s.tell(ctx, e)
+	return nil
+}
+
+// finish notes that a connection ended and why; the machine is offline then, unless a newer one has taken over.
+func (s *Service) finish(ctx context.Context, e *entry, l *live) {
+	e.turn.Lock()
+	now := s.now()
+	l.conn.EndedAt = now
+	s.mu.Lock()
+	l.conn.Reason = l.goodbye
+	if l.conn.Reason == "" {
+		l.conn.Reason = words(l.link.Reason(), maxSentence)
+	}
+	current := e.live == l
+	if current {
+		e.live = nil
+		e.m.ConnectedAt, e.m.OfflineAt, e.m.OfflineReason = 0, now, l.conn.Reason
+	}
+	m, unstored := e.m, current && l.unstored
+	s.mu.Unlock()
+	if unstored {
+		if err := s.store.SawRunner(ctx, m); err != nil {
+			s.cfg.Log.WarnContext(ctx, "what a machine last said is not stored", "runner_id", m.ID, "error", err)
+		}
+	}
+	if err := s.store.EndConnection(ctx, l.conn); err != nil {
+		s.cfg.Log.WarnContext(ctx, "the end of a machine's connection is not stored", "runner_id", m.ID, "error", err)
+	}
+	e.turn.Unlock()
+	if current {
+		s.cfg.Log.InfoContext(ctx, "a machine is offline", "runner_id", m.ID, "reason", l.conn.Reason)
+		s.tell(ctx, e)
+	}
+}

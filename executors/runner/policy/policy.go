@@ -1,0 +1,310 @@
+// Package policy is what the owner of a machine allows the server: a file on the machine, runner.json, and the Keeper that is asked before
+// anything is made, started, written or read there. Nothing the server says changes or widens it.
+//
+// The Keeper answers nil or a fault with one of wire's codes. Where the owner wants to be asked it waits for their answer, which only
+// somebody at the machine can give. What was asked and how it ended is written to the consent log, a file of JSON lines beside it.
+//
+// The file is read again when it changes. One that cannot be read or understood allows nothing new until it is mended: a slip of the pen
+// must not open what the owner wanted closed.
+//
+// Goroutines: Keeper.Run, which looks at the file and lets old questions end.
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostname"
+)
+
+// Networks of sandboxes, as in the file.
+const (
+	NetworkHost  = "host"  // the machine's own, with all it reaches in its own network
+	NetworkOpen  = "open"  // all public addresses, none of the machine's own network
+	NetworkAllow = "allow" // names on a list
+	NetworkNone  = "none"
+)
+
+// Who may use a machine.
+const (
+	ShareOwner = "owner"
+	ShareTeam  = "team"
+)
+
+// DefaultImage is what containers are made of where the owner says nothing.
+const DefaultImage = "ubuntu:latest"
+
+// Policy is the owner's file.
+type Policy struct {
+	Modes         []wire.Mode `json:"modes"` // the first that can be had is taken; direct also needs the flag --dangerous
+	Image         string      `json:"image"`
+	Paths         []string    `json:"paths"` // folders and files of programs that process sandboxes are shown, read-only, beside the system's own
+	Network       Network     `json:"network"`
+	Access        wire.Access `json:"access"`
+	Share         string      `json:"share"`
+	Folders       []Folder    `json:"folders"`
+	Limits        Limits      `json:"limits"`
+	QuietHours    []Quiet     `json:"quietHours"`
+	AnswerMinutes int         `json:"answerMinutes"` // how long a question waits for the owner
+	Log           Log         `json:"log"`
+}
+
+// Network is what of the network sandboxes reach.
+type Network struct {
+	Mode  string   `json:"mode"`
+	Allow []string `json:"allow"` // names, which may begin with "*." and end with ":port"; for mode allow
+}
+
+// Folder is one the server may know of.
+type Folder struct {
+	Path   string      `json:"path"` // absolute, or below the owner's home with ~/
+	Name   string      `json:"name"`
+	Access wire.Access `json:"access"` // full: fetched from and delivered to; read_only: fetched from
+}
+
+// Limits bound what sandboxes take. 0 = no bound.
+type Limits struct {
+	Sandboxes int     `json:"sandboxes"` // at once
+	CPUs      float64 `json:"cpus"`      // of each
+	MemoryMB  int64   `json:"memoryMb"`
+	DiskMB    int64   `json:"diskMb"`
+	Processes int64   `json:"processes"`
+}
+
+// Log bounds the consent log.
+type Log struct {
+	KeepMB   int `json:"keepMb"`
+	KeepDays int `json:"keepDays"` // 0 = for ever
+}
+
+// Default is what holds where the owner says nothing.
+func Default() Policy {
+	return Policy{Modes: []wire.Mode{wire.Docker, wire.Bubblewrap, wire.Direct}, Image: DefaultImage, Paths: []string{}, Network: Network{Allow: []string{}}, Access: wire.Full, Share: ShareOwner,
+		Folders: []Folder{}, Limits: Limits{Sandboxes: 8}, QuietHours: []Quiet{}, AnswerMinutes: 10, Log: Log{KeepMB: 50, KeepDays: 365}}
+}
+
+// maxFile is the most bytes the file has.
+const maxFile = 1 << 20
+
+// Load reads the owner's file, strictly: a key it does not know is refused by name. home is what ~/ stands for.
+func Load(path, home string) (Policy, error) {
+	text, err := readPlain(path)
+	if err != nil {
+		return Policy{}, fault.Wrap(err, fault.Invalid, codeFile, "The owner's file %s cannot be read: %v.", path, err)
+	}
+	p, err := Parse(text, home)
+	if err != nil {
+		return Policy{}, fault.New(fault.Invalid, codeFile, "%s: %v. Mend it; until then nothing new is allowed.", path, err)
+	}
+	return p, nil
+}
+
+// codeFile says that the owner's file cannot be used.
+const codeFile = "runner_file_invalid"
+
+// readPlain reads a regular file nobody else may write.
+func readPlain(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case st.Mode().Perm()&0o002 != 0: // a group of one's own is usual
+		return nil, fmt.Errorf("everybody may write to it: run chmod o-w %s", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = errors.New("it is larger than a megabyte")
+	}
+	return text, err
+}
+
+// Parse reads a policy from JSON and checks it.
+func Parse(text []byte, home string) (Policy, error) {
+	p := Default()
+	p.Modes, p.Limits = nil, Limits{} // a list or a section that is given is the owner's own, not laid over a default
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return Policy{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Policy{}, errors.New("something stands behind the closing brace")
+	}
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(text, &given) // it was read just now
+	if _, ok := given["modes"]; !ok {
+		p.Modes = Default().Modes
+	}
+	if _, ok := given["limits"]; !ok {
+		p.Limits = Default().Limits
+	}
+	return p, p.Complete(home)
+}
+
+// Complete checks a policy and makes paths absolute. The error names the key and what it may be.
+func (p *Policy) Complete(home string) error {
+	if len(p.Modes) == 0 {
+		return errors.New("modes must name at least one of docker, bubblewrap and direct")
+	}
+	for _, m := range p.Modes {
+		if !slices.Contains([]wire.Mode{wire.Docker, wire.Bubblewrap, wire.Direct}, m) {
+			return fmt.Errorf("modes: %q must be docker, bubblewrap or direct", m)
+		}
+	}
+	if p.Image == "" {
+		p.Image = DefaultImage
+	}
+	if !slices.Contains([]wire.Access{wire.Full, wire.Ask, wire.ReadOnly}, p.Access) {
+		return fmt.Errorf("access: %q must be full, ask or read_only", p.Access)
+	}
+	if p.Share != ShareOwner && p.Share != ShareTeam {
+		return fmt.Errorf("share: %q must be owner or team", p.Share)
+	}
+	if p.AnswerMinutes < 1 || p.AnswerMinutes > 24*60 {
+		return errors.New("answerMinutes must be from 1 to 1440")
+	}
+	if p.Log.KeepMB < 1 || p.Log.KeepMB > 10000 || p.Log.KeepDays < 0 {
+		return errors.New("log: keepMb must be from 1 to 10000, and keepDays not negative")
+	}
+	for i, path := range p.Paths {
+		abs, err := absolute(path, home)
+		if err != nil {
+			return fmt.Errorf("paths: %w", err)
+		}
+		if abs == "/" || abs == filepath.Clean(home) {
+			return fmt.Errorf("paths: %s as a whole cannot be shown to sandboxes; name the folders programs lie in", abs)
+		}
+		p.Paths[i] = abs
+	}
+	return errors.Join(p.network(), p.folders(home), p.limits(), p.quiet())
+}
+
+func (p *Policy) network() error {
+	n := p.Network
+	if !slices.Contains([]string{"", NetworkHost, NetworkOpen, NetworkAllow, NetworkNone}, n.Mode) {
+		return fmt.Errorf("network.mode: %q must be host, open, allow or none", n.Mode)
+	}
+	if (n.Mode == NetworkAllow) != (len(n.Allow) > 0) {
+		return errors.New("network.allow lists the names that are reached in mode allow, and belongs to that mode alone")
+	}
+	for _, name := range n.Allow {
+		if _, err := hostname.Parse(name); err != nil {
+			return fmt.Errorf("network.allow: %q %v", name, err)
+		}
+	}
+	return nil
+}
+
+func (p *Policy) folders(home string) error {
+	seen := map[string]bool{}
+	for i := range p.Folders {
+		f := &p.Folders[i]
+		var err error
+		if f.Path, err = absolute(f.Path, home); err != nil {
+			return fmt.Errorf("folders: %w", err)
+		}
+		if f.Path == "/" {
+			return errors.New("folders: the whole machine cannot be allowed; name the folders you work in")
+		}
+		if seen[f.Path] {
+			return fmt.Errorf("folders: %q stands there twice", f.Path)
+		}
+		seen[f.Path] = true
+		if f.Access == "" {
+			f.Access = wire.Full
+		}
+		if !slices.Contains([]wire.Access{wire.Full, wire.Ask, wire.ReadOnly}, f.Access) {
+			return fmt.Errorf("folders: access %q of %s must be full, ask or read_only", f.Access, f.Path)
+		}
+		if f.Name == "" {
+			f.Name = filepath.Base(f.Path)
+		}
+	}
+	return nil
+}
+
+// absolute writes a path of the file out.
+func absolute(path, home string) (string, error) {
+	switch {
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		if !filepath.IsAbs(home) {
+			return "", fmt.Errorf("%q: your home folder is not known; write the whole path", path)
+		}
+		path = filepath.Join(home, path[1:])
+	case !filepath.IsAbs(path):
+		return "", fmt.Errorf("%q must be an absolute path, or begin with ~/", path)
+	}
+	return filepath.Clean(path), nil
+}
+
+func (p *Policy) limits() error {
+	l := p.Limits
+	if l.Sandboxes < 0 {
+		return errors.New("limits.sandboxes must not be negative")
+	}
+	check := executors.Limits{CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, Processes: l.Processes}
+	if err := check.Check(executors.Limits{}); err != nil {
+		return fmt.Errorf("limits: %w", err)
+	}
+	return nil
+}
+
+func (p *Policy) quiet() error {
+	for i := range p.QuietHours {
+		if err := p.QuietHours[i].complete(); err != nil {
+			return fmt.Errorf("quietHours: %w", err)
+		}
+	}
+	return nil
+}
+
+// Wire is the limits as a machine tells of them.
+func (l Limits) Wire() wire.Limits {
+	return wire.Limits{Sandboxes: l.Sandboxes, CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, Processes: l.Processes}
+}
+
+// Executors is what bounds one sandbox, as its place is told.
+func (l Limits) Executors() executors.Limits {
+	return executors.Limits{CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, Processes: l.Processes}
+}
+
+// JSON writes the policy as its file has it.
+func (p Policy) JSON() []byte {
+	text, _ := json.MarshalIndent(p, "", "  ") // texts and numbers alone
+	return append(text, '\n')
+}
+
+// NetworkFor is the network of sandboxes in a mode, which has a default of its own where the owner says nothing. Without isolation no
+// network can be kept from anybody: whoever asks for less is told so.
+func (p Policy) NetworkFor(m wire.Mode) (Network, error) {
+	n := p.Network
+	if m != wire.Direct {
+		if n.Mode == "" {
+			n.Mode = NetworkOpen
+		}
+		return n, nil
+	}
+	if n.Mode != "" && n.Mode != NetworkHost {
+		return n, fault.New(fault.Invalid, codeFile,
+			"Without isolation (--dangerous) the network cannot be limited to %q: agents have your own. Leave the network out, or run in Docker.", n.Mode)
+	}
+	return Network{Mode: NetworkHost, Allow: []string{}}, nil
+}

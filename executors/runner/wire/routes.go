@@ -1,0 +1,65 @@
+package wire
+
+// What the machine answers. All paths are below /v1 of the HTTP/2 in the tunnel; errors are an Error as JSON with the status of its kind.
+//
+//	GET    /v1/hello                        Hello
+//	GET    /v1/events                       Event lines, until the connection ends; the first is a hello
+//	GET    /v1/sandboxes                    {"items": [Sandbox]}: everything of ours that exists there
+//	GET    /v1/sandboxes/{id}               Sandbox; 404 when it no longer exists
+//	POST   /v1/sandboxes                    command: Make -> Progress lines
+//	DELETE /v1/sandboxes/{id}               command: ends everything in it and removes it; idempotent
+//	POST   /v1/sandboxes/{id}/pause         command
+//	POST   /v1/sandboxes/{id}/resume        command
+//	PUT    /v1/sandboxes/{id}/limits        command: Limits
+//	GET    /v1/sandboxes/{id}/figures       Figures
+//	POST   /v1/sandboxes/{id}/pipe          a pipe to its guest: the bodies of request and answer are its two ways. The machine reads along
+//	                                        who asks for what (executors/runner/guard): requests that start or write something carry CommandHeader
+//	GET    /v1/folders                      {"items": [Folder]}
+//	POST   /v1/folders/bundle               command: BundleAsk -> a git bundle of an allowed folder's branches
+//	POST   /v1/folders/borrow               command: BorrowAsk -> Borrowed: what a workspace's repository there need not be sent
+//	POST   /v1/folders/copy                 command: CopyAsk -> Copied: ignored files of its folder are copied into a sandbox's worktree
+//	POST   /v1/folders/deliver              command: DeliverAsk -> Delivered: a workspace's branch becomes one of its folder's repository
+
+// BundleAsk asks for what a folder's repository has and the server has not.
+type BundleAsk struct {
+	Path string   `json:"path"`
+	Have []string `json:"have,omitempty"` // commits the server has
+}
+
+// BorrowAsk asks which commits an allowed folder has, when it names none, and else to lend those it names to a workspace.
+type BorrowAsk struct {
+	WorkspaceID string   `json:"workspace_id"`
+	Path        string   `json:"path"`
+	Commits     []string `json:"commits,omitempty"`
+}
+
+// Borrowed says what of a folder's repository a workspace there can use. Sandboxes made with this Make.Folder are shown the objects.
+type Borrowed struct {
+	Tips    []string `json:"tips,omitempty"`    // commits its branches are at, the newest first
+	Commits []string `json:"commits,omitempty"` // of those asked for: they are kept there until the workspace ends
+	Objects []string `json:"objects,omitempty"` // folders of objects as the sandbox sees them; none = nothing can be lent
+	Reason  string   `json:"reason,omitempty"`  // why nothing can be lent
+}
+
+// CopyAsk asks that files of a sandbox's folder which git ignores are copied into its worktree. They never leave the machine.
+type CopyAsk struct {
+	SandboxID string   `json:"sandbox_id"`
+	Patterns  []string `json:"patterns"`
+}
+
+// Copied are their names.
+type Copied struct {
+	Files []string `json:"files"`
+}
+
+// DeliverAsk asks that the branch of a sandbox's workspace is put into the repository of its folder.
+type DeliverAsk struct {
+	SandboxID string `json:"sandbox_id"`
+	Branch    string `json:"branch"`
+}
+
+// Delivered says which commit the branch is at there now.
+type Delivered struct {
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
+}

@@ -1,0 +1,56 @@
+// Package reviewqueue sends reviews of changes to agents: reviews stand below sessions and have types of their own for what they send.
+package reviewqueue
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces/reviews"
+)
+
+// Queue gives reviews to agents as prompts of their sessions.
+type Queue struct{ sessions *sessions.Service }
+
+// New returns the queue of the sessions.
+func New(s *sessions.Service) Queue { return Queue{s} }
+
+var _ reviews.Sessions = Queue{}
+
+// Recipient returns the session a review may be sent to.
+func (q Queue) Recipient(ctx context.Context, sessionID string) (reviews.Recipient, error) {
+	row, err := q.sessions.Get(ctx, sessionID)
+	return reviews.Recipient{WorkspaceID: row.WorkspaceID, Agent: row.Agent}, err
+}
+
+// Queue adds a prompt; a session that ended is resumed.
+func (q Queue) Queue(ctx context.Context, actor accounts.Actor, sessionID, promptID, text string) (reviews.Prompt, error) {
+	p, err := q.sessions.AddPrompt(ctx, actor, sessionID, sessions.NewPrompt{ID: promptID, Text: text, Resume: true})
+	return promptOf(p), err
+}
+
+// Prompt returns what became of a prompt.
+func (q Queue) Prompt(ctx context.Context, promptID string) (reviews.Prompt, error) {
+	p, err := q.sessions.Prompt(ctx, promptID)
+	return promptOf(p), err
+}
+
+// Prompts returns the prompts of a session in the order of its queue.
+func (q Queue) Prompts(ctx context.Context, sessionID string) ([]reviews.Prompt, error) {
+	queue, err := q.sessions.ListPrompts(ctx, sessionID)
+	out := make([]reviews.Prompt, len(queue))
+	for i, p := range queue {
+		out[i] = promptOf(p)
+	}
+	return out, err
+}
+
+// Cancel takes a prompt back that was not sent.
+func (q Queue) Cancel(ctx context.Context, promptID string) error {
+	_, err := q.sessions.CancelPrompt(ctx, promptID)
+	return err
+}
+
+func promptOf(p sessions.Prompt) reviews.Prompt {
+	return reviews.Prompt{ID: p.ID, SessionID: p.SessionID, State: reviews.PromptState(p.State), Waits: p.Waits, Reason: p.Reason, SentAt: p.SentAt}
+}

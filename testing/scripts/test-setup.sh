@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap and Docker from Debian, the agents' CLIs from npm,
+# Stripe's own stand-in for its API from the Go proxy.
+# Without root the Debian packages are not installed; the tests that need them then say loudly that they were skipped.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+missing=()
+command -v chromium >/dev/null || missing+=(chromium)
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
+# Places that isolate, and tests of what must be impossible in them.
+command -v bwrap >/dev/null || missing+=(bubblewrap)
+command -v dockerd >/dev/null || missing+=(docker.io)
+command -v busybox >/dev/null || missing+=(busybox-static)
+command -v ip >/dev/null || missing+=(iproute2)
+if ((${#missing[@]})); then
+  if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    echo "==> installing ${missing[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  else
+    echo "!!! not installed: ${missing[*]}. Install them (sudo apt-get install ${missing[*]}); tests that need them will be skipped."
+  fi
+fi
+
+# The agents' command lines, for the tests only; the versions are those their presets were tried with.
+agents=.cache/agents
+want="@anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33"
+if [[ ! -f $agents/.installed || $(cat "$agents/.installed") != "$want" ]]; then
+  if command -v npm >/dev/null; then
+    echo "==> installing the agents' CLIs for the tests"
+    mkdir -p "$agents"
+    [[ -f $agents/package.json ]] || echo '{"private":true}' >"$agents/package.json"
+    # shellcheck disable=SC2086
+    if npm install --prefix "$agents" --no-audit --no-fund --no-save --silent $want; then
+      # Where npm runs no install scripts, Claude Code's own puts its program in place.
+      "$agents/node_modules/.bin/claude" --version >/dev/null 2>&1 ||
+        (cd "$agents/node_modules/@anthropic-ai/claude-code" && node install.cjs >/dev/null)
+      echo "$want" >"$agents/.installed"
+    else
+      echo "!!! the agents' CLIs could not be installed; their tests will be skipped."
+    fi
+  else
+    echo "!!! npm was not found; the tests of the agents and the browser will be skipped."
+  fi
+fi
+
+# Stripe's own stand-in, which knows every parameter of its API; of the version the library speaks. Later ones know other APIs.
+mock=v0.185.0
+if [[ ! -x .cache/stripe/stripe-mock || $(cat .cache/stripe/.installed 2>/dev/null) != "$mock" ]]; then
+  echo "==> installing stripe-mock $mock for the tests"
+  mkdir -p .cache/stripe
+  if GOBIN="$PWD/.cache/stripe" GOFLAGS=-trimpath go install "github.com/stripe/stripe-mock@$mock"; then
+    echo "$mock" >.cache/stripe/.installed
+  else
+    echo "!!! stripe-mock could not be installed; the test of calls to Stripe will be skipped."
+  fi
+fi

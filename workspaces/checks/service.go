@@ -1,0 +1,204 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/locks"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// Config is what a Service is made of.
+type Config struct {
+	Store      Store
+	Workspaces Workspaces
+	Commands   Commands
+	Accounts   Accounts
+	Events     events.Publisher
+	// Approved says whether somebody approved these files of a workspace; nil = nobody ever did.
+	Approved func(ctx context.Context, workspaceID, tree string) (bool, error)
+	Now      func() time.Time
+	After    func(time.Duration) <-chan time.Time // the clock of what is tried again; default time.After
+	Log      *slog.Logger
+}
+
+// keepRuns is how many runs of a workspace are kept.
+const keepRuns = 60
+
+// Service is the room. Safe for concurrent use. Order of a start: New, Recover, Run.
+type Service struct {
+	cfg Config
+
+	life context.Context // of what is under way
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	closed  bool
+	begun   bool                               // Run runs
+	waiting []func()                           // what was asked for before that
+	turns   locks.Keyed                        // by workspace: its checks run one after the other
+	cancels map[string]context.CancelCauseFunc // by id of a run or an entry of the queue that is worked on
+	queues  map[string]*queue                  // by project: that is worked on
+	wg      sync.WaitGroup
+}
+
+// queue is a project's queue while somebody works on it.
+type queue struct{ again bool }
+
+// Causes with which work is ended.
+var (
+	errStopping  = errors.New("the server is stopping")
+	errCancelled = errors.New("cancelled by a person")
+	errDequeued  = errors.New("taken out of the queue")
+)
+
+// New makes a Service. It starts nothing; it panics without a room it needs.
+func New(cfg Config) *Service {
+	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Commands == nil || cfg.Accounts == nil {
+		panic("checks: Store, Workspaces, Commands and Accounts are needed")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.After == nil {
+		cfg.After = time.After
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{cfg: cfg, cancels: map[string]context.CancelCauseFunc{}, queues: map[string]*queue{}}
+	s.life, s.end = context.WithCancelCause(tenant.All(context.Background(), "checks go on when who asked has left"))
+	return s
+}
+
+// Run works until ctx ends. Commands under way go on in their sandboxes, and are followed again by the next server.
+func (s *Service) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.begun = true
+	waiting := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	for _, fn := range waiting {
+		s.start(fn)
+	}
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.end(errStopping)
+	s.wg.Wait()
+	return nil
+}
+
+// start runs fn in a goroutine of Run's.
+func (s *Service) start(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed: // the next start takes it up
+	case !s.begun:
+		s.waiting = append(s.waiting, fn)
+	default:
+		s.wg.Go(fn)
+	}
+}
+
+// Recover takes up what an earlier server left. It comes after the commands' own Recover, and before Run.
+func (s *Service) Recover(ctx context.Context) error {
+	open, err := s.cfg.Store.OpenCheckRuns(ctx)
+	if err != nil {
+		return fmt.Errorf("reading runs of checks: %w", err)
+	}
+	batches := map[string][]Run{}
+	var order []string
+	for _, r := range open {
+		if r.QueueID != "" { // the entry begins anew
+			s.lose(ctx, r, "The server stopped while it ran. The queue begins anew.")
+			continue
+		}
+		if batches[r.BatchID] == nil {
+			order = append(order, r.BatchID)
+		}
+		batches[r.BatchID] = append(batches[r.BatchID], r)
+	}
+	for _, id := range order {
+		runs := batches[id]
+		s.start(func() { s.batch(runs) })
+	}
+	entries, err := s.cfg.Store.OpenEntries(ctx, "")
+	if err != nil {
+		return fmt.Errorf("reading merge queues: %w", err)
+	}
+	for _, e := range entries {
+		s.wake(e.ProjectID)
+	}
+	return nil
+}
+
+// lose ends a run nobody knows the end of.
+func (s *Service) lose(ctx context.Context, r Run, reason string) {
+	if r.CommandID != "" {
+		s.start(func() {
+			if _, err := s.cfg.Commands.Cancel(s.life, r.CommandID); err != nil && s.life.Err() == nil && !fault.Is(err, fault.NotFound) {
+				s.cfg.Log.Warn("the command of a lost check could not be ended", "run_id", r.ID, "error", err)
+			}
+		})
+	}
+	_, err := s.edit(ctx, r.ID, func(r *Run) error {
+		if !r.State.Ended() {
+			r.State, r.Reason, r.EndedAt = RunLost, reason, s.now()
+		}
+		return nil
+	})
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "a run of a check could not be closed", "run_id", r.ID, "error", err)
+	}
+}
+
+// edit changes a run and tells of it.
+func (s *Service) edit(ctx context.Context, id string, fn func(*Run) error) (Run, error) {
+	r, err := s.cfg.Store.EditCheckRun(ctx, id, fn)
+	if err == nil {
+		s.publish(ctx, "checks.updated", r.WorkspaceID, r.WorkspaceID, r.TeamID)
+	}
+	return r, err
+}
+
+func (s *Service) publish(ctx context.Context, kind, id, workspaceID, teamID string) {
+	if s.cfg.Events != nil {
+		s.cfg.Events.Publish(ctx, events.Event{Type: kind, ID: id, WorkspaceID: workspaceID, TeamID: teamID, Version: s.now()})
+	}
+}
+
+// cancellable returns a context that cancel(id, …) ends.
+func (s *Service) cancellable(ctx context.Context, id string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	s.cancels[id] = cancel
+	s.mu.Unlock()
+	return ctx, func() {
+		s.mu.Lock()
+		delete(s.cancels, id)
+		s.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// cancel ends what is worked on under this id, and reports whether there was anything.
+func (s *Service) cancel(id string, cause error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.cancels[id]
+	if ok {
+		c(cause)
+	}
+	return ok
+}
+
+func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }

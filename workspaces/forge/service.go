@@ -1,0 +1,405 @@
+package forge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/locks"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Config is what a Service is made of.
+type Config struct {
+	Store       Store
+	Workspaces  Workspaces
+	Credentials Credentials
+	People      People
+	Events      events.Publisher
+	// Push brings the workspace's branch to the remote its project came from, in the actor's name.
+	Push func(ctx context.Context, actor accounts.Actor, workspaceID string) (Pushed, error)
+	// Gate says why a commit of a workspace must not be merged yet; nil = nothing does.
+	Gate func(ctx context.Context, w workspaces.Workspace, head string) error
+	// Prompts are what people asked the workspace's agents for, the oldest first, without secrets; nil = they are left out.
+	Prompts func(ctx context.Context, w workspaces.Workspace, userID string) ([]string, error)
+	// Link is the workspace's page; "" where the server has no public address. May be nil.
+	Link func(ctx context.Context, w workspaces.Workspace) string
+
+	HTTP     http.RoundTripper      // the way to addresses people enter; it follows no redirect
+	CheckURL func(raw string) error // judges an address somebody enters
+
+	Every time.Duration // between two looks at a pull request on which something goes on; default 1 min
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
+	Log   *slog.Logger
+}
+
+// patience bounds all that one look asks a forge for.
+const patience = 45 * time.Second
+
+// Service is the room. Safe for concurrent use; New starts nothing.
+type Service struct {
+	cfg  Config
+	wire *wire
+
+	mu   sync.Mutex
+	plan map[string]plan // when which pull request is looked at again
+	wake chan struct{}
+
+	turns locks.Keyed // by workspace id: one at a time does something with its pull request
+}
+
+// New makes a Service. It panics without a room it needs.
+func New(cfg Config) *Service {
+	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Credentials == nil || cfg.People == nil || cfg.Push == nil || cfg.HTTP == nil {
+		panic("forge: Store, Workspaces, Credentials, People, Push and HTTP are needed")
+	}
+	if cfg.Every <= 0 {
+		cfg.Every = time.Minute
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.After == nil {
+		cfg.After = time.After
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{cfg: cfg, wire: newWire(cfg.HTTP, cfg.Now), plan: map[string]plan{}, wake: make(chan struct{}, 1)}
+}
+
+func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
+
+// About is what is known of a project's forge.
+type About struct {
+	Place
+	Settings      Settings
+	HasCredential bool   // for who asks
+	TokenHost     string // the host a git credential must be for
+	Reason        string // why no pull request can be opened; "" = one can
+}
+
+// About tells where a project's pull requests are, and whether who asks could open one.
+func (s *Service) About(ctx context.Context, actor accounts.Actor, projectID string) (About, error) {
+	p, err := s.cfg.Workspaces.Project(ctx, projectID)
+	if err != nil {
+		return About{}, err
+	}
+	at, settings, why, err := s.place(ctx, p)
+	if err != nil {
+		return About{}, err
+	}
+	a := About{Place: at, Settings: settings, Reason: why}
+	if why != "" {
+		return a, nil
+	}
+	a.TokenHost = tokenHost(at.APIURL)
+	if _, a.HasCredential, err = s.cfg.Credentials.CredentialFor(ctx, actor.User.ID, p.TeamID, p.ID, a.TokenHost); err != nil {
+		a.Reason = sentence(err)
+		return a, nil
+	}
+	if !a.HasCredential {
+		a.Reason = noToken(a.TokenHost)
+	}
+	return a, nil
+}
+
+func noToken(host string) string {
+	return "No git credential for " + host + " is kept. Add one under your secrets, or the project's: its token opens and merges pull requests."
+}
+
+func (s *Service) place(ctx context.Context, p workspaces.Project) (Place, Settings, string, error) {
+	settings, err := s.cfg.Store.ProjectForge(ctx, p.ID)
+	if err != nil {
+		return Place{}, settings, "", err
+	}
+	origin, err := s.cfg.Workspaces.Origin(ctx, p.ID)
+	if err != nil {
+		return Place{}, settings, "", err
+	}
+	at, why := locate(origin, settings)
+	return at, settings, why, nil
+}
+
+// CheckSettings judges what somebody enters, cleaned. Errors: forge_invalid, invalid_url, url_not_public.
+func (s *Service) CheckSettings(n Settings) (Settings, error) { return n.clean(s.cfg.CheckURL) }
+
+// SetProject keeps what a project says of its forge. Errors: those of CheckSettings.
+func (s *Service) SetProject(ctx context.Context, projectID string, n Settings) error {
+	n, err := s.CheckSettings(n)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Store.SetProjectForge(ctx, projectID, n)
+}
+
+// client speaks to a place in a person's name.
+func (s *Service) client(ctx context.Context, at Place, userID, teamID, projectID string) (Client, error) {
+	host := tokenHost(at.APIURL)
+	cred, ok, err := s.cfg.Credentials.CredentialFor(ctx, userID, teamID, projectID, host)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fault.New(fault.Conflict, "forge_token_missing", "%s", noToken(host)).With("host", host)
+	}
+	switch at.Kind {
+	case GitHub:
+		return newGitHub(at, cred.Token, s.wire)
+	case GitLab:
+		return newGitLab(at, cred.Token, s.wire)
+	case Gitea, Forgejo:
+		return newGitea(at, cred.Token, s.wire), nil
+	}
+	return nil, fault.New(fault.Unsupported, "forge_unknown", "Pull requests of %q are not known here.", at.Kind)
+}
+
+// placeOf is where a pull request that exists is. Settings that were changed since count for the same host alone.
+func (s *Service) placeOf(ctx context.Context, pr PullRequest) (Place, error) {
+	at := Place{Kind: pr.Forge, Host: pr.Host, Repository: pr.Repository, APIURL: apiOf(pr.Forge, pr.Host)}
+	settings, err := s.cfg.Store.ProjectForge(ctx, pr.ProjectID)
+	if err != nil {
+		return at, err
+	}
+	if settings.APIURL != "" && settings.Kind == pr.Forge {
+		p, err := s.cfg.Workspaces.Project(ctx, pr.ProjectID)
+		if err != nil {
+			return at, err
+		}
+		if now, _, why, err := s.place(ctx, p); err == nil && why == "" && now.Host == pr.Host {
+			at.APIURL = now.APIURL
+		}
+	}
+	return at, nil
+}
+
+// Of returns the workspace's pull request; false when it has none.
+func (s *Service) Of(ctx context.Context, workspaceID string) (PullRequest, bool, error) {
+	pr, err := s.cfg.Store.PullRequest(ctx, workspaceID)
+	if fault.Is(err, fault.NotFound) {
+		return PullRequest{}, false, nil
+	}
+	return pr, err == nil, err
+}
+
+// Get returns the workspace's pull request and the commit its branch is at here. Errors: pull_request_missing.
+func (s *Service) Get(ctx context.Context, workspaceID string) (PullRequest, string, error) {
+	pr, ok, err := s.Of(ctx, workspaceID)
+	if err != nil {
+		return pr, "", err
+	}
+	if !ok {
+		return pr, "", errMissing
+	}
+	s.look(pr.ID) // somebody looks at it
+	ahead, err := s.cfg.Workspaces.Ahead(ctx, workspaceID)
+	return pr, ahead.Head, err
+}
+
+var errMissing = fault.New(fault.NotFound, "pull_request_missing", "The workspace has no pull request yet. Open one.")
+
+// PullRequests returns that of each workspace of a team that has one.
+func (s *Service) PullRequests(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]PullRequest, error) {
+	return s.cfg.Store.PullRequests(ctx, teamID, workspaceIDs...)
+}
+
+// called is how people speak of it: #12, !12 on GitLab.
+func (p PullRequest) called() string {
+	if p.Forge == GitLab {
+		return fmt.Sprintf("!%d", p.Number)
+	}
+	return fmt.Sprintf("#%d", p.Number)
+}
+
+// note adds to the workspace's timeline what has happened.
+func (s *Service) note(ctx context.Context, w workspaces.Workspace, actorID, kind, text string, pr PullRequest) {
+	err := s.cfg.Workspaces.Record(context.WithoutCancel(ctx), workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: kind, Text: text, Data: pr.data()})
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "activity could not be recorded", "workspace_id", w.ID, "kind", kind, "error", err)
+	}
+}
+
+func (p PullRequest) data() map[string]any {
+	return map[string]any{"number": p.Number, "url": p.URL, "forge": string(p.Forge), "repository": p.Repository, "base": p.Base}
+}
+
+// read asks a forge how a pull request is, stores that, and brings home what was merged.
+func (s *Service) read(ctx context.Context, pr PullRequest, c Client) (PullRequest, error) {
+	before := pr
+	seen, err := c.Read(ctx, pr.Number)
+	if err != nil {
+		return pr, s.failed(ctx, pr, err)
+	}
+	pr.Seen, pr.SyncedAt, pr.Error = seen, s.now(), seen.Untold
+	if pr.State == Merged && (before.State != Merged || before.Error != "") {
+		if pr.Error = ""; pr.MergedAt == 0 {
+			pr.MergedAt = s.now()
+		}
+		return s.bringHome(ctx, pr, before)
+	}
+	return pr, s.save(ctx, pr, before)
+}
+
+// awaited is stored with a merge until it is home, so that a server that is killed between takes it up again.
+const awaited = "Its merge is being fetched."
+
+// bringHome stores that a pull request was merged, then fetches what the base has now.
+func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRequest, error) {
+	if before.State != Merged {
+		pr.Error = awaited
+		if err := s.save(ctx, pr, before); err != nil {
+			return pr, err
+		}
+		before = pr
+		killpoint.Reach(killpoint.PullAwaited)
+	}
+	at := Place{Kind: pr.Forge}
+	err := s.cfg.Workspaces.MergedThere(ctx, pr.WorkspaceID, workspaces.MergedThere{Base: pr.Base, Head: pr.HeadCommit, Commit: pr.MergedCommit, Data: pr.data(),
+		Text: fmt.Sprintf("%s %s was merged into %s on %s", title(at.Kind.Request()), pr.called(), pr.Base, pr.Host)})
+	pr.Error = ""
+	if err != nil {
+		pr.Error = "It was merged there, but could not be brought home: " + clean(sentence(err), maxWords)
+		s.cfg.Log.InfoContext(ctx, "merge elsewhere not brought home", "pull_request_id", pr.ID, "error", err)
+	}
+	if ctx.Err() != nil {
+		return pr, context.Cause(ctx) // the next look goes on
+	}
+	killpoint.Reach(killpoint.PullHome)
+	return pr, s.save(ctx, pr, before)
+}
+
+func title(s string) string { return string(s[0]-'a'+'A') + s[1:] }
+
+// failed keeps why a look failed, and returns that.
+func (s *Service) failed(ctx context.Context, pr PullRequest, err error) error {
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		return err // nobody waits: it says nothing of the forge
+	}
+	before := pr
+	if pr.State != Merged { // there the words say that its merge is not home
+		pr.Error = clean(sentence(err), maxWords)
+	}
+	if serr := s.save(context.WithoutCancel(ctx), pr, before); serr != nil {
+		s.cfg.Log.WarnContext(ctx, "pull request not stored", "pull_request_id", pr.ID, "error", serr)
+	}
+	return err
+}
+
+// save stores a pull request, and tells of it where something changed that people see.
+func (s *Service) save(ctx context.Context, pr, before PullRequest) error {
+	if err := s.cfg.Store.SavePullRequest(ctx, pr); err != nil {
+		return fmt.Errorf("keeping the pull request: %w", err)
+	}
+	s.replan(pr, before)
+	if s.cfg.Events != nil && !same(pr, before) {
+		s.cfg.Events.Publish(ctx, events.Event{Type: "pull_request.updated", ID: pr.ID, WorkspaceID: pr.WorkspaceID, TeamID: pr.TeamID, Version: s.now()})
+	}
+	return nil
+}
+
+// Refresh asks the forge now. Errors: forge_*, pull_request_missing.
+func (s *Service) Refresh(ctx context.Context, actor accounts.Actor, workspaceID string) (PullRequest, error) {
+	return s.with(ctx, actor, workspaceID, nil)
+}
+
+// Merge has the forge merge the pull request as the reader saw it, and brings the result home. Errors: pull_request_moved, forge_*,
+// those of the gate.
+func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID string, m MergeAsk) (PullRequest, error) {
+	switch {
+	case m.Strategy != workspaces.StrategyMerge && m.Strategy != workspaces.StrategySquash && m.Strategy != workspaces.StrategyRebase:
+		return PullRequest{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.")
+	case !isCommit(m.Head):
+		return PullRequest{}, fault.New(fault.Invalid, "expected_head_invalid", "expected_head is the full id of the commit you saw: head_commit of the pull request.").With("field", "expected_head")
+	}
+	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err != nil {
+		return PullRequest{}, err
+	}
+	if s.cfg.Gate != nil {
+		if err := s.cfg.Gate(ctx, w, m.Head); err != nil {
+			return PullRequest{}, err
+		}
+	}
+	return s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
+		if pr.State == Merged || pr.State == Closed {
+			return fault.New(fault.Conflict, "pull_request_not_open", "The %s is %s already.", pr.Forge.Request(), pr.State)
+		}
+		if err := c.Merge(ctx, pr.Number, m); err != nil {
+			return err
+		}
+		killpoint.Reach(killpoint.PullMerged)
+		s.note(ctx, w, actor.User.ID, "pull_request.merged", fmt.Sprintf("Had %s merge %s %s (%s)", pr.Host, pr.Forge.Request(), pr.called(), m.Strategy), pr)
+		return nil
+	})
+}
+
+// Ready makes a draft one that may be merged.
+func (s *Service) Ready(ctx context.Context, actor accounts.Actor, workspaceID string) (PullRequest, error) {
+	return s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
+		return c.Ready(ctx, pr.Number)
+	})
+}
+
+// Close closes the pull request without merging it. The branch stays.
+func (s *Service) Close(ctx context.Context, actor accounts.Actor, workspaceID string) (PullRequest, error) {
+	return s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
+		if pr.State == Merged {
+			return fault.New(fault.Conflict, "pull_request_not_open", "The %s is merged already.", pr.Forge.Request())
+		}
+		return c.Close(ctx, pr.Number)
+	})
+}
+
+// lock waits until nobody else does something with a workspace's pull request. The result lets the next one.
+func (s *Service) lock(ctx context.Context, workspaceID string) (release func(), err error) {
+	if release, err = s.turns.LockContext(ctx, workspaceID); err != nil {
+		return nil, fault.Wrap(err, fault.Timeout, "pull_request_busy", "Something else is being done with this pull request. Try again in a moment.")
+	}
+	return release, nil
+}
+
+// with does something with a workspace's pull request in a person's name, and reads it anew.
+func (s *Service) with(ctx context.Context, actor accounts.Actor, workspaceID string, do func(context.Context, PullRequest, Client) error) (PullRequest, error) {
+	release, err := s.lock(ctx, workspaceID)
+	if err != nil {
+		return PullRequest{}, err
+	}
+	defer release()
+	pr, ok, err := s.Of(ctx, workspaceID)
+	if err != nil {
+		return pr, err
+	}
+	if !ok {
+		return pr, errMissing
+	}
+	at, err := s.placeOf(ctx, pr)
+	if err != nil {
+		return pr, err
+	}
+	c, err := s.client(ctx, at, actor.User.ID, pr.TeamID, pr.ProjectID)
+	if err != nil {
+		return pr, err
+	}
+	if do != nil {
+		asked, cancel := context.WithTimeout(ctx, patience)
+		err := do(asked, pr, c)
+		cancel()
+		if err != nil {
+			return pr, err
+		}
+	}
+	// What was done is done: it is read although who asked has gone.
+	ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(ctx), pr.TeamID), 2*patience)
+	defer cancel()
+	return s.read(ctx, pr, c)
+}
