@@ -67,7 +67,17 @@ type Segment struct {
 
 // Store is what the room needs of the storage.
 type Store interface {
+	Reports
+	Rolls
+	SegmentStore
+	BudgetStore
+	ClockStore
+
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+}
+
+// SegmentStore keeps what ran, and for how long.
+type SegmentStore interface {
 	// OpenSegments returns the segments that have not ended.
 	OpenSegments(ctx context.Context) ([]Segment, error)
 	// OpenSegment returns a sandbox's; false when it has none.
@@ -81,20 +91,23 @@ type Store interface {
 	UpdateSegment(ctx context.Context, s Segment) error
 	// BeatSegments writes SeenAt and CostNano of the open segments of sandboxes.
 	BeatSegments(ctx context.Context, sandboxIDs []string, seenAt int64) error
+}
 
-	// Ahead is how far the ledger's time was ahead of the server's clock, ms.
-	Ahead(ctx context.Context) (int64, error)
-	SetAhead(ctx context.Context, ms int64) error
-
+// BudgetStore keeps what the instance's budget was warned of.
+type BudgetStore interface {
 	// Spent is what segments that began in [from, to) cost.
 	Spent(ctx context.Context, from, to int64) (int64, error)
 	// NoteAlert stores that a threshold was passed; false when it was already.
 	NoteAlert(ctx context.Context, a Alert) (fresh bool, err error)
 	// DropAlerts forgets thresholds of a period above percent.
 	DropAlerts(ctx context.Context, period string, percent int) error
+}
 
-	Reports
-	Rolls
+// ClockStore keeps how far the ledger's time is ahead of the server's clock.
+type ClockStore interface {
+	// Ahead is how far the ledger's time was ahead of the server's clock, ms.
+	Ahead(ctx context.Context) (int64, error)
+	SetAhead(ctx context.Context, ms int64) error
 }
 
 // Prices is the price book; see billing/price.

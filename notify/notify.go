@@ -72,17 +72,28 @@ type Doer interface {
 
 // Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
 type Store interface {
+	WebhookStore
+	OutboxStore
+	SubscriptionStore
+	SettingStore
+
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	TeamIDs(ctx context.Context) ([]string, error)
 	// NoteItem stores that an item was seen; false when it was already.
 	NoteItem(ctx context.Context, teamID, itemID string, at int64) (fresh bool, err error)
+}
 
+// WebhookStore keeps webhooks.
+type WebhookStore interface {
 	InsertWebhook(ctx context.Context, w Webhook) error
 	UpdateWebhook(ctx context.Context, w Webhook) error
 	DeleteWebhook(ctx context.Context, id string) error
 	Webhook(ctx context.Context, id string) (Webhook, error)
 	Webhooks(ctx context.Context, teamID string) ([]Webhook, error)
+}
 
+// OutboxStore keeps deliveries until they were made.
+type OutboxStore interface {
 	InsertDelivery(ctx context.Context, d Delivery) error
 	// Due returns deliveries to try now, oldest first, and when the next one after them is due (0 = none).
 	Due(ctx context.Context, now int64, limit int) (due []Delivery, next int64, err error)
@@ -93,7 +104,10 @@ type Store interface {
 	Deliveries(ctx context.Context, webhookID string, pg page.Page) ([]Delivery, string, error)
 	// Prune drops deliveries that ended, and items seen, before a time.
 	Prune(ctx context.Context, before int64) error
+}
 
+// SubscriptionStore keeps the browsers that get push messages, and who wants to hear of what.
+type SubscriptionStore interface {
 	// Targets returns the browsers of a team's members and their rules.
 	Targets(ctx context.Context, teamID string) ([]Target, error)
 	// PutSubscription stores a browser; one with the same endpoint is replaced.
@@ -105,7 +119,10 @@ type Store interface {
 	// Rules returns a user's rules; nil when none were chosen.
 	Rules(ctx context.Context, userID string) (Rules, error)
 	PutRules(ctx context.Context, userID string, r Rules, at int64) error
+}
 
+// SettingStore keeps settings of the instance.
+type SettingStore interface {
 	Setting(ctx context.Context, key string) (string, error)
 	SetSetting(ctx context.Context, key, value string) error
 }

@@ -20,7 +20,12 @@ import (
 type Store interface {
 	Prompts
 	QuestionStore
+	SessionStore
+	ConversationStore
+}
 
+// SessionStore keeps sessions.
+type SessionStore interface {
 	// InsertSession stores a new session. One that begins with a conversation claims it in this home of its agent; fault.Conflict,
 	// conversation_in_use, when a running session holds it: nothing is stored then.
 	InsertSession(ctx context.Context, s Session, home string) error
@@ -43,6 +48,10 @@ type Store interface {
 	AttentionSessions(ctx context.Context, teamID, userID string) ([]Session, error)
 	// KeptSessions returns every session of a team, or of all with "", as far as Kept goes without Disk.
 	KeptSessions(ctx context.Context, teamID string) ([]Kept, error)
+}
+
+// ConversationStore keeps which conversation of an agent is whose.
+type ConversationStore interface {
 	// ClaimConversation makes a conversation a session's, and false when it is another's that runs or ended after c.Until. Of those who
 	// claim one at the same moment one gets it.
 	ClaimConversation(ctx context.Context, c Claim) (bool, error)

@@ -220,8 +220,18 @@ type KillSwitch struct {
 
 // Store is what the room needs of the storage. A team's id of "" means the instance's own sandboxes.
 type Store interface {
-	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+	PlanStore
+	LimitStore
+	SpendingStore
+	ReservationStore
+	ModelStore
+	MarkStore
 
+	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+}
+
+// PlanStore keeps plans and which team has which.
+type PlanStore interface {
 	Plans(ctx context.Context) ([]Plan, error)
 	// Plan returns one; fault.NotFound when there is none.
 	Plan(ctx context.Context, id string) (Plan, error)
@@ -233,7 +243,10 @@ type Store interface {
 	// TeamPlan returns how a team stands: the zero TeamPlan when nobody said anything.
 	TeamPlan(ctx context.Context, teamID string) (TeamPlan, error)
 	PutTeamPlan(ctx context.Context, p TeamPlan) error
+}
 
+// LimitStore keeps what was said of users and teams, and who is warned and tolerated.
+type LimitStore interface {
 	Members(ctx context.Context, teamID string) ([]Member, error)
 	// ByHand is what was said of the users of a team, by user.
 	ByHand(ctx context.Context, teamID string) (map[string]ByHand, error)
@@ -248,7 +261,10 @@ type Store interface {
 	Alerts(ctx context.Context, teamID, period string) ([]Alert, error)
 	// Counting reports whether work of the team goes on by a grace of its budget.
 	Counting(ctx context.Context, teamID string) (bool, error)
+}
 
+// SpendingStore reads what segments cost and for how long they ran.
+type SpendingStore interface {
 	// Closed is what a team's segments cost that began in [from, to) and have ended.
 	Closed(ctx context.Context, teamID string, from, to int64) (int64, error)
 	// ClosedOfAll is the same of everybody.
@@ -262,7 +278,10 @@ type Store interface {
 	RunningOfAll(ctx context.Context) ([]Running, error)
 	// Ran reports whether a sandbox has ever run.
 	Ran(ctx context.Context, sandboxID string) (bool, error)
+}
 
+// ReservationStore keeps what is held back for sandboxes that are being made, and how many were.
+type ReservationStore interface {
 	// Reservations are those that have not expired.
 	Reservations(ctx context.Context, now int64) ([]Reservation, error)
 	// Reserve stores one; one of the same sandbox is replaced. Expired ones go.
@@ -276,7 +295,10 @@ type Store interface {
 	// NoteCreation notes one, once for each sandbox, and forgets those before a time. DropCreation takes it back.
 	NoteCreation(ctx context.Context, sandboxID, teamID, userID string, at, forget int64) error
 	DropCreation(ctx context.Context, sandboxID string) error
+}
 
+// ModelStore keeps what is held back for questions to models.
+type ModelStore interface {
 	// ModelHolds is what is held back for a team's questions to models that began since from and count at now: of those under way, and
 	// of those that were settled a moment ago.
 	ModelHolds(ctx context.Context, teamID string, from, now int64) (open, settled int64, err error)
@@ -286,7 +308,10 @@ type Store interface {
 	RenewModel(ctx context.Context, requestID string, expiresAt int64) error
 	// SettleModel stores what a question cost, and until when its hold still counts. What cost nothing is dropped.
 	SettleModel(ctx context.Context, requestID string, costNano, expiresAt int64) error
+}
 
+// MarkStore keeps small values under a name.
+type MarkStore interface {
 	// Mark returns what is kept under a name, "" for nothing.
 	Mark(ctx context.Context, name string) (string, error)
 	SetMark(ctx context.Context, name, value string) error

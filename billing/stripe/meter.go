@@ -71,12 +71,23 @@ type HourUse struct {
 // ReportStore is what reports of usage need of the storage.
 type ReportStore interface {
 	TroubleStore
+	UseStore
+	UsageReportStore
+	DiscrepancyStore
 
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+}
+
+// UseStore reads what teams used that is metered.
+type UseStore interface {
 	// UsedHours are a team's frozen hours that began in [from, to) in which it used something that is metered, in their order.
 	UsedHours(ctx context.Context, teamID string, from, to int64) ([]HourUse, error)
 	// UsedBetween is what segments say of [from, to), also of hours that are not frozen.
 	UsedBetween(ctx context.Context, teamID string, from, to int64) (Used, error)
+}
+
+// UsageReportStore keeps reports of use until the payment service took them.
+type UsageReportStore interface {
 	// AddReport stores a report; one of its stretch and revision that is there stays.
 	AddReport(ctx context.Context, r Report) error
 	// Reports are a team's whose stretches began in [from, to), in their order.
@@ -88,6 +99,10 @@ type ReportStore interface {
 	// SaveReport writes state, reason, attempts and times.
 	SaveReport(ctx context.Context, r Report) error
 	ReportCounts(ctx context.Context) (map[string]int64, error)
+}
+
+// DiscrepancyStore keeps where the payment service counts something else.
+type DiscrepancyStore interface {
 	// PutDiscrepancy stores one, or what has become of it.
 	PutDiscrepancy(ctx context.Context, d Discrepancy) error
 	Discrepancy(ctx context.Context, teamID, meter string, hour int64) (d Discrepancy, found bool, err error)

@@ -162,7 +162,13 @@ type Store interface {
 
 // Accounting keeps how teams stand.
 type Accounting interface {
-	Plans(ctx context.Context) ([]Plan, error)
+	AccountStore
+	SeatStore
+	InvoiceStore
+}
+
+// AccountStore keeps which customer a team is, and how it stands.
+type AccountStore interface {
 	// Account is the zero one but for TeamID where the team has none.
 	Account(ctx context.Context, teamID string) (Account, error)
 	AccountByCustomer(ctx context.Context, customerID string) (a Account, found bool, err error)
@@ -175,9 +181,18 @@ type Accounting interface {
 	// Unbind forgets a customer who is gone.
 	Unbind(ctx context.Context, teamID, customerID string, at int64) error
 	Suspend(ctx context.Context, teamID, why string, at int64) error
+}
+
+// SeatStore reads plans, and seats that may have to follow the members.
+type SeatStore interface {
+	Plans(ctx context.Context) ([]Plan, error)
 	// SeatCounts are teams with a subscription of which the paid seats may have to follow the members.
 	SeatCounts(ctx context.Context) ([]SeatCount, error)
 	CountMembers(ctx context.Context, teamID string) (int64, error)
+}
+
+// InvoiceStore keeps invoices.
+type InvoiceStore interface {
 	PutInvoice(ctx context.Context, i Invoice) error
 	Invoices(ctx context.Context, teamID string, limit int) ([]Invoice, error)
 }

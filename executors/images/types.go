@@ -83,11 +83,21 @@ type Overview struct {
 
 // Store is what the Service needs of the storage.
 type Store interface {
+	ChoiceStore
+	BuildStore
+}
+
+// ChoiceStore keeps what projects say about their images.
+type ChoiceStore interface {
 	// ImageChoice returns what a project says about its image.
 	ImageChoice(ctx context.Context, projectID string) (Choice, error)
 	SetImageChoice(ctx context.Context, projectID string, c Choice) error
 	// ChoiceOfWorkspace returns what the project of a workspace says, and its id.
 	ChoiceOfWorkspace(ctx context.Context, workspaceID string) (projectID string, c Choice, err error)
+}
+
+// BuildStore keeps builds.
+type BuildStore interface {
 	// InsertImageBuild stores a new build. A project has one build under way: a second is a fault.Conflict.
 	InsertImageBuild(ctx context.Context, b Build) error
 	// EndImageBuild stores the end of a build and the end of what it printed.

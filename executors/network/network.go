@@ -57,6 +57,12 @@ type Reached struct {
 
 // Store is what the room needs of the storage.
 type Store interface {
+	PolicyStore
+	RecordStore
+}
+
+// PolicyStore keeps what projects and workspaces may reach.
+type PolicyStore interface {
 	// Said returns what is stored of a workspace that is not deleted.
 	Said(ctx context.Context, workspaceID string) (Said, error)
 	// SaidOf is Said of many workspaces, by id; those that are deleted are not in it.
@@ -69,6 +75,10 @@ type Store interface {
 	EditAllowed(ctx context.Context, workspaceID string, fn func([]string) ([]string, error)) error
 	// BaseURLs returns the addresses of the agents' accounts a team shares and of those of its owners and admins.
 	BaseURLs(ctx context.Context, teamID string) ([]string, error)
+}
+
+// RecordStore keeps what workspaces reached and were refused.
+type RecordStore interface {
 	// AddRefused adds refusals to those known, keeps the newest most of each workspace, and returns the workspaces that have a new one.
 	// What belongs to a workspace that is gone is forgotten.
 	AddRefused(ctx context.Context, all []Refused, most int) (news []string, err error)

@@ -107,6 +107,12 @@ type Now struct{ Tree, Head string }
 
 // Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
 type Store interface {
+	RunStore
+	QueueStore
+}
+
+// RunStore keeps runs of checks and the files they ran on.
+type RunStore interface {
 	InsertCheckRuns(ctx context.Context, runs []Run) error
 	// EditCheckRun changes a run in one transaction, output included; an error of fn changes nothing.
 	EditCheckRun(ctx context.Context, id string, fn func(*Run) error) (Run, error)
@@ -124,7 +130,10 @@ type Store interface {
 	DropCheckRuns(ctx context.Context, workspaceID string, keep int) error
 	// FilesNow returns the newest snapshot of workspaces of a team; of one workspace, where it is named.
 	FilesNow(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Now, error)
+}
 
+// QueueStore keeps the entries of merge queues.
+type QueueStore interface {
 	// InsertEntry gives the entry the project's next position; fault.Conflict with the code merge_queued when the workspace has an open one.
 	InsertEntry(ctx context.Context, e Entry) (Entry, error)
 	EditEntry(ctx context.Context, id string, fn func(*Entry) error) (Entry, error)

@@ -14,6 +14,14 @@ import (
 
 // Store is what the room needs of the storage. What is not there is fault.NotFound.
 type Store interface {
+	ReviewStore
+	CommentStore
+	SnapshotStore
+	ViewedStore
+}
+
+// ReviewStore keeps reviews.
+type ReviewStore interface {
 	// Review returns a review with its comments.
 	Review(ctx context.Context, id string) (Review, error)
 	// Reviews returns the newest reviews of a workspace with their comments, oldest first; drafts and what was thrown away
@@ -29,6 +37,15 @@ type Store interface {
 	DropReview(ctx context.Context, id string) error
 	// QueuedReviews returns the reviews that wait for an agent, without comments: of one session, or of all with "".
 	QueuedReviews(ctx context.Context, sessionID string) ([]Review, error)
+	// ReviewSummaries returns a line for every workspace of a team that has reviews.
+	ReviewSummaries(ctx context.Context, teamID, userID string, workspaceIDs ...string) (map[string]Summary, error)
+	// AnsweredReviews returns the reviews of a team's people that agents have worked on: the newest of each person in a
+	// workspace, where a turn of the agent has ended since and a comment is open.
+	AnsweredReviews(ctx context.Context, teamID string) ([]Answered, error)
+}
+
+// CommentStore keeps comments and where they are anchored.
+type CommentStore interface {
 	// AddComment stores a comment; fault.Conflict when its review has most already or is no draft any more.
 	AddComment(ctx context.Context, c Comment, most int) error
 	Comment(ctx context.Context, id string) (Comment, error)
@@ -44,15 +61,18 @@ type Store interface {
 	CommentedWorkspaces(ctx context.Context) (map[string]string, error)
 	// Anchor stores where a comment is now and what answered it, unless it was made anew meanwhile.
 	Anchor(ctx context.Context, c Comment) error
+}
+
+// SnapshotStore reads the snapshots that answer a comment.
+type SnapshotStore interface {
 	// Snapshots returns the newest snapshot of a workspace, and before it those of turns and commits after since, oldest first.
 	Snapshots(ctx context.Context, workspaceID string, since int64, most int) ([]Snapshot, error)
 	// SnapshotsOf returns the snapshots whose commit, or whose head where they are of kind commit, is one of these.
 	SnapshotsOf(ctx context.Context, workspaceID string, commits []string) ([]Snapshot, error)
-	// ReviewSummaries returns a line for every workspace of a team that has reviews.
-	ReviewSummaries(ctx context.Context, teamID, userID string, workspaceIDs ...string) (map[string]Summary, error)
-	// AnsweredReviews returns the reviews of a team's people that agents have worked on: the newest of each person in a
-	// workspace, where a turn of the agent has ended since and a comment is open.
-	AnsweredReviews(ctx context.Context, teamID string) ([]Answered, error)
+}
+
+// ViewedStore keeps which files somebody has viewed.
+type ViewedStore interface {
 	// Viewed returns what a person has looked at: marks by path.
 	Viewed(ctx context.Context, workspaceID, userID string) (map[string]string, error)
 	// SetViewed notes that a person has looked at a file as it was, or no longer has with mark ""; fault.Conflict beyond most.

@@ -12,9 +12,17 @@ type Page = page.Page
 // Store is what the room keeps. Every call joins the transaction in ctx. What is not there is a fault.NotFound, a name that is taken a
 // fault.Conflict.
 type Store interface {
+	MachineStore
+	ConnectionStore
+	TokenStore
+	KeyStore
+
 	// Tx runs fn in one serializable transaction; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+}
 
+// MachineStore keeps machines.
+type MachineStore interface {
 	// Runners returns all machines, the revoked too, oldest first.
 	Runners(ctx context.Context) ([]Machine, error)
 	Runner(ctx context.Context, id string) (Machine, error)
@@ -27,7 +35,12 @@ type Store interface {
 	RevokeRunner(ctx context.Context, id string, at int64) error
 	// RunnerWork returns a team's workspaces that live on machines, newest first.
 	RunnerWork(ctx context.Context, teamID string) ([]Work, error)
+	// PruneRunners drops tokens and connections that ended before a time, and of a machine's connections all but the newest most.
+	PruneRunners(ctx context.Context, before int64, most int) error
+}
 
+// ConnectionStore keeps when machines were connected, and why that ended.
+type ConnectionStore interface {
 	// BeginConnection stores a connection and that its machine is online through it, with what the machine says of itself.
 	BeginConnection(ctx context.Context, c Connection, m Machine) error
 	// SawRunner stores a sign of life and what a machine says of itself.
@@ -37,7 +50,10 @@ type Store interface {
 	// EndStaleConnections does so for all that are open: they are of a server that died. Each ends when the machine was last seen.
 	EndStaleConnections(ctx context.Context, reason string, now int64) error
 	RunnerConnections(ctx context.Context, runnerID string, pg Page) ([]Connection, string, error)
+}
 
+// TokenStore keeps the tokens machines enrol with.
+type TokenStore interface {
 	InsertRunnerToken(ctx context.Context, t Token) error
 	RunnerToken(ctx context.Context, id string) (Token, error)
 	// RunnerTokens returns a team's tokens that can be used at a time, newest first.
@@ -47,15 +63,15 @@ type Store interface {
 	RevokeRunnerToken(ctx context.Context, id string, at int64) error
 	// RevokeRenewals revokes the tokens that would give a machine a new key.
 	RevokeRenewals(ctx context.Context, runnerID string, at int64) error
+}
 
+// KeyStore keeps the instance's own keys.
+type KeyStore interface {
 	// InstanceKey returns a key of the instance; PutInstanceKey stores one, unless there is one of that name.
 	InstanceKey(ctx context.Context, name string) (InstanceKey, error)
 	PutInstanceKey(ctx context.Context, k InstanceKey) error
 	// DeleteInstanceKey forgets one; one that is not there is left alone.
 	DeleteInstanceKey(ctx context.Context, name string) error
-
-	// PruneRunners drops tokens and connections that ended before a time, and of a machine's connections all but the newest most.
-	PruneRunners(ctx context.Context, before int64, most int) error
 }
 
 // Connection is one of a machine's. Times are ms UTC.
