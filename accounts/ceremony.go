@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -47,7 +48,7 @@ type CeremonyRequest struct {
 
 // BeginCeremony keeps what a sign-in needs until it goes on, and returns the value it goes on with and when it ends (ms UTC).
 func (s *Service) BeginCeremony(ctx context.Context, req CeremonyRequest) (value string, expiresAt int64, err error) {
-	if value, err = s.secret(32); err != nil {
+	if value, err = password.NewSecret(s.cfg.Rand, 32); err != nil {
 		return "", 0, err
 	}
 	data, err := json.Marshal(req.Data)
@@ -55,7 +56,7 @@ func (s *Service) BeginCeremony(ctx context.Context, req CeremonyRequest) (value
 		return "", 0, fmt.Errorf("keeping a sign-in under way: %w", err)
 	}
 	now := s.cfg.Now()
-	c := Ceremony{Hash: hashOf(value), Kind: req.Kind, UserID: req.UserID, CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(req.Life).UnixMilli()}
+	c := Ceremony{Hash: password.Digest(value), Kind: req.Kind, UserID: req.UserID, CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(req.Life).UnixMilli()}
 	if c.Sealed, err = s.Seal(c.sealName(), string(data)); err != nil {
 		return "", 0, err
 	}
@@ -76,7 +77,7 @@ func (s *Service) ReadCeremony(ctx context.Context, kind, value string, data any
 	if value == "" || len(value) > 256 {
 		return Ceremony{}, errLoginEnded
 	}
-	c, err := s.store.Ceremony(ctx, hashOf(value))
+	c, err := s.store.Ceremony(ctx, password.Digest(value))
 	if fault.Is(err, fault.NotFound) || err == nil && (c.Kind != kind || s.now() >= c.ExpiresAt) {
 		return Ceremony{}, errLoginEnded
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -74,7 +75,7 @@ func (s *Service) ConfirmByCode(ctx context.Context, actor Actor, code string) e
 	if actor.SessionHash == "" {
 		return s.NoToken(actor)
 	}
-	from := proofFrom{session: actor.SessionHash}
+	from := password.From{Session: actor.SessionHash}
 	proof, take := ProofTOTP, s.takeCode
 	if len(cleanCode(code)) > totpDigits {
 		proof, take = ProofRecovery, s.takeRecovery
@@ -86,7 +87,7 @@ func (s *Service) ConfirmByCode(ctx context.Context, actor Actor, code string) e
 }
 
 // takeCode is takeTOTP for an app that counts already.
-func (s *Service) takeCode(ctx context.Context, userID, code string, from proofFrom) error {
+func (s *Service) takeCode(ctx context.Context, userID, code string, from password.From) error {
 	t, err := s.store.TOTP(ctx, userID)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("reading an authenticator app: %w", err)
@@ -103,7 +104,7 @@ func (s *Service) checkOwnPassword(ctx context.Context, actor Actor, field, pass
 	if actor.SessionHash == "" {
 		return s.NoToken(actor)
 	}
-	done, err := s.limits.beginOwn(actor.User.ID, actor.SessionHash)
+	done, err := s.limits.BeginOwn(actor.User.ID, actor.SessionHash)
 	if err != nil {
 		return err
 	}
@@ -200,6 +201,5 @@ func (s *Service) waysIn(ctx context.Context, userID string) (w WaysIn, err erro
 
 // hasPassword reports whether a user's password hash is one that a password can match.
 func hasPassword(u User) bool {
-	_, ok := parsePHC(u.PasswordHash)
-	return ok
+	return password.Usable(u.PasswordHash)
 }

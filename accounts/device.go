@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+
+	"github.com/parawork/parawork/accounts/password"
 )
 
 // A browser that somebody signed in with gets a value that says so, and shows it at its next sign-in: attempts from there are counted
@@ -18,7 +20,7 @@ const DeviceCookieDays = 365
 
 // deviceCookie returns a new value for a browser that the user with this address has signed in with.
 func (s *Service) deviceCookie(email string) (string, error) {
-	nonce, err := s.secret(16)
+	nonce, err := password.NewSecret(s.cfg.Rand, 16)
 	if err != nil {
 		return "", err
 	}

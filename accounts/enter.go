@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -132,7 +133,7 @@ func (s *Service) LoginByCode(ctx context.Context, pending, method, code string,
 	default:
 		return Entered{}, fault.New(fault.Invalid, "invalid_method", "The method is totp or recovery_code.").With("field", "method")
 	}
-	if err := take(ctx, c.UserID, code, proofFrom{ip: meta.IP, device: s.deviceFor(u.Email, meta.Device)}); err != nil {
+	if err := take(ctx, c.UserID, code, password.From{IP: meta.IP, Device: s.deviceFor(u.Email, meta.Device)}); err != nil {
 		if fault.CodeOf(err) == "wrong_code" {
 			return Entered{}, s.failLogin(ctx, c, err)
 		}

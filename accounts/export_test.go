@@ -1,11 +1,9 @@
 package accounts
 
+import "github.com/parawork/parawork/accounts/password"
+
 // HashOf is how a secret is kept.
-func HashOf(secret string) string { return hashOf(secret) }
+func HashOf(secret string) string { return password.Digest(secret) }
 
 // Counted is how many counters of attempts are in memory.
-func (s *Service) Counted() int {
-	s.limits.mu.Lock()
-	defer s.limits.mu.Unlock()
-	return len(s.limits.buckets)
-}
+func (s *Service) Counted() int { return s.limits.Counted() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
@@ -87,22 +88,22 @@ func (s *Service) CreateInvite(ctx context.Context, actor Actor, teamID string, 
 			i.MailedAt = i.CreatedAt
 		}
 	}
-	token, err := s.secret(32)
+	token, err := password.NewSecret(s.cfg.Rand, 32)
 	if err != nil {
 		return Invite{}, "", err
 	}
 	mailed, mailHash := "", ""
 	if i.MailedAt != 0 {
-		if mailed, err = s.secret(32); err != nil {
+		if mailed, err = password.NewSecret(s.cfg.Rand, 32); err != nil {
 			return Invite{}, "", err
 		}
-		mailHash = hashOf(mailed)
+		mailHash = password.Digest(mailed)
 	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
 		if err := s.roomForInvite(ctx, i); err != nil {
 			return err
 		}
-		if err := s.store.InsertInvite(ctx, i, hashOf(token), mailHash); err != nil {
+		if err := s.store.InsertInvite(ctx, i, password.Digest(token), mailHash); err != nil {
 			return err
 		}
 		if i.MailedAt == 0 {
@@ -201,7 +202,7 @@ func (s *Service) LookInvite(ctx context.Context, token string) (Invite, Team, e
 		return Invite{}, Team{}, errInviteEnded
 	}
 	ctx = tenant.All(ctx, "who has an invite's token may see its team's name")
-	i, byMail, err := s.store.InviteByHash(ctx, hashOf(token))
+	i, byMail, err := s.store.InviteByHash(ctx, password.Digest(token))
 	if fault.Is(err, fault.NotFound) {
 		return Invite{}, Team{}, errInviteEnded
 	}
@@ -275,10 +276,10 @@ func (s *Service) use(ctx context.Context, i Invite, u User, now int64) error {
 // and what is wrong with req.
 func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Meta) (User, Team, error) {
 	if s.cfg.NoPassword { // else an invite would be a way around the one that is asked for: they sign in by it, then join
-		return User{}, Team{}, errPasswordOff
+		return User{}, Team{}, password.ErrOff
 	}
 	// Each try costs a hash, and says whether an address has an account: so few that it is no way to search.
-	if err := s.limits.begin("invite\x00"+hashOf(token), meta.IP); err != nil {
+	if err := s.limits.Begin("invite\x00"+password.Digest(token), meta.IP); err != nil {
 		return User{}, Team{}, err
 	}
 	i, team, err := s.LookInvite(ctx, token)
@@ -317,7 +318,7 @@ func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Me
 	if err != nil {
 		return User{}, Team{}, fmt.Errorf("joining by an invite: %w", err)
 	}
-	s.limits.succeeded("invite\x00"+hashOf(token), meta.IP)
+	s.limits.Succeeded("invite\x00"+password.Digest(token), meta.IP)
 	return u, joined, nil
 }
 

@@ -2,14 +2,11 @@ package accounts
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -19,27 +16,25 @@ const touchEvery = time.Minute
 // Login checks an e-mail address and a password. Without a second factor it signs in; else what is asked for is told, and the sign-in
 // goes on with LoginByCode or LoginByPasskey. Whether the address or the password was wrong is told neither in words nor in time.
 // Errors: wrong_credentials, too_many_attempts, suspended, password_off.
-func (s *Service) Login(ctx context.Context, email, password string, meta Meta) (Entered, error) {
+func (s *Service) Login(ctx context.Context, email, pass string, meta Meta) (Entered, error) {
 	if s.cfg.NoPassword {
-		return Entered{}, errPasswordOff
+		return Entered{}, password.ErrOff
 	}
 	account := strings.ToLower(strings.TrimSpace(email))
 	if len(account) > 254 {
 		account = account[:254]
 	}
-	from := proofFrom{ip: meta.IP, device: s.deviceFor(account, meta.Device)}
-	if err := s.limits.beginFrom(account, from); err != nil {
+	from := password.From{IP: meta.IP, Device: s.deviceFor(account, meta.Device)}
+	if err := s.limits.BeginFrom(account, from); err != nil {
 		return Entered{}, err
 	}
-	u, err := s.verify(ctx, account, password)
+	u, err := s.verify(ctx, account, pass)
 	if err != nil {
 		return Entered{}, err
 	}
-	s.limits.succeededFrom(account, from)
+	s.limits.SucceededFrom(account, from)
 	return s.Enter(ctx, SignInRequest{UserID: u.ID, Factors: []string{ProofPassword}, Meta: meta, shown: shownPassword(u)})
 }
-
-var errPasswordOff = fault.New(fault.Forbidden, "password_off", "This server takes no passwords. Sign in in another way that its sign-in page offers.")
 
 // verify returns the user whose address and password these are.
 func (s *Service) verify(ctx context.Context, email, password string) (User, error) {
@@ -50,7 +45,7 @@ func (s *Service) verify(ctx context.Context, email, password string) (User, err
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return User{}, fmt.Errorf("reading a user: %w", err)
 	}
-	ok, stale, err := s.hasher.check(ctx, u.PasswordHash, password)
+	ok, stale, err := s.hasher.Check(ctx, u.PasswordHash, password)
 	if err != nil {
 		return User{}, fmt.Errorf("checking a password: %w", err)
 	}
@@ -58,7 +53,7 @@ func (s *Service) verify(ctx context.Context, email, password string) (User, err
 		return User{}, errWrongCredentials
 	}
 	if stale {
-		if hash, err := s.hasher.hash(ctx, password); err == nil {
+		if hash, err := s.hasher.Hash(ctx, password); err == nil {
 			if u, err = s.renewHash(ctx, u, hash); err != nil {
 				return User{}, fmt.Errorf("storing a newer password hash: %w", err)
 			}
@@ -105,7 +100,7 @@ func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error
 	if len(cookie) == 0 || len(cookie) > 256 {
 		return Actor{}, errSignedOut
 	}
-	hash := hashOf(cookie)
+	hash := password.Digest(cookie)
 	l, err := s.store.Session(ctx, hash)
 	if fault.Is(err, fault.NotFound) {
 		return Actor{}, errSignedOut
@@ -137,7 +132,7 @@ func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error
 // kept. Who has none yet confirms who they are instead of naming it. Errors: wrong_password, weak_password, too_many_attempts, confirm_needed, token_not_allowed, password_off.
 func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next string, keepTokens bool) error {
 	if s.cfg.NoPassword {
-		return errPasswordOff
+		return password.ErrOff
 	}
 	if actor.TokenID != "" {
 		return fault.New(fault.Forbidden, "token_not_allowed", "A password is changed in the web app, not with an API token.")
@@ -173,8 +168,8 @@ func (s *Service) ResetPassword(ctx context.Context, userID, next string, keepTo
 	return s.setPassword(ctx, userID, next, "", keepTokens)
 }
 
-// checkPasswordOf is checkNewPassword for a user there is.
-func (s *Service) checkPasswordOf(ctx context.Context, u User, password string) error {
+// checkPasswordOf is password.CheckNew for a user there is.
+func (s *Service) checkPasswordOf(ctx context.Context, u User, next string) error {
 	teams, err := s.store.Memberships(ctx, u.ID)
 	if err != nil {
 		return fmt.Errorf("reading memberships: %w", err)
@@ -183,11 +178,11 @@ func (s *Service) checkPasswordOf(ctx context.Context, u User, password string) 
 	for _, m := range teams {
 		about = append(about, m.Team.Name)
 	}
-	return checkNewPassword(password, u.Email, about...)
+	return password.CheckNew(next, u.Email, about...)
 }
 
 func (s *Service) setPassword(ctx context.Context, userID, password, keep string, keepTokens bool) error {
-	hash, err := s.hasher.hash(ctx, password)
+	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return err
 	}
@@ -218,21 +213,6 @@ func (s *Service) endSessions(ctx context.Context, userID, except string, keepTo
 		return err
 	}
 	return s.store.DeleteTokens(ctx, userID, "")
-}
-
-// secret returns n random bytes as text.
-func (s *Service) secret(n int) (string, error) {
-	b := make([]byte, n)
-	if _, err := io.ReadFull(s.cfg.Rand, b); err != nil {
-		return "", fmt.Errorf("making a secret: %w", err)
-	}
-	return base64.RawURLEncoding.EncodeToString(b), nil
-}
-
-// hashOf is how a secret of enough random bits is kept.
-func hashOf(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
 }
 
 // clip returns at most n bytes of s as valid text without control characters.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 )
@@ -154,7 +155,7 @@ const passwordLinkFor = 24 * time.Hour
 // ResetLink makes a link's token by which a user chooses a new password, and mails the link where mail is sent. by is the operator's id,
 // "" for the command line. An earlier link of the user ends. Since it is shown to who made it, it proves no address. fresh says that the user has just been made.
 func (s *Service) ResetLink(ctx context.Context, by, userID string, fresh bool) (token string, expiresAt int64, mailed bool, err error) {
-	if token, err = s.secret(32); err != nil {
+	if token, err = password.NewSecret(s.cfg.Rand, 32); err != nil {
 		return "", 0, false, err
 	}
 	now := s.cfg.Now()
@@ -167,7 +168,7 @@ func (s *Service) ResetLink(ctx context.Context, by, userID string, fresh bool) 
 		if u.SuspendedAt != 0 {
 			return fault.New(fault.Conflict, "user_suspended", "%s is suspended. Restore the user first.", u.Name)
 		}
-		if err := s.store.InsertPasswordLink(ctx, userID, hashOf(token), cmp.Or(by, "command line"), now.UnixMilli(), expiresAt); err != nil {
+		if err := s.store.InsertPasswordLink(ctx, userID, password.Digest(token), cmp.Or(by, "command line"), now.UnixMilli(), expiresAt); err != nil {
 			return err
 		}
 		if !mailed {

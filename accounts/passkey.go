@@ -11,6 +11,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -77,7 +78,7 @@ func (s *Service) keysOf(ctx context.Context, userID string) (keyOwner, []Passke
 
 // ownCeremony is the value of a ceremony that belongs to a login session, which one browser holds: there is one of a kind at a time.
 func ownCeremony(kind string, actor Actor) Ceremony {
-	return Ceremony{Hash: hashOf(kind + "\x00" + actor.SessionHash), Kind: kind, UserID: actor.User.ID}
+	return Ceremony{Hash: password.Digest(kind + "\x00" + actor.SessionHash), Kind: kind, UserID: actor.User.ID}
 }
 
 // Kinds of ceremonies that belong to a login session.

@@ -20,7 +20,7 @@ func (s *Service) LoginPasskeyOptions(ctx context.Context, pending string, site 
 	if err != nil {
 		return nil, Entered{}, err
 	}
-	if err := s.limits.ask(meta.IP); err != nil {
+	if err := s.limits.Ask(meta.IP); err != nil {
 		return nil, Entered{}, err
 	}
 	var w underWay

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -27,7 +28,7 @@ func (s *Service) newRecoveryCodes() (codes, hashes []string, err error) {
 		}
 		c := recoveryLetters.EncodeToString(b)
 		codes = append(codes, c[:4]+"-"+c[4:8]+"-"+c[8:12]+"-"+c[12:])
-		hashes = append(hashes, hashOf(c))
+		hashes = append(hashes, password.Digest(c))
 	}
 	return codes, hashes, nil
 }
@@ -56,12 +57,12 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, actor Actor) ([]string
 }
 
 // takeRecovery takes one of a user's recovery codes.
-func (s *Service) takeRecovery(ctx context.Context, userID, code string, from proofFrom) error {
-	done, err := s.limits.beginCode(userID, from)
+func (s *Service) takeRecovery(ctx context.Context, userID, code string, from password.From) error {
+	done, err := s.limits.BeginCode(userID, from)
 	if err != nil {
 		return err
 	}
-	ok, err := s.store.UseRecoveryCode(ctx, userID, hashOf(strings.ToLower(cleanCode(code))), s.now())
+	ok, err := s.store.UseRecoveryCode(ctx, userID, password.Digest(strings.ToLower(cleanCode(code))), s.now())
 	if err != nil {
 		return fmt.Errorf("taking a recovery code: %w", err)
 	}

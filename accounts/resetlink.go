@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -29,9 +30,6 @@ var errLinkEnded = fault.New(fault.Gone, "link_ended", "This link has ended or w
 // forgottenFor is how long a link works that was asked for by mail.
 const forgottenFor = time.Hour
 
-// forgotRule bounds the mails one user is sent, whoever asks for them.
-var forgotRule = rule{burst: 3, every: 20 * time.Minute}
-
 // MailsResets reports whether people can ask for a link to choose a new password by mail.
 func (s *Service) MailsResets() bool { return s.TakesPasswords() && s.mails() }
 
@@ -40,15 +38,15 @@ func (s *Service) MailsResets() bool { return s.TakesPasswords() && s.mails() }
 // Errors: no_mail, password_off, too_many_attempts.
 func (s *Service) ForgotPassword(ctx context.Context, email string, meta Meta) (userID string, err error) {
 	if s.cfg.NoPassword {
-		return "", errPasswordOff
+		return "", password.ErrOff
 	}
 	if !s.mails() {
 		return "", fault.New(fault.Conflict, "no_mail", "This server sends no mail. Ask an operator of it for a link to choose a new password.")
 	}
-	if err := s.limits.ask(meta.IP); err != nil {
+	if err := s.limits.Ask(meta.IP); err != nil {
 		return "", err
 	}
-	token, err := s.secret(32)
+	token, err := password.NewSecret(s.cfg.Rand, 32)
 	if err != nil {
 		return "", err
 	}
@@ -66,7 +64,7 @@ func (s *Service) ForgotPassword(ctx context.Context, email string, meta Meta) (
 		return "", err
 	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
-		if err := s.store.InsertPasswordLink(ctx, u.ID, hashOf(token), "", now.UnixMilli(), expires); err != nil {
+		if err := s.store.InsertPasswordLink(ctx, u.ID, password.Digest(token), "", now.UnixMilli(), expires); err != nil {
 			return err
 		}
 		return s.cfg.Mailer.Queue(ctx, forgotMail(u, Link(s.cfg.PublicURL, "reset", token), expires))
@@ -94,7 +92,7 @@ func (s *Service) forgetful(ctx context.Context, email string) (User, error) {
 	if err != nil {
 		return User{}, fmt.Errorf("reading a user: %w", err)
 	}
-	if u.SuspendedAt != 0 || n > 0 && !hasPassword(u) || s.limits.one("f"+u.ID, forgotRule) != nil {
+	if u.SuspendedAt != 0 || n > 0 && !hasPassword(u) || s.limits.Forgot(u.ID) != nil {
 		return User{}, nil
 	}
 	return u, nil
@@ -109,25 +107,25 @@ func forgotMail(u User, link string, expiresAt int64) Mail {
 
 // ResetByLink sets the password of the user a link is for, which ends all links and login sessions of the user, and their API tokens
 // unless they are to be kept. Errors: link_ended, weak_password, suspended, too_many_attempts, password_off.
-func (s *Service) ResetByLink(ctx context.Context, token, password string, keepTokens bool, meta Meta) (userID string, err error) {
+func (s *Service) ResetByLink(ctx context.Context, token, next string, keepTokens bool, meta Meta) (userID string, err error) {
 	if s.cfg.NoPassword {
-		return "", errPasswordOff
+		return "", password.ErrOff
 	}
-	if err := s.limits.ask(meta.IP); err != nil {
+	if err := s.limits.Ask(meta.IP); err != nil {
 		return "", err
 	}
 	if token == "" || len(token) > 256 {
 		return "", errLinkEnded
 	}
-	hash := hashOf(token)
+	hash := password.Digest(token)
 	u, _, err := s.linkedUser(ctx, hash)
 	if err != nil {
 		return "", err
 	}
-	if err := s.checkPasswordOf(ctx, u, password); err != nil {
+	if err := s.checkPasswordOf(ctx, u, next); err != nil {
 		return "", err
 	}
-	phc, err := s.hasher.hash(ctx, password)
+	phc, err := s.hasher.Hash(ctx, next)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/password"
 )
 
 // Store is what accounts keep. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
@@ -154,8 +155,8 @@ type Config struct {
 type Service struct {
 	cfg    Config
 	store  Store
-	hasher hasher
-	limits *limits
+	hasher *password.Hasher
+	limits *password.Limits
 }
 
 // New returns a Service.
@@ -172,7 +173,7 @@ func New(cfg Config) *Service {
 	if cfg.Absolute <= 0 {
 		cfg.Absolute = 30 * 24 * time.Hour
 	}
-	return &Service{cfg: cfg, store: cfg.Store, hasher: newHasher(cfg.Rand), limits: newLimits(cfg.Now)}
+	return &Service{cfg: cfg, store: cfg.Store, hasher: password.NewHasher(cfg.Rand), limits: password.NewLimits(cfg.Now)}
 }
 
 // TakesPasswords and TakesPasskeys say which ways to sign in are not switched off.

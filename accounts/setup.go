@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -31,10 +32,10 @@ func (s *Service) SetupToken(ctx context.Context) (token string, needed bool, er
 	if needed, err = s.SetupNeeded(ctx); err != nil || !needed {
 		return "", false, err
 	}
-	if token, err = s.secret(32); err != nil {
+	if token, err = password.NewSecret(s.cfg.Rand, 32); err != nil {
 		return "", false, err
 	}
-	if err := s.store.SetSetting(ctx, settingSetup, hashOf(token)+" "+strconv.FormatInt(s.cfg.Now().Add(setupFor).UnixMilli(), 10)); err != nil {
+	if err := s.store.SetSetting(ctx, settingSetup, password.Digest(token)+" "+strconv.FormatInt(s.cfg.Now().Add(setupFor).UnixMilli(), 10)); err != nil {
 		return "", false, fmt.Errorf("storing the setup token: %w", err)
 	}
 	return token, true, nil
@@ -88,7 +89,7 @@ func (s *Service) checkSetupToken(ctx context.Context, token string) error {
 		return fault.New(fault.Forbidden, "setup_link_ended",
 			"The setup link has ended: it works for 30 minutes. Restart the server, which prints a new one, or run `parawork admin create-user` on it.")
 	}
-	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(hashOf(token))) != 1 {
+	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(password.Digest(token))) != 1 {
 		return fault.New(fault.Forbidden, "wrong_setup_token",
 			"The setup link is not valid any more. Use the link the server printed when it last started.")
 	}

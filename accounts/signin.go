@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -28,12 +29,12 @@ func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string,
 	if len(req.Factors) == 0 {
 		return "", 0, fault.New(fault.Internal, "internal", "A login session needs a proof of who signs in.")
 	}
-	cookie, err = s.secret(32)
+	cookie, err = password.NewSecret(s.cfg.Rand, 32)
 	if err != nil {
 		return "", 0, err
 	}
 	now := s.cfg.Now()
-	l := LoginSession{Hash: hashOf(cookie), ID: id.New("lgs"), UserID: req.UserID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
+	l := LoginSession{Hash: password.Digest(cookie), ID: id.New("lgs"), UserID: req.UserID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
 		ExpiresAt: now.Add(s.cfg.Absolute).UnixMilli(), UserAgent: clip(req.Meta.UserAgent, 300), IP: clip(req.Meta.IP, 64),
 		Factors: req.Factors, Provider: req.Provider, ConfirmedAt: now.UnixMilli()}
 	err = s.store.Tx(ctx, func(ctx context.Context) error { // so that a suspension that comes now finds the session and ends it
@@ -59,7 +60,7 @@ func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string,
 }
 
 // shownPassword is what a sign-in remembers of the password it began with.
-func shownPassword(u User) string { return hashOf(u.PasswordHash) }
+func shownPassword(u User) string { return password.Digest(u.PasswordHash) }
 
 var errWrongCredentials = fault.New(fault.Unauthorized, "wrong_credentials", "The e-mail address or the password is wrong.")
 

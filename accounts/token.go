@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -134,7 +135,7 @@ func (s *Service) insertToken(ctx context.Context, t Token, sessionHash string) 
 		if len(have) >= maxTokens {
 			return fault.New(fault.Conflict, "too_many_tokens", "You have %d tokens. End some that are not used any more.", len(have))
 		}
-		return s.store.InsertToken(ctx, t, hashOf(value))
+		return s.store.InsertToken(ctx, t, password.Digest(value))
 	})
 	if err != nil {
 		return Token{}, "", fmt.Errorf("creating a token: %w", err)
@@ -167,7 +168,7 @@ func (s *Service) AuthenticateTokenFrom(ctx context.Context, bearer, ip string) 
 	if !wellFormed(bearer) {
 		return Actor{}, errBadToken
 	}
-	t, err := s.store.TokenByHash(ctx, hashOf(bearer))
+	t, err := s.store.TokenByHash(ctx, password.Digest(bearer))
 	if fault.Is(err, fault.NotFound) {
 		return Actor{}, errBadToken
 	}

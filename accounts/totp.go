@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -97,7 +98,7 @@ func (s *Service) ConfirmTOTP(ctx context.Context, actor Actor, code string) (re
 	case t.ConfirmedAt != 0:
 		return nil, fault.New(fault.Conflict, "totp_enabled", "The authenticator app is set up already.")
 	}
-	if err := s.takeTOTP(ctx, actor.User.ID, code, proofFrom{session: actor.SessionHash}); err != nil {
+	if err := s.takeTOTP(ctx, actor.User.ID, code, password.From{Session: actor.SessionHash}); err != nil {
 		return nil, err
 	}
 	recovery, hashes, err := s.newRecoveryCodes()
@@ -120,8 +121,8 @@ func (s *Service) ConfirmTOTP(ctx context.Context, actor Actor, code string) (re
 }
 
 // takeTOTP takes a code of a user's authenticator app, confirmed or not: each code once, and none that is older than one taken.
-func (s *Service) takeTOTP(ctx context.Context, userID, code string, from proofFrom) error {
-	done, err := s.limits.beginCode(userID, from)
+func (s *Service) takeTOTP(ctx context.Context, userID, code string, from password.From) error {
+	done, err := s.limits.BeginCode(userID, from)
 	if err != nil {
 		return err
 	}

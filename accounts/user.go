@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -38,10 +39,10 @@ func (s *Service) newUser(ctx context.Context, req NewUser, team string) (User, 
 	if req.NoPassword {
 		return User{ID: id.New("usr"), Email: email, Name: name, Operator: req.Operator, CreatedAt: s.now()}, nil
 	}
-	if err := checkNewPassword(req.Password, email, name, team); err != nil {
+	if err := password.CheckNew(req.Password, email, name, team); err != nil {
 		return User{}, err
 	}
-	hash, err := s.hasher.hash(ctx, req.Password)
+	hash, err := s.hasher.Hash(ctx, req.Password)
 	if err != nil {
 		return User{}, err
 	}

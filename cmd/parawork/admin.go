@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -313,7 +314,7 @@ func (p program) password() (string, error) {
 		}
 		return string(b), nil
 	}
-	line, err := bufio.NewReader(io.LimitReader(p.stdin, accounts.MaxPassword+3)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(p.stdin, password.Max+3)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", fmt.Errorf("reading the password: %w", err)
 	}

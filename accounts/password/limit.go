@@ -1,4 +1,4 @@
-package accounts
+package password
 
 import (
 	"net/netip"
@@ -16,8 +16,9 @@ var (
 	globalRule = rule{burst: 60, every: 100 * time.Millisecond} // everybody: under two seconds of hashing at once, a quarter of a core for long; addresses a user signed in from go on
 	// Codes of a second factor are short: whoever has the password and many addresses must not try them all. Three of a million are
 	// right at any time, so that a day of trying finds one with a chance of 1 in 460. Devices of the user's own are counted apart.
-	codeRule = rule{burst: 20, every: 2 * time.Minute} // one account, from wherever
-	askRule  = rule{burst: 60, every: time.Second}     // challenges for passkeys and mails asked for, one address
+	codeRule   = rule{burst: 20, every: 2 * time.Minute} // one account, from wherever
+	forgotRule = rule{burst: 3, every: 20 * time.Minute} // mails with a link to choose a password, one user, whoever asks for them
+	askRule    = rule{burst: 60, every: time.Second}     // challenges for passkeys and mails asked for, one address
 )
 
 type rule struct {
@@ -25,8 +26,8 @@ type rule struct {
 	every time.Duration
 }
 
-// limits counts failed logins in memory. A restart forgets them, which an attacker cannot cause.
-type limits struct {
+// Limits counts failed logins in memory. A restart forgets them, which an attacker cannot cause.
+type Limits struct {
 	now func() time.Time
 
 	mu      sync.Mutex
@@ -43,8 +44,9 @@ type bucket struct {
 	rule rule
 }
 
-func newLimits(now func() time.Time) *limits {
-	return &limits{now: now, buckets: map[string]*bucket{}, good: map[string]time.Time{}, global: bucket{rule: globalRule}}
+// NewLimits returns limits that nobody has used yet.
+func NewLimits(now func() time.Time) *Limits {
+	return &Limits{now: now, buckets: map[string]*bucket{}, good: map[string]time.Time{}, global: bucket{rule: globalRule}}
 }
 
 // level is what is used up at a time.
@@ -78,38 +80,38 @@ func addressKey(ip string) string {
 	return a.String()
 }
 
-// proofFrom says where somebody tries to prove who they are.
-type proofFrom struct {
-	ip      string
-	device  string // that signed in to this account before, "" = none
-	session string // the login session, where there is one
+// From says where somebody tries to prove who they are.
+type From struct {
+	IP      string
+	Device  string // that signed in to this account before, "" = none
+	Session string // the login session, where there is one
 }
 
-// beginFrom is begin for an attempt that may come from a device of the user's own. Those are counted by device and by nothing else.
-func (l *limits) beginFrom(account string, from proofFrom) error {
-	if from.device == "" {
-		return l.begin(account, from.ip)
+// BeginFrom is Begin for an attempt that may come from a device of the user's own. Those are counted by device and by nothing else.
+func (l *Limits) BeginFrom(account string, from From) error {
+	if from.Device == "" {
+		return l.Begin(account, from.IP)
 	}
-	return l.one("d"+account+"\x00"+from.device, pairRule)
+	return l.one("d"+account+"\x00"+from.Device, pairRule)
 }
 
-// succeededFrom takes back what beginFrom counted.
-func (l *limits) succeededFrom(account string, from proofFrom) {
+// SucceededFrom takes back what BeginFrom counted.
+func (l *Limits) SucceededFrom(account string, from From) {
 	l.mu.Lock()
-	if from.device != "" {
-		delete(l.buckets, "d"+account+"\x00"+from.device)
-		l.good[account+"\x00"+addressKey(from.ip)] = l.now()
+	if from.Device != "" {
+		delete(l.buckets, "d"+account+"\x00"+from.Device)
+		l.good[account+"\x00"+addressKey(from.IP)] = l.now()
 		l.mu.Unlock()
 		return
 	}
 	l.mu.Unlock()
-	l.succeeded(account, from.ip)
+	l.Succeeded(account, from.IP)
 }
 
-// beginCode counts an attempt at a user's second factor; done takes it back.
-func (l *limits) beginCode(userID string, from proofFrom) (done func(), err error) {
+// BeginCode counts an attempt at a user's second factor; done takes it back.
+func (l *Limits) BeginCode(userID string, from From) (done func(), err error) {
 	key, r := "c"+userID, codeRule
-	if own := from.device + from.session; own != "" {
+	if own := from.Device + from.Session; own != "" {
 		key, r = "c"+userID+"\x00"+own, pairRule
 	}
 	if err := l.one(key, r); err != nil {
@@ -118,9 +120,9 @@ func (l *limits) beginCode(userID string, from proofFrom) (done func(), err erro
 	return func() { l.mu.Lock(); delete(l.buckets, key); l.mu.Unlock() }, nil
 }
 
-// beginOwn counts an attempt at the password of who is signed in, by their session and nothing else: what strangers try does not keep them
+// BeginOwn counts an attempt at the password of who is signed in, by their session and nothing else: what strangers try does not keep them
 // from it. done takes it back.
-func (l *limits) beginOwn(userID, session string) (done func(), err error) {
+func (l *Limits) BeginOwn(userID, session string) (done func(), err error) {
 	key := "s" + userID + "\x00" + session
 	if err := l.one(key, pairRule); err != nil {
 		return nil, err
@@ -128,11 +130,14 @@ func (l *limits) beginOwn(userID, session string) (done func(), err error) {
 	return func() { l.mu.Lock(); delete(l.buckets, key); l.mu.Unlock() }, nil
 }
 
-// ask counts something that costs us and that anybody may ask for.
-func (l *limits) ask(ip string) error { return l.one("o"+addressKey(ip), askRule) }
+// Ask counts something that costs us and that anybody may ask for.
+func (l *Limits) Ask(ip string) error { return l.one("o"+addressKey(ip), askRule) }
+
+// Forgot counts a mail with a link to choose a password to a user.
+func (l *Limits) Forgot(userID string) error { return l.one("f"+userID, forgotRule) }
 
 // one counts an attempt by one rule.
-func (l *limits) one(key string, r rule) error {
+func (l *Limits) one(key string, r rule) error {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,8 +155,8 @@ func tooMany(wait time.Duration) error {
 		With("retry_after_ms", secs*1000)
 }
 
-// begin counts an attempt before it is tried, so that many at once cannot slip through; succeeded takes it back.
-func (l *limits) begin(account, ip string) error {
+// Begin counts an attempt before it is tried, so that many at once cannot slip through; Succeeded takes it back.
+func (l *Limits) Begin(account, ip string) error {
 	now := l.now()
 	addr := addressKey(ip)
 	l.mu.Lock()
@@ -171,8 +176,8 @@ func (l *limits) begin(account, ip string) error {
 	return nil
 }
 
-// succeeded takes back what begin counted and forgets the account's failures from there.
-func (l *limits) succeeded(account, ip string) {
+// Succeeded takes back what Begin counted and forgets the account's failures from there.
+func (l *Limits) Succeeded(account, ip string) {
 	now := l.now()
 	addr := addressKey(ip)
 	l.mu.Lock()
@@ -184,7 +189,7 @@ func (l *limits) succeeded(account, ip string) {
 }
 
 // waitFor is how long a key has to wait. One that was not counted yet is not kept for being asked about: who is refused takes no memory.
-func (l *limits) waitFor(key string, now time.Time) time.Duration {
+func (l *Limits) waitFor(key string, now time.Time) time.Duration {
 	if b := l.buckets[key]; b != nil {
 		return b.wait(now)
 	}
@@ -192,7 +197,7 @@ func (l *limits) waitFor(key string, now time.Time) time.Duration {
 }
 
 // bucket is that of a key, for counting.
-func (l *limits) bucket(key string, r rule) *bucket {
+func (l *Limits) bucket(key string, r rule) *bucket {
 	b := l.buckets[key]
 	if b == nil {
 		b = &bucket{rule: r}
@@ -202,7 +207,7 @@ func (l *limits) bucket(key string, r rule) *bucket {
 }
 
 // sweep forgets what has drained. The global rule bounds how fast buckets appear, so that this bounds the memory.
-func (l *limits) sweep(now time.Time) {
+func (l *Limits) sweep(now time.Time) {
 	if now.Sub(l.swept) < time.Minute {
 		return
 	}
@@ -217,4 +222,11 @@ func (l *limits) sweep(now time.Time) {
 			delete(l.good, k)
 		}
 	}
+}
+
+// Counted is how many counters of attempts are in memory.
+func (l *Limits) Counted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.buckets)
 }

@@ -1,4 +1,9 @@
-package accounts
+// Package password makes and checks the hashes of passwords, refuses weak ones, bounds how often anybody may try to prove who they are,
+// and makes the random values that stand for somebody once they have: cookies, tokens and links, which are kept as digests.
+//
+// It knows no users. Hasher and Limits are safe for concurrent use and meant to be one for an instance: who counts apart bounds nothing.
+// A Hasher owns a timer, which gives memory back when no hash was made for a second; Limits holds its own lock for moments.
+package password
 
 import (
 	"context"
@@ -28,8 +33,8 @@ const (
 
 // Bounds of a password.
 const (
-	MinPassword = 10   // characters
-	MaxPassword = 1024 // bytes
+	Min = 10   // characters
+	Max = 1024 // bytes
 )
 
 // parallelHashes bounds the memory that hashing takes: each holds argonMemory. One processor stays free of it where there is another, so
@@ -38,8 +43,11 @@ const parallelHashes = 4
 
 func hashSeats() int { return min(parallelHashes, max(1, runtime.GOMAXPROCS(0)-1)) }
 
-// hasher makes and checks password hashes, a few at once.
-type hasher struct {
+// ErrOff is the answer where the instance takes no passwords.
+var ErrOff = fault.New(fault.Forbidden, "password_off", "This server takes no passwords. Sign in in another way that its sign-in page offers.")
+
+// Hasher makes and checks password hashes, a few at once.
+type Hasher struct {
 	seats chan struct{}
 	rand  io.Reader
 	calm  *time.Timer // rings when no hash was made for a while
@@ -49,19 +57,20 @@ type hasher struct {
 // for everything else, and the collector would keep it for minutes.
 const calmAfter = time.Second
 
-func newHasher(r io.Reader) hasher {
+// NewHasher returns a hasher that takes salts from r.
+func NewHasher(r io.Reader) *Hasher {
 	calm := time.AfterFunc(time.Hour, debug.FreeOSMemory)
 	calm.Stop()
-	return hasher{make(chan struct{}, hashSeats()), r, calm}
+	return &Hasher{make(chan struct{}, hashSeats()), r, calm}
 }
 
 // rise leaves a seat.
-func (h hasher) rise() {
+func (h *Hasher) rise() {
 	<-h.seats
 	h.calm.Reset(calmAfter)
 }
 
-func (h hasher) sit(ctx context.Context) error {
+func (h *Hasher) sit(ctx context.Context) error {
 	select {
 	case h.seats <- struct{}{}:
 		return nil
@@ -70,8 +79,8 @@ func (h hasher) sit(ctx context.Context) error {
 	}
 }
 
-// hash returns the PHC string of a password.
-func (h hasher) hash(ctx context.Context, password string) (string, error) {
+// Hash returns the PHC string of a password.
+func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, saltBytes)
 	if _, err := io.ReadFull(h.rand, salt); err != nil {
 		return "", fmt.Errorf("making a salt: %w", err)
@@ -89,14 +98,14 @@ func (h hasher) hash(ctx context.Context, password string) (string, error) {
 // nobody is the hash of no password, checked when there is no user, so that both take the same time.
 const nobody = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm9ibw$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// check reports whether password is the one behind phc, and whether phc was made with other figures than today's. A phc that
+// Check reports whether password is the one behind phc, and whether phc was made with other figures than today's. A phc that
 // cannot be read is nobody's, after the usual time.
-func (h hasher) check(ctx context.Context, phc, password string) (ok, stale bool, err error) {
+func (h *Hasher) Check(ctx context.Context, phc, password string) (ok, stale bool, err error) {
 	p, readable := parsePHC(phc)
 	if !readable {
 		p, _ = parsePHC(nobody)
 	}
-	if len(password) > MaxPassword {
+	if len(password) > Max {
 		password = "" // too long to be anybody's, and too long to be worth hashing
 		readable = false
 	}
@@ -108,6 +117,12 @@ func (h hasher) check(ctx context.Context, phc, password string) (ok, stale bool
 	same := subtle.ConstantTimeCompare(sum, p.sum) == 1
 	stale = p.memory != argonMemory || p.time != argonTime || p.threads != argonThreads
 	return same && readable, stale, nil
+}
+
+// Usable reports whether a user's password hash is one that a password can match.
+func Usable(hash string) bool {
+	_, ok := parsePHC(hash)
+	return ok
 }
 
 type phc struct {
@@ -132,9 +147,9 @@ func parsePHC(s string) (phc, bool) {
 	return p, err1 == nil && err2 == nil && sane && len(p.salt) >= 8 && len(p.sum) >= 16
 }
 
-// checkNewPassword refuses passwords that are too short, too long, leaked, or easily guessed by who knows their user: about are the user's
+// CheckNew refuses passwords that are too short, too long, leaked, or easily guessed by who knows their user: about are the user's
 // name and the names of their teams. details.reason says which.
-func checkNewPassword(password, email string, about ...string) error {
+func CheckNew(password, email string, about ...string) error {
 	bad := func(reason, format string, args ...any) error {
 		return fault.New(fault.Invalid, "weak_password", format, args...).With("reason", reason)
 	}
@@ -145,10 +160,10 @@ func checkNewPassword(password, email string, about ...string) error {
 	}
 	local, _, _ := strings.Cut(email, "@")
 	switch {
-	case len(password) > MaxPassword:
-		return bad("long", "The password is longer than %d bytes. Choose a shorter one.", MaxPassword)
-	case utf8.RuneCountInString(password) < MinPassword:
-		return bad("short", "The password needs at least %d characters. A few words in a row are easy to remember.", MinPassword)
+	case len(password) > Max:
+		return bad("long", "The password is longer than %d bytes. Choose a shorter one.", Max)
+	case utf8.RuneCountInString(password) < Min:
+		return bad("short", "The password needs at least %d characters. A few words in a row are easy to remember.", Min)
 	case len(distinct) < 4:
 		return bad("few_characters", "The password has too few different characters. Choose another one.")
 	case lower == email || lower == local:

@@ -1,4 +1,4 @@
-package accounts
+package password
 
 import (
 	_ "embed"

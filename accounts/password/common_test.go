@@ -1,4 +1,4 @@
-package accounts
+package password
 
 import (
 	"errors"
@@ -33,10 +33,10 @@ func TestASVS_6_2_4_CommonPasswordsAreRefused(t *testing.T) {
 	for _, w := range strings.Fields(commonWords) {
 		for _, end := range []string{"1", "12", "123", "1234", "12345", "123456", "1!", "123!", "2025", "2026!", "2031", "!!!", "@123", w} {
 			p := w + end
-			if len(p) < MinPassword {
+			if len(p) < Min {
 				continue
 			}
-			if n++; checkNewPassword(p, "") == nil {
+			if n++; CheckNew(p, "") == nil {
 				t.Errorf("%s is taken", p)
 			}
 		}
@@ -74,7 +74,7 @@ func TestASVS_6_2_12_LeakedAndPersonalPasswordsAreRefused(t *testing.T) {
 		"a mika in the fog sings": "",
 		"xk2-vm9q-ttr4":           "",
 	} {
-		err := checkNewPassword(password, "mika.lindqvist@lighthouse.example", "Mika Lindqvist", "Harbour")
+		err := CheckNew(password, "mika.lindqvist@lighthouse.example", "Mika Lindqvist", "Harbour")
 		got := ""
 		if f := (*fault.Error)(nil); errors.As(err, &f) {
 			got, _ = f.Details["reason"].(string)

@@ -1,4 +1,4 @@
-package accounts
+package password
 
 import (
 	"crypto/sha256"
@@ -9,7 +9,7 @@ import (
 
 // leakedBits is a Bloom filter of 112,130 passwords of ten characters and more, in lower case, out of lists of leaked ones: the first
 // million of Mark Burnett's ten million passwords, as SecLists has them (MIT), and those of zxcvbn-ts (MIT). It holds no password, needs no
-// network, and lies in the program file, not on the heap. accounts/leakedgen.go makes it.
+// network, and lies in the program file, not on the heap. accounts/password/leakedgen.go makes it.
 //
 //go:embed leaked.bloom
 var leakedBits string
@@ -24,7 +24,7 @@ func isLeaked(lower string) bool {
 			return true
 		}
 		last := len(lower) - 1
-		if last < MinPassword || !strings.Contains("0123456789!@#$%^&*()-_=+.,;:?/ ", lower[last:]) {
+		if last < Min || !strings.Contains("0123456789!@#$%^&*()-_=+.,;:?/ ", lower[last:]) {
 			return false
 		}
 		lower = lower[:last]

@@ -1,4 +1,4 @@
-package accounts
+package password
 
 import (
 	"context"
@@ -13,7 +13,7 @@ func TestNoMoreThanFourPasswordsAreHashedAtOnce(t *testing.T) {
 	if n := hashSeats(); n < 1 || n > 4 {
 		t.Fatalf("%d at once", n)
 	}
-	h := newHasher(rand.Reader)
+	h := NewHasher(rand.Reader)
 	for range hashSeats() {
 		if err := h.sit(t.Context()); err != nil {
 			t.Fatal(err)
@@ -22,14 +22,14 @@ func TestNoMoreThanFourPasswordsAreHashedAtOnce(t *testing.T) {
 	gone := errors.New("the client has left")
 	ctx, leave := context.WithCancelCause(t.Context())
 	leave(gone)
-	if _, err := h.hash(ctx, "a password"); !errors.Is(err, gone) {
+	if _, err := h.Hash(ctx, "a password"); !errors.Is(err, gone) {
 		t.Errorf("one more while all seats are taken: %v", err)
 	}
-	if _, _, err := h.check(ctx, nobody, "a password"); !errors.Is(err, gone) {
+	if _, _, err := h.Check(ctx, nobody, "a password"); !errors.Is(err, gone) {
 		t.Errorf("one more while all seats are taken: %v", err)
 	}
 	h.rise()
-	if _, err := h.hash(t.Context(), "a password"); err != nil {
+	if _, err := h.Hash(t.Context(), "a password"); err != nil {
 		t.Errorf("with a seat free: %v", err)
 	}
 }
