@@ -29,6 +29,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/preview"
@@ -97,7 +98,7 @@ type Config struct {
 
 	Image    string            // what containers are made from unless a project says otherwise
 	Policies PolicyStore       // what teams say about their places
-	Caches   *executors.Caches // what teams share; nil = nothing
+	Caches   *caches.Caches    // what teams share; nil = nothing
 	Settings *settings.Service // what operators say about places
 	TryE2B   TryE2B            // optional
 

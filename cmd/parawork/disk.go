@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/workspaces/disk"
 )
@@ -18,7 +18,7 @@ func (h *house) buildDisk(publisher events.Publisher) {
 }
 
 // cacheRoom counts a team's caches together.
-type cacheRoom struct{ *executors.Caches }
+type cacheRoom struct{ *caches.Caches }
 
 // Bytes is what a team's caches take on disk.
 func (c cacheRoom) Bytes(ctx context.Context, teamID string) (n int64, err error) {

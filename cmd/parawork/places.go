@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
+	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
@@ -97,7 +98,7 @@ func (h *house) shareCaches() {
 	if !c.Enabled {
 		return
 	}
-	h.caches = executors.NewCaches(executors.CachesConfig{Dir: filepath.Join(h.cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: h.kept.TeamGroup,
+	h.caches = caches.New(caches.Config{Dir: filepath.Join(h.cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: h.kept.TeamGroup,
 		Share: h.workspaces.SharesCaches, InUse: h.inUse, Log: h.log.With("room", "caches")})
 }
 

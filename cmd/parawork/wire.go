@@ -26,6 +26,7 @@ import (
 	spending "github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
@@ -86,7 +87,7 @@ type house struct {
 	gateway    *gateway.Service
 	reports    *stripe.Reporter
 	groups     *cgroup.Tree
-	caches     *executors.Caches // nil when config.json switches them off
+	caches     *caches.Caches // nil when config.json switches them off
 	settings   *settings.Service
 	commands   *executors.Commands
 	workspaces *workspaces.Service

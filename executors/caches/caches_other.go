@@ -1,6 +1,6 @@
 //go:build !linux
 
-package executors
+package caches
 
 import "errors"
 

@@ -1,4 +1,9 @@
-package executors
+// Package caches shares what the workspaces of one team download and build, in places that isolate: never across teams. It shows the folders
+// to sandboxes that are made, measures them and empties those that grew too large while nobody of the team uses them. It knows nothing of
+// sandboxes that live: who makes it says whether one of a team does.
+//
+// Goroutines: none of its own; Caches.Run is the caller's. It takes no locks.
+package caches
 
 import (
 	"context"
@@ -12,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -26,8 +32,8 @@ var sharedTools = []struct{ name, variable string }{
 // firstTeamGroup is the id before that of the first team's group: far from what systems, people and workspaces' users have.
 const firstTeamGroup = 600_000_000
 
-// CachesConfig is what Caches are made of.
-type CachesConfig struct {
+// Config is what Caches are made of.
+type Config struct {
 	Dir   string                                                      // absolute: a folder for each team below it (data/caches)
 	Max   int64                                                       // bytes of one team; 0 = no bound
 	Chown bool                                                        // the server is root: a team shares through a group of its own
@@ -42,10 +48,10 @@ type CachesConfig struct {
 // Caches are what the workspaces of a team share of downloads and builds, in places that isolate. Never across teams. Whoever works in
 // a team can put into them what the others then use: they trust one another with that. All that lies in them is an agent's: the host
 // measures and removes it, and reads none of it.
-type Caches struct{ cfg CachesConfig }
+type Caches struct{ cfg Config }
 
-// NewCaches makes Caches. It starts nothing.
-func NewCaches(cfg CachesConfig) *Caches {
+// New makes Caches. It starts nothing.
+func New(cfg Config) *Caches {
 	if cfg.Every <= 0 {
 		cfg.Every = 10 * time.Minute
 	}
@@ -58,14 +64,14 @@ func NewCaches(cfg CachesConfig) *Caches {
 	return &Caches{cfg: cfg}
 }
 
-// CacheSize is how much one cache of a team holds.
-type CacheSize struct {
+// Size is how much one cache of a team holds.
+type Size struct {
 	Name  string
 	Bytes int64
 }
 
 // Outfit shows a team's caches in a sandbox that isolates; for Participant.Making.
-func (c *Caches) Outfit(ctx context.Context, caps Capabilities, s *Spec) error {
+func (c *Caches) Outfit(ctx context.Context, caps executors.Capabilities, s *executors.Spec) error {
 	if !caps.Isolated || caps.OwnDisk || !plainName(s.TeamID) { // another machine sees no folder of this one
 		return nil
 	}
@@ -94,7 +100,7 @@ func (c *Caches) Outfit(ctx context.Context, caps Capabilities, s *Spec) error {
 			continue
 		}
 		inside := insideCaches + "/" + t.name
-		s.Caches = append(s.Caches, Mount{Source: dir, Target: inside})
+		s.Caches = append(s.Caches, executors.Mount{Source: dir, Target: inside})
 		if _, set := env[t.variable]; !set {
 			env[t.variable] = inside
 		}
@@ -139,10 +145,10 @@ func plainName(id string) bool {
 }
 
 // Sizes measures a team's caches.
-func (c *Caches) Sizes(ctx context.Context, teamID string) ([]CacheSize, error) {
-	out := make([]CacheSize, 0, len(sharedTools))
+func (c *Caches) Sizes(ctx context.Context, teamID string) ([]Size, error) {
+	out := make([]Size, 0, len(sharedTools))
 	for _, t := range sharedTools {
-		out = append(out, CacheSize{t.name, c.size(ctx, teamID, t.name)})
+		out = append(out, Size{t.name, c.size(ctx, teamID, t.name)})
 	}
 	return out, ctx.Err()
 }
@@ -274,7 +280,7 @@ func (c *Caches) trim(ctx context.Context, teamID string) error {
 			return err
 		}
 	}
-	slices.SortFunc(sizes, func(a, b CacheSize) int { return c.usedAt(teamID, a.Name).Compare(c.usedAt(teamID, b.Name)) })
+	slices.SortFunc(sizes, func(a, b Size) int { return c.usedAt(teamID, a.Name).Compare(c.usedAt(teamID, b.Name)) })
 	for _, s := range sizes {
 		if all <= c.cfg.Max {
 			break

@@ -1,4 +1,4 @@
-package executors_test
+package caches_test
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/caches"
 )
 
 func TestCachesOfATeam(t *testing.T) {
 	t.Parallel()
 	dir, used := t.TempDir(), true
-	c := executors.NewCaches(executors.CachesConfig{Dir: dir, Max: 1000,
+	c := caches.New(caches.Config{Dir: dir, Max: 1000,
 		Share: func(_ context.Context, ws string) (bool, error) { return ws != "ws_alone", nil },
 		InUse: func(context.Context, string) (bool, error) { return used, nil }})
 	outfit := func(team, ws string, isolated bool) executors.Spec {

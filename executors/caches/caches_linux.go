@@ -1,4 +1,4 @@
-package executors
+package caches
 
 import (
 	"encoding/binary"
