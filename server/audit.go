@@ -93,21 +93,3 @@ func (f auditFile) send(w http.ResponseWriter) error {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	return err
 }
-
-// download begins its answer with the first piece.
-type download struct {
-	w          http.ResponseWriter
-	name, mime string
-	begun      bool
-}
-
-func (d *download) Write(p []byte) (int, error) {
-	if !d.begun {
-		d.begun = true
-		d.w.Header().Set("Content-Type", d.mime)
-		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
-		d.w.WriteHeader(http.StatusOK)
-	}
-	_ = http.NewResponseController(d.w).SetWriteDeadline(time.Now().Add(streamPatience))
-	return d.w.Write(p)
-}

@@ -59,3 +59,30 @@ var (
 	errStarting  = fault.New(fault.Unavailable, "starting", "The server is starting. Try again in a moment.")
 	errStopping  = fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
 )
+
+// credential is how a request says who asks.
+type credential struct {
+	cookie string
+	bearer string
+	ip     string // where it came from
+}
+
+func (c credential) none() bool { return c.cookie == "" && c.bearer == "" }
+
+// authenticate says whose credential it is; fault.Unauthorized when it is nobody's.
+func authenticate(ctx context.Context, from *accounts.Service, c credential) (accounts.Actor, error) {
+	var actor accounts.Actor
+	var err error
+	switch {
+	case c.bearer != "":
+		actor, err = from.AuthenticateTokenFrom(ctx, c.bearer, c.ip)
+	case c.cookie != "":
+		actor, err = from.Authenticate(ctx, c.cookie)
+	default:
+		return accounts.Actor{}, errSignedOut
+	}
+	if fault.Is(err, fault.NotFound) { // the user is gone
+		return accounts.Actor{}, errSignedOut
+	}
+	return actor, err
+}

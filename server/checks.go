@@ -16,16 +16,16 @@ import (
 	"github.com/parawork/parawork/workspaces/overlap"
 )
 
-func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) byCheckRun(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	r, err := s.cfg.Checks.Get(ctx, id)
+	r, err := h.cfg.Checks.Get(ctx, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return s.within(ctx, call, r.WorkspaceID)
+	return h.within(ctx, call, r.WorkspaceID)
 }
 
 func checkOf(c workspaces.Check) api.ProjectCheck {
@@ -89,7 +89,7 @@ func (h handlers) overviewOf(ctx context.Context, workspaceID string) (api.Check
 	if err != nil {
 		return api.Checks{}, err
 	}
-	names, err := h.names(ctx, callOf(ctx).object.TeamID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).object.TeamID)
 	if err != nil {
 		return api.Checks{}, err
 	}
@@ -123,7 +123,7 @@ func (h handlers) CancelCheckRun(ctx context.Context, req api.CancelCheckRunRequ
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, r.TeamID)
+	names, err := memberNames(ctx, h.cfg.Accounts, r.TeamID)
 	return api.CancelCheckRun200JSONResponse(checkRunOf(r, names)), err
 }
 
@@ -154,7 +154,7 @@ func (h handlers) seenQueue(ctx context.Context, projectID string) (open, ended 
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := h.names(ctx, call.object.TeamID)
+	names, err := memberNames(ctx, h.cfg.Accounts, call.object.TeamID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +202,7 @@ func (h handlers) queuedOf(ctx context.Context, w workspaces.Workspace) (*api.Qu
 			return &open[i], nil
 		}
 	}
-	names, err := h.names(ctx, w.TeamID)
+	names, err := memberNames(ctx, h.cfg.Accounts, w.TeamID)
 	e := entryOfQueue(*l, w.Key(), w.Name, names)
 	return &e, err
 }

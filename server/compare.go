@@ -309,6 +309,6 @@ func (h handlers) CreateSnapshot(ctx context.Context, req api.CreateSnapshotRequ
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, c.team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, c.team.ID)
 	return api.CreateSnapshot201JSONResponse(snapshotOf(sn, names)), err
 }

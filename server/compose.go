@@ -59,7 +59,7 @@ func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts
 	p.grace = h.graceOf
 	p.moves = func(id string) *api.Move { return h.moveNow(ctx, id) }
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
-	if p.names, err = h.names(ctx, teamID); err != nil {
+	if p.names, err = memberNames(ctx, h.cfg.Accounts, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
 	}
 	if p.pulls, err = h.cfg.Forge.PullRequests(ctx, teamID, ids...); err != nil {

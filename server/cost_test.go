@@ -31,7 +31,7 @@ func BenchmarkReadOfAWorkspace(b *testing.B) {
 		}
 	}
 	open := echo.New()
-	strict := api.NewStrictHandler(handlers{h.server}, nil)
+	strict := api.NewStrictHandler(h.server.ops, nil)
 	open.GET("/api/v1/workspaces/:id", func(c echo.Context) (err error) {
 		r := c.Request()
 		ctx := tenant.All(r.Context(), "measuring")

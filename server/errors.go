@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -35,9 +34,6 @@ var statusOf = map[fault.Kind]int{
 	fault.DiskFull:     http.StatusInsufficientStorage,
 	fault.Internal:     http.StatusInternalServerError,
 }
-
-// statusClientGone is written to the log for requests whose client has left: nobody reads the answer.
-const statusClientGone = 499
 
 // problem is an answer that is not a success.
 type problem struct {
@@ -129,30 +125,6 @@ func errTooLarge(cause error) *fault.Error {
 	return fault.Wrap(cause, fault.TooLarge, "body_too_large", "The request is larger than this address takes.")
 }
 
-// fail answers a request with err. An answer that has begun is left as it is: its connection was cut by who noticed.
-func (s *Server) fail(err error, c echo.Context) {
-	call := callOf(c.Request().Context())
-	p := translate(err)
-	if c.Request().Context().Err() != nil && clientGone(c.Request()) {
-		call.status = statusClientGone
-		s.log.Debug("client has left", "request_id", call.id, "operation", call.op, "error", err)
-		return
-	}
-	if p.status >= 500 && p.body.Code != errStarting.Code && p.body.Code != errStopping.Code {
-		level := slog.LevelError
-		if p.status != http.StatusInternalServerError {
-			level = slog.LevelWarn // a part that is needed did not answer: not ours to mend
-		}
-		s.log.Log(c.Request().Context(), level, "request failed", "request_id", call.id, "operation", call.op, "status", p.status, "code", p.body.Code, "error", err)
-	} else if p.cause != nil {
-		s.log.Debug("request refused", "request_id", call.id, "operation", call.op, "status", p.status, "code", p.body.Code, "error", p.cause)
-	}
-	if c.Response().Committed {
-		return
-	}
-	p.write(c.Response(), call.id, c.Request().Method == http.MethodHead)
-}
-
 // write answers with the problem.
 func (p problem) write(w http.ResponseWriter, requestID string, head bool) {
 	p.body.RequestId = requestID
@@ -187,9 +159,4 @@ func (p problem) retryAfter() int64 {
 		}
 	}
 	return 1
-}
-
-// clientGone reports whether the request ended because its client left, and not because the server stops.
-func clientGone(r *http.Request) bool {
-	return errors.Is(context.Cause(r.Context()), context.Canceled)
 }

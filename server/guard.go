@@ -108,7 +108,7 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 		return err
 	}
 	if r.access != anyone && !(r.access == scrapers && s.scrapesLocally(req)) {
-		if call.actor, err = s.authenticate(ctx, cred); err != nil {
+		if call.actor, err = authenticate(ctx, s.cfg.Accounts, cred); err != nil {
 			return err
 		}
 	}

@@ -194,7 +194,7 @@ func (h handlers) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObj
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, callOf(ctx).project.TeamID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).project.TeamID)
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) byImageBuild(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	b, err := s.cfg.Images.Get(ctx, id)
+	b, err := h.cfg.Images.Get(ctx, id)
 	return accounts.InTeam(b.TeamID), err
 }
 

@@ -18,7 +18,7 @@ import (
 
 // byInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
 // is when it began.
-func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -26,37 +26,37 @@ func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (ac
 	about, _, _ := strings.Cut(id, "-")
 	switch kind, _, _ := strings.Cut(about, "_"); kind {
 	case "qst":
-		q, err := s.cfg.Sessions.QuestionByID(ctx, about)
+		q, err := h.cfg.Sessions.QuestionByID(ctx, about)
 		if err != nil {
 			return accounts.Object{}, err
 		}
 		call.workspace.ID = q.WorkspaceID
-		return s.within(ctx, call, q.WorkspaceID)
+		return h.within(ctx, call, q.WorkspaceID)
 	case "ses":
-		if call.session, err = s.cfg.Sessions.Get(ctx, about); err != nil {
+		if call.session, err = h.cfg.Sessions.Get(ctx, about); err != nil {
 			return accounts.Object{}, err
 		}
 		call.workspace.ID = call.session.WorkspaceID
-		return s.within(ctx, call, call.session.WorkspaceID)
+		return h.within(ctx, call, call.session.WorkspaceID)
 	case "grc":
-		g, ok := s.grace(about)
+		g, ok := h.grace(about)
 		if !ok {
 			return accounts.Object{}, errNotFound
 		}
 		call.workspace.ID = g.WorkspaceID
-		return s.within(ctx, call, g.WorkspaceID)
+		return h.within(ctx, call, g.WorkspaceID)
 	case "rev":
-		r, err := s.cfg.Reviews.Find(ctx, call.actor, about)
+		r, err := h.cfg.Reviews.Find(ctx, call.actor, about)
 		if err != nil {
 			return accounts.Object{}, err
 		}
 		call.workspace.ID = r.WorkspaceID
-		return s.within(ctx, call, r.WorkspaceID)
+		return h.within(ctx, call, r.WorkspaceID)
 	case "ws":
-		if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, about); err != nil {
+		if call.workspace, err = h.cfg.Workspaces.Workspace(ctx, about); err != nil {
 			return accounts.Object{}, err
 		}
-		return s.objectOf(ctx, call.actor, call.workspace)
+		return h.objectOf(ctx, call.actor, call.workspace)
 	}
 	return accounts.Object{}, errNotFound
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-func byInvite(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
+func (h handlers) byInvite(ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	i, err := s.cfg.Accounts.Invite(ctx, id)
+	i, err := h.cfg.Accounts.Invite(ctx, id)
 	return accounts.InTeam(i.TeamID), err
 }
 
@@ -79,7 +79,7 @@ func (h handlers) LookInvite(ctx context.Context, req api.LookInviteRequestObjec
 func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestObject) (api.AcceptInviteResponseObject, error) {
 	call := callOf(ctx)
 	if !call.cred.none() {
-		actor, err := h.authenticate(ctx, call.cred)
+		actor, err := authenticate(ctx, h.cfg.Accounts, call.cred)
 		if err == nil {
 			call.actor = actor
 			team, err := h.cfg.Accounts.Join(ctx, actor, req.Body.Token)

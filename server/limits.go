@@ -15,10 +15,6 @@ func limitsOf(l *api.ResourceLimits) executors.Limits {
 	return executors.Limits{CPUs: val(l.Cpus), MemoryMB: val(l.MemoryMb), Processes: val(l.Processes), DiskMB: val(l.DiskMb), WallMinutes: val(l.WallMinutes)}
 }
 
-func resourceLimits(l executors.Limits) api.ResourceLimits {
-	return api.ResourceLimits{Cpus: &l.CPUs, MemoryMb: &l.MemoryMB, Processes: &l.Processes, DiskMb: &l.DiskMB, WallMinutes: &l.WallMinutes}
-}
-
 func (h handlers) limitView(ctx context.Context, workspaceID, executor string) (api.WorkspaceLimits, error) {
 	v, err := h.cfg.Meters.View(ctx, workspaceID, executors.Kind(executor))
 	if err != nil {

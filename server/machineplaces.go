@@ -120,16 +120,6 @@ func (h handlers) remember(ctx context.Context, projectID string, kind executors
 	}
 }
 
-// first is the first that is not empty.
-func first(words ...string) string {
-	for _, w := range words {
-		if w != "" {
-			return w
-		}
-	}
-	return ""
-}
-
 // works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
 // secrets are there.
 func (s *Server) works(ctx context.Context, call *call) error {

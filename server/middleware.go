@@ -13,8 +13,6 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-const apiBase = "/api/v1"
-
 var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]{8,64}$`)
 
 // begin gives each request its call and id, and writes the access log when it has been answered.

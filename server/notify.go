@@ -11,12 +11,12 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-func byWebhook(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
+func (h handlers) byWebhook(ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	w, err := s.cfg.Notify.Webhook(ctx, id)
+	w, err := h.cfg.Notify.Webhook(ctx, id)
 	return accounts.InTeam(w.TeamID), err
 }
 

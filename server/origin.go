@@ -3,30 +3,11 @@ package server
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
 )
-
-// hostName is the name in a Host header, without port and brackets, in lower case.
-func hostName(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(host, "]"), "["), "."))
-}
-
-// loopbackHost reports whether a Host header names this very machine.
-func loopbackHost(host string) bool {
-	name := hostName(host)
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(name)
-	return err == nil && a.Unmap().IsLoopback()
-}
 
 // checkHost refuses names that do not belong to a server that listens on loopback: a page whose name was pointed at 127.0.0.1
 // would otherwise speak to it as if from its own origin.
@@ -36,40 +17,6 @@ func (s *Server) checkHost(r *http.Request) error {
 	}
 	return fault.New(fault.Forbidden, "host_not_allowed",
 		"This server listens on this machine only and does not answer to that host name. Behind a proxy, set server.publicUrl to the address people use.")
-}
-
-// trusted reports whether the request's peer is a proxy that config.json names.
-func (s *Server) trusted(r *http.Request) bool {
-	if len(s.cfg.TrustedProxies) == 0 {
-		return false
-	}
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	a := ap.Addr().Unmap()
-	for _, p := range s.cfg.TrustedProxies {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// secure reports whether the browser spoke https, to us or to the proxy before us.
-func (s *Server) secure(r *http.Request) bool {
-	if r.TLS != nil {
-		return true
-	}
-	if s.trusted(r) {
-		switch strings.ToLower(r.Header.Get("X-Forwarded-Proto")) {
-		case "https":
-			return true
-		case "http":
-			return false
-		}
-	}
-	return s.public != nil && s.public.Scheme == "https" && strings.EqualFold(r.Host, s.public.Host)
 }
 
 // sameOrigin reports whether an Origin header names this server: the host of the request itself, or publicUrl.

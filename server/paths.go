@@ -3,6 +3,8 @@ package server
 import (
 	"strings"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -32,3 +34,23 @@ func plainID(s string) bool {
 	}
 	return true
 }
+
+// pathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the rooms.
+func pathID(c echo.Context) (string, error) {
+	id := c.Param("id")
+	if id == "" || len(id) > 64 {
+		return "", errNotFound
+	}
+	for i := range len(id) {
+		b := id[i]
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-') {
+			return "", errNotFound
+		}
+	}
+	return id, nil
+}
+
+const apiBase = "/api/v1"
+
+// maxFile is how many bytes a file that is sent may have.
+const maxFile = 1 << 30

@@ -46,7 +46,6 @@ type rule struct {
 // Limits of bodies.
 const (
 	maxJSON = 4 << 20 // prompts included
-	maxFile = 1 << 30
 
 	// Of who is not signed in: each is read into memory, and anybody may send many at once.
 	maxStranger = 16 << 10
@@ -525,19 +524,54 @@ func byConflict(s *Server, ctx context.Context, c echo.Context, call *call) (acc
 	return s.within(ctx, call, conflict.WorkspaceID)
 }
 
-// pathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the rooms.
-func pathID(c echo.Context) (string, error) {
-	id := c.Param("id")
-	if id == "" || len(id) > 64 {
-		return "", errNotFound
-	}
-	for i := range len(id) {
-		b := id[i]
-		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-') {
-			return "", errNotFound
-		}
-	}
-	return id, nil
+// Finders of what other files know.
+
+func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byCheckRun(ctx, c, call)
+}
+
+func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byImageBuild(ctx, c, call)
+}
+
+func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byInboxItem(ctx, c, call)
+}
+
+func byInvite(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byInvite(ctx, c, call)
+}
+
+func byWebhook(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byWebhook(ctx, c, call)
+}
+
+func byPrompt(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byPrompt(ctx, c, call)
+}
+
+func byReview(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byReview(ctx, c, call)
+}
+
+func byComment(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byComment(ctx, c, call)
+}
+
+func byRunner(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byRunner(ctx, c, call)
+}
+
+func byRunnerToken(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byRunnerToken(ctx, c, call)
+}
+
+func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.byRun(ctx, c, call)
+}
+
+func bySnapshot(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	return s.ops.bySnapshot(ctx, c, call)
 }
 
 // admit decides whether the call's actor may use the operation. What does not exist and what is not theirs look the same to

@@ -56,7 +56,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if !ok {
 		return errSignedOut
 	}
-	actor, err := s.authenticate(ctx, cred)
+	actor, err := authenticate(ctx, s.cfg.Accounts, cred)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port
 	if !ok {
 		return nil, errSignedOut
 	}
-	actor, err := s.authenticate(ctx, cred)
+	actor, err := authenticate(ctx, s.cfg.Accounts, cred)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -14,14 +15,36 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
+// privacyConfig is what a privacy works with.
+type privacyConfig struct {
+	Accounts   *accounts.Service
+	Workspaces *workspaces.Service
+	Events     *events.Bus
+	Recheck    func(about string) // looks again at who is shown a workspace
+	Now        func() time.Time
+	Log        *slog.Logger
+}
+
+// privacy says who sees which workspaces, and what is in them. There is one of it: it knows what this process has changed. Safe for
+// concurrent use.
+type privacy struct {
+	cfg  privacyConfig
+	veil veil
+}
+
+func newPrivacy(cfg privacyConfig) *privacy { return &privacy{cfg: cfg} }
+
+// reread has the next event ask the database which workspaces are private.
+func (p *privacy) reread() { p.veil.lift() }
+
 // objectOf is a workspace as the policy sees it, for somebody who asks. A private one whose owner has left the team is nobody's any more:
 // the team's owners and admins see it, so that nothing is lost.
-func (s *Server) objectOf(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) (accounts.Object, error) {
+func (p *privacy) objectOf(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) (accounts.Object, error) {
 	o := accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}
 	if !w.Private || w.CreatedBy == actor.User.ID || !actor.RoleIn(w.TeamID).AtLeast(accounts.Admin) {
 		return o, nil
 	}
-	owner, err := s.cfg.Accounts.Actor(ctx, w.CreatedBy)
+	owner, err := p.cfg.Accounts.Actor(ctx, w.CreatedBy)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return o, fmt.Errorf("reading whose a private workspace is: %w", err)
 	}
@@ -32,17 +55,17 @@ func (s *Server) objectOf(ctx context.Context, actor accounts.Actor, w workspace
 }
 
 // within is what is in a workspace, as the policy sees it: it is as private as the workspace.
-func (s *Server) within(ctx context.Context, call *call, workspaceID string) (accounts.Object, error) {
-	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+func (p *privacy) within(ctx context.Context, call *call, workspaceID string) (accounts.Object, error) {
+	w, err := p.cfg.Workspaces.Workspace(ctx, workspaceID)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return s.objectOf(ctx, call.actor, w)
+	return p.objectOf(ctx, call.actor, w)
 }
 
 // sees reports whether the call's actor may see a workspace.
-func (s *Server) sees(ctx context.Context, call *call, w workspaces.Workspace) (bool, error) {
-	o, err := s.objectOf(ctx, call.actor, w)
+func (p *privacy) sees(ctx context.Context, call *call, w workspaces.Workspace) (bool, error) {
+	o, err := p.objectOf(ctx, call.actor, w)
 	if err != nil {
 		return false, err
 	}
@@ -56,13 +79,13 @@ func shownTo(call *call, f workspaces.Filter) workspaces.Filter {
 }
 
 // hidden returns which workspaces of the call's team its actor may not see.
-func (s *Server) hidden(ctx context.Context, call *call) (map[string]bool, error) {
-	return s.hiddenIn(ctx, call.actor, call.team.ID)
+func (p *privacy) hidden(ctx context.Context, call *call) (map[string]bool, error) {
+	return p.hiddenIn(ctx, call.actor, call.team.ID)
 }
 
 // hiddenIn returns which workspaces of a team somebody may not see.
-func (s *Server) hiddenIn(ctx context.Context, actor accounts.Actor, teamID string) (map[string]bool, error) {
-	all, err := s.veiled(ctx, actor, teamID)
+func (p *privacy) hiddenIn(ctx context.Context, actor accounts.Actor, teamID string) (map[string]bool, error) {
+	all, err := p.veiled(ctx, actor, teamID)
 	out := make(map[string]bool, len(all))
 	for _, w := range all {
 		out[w.ID] = true
@@ -71,12 +94,12 @@ func (s *Server) hiddenIn(ctx context.Context, actor accounts.Actor, teamID stri
 }
 
 // projectLines are those of a team's projects; workspaces that the caller may not see are not counted.
-func (s *Server) projectLines(ctx context.Context, teamID string) (map[string]workspaces.ProjectLine, error) {
-	lines, err := s.cfg.Workspaces.ProjectLines(ctx, teamID)
+func (p *privacy) projectLines(ctx context.Context, teamID string) (map[string]workspaces.ProjectLine, error) {
+	lines, err := p.cfg.Workspaces.ProjectLines(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
-	active, err := s.cfg.Workspaces.CountActive(ctx, teamID)
+	active, err := p.cfg.Workspaces.CountActive(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +109,7 @@ func (s *Server) projectLines(ctx context.Context, teamID string) (map[string]wo
 			lines[id] = l
 		}
 	}
-	all, err := s.veiled(ctx, callOf(ctx).actor, teamID)
+	all, err := p.veiled(ctx, callOf(ctx).actor, teamID)
 	for _, w := range all {
 		if l, ok := lines[w.ProjectID]; ok && w.DeletedAt == 0 && w.ArchivedAt == 0 {
 			l.Active = max(l.Active-1, 0) // two readings, between which it may have come or gone
@@ -97,14 +120,14 @@ func (s *Server) projectLines(ctx context.Context, teamID string) (map[string]wo
 }
 
 // veiled returns the workspaces of a team that somebody may not see.
-func (s *Server) veiled(ctx context.Context, actor accounts.Actor, teamID string) ([]workspaces.Workspace, error) {
-	all, err := s.cfg.Workspaces.Private(ctx, teamID)
+func (p *privacy) veiled(ctx context.Context, actor accounts.Actor, teamID string) ([]workspaces.Workspace, error) {
+	all, err := p.cfg.Workspaces.Private(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading which workspaces are private: %w", err)
 	}
 	var out []workspaces.Workspace
 	for _, w := range all {
-		o, err := s.objectOf(ctx, actor, w)
+		o, err := p.objectOf(ctx, actor, w)
 		if err != nil {
 			return nil, err
 		}
@@ -177,12 +200,12 @@ const veilWithin = 10 * time.Second
 
 // private returns a workspace of a team when it is private. When that cannot be read, everything is. Of those who ask at the same moment
 // one reads, and nobody holds a lock meanwhile.
-func (s *Server) private(ctx context.Context, teamID, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
-	t, mine := s.veil.of(teamID, s.cfg.Now())
+func (p *privacy) private(ctx context.Context, teamID, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
+	t, mine := p.veil.of(teamID, p.cfg.Now())
 	if mine { // others wait for it too: it does not end because this caller leaves
 		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one veil for all sockets of a team"), veilWithin)
-		t.at = s.cfg.Now()
-		all, err := s.cfg.Workspaces.Private(read, teamID)
+		t.at = p.cfg.Now()
+		all, err := p.cfg.Workspaces.Private(read, teamID)
 		cancel()
 		if err != nil {
 			t.err = fmt.Errorf("reading which workspaces are private: %w", err)
@@ -206,31 +229,31 @@ func (s *Server) private(ctx context.Context, teamID, workspaceID string) (w wor
 }
 
 // mayHear reports whether an event may be told to the actor of a call.
-func (s *Server) mayHear(ctx context.Context, call *call, e events.Event) bool {
+func (p *privacy) mayHear(ctx context.Context, call *call, e events.Event) bool {
 	if e.WorkspaceID == "" {
 		return true
 	}
-	w, private, err := s.private(ctx, e.TeamID, e.WorkspaceID)
+	w, private, err := p.private(ctx, e.TeamID, e.WorkspaceID)
 	if err != nil {
-		s.log.WarnContext(ctx, "an event is not told", "request_id", call.id, "error", err)
+		p.cfg.Log.WarnContext(ctx, "an event is not told", "request_id", call.id, "error", err)
 		return false
 	}
 	if !private {
 		return true
 	}
-	ok, err := s.sees(ctx, call, w)
+	ok, err := p.sees(ctx, call, w)
 	return err == nil && ok
 }
 
 // setPrivate makes a workspace its owner's alone, or the team's again. Others who are in it are put out at once; their lists are told to
 // read again, by an event that says nothing but the id they know.
-func (s *Server) setPrivate(ctx context.Context, call *call, workspaceID string, private bool) (workspaces.Workspace, error) {
-	w, err := s.cfg.Workspaces.SetPrivate(ctx, call.actor, workspaceID, private)
+func (p *privacy) setPrivate(ctx context.Context, call *call, workspaceID string, private bool) (workspaces.Workspace, error) {
+	w, err := p.cfg.Workspaces.SetPrivate(ctx, call.actor, workspaceID, private)
 	if err != nil {
 		return w, err
 	}
-	s.veil.lift()
-	s.Recheck(workspaceID)
-	s.cfg.Events.Publish(ctx, events.Event{Type: "workspace.updated", ID: w.ID, TeamID: w.TeamID, Version: s.cfg.Now().UnixMilli()})
+	p.veil.lift()
+	p.cfg.Recheck(workspaceID)
+	p.cfg.Events.Publish(ctx, events.Event{Type: "workspace.updated", ID: w.ID, TeamID: w.TeamID, Version: p.cfg.Now().UnixMilli()})
 	return w, nil
 }

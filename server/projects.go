@@ -7,14 +7,9 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
 )
-
-func pageOf(limit *int, cursor *string) page.Page {
-	return page.Page{Limit: val(limit), Cursor: val(cursor)}
-}
 
 func entryOf(e workspaces.Entry) api.FolderEntry {
 	return api.FolderEntry{Name: guest.EncodePath(e.Name), Path: guest.EncodePath(e.Path), Git: e.Git}
@@ -180,7 +175,7 @@ func (h handlers) ListBranches(ctx context.Context, req api.ListBranchesRequestO
 		if err := callOf(ctx).can(accounts.CreateWorkspace); err != nil {
 			return nil, err
 		}
-		if err := h.cost(ctx, Cloning); err != nil {
+		if err := h.throttle.cost(ctx, Cloning); err != nil {
 			return nil, err
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/parawork/parawork/sessions"
 )
 
-func byPrompt(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) byPrompt(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	p, err := s.cfg.Sessions.Prompt(ctx, id)
+	p, err := h.cfg.Sessions.Prompt(ctx, id)
 	if err == nil {
-		call.session, err = s.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
+		call.session, err = h.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
 	}
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return s.within(ctx, call, call.session.WorkspaceID)
+	return h.within(ctx, call, call.session.WorkspaceID)
 }
 
 // promptOf makes the API's prompt; names are those of the team's members.
@@ -36,7 +36,7 @@ func promptOf(p sessions.Prompt, names map[string]string) api.Prompt {
 }
 
 func (h handlers) prompt(ctx context.Context, p sessions.Prompt) (api.Prompt, error) {
-	names, err := h.names(ctx, p.TeamID)
+	names, err := memberNames(ctx, h.cfg.Accounts, p.TeamID)
 	return promptOf(p, names), err
 }
 
@@ -45,7 +45,7 @@ func (h handlers) ListPrompts(ctx context.Context, req api.ListPromptsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, callOf(ctx).team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func tooOften(c Cost, who string, most int, wait time.Duration) error {
 }
 
 // cost counts a call of the operation's caller against a limit: for operations that are costly only sometimes.
-func (h handlers) cost(ctx context.Context, c Cost) error {
+func (t *throttle) cost(ctx context.Context, c Cost) error {
 	call := callOf(ctx)
-	return h.throttle.take(c, call.actor.User.ID, call.object.TeamID)
+	return t.take(c, call.actor.User.ID, call.object.TeamID)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces"
 )
 
 // Auditor remembers what was done. audit.Log is one.
@@ -125,7 +124,7 @@ func wordOf(op string) string {
 
 // sourceOf says who makes a call.
 func (s *Server) sourceOf(call *call) audit.Source {
-	src := audit.Source{Kind: audit.ByNobody, IP: s.echo.IPExtractor(call.request), RequestID: call.id}
+	src := audit.Source{Kind: audit.ByNobody, IP: s.addressOf(call.request), RequestID: call.id}
 	if u := call.actor.User; u.ID != "" {
 		src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, u.ID, u.Email, call.actor.SessionID
 		if call.actor.TokenID != "" {
@@ -208,14 +207,6 @@ func targetOf(c echo.Context, call *call) (kind, id, name string) {
 		return "team", call.team.ID, call.team.Name
 	}
 	return "", "", ""
-}
-
-// shownName is a workspace's name as others than its owner may read it.
-func shownName(w workspaces.Workspace) string {
-	if w.Private {
-		return ""
-	}
-	return w.Name
 }
 
 // kindOfPath is what the id in a route's path names: of /webhooks/:id a webhook.

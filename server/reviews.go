@@ -15,34 +15,34 @@ import (
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
-func byReview(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) byComment(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	r, err := s.cfg.Reviews.Find(ctx, call.actor, id)
+	m, err := h.cfg.Reviews.Comment(ctx, call.actor, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, r.WorkspaceID); err != nil {
+	if call.workspace, err = h.cfg.Workspaces.Workspace(ctx, m.WorkspaceID); err != nil {
 		return accounts.Object{}, err
 	}
-	return s.objectOf(ctx, call.actor, call.workspace)
+	return h.objectOf(ctx, call.actor, call.workspace)
 }
 
-func byComment(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) byReview(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	m, err := s.cfg.Reviews.Comment(ctx, call.actor, id)
+	r, err := h.cfg.Reviews.Find(ctx, call.actor, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, m.WorkspaceID); err != nil {
+	if call.workspace, err = h.cfg.Workspaces.Workspace(ctx, r.WorkspaceID); err != nil {
 		return accounts.Object{}, err
 	}
-	return s.objectOf(ctx, call.actor, call.workspace)
+	return h.objectOf(ctx, call.actor, call.workspace)
 }
 
 func personOf(id string, names map[string]string) string {
@@ -94,7 +94,7 @@ func reviewSummaryOf(s reviews.Summary, names map[string]string) api.ReviewSumma
 
 // review makes the API's review for the caller.
 func (h handlers) review(ctx context.Context, r reviews.Review) (api.Review, error) {
-	names, err := h.names(ctx, callOf(ctx).team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
 	return reviewOf(r, callOf(ctx).actor.User.ID, names), err
 }
 
@@ -104,7 +104,7 @@ func (h handlers) ListReviews(ctx context.Context, req api.ListReviewsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, call.team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (h handlers) CreateComment(ctx context.Context, req api.CreateCommentReques
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, call.team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
 	return api.CreateComment201JSONResponse(commentOf(c, call.actor.User.ID, names)), err
 }
 
@@ -168,7 +168,7 @@ func (h handlers) UpdateComment(ctx context.Context, req api.UpdateCommentReques
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, call.team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
 	return api.UpdateComment200JSONResponse(commentOf(c, call.actor.User.ID, names)), err
 }
 

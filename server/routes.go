@@ -36,7 +36,7 @@ func (s *Server) routes() *echo.Echo {
 	for op := range policy {
 		guards[op] = []echo.MiddlewareFunc{s.guard(op)}
 	}
-	strict := api.NewStrictHandler(handlers{s}, []api.StrictMiddlewareFunc{sealed})
+	strict := api.NewStrictHandler(s.ops, []api.StrictMiddlewareFunc{sealed})
 	api.RegisterHandlersWithOptions(e, strict, api.RegisterHandlersOptions{BaseURL: apiBase, OperationMiddlewares: guards})
 	for _, r := range s.byHand() {
 		e.Add(r.method, apiBase+r.path, r.handle, append(r.around, s.guard(r.op))...)
@@ -52,37 +52,3 @@ func (s *Server) routes() *echo.Echo {
 type handlers struct{ *Server }
 
 var _ api.StrictServerInterface = handlers{}
-
-// ptr returns nil for 0: times that have not come are null in the API.
-func ptr(ms int64) *int64 {
-	if ms == 0 {
-		return nil
-	}
-	return &ms
-}
-
-// text returns nil for "".
-func text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// val returns what p points to, or the zero value.
-func val[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
-}
-
-// list maps items; the answer is never null.
-func list[A, B any](items []A, fn func(A) B) []B {
-	out := make([]B, 0, len(items))
-	for _, it := range items {
-		out = append(out, fn(it))
-	}
-	return out
-}

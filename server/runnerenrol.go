@@ -120,17 +120,6 @@ func hostOf(address string) string {
 	return host
 }
 
-// here is the address machines are told to call: server.publicUrl, else the one the browser used.
-func (s *Server) here(r *http.Request) string {
-	switch {
-	case s.public != nil:
-		return s.public.Scheme + "://" + s.public.Host
-	case s.secure(r):
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
-}
-
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
 // quoted is a word as a shell takes it literally.
@@ -188,7 +177,7 @@ func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObj
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Invalid, "runner_hello_invalid", "hello is not what a machine says of itself.").With("field", "hello")
 	}
-	done, err := h.cfg.Machines.Enrol(ctx, e, h.echo.IPExtractor(callOf(ctx).request))
+	done, err := h.cfg.Machines.Enrol(ctx, e, h.addressOf(callOf(ctx).request))
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +188,7 @@ func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObj
 // connectRunner is GET /runner/connect: it lasts as long as the machine is connected.
 func (s *Server) connectRunner(c echo.Context) error {
 	r := c.Request()
-	err := s.cfg.Machines.Connect(c.Response(), r, s.echo.IPExtractor(r))
+	err := s.cfg.Machines.Connect(c.Response(), r, s.addressOf(r))
 	if err == nil {
 		callOf(r.Context()).status = http.StatusSwitchingProtocols
 	}

@@ -15,13 +15,23 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-// byRunner finds a machine's team. A machine that its owner keeps for themselves does not exist for other members but those who manage the team.
-func byRunner(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+// byRunnerToken finds a token's team.
+func (h handlers) byRunnerToken(ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	m, err := s.cfg.Machines.Known(ctx, id)
+	t, err := h.cfg.Machines.Token(ctx, id)
+	return accounts.InTeam(t.TeamID), err
+}
+
+// byRunner finds a machine's team. A machine that its owner keeps for themselves does not exist for other members but those who manage the team.
+func (h handlers) byRunner(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	m, err := h.cfg.Machines.Known(ctx, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -34,16 +44,6 @@ func byRunner(s *Server, ctx context.Context, c echo.Context, call *call) (accou
 
 func seesMachine(a accounts.Actor, m machines.Machine) bool {
 	return m.UserID == a.User.ID || m.MayUse(a.User.ID) || accounts.Can(a, accounts.ManageTeam, accounts.InTeam(m.TeamID)) == nil
-}
-
-// byRunnerToken finds a token's team.
-func byRunnerToken(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
-	id, err := pathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	t, err := s.cfg.Machines.Token(ctx, id)
-	return accounts.InTeam(t.TeamID), err
 }
 
 // crowd is what is shown beside machines: whose they are and what lives on them.

@@ -244,7 +244,7 @@ func TestQuestionsOfMachinesForPrivateWorkspaces(t *testing.T) {
 	m := machines.Machine{ID: "rnr_1", UserID: "usr_owner", TeamID: "team_1", Online: true, Hello: wire.Hello{Share: machines.ShareTeam},
 		Questions: []wire.Question{{ID: "q1", WorkspaceID: "ws_private", Text: "run secret plans"}, {ID: "q2", WorkspaceID: "ws_open", Text: "run tests"}, {ID: "q3", Text: "read"}}}
 	for who, want := range map[string]int{"usr_owner": 3, "usr_member": 2} {
-		got := handlers{h.server}.runnerOf(accounts.Actor{User: accounts.User{ID: who}, Memberships: []accounts.Membership{{Team: accounts.Team{ID: m.TeamID}, Role: accounts.Member}}}, crowd{hidden: map[string]bool{"ws_private": true}}, m)
+		got := h.server.ops.runnerOf(accounts.Actor{User: accounts.User{ID: who}, Memberships: []accounts.Membership{{Team: accounts.Team{ID: m.TeamID}, Role: accounts.Member}}}, crowd{hidden: map[string]bool{"ws_private": true}}, m)
 		if len(got.Questions) != want {
 			t.Errorf("%s is told %+v", who, got.Questions)
 		}

@@ -14,16 +14,16 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 )
 
-func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) byRun(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	r, err := s.cfg.Runs.Get(ctx, id)
+	r, err := h.cfg.Runs.Get(ctx, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	hidden, err := s.hiddenIn(ctx, call.actor, r.TeamID)
+	hidden, err := h.hiddenIn(ctx, call.actor, r.TeamID)
 	if err != nil {
 		return accounts.Object{}, err
 	}

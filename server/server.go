@@ -158,16 +158,19 @@ const (
 
 // Server answers HTTP. Order: New, Serve (health says starting), Open once the rooms have recovered.
 type Server struct {
+	*privacy
+	*browsers
+
 	cfg         Config
 	log         *slog.Logger
 	echo        *echo.Echo
 	public      *url.URL // of cfg.PublicURL, nil without one
 	throttle    *throttle
+	ops         handlers
 	crossOrigin *http.CrossOriginProtection
 	phase       atomic.Int32
 	doubt       atomic.Pointer[string] // why operators alone may look; set before the phase
 	sockets     *sockets
-	veil        veil
 	preview     *preview.Proxy // nil = off
 	melody      *melody.Melody // while Serve runs
 	counters    http.Handler   // for Prometheus
@@ -193,6 +196,9 @@ func New(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("trusting server.publicUrl: %w", err)
 		}
 	}
+	s.privacy = newPrivacy(privacyConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
+	s.browsers = newBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
+	s.ops = handlers{s}
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()
 	s.echo = s.routes()

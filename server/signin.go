@@ -2,10 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
-	"net/http"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
@@ -13,49 +9,6 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 )
-
-// Cookies beside that of the login session: what a sign-in under way goes on with, and what says that somebody signed in with this
-// browser before. Each has its plain name where a browser would not keep a Secure one.
-const (
-	loginCookie  = "parawork-login"
-	deviceCookie = "parawork-device"
-	hostPrefix   = "__Host-"
-)
-
-// readCookie returns the value of one of our cookies.
-func (s *Server) readCookie(r *http.Request, name string) string {
-	names := []string{hostPrefix + name}
-	if !s.secure(r) {
-		names = append(names, name)
-	}
-	for _, n := range names {
-		if c, err := r.Cookie(n); err == nil && c.Value != "" {
-			return c.Value
-		}
-	}
-	return ""
-}
-
-// setCookie gives the browser one of our cookies; pages of other sites never have it sent along.
-func (s *Server) setCookie(call *call, name, value string, until time.Time) {
-	c := s.cookie(call.request, value, until)
-	if c.Secure {
-		name = hostPrefix + name
-	}
-	c.Name, c.SameSite = name, http.SameSiteStrictMode
-	http.SetCookie(call.writer, c)
-}
-
-// dropCookie makes the browser forget one of our cookies.
-func (s *Server) dropCookie(call *call, name string) {
-	if s.readCookie(call.request, name) == "" {
-		return
-	}
-	for _, c := range []*http.Cookie{{Name: hostPrefix + name, Secure: true}, {Name: name}} {
-		c.Path, c.HttpOnly, c.SameSite, c.MaxAge = "/", true, http.SameSiteStrictMode, -1
-		http.SetCookie(call.writer, c)
-	}
-}
 
 // enterAs gives the browser what a sign-in has come to: its session, or what it goes on with.
 func (s *Server) enterAs(call *call, e accounts.Entered) {
@@ -69,34 +22,6 @@ func (s *Server) enterAs(call *call, e accounts.Entered) {
 		return
 	}
 	s.setCookie(call, deviceCookie, e.Device, s.cfg.Now().Add(accounts.DeviceCookieDays*24*time.Hour))
-}
-
-// site is where passkeys made on this page belong: to the host of publicUrl, or to this machine by its name. None where browsers would
-// not let it be: by address, or over plain http from elsewhere.
-func (s *Server) site(r *http.Request) accounts.Site {
-	host, scheme := hostName(r.Host), "http"
-	if s.secure(r) {
-		scheme = "https"
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return accounts.Site{}
-	}
-	if loopbackHost(r.Host) {
-		return accounts.Site{Host: host, Origin: scheme + "://" + plainPort(r.Host, scheme)}
-	}
-	if s.public == nil || s.public.Scheme != "https" {
-		return accounts.Site{}
-	}
-	return accounts.Site{Host: hostName(s.public.Host), Origin: s.public.Scheme + "://" + plainPort(s.public.Host, s.public.Scheme)}
-}
-
-// plainPort is a host as browsers write it in an origin: in lower case, without the port that the scheme has anyway.
-func plainPort(host, scheme string) string {
-	host = strings.ToLower(host)
-	if name, port, err := net.SplitHostPort(host); err == nil && (scheme == "https" && port == "443" || scheme == "http" && port == "80") {
-		return name
-	}
-	return host
 }
 
 func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (api.GetSignInResponseObject, error) {

@@ -234,7 +234,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 		}
 		return !fault.Is(err, fault.Gone)
 	}
-	actor, err := s.authenticate(ctx, k.cred)
+	actor, err := authenticate(ctx, s.cfg.Accounts, k.cred)
 	if err != nil {
 		if kind := fault.KindOf(err); kind == fault.Unauthorized || kind == fault.NotFound || kind == fault.Forbidden {
 			return false

@@ -37,7 +37,7 @@ func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProvide
 	a := sso.Answer{Provider: req.Provider, Browser: h.tripOf(call.request), State: val(req.Params.State), Code: val(req.Params.Code), Error: val(req.Params.Error),
 		Issuer: val(req.Params.Iss), Meta: h.meta(call)}
 	if call.cred.cookie != "" {
-		if actor, err := h.authenticate(ctx, call.cred); err == nil {
+		if actor, err := authenticate(ctx, h.cfg.Accounts, call.cred); err == nil {
 			a.UserID = actor.User.ID
 		} else if !fault.Is(err, fault.Unauthorized) {
 			return nil, err

@@ -59,3 +59,21 @@ func readPiece(r io.Reader, buf []byte) (int, error) {
 		}
 	}
 }
+
+// download begins its answer with the first piece.
+type download struct {
+	w          http.ResponseWriter
+	name, mime string
+	begun      bool
+}
+
+func (d *download) Write(p []byte) (int, error) {
+	if !d.begun {
+		d.begun = true
+		d.w.Header().Set("Content-Type", d.mime)
+		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+		d.w.WriteHeader(http.StatusOK)
+	}
+	_ = http.NewResponseController(d.w).SetWriteDeadline(time.Now().Add(streamPatience))
+	return d.w.Write(p)
+}

@@ -15,15 +15,15 @@ import (
 )
 
 // bySnapshot finds a snapshot of a workspace's files, and the workspace.
-func bySnapshot(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func (h handlers) bySnapshot(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.snapshot, err = s.cfg.Workspaces.SnapshotByID(ctx, id); err != nil {
+	if call.snapshot, err = h.cfg.Workspaces.SnapshotByID(ctx, id); err != nil {
 		return accounts.Object{}, err
 	}
-	return s.within(ctx, call, call.snapshot.WorkspaceID)
+	return h.within(ctx, call, call.snapshot.WorkspaceID)
 }
 
 func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestObject) (api.ListTimelineResponseObject, error) {
@@ -35,7 +35,7 @@ func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, callOf(ctx).team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 }
 
 func (h handlers) GetSnapshot(ctx context.Context, _ api.GetSnapshotRequestObject) (api.GetSnapshotResponseObject, error) {
-	names, err := h.names(ctx, callOf(ctx).team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
 	return api.GetSnapshot200JSONResponse(snapshotOf(callOf(ctx).snapshot, names)), err
 }
 
@@ -75,7 +75,7 @@ func (h handlers) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequ
 			return nil, err
 		}
 	}
-	names, err := h.names(ctx, callOf(ctx).team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
 	return api.UpdateSnapshot200JSONResponse(snapshotOf(sn, names)), err
 }
 
@@ -97,7 +97,7 @@ func (h handlers) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRe
 	audit.Note(ctx, "into", string(b.Into))
 	if r.New && !r.DryRun {
 		audit.Target(ctx, "workspace", done.Workspace.ID, shownName(done.Workspace))
-		h.veil.lift()
+		h.reread()
 	}
 	one, err := h.one(ctx, done.Workspace)
 	if err != nil {
@@ -106,7 +106,7 @@ func (h handlers) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRe
 	out := api.RestoreSnapshot200JSONResponse{Workspace: one, Changed: list(done.Changed, guest.EncodePath), Conflicts: list(done.Conflicts, guest.EncodePath),
 		Ignored: list(done.Ignored, guest.EncodePath), IgnoredLeft: list(done.IgnoredLeft, guest.EncodePath)}
 	if done.Kept.ID != "" {
-		names, err := h.names(ctx, call.team.ID)
+		names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
 		if err != nil {
 			return nil, err
 		}

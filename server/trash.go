@@ -42,7 +42,7 @@ func (h handlers) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (ap
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, callOf(ctx).team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (h handlers) usage(ctx context.Context, q usage.Query, format, of string) (
 		return usageAnswer{}, fault.New(fault.Invalid, "invalid_parameter", "format is json or csv.").With("field", "format")
 	}
 	if format == "csv" {
-		if err := h.cost(ctx, Exporting); err != nil {
+		if err := h.throttle.cost(ctx, Exporting); err != nil {
 			return usageAnswer{}, err
 		}
 	}

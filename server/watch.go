@@ -107,7 +107,7 @@ func (h handlers) RevokeWatchLink(ctx context.Context, _ api.RevokeWatchLinkRequ
 }
 
 func (h handlers) watchLinks(ctx context.Context, teamID string, links []watch.Link) ([]api.WatchLink, error) {
-	names, err := h.names(ctx, teamID)
+	names, err := memberNames(ctx, h.cfg.Accounts, teamID)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	}
 	audit.Target(ctx, "workspace", w.ID, shownName(w))
 	audit.Note(ctx, "place", string(kind))
-	h.veil.lift()
+	h.reread()
 	h.remember(ctx, b.ProjectId, kind)
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
@@ -197,7 +197,7 @@ func (h handlers) ListActivity(ctx context.Context, req api.ListActivityRequestO
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.names(ctx, callOf(ctx).team.ID)
+	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -218,17 +218,4 @@ func activityOf(a workspaces.Activity, names map[string]string) api.Activity {
 		data = map[string]any{}
 	}
 	return api.Activity{Id: a.ID, At: a.At, ActorId: a.ActorID, ActorName: name, Kind: a.Kind, Text: a.Text, Data: data}
-}
-
-// names returns the names of a team's members by their ids.
-func (h handlers) names(ctx context.Context, teamID string) (map[string]string, error) {
-	members, err := h.cfg.Accounts.Members(ctx, teamID)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]string, len(members))
-	for _, m := range members {
-		out[m.User.ID] = m.User.Name
-	}
-	return out, nil
 }
