@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func (h handlers) GetSetup(ctx context.Context, _ api.GetSetupRequestObject) (api.GetSetupResponseObject, error) {
@@ -18,13 +19,13 @@ func (h handlers) GetSetup(ctx context.Context, _ api.GetSetupRequestObject) (ap
 }
 
 func (h handlers) Setup(ctx context.Context, req api.SetupRequestObject) (api.SetupResponseObject, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	user, _, err := h.cfg.Accounts.Setup(ctx, accounts.SetupRequest{Token: req.Body.Token, Name: req.Body.Name, Email: req.Body.Email,
 		Password: req.Body.Password, Team: req.Body.Team})
 	if err != nil {
 		return nil, err
 	}
-	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofLink}, Meta: h.meta(call)})
+	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofLink}, Meta: h.Meta(call)})
 	if err != nil {
 		return nil, err
 	}
@@ -32,24 +33,24 @@ func (h handlers) Setup(ctx context.Context, req api.SetupRequestObject) (api.Se
 	if err != nil {
 		return nil, err
 	}
-	h.signIn(call, cookie, expires)
+	h.SignIn(call, cookie, expires)
 	return api.Setup201JSONResponse{Body: me}, nil
 }
 
 func (h handlers) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.LogoutResponseObject, error) {
-	call := callOf(ctx)
-	if call.actor.SessionHash == "" {
+	call := rest.CallOf(ctx)
+	if call.Actor.SessionHash == "" {
 		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in and cannot sign out. Delete the token to end it.")
 	}
-	if err := h.cfg.Accounts.Logout(ctx, call.actor.SessionHash); err != nil {
+	if err := h.cfg.Accounts.Logout(ctx, call.Actor.SessionHash); err != nil {
 		return nil, err
 	}
-	h.signOut(call)
+	h.SignOut(call)
 	return api.Logout204Response{}, nil
 }
 
 func (h handlers) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetMeResponseObject, error) {
-	return api.GetMe200JSONResponse(meOf(callOf(ctx).actor)), nil
+	return api.GetMe200JSONResponse(meOf(rest.CallOf(ctx).Actor)), nil
 }
 
 // me is what /me tells who has just signed in and was given this cookie.
@@ -59,8 +60,8 @@ func (h handlers) me(ctx context.Context, cookie string) (api.Me, error) {
 }
 
 func meOf(a accounts.Actor) api.Me {
-	return api.Me{User: userOf(a.User), Teams: list(a.Memberships, teamOf), SecondFactor: a.SecondFactor, ConfirmedAt: ptr(a.ConfirmedAt),
-		Limits: api.Limits{MaxInputBytes: maxInput, MaxFileBytes: maxFile, ExistingLogin: a.User.Operator}}
+	return api.Me{User: userOf(a.User), Teams: rest.List(a.Memberships, teamOf), SecondFactor: a.SecondFactor, ConfirmedAt: rest.Ptr(a.ConfirmedAt),
+		Limits: api.Limits{MaxInputBytes: rest.MaxInput, MaxFileBytes: rest.MaxFile, ExistingLogin: a.User.Operator}}
 }
 
 func userOf(u accounts.User) api.User {
@@ -68,25 +69,25 @@ func userOf(u accounts.User) api.User {
 }
 
 func (h handlers) ChangePassword(ctx context.Context, req api.ChangePasswordRequestObject) (api.ChangePasswordResponseObject, error) {
-	if err := h.cfg.Accounts.ChangePassword(ctx, callOf(ctx).actor, val(req.Body.CurrentPassword), req.Body.NewPassword, val(req.Body.KeepTokens)); err != nil {
+	if err := h.cfg.Accounts.ChangePassword(ctx, rest.CallOf(ctx).Actor, rest.Val(req.Body.CurrentPassword), req.Body.NewPassword, rest.Val(req.Body.KeepTokens)); err != nil {
 		return nil, err
 	}
 	return api.ChangePassword204Response{}, nil
 }
 
 func (h handlers) ListTokens(ctx context.Context, _ api.ListTokensRequestObject) (api.ListTokensResponseObject, error) {
-	actor := callOf(ctx).actor
+	actor := rest.CallOf(ctx).Actor
 	tokens, err := h.cfg.Accounts.Tokens(ctx, actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListTokens200JSONResponse{Items: list(tokens, func(t accounts.Token) api.Token { return tokenOf(t, actor) })}, nil
+	return api.ListTokens200JSONResponse{Items: rest.List(tokens, func(t accounts.Token) api.Token { return tokenOf(t, actor) })}, nil
 }
 
 func (h handlers) CreateToken(ctx context.Context, req api.CreateTokenRequestObject) (api.CreateTokenResponseObject, error) {
-	actor := callOf(ctx).actor
-	want := accounts.TokenRequest{Name: req.Body.Name, Team: val(req.Body.Team), ExpiresAt: val(req.Body.ExpiresAt)}
-	for _, sc := range val(req.Body.Scopes) {
+	actor := rest.CallOf(ctx).Actor
+	want := accounts.TokenRequest{Name: req.Body.Name, Team: rest.Val(req.Body.Team), ExpiresAt: rest.Val(req.Body.ExpiresAt)}
+	for _, sc := range rest.Val(req.Body.Scopes) {
 		want.Scopes = append(want.Scopes, accounts.Scope(sc))
 	}
 	t, value, err := h.cfg.Accounts.IssueToken(ctx, actor, want)
@@ -98,16 +99,16 @@ func (h handlers) CreateToken(ctx context.Context, req api.CreateTokenRequestObj
 }
 
 func (h handlers) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObject) (api.DeleteTokenResponseObject, error) {
-	if err := h.cfg.Accounts.DeleteToken(ctx, callOf(ctx).actor.User.ID, req.Id); err != nil {
+	if err := h.cfg.Accounts.DeleteToken(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
 		return nil, err
 	}
 	return api.DeleteToken204Response{}, nil
 }
 
 func tokenOf(t accounts.Token, actor accounts.Actor) api.Token {
-	out := api.Token{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt, LastUsedAt: ptr(t.LastUsedAt), ExpiresAt: ptr(t.ExpiresAt), LastUsedIp: text(t.LastUsedIP)}
+	out := api.Token{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt, LastUsedAt: rest.Ptr(t.LastUsedAt), ExpiresAt: rest.Ptr(t.ExpiresAt), LastUsedIp: rest.Text(t.LastUsedIP)}
 	if t.Scopes != nil {
-		scopes := list(t.Scopes, func(sc accounts.Scope) api.Scope { return api.Scope(sc) })
+		scopes := rest.List(t.Scopes, func(sc accounts.Scope) api.Scope { return api.Scope(sc) })
 		out.Scopes = &scopes
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func agentAccountOf(a accounts.AgentAccount) api.AgentAccount {
@@ -20,7 +21,7 @@ func agentAccountOf(a accounts.AgentAccount) api.AgentAccount {
 
 // consented refuses to copy somebody's login without a yes.
 func consented(kind api.AgentAccountKind, consent *bool) error {
-	if kind == api.ExistingLogin && !val(consent) {
+	if kind == api.ExistingLogin && !rest.Val(consent) {
 		return fault.New(fault.Invalid, "consent_needed",
 			"Using the existing login copies it, read only, for this agent. Say yes to that with consent.").With("field", "consent")
 	}
@@ -30,32 +31,32 @@ func consented(kind api.AgentAccountKind, consent *bool) error {
 // mayRedirect asks for a proof of who it is where a change says which key is used or where it is sent: with another address, whoever has it
 // is sent the key.
 func (h handlers) mayRedirect(ctx context.Context, kind api.AgentAccountKind, key, address *string) error {
-	if val(key) == "" && address == nil && kind != api.ExistingLogin {
+	if rest.Val(key) == "" && address == nil && kind != api.ExistingLogin {
 		return nil
 	}
-	return h.cfg.Accounts.NeedConfirmed(callOf(ctx).actor)
+	return h.cfg.Accounts.NeedConfirmed(rest.CallOf(ctx).Actor)
 }
 
 func (h handlers) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {
-	actor := callOf(ctx).actor
+	actor := rest.CallOf(ctx).Actor
 	all, err := h.cfg.Accounts.AgentAccounts(ctx, actor, accounts.OfUser(actor.User.ID))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListAgentAccounts200JSONResponse{Items: list(all, agentAccountOf)}, nil
+	return api.ListAgentAccounts200JSONResponse{Items: rest.List(all, agentAccountOf)}, nil
 }
 
 func (h handlers) ListTeamAgentAccounts(ctx context.Context, _ api.ListTeamAgentAccountsRequestObject) (api.ListTeamAgentAccountsResponseObject, error) {
-	call := callOf(ctx)
-	all, err := h.cfg.Accounts.AgentAccounts(ctx, call.actor, accounts.OfTeam(call.team.ID))
+	call := rest.CallOf(ctx)
+	all, err := h.cfg.Accounts.AgentAccounts(ctx, call.Actor, accounts.OfTeam(call.Team.ID))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListTeamAgentAccounts200JSONResponse{Items: list(all, agentAccountOf)}, nil
+	return api.ListTeamAgentAccounts200JSONResponse{Items: rest.List(all, agentAccountOf)}, nil
 }
 
 func (h handlers) AddAgentAccount(ctx context.Context, req api.AddAgentAccountRequestObject) (api.AddAgentAccountResponseObject, error) {
-	a, err := h.addAgentAccount(ctx, accounts.OfUser(callOf(ctx).actor.User.ID), *req.Body)
+	a, err := h.addAgentAccount(ctx, accounts.OfUser(rest.CallOf(ctx).Actor.User.ID), *req.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (h handlers) AddAgentAccount(ctx context.Context, req api.AddAgentAccountRe
 }
 
 func (h handlers) AddTeamAgentAccount(ctx context.Context, req api.AddTeamAgentAccountRequestObject) (api.AddTeamAgentAccountResponseObject, error) {
-	a, err := h.addAgentAccount(ctx, accounts.OfTeam(callOf(ctx).team.ID), *req.Body)
+	a, err := h.addAgentAccount(ctx, accounts.OfTeam(rest.CallOf(ctx).Team.ID), *req.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +78,8 @@ func (h handlers) addAgentAccount(ctx context.Context, owner accounts.Holder, b 
 	if err := h.mayRedirect(ctx, b.Kind, b.ApiKey, b.BaseUrl); err != nil {
 		return api.AgentAccount{}, err
 	}
-	a, err := h.cfg.Accounts.AddAgentAccount(ctx, callOf(ctx).actor, owner, accounts.NewAgentAccount{Agent: b.Agent, Name: val(b.Name),
-		Kind: accounts.AccountKind(b.Kind), Secret: val(b.ApiKey), BaseURL: val(b.BaseUrl), Default: val(b.Default)})
+	a, err := h.cfg.Accounts.AddAgentAccount(ctx, rest.CallOf(ctx).Actor, owner, accounts.NewAgentAccount{Agent: b.Agent, Name: rest.Val(b.Name),
+		Kind: accounts.AccountKind(b.Kind), Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl), Default: rest.Val(b.Default)})
 	if err != nil {
 		return api.AgentAccount{}, err
 	}
@@ -93,7 +94,7 @@ func (h handlers) UpdateAgentAccount(ctx context.Context, req api.UpdateAgentAcc
 	if err := h.mayRedirect(ctx, "", b.ApiKey, b.BaseUrl); err != nil {
 		return nil, err
 	}
-	a, err := h.cfg.Accounts.ChangeAgentAccount(ctx, callOf(ctx).actor, req.Id, accounts.AgentAccountChange{Name: b.Name, Secret: b.ApiKey, BaseURL: b.BaseUrl,
+	a, err := h.cfg.Accounts.ChangeAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, accounts.AgentAccountChange{Name: b.Name, Secret: b.ApiKey, BaseURL: b.BaseUrl,
 		Default: b.Default})
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (h handlers) UpdateAgentAccount(ctx context.Context, req api.UpdateAgentAcc
 }
 
 func (h handlers) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAccountRequestObject) (api.RemoveAgentAccountResponseObject, error) {
-	a, err := h.cfg.Accounts.RemoveAgentAccount(ctx, callOf(ctx).actor, req.Id, val(req.Params.Force))
+	a, err := h.cfg.Accounts.RemoveAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, rest.Val(req.Params.Force))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (h handlers) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAcc
 }
 
 func (h handlers) TestAgentAccount(ctx context.Context, req api.TestAgentAccountRequestObject) (api.TestAgentAccountResponseObject, error) {
-	p, err := h.cfg.Sessions.TestAccount(ctx, callOf(ctx).actor, req.Id)
+	p, err := h.cfg.Sessions.TestAccount(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +128,8 @@ func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRe
 	if err := h.mayRedirect(ctx, b.Kind, b.ApiKey, b.BaseUrl); err != nil {
 		return nil, err
 	}
-	a, err := h.cfg.Accounts.SetAgentAccount(ctx, callOf(ctx).actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),
-		Secret: val(b.ApiKey), BaseURL: val(b.BaseUrl)})
+	a, err := h.cfg.Accounts.SetAgentAccount(ctx, rest.CallOf(ctx).Actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),
+		Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl)})
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRe
 }
 
 func (h handlers) DeleteAgentAccount(ctx context.Context, req api.DeleteAgentAccountRequestObject) (api.DeleteAgentAccountResponseObject, error) {
-	a, err := h.cfg.Accounts.DeleteAgentAccount(ctx, callOf(ctx).actor, req.Agent)
+	a, err := h.cfg.Accounts.DeleteAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -157,5 +158,5 @@ func (h handlers) forgetLogin(ctx context.Context, a accounts.AgentAccount) {
 
 // noteAccount leaves a line about who did what to which account.
 func (h handlers) noteAccount(ctx context.Context, what string, a accounts.AgentAccount) {
-	h.log.Info(what, "account_id", a.ID, "agent", a.Agent, "kind", string(a.Kind), "team_id", a.TeamID, "user_id", callOf(ctx).actor.User.ID)
+	h.log.Info(what, "account_id", a.ID, "agent", a.Agent, "kind", string(a.Kind), "team_id", a.TeamID, "user_id", rest.CallOf(ctx).Actor.User.ID)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func auditEntryOf(r audit.Row) api.AuditEntry {
@@ -20,39 +21,39 @@ func auditEntryOf(r audit.Row) api.AuditEntry {
 }
 
 func (h handlers) listAudit(ctx context.Context, q audit.Query, limit *int, cursor *string) (api.AuditList, error) {
-	q.Limit = val(limit)
-	rows, next, err := h.cfg.Audit.List(ctx, q, val(cursor))
-	return api.AuditList{Items: list(rows, auditEntryOf), NextCursor: text(next)}, err
+	q.Limit = rest.Val(limit)
+	rows, next, err := h.cfg.Audit.List(ctx, q, rest.Val(cursor))
+	return api.AuditList{Items: rest.List(rows, auditEntryOf), NextCursor: rest.Text(next)}, err
 }
 
 // ListTeamAudit answers with what was done in a team.
 func (h handlers) ListTeamAudit(ctx context.Context, req api.ListTeamAuditRequestObject) (api.ListTeamAuditResponseObject, error) {
 	p := req.Params
-	page, err := h.listAudit(ctx, audit.Query{Chain: callOf(ctx).team.ID, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
-		Target: val(p.Target), Result: audit.Result(val(p.Result))}, p.Limit, p.Cursor)
+	page, err := h.listAudit(ctx, audit.Query{Chain: rest.CallOf(ctx).Team.ID, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
+		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, p.Limit, p.Cursor)
 	return api.ListTeamAudit200JSONResponse(page), err
 }
 
 // ListInstanceAudit answers with what concerns no one team.
 func (h handlers) ListInstanceAudit(ctx context.Context, req api.ListInstanceAuditRequestObject) (api.ListInstanceAuditResponseObject, error) {
 	p := req.Params
-	page, err := h.listAudit(ctx, audit.Query{Chain: audit.Instance, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
-		Target: val(p.Target), Result: audit.Result(val(p.Result))}, p.Limit, p.Cursor)
+	page, err := h.listAudit(ctx, audit.Query{Chain: audit.Instance, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
+		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, p.Limit, p.Cursor)
 	return api.ListInstanceAudit200JSONResponse(page), err
 }
 
 // ExportTeamAudit answers with a file of what was done in a team.
 func (h handlers) ExportTeamAudit(ctx context.Context, req api.ExportTeamAuditRequestObject) (api.ExportTeamAuditResponseObject, error) {
-	p, team := req.Params, callOf(ctx).team
-	return h.exportAudit(ctx, audit.Query{Chain: team.ID, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
-		Target: val(p.Target), Result: audit.Result(val(p.Result))}, val(p.Format), team.Slug), nil
+	p, team := req.Params, rest.CallOf(ctx).Team
+	return h.exportAudit(ctx, audit.Query{Chain: team.ID, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
+		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, rest.Val(p.Format), team.Slug), nil
 }
 
 // ExportInstanceAudit answers with a file of what concerns no one team.
 func (h handlers) ExportInstanceAudit(ctx context.Context, req api.ExportInstanceAuditRequestObject) (api.ExportInstanceAuditResponseObject, error) {
 	p := req.Params
-	return h.exportAudit(ctx, audit.Query{Chain: audit.Instance, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
-		Target: val(p.Target), Result: audit.Result(val(p.Result))}, api.ExportTeamAuditParamsFormat(val(p.Format)), audit.Instance), nil
+	return h.exportAudit(ctx, audit.Query{Chain: audit.Instance, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
+		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, api.ExportTeamAuditParamsFormat(rest.Val(p.Format)), audit.Instance), nil
 }
 
 func (h handlers) exportAudit(ctx context.Context, q audit.Query, format api.ExportTeamAuditParamsFormat, name string) auditFile {
@@ -82,12 +83,12 @@ func (f auditFile) VisitExportInstanceAuditResponse(w http.ResponseWriter) error
 // send writes the file. What fails before its first piece is a proper error; what fails later cuts the connection, since a short
 // file must not look like a whole one.
 func (f auditFile) send(w http.ResponseWriter) error {
-	out := &download{w: w, name: f.name, mime: "application/json"}
+	out := &rest.Download{Writer: w, Name: f.name, MIME: "application/json"}
 	if f.format == audit.CSV {
-		out.mime = "text/csv; charset=utf-8"
+		out.MIME = "text/csv; charset=utf-8"
 	}
 	err := f.log.Export(f.ctx, out, f.q, f.format)
-	if err != nil && out.begun {
+	if err != nil && out.Begun {
 		panic(http.ErrAbortHandler)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})

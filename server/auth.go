@@ -5,27 +5,28 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // credentialOf reads the Authorization header, else the session cookie. A header that is there counts alone, so that a page's
 // cookie never lends its rights to a script's call.
-func (s *Server) credentialOf(r *http.Request) (credential, error) {
+func (s *Server) credentialOf(r *http.Request) (rest.Credential, error) {
 	if auth, ok := r.Header["Authorization"]; ok {
 		scheme, token, _ := strings.Cut(auth[0], " ")
 		token = strings.TrimSpace(token)
 		if len(auth) != 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return credential{}, fault.New(fault.Unauthorized, "invalid_token", "The Authorization header must be: Bearer pw_user_...")
+			return rest.Credential{}, fault.New(fault.Unauthorized, "invalid_token", "The Authorization header must be: Bearer pw_user_...")
 		}
-		return credential{bearer: token, ip: s.addressOf(r)}, nil
+		return rest.Credential{Bearer: token, IP: s.AddressOf(r)}, nil
 	}
-	names := []string{hostCookie}
-	if !s.secure(r) {
-		names = append(names, plainCookie)
+	names := []string{rest.HostCookie}
+	if !s.Secure(r) {
+		names = append(names, rest.PlainCookie)
 	}
 	for _, name := range names {
 		if c, err := r.Cookie(name); err == nil && c.Value != "" {
-			return credential{cookie: c.Value}, nil
+			return rest.Credential{Cookie: c.Value}, nil
 		}
 	}
-	return credential{}, nil
+	return rest.Credential{}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // stripePath is where the payment service sends what it has to tell, with and without the API's base.
@@ -37,11 +38,11 @@ func (h handlers) GetBilling(ctx context.Context, _ api.GetBillingRequestObject)
 
 // SyncBilling asks the payment service how the team stands.
 func (h handlers) SyncBilling(ctx context.Context, req api.SyncBillingRequestObject) (api.SyncBillingResponseObject, error) {
-	checkout := val(req.Body.CheckoutId)
-	if !plainID(checkout) {
+	checkout := rest.Val(req.Body.CheckoutId)
+	if !rest.PlainID(checkout) {
 		checkout = ""
 	}
-	if _, err := h.cfg.Payments.Sync(ctx, callOf(ctx).team.ID, checkout); err != nil {
+	if _, err := h.cfg.Payments.Sync(ctx, rest.CallOf(ctx).Team.ID, checkout); err != nil {
 		return nil, err
 	}
 	b, err := h.billing(ctx)
@@ -50,22 +51,22 @@ func (h handlers) SyncBilling(ctx context.Context, req api.SyncBillingRequestObj
 
 // BeginCheckout leads to a page where a plan is paid.
 func (h handlers) BeginCheckout(ctx context.Context, req api.BeginCheckoutRequestObject) (api.BeginCheckoutResponseObject, error) {
-	call := callOf(ctx)
-	way, err := h.cfg.Payments.Checkout(ctx, stripe.Order{TeamID: call.team.ID, PlanID: req.Body.PlanId, Seats: req.Body.Seats, By: call.actor.User.ID, Base: h.here(call.request)})
+	call := rest.CallOf(ctx)
+	way, err := h.cfg.Payments.Checkout(ctx, stripe.Order{TeamID: call.Team.ID, PlanID: req.Body.PlanId, Seats: req.Body.Seats, By: call.Actor.User.ID, Base: h.Here(call.Request)})
 	return api.BeginCheckout200JSONResponse{Url: way.URL, Portal: way.Portal}, err
 }
 
 // OpenPortal leads to the page where the team changes how it pays.
 func (h handlers) OpenPortal(ctx context.Context, _ api.OpenPortalRequestObject) (api.OpenPortalResponseObject, error) {
-	call := callOf(ctx)
-	way, err := h.cfg.Payments.Portal(ctx, call.team.ID, h.here(call.request))
+	call := rest.CallOf(ctx)
+	way, err := h.cfg.Payments.Portal(ctx, call.Team.ID, h.Here(call.Request))
 	return api.OpenPortal200JSONResponse{Url: way.URL, Portal: way.Portal}, err
 }
 
 // ListInvoices lists the team's newest invoices.
 func (h handlers) ListInvoices(ctx context.Context, _ api.ListInvoicesRequestObject) (api.ListInvoicesResponseObject, error) {
-	st, err := h.cfg.Payments.Standing(ctx, callOf(ctx).team.ID)
-	return api.ListInvoices200JSONResponse{Items: list(st.Invoices, invoiceOf)}, err
+	st, err := h.cfg.Payments.Standing(ctx, rest.CallOf(ctx).Team.ID)
+	return api.ListInvoices200JSONResponse{Items: rest.List(st.Invoices, invoiceOf)}, err
 }
 
 // LiftSuspension lets a team have paid sandboxes again.
@@ -84,15 +85,15 @@ func (h handlers) LiftSuspension(ctx context.Context, req api.LiftSuspensionRequ
 
 // billing is how the team of a call stands, as far as who asks may know.
 func (h handlers) billing(ctx context.Context) (api.Billing, error) {
-	call := callOf(ctx)
-	st, err := h.cfg.Payments.Standing(ctx, call.team.ID)
+	call := rest.CallOf(ctx)
+	st, err := h.cfg.Payments.Standing(ctx, call.Team.ID)
 	if err != nil {
 		return api.Billing{}, err
 	}
 	a := st.Account
-	b := api.Billing{Plan: planOf(st.Plan), Plans: list(st.Offered, planOf), Payments: h.cfg.Payments.Enabled(), TestMode: h.cfg.Payments.Enabled() && !h.cfg.Payments.Livemode(),
-		CanManage: call.can(accounts.ManageQuotas) == nil, Given: a.PlanSource == stripe.FromOperator, Status: text(a.Status), SubscribedPlanId: text(a.PaidPlanID),
-		TrialEndsAt: ptr(a.TrialEndsAt), PeriodEnd: ptr(a.PeriodEnd), CancelAt: ptr(a.CancelAt), SuspendedFor: text(a.SuspendedFor), SyncedAt: ptr(a.SyncedAt), Invoices: []api.Invoice{}}
+	b := api.Billing{Plan: planOf(st.Plan), Plans: rest.List(st.Offered, planOf), Payments: h.cfg.Payments.Enabled(), TestMode: h.cfg.Payments.Enabled() && !h.cfg.Payments.Livemode(),
+		CanManage: call.Can(accounts.ManageQuotas) == nil, Given: a.PlanSource == stripe.FromOperator, Status: rest.Text(a.Status), SubscribedPlanId: rest.Text(a.PaidPlanID),
+		TrialEndsAt: rest.Ptr(a.TrialEndsAt), PeriodEnd: rest.Ptr(a.PeriodEnd), CancelAt: rest.Ptr(a.CancelAt), SuspendedFor: rest.Text(a.SuspendedFor), SyncedAt: rest.Ptr(a.SyncedAt), Invoices: []api.Invoice{}}
 	b.Seats.Used = st.Members
 	if a.SubscriptionID != "" {
 		b.Seats.Paid = &a.Seats
@@ -105,7 +106,7 @@ func (h handlers) billing(ctx context.Context) (api.Billing, error) {
 		}{o.DaysLeft, o.EndsAt, o.Since}
 	}
 	if b.CanManage {
-		b.Invoices = list(st.Invoices, invoiceOf)
+		b.Invoices = rest.List(st.Invoices, invoiceOf)
 	}
 	return b, nil
 }
@@ -116,6 +117,6 @@ func planOf(p stripe.Plan) api.BillingPlan {
 }
 
 func invoiceOf(i stripe.Invoice) api.Invoice {
-	return api.Invoice{Id: i.ID, Number: text(i.Number), Status: i.Status, TotalCents: i.Total, DueCents: i.Due, Currency: i.Currency, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
-		Url: text(i.URL), CreatedAt: i.CreatedAt}
+	return api.Invoice{Id: i.ID, Number: rest.Text(i.Number), Status: i.Status, TotalCents: i.Total, DueCents: i.Due, Currency: i.Currency, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
+		Url: rest.Text(i.URL), CreatedAt: i.CreatedAt}
 }

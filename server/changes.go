@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -20,14 +21,14 @@ func (h handlers) GetChanges(ctx context.Context, req api.GetChangesRequestObjec
 	}
 	base := set.BaseCommit
 	if base == "" { // never looked at
-		base = callOf(ctx).workspace.BaseCommit
+		base = rest.CallOf(ctx).Workspace.BaseCommit
 	}
 	return api.GetChanges200JSONResponse{Version: set.Version, BaseCommit: base, HeadCommit: set.HeadCommit, Branch: set.Branch,
-		Items: list(set.Items, changeOf), SyncedAt: ptr(set.SyncedAt), Error: set.Error}, nil
+		Items: rest.List(set.Items, changeOf), SyncedAt: rest.Ptr(set.SyncedAt), Error: set.Error}, nil
 }
 
 func changeOf(c guest.Change) api.Change {
-	out := api.Change{Path: c.Path, OldPath: text(c.OldPath), Status: api.ChangeStatus(c.Status), Mode: c.Mode, OldMode: c.OldMode, Size: c.Size,
+	out := api.Change{Path: c.Path, OldPath: rest.Text(c.OldPath), Status: api.ChangeStatus(c.Status), Mode: c.Mode, OldMode: c.OldMode, Size: c.Size,
 		Binary: c.Binary, Additions: c.Additions, Deletions: c.Deletions, Hash: c.Hash, Staged: c.Staged, Committed: c.Committed}
 	if raw := guest.DecodePath(c.Path); raw != c.Path {
 		b := []byte(raw)
@@ -96,11 +97,11 @@ func (h handlers) ListCommits(ctx context.Context, req api.ListCommitsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	return api.ListCommits200JSONResponse{Items: list(commits, commitOf)}, nil
+	return api.ListCommits200JSONResponse{Items: rest.List(commits, commitOf)}, nil
 }
 
 func commitOf(c workspaces.Commit) api.Commit {
-	return api.Commit{Commit: c.Commit, Subject: c.Subject, Body: text(c.Body), Author: c.Author, At: c.At, Files: c.Files}
+	return api.Commit{Commit: c.Commit, Subject: c.Subject, Body: rest.Text(c.Body), Author: c.Author, At: c.At, Files: c.Files}
 }
 
 // maxMessage bounds the message of a commit or a merge, in bytes.
@@ -122,15 +123,15 @@ func (h handlers) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceRe
 		if len(*req.Body.Paths) == 0 { // absent means everything; an empty choice must not
 			return nil, fault.New(fault.Invalid, "nothing_chosen", "No file was chosen. Leave out paths to commit everything.").With("field", "paths")
 		}
-		r.Paths = list(*req.Body.Paths, guest.DecodePath)
+		r.Paths = rest.List(*req.Body.Paths, guest.DecodePath)
 	}
-	r.Staged = val(req.Body.Staged)
+	r.Staged = rest.Val(req.Body.Staged)
 	if req.Body.Parts != nil {
 		if r.Parts = partsOf(*req.Body.Parts); len(r.Parts.List) == 0 {
 			return nil, fault.New(fault.Invalid, "nothing_chosen", "No part was chosen. Leave out parts to commit everything.").With("field", "parts")
 		}
 	}
-	c, err := h.cfg.Workspaces.Commit(ctx, callOf(ctx).actor, req.Id, r)
+	c, err := h.cfg.Workspaces.Commit(ctx, rest.CallOf(ctx).Actor, req.Id, r)
 	if err != nil {
 		return nil, err
 	}
@@ -139,11 +140,11 @@ func (h handlers) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceRe
 
 func (h handlers) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequestObject) (api.MergeWorkspaceResponseObject, error) {
 	b := req.Body
-	if err := checkMessage(val(b.Message)); err != nil {
+	if err := checkMessage(rest.Val(b.Message)); err != nil {
 		return nil, err
 	}
-	m, err := h.cfg.Workspaces.Merge(ctx, callOf(ctx).actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: val(b.Message), DryRun: val(b.DryRun),
-		ExpectedBase: val(b.ExpectedBase), ExpectedHead: val(b.ExpectedHead)})
+	m, err := h.cfg.Workspaces.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: rest.Val(b.Message), DryRun: rest.Val(b.DryRun),
+		ExpectedBase: rest.Val(b.ExpectedBase), ExpectedHead: rest.Val(b.ExpectedHead)})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (h handlers) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequ
 	}
 	return api.MergeWorkspace200JSONResponse{Merged: m.Merged, DryRun: m.DryRun, Strategy: api.MergeResultStrategy(m.Strategy), Base: m.Base,
 		BaseCommit: m.BaseCommit, Head: m.Head, Commit: m.Commit, FastForward: m.FastForward, UpToDate: m.UpToDate, Commits: m.Commits, Files: m.Files,
-		Conflicts: list(m.Conflicts, conflictOf), Warnings: words(m.Warnings), Blocked: m.Blocked}, nil
+		Conflicts: rest.List(m.Conflicts, conflictOf), Warnings: words(m.Warnings), Blocked: m.Blocked}, nil
 }
 
 // bytesAnswer streams bytes of a user's. Whatever they are, a browser never renders them from this origin.
@@ -174,7 +175,7 @@ func (a bytesAnswer) visit(w http.ResponseWriter) error {
 	for k, v := range a.header {
 		h.Set(k, v)
 	}
-	return stream(w, a.body, a.size)
+	return rest.Stream(w, a.body, a.size)
 }
 
 // VisitGetDiffResponse writes the answer of GetDiff.

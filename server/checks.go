@@ -11,13 +11,14 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/overlap"
 )
 
-func (h handlers) byCheckRun(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byCheckRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -25,7 +26,7 @@ func (h handlers) byCheckRun(ctx context.Context, c echo.Context, call *call) (a
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return h.within(ctx, call, r.WorkspaceID)
+	return h.Within(ctx, call, r.WorkspaceID)
 }
 
 func checkOf(c workspaces.Check) api.ProjectCheck {
@@ -38,7 +39,7 @@ func checksIn(list *[]api.ProjectCheckInput) *[]workspaces.Check {
 	}
 	out := make([]workspaces.Check, 0, len(*list))
 	for _, c := range *list {
-		out = append(out, workspaces.Check{ID: val(c.Id), Name: c.Name, Command: c.Command, TimeoutSeconds: val(c.TimeoutSeconds), Required: val(c.Required), AfterTurn: val(c.AfterTurn)})
+		out = append(out, workspaces.Check{ID: rest.Val(c.Id), Name: c.Name, Command: c.Command, TimeoutSeconds: rest.Val(c.TimeoutSeconds), Required: rest.Val(c.Required), AfterTurn: rest.Val(c.AfterTurn)})
 	}
 	return &out
 }
@@ -68,9 +69,9 @@ func mergingIn(p workspaces.Project, b *api.MergingPatch) *workspaces.Merging {
 }
 
 func checkRunOf(r checks.Run, names map[string]string) api.CheckRun {
-	return api.CheckRun{Id: r.ID, WorkspaceId: r.WorkspaceID, BatchId: r.BatchID, QueueId: text(r.QueueID), CheckId: r.CheckID, Name: r.Name, Command: r.Command,
+	return api.CheckRun{Id: r.ID, WorkspaceId: r.WorkspaceID, BatchId: r.BatchID, QueueId: rest.Text(r.QueueID), CheckId: r.CheckID, Name: r.Name, Command: r.Command,
 		Required: r.Required, Tree: r.Tree, Commit: r.Commit, State: api.CheckRunState(r.State), Reason: r.Reason, ExitCode: r.ExitCode, Truncated: r.Truncated,
-		StartedBy: r.StartedBy, StartedByName: nameIn(names, r.StartedBy), CreatedAt: r.CreatedAt, StartedAt: ptr(r.StartedAt), EndedAt: ptr(r.EndedAt)}
+		StartedBy: r.StartedBy, StartedByName: nameIn(names, r.StartedBy), CreatedAt: r.CreatedAt, StartedAt: rest.Ptr(r.StartedAt), EndedAt: rest.Ptr(r.EndedAt)}
 }
 
 // nameIn is how people know a user who did something.
@@ -89,11 +90,11 @@ func (h handlers) overviewOf(ctx context.Context, workspaceID string) (api.Check
 	if err != nil {
 		return api.Checks{}, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).object.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Object.TeamID)
 	if err != nil {
 		return api.Checks{}, err
 	}
-	out := api.Checks{State: api.ChecksState(o.State), Items: []api.WorkspaceCheck{}, History: list(o.History, func(r checks.Run) api.CheckRun { return checkRunOf(r, names) })}
+	out := api.Checks{State: api.ChecksState(o.State), Items: []api.WorkspaceCheck{}, History: rest.List(o.History, func(r checks.Run) api.CheckRun { return checkRunOf(r, names) })}
 	for _, i := range o.Items {
 		one := api.WorkspaceCheck{Check: checkOf(i.Check), State: api.ChecksState(i.State)}
 		if i.Run != nil {
@@ -111,7 +112,7 @@ func (h handlers) GetChecks(ctx context.Context, req api.GetChecksRequestObject)
 }
 
 func (h handlers) RunChecks(ctx context.Context, req api.RunChecksRequestObject) (api.RunChecksResponseObject, error) {
-	if err := h.cfg.Checks.Start(ctx, callOf(ctx).actor.User.ID, req.Id, val(req.Body.CheckIds)); err != nil {
+	if err := h.cfg.Checks.Start(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id, rest.Val(req.Body.CheckIds)); err != nil {
 		return nil, err
 	}
 	o, err := h.overviewOf(ctx, req.Id)
@@ -123,7 +124,7 @@ func (h handlers) CancelCheckRun(ctx context.Context, req api.CancelCheckRunRequ
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, r.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, r.TeamID)
 	return api.CancelCheckRun200JSONResponse(checkRunOf(r, names)), err
 }
 
@@ -139,8 +140,8 @@ func (h handlers) GetCheckOutput(ctx context.Context, req api.GetCheckOutputRequ
 func entryOfQueue(e checks.Listed, key, name string, names map[string]string) api.QueueEntry {
 	return api.QueueEntry{Id: e.ID, ProjectId: e.ProjectID, WorkspaceId: e.WorkspaceID, WorkspaceKey: key, WorkspaceName: name, Base: e.Base,
 		Strategy: api.QueueEntryStrategy(e.Strategy), Message: e.Message, State: api.QueueEntryState(e.State), Reason: e.Reason, Head: e.Head, BaseCommit: e.BaseCommit,
-		Commit: e.Commit, Position: e.Place, AddedBy: e.AddedBy, AddedByName: nameIn(names, e.AddedBy), CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, EndedAt: ptr(e.EndedAt),
-		Runs: list(e.Runs, func(r checks.Run) api.CheckRun { return checkRunOf(r, names) })}
+		Commit: e.Commit, Position: e.Place, AddedBy: e.AddedBy, AddedByName: nameIn(names, e.AddedBy), CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, EndedAt: rest.Ptr(e.EndedAt),
+		Runs: rest.List(e.Runs, func(r checks.Run) api.CheckRun { return checkRunOf(r, names) })}
 }
 
 // seenQueue is a project's queue as the caller sees it: without others' private workspaces, which take no place in it either.
@@ -149,12 +150,12 @@ func (h handlers) seenQueue(ctx context.Context, projectID string) (open, ended 
 	if err != nil {
 		return nil, nil, err
 	}
-	call := callOf(ctx)
-	hidden, err := h.hiddenIn(ctx, call.actor, call.object.TeamID)
+	call := rest.CallOf(ctx)
+	hidden, err := h.HiddenIn(ctx, call.Actor, call.Object.TeamID)
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, call.object.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Object.TeamID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,28 +203,28 @@ func (h handlers) queuedOf(ctx context.Context, w workspaces.Workspace) (*api.Qu
 			return &open[i], nil
 		}
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, w.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, w.TeamID)
 	e := entryOfQueue(*l, w.Key(), w.Name, names)
 	return &e, err
 }
 
 func (h handlers) GetQueued(ctx context.Context, _ api.GetQueuedRequestObject) (api.GetQueuedResponseObject, error) {
-	e, err := h.queuedOf(ctx, callOf(ctx).workspace)
+	e, err := h.queuedOf(ctx, rest.CallOf(ctx).Workspace)
 	return api.GetQueued200JSONResponse{Entry: e}, err
 }
 
 func (h handlers) EnqueueMerge(ctx context.Context, req api.EnqueueMergeRequestObject) (api.EnqueueMergeResponseObject, error) {
-	r := checks.EnqueueRequest{Message: val(req.Body.Message), ExpectedHead: val(req.Body.ExpectedHead)}
+	r := checks.EnqueueRequest{Message: rest.Val(req.Body.Message), ExpectedHead: rest.Val(req.Body.ExpectedHead)}
 	if req.Body.Strategy != nil {
 		r.Strategy = string(*req.Body.Strategy)
 	}
-	e, err := h.cfg.Checks.Enqueue(ctx, callOf(ctx).actor, req.Id, r)
+	e, err := h.cfg.Checks.Enqueue(ctx, rest.CallOf(ctx).Actor, req.Id, r)
 	if err != nil {
 		return nil, err
 	}
 	audit.Note(ctx, "strategy", e.Strategy)
 	audit.Note(ctx, "head", e.Head)
-	shown, err := h.queuedOf(ctx, callOf(ctx).workspace)
+	shown, err := h.queuedOf(ctx, rest.CallOf(ctx).Workspace)
 	if err != nil || shown == nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func (h handlers) EnqueueMerge(ctx context.Context, req api.EnqueueMergeRequestO
 }
 
 func (h handlers) DequeueMerge(ctx context.Context, req api.DequeueMergeRequestObject) (api.DequeueMergeResponseObject, error) {
-	if err := h.cfg.Checks.Dequeue(ctx, callOf(ctx).actor, req.Id); err != nil {
+	if err := h.cfg.Checks.Dequeue(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	return api.DequeueMerge204Response{}, nil
@@ -244,7 +245,7 @@ func (h handlers) ListOverlaps(ctx context.Context, req api.ListOverlapsRequestO
 	if err != nil {
 		return nil, err
 	}
-	if all, err = h.seenOverlaps(ctx, callOf(ctx).object.TeamID, all); err != nil {
+	if all, err = h.seenOverlaps(ctx, rest.CallOf(ctx).Object.TeamID, all); err != nil {
 		return nil, err
 	}
 	sides := map[string]overlap.Side{}
@@ -252,7 +253,7 @@ func (h handlers) ListOverlaps(ctx context.Context, req api.ListOverlapsRequestO
 	for _, o := range all {
 		sides[o.FirstID], sides[o.SecondID] = o.First, o.Second
 		out.Items = append(out.Items, api.Overlap{First: overlapSide(o.FirstID, o.First), Second: overlapSide(o.SecondID, o.Second),
-			Files: list(o.Files, func(f overlap.File) api.OverlapFile { return api.OverlapFile{Path: f.Path, Kind: f.Kind} })})
+			Files: rest.List(o.Files, func(f overlap.File) api.OverlapFile { return api.OverlapFile{Path: f.Path, Kind: f.Kind} })})
 	}
 	for _, p := range overlap.Order(all, func(id string) int { return int(sides[id].Num) }) {
 		out.Order = append(out.Order, api.OverlapOrder{Id: p.WorkspaceID, Key: keyOfNum(sides[p.WorkspaceID].Num), Name: sides[p.WorkspaceID].Name, Overlaps: p.Overlaps})
@@ -269,7 +270,7 @@ func (h handlers) seenOverlaps(ctx context.Context, teamID string, all []overlap
 	if len(all) == 0 {
 		return all, nil
 	}
-	hidden, err := h.hiddenIn(ctx, callOf(ctx).actor, teamID)
+	hidden, err := h.HiddenIn(ctx, rest.CallOf(ctx).Actor, teamID)
 	return slices.DeleteFunc(all, func(o overlap.Overlap) bool { return hidden[o.FirstID] || hidden[o.SecondID] }), err
 }
 
@@ -289,7 +290,7 @@ func (h handlers) mergingOf(ctx context.Context, teamID string, projects map[str
 		return m, fmt.Errorf("reading merge queues: %w", err)
 	}
 	if len(open) > 0 {
-		hidden, err := h.hiddenIn(ctx, callOf(ctx).actor, teamID)
+		hidden, err := h.HiddenIn(ctx, rest.CallOf(ctx).Actor, teamID)
 		if err != nil {
 			return m, err
 		}

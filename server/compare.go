@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -25,22 +26,22 @@ type Viewed interface {
 }
 
 func revisionOf(t workspaces.Tree) api.Revision {
-	return api.Revision{Rev: t.Rev, Commit: t.Commit, Tree: t.Tree, SnapshotId: text(t.SnapshotID), At: t.At, Label: t.Label}
+	return api.Revision{Rev: t.Rev, Commit: t.Commit, Tree: t.Tree, SnapshotId: rest.Text(t.SnapshotID), At: t.At, Label: t.Label}
 }
 
 // sides finds the two states a comparison is between.
 func (h handlers) sides(ctx context.Context, from, to *string) (a, b workspaces.Tree, err error) {
-	c := callOf(ctx)
+	c := rest.CallOf(ctx)
 	name := func(p *string, otherwise string) string {
 		if p == nil || *p == "" {
 			return otherwise
 		}
 		return *p
 	}
-	if a, err = h.cfg.Workspaces.Resolve(ctx, c.workspace, name(from, workspaces.RevBase), c.actor.User.ID); err != nil {
+	if a, err = h.cfg.Workspaces.Resolve(ctx, c.Workspace, name(from, workspaces.RevBase), c.Actor.User.ID); err != nil {
 		return a, b, err
 	}
-	b, err = h.cfg.Workspaces.Resolve(ctx, c.workspace, name(to, workspaces.RevNow), c.actor.User.ID)
+	b, err = h.cfg.Workspaces.Resolve(ctx, c.Workspace, name(to, workspaces.RevNow), c.Actor.User.ID)
 	return a, b, err
 }
 
@@ -49,14 +50,14 @@ func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspace
 	if err != nil {
 		return nil, err
 	}
-	o := workspaces.CompareOptions{IgnoreSpace: val(req.Params.IgnoreSpace), Renames: true}
+	o := workspaces.CompareOptions{IgnoreSpace: rest.Val(req.Params.IgnoreSpace), Renames: true}
 	c, err := h.cfg.Workspaces.Compare(ctx, req.Id, from, to, o)
 	if err != nil {
 		return nil, err
 	}
 	viewed := map[string]string{}
 	if h.cfg.Viewed != nil {
-		if viewed, err = h.cfg.Viewed.Viewed(ctx, req.Id, callOf(ctx).actor.User.ID); err != nil {
+		if viewed, err = h.cfg.Viewed.Viewed(ctx, req.Id, rest.CallOf(ctx).Actor.User.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -71,9 +72,9 @@ func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspace
 		return f.Folded()
 	}
 	out := api.Comparison{From: revisionOf(from), To: revisionOf(to), Additions: c.Additions, Deletions: c.Deletions, Truncated: c.Truncated,
-		Files: list(c.Files, func(f workspaces.ChangedFile) api.ComparedFile {
+		Files: rest.List(c.Files, func(f workspaces.ChangedFile) api.ComparedFile {
 			path := guest.EncodePath(f.Path)
-			return api.ComparedFile{Path: path, OldPath: text(guest.EncodePath(f.OldPath)), Status: api.ComparedFileStatus(f.Status), Mode: f.Mode, OldMode: f.OldMode,
+			return api.ComparedFile{Path: path, OldPath: rest.Text(guest.EncodePath(f.OldPath)), Status: api.ComparedFileStatus(f.Status), Mode: f.Mode, OldMode: f.OldMode,
 				Mark: f.Mark(), Additions: f.Additions, Deletions: f.Deletions, Size: f.Size, Binary: f.Binary, Folded: folded(f), Viewed: viewed[path] == f.Mark()}
 		})}
 	if to.SnapshotID != "" && to.Rev != workspaces.RevNow {
@@ -85,7 +86,7 @@ func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspace
 	if err != nil {
 		return nil, fmt.Errorf("encoding a comparison: %w", err)
 	}
-	return taggedAnswer{tag: tagOf(b), match: val(req.Params.IfNoneMatch), bytesAnswer: bytesAnswer{body: io.NopCloser(bytes.NewReader(b)), mediaType: "application/json", size: int64(len(b))}}, nil
+	return taggedAnswer{tag: tagOf(b), match: rest.Val(req.Params.IfNoneMatch), bytesAnswer: bytesAnswer{body: io.NopCloser(bytes.NewReader(b)), mediaType: "application/json", size: int64(len(b))}}, nil
 }
 
 // newer counts the files that have changed since a snapshot.
@@ -114,14 +115,14 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 	if err != nil {
 		return nil, err
 	}
-	space := val(q.IgnoreSpace)
-	paths := list(val(q.Path), guest.DecodePath)
+	space := rest.Val(q.IgnoreSpace)
+	paths := rest.List(rest.Val(q.Path), guest.DecodePath)
 	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
 	tag := tagOf([]byte(fmt.Sprint(from.Tree, to.Tree, lines, space, strings.Join(paths, "\x00"), "\x00", secrets.Mark())))
-	if matches(val(q.IfNoneMatch), tag) {
+	if matches(rest.Val(q.IfNoneMatch), tag) {
 		return taggedAnswer{tag: tag, match: tag}, nil
 	}
 	most := patchAsked
@@ -146,9 +147,9 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 			paths = nil
 		}
 	}
-	rest := 0
-	if n := workspaces.PatchFits(paths); len(val(q.Path)) == 0 {
-		rest, paths = len(paths)-n, paths[:n]
+	more := 0
+	if n := workspaces.PatchFits(paths); len(rest.Val(q.Path)) == 0 {
+		more, paths = len(paths)-n, paths[:n]
 	}
 	r, err := h.cfg.Workspaces.Patch(ctx, req.Id, from, to, paths, lines, space)
 	if err != nil {
@@ -159,7 +160,7 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 	if err != nil {
 		return nil, err
 	}
-	return taggedAnswer{tag: tag, bytesAnswer: patchAnswer(body, left+rest)}, nil
+	return taggedAnswer{tag: tag, bytesAnswer: patchAnswer(body, left+more)}, nil
 }
 
 func patchAnswer(body []byte, left int) bytesAnswer {
@@ -200,8 +201,8 @@ func readPatch(r io.Reader, most int) (body []byte, left int, err error) {
 }
 
 func (h handlers) CompareFile(ctx context.Context, req api.CompareFileRequestObject) (api.CompareFileResponseObject, error) {
-	c := callOf(ctx)
-	t, err := h.cfg.Workspaces.Resolve(ctx, c.workspace, req.Params.Rev, c.actor.User.ID)
+	c := rest.CallOf(ctx)
+	t, err := h.cfg.Workspaces.Resolve(ctx, c.Workspace, req.Params.Rev, c.Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +215,7 @@ func (h handlers) CompareFile(ctx context.Context, req api.CompareFileRequestObj
 	if secrets.Has(path, "") {
 		return nil, errSecretFile
 	}
-	if matches(val(req.Params.IfNoneMatch), tag) {
+	if matches(rest.Val(req.Params.IfNoneMatch), tag) {
 		return taggedAnswer{tag: tag, match: tag}, nil
 	}
 	body, size, err := h.cfg.Workspaces.FileAt(ctx, req.Id, t, path)
@@ -230,11 +231,11 @@ func (h handlers) SearchCompare(ctx context.Context, req api.SearchCompareReques
 	if err != nil {
 		return nil, err
 	}
-	hits, more, err := h.cfg.Workspaces.SearchDiff(ctx, req.Id, from, to, req.Params.Q, val(req.Params.IgnoreSpace))
+	hits, more, err := h.cfg.Workspaces.SearchDiff(ctx, req.Id, from, to, req.Params.Q, rest.Val(req.Params.IgnoreSpace))
 	if err != nil {
 		return nil, err
 	}
-	return api.SearchCompare200JSONResponse{Truncated: more, Items: list(hits, func(h workspaces.Hit) api.CompareHit {
+	return api.SearchCompare200JSONResponse{Truncated: more, Items: rest.List(hits, func(h workspaces.Hit) api.CompareHit {
 		return api.CompareHit{Path: guest.EncodePath(h.Path), Side: api.CompareHitSide(h.Side), Line: h.Line, Text: h.Text}
 	})}, nil
 }
@@ -285,9 +286,9 @@ func (a taggedAnswer) VisitCompareFileResponse(w http.ResponseWriter) error { re
 
 // snapshotOf shows a snapshot. names are those of the team's members.
 func snapshotOf(sn workspaces.Snap, names map[string]string) api.WorkspaceSnapshot {
-	out := api.WorkspaceSnapshot{Id: sn.ID, At: sn.At, Kind: api.WorkspaceSnapshotKind(sn.Kind), Reason: sn.Reason, Title: sn.Title, SessionId: text(sn.SessionID),
-		Commit: sn.Commit, Head: sn.Head, BaseCommit: sn.BaseCommit, Files: sn.Files, Additions: sn.Additions, Deletions: sn.Deletions, IgnoredFiles: sn.IgnoredN, Pinned: sn.Pinned, ExpiresAt: ptr(sn.ExpiresAt),
-		Missing: list(sn.Missing, func(m workspaces.Missing) api.MissingFile {
+	out := api.WorkspaceSnapshot{Id: sn.ID, At: sn.At, Kind: api.WorkspaceSnapshotKind(sn.Kind), Reason: sn.Reason, Title: sn.Title, SessionId: rest.Text(sn.SessionID),
+		Commit: sn.Commit, Head: sn.Head, BaseCommit: sn.BaseCommit, Files: sn.Files, Additions: sn.Additions, Deletions: sn.Deletions, IgnoredFiles: sn.IgnoredN, Pinned: sn.Pinned, ExpiresAt: rest.Ptr(sn.ExpiresAt),
+		Missing: rest.List(sn.Missing, func(m workspaces.Missing) api.MissingFile {
 			return api.MissingFile{Path: m.Path, Reason: m.Reason, Size: m.Size}
 		})}
 	if sn.ActorID != "" {
@@ -301,14 +302,14 @@ func snapshotOf(sn workspaces.Snap, names map[string]string) api.WorkspaceSnapsh
 }
 
 func (h handlers) CreateSnapshot(ctx context.Context, req api.CreateSnapshotRequestObject) (api.CreateSnapshotResponseObject, error) {
-	c := callOf(ctx)
-	sn, err := h.cfg.Workspaces.Keep(ctx, req.Id, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: val(req.Body.Title), ActorID: c.actor.User.ID})
+	c := rest.CallOf(ctx)
+	sn, err := h.cfg.Workspaces.Keep(ctx, req.Id, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: rest.Val(req.Body.Title), ActorID: c.Actor.User.ID})
 	if err == nil && sn.ID == "" {
 		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now and none were kept.")
 	}
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, c.team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, c.Team.ID)
 	return api.CreateSnapshot201JSONResponse(snapshotOf(sn, names)), err
 }

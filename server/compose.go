@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
@@ -59,7 +60,7 @@ func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts
 	p.grace = h.graceOf
 	p.moves = func(id string) *api.Move { return h.moveNow(ctx, id) }
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
-	if p.names, err = memberNames(ctx, h.cfg.Accounts, teamID); err != nil {
+	if p.names, err = rest.MemberNames(ctx, h.cfg.Accounts, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
 	}
 	if p.pulls, err = h.cfg.Forge.PullRequests(ctx, teamID, ids...); err != nil {
@@ -68,7 +69,7 @@ func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts
 	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID, ids...); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
 	}
-	if p.reviews, err = h.cfg.Reviews.Summaries(ctx, teamID, callOf(ctx).actor.User.ID, ids...); err != nil {
+	if p.reviews, err = h.cfg.Reviews.Summaries(ctx, teamID, rest.CallOf(ctx).Actor.User.ID, ids...); err != nil {
 		return p, fmt.Errorf("summing up reviews: %w", err)
 	}
 	if p.merging, err = h.mergingOf(ctx, teamID, p.projects, ids); err != nil {
@@ -82,12 +83,12 @@ func (h handlers) compose(ctx context.Context, teamID string, items []workspaces
 	if len(items) == 0 {
 		return []api.Workspace{}, nil
 	}
-	ids := list(items, func(w workspaces.Workspace) string { return w.ID })
+	ids := rest.List(items, func(w workspaces.Workspace) string { return w.ID })
 	p, err := h.parts(ctx, teamID, ids)
 	if err != nil {
 		return nil, err
 	}
-	if callOf(ctx).can(accounts.ViewCosts) == nil {
+	if rest.CallOf(ctx).Can(accounts.ViewCosts) == nil {
 		if p.costs, err = h.cfg.Ledger.Costs(ctx, ids); err != nil {
 			return nil, err
 		}
@@ -95,11 +96,11 @@ func (h handlers) compose(ctx context.Context, teamID string, items []workspaces
 			return nil, err
 		}
 	}
-	actor := callOf(ctx).actor
-	return list(items, func(w workspaces.Workspace) api.Workspace {
+	actor := rest.CallOf(ctx).Actor
+	return rest.List(items, func(w workspaces.Workspace) api.Workspace {
 		out := p.workspace(w)
 		if usesFolder(actor, w) {
-			out.Path = text(w.Path)
+			out.Path = rest.Text(w.Path)
 		}
 		return out
 	}), nil
@@ -127,8 +128,8 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	ch := p.changes[w.ID]
 	out := api.Workspace{Id: w.ID, Key: w.Key(), Name: w.Name, ProjectId: w.ProjectID, ProjectName: p.projects[w.ProjectID].Name, Branch: w.Branch,
 		Base: w.Base, BaseCommit: w.BaseCommit, State: api.WorkspaceState(w.State), StateReason: w.StateReason,
-		Steps: list(w.Steps, stepOf), MergedAt: ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
-		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
+		Steps: rest.List(w.Steps, stepOf), MergedAt: rest.Ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
+		UpdatedAt: w.UpdatedAt, ArchivedAt: rest.Ptr(w.ArchivedAt), DeletedAt: rest.Ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
 	out.Executor, out.RunnerId, out.RunnerName = runnerOn(w, p.machine)
 	if p.costs != nil {
@@ -147,7 +148,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.Owner.Name = "a former member"
 	}
 	out.FallbackOk = &w.FallbackOK
-	out.RunId = text(p.runs[w.ID])
+	out.RunId = rest.Text(p.runs[w.ID])
 	if pr, ok := p.pulls[w.ID]; ok {
 		out.PullRequest = pullSummary(pr)
 	}
@@ -166,7 +167,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.Snapshot = &api.Snapshot{Ref: s.Ref, Commit: s.Commit, Head: s.Head, Uncommitted: s.Uncommitted, Unmerged: s.Unmerged, TakenAt: s.TakenAt}
 	}
 	ss, any := p.sessions[w.ID]
-	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running, Watchers: list(ss.Watchers, watcherOf)}
+	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running, Watchers: rest.List(ss.Watchers, watcherOf)}
 	if any && ss.State != "" {
 		out.Agents.State = api.AgentsSummaryState(ss.State)
 	}
@@ -188,10 +189,10 @@ func attentionOf(w workspaces.Workspace, ss sessions.Summary) *api.Attention {
 	case ss.Attention == "":
 		return nil
 	}
-	return &api.Attention{Reason: api.AttentionReason(ss.Attention), Text: ss.Reason, At: ss.At, SessionId: text(ss.SessionID)}
+	return &api.Attention{Reason: api.AttentionReason(ss.Attention), Text: ss.Reason, At: ss.At, SessionId: rest.Text(ss.SessionID)}
 }
 
 func stepOf(s workspaces.Step) api.Step {
-	return api.Step{Name: s.Name, Title: s.Title, State: api.StepState(s.State), Detail: s.Detail, StartedAt: ptr(s.StartedAt), EndedAt: ptr(s.EndedAt),
-		SessionId: text(s.SessionID)}
+	return api.Step{Name: s.Name, Title: s.Title, State: api.StepState(s.State), Detail: s.Detail, StartedAt: rest.Ptr(s.StartedAt), EndedAt: rest.Ptr(s.EndedAt),
+		SessionId: rest.Text(s.SessionID)}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -27,21 +28,21 @@ func conflictSideOf(s *workspaces.ConflictSide) *api.ConflictSide {
 
 func openConflictsOf(o workspaces.OpenConflicts) api.OpenConflicts {
 	return api.OpenConflicts{Operation: api.OpenConflictsOperation(o.Operation), Asleep: o.Asleep, Branch: o.Branch, Base: o.Base, More: o.More,
-		Items: list(o.Files, func(c workspaces.OpenConflict) api.OpenConflict {
+		Items: rest.List(o.Files, func(c workspaces.OpenConflict) api.OpenConflict {
 			marks := c.Marks
 			if marks == nil {
 				marks = []int{}
 			}
 			return api.OpenConflict{Path: guest.EncodePath(c.Path), Kind: api.OpenConflictKind(c.Kind), Was: conflictSideOf(c.Was), Branch: conflictSideOf(c.Branch), Base: conflictSideOf(c.Base),
-				Marks: marks, Choices: list(c.Choices, func(x string) api.ConflictChoice { return api.ConflictChoice(x) }), Other: guest.EncodePath(c.Other), Decided: c.Decided,
+				Marks: marks, Choices: rest.List(c.Choices, func(x string) api.ConflictChoice { return api.ConflictChoice(x) }), Other: guest.EncodePath(c.Other), Decided: c.Decided,
 				Taken: api.OpenConflictTaken(c.Taken), Version: c.Version}
 		})}
 }
 
 func (h handlers) GetConflicts(ctx context.Context, req api.GetConflictsRequestObject) (api.GetConflictsResponseObject, error) {
-	wake := val(req.Params.Wake)
+	wake := rest.Val(req.Params.Wake)
 	if wake {
-		if err := callOf(ctx).can(accounts.EditWorkspace); err != nil {
+		if err := rest.CallOf(ctx).Can(accounts.EditWorkspace); err != nil {
 			return nil, err
 		}
 	}
@@ -53,11 +54,11 @@ func (h handlers) GetConflicts(ctx context.Context, req api.GetConflictsRequestO
 }
 
 func (h handlers) DecideConflicts(ctx context.Context, req api.DecideConflictsRequestObject) (api.DecideConflictsResponseObject, error) {
-	d := workspaces.Decisions{SnapshotID: val(req.Body.SnapshotId)}
+	d := workspaces.Decisions{SnapshotID: rest.Val(req.Body.SnapshotId)}
 	for _, x := range req.Body.Decisions {
-		d.List = append(d.List, workspaces.Decision{Path: guest.DecodePath(x.Path), Version: x.Version, Take: string(val(x.Take)), Undo: val(x.Undo)})
+		d.List = append(d.List, workspaces.Decision{Path: guest.DecodePath(x.Path), Version: x.Version, Take: string(rest.Val(x.Take)), Undo: rest.Val(x.Undo)})
 	}
-	snapshot, err := h.cfg.Workspaces.Decide(ctx, callOf(ctx).actor, req.Id, d)
+	snapshot, err := h.cfg.Workspaces.Decide(ctx, rest.CallOf(ctx).Actor, req.Id, d)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/conversation"
 )
@@ -17,8 +18,8 @@ const maxWords = 800
 
 // GetConversation answers with what a session's agent did.
 func (h handlers) GetConversation(ctx context.Context, req api.GetConversationRequestObject) (api.GetConversationResponseObject, error) {
-	p := pageOf(req.Params.Limit, req.Params.Cursor)
-	q := conversation.Query{Limit: p.Size(), Since: val(req.Params.Since), Search: val(req.Params.Q)}
+	p := rest.PageOf(req.Params.Limit, req.Params.Cursor)
+	q := conversation.Query{Limit: p.Size(), Since: rest.Val(req.Params.Since), Search: rest.Val(req.Params.Q)}
 	if q.Since < 0 || req.Params.Since != nil && p.Cursor != "" {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "since is the version of an earlier answer, without a cursor.").With("field", "since")
 	}
@@ -44,10 +45,10 @@ func (h handlers) GetConversation(ctx context.Context, req api.GetConversationRe
 	if err != nil {
 		return nil, err
 	}
-	out := api.GetConversation200JSONResponse{Items: list(c.Items, conversationItemOf), More: c.More, Version: c.Version, Total: c.Total,
-		Usage: tokensOf(c.Spent), Record: api.ConversationRecord(c.Record), EarlierSessionId: text(c.Earlier), LaterSessionId: text(c.Later)}
+	out := api.GetConversation200JSONResponse{Items: rest.List(c.Items, conversationItemOf), More: c.More, Version: c.Version, Total: c.Total,
+		Usage: tokensOf(c.Spent), Record: api.ConversationRecord(c.Record), EarlierSessionId: rest.Text(c.Earlier), LaterSessionId: rest.Text(c.Later)}
 	if c.Before != 0 {
-		out.NextCursor = text(page.Encode(page.Key{At: c.Before}))
+		out.NextCursor = rest.Text(page.Encode(page.Key{At: c.Before}))
 	}
 	return out, nil
 }
@@ -79,8 +80,8 @@ func tokensOf(u conversation.Usage) api.TokenUsage {
 
 // ListConversations answers with the conversations of a workspace's sessions, or those that hold some words.
 func (h handlers) ListConversations(ctx context.Context, req api.ListConversationsRequestObject) (api.ListConversationsResponseObject, error) {
-	p := pageOf(req.Params.Limit, req.Params.Cursor)
-	words := val(req.Params.Q)
+	p := rest.PageOf(req.Params.Limit, req.Params.Cursor)
+	words := rest.Val(req.Params.Q)
 	if err := checkWords(words); err != nil {
 		return nil, err
 	}
@@ -92,17 +93,17 @@ func (h handlers) ListConversations(ctx context.Context, req api.ListConversatio
 	if err != nil {
 		return nil, err
 	}
-	out := api.ListConversations200JSONResponse{Items: list(talks, conversationOf)}
+	out := api.ListConversations200JSONResponse{Items: rest.List(talks, conversationOf)}
 	if next != "" {
-		out.NextCursor = text(page.Encode(page.Key{ID: next}))
+		out.NextCursor = rest.Text(page.Encode(page.Key{ID: next}))
 	}
 	return out, nil
 }
 
 func conversationOf(t sessions.Talk) api.ConversationSummary {
 	return api.ConversationSummary{SessionId: t.Session.ID, Agent: t.Session.Agent, AgentName: t.Session.AgentName, State: api.SessionState(t.Session.State),
-		StartedAt: t.Session.StartedAt, EndedAt: ptr(t.Session.EndedAt), Prompt: t.Prompt, Items: t.Items, Usage: tokensOf(t.Spent), MoreMatches: t.More,
-		Matches: list(t.Matches, func(m sessions.Match) api.ConversationMatch {
+		StartedAt: t.Session.StartedAt, EndedAt: rest.Ptr(t.Session.EndedAt), Prompt: t.Prompt, Items: t.Items, Usage: tokensOf(t.Spent), MoreMatches: t.More,
+		Matches: rest.List(t.Matches, func(m sessions.Match) api.ConversationMatch {
 			return api.ConversationMatch{Id: m.ID, Place: m.Place, At: m.At, Kind: api.ConversationKind(m.Kind), Snippet: m.Snippet}
 		})}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // BenchmarkReadOfAWorkspace is what permission costs: the read as people ask for it, and the same read by a server that asks nobody who
@@ -36,10 +37,10 @@ func BenchmarkReadOfAWorkspace(b *testing.B) {
 		r := c.Request()
 		ctx := tenant.All(r.Context(), "measuring")
 		c.SetRequest(r.WithContext(ctx))
-		call := callOf(c.Request().Context())
-		call.actor = accounts.Actor{Memberships: []accounts.Membership{{Team: p.team, Role: accounts.Owner}}}
-		call.object, call.team = accounts.InTeam(p.team.ID), p.team
-		if call.workspace, err = h.cfg.Workspaces.Workspace(ctx, c.Param("id")); err != nil {
+		call := rest.CallOf(c.Request().Context())
+		call.Actor = accounts.Actor{Memberships: []accounts.Membership{{Team: p.team, Role: accounts.Owner}}}
+		call.Object, call.Team = accounts.InTeam(p.team.ID), p.team
+		if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, c.Param("id")); err != nil {
 			return err
 		}
 		return strict.GetWorkspace(c, c.Param("id"))

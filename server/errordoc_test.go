@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 var updateErrors = flag.Bool("update", false, "write docs/errors.md anew")
@@ -305,7 +306,7 @@ Some are met on the command line only. Written by ` + "`go test ./server -run Te
 	for _, code := range slices.Sorted(maps.Keys(codes)) {
 		var statuses, messages []string
 		for _, s := range codes[code] {
-			status := statusOf[s.kind]
+			status := rest.StatusOf[s.kind]
 			if s.kind == "method_not_allowed" {
 				status = 405
 			}

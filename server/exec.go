@@ -14,16 +14,17 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func (h handlers) ExecCommand(ctx context.Context, req api.ExecCommandRequestObject) (api.ExecCommandResponseObject, error) {
-	call, b := callOf(ctx), req.Body
-	r := executors.ExecRequest{WorkspaceID: req.Id, ActorID: call.actor.User.ID, Argv: val(b.Argv), Command: val(b.Command), Cwd: val(b.Cwd),
-		Env: val(b.Env), TimeoutMs: val(b.TimeoutMs), Background: val(b.Background)}
+	call, b := rest.CallOf(ctx), req.Body
+	r := executors.ExecRequest{WorkspaceID: req.Id, ActorID: call.Actor.User.ID, Argv: rest.Val(b.Argv), Command: rest.Val(b.Command), Cwd: rest.Val(b.Cwd),
+		Env: rest.Val(b.Env), TimeoutMs: rest.Val(b.TimeoutMs), Background: rest.Val(b.Background)}
 	if b.TimeoutMs != nil && *b.TimeoutMs <= 0 {
 		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more. Leave it out for 30000.").With("field", "timeout_ms")
 	}
-	if wantsStream(call.request) {
+	if wantsStream(call.Request) {
 		if r.Background {
 			return nil, fault.New(fault.Invalid, "invalid_command", "A background command has no stream. Leave out background, or ask for JSON and follow GET /commands/{id}.")
 		}
@@ -37,7 +38,7 @@ func (h handlers) ExecCommand(ctx context.Context, req api.ExecCommandRequestObj
 }
 
 func (h handlers) GetCommand(ctx context.Context, _ api.GetCommandRequestObject) (api.GetCommandResponseObject, error) {
-	return api.GetCommand200JSONResponse(h.command(callOf(ctx).command)), nil
+	return api.GetCommand200JSONResponse(h.command(rest.CallOf(ctx).Command)), nil
 }
 
 func (h handlers) CancelCommand(ctx context.Context, req api.CancelCommandRequestObject) (api.CancelCommandResponseObject, error) {
@@ -102,9 +103,9 @@ func (e execStream) VisitExecCommandResponse(w http.ResponseWriter) error {
 	case e.ctx.Err() != nil && c.ID == "":
 		return nil // nobody is there to be told
 	case err != nil && c.ID == "":
-		p := translate(err)
-		p.body.RequestId = callOf(e.ctx).id
-		return out.send("error", p.body)
+		p := rest.Translate(err)
+		p.Body.RequestId = rest.CallOf(e.ctx).ID
+		return out.send("error", p.Body)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		e.h.log.Debug("streamed command was cut", "command_id", c.ID, "error", err)
@@ -137,7 +138,7 @@ func (s *eventStream) send(event string, v any) error {
 }
 
 func (s *eventStream) write(p []byte) error {
-	_ = s.rc.SetWriteDeadline(time.Now().Add(streamPatience))
+	_ = s.rc.SetWriteDeadline(time.Now().Add(rest.StreamPatience))
 	_, err := s.w.Write(p)
 	if err == nil {
 		err = s.rc.Flush()

@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/server/rest"
 )
 
 // statusClientGone is written to the log for requests whose client has left: nobody reads the answer.
@@ -14,26 +16,26 @@ const statusClientGone = 499
 
 // fail answers a request with err. An answer that has begun is left as it is: its connection was cut by who noticed.
 func (s *Server) fail(err error, c echo.Context) {
-	call := callOf(c.Request().Context())
-	p := translate(err)
+	call := rest.CallOf(c.Request().Context())
+	p := rest.Translate(err)
 	if c.Request().Context().Err() != nil && clientGone(c.Request()) {
-		call.status = statusClientGone
-		s.log.Debug("client has left", "request_id", call.id, "operation", call.op, "error", err)
+		call.Status = statusClientGone
+		s.log.Debug("client has left", "request_id", call.ID, "operation", call.Op, "error", err)
 		return
 	}
-	if p.status >= 500 && p.body.Code != errStarting.Code && p.body.Code != errStopping.Code {
+	if p.Status >= 500 && p.Body.Code != rest.ErrStarting.Code && p.Body.Code != rest.ErrStopping.Code {
 		level := slog.LevelError
-		if p.status != http.StatusInternalServerError {
+		if p.Status != http.StatusInternalServerError {
 			level = slog.LevelWarn // a part that is needed did not answer: not ours to mend
 		}
-		s.log.Log(c.Request().Context(), level, "request failed", "request_id", call.id, "operation", call.op, "status", p.status, "code", p.body.Code, "error", err)
-	} else if p.cause != nil {
-		s.log.Debug("request refused", "request_id", call.id, "operation", call.op, "status", p.status, "code", p.body.Code, "error", p.cause)
+		s.log.Log(c.Request().Context(), level, "request failed", "request_id", call.ID, "operation", call.Op, "status", p.Status, "code", p.Body.Code, "error", err)
+	} else if p.Cause != nil {
+		s.log.Debug("request refused", "request_id", call.ID, "operation", call.Op, "status", p.Status, "code", p.Body.Code, "error", p.Cause)
 	}
 	if c.Response().Committed {
 		return
 	}
-	p.write(c.Response(), call.id, c.Request().Method == http.MethodHead)
+	p.Write(c.Response(), call.ID, c.Request().Method == http.MethodHead)
 }
 
 // clientGone reports whether the request ended because its client left, and not because the server stops.

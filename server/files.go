@@ -13,12 +13,13 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 )
 
 func fileOf(f guest.FileInfo) api.File {
-	return api.File{Path: f.Path, Name: f.Name, Type: api.FileType(f.Type), Mode: int64(f.Mode), Size: f.Size, Mtime: f.Mtime, Link: text(f.Link), Hash: f.Hash}
+	return api.File{Path: f.Path, Name: f.Name, Type: api.FileType(f.Type), Mode: int64(f.Mode), Size: f.Size, Mtime: f.Mtime, Link: rest.Text(f.Link), Hash: f.Hash}
 }
 
 // errSecretFile is what who reads a secret's file is answered.
@@ -102,7 +103,7 @@ func (h handlers) WriteFile(ctx context.Context, req api.WriteFileRequestObject)
 	if err := h.keepFile(ctx, req.Id, req.Params.Path); err != nil {
 		return nil, err
 	}
-	o := filesync.WriteOptions{IfMatch: val(req.Params.IfMatch), New: val(req.Params.IfNoneMatch) == "*"}
+	o := filesync.WriteOptions{IfMatch: rest.Val(req.Params.IfMatch), New: rest.Val(req.Params.IfNoneMatch) == "*"}
 	info, err := h.cfg.Files.WriteWith(ctx, req.Id, req.Params.Path, req.Body, o)
 	if err != nil {
 		return nil, err
@@ -115,16 +116,16 @@ func (h handlers) DeleteFile(ctx context.Context, req api.DeleteFileRequestObjec
 	if err := h.keepFile(ctx, req.Id, req.Params.Path); err != nil {
 		return nil, err
 	}
-	if err := h.cfg.Files.RemoveIf(ctx, req.Id, req.Params.Path, val(req.Params.IfMatch)); err != nil {
+	if err := h.cfg.Files.RemoveIf(ctx, req.Id, req.Params.Path, rest.Val(req.Params.IfMatch)); err != nil {
 		return nil, err
 	}
 	return api.DeleteFile204Response{}, nil
 }
 
 func (h handlers) ListTree(ctx context.Context, req api.ListTreeRequestObject) (api.ListTreeResponseObject, error) {
-	f, err := h.cfg.Files.Tree(ctx, req.Id, val(req.Params.Path))
+	f, err := h.cfg.Files.Tree(ctx, req.Id, rest.Val(req.Params.Path))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListTree200JSONResponse{Items: list(f.Entries, fileOf), Truncated: f.Truncated}, nil
+	return api.ListTree200JSONResponse{Items: rest.List(f.Entries, fileOf), Truncated: f.Truncated}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // The events' sockets are kept by melody, with its traps closed. Its upgrader takes any origin: checkSocket has decided before.
@@ -90,7 +91,7 @@ func (k *keepConn) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // followEvents is GET /teams/{team}/events.
 func (s *Server) followEvents(c echo.Context) error {
 	r := c.Request()
-	call := callOf(r.Context())
+	call := rest.CallOf(r.Context())
 	if !websocket.IsWebSocketUpgrade(r) {
 		return fault.New(fault.Invalid, "websocket_only", "This address is a WebSocket.")
 	}
@@ -104,30 +105,30 @@ func (s *Server) followEvents(c echo.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(endLeft)
-	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object,
+	done, err := s.sockets.add(&socket{cred: call.Cred, user: call.Actor.User.ID, object: call.Object,
 		needs: []accounts.Action{accounts.ViewTeam}, cancel: cancel})
 	if err != nil {
 		return err
 	}
 	defer done()
-	sub := s.cfg.Events.Subscribe(call.team.ID, since)
+	sub := s.cfg.Events.Subscribe(call.Team.ID, since)
 	defer sub.Close()
 
 	f := &follower{cancel: cancel, ready: make(chan *melody.Session, 1), slots: make(chan struct{}, followAhead)}
-	call.status = http.StatusSwitchingProtocols
+	call.Status = http.StatusSwitchingProtocols
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel(endLeft)
 	all.Go(func() {
 		// Also a socket that is ended while it opens must be told why, so that ctx is not asked here.
 		if session, opened := <-f.ready; opened {
-			f.feed(ctx, session, sub, func(e events.Event) bool { return s.mayHear(ctx, call, e) })
+			f.feed(ctx, session, sub, func(e events.Event) bool { return s.MayHear(ctx, call, e) })
 		}
 	})
 	defer close(f.ready)
 	err = s.melody.HandleRequestWithKeys(&keepConn{c.Response(), f}, r, map[string]any{keyFollower: f})
 	if err != nil {
-		s.log.Debug("events socket not opened", "request_id", call.id, "error", err)
+		s.log.Debug("events socket not opened", "request_id", call.ID, "error", err)
 	}
 	return nil
 }

@@ -6,11 +6,12 @@ import (
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces/forge"
 )
 
 func (h handlers) GetProjectForge(ctx context.Context, req api.GetProjectForgeRequestObject) (api.GetProjectForgeResponseObject, error) {
-	a, err := h.cfg.Forge.About(ctx, callOf(ctx).actor, req.Id)
+	a, err := h.cfg.Forge.About(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +28,7 @@ func (h handlers) forgeOf(b *api.ForgeSettings) (*forge.Settings, error) {
 	if b == nil {
 		return nil, nil
 	}
-	f, err := h.cfg.Forge.CheckSettings(forge.Settings{Kind: forge.Kind(val(b.Kind)), APIURL: val(b.ApiUrl), Repository: val(b.Repository)})
+	f, err := h.cfg.Forge.CheckSettings(forge.Settings{Kind: forge.Kind(rest.Val(b.Kind)), APIURL: rest.Val(b.ApiUrl), Repository: rest.Val(b.Repository)})
 	return &f, err
 }
 
@@ -49,12 +50,12 @@ func pullSummary(p forge.PullRequest) *api.PullRequestSummary {
 func pullOf(p forge.PullRequest, local string) api.PullRequest {
 	return api.PullRequest{Id: p.ID, Forge: api.PullRequestForge(p.Forge), Host: p.Host, Repository: p.Repository, Number: p.Number, Url: p.URL, Title: p.Title,
 		State: api.PullRequestState(p.State), Head: p.Head, HeadCommit: p.HeadCommit, Base: p.Base, Mergeable: api.PullRequestMergeable(p.Mergeable), Blocked: p.Blocked,
-		ChecksState: api.PullRequestChecksState(p.ChecksState), OpenedBy: p.OpenedBy, OpenedAt: p.OpenedAt, MergedAt: ptr(p.MergedAt), MergedCommit: p.MergedCommit,
-		SyncedAt: ptr(p.SyncedAt), Error: p.Error, LocalCommit: local,
-		Checks: list(p.Checks, func(c forge.Check) api.PullRequestCheck {
+		ChecksState: api.PullRequestChecksState(p.ChecksState), OpenedBy: p.OpenedBy, OpenedAt: p.OpenedAt, MergedAt: rest.Ptr(p.MergedAt), MergedCommit: p.MergedCommit,
+		SyncedAt: rest.Ptr(p.SyncedAt), Error: p.Error, LocalCommit: local,
+		Checks: rest.List(p.Checks, func(c forge.Check) api.PullRequestCheck {
 			return api.PullRequestCheck{Name: c.Name, State: api.PullRequestCheckState(c.State), Url: c.URL, Text: c.Text}
 		}),
-		Reviews: list(p.Reviews, func(r forge.Review) api.PullRequestReview {
+		Reviews: rest.List(p.Reviews, func(r forge.Review) api.PullRequestReview {
 			return api.PullRequestReview{Who: r.Who, State: api.PullRequestReviewState(r.State)}
 		})}
 }
@@ -83,7 +84,7 @@ func (h handlers) GetPullRequest(ctx context.Context, req api.GetPullRequestRequ
 }
 
 func (h handlers) ProposePullRequest(ctx context.Context, req api.ProposePullRequestRequestObject) (api.ProposePullRequestResponseObject, error) {
-	p, err := h.cfg.Forge.Propose(ctx, callOf(ctx).actor, req.Id)
+	p, err := h.cfg.Forge.Propose(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (h handlers) ProposePullRequest(ctx context.Context, req api.ProposePullReq
 
 func (h handlers) OpenPullRequest(ctx context.Context, req api.OpenPullRequestRequestObject) (api.OpenPullRequestResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Forge.Open(ctx, callOf(ctx).actor, req.Id, forge.Ask{Title: val(b.Title), Body: val(b.Body), Draft: val(b.Draft), Base: val(b.Base), Push: b.Push == nil || *b.Push})
+	p, err := h.cfg.Forge.Open(ctx, rest.CallOf(ctx).Actor, req.Id, forge.Ask{Title: rest.Val(b.Title), Body: rest.Val(b.Body), Draft: rest.Val(b.Draft), Base: rest.Val(b.Base), Push: b.Push == nil || *b.Push})
 	if err == nil {
 		notePull(ctx, p)
 	}
@@ -101,13 +102,13 @@ func (h handlers) OpenPullRequest(ctx context.Context, req api.OpenPullRequestRe
 }
 
 func (h handlers) RefreshPullRequest(ctx context.Context, req api.RefreshPullRequestRequestObject) (api.RefreshPullRequestResponseObject, error) {
-	p, err := h.cfg.Forge.Refresh(ctx, callOf(ctx).actor, req.Id)
+	p, err := h.cfg.Forge.Refresh(ctx, rest.CallOf(ctx).Actor, req.Id)
 	out, err := h.pull(ctx, p, err)
 	return api.RefreshPullRequest200JSONResponse(out), err
 }
 
 func (h handlers) MergePullRequest(ctx context.Context, req api.MergePullRequestRequestObject) (api.MergePullRequestResponseObject, error) {
-	p, err := h.cfg.Forge.Merge(ctx, callOf(ctx).actor, req.Id, forge.MergeAsk{Strategy: string(req.Body.Strategy), Head: req.Body.ExpectedHead})
+	p, err := h.cfg.Forge.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, forge.MergeAsk{Strategy: string(req.Body.Strategy), Head: req.Body.ExpectedHead})
 	if err == nil {
 		notePull(ctx, p)
 		audit.Note(ctx, "strategy", string(req.Body.Strategy))
@@ -117,13 +118,13 @@ func (h handlers) MergePullRequest(ctx context.Context, req api.MergePullRequest
 }
 
 func (h handlers) ReadyPullRequest(ctx context.Context, req api.ReadyPullRequestRequestObject) (api.ReadyPullRequestResponseObject, error) {
-	p, err := h.cfg.Forge.Ready(ctx, callOf(ctx).actor, req.Id)
+	p, err := h.cfg.Forge.Ready(ctx, rest.CallOf(ctx).Actor, req.Id)
 	out, err := h.pull(ctx, p, err)
 	return api.ReadyPullRequest200JSONResponse(out), err
 }
 
 func (h handlers) ClosePullRequest(ctx context.Context, req api.ClosePullRequestRequestObject) (api.ClosePullRequestResponseObject, error) {
-	p, err := h.cfg.Forge.Close(ctx, callOf(ctx).actor, req.Id)
+	p, err := h.cfg.Forge.Close(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err == nil {
 		notePull(ctx, p)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
@@ -15,6 +16,6 @@ import (
 func forging(db *store.DB, ws *workspaces.Service, sec *secrets.Service, people *accounts.Service) *forge.Service {
 	return forge.New(forge.Config{Store: store.NewForge(db), Workspaces: ws, Credentials: sec, People: people, HTTP: http.DefaultTransport,
 		Push: func(context.Context, accounts.Actor, string) (forge.Pushed, error) {
-			return forge.Pushed{}, errNotFound
+			return forge.Pushed{}, rest.ErrNotFound
 		}})
 }

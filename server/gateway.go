@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // GetGateway tells how the model gateway does.
@@ -22,8 +23,8 @@ func (h handlers) GetGateway(ctx context.Context, _ api.GetGatewayRequestObject)
 }
 
 func gatewaySpan(s gateway.Span) api.GatewaySpan {
-	return api.GatewaySpan{From: s.From, To: s.To, Whole: s.Whole, All: gatewayLine(s.All), Upstreams: list(s.Upstreams, gatewayLine), Models: list(s.Models, gatewayLine),
-		Errors: list(s.Errors, func(e gateway.ErrorCount) api.GatewayError {
+	return api.GatewaySpan{From: s.From, To: s.To, Whole: s.Whole, All: gatewayLine(s.All), Upstreams: rest.List(s.Upstreams, gatewayLine), Models: rest.List(s.Models, gatewayLine),
+		Errors: rest.List(s.Errors, func(e gateway.ErrorCount) api.GatewayError {
 			return api.GatewayError{Error: e.Error, Status: e.Status, Count: e.Count}
 		})}
 }
@@ -39,7 +40,7 @@ func (h handlers) ListModelPrices(ctx context.Context, _ api.ListModelPricesRequ
 		return nil, err
 	}
 	inForce := tokens.InForce(all, h.cfg.Now().UnixMilli())
-	return api.ListModelPrices200JSONResponse{Items: list(all, func(p tokens.Price) api.ModelPrice { return modelPrice(p, inForce[p.ID]) })}, nil
+	return api.ListModelPrices200JSONResponse{Items: rest.List(all, func(p tokens.Price) api.ModelPrice { return modelPrice(p, inForce[p.ID]) })}, nil
 }
 
 func modelPrice(p tokens.Price, inForce bool) api.ModelPrice {
@@ -50,8 +51,8 @@ func modelPrice(p tokens.Price, inForce bool) api.ModelPrice {
 // AddModelPrice adds what a model costs from a time on.
 func (h handlers) AddModelPrice(ctx context.Context, req api.AddModelPriceRequestObject) (api.AddModelPriceResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Tokens.AddPrice(ctx, callOf(ctx).actor.User.ID, tokens.Price{Model: b.Model, InputNano: b.InputNano, OutputNano: b.OutputNano, CacheReadNano: b.CacheReadNano,
-		CacheWriteNano: b.CacheWriteNano, CacheWriteHourNano: b.CacheWriteHourNano, EffectiveFrom: val(b.EffectiveFrom)})
+	p, err := h.cfg.Tokens.AddPrice(ctx, rest.CallOf(ctx).Actor.User.ID, tokens.Price{Model: b.Model, InputNano: b.InputNano, OutputNano: b.OutputNano, CacheReadNano: b.CacheReadNano,
+		CacheWriteNano: b.CacheWriteNano, CacheWriteHourNano: b.CacheWriteHourNano, EffectiveFrom: rest.Val(b.EffectiveFrom)})
 	if err != nil {
 		return nil, err
 	}
@@ -79,14 +80,14 @@ func (h handlers) modelLimits(ctx context.Context, teamID string) (api.ModelLimi
 			return api.ModelLimitList{}, err
 		}
 	}
-	return api.ModelLimitList{Items: list(own, modelLimit), Instance: list(servers, modelLimit)}, nil
+	return api.ModelLimitList{Items: rest.List(own, modelLimit), Instance: rest.List(servers, modelLimit)}, nil
 }
 
 func (h handlers) setModelLimits(ctx context.Context, teamID string, items []api.ModelLimit) (api.ModelLimitList, error) {
-	limits := list(items, func(l api.ModelLimit) gateway.Limit {
+	limits := rest.List(items, func(l api.ModelLimit) gateway.Limit {
 		return gateway.Limit{Model: l.Model, Allowed: l.Allowed, RequestsMinute: l.RequestsMinute, TokensMinute: l.TokensMinute}
 	})
-	if err := h.cfg.Gateway.SetLimits(ctx, teamID, callOf(ctx).actor.User.ID, limits); err != nil {
+	if err := h.cfg.Gateway.SetLimits(ctx, teamID, rest.CallOf(ctx).Actor.User.ID, limits); err != nil {
 		return api.ModelLimitList{}, err
 	}
 	audit.Note(ctx, "rules", gateway.Words(limits))
@@ -107,13 +108,13 @@ func (h handlers) SetInstanceModelLimits(ctx context.Context, req api.SetInstanc
 
 // GetModelLimits tells which models a team may ask.
 func (h handlers) GetModelLimits(ctx context.Context, _ api.GetModelLimitsRequestObject) (api.GetModelLimitsResponseObject, error) {
-	out, err := h.modelLimits(ctx, callOf(ctx).team.ID)
+	out, err := h.modelLimits(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetModelLimits200JSONResponse(out), err
 }
 
 // SetModelLimits replaces them.
 func (h handlers) SetModelLimits(ctx context.Context, req api.SetModelLimitsRequestObject) (api.SetModelLimitsResponseObject, error) {
-	out, err := h.setModelLimits(ctx, callOf(ctx).team.ID, req.Body.Items)
+	out, err := h.setModelLimits(ctx, rest.CallOf(ctx).Team.ID, req.Body.Items)
 	return api.SetModelLimits200JSONResponse(out), err
 }
 
@@ -125,15 +126,15 @@ func modelRequest(r tokens.Request) api.ModelRequest {
 }
 
 func (h handlers) modelRequests(ctx context.Context, f tokens.Filter, limit *int, cursor *string) (api.ModelRequestList, error) {
-	items, next, err := h.cfg.Tokens.Requests(ctx, f, page.Page{Limit: val(limit), Cursor: val(cursor)})
-	return api.ModelRequestList{Items: list(items, modelRequest), NextCursor: text(next)}, err
+	items, next, err := h.cfg.Tokens.Requests(ctx, f, page.Page{Limit: rest.Val(limit), Cursor: rest.Val(cursor)})
+	return api.ModelRequestList{Items: rest.List(items, modelRequest), NextCursor: rest.Text(next)}, err
 }
 
 // ListTeamModelRequests lists what a team's agents asked, without what the caller may not see.
 func (h handlers) ListTeamModelRequests(ctx context.Context, req api.ListTeamModelRequestsRequestObject) (api.ListTeamModelRequestsResponseObject, error) {
-	p, call := req.Params, callOf(ctx)
-	f := tokens.Filter{TeamID: call.team.ID, Model: val(p.Model), Error: val(p.Error), From: val(p.From), Until: val(p.To)}
-	hidden, err := h.veiled(ctx, call.actor, call.team.ID)
+	p, call := req.Params, rest.CallOf(ctx)
+	f := tokens.Filter{TeamID: call.Team.ID, Model: rest.Val(p.Model), Error: rest.Val(p.Error), From: rest.Val(p.From), Until: rest.Val(p.To)}
+	hidden, err := h.Veiled(ctx, call.Actor, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +147,6 @@ func (h handlers) ListTeamModelRequests(ctx context.Context, req api.ListTeamMod
 
 // ListModelRequests lists what a session's agent asked.
 func (h handlers) ListModelRequests(ctx context.Context, req api.ListModelRequestsRequestObject) (api.ListModelRequestsResponseObject, error) {
-	out, err := h.modelRequests(ctx, tokens.Filter{TeamID: callOf(ctx).team.ID, SessionID: req.Id}, req.Params.Limit, req.Params.Cursor)
+	out, err := h.modelRequests(ctx, tokens.Filter{TeamID: rest.CallOf(ctx).Team.ID, SessionID: req.Id}, req.Params.Limit, req.Params.Cursor)
 	return api.ListModelRequests200JSONResponse(out), err
 }

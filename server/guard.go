@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // guard lets a request in to an operation, or answers why not: is the server open, who asks, does the page that asks belong
@@ -28,12 +29,12 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 			if !known {
 				return fault.New(fault.Internal, "internal", "This operation has no rule.")
 			}
-			call := callOf(c.Request().Context())
-			call.writer = c.Response()
+			call := rest.CallOf(c.Request().Context())
+			call.Writer = c.Response()
 			if word := auditWord(op, c.Request().Method); word != "" {
 				ctx, rec := audit.Begin(c.Request().Context())
 				c.SetRequest(c.Request().WithContext(ctx))
-				call.request = c.Request()
+				call.Request = c.Request()
 				defer func() {
 					if p := recover(); p != nil {
 						s.record(c, call, rec, op, word, broken(p))
@@ -46,9 +47,9 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 			if err := s.enter(ctx, c, op, r, call); err != nil {
 				return err
 			}
-			call.op = op
+			call.Op = op
 			ctx = audit.By(scoped(ctx, r, call), s.sourceOf(call))
-			if id := call.actor.User.ID; id != "" {
+			if id := call.Actor.User.ID; id != "" {
 				ctx = executors.By(ctx, id)
 			}
 			c.SetRequest(c.Request().WithContext(ctx))
@@ -56,7 +57,7 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 				return err
 			}
 			limitBody(c, r.body)
-			call.request = c.Request()
+			call.Request = c.Request()
 			if key := c.Request().Header.Get("Idempotency-Key"); key != "" && r.repeat {
 				return s.once(c, call, key, next)
 			}
@@ -68,24 +69,24 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 // scoped returns the context of a call that was let in: it touches rows of the team it is about; of all its actor's teams where it is
 // about themselves; of every team where it is an operator's. One of somebody who is not signed in touches none, until a room that knows
 // the secret they hold says whose it is.
-func scoped(ctx context.Context, r rule, call *call) context.Context {
+func scoped(ctx context.Context, r rule, call *rest.Call) context.Context {
 	switch {
 	case r.access == member:
-		return tenant.In(ctx, call.object.TeamID)
+		return tenant.In(ctx, call.Object.TeamID)
 	case r.access == operators, r.access == scrapers:
 		return tenant.All(ctx, "an operator's call")
 	}
-	return tenant.In(ctx, call.actor.TeamIDs()...)
+	return tenant.In(ctx, call.Actor.TeamIDs()...)
 }
 
-func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *call) error {
+func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *rest.Call) error {
 	req := c.Request()
 	if !untilOpen[op] {
 		if err := s.ready(); err != nil && !s.mayLook(op, c.Request().Method, r) {
 			return err
 		}
 	}
-	var cred credential
+	var cred rest.Credential
 	var err error
 	if !r.ownProof {
 		if cred, err = s.credentialOf(req); err != nil {
@@ -94,10 +95,10 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 	}
 	if r.ownProof && r.socket {
 		if kept := s.watchTokens(req); len(kept) > 0 {
-			cred.cookie = kept[0] // sent by the browser of itself: no socket for a foreign page, nor without an Origin
+			cred.Cookie = kept[0] // sent by the browser of itself: no socket for a foreign page, nor without an Origin
 		}
 	}
-	call.cred = cred
+	call.Cred = cred
 	switch {
 	case r.socket:
 		err = s.checkSocket(req, cred)
@@ -108,17 +109,17 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 		return err
 	}
 	if r.access != anyone && !(r.access == scrapers && s.scrapesLocally(req)) {
-		if call.actor, err = authenticate(ctx, s.cfg.Accounts, cred); err != nil {
+		if call.Actor, err = rest.Authenticate(ctx, s.cfg.Accounts, cred); err != nil {
 			return err
 		}
 	}
-	if s.phase.Load() == phaseLooking && !untilOpen[op] && !signIn[op] && !call.actor.User.Operator {
+	if s.phase.Load() == phaseLooking && !untilOpen[op] && !signIn[op] && !call.Actor.User.Operator {
 		return s.ready()
 	}
 	if req.ContentLength > r.body {
-		return errTooLarge(nil)
+		return rest.ErrTooLarge(nil)
 	}
-	ctx = tenant.In(ctx, call.actor.TeamIDs()...) // what the path names is looked for among these alone
+	ctx = tenant.In(ctx, call.Actor.TeamIDs()...) // what the path names is looked for among these alone
 	return s.admit(ctx, c, r, call)
 }
 
@@ -129,7 +130,7 @@ var untilOpen = map[string]bool{"getHealth": true, "getSpec": true, "getDocs": t
 // without one.
 func sealed(next api.StrictHandlerFunc, _ string) api.StrictHandlerFunc {
 	return func(c echo.Context, request any) (any, error) {
-		if callOf(c.Request().Context()).op == "" {
+		if rest.CallOf(c.Request().Context()).Op == "" {
 			return nil, fault.New(fault.Internal, "internal", "This operation has no rule.")
 		}
 		return next(c, request)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/find"
 	"github.com/parawork/parawork/sessions/journal"
@@ -20,7 +21,7 @@ const (
 
 // GetJournal answers with what happened beside a session's output.
 func (h handlers) GetJournal(ctx context.Context, req api.GetJournalRequestObject) (api.GetJournalResponseObject, error) {
-	q := sessions.JournalQuery{From: val(req.Params.From), Limit: defaultEntries}
+	q := sessions.JournalQuery{From: rest.Val(req.Params.From), Limit: defaultEntries}
 	if q.From < 0 {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is the number of an entry: 0 or more.").With("field", "from")
 	}
@@ -44,7 +45,7 @@ func (h handlers) GetJournal(ctx context.Context, req api.GetJournalRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	out := api.GetJournal200JSONResponse{Items: list(items, noteOf)}
+	out := api.GetJournal200JSONResponse{Items: rest.List(items, noteOf)}
 	if next >= 0 {
 		out.Next = &next
 	}
@@ -68,7 +69,7 @@ const (
 // SearchHistory looks for lines in what a workspace's sessions have printed.
 func (h handlers) SearchHistory(ctx context.Context, req api.SearchHistoryRequestObject) (api.SearchHistoryResponseObject, error) {
 	p := req.Params
-	q := sessions.SearchQuery{Query: find.Query{Text: p.Q, Regex: val(p.Regex), Case: val(p.Case)}, Agent: val(p.Agent), Limit: defaultHits, Cursor: val(p.Cursor)}
+	q := sessions.SearchQuery{Query: find.Query{Text: p.Q, Regex: rest.Val(p.Regex), Case: rest.Val(p.Case)}, Agent: rest.Val(p.Agent), Limit: defaultHits, Cursor: rest.Val(p.Cursor)}
 	if p.Limit != nil {
 		if q.Limit = *p.Limit; q.Limit < 1 || q.Limit > maxHits {
 			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of lines from 1 to %d.", maxHits).With("field", "limit")
@@ -78,8 +79,8 @@ func (h handlers) SearchHistory(ctx context.Context, req api.SearchHistoryReques
 	if err != nil {
 		return nil, err
 	}
-	return api.SearchHistory200JSONResponse{NextCursor: text(found.Next), Bytes: found.Bytes, Skipped: found.Skipped, Late: found.Late,
-		Items: list(found.Hits, func(h sessions.Hit) api.SearchHit {
+	return api.SearchHistory200JSONResponse{NextCursor: rest.Text(found.Next), Bytes: found.Bytes, Skipped: found.Skipped, Late: found.Late,
+		Items: rest.List(found.Hits, func(h sessions.Hit) api.SearchHit {
 			return api.SearchHit{SessionId: h.SessionID, Agent: h.Agent, AgentName: h.AgentName, Offset: h.Offset, At: h.At, Line: h.Line,
 				Start: h.Start, End: h.End, Repeats: h.Repeats}
 		})}, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -18,7 +19,7 @@ func conflictOf(c workspaces.Conflict) api.Conflict {
 		out.Ours, out.Theirs = new(api.ConflictOurs(c.Ours)), new(api.ConflictTheirs(c.Theirs))
 	}
 	if len(c.Hunks) > 0 {
-		hunks := list(c.Hunks, func(h workspaces.ConflictHunk) api.ConflictHunk {
+		hunks := rest.List(c.Hunks, func(h workspaces.ConflictHunk) api.ConflictHunk {
 			return api.ConflictHunk{Line: h.Line, Ours: h.Ours, Theirs: h.Theirs}
 		})
 		out.Hunks, out.MoreHunks = &hunks, &c.MoreHunks
@@ -35,9 +36,9 @@ func words(s []string) []string {
 }
 
 func (h handlers) GetStanding(ctx context.Context, req api.GetStandingRequestObject) (api.GetStandingResponseObject, error) {
-	fetch := val(req.Params.Fetch)
+	fetch := rest.Val(req.Params.Fetch)
 	if fetch { // speaks to a remote with the project's credentials
-		if err := callOf(ctx).can(accounts.EditWorkspace); err != nil {
+		if err := rest.CallOf(ctx).Can(accounts.EditWorkspace); err != nil {
 			return nil, err
 		}
 	}
@@ -46,7 +47,7 @@ func (h handlers) GetStanding(ctx context.Context, req api.GetStandingRequestObj
 		return nil, err
 	}
 	out := api.GetStanding200JSONResponse{Base: st.Base, BaseCommit: st.BaseCommit, Head: st.Head, Ahead: st.Ahead, Behind: st.Behind, UpToDate: st.UpToDate, Merged: st.Merged,
-		Conflicts: list(st.Conflicts, conflictOf), UnderWay: st.UnderWay, Remote: st.Remote, BaseAhead: st.BaseAhead, BaseBehind: st.BaseBehind, FetchedAt: ptr(st.FetchedAt),
+		Conflicts: rest.List(st.Conflicts, conflictOf), UnderWay: st.UnderWay, Remote: st.Remote, BaseAhead: st.BaseAhead, BaseBehind: st.BaseBehind, FetchedAt: rest.Ptr(st.FetchedAt),
 		Warnings: words(warnings)}
 	if set, err := h.cfg.Files.Changes(ctx, req.Id); err == nil {
 		for _, c := range set.Items {
@@ -68,7 +69,7 @@ func (h handlers) GetStanding(ctx context.Context, req api.GetStandingRequestObj
 
 func (h handlers) UpdateFromBase(ctx context.Context, req api.UpdateFromBaseRequestObject) (api.UpdateFromBaseResponseObject, error) {
 	b := req.Body
-	u, err := h.cfg.Workspaces.Update(ctx, callOf(ctx).actor, req.Id, workspaces.UpdateRequest{Strategy: string(b.Strategy), DryRun: val(b.DryRun), ExpectedBase: val(b.ExpectedBase)})
+	u, err := h.cfg.Workspaces.Update(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.UpdateRequest{Strategy: string(b.Strategy), DryRun: rest.Val(b.DryRun), ExpectedBase: rest.Val(b.ExpectedBase)})
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +87,12 @@ func (h handlers) UpdateFromBase(ctx context.Context, req api.UpdateFromBaseRequ
 		files[i].Path, files[i].Status = guest.EncodePath(f.Path), api.UpdateResultFilesStatus(f.Status)
 	}
 	return api.UpdateFromBase200JSONResponse{Updated: u.Updated, DryRun: u.DryRun, UpToDate: u.UpToDate, FastForward: u.FastForward, Strategy: api.UpdateResultStrategy(u.Strategy),
-		Base: u.Base, BaseCommit: u.BaseCommit, Head: u.Head, Commit: u.Commit, Commits: u.Commits, Files: files, MoreFiles: u.MoreFiles, Conflicts: list(u.Conflicts, conflictOf),
-		Dirty: list(u.Dirty, guest.EncodePath), Carried: list(u.Carried, guest.EncodePath), SnapshotId: u.SnapshotID, Warnings: words(u.Warnings)}, nil
+		Base: u.Base, BaseCommit: u.BaseCommit, Head: u.Head, Commit: u.Commit, Commits: u.Commits, Files: files, MoreFiles: u.MoreFiles, Conflicts: rest.List(u.Conflicts, conflictOf),
+		Dirty: rest.List(u.Dirty, guest.EncodePath), Carried: rest.List(u.Carried, guest.EncodePath), SnapshotId: u.SnapshotID, Warnings: words(u.Warnings)}, nil
 }
 
 func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateRequestObject) (api.ResolveUpdateResponseObject, error) {
-	b, actor := req.Body, callOf(ctx).actor
+	b, actor := req.Body, rest.CallOf(ctx).Actor
 	audit.Note(ctx, "how", string(b.How))
 	strategy := workspaces.StrategyMerge
 	if b.Strategy != nil {
@@ -108,11 +109,11 @@ func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 		if err != nil {
 			return nil, err
 		}
-		return api.ResolveUpdate200JSONResponse{Strategy: op, Files: list(left, guest.EncodePath)}, nil
+		return api.ResolveUpdate200JSONResponse{Strategy: op, Files: rest.List(left, guest.EncodePath)}, nil
 	}
-	agent := val(b.SessionId)
+	agent := rest.Val(b.SessionId)
 	if b.How == api.ResolveRequestHowAgent && agent != "" { // before anything is begun for it
-		if err := callOf(ctx).can(accounts.TypeTerminal); err != nil {
+		if err := rest.CallOf(ctx).Can(accounts.TypeTerminal); err != nil {
 			return nil, err
 		}
 		s, err := h.cfg.Sessions.Get(ctx, agent)
@@ -127,7 +128,7 @@ func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 	if err != nil {
 		return nil, err
 	}
-	out := api.ResolveUpdate200JSONResponse{Base: r.Base, BaseCommit: r.BaseCommit, Strategy: r.Strategy, Files: list(r.Files, guest.EncodePath), Prompt: r.Prompt, SnapshotId: r.SnapshotID}
+	out := api.ResolveUpdate200JSONResponse{Base: r.Base, BaseCommit: r.BaseCommit, Strategy: r.Strategy, Files: rest.List(r.Files, guest.EncodePath), Prompt: r.Prompt, SnapshotId: r.SnapshotID}
 	if b.How == api.ResolveRequestHowAgent && agent != "" && len(r.Files) > 0 {
 		p, err := h.cfg.Sessions.AddPrompt(ctx, actor, agent, sessions.NewPrompt{Text: r.Prompt})
 		if err != nil {
@@ -141,14 +142,14 @@ func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 func (h handlers) PushWorkspace(ctx context.Context, req api.PushWorkspaceRequestObject) (api.PushWorkspaceResponseObject, error) {
 	var r workspaces.PushRequest
 	if b := req.Body; b != nil {
-		r = workspaces.PushRequest{Base: b.What != nil && *b.What == api.PushRequestWhatBase, Branch: val(b.Branch), Force: val(b.Force)}
+		r = workspaces.PushRequest{Base: b.What != nil && *b.What == api.PushRequestWhatBase, Branch: rest.Val(b.Branch), Force: rest.Val(b.Force)}
 	}
 	if r.Base {
-		if err := callOf(ctx).can(accounts.MergeWorkspace); err != nil {
+		if err := rest.CallOf(ctx).Can(accounts.MergeWorkspace); err != nil {
 			return nil, err
 		}
 	}
-	p, err := h.cfg.Workspaces.Push(ctx, callOf(ctx).actor, req.Id, r)
+	p, err := h.cfg.Workspaces.Push(ctx, rest.CallOf(ctx).Actor, req.Id, r)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (h handlers) gitWork(ctx context.Context, projectID string) ([]workspaces.W
 			} else if err != nil {
 				return nil, nil, err
 			}
-			if sees, err := h.sees(ctx, callOf(ctx), w); err != nil {
+			if sees, err := h.Sees(ctx, rest.CallOf(ctx), w); err != nil {
 				return nil, nil, err
 			} else if !sees {
 				continue
@@ -194,12 +195,12 @@ func (h handlers) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObj
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).project.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Project.TeamID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListGitWork200JSONResponse{Items: list(all, func(k workspaces.Work) api.GitWork {
-		out := api.GitWork{Id: k.ID, Kind: api.GitWorkKind(k.Kind), Waiting: k.Waiting, Progress: k.Progress, By: k.ActorID, ByName: names[k.ActorID], At: k.At, StartedAt: ptr(k.StartedAt)}
+	return api.ListGitWork200JSONResponse{Items: rest.List(all, func(k workspaces.Work) api.GitWork {
+		out := api.GitWork{Id: k.ID, Kind: api.GitWorkKind(k.Kind), Waiting: k.Waiting, Progress: k.Progress, By: k.ActorID, ByName: names[k.ActorID], At: k.At, StartedAt: rest.Ptr(k.StartedAt)}
 		if w, ok := at[k.WorkspaceID]; ok {
 			out.Workspace = &struct {
 				Id   string `json:"id"`
@@ -221,11 +222,11 @@ func (h handlers) CancelGitWork(ctx context.Context, req api.CancelGitWorkReques
 			continue
 		}
 		if w, ok := at[k.WorkspaceID]; ok {
-			o, err := h.objectOf(ctx, callOf(ctx).actor, w)
+			o, err := h.ObjectOf(ctx, rest.CallOf(ctx).Actor, w)
 			if err != nil {
 				return nil, err
 			}
-			if err := accounts.Can(callOf(ctx).actor, accounts.EditWorkspace, o); err != nil {
+			if err := accounts.Can(rest.CallOf(ctx).Actor, accounts.EditWorkspace, o); err != nil {
 				return nil, err
 			}
 		}

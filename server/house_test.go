@@ -43,6 +43,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/reviewqueue"
@@ -177,7 +178,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
-		Account: func(context.Context, gateway.Grant) (gateway.Account, error) { return gateway.Account{}, errNotFound }})
+		Account: func(context.Context, gateway.Grant) (gateway.Account, error) {
+			return gateway.Account{}, rest.ErrNotFound
+		}})
 	h.cfg.Payments = stripe.New(stripe.Config{Store: store.NewStripe(h.db), Team: func(ctx context.Context, teamID string) (stripe.Team, error) {
 		t, err := h.rooms.TeamByID(ctx, teamID)
 		return stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name, Email: "owner@example.com"}, err
@@ -398,7 +401,7 @@ func (h *house) ask(t *testing.T, op, token string, p people) answer {
 	c.SetParamValues(values...)
 	var requestID string
 	handle := h.server.begin(func(c echo.Context) error {
-		requestID = callOf(c.Request().Context()).id
+		requestID = rest.CallOf(c.Request().Context()).ID
 		return h.server.guard(op)(func(c echo.Context) error { return c.NoContent(http.StatusOK) })(c)
 	})
 	if err := handle(c); err != nil {

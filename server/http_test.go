@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/ui"
 )
 
@@ -169,7 +170,7 @@ func TestASVS_4_1_3_ForwardedAddresses(t *testing.T) {
 		}
 		r.RemoteAddr = "127.0.0.1:5"
 		r.Header.Set("X-Forwarded-For", tc.xff)
-		if got := s.meta(&call{request: r}).IP; got != tc.want {
+		if got := s.Meta(&rest.Call{Request: r}).IP; got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}

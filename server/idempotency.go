@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // Answers keeps the answers of calls with an Idempotency-Key. store.Idempotency is one.
@@ -37,7 +38,7 @@ const (
 
 // once carries a call out at most once for its key, and answers a repeated one with the first answer. A client that leaves does
 // not stop it: whoever repeats the call gets its answer. A call that was refused frees its key.
-func (s *Server) once(c echo.Context, call *call, key string, next echo.HandlerFunc) error {
+func (s *Server) once(c echo.Context, call *rest.Call, key string, next echo.HandlerFunc) error {
 	req := c.Request()
 	if !plainKey(key) {
 		return fault.New(fault.Invalid, "invalid_idempotency_key", "An Idempotency-Key has 1 to 200 visible ASCII characters.")
@@ -51,7 +52,7 @@ func (s *Server) once(c echo.Context, call *call, key string, next echo.HandlerF
 	}
 	sum := sha256.Sum256(body)
 	route := req.Method + " " + req.URL.Path
-	user := call.actor.User.ID
+	user := call.Actor.User.ID
 	status, answer, fresh, err := s.cfg.Answers.Begin(req.Context(), user, key, route, hex.EncodeToString(sum[:]))
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func (s *Server) once(c echo.Context, call *call, key string, next echo.HandlerF
 	defer stop()
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	c.SetRequest(req.WithContext(ctx))
-	call.request = c.Request()
+	call.Request = c.Request()
 	rec := &recorder{ResponseWriter: c.Response().Writer}
 	c.Response().Writer = rec
 	err = next(c)
@@ -78,7 +79,7 @@ func (s *Server) once(c echo.Context, call *call, key string, next echo.HandlerF
 	defer done()
 	if err == nil && rec.status >= 200 && rec.status < 300 {
 		if ferr := s.cfg.Answers.Finish(after, user, key, rec.status, rec.body.Bytes()); ferr != nil {
-			s.log.Error("answer could not be kept for its idempotency key", "request_id", call.id, "error", ferr)
+			s.log.Error("answer could not be kept for its idempotency key", "request_id", call.ID, "error", ferr)
 		}
 		return nil
 	}
@@ -88,7 +89,7 @@ func (s *Server) once(c echo.Context, call *call, key string, next echo.HandlerF
 	case k == fault.Internal, k == fault.Timeout, errors.Is(err, context.Canceled):
 	default:
 		if ferr := s.cfg.Answers.Forget(after, user, key); ferr != nil {
-			s.log.Error("idempotency key could not be freed", "request_id", call.id, "error", ferr)
+			s.log.Error("idempotency key could not be freed", "request_id", call.ID, "error", ferr)
 		}
 	}
 	return err

@@ -12,10 +12,11 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) byImageBuild(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byImageBuild(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -24,8 +25,8 @@ func (h handlers) byImageBuild(ctx context.Context, c echo.Context, call *call) 
 }
 
 func imageBuildOf(b images.Build) api.ImageBuild {
-	return api.ImageBuild{Id: b.ID, ProjectId: b.ProjectID, Source: b.Source, Commit: b.Commit, Tag: text(b.Tag), State: api.ImageBuildState(b.State),
-		StateReason: b.Reason, CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt, EndedAt: ptr(b.EndedAt)}
+	return api.ImageBuild{Id: b.ID, ProjectId: b.ProjectID, Source: b.Source, Commit: b.Commit, Tag: rest.Text(b.Tag), State: api.ImageBuildState(b.State),
+		StateReason: b.Reason, CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt, EndedAt: rest.Ptr(b.EndedAt)}
 }
 
 func (h handlers) GetProjectImage(ctx context.Context, req api.GetProjectImageRequestObject) (api.GetProjectImageResponseObject, error) {
@@ -34,33 +35,33 @@ func (h handlers) GetProjectImage(ctx context.Context, req api.GetProjectImageRe
 		return nil, err
 	}
 	source := api.ImageFromServer
-	current := text(o.Image)
+	current := rest.Text(o.Image)
 	switch {
 	case o.Choice.Name != "":
 		source = api.ImageFromName
 	case o.Choice.Build != "":
 		source = api.ImageFromBuild
 	default:
-		current = text(h.cfg.Image)
+		current = rest.Text(h.cfg.Image)
 	}
-	return api.GetProjectImage200JSONResponse{Image: api.ImageChoice{Name: text(o.Choice.Name), Build: text(o.Choice.Build)}, Source: source,
-		Current: current, Builds: list(o.Builds, imageBuildOf), Problem: o.Problem,
-		Candidates: list(o.Candidates, func(c images.Candidate) api.ImageCandidate {
+	return api.GetProjectImage200JSONResponse{Image: api.ImageChoice{Name: rest.Text(o.Choice.Name), Build: rest.Text(o.Choice.Build)}, Source: source,
+		Current: current, Builds: rest.List(o.Builds, imageBuildOf), Problem: o.Problem,
+		Candidates: rest.List(o.Candidates, func(c images.Candidate) api.ImageCandidate {
 			return api.ImageCandidate{Path: c.Path, Kind: api.ImageCandidateKind(c.Kind)}
 		})}, nil
 }
 
 func (h handlers) ListImageBuilds(ctx context.Context, req api.ListImageBuildsRequestObject) (api.ListImageBuildsResponseObject, error) {
-	items, next, err := h.cfg.Images.List(ctx, req.Id, pageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Images.List(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListImageBuilds200JSONResponse{Items: list(items, imageBuildOf), NextCursor: text(next)}, nil
+	return api.ListImageBuilds200JSONResponse{Items: rest.List(items, imageBuildOf), NextCursor: rest.Text(next)}, nil
 }
 
 func (h handlers) BuildImage(ctx context.Context, req api.BuildImageRequestObject) (api.BuildImageResponseObject, error) {
-	call := callOf(ctx)
-	b, err := h.cfg.Images.Start(ctx, call.team.ID, req.Id, call.actor.User.ID, val(req.Body.Source))
+	call := rest.CallOf(ctx)
+	b, err := h.cfg.Images.Start(ctx, call.Team.ID, req.Id, call.Actor.User.ID, rest.Val(req.Body.Source))
 	if err != nil {
 		return nil, err
 	}

@@ -12,14 +12,15 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
 
 // byInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
 // is when it began.
-func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -30,66 +31,66 @@ func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *call) (
 		if err != nil {
 			return accounts.Object{}, err
 		}
-		call.workspace.ID = q.WorkspaceID
-		return h.within(ctx, call, q.WorkspaceID)
+		call.Workspace.ID = q.WorkspaceID
+		return h.Within(ctx, call, q.WorkspaceID)
 	case "ses":
-		if call.session, err = h.cfg.Sessions.Get(ctx, about); err != nil {
+		if call.Session, err = h.cfg.Sessions.Get(ctx, about); err != nil {
 			return accounts.Object{}, err
 		}
-		call.workspace.ID = call.session.WorkspaceID
-		return h.within(ctx, call, call.session.WorkspaceID)
+		call.Workspace.ID = call.Session.WorkspaceID
+		return h.Within(ctx, call, call.Session.WorkspaceID)
 	case "grc":
 		g, ok := h.grace(about)
 		if !ok {
-			return accounts.Object{}, errNotFound
+			return accounts.Object{}, rest.ErrNotFound
 		}
-		call.workspace.ID = g.WorkspaceID
-		return h.within(ctx, call, g.WorkspaceID)
+		call.Workspace.ID = g.WorkspaceID
+		return h.Within(ctx, call, g.WorkspaceID)
 	case "rev":
-		r, err := h.cfg.Reviews.Find(ctx, call.actor, about)
+		r, err := h.cfg.Reviews.Find(ctx, call.Actor, about)
 		if err != nil {
 			return accounts.Object{}, err
 		}
-		call.workspace.ID = r.WorkspaceID
-		return h.within(ctx, call, r.WorkspaceID)
+		call.Workspace.ID = r.WorkspaceID
+		return h.Within(ctx, call, r.WorkspaceID)
 	case "ws":
-		if call.workspace, err = h.cfg.Workspaces.Workspace(ctx, about); err != nil {
+		if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, about); err != nil {
 			return accounts.Object{}, err
 		}
-		return h.objectOf(ctx, call.actor, call.workspace)
+		return h.ObjectOf(ctx, call.Actor, call.Workspace)
 	}
-	return accounts.Object{}, errNotFound
+	return accounts.Object{}, rest.ErrNotFound
 }
 
 // inbox returns the inbox of the caller: what the sessions wait for and workspaces that could not be made, less what the caller
 // called done.
 func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
-	call := callOf(ctx)
-	items, err := h.cfg.Sessions.Inbox(ctx, call.team.ID, call.actor.User.ID)
+	call := rest.CallOf(ctx)
+	items, err := h.cfg.Sessions.Inbox(ctx, call.Team.ID, call.Actor.User.ID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	if h.cfg.Graces != nil {
-		items = append(items, GraceItems(h.cfg.Graces.Graces(call.team.ID))...)
+		items = append(items, GraceItems(h.cfg.Graces.Graces(call.Team.ID))...)
 	}
-	answered, err := h.cfg.Reviews.AnsweredIn(ctx, call.team.ID)
+	answered, err := h.cfg.Reviews.AnsweredIn(ctx, call.Team.ID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	items = append(items, ReviewItems(answered)...)
-	items, active, err := AskingWorkspaces(ctx, h.cfg.Workspaces, call.team.ID, shownTo(call, workspaces.Filter{}), items)
+	items, active, err := AskingWorkspaces(ctx, h.cfg.Workspaces, call.Team.ID, rest.ShownTo(call, workspaces.Filter{}), items)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	// Of the thousands that somebody may have called done over time, those of what is shown.
-	marks, err := h.cfg.Sessions.Marks(ctx, call.actor.User.ID, call.team.ID, list(items, func(it sessions.InboxItem) string { return it.ID }))
+	marks, err := h.cfg.Sessions.Marks(ctx, call.Actor.User.ID, call.Team.ID, rest.List(items, func(it sessions.InboxItem) string { return it.ID }))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	kept := items[:0]
 	for _, it := range items {
 		m := marks[it.ID]
-		if _, there := active[it.WorkspaceID]; !there || m.DoneAt != 0 || it.OnlyFor != "" && it.OnlyFor != call.actor.User.ID {
+		if _, there := active[it.WorkspaceID]; !there || m.DoneAt != 0 || it.OnlyFor != "" && it.OnlyFor != call.Actor.User.ID {
 			continue
 		}
 		it.SnoozedUntil = m.SnoozedUntil
@@ -133,7 +134,7 @@ func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (ap
 	if err != nil {
 		return nil, err
 	}
-	projects, err := h.cfg.Workspaces.ProjectLines(ctx, callOf(ctx).team.ID)
+	projects, err := h.cfg.Workspaces.ProjectLines(ctx, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading projects: %w", err)
 	}
@@ -152,7 +153,7 @@ func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (ap
 		}
 		out.Items = append(out.Items, item)
 	}
-	if callOf(ctx).actor.User.Operator {
+	if rest.CallOf(ctx).Actor.User.Operator {
 		passed, err := h.cfg.Ledger.Passed(ctx)
 		if err != nil {
 			return nil, err
@@ -168,8 +169,8 @@ func (h handlers) now() int64 { return h.cfg.Now().UnixMilli() }
 
 // mark is what the caller does with the item the path names.
 func mark(ctx context.Context, itemID string) sessions.Mark {
-	call := callOf(ctx)
-	return sessions.Mark{UserID: call.actor.User.ID, ItemID: itemID, TeamID: call.team.ID, WorkspaceID: call.workspace.ID}
+	call := rest.CallOf(ctx)
+	return sessions.Mark{UserID: call.Actor.User.ID, ItemID: itemID, TeamID: call.Team.ID, WorkspaceID: call.Workspace.ID}
 }
 
 // maxSnooze is how long an item may be hidden.

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // GetInstanceBilling tells operators how payment goes.
@@ -68,26 +69,26 @@ func (h handlers) instanceBilling(ctx context.Context) (api.InstanceBilling, err
 	if err != nil {
 		return api.InstanceBilling{}, err
 	}
-	out := api.InstanceBilling{Payments: o.Enabled, Livemode: o.Livemode, SetUp: o.SetUp, ReconciledAt: ptr(o.ReconciledAt)}
-	out.Webhooks.Taken, out.Webhooks.LastAt, out.Webhooks.New, out.Webhooks.Failed = o.Hears, ptr(o.LastWebhook), o.NewEvents, o.FailedEvents
-	out.Events = list(o.Events, func(e stripe.Event) api.BillingEvent {
-		return api.BillingEvent{Id: e.ID, Type: e.Type, CustomerId: text(e.CustomerID), ReceivedAt: e.ReceivedAt, Attempts: e.Attempts, Reason: e.Reason}
+	out := api.InstanceBilling{Payments: o.Enabled, Livemode: o.Livemode, SetUp: o.SetUp, ReconciledAt: rest.Ptr(o.ReconciledAt)}
+	out.Webhooks.Taken, out.Webhooks.LastAt, out.Webhooks.New, out.Webhooks.Failed = o.Hears, rest.Ptr(o.LastWebhook), o.NewEvents, o.FailedEvents
+	out.Events = rest.List(o.Events, func(e stripe.Event) api.BillingEvent {
+		return api.BillingEvent{Id: e.ID, Type: e.Type, CustomerId: rest.Text(e.CustomerID), ReceivedAt: e.ReceivedAt, Attempts: e.Attempts, Reason: e.Reason}
 	})
 	out.Outbox.Pending, out.Outbox.Failed = o.PendingOut, o.FailedOut
-	out.Outbox.Items = list(o.Outbox, func(r stripe.Outgoing) api.BillingOutgoing {
+	out.Outbox.Items = rest.List(o.Outbox, func(r stripe.Outgoing) api.BillingOutgoing {
 		return api.BillingOutgoing{Id: r.ID, Kind: r.Kind, Team: billedTeam(r.TeamID, o.Names), Attempts: r.Attempts, CreatedAt: r.CreatedAt, Reason: r.Reason}
 	})
 	n := &out.Reports
 	n.Pending, n.Sent, n.Confirmed = o.Reports[stripe.ReportPending], o.Reports[stripe.ReportSent], o.Reports[stripe.ReportConfirmed]
 	n.Failed, n.Unknown = o.Reports[stripe.ReportFailed], o.Reports[stripe.ReportUnknown]
-	n.Items = list(o.Trouble, func(r stripe.Report) api.BillingReport { return reportOf(r, o.Names) })
-	out.Teams = list(o.Teams, func(t stripe.TeamBill) api.TeamBill {
-		return api.TeamBill{Team: billedTeam(t.TeamID, o.Names), Plan: t.PlanName, Status: text(t.Status), CustomerId: t.CustomerID, PeriodStart: ptr(t.PeriodStart), PeriodEnd: ptr(t.PeriodEnd),
-			SuspendedFor: text(t.SuspendedFor), PastDueSince: ptr(t.PastDueSince), SyncedAt: ptr(t.SyncedAt), Meters: list(t.Meters, func(m stripe.MeterBill) api.MeterBill {
-				return api.MeterBill{Meter: api.MeterBillMeter(m.Meter), Ledger: m.Ledger, Reported: m.Reported, Theirs: m.Theirs, Until: m.Until, ComparedAt: ptr(m.ComparedAt)}
+	n.Items = rest.List(o.Trouble, func(r stripe.Report) api.BillingReport { return reportOf(r, o.Names) })
+	out.Teams = rest.List(o.Teams, func(t stripe.TeamBill) api.TeamBill {
+		return api.TeamBill{Team: billedTeam(t.TeamID, o.Names), Plan: t.PlanName, Status: rest.Text(t.Status), CustomerId: t.CustomerID, PeriodStart: rest.Ptr(t.PeriodStart), PeriodEnd: rest.Ptr(t.PeriodEnd),
+			SuspendedFor: rest.Text(t.SuspendedFor), PastDueSince: rest.Ptr(t.PastDueSince), SyncedAt: rest.Ptr(t.SyncedAt), Meters: rest.List(t.Meters, func(m stripe.MeterBill) api.MeterBill {
+				return api.MeterBill{Meter: api.MeterBillMeter(m.Meter), Ledger: m.Ledger, Reported: m.Reported, Theirs: m.Theirs, Until: m.Until, ComparedAt: rest.Ptr(m.ComparedAt)}
 			})}
 	})
-	out.Discrepancies = list(o.Discrepancies, func(d stripe.Discrepancy) api.Discrepancy {
+	out.Discrepancies = rest.List(o.Discrepancies, func(d stripe.Discrepancy) api.Discrepancy {
 		return api.Discrepancy{Team: billedTeam(d.TeamID, o.Names), Meter: api.DiscrepancyMeter(d.Meter), Hour: d.Hour, Ours: d.Ours, Theirs: d.Theirs, FoundAt: d.FoundAt}
 	})
 	return out, nil
@@ -95,10 +96,10 @@ func (h handlers) instanceBilling(ctx context.Context) (api.InstanceBilling, err
 
 func reportOf(r stripe.Report, names map[string]stripe.Team) api.BillingReport {
 	return api.BillingReport{Identifier: r.Identifier, Team: billedTeam(r.TeamID, names), Meter: api.BillingReportMeter(r.Meter), Hour: r.Hour, Quantity: r.Quantity, State: api.BillingReportState(r.State),
-		Reason: text(r.Reason), Attempts: r.Attempts, FirstSentAt: ptr(r.FirstSentAt), SentAt: ptr(r.SentAt)}
+		Reason: rest.Text(r.Reason), Attempts: r.Attempts, FirstSentAt: rest.Ptr(r.FirstSentAt), SentAt: rest.Ptr(r.SentAt)}
 }
 
 func billedTeam(id string, names map[string]stripe.Team) api.BilledTeam {
 	t := names[id]
-	return api.BilledTeam{Id: id, Slug: text(t.Slug), Name: text(t.Name)}
+	return api.BilledTeam{Id: id, Slug: rest.Text(t.Slug), Name: rest.Text(t.Name)}
 }

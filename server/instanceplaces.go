@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // TryE2B tries a key and addresses without spending: whose key it is in words, or why it does not work (a fault).
@@ -79,7 +80,7 @@ func (h handlers) SetInstancePlaces(ctx context.Context, req api.SetInstancePlac
 		}
 		test = &t
 	}
-	v, err := h.cfg.Settings.Set(ctx, callOf(ctx).actor.User.ID, changes)
+	v, err := h.cfg.Settings.Set(ctx, rest.CallOf(ctx).Actor.User.ID, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (h handlers) tryE2B(ctx context.Context, with settings.E2B) (api.PlaceTest,
 	}
 	account, err := h.cfg.TryE2B(ctx, with)
 	if err == nil {
-		return api.PlaceTest{Ok: true, Account: text(account)}, nil
+		return api.PlaceTest{Ok: true, Account: rest.Text(account)}, nil
 	}
 	t := api.PlaceTest{Reason: "E2B did not answer as it should.", Cure: "Look into the server's log, and try again."}
 	if f, ok := errors.AsType[*fault.Error](err); ok {

@@ -9,10 +9,11 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) byInvite(ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byInvite(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -26,28 +27,28 @@ func inviteOf(i accounts.Invite) api.Invite {
 }
 
 func (h handlers) ListInvites(ctx context.Context, _ api.ListInvitesRequestObject) (api.ListInvitesResponseObject, error) {
-	call := callOf(ctx)
-	all, err := h.cfg.Accounts.Invites(ctx, call.actor, call.team.ID)
+	call := rest.CallOf(ctx)
+	all, err := h.cfg.Accounts.Invites(ctx, call.Actor, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListInvites200JSONResponse{Items: list(all, inviteOf)}, nil
+	return api.ListInvites200JSONResponse{Items: rest.List(all, inviteOf)}, nil
 }
 
 func (h handlers) CreateInvite(ctx context.Context, req api.CreateInviteRequestObject) (api.CreateInviteResponseObject, error) {
-	made, err := h.invite(ctx, accounts.NewInvite{Role: accounts.Role(req.Body.Role), Email: val(req.Body.Email)})
+	made, err := h.invite(ctx, accounts.NewInvite{Role: accounts.Role(req.Body.Role), Email: rest.Val(req.Body.Email)})
 	return api.CreateInvite201JSONResponse(made), err
 }
 
 // invite invites somebody to the team of the call. Who lets somebody in who may let others in has proven lately who they are.
 func (h handlers) invite(ctx context.Context, req accounts.NewInvite) (api.InviteMade, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	if req.Role.AtLeast(accounts.Admin) {
-		if err := h.cfg.Accounts.NeedConfirmed(call.actor); err != nil {
+		if err := h.cfg.Accounts.NeedConfirmed(call.Actor); err != nil {
 			return api.InviteMade{}, err
 		}
 	}
-	i, token, err := h.cfg.Accounts.CreateInvite(ctx, call.actor, call.team.ID, req)
+	i, token, err := h.cfg.Accounts.CreateInvite(ctx, call.Actor, call.Team.ID, req)
 	if err != nil {
 		return api.InviteMade{}, err
 	}
@@ -55,11 +56,11 @@ func (h handlers) invite(ctx context.Context, req accounts.NewInvite) (api.Invit
 	audit.Note(ctx, "role", string(i.Role))
 	v := inviteOf(i)
 	return api.InviteMade{Id: v.Id, Role: v.Role, Email: v.Email, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Mailed: v.Mailed,
-		Url: accounts.Link(h.here(call.request), "join", token)}, nil
+		Url: accounts.Link(h.Here(call.Request), "join", token)}, nil
 }
 
 func (h handlers) RevokeInvite(ctx context.Context, req api.RevokeInviteRequestObject) (api.RevokeInviteResponseObject, error) {
-	if err := h.cfg.Accounts.RevokeInvite(ctx, callOf(ctx).actor, req.Id); err != nil {
+	if err := h.cfg.Accounts.RevokeInvite(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	return api.RevokeInvite204Response{}, nil
@@ -77,11 +78,11 @@ func (h handlers) LookInvite(ctx context.Context, req api.LookInviteRequestObjec
 
 // AcceptInvite is open to who is not signed in: the invite itself is the right to join.
 func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestObject) (api.AcceptInviteResponseObject, error) {
-	call := callOf(ctx)
-	if !call.cred.none() {
-		actor, err := authenticate(ctx, h.cfg.Accounts, call.cred)
+	call := rest.CallOf(ctx)
+	if !call.Cred.None() {
+		actor, err := rest.Authenticate(ctx, h.cfg.Accounts, call.Cred)
 		if err == nil {
-			call.actor = actor
+			call.Actor = actor
 			team, err := h.cfg.Accounts.Join(ctx, actor, req.Body.Token)
 			if err != nil {
 				return nil, err
@@ -91,21 +92,21 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 			me, err := h.joined(ctx, actor)
 			return api.AcceptInvite200JSONResponse{Body: me}, err
 		}
-		if !fault.Is(err, fault.Unauthorized) || call.cred.bearer != "" {
+		if !fault.Is(err, fault.Unauthorized) || call.Cred.Bearer != "" {
 			return nil, err
 		} // a cookie whose session has ended is nobody's: the browser still sends it
 	}
 	if req.Body.Name == nil && req.Body.Password == nil {
-		return nil, errSignedOut
+		return nil, rest.ErrSignedOut
 	}
-	user, team, err := h.cfg.Accounts.SignUp(ctx, req.Body.Token, accounts.NewUser{Email: val(req.Body.Email), Name: val(req.Body.Name), Password: val(req.Body.Password)}, h.meta(call))
+	user, team, err := h.cfg.Accounts.SignUp(ctx, req.Body.Token, accounts.NewUser{Email: rest.Val(req.Body.Email), Name: rest.Val(req.Body.Name), Password: rest.Val(req.Body.Password)}, h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
 	audit.InTeam(ctx, team.ID)
 	audit.Target(ctx, "team", team.ID, team.Name)
 	audit.Note(ctx, "new_user", "true")
-	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofPassword}, Meta: h.meta(call)})
+	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofPassword}, Meta: h.Meta(call)})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 	if err != nil {
 		return nil, err
 	}
-	h.signIn(call, cookie, expires)
+	h.SignIn(call, cookie, expires)
 	return api.AcceptInvite200JSONResponse{Body: me}, nil
 }
 

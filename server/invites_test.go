@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // From the link to a seat in the team, for who has a login and for who has none.
@@ -178,7 +179,7 @@ func TestASVS_7_5_1_OperatorsConfirmWhoTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser, token := []string{"Cookie", plainCookie + "=" + cookie}, bearer(p.tokens["operator"])
+	browser, token := []string{"Cookie", rest.PlainCookie + "=" + cookie}, bearer(p.tokens["operator"])
 	do := func(as []string, method, path, in, code string) {
 		t.Helper()
 		if r := h.do(method, "/api/v1/instance/users"+path, in, as...); r.code() != code {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // limitsOf reads limits of a request.
@@ -12,7 +13,7 @@ func limitsOf(l *api.ResourceLimits) executors.Limits {
 	if l == nil {
 		return executors.Limits{}
 	}
-	return executors.Limits{CPUs: val(l.Cpus), MemoryMB: val(l.MemoryMb), Processes: val(l.Processes), DiskMB: val(l.DiskMb), WallMinutes: val(l.WallMinutes)}
+	return executors.Limits{CPUs: rest.Val(l.Cpus), MemoryMB: rest.Val(l.MemoryMb), Processes: rest.Val(l.Processes), DiskMB: rest.Val(l.DiskMb), WallMinutes: rest.Val(l.WallMinutes)}
 }
 
 func (h handlers) limitView(ctx context.Context, workspaceID, executor string) (api.WorkspaceLimits, error) {
@@ -20,15 +21,15 @@ func (h handlers) limitView(ctx context.Context, workspaceID, executor string) (
 	if err != nil {
 		return api.WorkspaceLimits{}, err
 	}
-	return api.WorkspaceLimits{Limits: resourceLimits(v.Own), Project: resourceLimits(v.Project), Instance: resourceLimits(v.Instance),
-		Maximum: resourceLimits(v.Maximum), Effective: resourceLimits(v.Effective), Applied: api.Now,
-		Enforced: list(v.Enforced, func(e executors.Enforced) api.EnforcedLimit {
+	return api.WorkspaceLimits{Limits: rest.ResourceLimits(v.Own), Project: rest.ResourceLimits(v.Project), Instance: rest.ResourceLimits(v.Instance),
+		Maximum: rest.ResourceLimits(v.Maximum), Effective: rest.ResourceLimits(v.Effective), Applied: api.Now,
+		Enforced: rest.List(v.Enforced, func(e executors.Enforced) api.EnforcedLimit {
 			return api.EnforcedLimit{Name: api.EnforcedLimitName(e.Name), Enforced: e.OK, How: e.How}
 		})}, nil
 }
 
 func (h handlers) GetLimits(ctx context.Context, req api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
-	out, err := h.limitView(ctx, req.Id, callOf(ctx).workspace.Executor)
+	out, err := h.limitView(ctx, req.Id, rest.CallOf(ctx).Workspace.Executor)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +41,8 @@ func (h handlers) GetLimits(ctx context.Context, req api.GetLimitsRequestObject)
 }
 
 func (h handlers) SetLimits(ctx context.Context, req api.SetLimitsRequestObject) (api.SetLimitsResponseObject, error) {
-	call := callOf(ctx)
-	w, err := h.cfg.Workspaces.SetLimits(ctx, call.actor, req.Id, limitsOf(req.Body))
+	call := rest.CallOf(ctx)
+	w, err := h.cfg.Workspaces.SetLimits(ctx, call.Actor, req.Id, limitsOf(req.Body))
 	if err != nil {
 		return nil, err
 	}

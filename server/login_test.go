@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/parawork/parawork/server/rest"
 )
 
 // body is v as JSON.
@@ -38,7 +40,7 @@ func TestSetupLoginLogout(t *testing.T) {
 		t.Errorf("a foreign page sets up: %d %s", r.StatusCode, r.body)
 	}
 	r := h.do("POST", "/api/v1/setup", body(t, first))
-	if r.StatusCode != 201 || len(r.Cookies()) != 1 || r.Cookies()[0].Name != hostCookie {
+	if r.StatusCode != 201 || len(r.Cookies()) != 1 || r.Cookies()[0].Name != rest.HostCookie {
 		t.Fatalf("setup: %d %s %v", r.StatusCode, r.body, r.Cookies())
 	}
 	var me struct {

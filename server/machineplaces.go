@@ -9,12 +9,13 @@ import (
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 // placeKind is the place that executor and runner_id of a request name together; "" = none.
 func placeKind(executor, runnerID *string) (executors.Kind, error) {
-	kind, id := val(executor), val(runnerID)
+	kind, id := rest.Val(executor), rest.Val(runnerID)
 	switch {
 	case strings.Contains(kind, ":"):
 		return "", fault.New(fault.Invalid, "executor_unknown", "This server has no place %q. A machine is named by runner_id, with executor %q.", kind, executors.Runner).With("field", "executor")
@@ -24,7 +25,7 @@ func placeKind(executor, runnerID *string) (executors.Kind, error) {
 		return executors.Kind(kind), nil
 	case kind != "" && kind != string(executors.Runner):
 		return "", fault.New(fault.Invalid, "runner_id_unexpected", "runner_id goes with executor %q only.", executors.Runner).With("field", "runner_id")
-	case !plainID(id):
+	case !rest.PlainID(id):
 		return "", fault.New(fault.NotFound, "runner_not_found", "This team has no such machine: it was never connected, or it was revoked. Choose another place.").With("field", "runner_id")
 	}
 	return executors.Runner.Of(id), nil
@@ -32,7 +33,7 @@ func placeKind(executor, runnerID *string) (executors.Kind, error) {
 
 // placeOf is a kind as the API names it.
 func placeOf(kind executors.Kind) (executor string, runnerID *string) {
-	return string(kind.Base()), text(kind.Member())
+	return string(kind.Base()), rest.Text(kind.Member())
 }
 
 // machineOf finds the machine that a kind is, also one that was revoked.
@@ -53,7 +54,7 @@ func (h handlers) sandboxMachine(ctx context.Context, kind executors.Kind) *api.
 	owner, _ := h.cfg.Places.OwnerOf(ctx, kind)
 	out := &api.SandboxMachine{Name: m.Name, Os: m.Hello.OS, Arch: m.Hello.Arch, Mode: string(m.Hello.Mode), Online: m.Online && !m.Revoked(), Dangerous: new(m.Dangerous()), Owner: &owner.Name}
 	if !out.Online {
-		out.OfflineSince, out.Reason = ptr(m.OfflineAt), m.OfflineReason
+		out.OfflineSince, out.Reason = rest.Ptr(m.OfflineAt), m.OfflineReason
 		if m.Revoked() {
 			out.Reason = "It was revoked."
 		}
@@ -83,7 +84,7 @@ func suggest(all []executors.Standing, remembered executors.Kind, fixed bool) (o
 		}
 	}
 	why := ""
-	defer func() { out.Reason = text(why) }()
+	defer func() { out.Reason = rest.Text(why) }()
 	take := func(s *executors.Standing) {
 		if s != nil {
 			out.Executor, out.RunnerId = string(s.Kind.Base()), s.Kind.Member()
@@ -98,7 +99,7 @@ func suggest(all []executors.Standing, remembered executors.Kind, fixed bool) (o
 		out.Ask = len(online) > 1
 	case last != nil:
 		// Its place is never changed silently: who wants to go on elsewhere says so.
-		out.Ask, why = true, "Last time it was "+last.Name+", which cannot be used now: "+first(strings.TrimSuffix(last.Reason, "."), last.Forbidden)+"."
+		out.Ask, why = true, "Last time it was "+last.Name+", which cannot be used now: "+rest.First(strings.TrimSuffix(last.Reason, "."), last.Forbidden)+"."
 	case len(online) > 0:
 		take(&online[0])
 		out.Ask = len(online) > 1
@@ -114,33 +115,33 @@ func (h handlers) remember(ctx context.Context, projectID string, kind executors
 	if kind == "" || kind == executors.Auto {
 		return
 	}
-	call := callOf(ctx)
-	if err := h.cfg.Policies.RememberPlace(ctx, call.team.ID, projectID, call.actor.User.ID, kind); err != nil {
+	call := rest.CallOf(ctx)
+	if err := h.cfg.Policies.RememberPlace(ctx, call.Team.ID, projectID, call.Actor.User.ID, kind); err != nil {
 		h.cfg.Log.WarnContext(ctx, "which place was chosen could not be kept", "project_id", projectID, "error", err)
 	}
 }
 
 // works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
 // secrets are there.
-func (s *Server) works(ctx context.Context, call *call) error {
-	if err := s.beside(ctx, call, first(call.workspace.ID, call.session.WorkspaceID, call.command.WorkspaceID)); err != nil {
+func (s *Server) works(ctx context.Context, call *rest.Call) error {
+	if err := s.beside(ctx, call, rest.First(call.Workspace.ID, call.Session.WorkspaceID, call.Command.WorkspaceID)); err != nil {
 		return err
 	}
-	w := call.workspace
+	w := call.Workspace
 	if w.ID == "" {
-		id := first(call.session.WorkspaceID, call.command.WorkspaceID)
+		id := rest.First(call.Session.WorkspaceID, call.Command.WorkspaceID)
 		if id == "" {
 			return nil
 		}
 		if p, ok := s.cfg.Places.Live(id); ok {
-			return s.cfg.Places.Admit(ctx, p.Kind, call.actor.User.ID)
+			return s.cfg.Places.Admit(ctx, p.Kind, call.Actor.User.ID)
 		}
 		var err error
 		if w, err = s.cfg.Workspaces.Workspace(ctx, id); err != nil {
 			return err
 		}
 	}
-	return s.cfg.Places.Admit(ctx, executors.Kind(w.Executor), call.actor.User.ID)
+	return s.cfg.Places.Admit(ctx, executors.Kind(w.Executor), call.Actor.User.ID)
 }
 
 // runnerOn names the machine of a workspace.

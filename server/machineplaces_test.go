@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func standingOf(kind executors.Kind, change ...func(*executors.Standing)) executors.Standing {
@@ -43,8 +44,8 @@ func TestWhichPlaceIsSuggested(t *testing.T) {
 		"nothing at all":            {want: " "},
 	} {
 		got := suggest(test.all, test.last, test.fixed)
-		if g := got.Executor + " " + got.RunnerId; g != test.want || got.Ask != test.ask || !strings.Contains(val(got.Reason), test.reason) || test.reason == "" && got.Reason != nil {
-			t.Errorf("%s: %q, ask %v, %q", name, g, got.Ask, val(got.Reason))
+		if g := got.Executor + " " + got.RunnerId; g != test.want || got.Ask != test.ask || !strings.Contains(rest.Val(got.Reason), test.reason) || test.reason == "" && got.Reason != nil {
+			t.Errorf("%s: %q, ask %v, %q", name, g, got.Ask, rest.Val(got.Reason))
 		}
 	}
 }
@@ -68,7 +69,7 @@ func TestAWorkspaceOnAMembersMachine(t *testing.T) {
 
 	var list api.ExecutorList
 	h.do("GET", base+"/executors?project_id="+p.ids["project"], "", mine...).into(t, &list)
-	if n := len(list.Items); n != 2 || list.Items[1].Kind != "runner" || val(list.Items[1].RunnerId) != enrolled.RunnerID || val(list.Items[1].Owner) != "member" {
+	if n := len(list.Items); n != 2 || list.Items[1].Kind != "runner" || rest.Val(list.Items[1].RunnerId) != enrolled.RunnerID || rest.Val(list.Items[1].Owner) != "member" {
 		t.Fatalf("places: %+v", list.Items)
 	}
 	if s := list.Suggested; s == nil || s.Executor != "runner" || s.RunnerId != enrolled.RunnerID || s.Ask {
@@ -95,7 +96,7 @@ func TestAWorkspaceOnAMembersMachine(t *testing.T) {
 	}
 	var w api.Workspace
 	made.into(t, &w)
-	if w.Executor != "runner" || val(w.RunnerId) != enrolled.RunnerID || val(w.RunnerName) != "member's laptop" {
+	if w.Executor != "runner" || rest.Val(w.RunnerId) != enrolled.RunnerID || rest.Val(w.RunnerName) != "member's laptop" {
 		t.Errorf("workspace: %s", made.body)
 	}
 	if k, err := h.cfg.Policies.LastPlace(t.Context(), p.ids["project"], known.UserID); err != nil || k != executors.Runner.Of(enrolled.RunnerID) {
@@ -121,19 +122,19 @@ func TestAWorkspaceOnAMembersMachine(t *testing.T) {
 	}
 	machine.Set(fake.Knobs{Boundary: executors.NoBoundary})
 	h.do("GET", ws, "", mine...).into(t, &one)
-	if !strings.Contains(val(one.PlaceWarning), "DANGEROUS") {
-		t.Errorf("a machine without isolation: %q", val(one.PlaceWarning))
+	if !strings.Contains(rest.Val(one.PlaceWarning), "DANGEROUS") {
+		t.Errorf("a machine without isolation: %q", rest.Val(one.PlaceWarning))
 	}
 	machine.GoAway("offline since 14:02 UTC")
 	h.do("GET", ws, "", mine...).into(t, &one)
-	if !val(one.PlaceBlocked) || !strings.Contains(val(one.PlaceWarning), "offline since 14:02 UTC") {
-		t.Errorf("while it is away: %q", val(one.PlaceWarning))
+	if !rest.Val(one.PlaceBlocked) || !strings.Contains(rest.Val(one.PlaceWarning), "offline since 14:02 UTC") {
+		t.Errorf("while it is away: %q", rest.Val(one.PlaceWarning))
 	}
 	if r := h.do("POST", ws+"/sessions", `{"agent":"shell"}`, mine...); r.code() != "runner_offline" && r.code() != "executor_unavailable" {
 		t.Errorf("a session while it is away: %d %s", r.StatusCode, r.body)
 	}
 	h.do("GET", base+"/executors?project_id="+p.ids["project"], "", mine...).into(t, &list)
-	if s := list.Suggested; s == nil || s.Executor != "fake" || !s.Ask || !strings.Contains(val(s.Reason), "offline since 14:02 UTC") {
+	if s := list.Suggested; s == nil || s.Executor != "fake" || !s.Ask || !strings.Contains(rest.Val(s.Reason), "offline since 14:02 UTC") {
 		t.Errorf("suggested while it is away: %+v", s)
 	}
 }

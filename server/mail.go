@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func (h handlers) GetMail(ctx context.Context, _ api.GetMailRequestObject) (api.GetMailResponseObject, error) {
@@ -16,9 +17,9 @@ func (h handlers) GetMail(ctx context.Context, _ api.GetMailRequestObject) (api.
 }
 
 func (h handlers) TestMail(ctx context.Context, req api.TestMailRequestObject) (api.TestMailResponseObject, error) {
-	to := val(req.Body.To)
+	to := rest.Val(req.Body.To)
 	if to == "" {
-		to = callOf(ctx).actor.User.Email
+		to = rest.CallOf(ctx).Actor.User.Email
 	}
 	to, err := accounts.CleanEmail(to)
 	if err != nil {

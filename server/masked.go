@@ -10,18 +10,19 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // masked has the values of the team's secrets masked in the answer: what agents call branches, commits, files and sessions, what they print into
 // titles and activity, and what people write, is in many answers, and the values must be in none. Answers of other kinds (files, patches,
 // terminals) mask what they hold themselves.
-func (s *Server) masked(ctx context.Context, c echo.Context, r rule, call *call) error {
-	if r.socket || r.access != member && call.actor.User.ID == "" {
+func (s *Server) masked(ctx context.Context, c echo.Context, r rule, call *rest.Call) error {
+	if r.socket || r.access != member && call.Actor.User.ID == "" {
 		return nil
 	}
-	teams := []string{call.object.TeamID}
+	teams := []string{call.Object.TeamID}
 	if r.access != member {
-		teams = call.actor.TeamIDs()
+		teams = call.Actor.TeamIDs()
 	}
 	var finders []*redact.Finder
 	for _, id := range teams {

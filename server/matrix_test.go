@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
 )
 
@@ -49,8 +50,8 @@ func (d *doorbook) entry(request string) chan string {
 
 func (d *doorbook) note(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		call := callOf(c.Request().Context())
-		defer func() { d.entry(call.id) <- call.op }()
+		call := rest.CallOf(c.Request().Context())
+		defer func() { d.entry(call.ID) <- call.Op }()
 		return next(c)
 	}
 }
@@ -110,7 +111,7 @@ func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 	callers := h.callers(t)
 	table := readTable(t)
 	ops := operations(t)
-	routes := map[string]string{"getSpec": "GET " + apiBase + "/openapi.yaml", "getDocs": "GET /api/docs"}
+	routes := map[string]string{"getSpec": "GET " + rest.Base + "/openapi.yaml", "getDocs": "GET /api/docs"}
 	for route, op := range ops {
 		routes[op] = route
 	}
@@ -189,7 +190,7 @@ func (h *house) probe(t *testing.T, book *doorbook, op, method, path string, c c
 	if socket {
 		var conn *websocket.Conn
 		var err error
-		conn, resp, err = h.dial(t, strings.TrimPrefix(path, apiBase), header)
+		conn, resp, err = h.dial(t, strings.TrimPrefix(path, rest.Base), header)
 		if err == nil {
 			// Members who lack a right are told so by the socket itself: a page sees nothing of a refused handshake.
 			for err = nil; err == nil && strings.HasPrefix(want, "403 "); {
@@ -329,7 +330,7 @@ func (h *house) callers(t *testing.T) map[string]caller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out["foreign"] = caller{name: "foreign", header: http.Header{"Cookie": {plainCookie + "=" + cookie}, "Origin": {"https://evil.example"}, "Sec-Fetch-Site": {"cross-site"}}, ids: p.ids}
+	out["foreign"] = caller{name: "foreign", header: http.Header{"Cookie": {rest.PlainCookie + "=" + cookie}, "Origin": {"https://evil.example"}, "Sec-Fetch-Site": {"cross-site"}}, ids: p.ids}
 
 	r := h.do("POST", "/api/v1/sessions/"+p.ids["session"]+"/links", `{"minutes":60}`, bearer(p.tokens["owner"])...)
 	var made struct{ URL string }

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -50,8 +51,8 @@ func (h handlers) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMetri
 	}
 	counts := h.cfg.Places.Counters().Counts()
 	out := api.GetInstanceMetrics200JSONResponse{Since: h.cfg.Places.Counters().Since(), Period: report.Period, ResetsAt: report.Budget.ResetsAt,
-		Targets: targets(counts), Places: []api.PlaceMetrics{}, Workspaces: list(report.Workspaces, workspaceCost), Users: list(report.Users, userCost),
-		Teams: list(report.Teams, teamCost), Budget: budgetOf(report.Budget)}
+		Targets: targets(counts), Places: []api.PlaceMetrics{}, Workspaces: rest.List(report.Workspaces, workspaceCost), Users: rest.List(report.Users, userCost),
+		Teams: rest.List(report.Teams, teamCost), Budget: budgetOf(report.Budget)}
 	all := int64(0)
 	for _, n := range report.Living {
 		all += n

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/server/rest"
 )
 
 var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]{8,64}$`)
@@ -20,14 +20,14 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.cfg.Now()
 		r := c.Request()
-		call := &call{id: id.New("req"), request: r, writer: c.Response()}
+		call := &rest.Call{ID: id.New("req"), Request: r, Writer: c.Response()}
 		// A proxy's id makes its log and ours one story. Anybody else's would let them forge lines.
-		if given := r.Header.Get("X-Request-Id"); given != "" && s.trusted(r) && requestIDForm.MatchString(given) {
-			call.id = given
+		if given := r.Header.Get("X-Request-Id"); given != "" && s.Trusted(r) && requestIDForm.MatchString(given) {
+			call.ID = given
 		}
-		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call)))
-		call.request = c.Request()
-		c.Response().Header().Set("X-Request-Id", call.id)
+		c.SetRequest(r.WithContext(rest.WithCall(r.Context(), call)))
+		call.Request = c.Request()
+		c.Response().Header().Set("X-Request-Id", call.ID)
 		err := next(c)
 		if err != nil {
 			c.Error(err)
@@ -39,30 +39,30 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 
 // logAccess writes one line for a request to the API. The path is the route's pattern and the query is left out: both may hold
 // what is nobody's business.
-func (s *Server) logAccess(c echo.Context, call *call, started time.Time) {
+func (s *Server) logAccess(c echo.Context, call *rest.Call, started time.Time) {
 	if !strings.HasPrefix(c.Request().URL.Path, "/api/") {
 		return
 	}
 	status := c.Response().Status
-	if call.status != 0 {
-		status = call.status
+	if call.Status != 0 {
+		status = call.Status
 	}
 	level := slog.LevelDebug
 	if m := c.Request().Method; status >= 500 || m != http.MethodGet && m != http.MethodHead {
 		level = slog.LevelInfo
 	}
-	if call.op == "getHealth" || status == http.StatusTooManyRequests { // what is turned away comes in floods: the audit counts it
+	if call.Op == "getHealth" || status == http.StatusTooManyRequests { // what is turned away comes in floods: the audit counts it
 		level = slog.LevelDebug
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", call.id), slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", status),
+		slog.String("request_id", call.ID), slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", status),
 		slog.Int64("bytes", c.Response().Size), slog.Int64("ms", s.cfg.Now().Sub(started).Milliseconds()), slog.String("ip", c.RealIP()),
 	}
-	if call.actor.User.ID != "" {
-		attrs = append(attrs, slog.String("user_id", call.actor.User.ID))
+	if call.Actor.User.ID != "" {
+		attrs = append(attrs, slog.String("user_id", call.Actor.User.ID))
 	}
-	if call.actor.TokenID != "" {
-		attrs = append(attrs, slog.String("token_id", call.actor.TokenID))
+	if call.Actor.TokenID != "" {
+		attrs = append(attrs, slog.String("token_id", call.Actor.TokenID))
 	}
 	s.log.LogAttrs(c.Request().Context(), level, "request", attrs...)
 }
@@ -102,7 +102,7 @@ func (s *Server) headers(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", unneeded)
-		if s.secure(c.Request()) {
+		if s.Secure(c.Request()) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		// The web app says what its own pages need.

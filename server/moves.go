@@ -6,6 +6,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -23,7 +24,7 @@ func movePlaceOf(c executors.Capabilities) api.MovePlace {
 
 func movedSessionOf(m workspaces.MovedSession) api.MovedSession {
 	out := api.MovedSession{Id: m.ID, Agent: m.Agent, AgentName: m.Name, Title: m.Title, How: api.MovedSessionHow(m.How), Busy: m.Busy, State: api.MovedSessionState(m.State),
-		NextId: text(m.Next), Reason: m.Reason}
+		NextId: rest.Text(m.Next), Reason: m.Reason}
 	if out.State == "" {
 		out.State = "running" // of a plan
 	}
@@ -31,7 +32,7 @@ func movedSessionOf(m workspaces.MovedSession) api.MovedSession {
 }
 
 func moveItemOf(i workspaces.MoveItem) api.MoveItem {
-	return api.MoveItem{What: i.What, Detail: i.Detail, Bytes: ptr(i.Bytes)}
+	return api.MoveItem{What: i.What, Detail: i.Detail, Bytes: rest.Ptr(i.Bytes)}
 }
 
 // placeNow is a place as it is known now; one that is gone has its kind for a name.
@@ -42,8 +43,8 @@ func (h handlers) placeNow(ctx context.Context, kind string) api.MovePlace {
 }
 
 func (h handlers) moveOf(ctx context.Context, m workspaces.Moving) api.Move {
-	return api.Move{Id: m.ID, From: h.placeNow(ctx, m.From), To: h.placeNow(ctx, m.To), State: api.MoveState(m.State), Reason: m.Reason, Steps: list(m.Steps, stepOf),
-		Sessions: list(m.Sessions, movedSessionOf), ActorId: m.ActorID, CreatedAt: m.CreatedAt, EndedAt: ptr(m.EndedAt)}
+	return api.Move{Id: m.ID, From: h.placeNow(ctx, m.From), To: h.placeNow(ctx, m.To), State: api.MoveState(m.State), Reason: m.Reason, Steps: rest.List(m.Steps, stepOf),
+		Sessions: rest.List(m.Sessions, movedSessionOf), ActorId: m.ActorID, CreatedAt: m.CreatedAt, EndedAt: rest.Ptr(m.EndedAt)}
 }
 
 // moveNow is the move of a workspace that is under way, nil when there is none.
@@ -61,12 +62,12 @@ func (h handlers) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.cfg.Workspaces.PlanMove(ctx, callOf(ctx).actor, req.Id, string(kind), val(req.Params.Folder))
+	p, err := h.cfg.Workspaces.PlanMove(ctx, rest.CallOf(ctx).Actor, req.Id, string(kind), rest.Val(req.Params.Folder))
 	if err != nil {
 		return nil, err
 	}
-	return api.PlanMove200JSONResponse{From: movePlaceOf(p.From), To: movePlaceOf(p.To), Possible: p.Possible, Reason: p.Reason, Code: p.Code, Carried: list(p.Carried, moveItemOf),
-		Lost: list(p.Lost, moveItemOf), Changes: list(p.Changes, func(s string) string { return s }), Sessions: list(p.Sessions, movedSessionOf), PriceNano: p.PriceNano}, nil
+	return api.PlanMove200JSONResponse{From: movePlaceOf(p.From), To: movePlaceOf(p.To), Possible: p.Possible, Reason: p.Reason, Code: p.Code, Carried: rest.List(p.Carried, moveItemOf),
+		Lost: rest.List(p.Lost, moveItemOf), Changes: rest.List(p.Changes, func(s string) string { return s }), Sessions: rest.List(p.Sessions, movedSessionOf), PriceNano: p.PriceNano}, nil
 }
 
 func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceRequestObject) (api.MoveWorkspaceResponseObject, error) {
@@ -75,7 +76,7 @@ func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceReques
 		return nil, err
 	}
 	audit.Note(ctx, "to", string(kind))
-	w, err := h.cfg.Workspaces.MoveLive(ctx, callOf(ctx).actor, req.Id, string(kind), val(req.Body.Folder))
+	w, err := h.cfg.Workspaces.MoveLive(ctx, rest.CallOf(ctx).Actor, req.Id, string(kind), rest.Val(req.Body.Folder))
 	if err != nil {
 		return nil, err
 	}
@@ -98,5 +99,5 @@ func (h handlers) ListMoves(ctx context.Context, req api.ListMovesRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListMoves200JSONResponse{Items: list(all, func(m workspaces.Moving) api.Move { return h.moveOf(ctx, m) })}, nil
+	return api.ListMoves200JSONResponse{Items: rest.List(all, func(m workspaces.Moving) api.Move { return h.moveOf(ctx, m) })}, nil
 }

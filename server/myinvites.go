@@ -6,15 +6,16 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func (h handlers) ListMyInvites(ctx context.Context, _ api.ListMyInvitesRequestObject) (api.ListMyInvitesResponseObject, error) {
-	actor := callOf(ctx).actor
+	actor := rest.CallOf(ctx).Actor
 	all, err := h.cfg.Accounts.MyInvites(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListMyInvites200JSONResponse{EmailVerified: !actor.User.EmailUnverified, Items: list(all, func(i accounts.TeamInvite) api.MyInvite {
+	return api.ListMyInvites200JSONResponse{EmailVerified: !actor.User.EmailUnverified, Items: rest.List(all, func(i accounts.TeamInvite) api.MyInvite {
 		out := api.MyInvite{Id: i.ID, Role: api.Role(i.Role), Inviter: i.CreatorName, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt}
 		out.Team.Name, out.Team.Slug = i.Team.Name, i.Team.Slug
 		return out
@@ -22,10 +23,10 @@ func (h handlers) ListMyInvites(ctx context.Context, _ api.ListMyInvitesRequestO
 }
 
 func (h handlers) AcceptMyInvite(ctx context.Context, req api.AcceptMyInviteRequestObject) (api.AcceptMyInviteResponseObject, error) {
-	if !plainID(req.Id) {
-		return nil, errNotFound
+	if !rest.PlainID(req.Id) {
+		return nil, rest.ErrNotFound
 	}
-	actor := callOf(ctx).actor
+	actor := rest.CallOf(ctx).Actor
 	team, err := h.cfg.Accounts.AcceptInvite(ctx, actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -37,10 +38,10 @@ func (h handlers) AcceptMyInvite(ctx context.Context, req api.AcceptMyInviteRequ
 }
 
 func (h handlers) DeclineMyInvite(ctx context.Context, req api.DeclineMyInviteRequestObject) (api.DeclineMyInviteResponseObject, error) {
-	if !plainID(req.Id) {
-		return nil, errNotFound
+	if !rest.PlainID(req.Id) {
+		return nil, rest.ErrNotFound
 	}
-	teamID, err := h.cfg.Accounts.DeclineInvite(ctx, callOf(ctx).actor, req.Id)
+	teamID, err := h.cfg.Accounts.DeclineInvite(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}

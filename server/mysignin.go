@@ -7,27 +7,28 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func (h handlers) GetMySignIn(ctx context.Context, _ api.GetMySignInRequestObject) (api.GetMySignInResponseObject, error) {
-	w, err := h.cfg.Accounts.WaysIn(ctx, callOf(ctx).actor)
+	w, err := h.cfg.Accounts.WaysIn(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := h.identities(ctx, callOf(ctx).actor.User.ID)
+	ids, err := h.identities(ctx, rest.CallOf(ctx).Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
 	return api.GetMySignIn200JSONResponse{HasPassword: w.HasPassword, RecoveryCodesLeft: w.RecoveryCodes,
-		Totp: api.TotpState{Enabled: w.TOTP.ConfirmedAt != 0, ConfirmedAt: ptr(w.TOTP.ConfirmedAt)}, Passkeys: list(w.Passkeys, passkeyOf), Identities: ids}, nil
+		Totp: api.TotpState{Enabled: w.TOTP.ConfirmedAt != 0, ConfirmedAt: rest.Ptr(w.TOTP.ConfirmedAt)}, Passkeys: rest.List(w.Passkeys, passkeyOf), Identities: ids}, nil
 }
 
 func passkeyOf(k accounts.Passkey) api.Passkey {
-	return api.Passkey{Id: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, LastUsedAt: ptr(k.LastUsedAt)}
+	return api.Passkey{Id: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, LastUsedAt: rest.Ptr(k.LastUsedAt)}
 }
 
 func (h handlers) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (api.BeginTotpResponseObject, error) {
-	secret, uri, err := h.cfg.Accounts.BeginTOTP(ctx, callOf(ctx).actor)
+	secret, uri, err := h.cfg.Accounts.BeginTOTP(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (h handlers) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (
 }
 
 func (h handlers) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObject) (api.ConfirmTotpResponseObject, error) {
-	codes, err := h.cfg.Accounts.ConfirmTOTP(ctx, callOf(ctx).actor, req.Body.Code)
+	codes, err := h.cfg.Accounts.ConfirmTOTP(ctx, rest.CallOf(ctx).Actor, req.Body.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +44,14 @@ func (h handlers) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObj
 }
 
 func (h handlers) RemoveTotp(ctx context.Context, _ api.RemoveTotpRequestObject) (api.RemoveTotpResponseObject, error) {
-	if err := h.cfg.Accounts.RemoveTOTP(ctx, callOf(ctx).actor); err != nil {
+	if err := h.cfg.Accounts.RemoveTOTP(ctx, rest.CallOf(ctx).Actor); err != nil {
 		return nil, err
 	}
 	return api.RemoveTotp204Response{}, nil
 }
 
 func (h handlers) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCodesRequestObject) (api.RenewRecoveryCodesResponseObject, error) {
-	codes, err := h.cfg.Accounts.RenewRecoveryCodes(ctx, callOf(ctx).actor)
+	codes, err := h.cfg.Accounts.RenewRecoveryCodes(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +59,8 @@ func (h handlers) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCod
 }
 
 func (h handlers) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsRequestObject) (api.PasskeyOptionsResponseObject, error) {
-	call := callOf(ctx)
-	options, err := h.cfg.Accounts.PasskeyOptions(ctx, call.actor, h.site(call.request))
+	call := rest.CallOf(ctx)
+	options, err := h.cfg.Accounts.PasskeyOptions(ctx, call.Actor, h.Site(call.Request))
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +68,8 @@ func (h handlers) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsReques
 }
 
 func (h handlers) AddPasskey(ctx context.Context, req api.AddPasskeyRequestObject) (api.AddPasskeyResponseObject, error) {
-	call := callOf(ctx)
-	k, err := h.cfg.Accounts.AddPasskey(ctx, call.actor, h.site(call.request), req.Body.Name, req.Body.Credential)
+	call := rest.CallOf(ctx)
+	k, err := h.cfg.Accounts.AddPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Name, req.Body.Credential)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +78,10 @@ func (h handlers) AddPasskey(ctx context.Context, req api.AddPasskeyRequestObjec
 }
 
 func (h handlers) RenamePasskey(ctx context.Context, req api.RenamePasskeyRequestObject) (api.RenamePasskeyResponseObject, error) {
-	if !plainID(req.Id) {
-		return nil, errNotFound
+	if !rest.PlainID(req.Id) {
+		return nil, rest.ErrNotFound
 	}
-	k, err := h.cfg.Accounts.RenamePasskey(ctx, callOf(ctx).actor, req.Id, req.Body.Name)
+	k, err := h.cfg.Accounts.RenamePasskey(ctx, rest.CallOf(ctx).Actor, req.Id, req.Body.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -89,53 +90,53 @@ func (h handlers) RenamePasskey(ctx context.Context, req api.RenamePasskeyReques
 }
 
 func (h handlers) RemovePasskey(ctx context.Context, req api.RemovePasskeyRequestObject) (api.RemovePasskeyResponseObject, error) {
-	if !plainID(req.Id) {
-		return nil, errNotFound
+	if !rest.PlainID(req.Id) {
+		return nil, rest.ErrNotFound
 	}
 	audit.Target(ctx, "passkey", req.Id, "")
-	if err := h.cfg.Accounts.RemovePasskey(ctx, callOf(ctx).actor, req.Id); err != nil {
+	if err := h.cfg.Accounts.RemovePasskey(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	return api.RemovePasskey204Response{}, nil
 }
 
 func (h handlers) ListLoginSessions(ctx context.Context, _ api.ListLoginSessionsRequestObject) (api.ListLoginSessionsResponseObject, error) {
-	actor := callOf(ctx).actor
+	actor := rest.CallOf(ctx).Actor
 	all, err := h.cfg.Accounts.LoginSessions(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListLoginSessions200JSONResponse{Items: list(all, func(l accounts.LoginSession) api.LoginSession {
+	return api.ListLoginSessions200JSONResponse{Items: rest.List(all, func(l accounts.LoginSession) api.LoginSession {
 		return api.LoginSession{Id: l.ID, Current: l.ID == actor.SessionID, Ip: l.IP, UserAgent: l.UserAgent, Browser: accounts.BrowserOf(l.UserAgent),
-			Factors: l.Factors, Provider: text(l.Provider), CreatedAt: l.CreatedAt, SeenAt: l.SeenAt, ExpiresAt: l.ExpiresAt}
+			Factors: l.Factors, Provider: rest.Text(l.Provider), CreatedAt: l.CreatedAt, SeenAt: l.SeenAt, ExpiresAt: l.ExpiresAt}
 	})}, nil
 }
 
 func (h handlers) EndLoginSession(ctx context.Context, req api.EndLoginSessionRequestObject) (api.EndLoginSessionResponseObject, error) {
-	call := callOf(ctx)
-	if !plainID(req.Id) {
-		return nil, errNotFound
+	call := rest.CallOf(ctx)
+	if !rest.PlainID(req.Id) {
+		return nil, rest.ErrNotFound
 	}
 	audit.Target(ctx, "login_session", req.Id, "")
-	if err := h.cfg.Accounts.EndSession(ctx, call.actor, req.Id, val(req.Params.KeepTokens)); err != nil {
+	if err := h.cfg.Accounts.EndSession(ctx, call.Actor, req.Id, rest.Val(req.Params.KeepTokens)); err != nil {
 		return nil, err
 	}
-	if req.Id == call.actor.SessionID {
-		h.signOut(call)
+	if req.Id == call.Actor.SessionID {
+		h.SignOut(call)
 	}
 	return api.EndLoginSession204Response{}, nil
 }
 
 func (h handlers) EndOtherLoginSessions(ctx context.Context, req api.EndOtherLoginSessionsRequestObject) (api.EndOtherLoginSessionsResponseObject, error) {
-	call := callOf(ctx)
-	if call.actor.SessionHash == "" {
+	call := rest.CallOf(ctx)
+	if call.Actor.SessionHash == "" {
 		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in: there is no session of its own to keep. End sessions one by one, or in the web app.")
 	}
-	if err := h.cfg.Accounts.EndOtherSessions(ctx, call.actor, keepsTokens(req.Body)); err != nil {
+	if err := h.cfg.Accounts.EndOtherSessions(ctx, call.Actor, keepsTokens(req.Body)); err != nil {
 		return nil, err
 	}
 	return api.EndOtherLoginSessions204Response{}, nil
 }
 
 // keepsTokens reports whether a request that ends sign-ins says that API tokens stay.
-func keepsTokens(b *api.KeepTokens) bool { return b != nil && val(b.KeepTokens) }
+func keepsTokens(b *api.KeepTokens) bool { return b != nil && rest.Val(b.KeepTokens) }

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -52,11 +53,11 @@ func (h handlers) network(ctx context.Context, workspaceID string) (api.Network,
 		return api.Network{}, err
 	}
 	out := api.Network{Mode: api.NetworkMode(info.Mode), Source: api.NetworkSource(info.Source), RefusedFull: info.Full,
-		MayAllow: callOf(ctx).can(accounts.AllowHost) == nil, Enforced: h.enforced(ctx, workspaceID)}
-	out.Names = list(info.Names, func(n network.Name) api.NetworkName {
-		return api.NetworkName{Name: n.Name, From: api.NetworkNameFrom(n.From), Preset: text(n.Preset)}
+		MayAllow: rest.CallOf(ctx).Can(accounts.AllowHost) == nil, Enforced: h.enforced(ctx, workspaceID)}
+	out.Names = rest.List(info.Names, func(n network.Name) api.NetworkName {
+		return api.NetworkName{Name: n.Name, From: api.NetworkNameFrom(n.From), Preset: rest.Text(n.Preset)}
 	})
-	out.Refused = list(info.Refused, func(r network.Refused) api.RefusedHost {
+	out.Refused = rest.List(info.Refused, func(r network.Refused) api.RefusedHost {
 		return api.RefusedHost{Host: r.Host, Port: r.Port, Reason: api.RefusedHostReason(r.Reason), Words: r.Words(), Allowable: info.Allowable(r),
 			Times: r.Times, FirstAt: r.FirstAt, LastAt: r.LastAt}
 	})
@@ -88,8 +89,8 @@ func (h handlers) AllowHost(ctx context.Context, req api.AllowHostRequestObject)
 	if err := h.cfg.Network.Allow(ctx, req.Id, req.Body.Host); err != nil {
 		return nil, err
 	}
-	call := callOf(ctx)
-	h.log.Info("host allowed for a workspace", "workspace_id", req.Id, "user_id", call.actor.User.ID)
+	call := rest.CallOf(ctx)
+	h.log.Info("host allowed for a workspace", "workspace_id", req.Id, "user_id", call.Actor.User.ID)
 	n, err := h.network(ctx, req.Id)
 	return api.AllowHost200JSONResponse(n), err
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) byWebhook(ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byWebhook(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -23,7 +24,7 @@ func (h handlers) byWebhook(ctx context.Context, c echo.Context, _ *call) (accou
 func scopeOf(v string) *api.NotifyScope { s := api.NotifyScope(v); return &s }
 
 func (h handlers) notifications(ctx context.Context) (api.NotificationSettings, error) {
-	user := callOf(ctx).actor.User.ID
+	user := rest.CallOf(ctx).Actor.User.ID
 	rules, err := h.cfg.Notify.RulesOf(ctx, user)
 	if err != nil {
 		return api.NotificationSettings{}, err
@@ -36,12 +37,12 @@ func (h handlers) notifications(ctx context.Context) (api.NotificationSettings, 
 	if err != nil {
 		return api.NotificationSettings{}, err
 	}
-	return api.NotificationSettings{PushKey: key, Browsers: list(browsers, browserOf), Rules: api.NotificationRules{Question: scopeOf(rules[notify.Question]),
+	return api.NotificationSettings{PushKey: key, Browsers: rest.List(browsers, browserOf), Rules: api.NotificationRules{Question: scopeOf(rules[notify.Question]),
 		Failed: scopeOf(rules[notify.Failed]), Stuck: scopeOf(rules[notify.Stuck]), Finished: scopeOf(rules[notify.Finished]), Review: scopeOf(rules[notify.Review]), Budget: scopeOf(rules[notify.Budget])}}, nil
 }
 
 func browserOf(p notify.Subscription) api.PushSubscription {
-	return api.PushSubscription{Id: p.ID, Label: p.Label, CreatedAt: p.CreatedAt, UsedAt: ptr(p.UsedAt)}
+	return api.PushSubscription{Id: p.ID, Label: p.Label, CreatedAt: p.CreatedAt, UsedAt: rest.Ptr(p.UsedAt)}
 }
 
 func (h handlers) GetNotifications(ctx context.Context, _ api.GetNotificationsRequestObject) (api.GetNotificationsResponseObject, error) {
@@ -60,7 +61,7 @@ func (h handlers) SetNotifications(ctx context.Context, req api.SetNotifications
 			rules[kind] = string(*v)
 		}
 	}
-	if _, err := h.cfg.Notify.SetRules(ctx, callOf(ctx).actor.User.ID, rules); err != nil {
+	if _, err := h.cfg.Notify.SetRules(ctx, rest.CallOf(ctx).Actor.User.ID, rules); err != nil {
 		return nil, err
 	}
 	out, err := h.notifications(ctx)
@@ -72,7 +73,7 @@ func (h handlers) SetNotifications(ctx context.Context, req api.SetNotifications
 
 func (h handlers) AddPushSubscription(ctx context.Context, req api.AddPushSubscriptionRequestObject) (api.AddPushSubscriptionResponseObject, error) {
 	b := req.Body
-	sub, err := h.cfg.Notify.Subscribe(ctx, notify.Subscription{UserID: callOf(ctx).actor.User.ID, Endpoint: b.Endpoint, P256dh: b.P256dh, Auth: b.Auth, Label: val(b.Label)})
+	sub, err := h.cfg.Notify.Subscribe(ctx, notify.Subscription{UserID: rest.CallOf(ctx).Actor.User.ID, Endpoint: b.Endpoint, P256dh: b.P256dh, Auth: b.Auth, Label: rest.Val(b.Label)})
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +81,14 @@ func (h handlers) AddPushSubscription(ctx context.Context, req api.AddPushSubscr
 }
 
 func (h handlers) DeletePushSubscription(ctx context.Context, req api.DeletePushSubscriptionRequestObject) (api.DeletePushSubscriptionResponseObject, error) {
-	if err := h.cfg.Notify.Unsubscribe(ctx, callOf(ctx).actor.User.ID, req.Id); err != nil {
+	if err := h.cfg.Notify.Unsubscribe(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
 		return nil, err
 	}
 	return api.DeletePushSubscription204Response{}, nil
 }
 
 func (h handlers) TestPushSubscription(ctx context.Context, req api.TestPushSubscriptionRequestObject) (api.TestPushSubscriptionResponseObject, error) {
-	if err := h.cfg.Notify.TestPush(ctx, callOf(ctx).actor.User.ID, req.Id); err != nil {
+	if err := h.cfg.Notify.TestPush(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
 		return nil, err
 	}
 	return api.TestPushSubscription204Response{}, nil
@@ -99,40 +100,40 @@ func webhookOf(w notify.Webhook) api.Webhook {
 		kinds = append(kinds, api.NotifyKind(k))
 	}
 	return api.Webhook{Id: w.ID, Name: w.Name, ShownUrl: w.Shown, Format: api.WebhookFormat(w.Format), Kinds: kinds, Enabled: w.Enabled, WhyDisabled: w.Why,
-		FailingSince: ptr(w.FailedAt), CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt}
+		FailingSince: rest.Ptr(w.FailedAt), CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt}
 }
 
 func deliveryOf(d notify.Delivery) api.WebhookDelivery {
 	out := api.WebhookDelivery{Id: d.ID, Kind: d.Kind, ItemId: d.ItemID, State: api.WebhookDeliveryState(d.State), Attempts: d.Attempts, Error: d.Error,
-		DurationMs: d.DurationMs, CreatedAt: d.CreatedAt, DoneAt: ptr(d.DoneAt)}
+		DurationMs: d.DurationMs, CreatedAt: d.CreatedAt, DoneAt: rest.Ptr(d.DoneAt)}
 	if d.Status != 0 {
 		out.Status = &d.Status
 	}
 	if d.State == notify.Pending {
-		out.NextAt = ptr(d.NextAt)
+		out.NextAt = rest.Ptr(d.NextAt)
 	}
 	return out
 }
 
 func (h handlers) ListWebhooks(ctx context.Context, _ api.ListWebhooksRequestObject) (api.ListWebhooksResponseObject, error) {
-	all, err := h.cfg.Notify.Webhooks(ctx, callOf(ctx).team.ID)
+	all, err := h.cfg.Notify.Webhooks(ctx, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListWebhooks200JSONResponse{Items: list(all, webhookOf)}, nil
+	return api.ListWebhooks200JSONResponse{Items: rest.List(all, webhookOf)}, nil
 }
 
 func kindsOf(kinds *[]api.NotifyKind) *[]string {
 	if kinds == nil {
 		return nil
 	}
-	out := list(*kinds, func(k api.NotifyKind) string { return string(k) })
+	out := rest.List(*kinds, func(k api.NotifyKind) string { return string(k) })
 	return &out
 }
 
 func (h handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookRequestObject) (api.CreateWebhookResponseObject, error) {
-	call, b := callOf(ctx), req.Body
-	w, key, err := h.cfg.Notify.AddWebhook(ctx, call.team.ID, call.actor.User.ID, notify.WebhookChange{Name: b.Name, URL: &b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds)})
+	call, b := rest.CallOf(ctx), req.Body
+	w, key, err := h.cfg.Notify.AddWebhook(ctx, call.Team.ID, call.Actor.User.ID, notify.WebhookChange{Name: b.Name, URL: &b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds)})
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +143,13 @@ func (h handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookReques
 
 func (h handlers) UpdateWebhook(ctx context.Context, req api.UpdateWebhookRequestObject) (api.UpdateWebhookResponseObject, error) {
 	b := req.Body
-	w, key, err := h.cfg.Notify.ChangeWebhook(ctx, req.Id, callOf(ctx).actor.User.ID, notify.WebhookChange{Name: b.Name, URL: b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds), Enabled: b.Enabled})
+	w, key, err := h.cfg.Notify.ChangeWebhook(ctx, req.Id, rest.CallOf(ctx).Actor.User.ID, notify.WebhookChange{Name: b.Name, URL: b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds), Enabled: b.Enabled})
 	if err != nil {
 		return nil, err
 	}
 	audit.Target(ctx, "webhook", w.ID, w.Name)
 	out := webhookOf(w)
-	out.SigningKey = text(key)
+	out.SigningKey = rest.Text(key)
 	return api.UpdateWebhook200JSONResponse(out), nil
 }
 
@@ -160,7 +161,7 @@ func (h handlers) DeleteWebhook(ctx context.Context, req api.DeleteWebhookReques
 }
 
 func (h handlers) TestWebhook(ctx context.Context, req api.TestWebhookRequestObject) (api.TestWebhookResponseObject, error) {
-	team := callOf(ctx).team
+	team := rest.CallOf(ctx).Team
 	d, err := h.cfg.Notify.TestWebhook(ctx, req.Id, team.Slug, team.Name)
 	if err != nil {
 		return nil, err
@@ -169,11 +170,11 @@ func (h handlers) TestWebhook(ctx context.Context, req api.TestWebhookRequestObj
 }
 
 func (h handlers) ListDeliveries(ctx context.Context, req api.ListDeliveriesRequestObject) (api.ListDeliveriesResponseObject, error) {
-	all, next, err := h.cfg.Notify.Deliveries(ctx, req.Id, pageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Notify.Deliveries(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListDeliveries200JSONResponse{Items: list(all, deliveryOf), NextCursor: text(next)}, nil
+	return api.ListDeliveries200JSONResponse{Items: rest.List(all, deliveryOf), NextCursor: rest.Text(next)}, nil
 }
 
 func (h handlers) Redeliver(ctx context.Context, req api.RedeliverRequestObject) (api.RedeliverResponseObject, error) {

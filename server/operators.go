@@ -7,11 +7,12 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func instanceUserOf(i accounts.UserInfo) api.InstanceUser {
-	out := api.InstanceUser{Id: i.User.ID, Email: i.User.Email, EmailVerified: !i.User.EmailUnverified, Name: i.User.Name, Operator: i.User.Operator, SuspendedAt: ptr(i.User.SuspendedAt), CreatedAt: i.User.CreatedAt,
-		LastSeenAt: ptr(i.LastSeenAt), SecondFactor: i.SecondFactor, HasPassword: i.HasPassword}
+	out := api.InstanceUser{Id: i.User.ID, Email: i.User.Email, EmailVerified: !i.User.EmailUnverified, Name: i.User.Name, Operator: i.User.Operator, SuspendedAt: rest.Ptr(i.User.SuspendedAt), CreatedAt: i.User.CreatedAt,
+		LastSeenAt: rest.Ptr(i.LastSeenAt), SecondFactor: i.SecondFactor, HasPassword: i.HasPassword}
 	out.Teams = make([]struct {
 		Id   string   `json:"id"`
 		Name string   `json:"name"`
@@ -27,8 +28,8 @@ func instanceUserOf(i accounts.UserInfo) api.InstanceUser {
 
 func instanceTeamOf(i accounts.TeamInfo) api.InstanceTeam {
 	t := i.Team
-	return api.InstanceTeam{Id: t.ID, Slug: t.Slug, Name: t.Name, CreatedAt: t.CreatedAt, SuspendedAt: ptr(t.SuspendedAt), SecondFactor: t.SecondFactor, Members: i.Members,
-		Owners: list(i.Owners, func(u accounts.User) api.Person { return api.Person{Id: u.ID, Name: u.Name} }), Workspaces: i.Workspaces, Sandboxes: i.Sandboxes}
+	return api.InstanceTeam{Id: t.ID, Slug: t.Slug, Name: t.Name, CreatedAt: t.CreatedAt, SuspendedAt: rest.Ptr(t.SuspendedAt), SecondFactor: t.SecondFactor, Members: i.Members,
+		Owners: rest.List(i.Owners, func(u accounts.User) api.Person { return api.Person{Id: u.ID, Name: u.Name} }), Workspaces: i.Workspaces, Sandboxes: i.Sandboxes}
 }
 
 // userInfo reads a user anew, as operators see them.
@@ -49,11 +50,11 @@ func (h handlers) teamInfo(ctx context.Context, teamID string) (api.InstanceTeam
 }
 
 func (h handlers) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
-	all, next, err := h.cfg.Accounts.Users(ctx, val(req.Params.Q), pageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Accounts.Users(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListUsers200JSONResponse{Items: list(all, instanceUserOf), NextCursor: text(next)}, nil
+	return api.ListUsers200JSONResponse{Items: rest.List(all, instanceUserOf), NextCursor: rest.Text(next)}, nil
 }
 
 func (h handlers) GetUser(ctx context.Context, req api.GetUserRequestObject) (api.GetUserResponseObject, error) {
@@ -65,8 +66,8 @@ func (h handlers) GetUser(ctx context.Context, req api.GetUserRequestObject) (ap
 }
 
 func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
-	if val(req.Body.Operator) {
-		if err := h.cfg.Accounts.NeedConfirmed(callOf(ctx).actor); err != nil {
+	if rest.Val(req.Body.Operator) {
+		if err := h.cfg.Accounts.NeedConfirmed(rest.CallOf(ctx).Actor); err != nil {
 			return nil, err
 		}
 	}
@@ -74,13 +75,13 @@ func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObjec
 	if req.Body.Role != nil {
 		role = accounts.Role(*req.Body.Role)
 	}
-	u, err := h.cfg.Accounts.InviteUser(ctx, accounts.NewUser{Email: req.Body.Email, Name: req.Body.Name, Operator: val(req.Body.Operator)}, val(req.Body.Team), role)
+	u, err := h.cfg.Accounts.InviteUser(ctx, accounts.NewUser{Email: req.Body.Email, Name: req.Body.Name, Operator: rest.Val(req.Body.Operator)}, rest.Val(req.Body.Team), role)
 	if err != nil {
 		return nil, err
 	}
 	audit.Target(ctx, "user", u.ID, u.Email)
 	audit.Note(ctx, "operator", strconv.FormatBool(u.Operator))
-	audit.Note(ctx, "team", val(req.Body.Team))
+	audit.Note(ctx, "team", rest.Val(req.Body.Team))
 	audit.Note(ctx, "role", string(role))
 	link, err := h.resetLink(ctx, u.ID, true)
 	if err != nil {
@@ -95,17 +96,17 @@ func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObjec
 
 // resetLink makes a link by which a user chooses a password.
 func (h handlers) resetLink(ctx context.Context, userID string, fresh bool) (api.ResetLink, error) {
-	call := callOf(ctx)
-	token, expires, mailed, err := h.cfg.Accounts.ResetLink(ctx, call.actor.User.ID, userID, fresh)
+	call := rest.CallOf(ctx)
+	token, expires, mailed, err := h.cfg.Accounts.ResetLink(ctx, call.Actor.User.ID, userID, fresh)
 	if err != nil {
 		return api.ResetLink{}, err
 	}
-	return api.ResetLink{Url: accounts.Link(h.here(call.request), "reset", token), ExpiresAt: expires, Mailed: mailed}, nil
+	return api.ResetLink{Url: accounts.Link(h.Here(call.Request), "reset", token), ExpiresAt: expires, Mailed: mailed}, nil
 }
 
 func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
 	if req.Body.Email != nil || req.Body.Operator != nil { // links to set a password go to the address
-		if err := h.cfg.Accounts.MayChangeSignInOf(ctx, callOf(ctx).actor, req.Id); err != nil {
+		if err := h.cfg.Accounts.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 			return nil, err
 		}
 	}
@@ -121,12 +122,12 @@ func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObjec
 	if req.Body.Operator != nil {
 		audit.Note(ctx, "operator", strconv.FormatBool(*req.Body.Operator))
 	}
-	audit.Note(ctx, "email", val(req.Body.Email))
+	audit.Note(ctx, "email", rest.Val(req.Body.Email))
 	return api.UpdateUser200JSONResponse(u), nil
 }
 
 func (h handlers) SuspendUser(ctx context.Context, req api.SuspendUserRequestObject) (api.SuspendUserResponseObject, error) {
-	if _, err := h.cfg.Accounts.SuspendUser(ctx, callOf(ctx).actor, req.Id); err != nil {
+	if _, err := h.cfg.Accounts.SuspendUser(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	u, err := h.userInfo(ctx, req.Id)
@@ -150,7 +151,7 @@ func (h handlers) RestoreUser(ctx context.Context, req api.RestoreUserRequestObj
 }
 
 func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRequestObject) (api.CreateResetLinkResponseObject, error) {
-	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, callOf(ctx).actor, req.Id); err != nil {
+	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	link, err := h.resetLink(ctx, req.Id, false)
@@ -161,7 +162,7 @@ func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRe
 }
 
 func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestObject) (api.ResetFactorsResponseObject, error) {
-	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, callOf(ctx).actor, req.Id); err != nil {
+	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	if _, err := h.cfg.Accounts.ResetFactors(ctx, req.Id, keepsTokens(req.Body)); err != nil {
@@ -176,19 +177,19 @@ func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestO
 }
 
 func (h handlers) ListInstanceTeams(ctx context.Context, req api.ListInstanceTeamsRequestObject) (api.ListInstanceTeamsResponseObject, error) {
-	all, next, err := h.cfg.Accounts.Teams(ctx, val(req.Params.Q), pageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Accounts.Teams(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListInstanceTeams200JSONResponse{Items: list(all, instanceTeamOf), NextCursor: text(next)}, nil
+	return api.ListInstanceTeams200JSONResponse{Items: rest.List(all, instanceTeamOf), NextCursor: rest.Text(next)}, nil
 }
 
 func (h handlers) CreateInstanceTeam(ctx context.Context, req api.CreateInstanceTeamRequestObject) (api.CreateInstanceTeamResponseObject, error) {
-	owner := val(req.Body.Owner)
+	owner := rest.Val(req.Body.Owner)
 	if owner == "" {
-		owner = callOf(ctx).actor.User.Email
+		owner = rest.CallOf(ctx).Actor.User.Email
 	}
-	t, err := h.cfg.Accounts.CreateTeamFor(ctx, owner, req.Body.Name, val(req.Body.Slug))
+	t, err := h.cfg.Accounts.CreateTeamFor(ctx, owner, req.Body.Name, rest.Val(req.Body.Slug))
 	if err != nil {
 		return nil, err
 	}

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // checkHost refuses names that do not belong to a server that listens on loopback: a page whose name was pointed at 127.0.0.1
 // would otherwise speak to it as if from its own origin.
 func (s *Server) checkHost(r *http.Request) error {
-	if !s.cfg.Loopback || loopbackHost(r.Host) || s.public != nil && hostName(r.Host) == hostName(s.public.Host) {
+	if !s.cfg.Loopback || rest.LoopbackHost(r.Host) || s.public != nil && rest.HostName(r.Host) == rest.HostName(s.public.Host) {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "host_not_allowed",
@@ -26,7 +27,7 @@ func (s *Server) sameOrigin(r *http.Request, origin string) bool {
 		return false
 	}
 	scheme := "http"
-	if s.secure(r) {
+	if s.Secure(r) {
 		scheme = "https"
 	}
 	return hostPort(o.Host, o.Scheme) == hostPort(r.Host, schemeFor(r.Host, o.Scheme, scheme)) ||
@@ -57,10 +58,10 @@ func hostPort(host, scheme string) string {
 
 // checkSocket refuses a WebSocket that a foreign page opens: browsers send cookies with it and keep no page from it. A request
 // without an Origin comes from no page and must show a token.
-func (s *Server) checkSocket(r *http.Request, cred credential) error {
+func (s *Server) checkSocket(r *http.Request, cred rest.Credential) error {
 	origins := r.Header["Origin"]
 	if len(origins) == 0 {
-		if cred.cookie == "" { // a token, or nobody: that is told next
+		if cred.Cookie == "" { // a token, or nobody: that is told next
 			return nil
 		}
 		return fault.New(fault.Forbidden, "origin_missing", "A socket without an Origin header needs Authorization: Bearer.")
@@ -85,11 +86,11 @@ func pulled(r *http.Request) bool {
 
 // checkCrossOrigin refuses what a foreign page has fetched, and changes that a foreign page asks for with a person's cookie, signing in included. A token is not sent
 // by browsers on their own: a call with one is from who holds it.
-func (s *Server) checkCrossOrigin(r *http.Request, cred credential) error {
-	if cred.bearer != "" {
+func (s *Server) checkCrossOrigin(r *http.Request, cred rest.Credential) error {
+	if cred.Bearer != "" {
 		return nil
 	}
-	if cred.cookie != "" && pulled(r) {
+	if cred.Cookie != "" && pulled(r) {
 		return fault.New(fault.Forbidden, "cross_origin", "A page of another origin may not do this. Behind a proxy, set server.publicUrl to the address people use.")
 	}
 	if err := s.crossOrigin.Check(r); err != nil {

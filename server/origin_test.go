@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func TestASVS_3_3_1_SecureAndCookies(t *testing.T) {
@@ -24,17 +25,17 @@ func TestASVS_3_3_1_SecureAndCookies(t *testing.T) {
 		cookie     string
 		secure     bool
 	}{
-		"loopback, Chromium":               {nil, "127.0.0.1:8080", "127.0.0.1:5", false, "", chrome, hostCookie, false},
-		"localhost, script":                {nil, "localhost:8080", "127.0.0.1:5", false, "", "curl/8", hostCookie, false},
-		"IPv6 loopback":                    {nil, "[::1]:8080", "[::1]:5", false, "", chrome, hostCookie, false},
-		"loopback, Safari keeps no Secure": {nil, "localhost:8080", "127.0.0.1:5", false, "", safari, plainCookie, false},
-		"plain http in a network":          {nil, "192.168.1.5:8080", "192.168.1.9:5", false, "", chrome, plainCookie, false},
-		"TLS":                              {nil, "pw.example.com", "1.2.3.4:5", true, "", safari, hostCookie, true},
-		"behind the trusted proxy":         {proxies, "pw.example.com", "10.1.2.3:5", false, "https", safari, hostCookie, true},
-		"a stranger claims https":          {proxies, "pw.example.com", "1.2.3.4:5", false, "https", chrome, plainCookie, false},
-		"nobody is trusted":                {nil, "pw.example.com", "10.1.2.3:5", false, "https", chrome, plainCookie, false},
-		"publicUrl is https":               {public, "pw.example.com", "10.1.2.3:5", false, "", safari, hostCookie, true},
-		"publicUrl, by another name":       {public, "10.0.0.1:8080", "10.1.2.3:5", false, "", chrome, plainCookie, false},
+		"loopback, Chromium":               {nil, "127.0.0.1:8080", "127.0.0.1:5", false, "", chrome, rest.HostCookie, false},
+		"localhost, script":                {nil, "localhost:8080", "127.0.0.1:5", false, "", "curl/8", rest.HostCookie, false},
+		"IPv6 loopback":                    {nil, "[::1]:8080", "[::1]:5", false, "", chrome, rest.HostCookie, false},
+		"loopback, Safari keeps no Secure": {nil, "localhost:8080", "127.0.0.1:5", false, "", safari, rest.PlainCookie, false},
+		"plain http in a network":          {nil, "192.168.1.5:8080", "192.168.1.9:5", false, "", chrome, rest.PlainCookie, false},
+		"TLS":                              {nil, "pw.example.com", "1.2.3.4:5", true, "", safari, rest.HostCookie, true},
+		"behind the trusted proxy":         {proxies, "pw.example.com", "10.1.2.3:5", false, "https", safari, rest.HostCookie, true},
+		"a stranger claims https":          {proxies, "pw.example.com", "1.2.3.4:5", false, "https", chrome, rest.PlainCookie, false},
+		"nobody is trusted":                {nil, "pw.example.com", "10.1.2.3:5", false, "https", chrome, rest.PlainCookie, false},
+		"publicUrl is https":               {public, "pw.example.com", "10.1.2.3:5", false, "", safari, rest.HostCookie, true},
+		"publicUrl, by another name":       {public, "10.0.0.1:8080", "10.1.2.3:5", false, "", chrome, rest.PlainCookie, false},
 	} {
 		tune := tc.tune
 		if tune == nil {
@@ -50,16 +51,16 @@ func TestASVS_3_3_1_SecureAndCookies(t *testing.T) {
 		if tc.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		if got := s.secure(r); got != tc.secure {
+		if got := s.Secure(r); got != tc.secure {
 			t.Errorf("%s: secure is %v", name, got)
 		}
-		c := s.cookie(r, "v", s.cfg.Now().Add(1))
-		if c.Name != tc.cookie || c.Secure != (tc.cookie == hostCookie) || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+		c := s.Cookie(r, "v", s.cfg.Now().Add(1))
+		if c.Name != tc.cookie || c.Secure != (tc.cookie == rest.HostCookie) || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
 			t.Errorf("%s: cookie %s", name, c)
 		}
 		// A plain cookie is believed over plain http only.
-		r.AddCookie(&http.Cookie{Name: plainCookie, Value: "planted"})
-		if cred, err := s.credentialOf(r); err != nil || (cred.cookie == "planted") == tc.secure {
+		r.AddCookie(&http.Cookie{Name: rest.PlainCookie, Value: "planted"})
+		if cred, err := s.credentialOf(r); err != nil || (cred.Cookie == "planted") == tc.secure {
 			t.Errorf("%s: the plain cookie gives %+v, %v", name, cred, err)
 		}
 	}
@@ -76,25 +77,25 @@ func TestCredentials(t *testing.T) {
 	s := bare(t)
 	for name, tc := range map[string]struct {
 		auth []string
-		want credential
+		want rest.Credential
 		ok   bool
 	}{
-		"a token":            {[]string{"Bearer pw_user_x"}, credential{bearer: "pw_user_x"}, true},
-		"in lower case":      {[]string{"bearer  pw_user_x "}, credential{bearer: "pw_user_x"}, true},
-		"none":               {nil, credential{cookie: "c"}, true},
-		"another scheme":     {[]string{"Basic dTpw"}, credential{}, false},
-		"empty":              {[]string{""}, credential{}, false},
-		"without a token":    {[]string{"Bearer "}, credential{}, false},
-		"more than one":      {[]string{"Bearer a", "Bearer b"}, credential{}, false},
-		"wins over a cookie": {[]string{"Bearer pw_user_x"}, credential{bearer: "pw_user_x"}, true},
+		"a token":            {[]string{"Bearer pw_user_x"}, rest.Credential{Bearer: "pw_user_x"}, true},
+		"in lower case":      {[]string{"bearer  pw_user_x "}, rest.Credential{Bearer: "pw_user_x"}, true},
+		"none":               {nil, rest.Credential{Cookie: "c"}, true},
+		"another scheme":     {[]string{"Basic dTpw"}, rest.Credential{}, false},
+		"empty":              {[]string{""}, rest.Credential{}, false},
+		"without a token":    {[]string{"Bearer "}, rest.Credential{}, false},
+		"more than one":      {[]string{"Bearer a", "Bearer b"}, rest.Credential{}, false},
+		"wins over a cookie": {[]string{"Bearer pw_user_x"}, rest.Credential{Bearer: "pw_user_x"}, true},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.AddCookie(&http.Cookie{Name: hostCookie, Value: "c"})
+		r.AddCookie(&http.Cookie{Name: rest.HostCookie, Value: "c"})
 		if tc.auth != nil {
 			r.Header["Authorization"] = tc.auth
 		}
 		got, err := s.credentialOf(r)
-		got.ip = "" // known of whoever asks
+		got.IP = "" // known of whoever asks
 		if (err == nil) != tc.ok || got != tc.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -132,28 +133,28 @@ func TestASVS_4_4_2_OriginsOfSockets(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host   string
 		origin []string
-		cred   credential
+		cred   rest.Credential
 		ok     bool
 	}{
-		"the same":                          {"127.0.0.1:8080", []string{"http://127.0.0.1:8080"}, credential{cookie: "c"}, true},
-		"another port":                      {"127.0.0.1:8080", []string{"http://127.0.0.1:8081"}, credential{cookie: "c"}, false},
-		"another name of the same":          {"127.0.0.1:8080", []string{"http://localhost:8080"}, credential{cookie: "c"}, false},
-		"default port":                      {"localhost", []string{"http://localhost:80"}, credential{cookie: "c"}, true},
-		"publicUrl":                         {"127.0.0.1:8080", []string{"https://pw.example.com"}, credential{cookie: "c"}, true},
-		"publicUrl over http":               {"127.0.0.1:8080", []string{"http://pw.example.com"}, credential{cookie: "c"}, false},
-		"a proxy we were not told of":       {"other.example.com", []string{"https://other.example.com"}, credential{cookie: "c"}, true},
-		"foreign":                           {"127.0.0.1:8080", []string{"https://evil.example"}, credential{cookie: "c"}, false},
-		"foreign with a token":              {"127.0.0.1:8080", []string{"https://evil.example"}, credential{bearer: "t"}, false},
-		"null":                              {"127.0.0.1:8080", []string{"null"}, credential{cookie: "c"}, false},
-		"empty":                             {"127.0.0.1:8080", []string{""}, credential{cookie: "c"}, false},
-		"two":                               {"127.0.0.1:8080", []string{"http://127.0.0.1:8080", "https://evil.example"}, credential{cookie: "c"}, false},
-		"with a path":                       {"127.0.0.1:8080", []string{"http://127.0.0.1:8080/x"}, credential{cookie: "c"}, false},
-		"with a user":                       {"127.0.0.1:8080", []string{"http://127.0.0.1:8080@evil.example"}, credential{cookie: "c"}, false},
-		"another scheme":                    {"127.0.0.1:8080", []string{"file://127.0.0.1:8080"}, credential{cookie: "c"}, false},
-		"a subdomain":                       {"pw.example.com", []string{"https://x.pw.example.com"}, credential{cookie: "c"}, false},
-		"none, with a token":                {"127.0.0.1:8080", nil, credential{bearer: "t"}, true},
-		"none, with a cookie":               {"127.0.0.1:8080", nil, credential{cookie: "c"}, false},
-		"none, and nobody (401 comes next)": {"127.0.0.1:8080", nil, credential{}, true},
+		"the same":                          {"127.0.0.1:8080", []string{"http://127.0.0.1:8080"}, rest.Credential{Cookie: "c"}, true},
+		"another port":                      {"127.0.0.1:8080", []string{"http://127.0.0.1:8081"}, rest.Credential{Cookie: "c"}, false},
+		"another name of the same":          {"127.0.0.1:8080", []string{"http://localhost:8080"}, rest.Credential{Cookie: "c"}, false},
+		"default port":                      {"localhost", []string{"http://localhost:80"}, rest.Credential{Cookie: "c"}, true},
+		"publicUrl":                         {"127.0.0.1:8080", []string{"https://pw.example.com"}, rest.Credential{Cookie: "c"}, true},
+		"publicUrl over http":               {"127.0.0.1:8080", []string{"http://pw.example.com"}, rest.Credential{Cookie: "c"}, false},
+		"a proxy we were not told of":       {"other.example.com", []string{"https://other.example.com"}, rest.Credential{Cookie: "c"}, true},
+		"foreign":                           {"127.0.0.1:8080", []string{"https://evil.example"}, rest.Credential{Cookie: "c"}, false},
+		"foreign with a token":              {"127.0.0.1:8080", []string{"https://evil.example"}, rest.Credential{Bearer: "t"}, false},
+		"null":                              {"127.0.0.1:8080", []string{"null"}, rest.Credential{Cookie: "c"}, false},
+		"empty":                             {"127.0.0.1:8080", []string{""}, rest.Credential{Cookie: "c"}, false},
+		"two":                               {"127.0.0.1:8080", []string{"http://127.0.0.1:8080", "https://evil.example"}, rest.Credential{Cookie: "c"}, false},
+		"with a path":                       {"127.0.0.1:8080", []string{"http://127.0.0.1:8080/x"}, rest.Credential{Cookie: "c"}, false},
+		"with a user":                       {"127.0.0.1:8080", []string{"http://127.0.0.1:8080@evil.example"}, rest.Credential{Cookie: "c"}, false},
+		"another scheme":                    {"127.0.0.1:8080", []string{"file://127.0.0.1:8080"}, rest.Credential{Cookie: "c"}, false},
+		"a subdomain":                       {"pw.example.com", []string{"https://x.pw.example.com"}, rest.Credential{Cookie: "c"}, false},
+		"none, with a token":                {"127.0.0.1:8080", nil, rest.Credential{Bearer: "t"}, true},
+		"none, with a cookie":               {"127.0.0.1:8080", nil, rest.Credential{Cookie: "c"}, false},
+		"none, and nobody (401 comes next)": {"127.0.0.1:8080", nil, rest.Credential{}, true},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host = tc.host
@@ -181,7 +182,7 @@ func TestASVS_3_5_8_ForeignPagesFetchNothing(t *testing.T) {
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		r.Header.Set("Sec-Fetch-Mode", tc.mode)
 		r.Header.Set("Sec-Fetch-Dest", tc.dest)
-		if err := s.checkCrossOrigin(r, credential{cookie: "c"}); (err == nil) != tc.ok {
+		if err := s.checkCrossOrigin(r, rest.Credential{Cookie: "c"}); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -193,21 +194,21 @@ func TestASVS_3_5_1_CrossOriginChanges(t *testing.T) {
 	s := bare(t, func(c *Config) { c.PublicURL = "https://pw.example.com" })
 	for name, tc := range map[string]struct {
 		method, site, origin string
-		cred                 credential
+		cred                 rest.Credential
 		ok                   bool
 	}{
-		"our page":                  {"POST", "same-origin", "http://127.0.0.1:8080", credential{cookie: "c"}, true},
-		"no browser":                {"POST", "", "", credential{cookie: "c"}, true},
-		"foreign page":              {"POST", "cross-site", "https://evil.example", credential{cookie: "c"}, false},
-		"sibling":                   {"POST", "same-site", "http://127.0.0.1:9", credential{cookie: "c"}, false},
-		"old browser, foreign":      {"POST", "", "https://evil.example", credential{cookie: "c"}, false},
-		"publicUrl through a proxy": {"POST", "", "https://pw.example.com", credential{cookie: "c"}, true},
-		"foreign page reads":        {"GET", "cross-site", "https://evil.example", credential{cookie: "c"}, false},
-		"an image on a sibling":     {"GET", "same-site", "", credential{cookie: "c"}, false},
-		"foreign page, no cookie":   {"GET", "cross-site", "https://evil.example", credential{}, true},
-		"a person types it":         {"GET", "none", "", credential{cookie: "c"}, true},
-		"foreign page with a token": {"POST", "cross-site", "https://evil.example", credential{bearer: "t"}, true},
-		"signing in from elsewhere": {"POST", "cross-site", "https://evil.example", credential{}, false},
+		"our page":                  {"POST", "same-origin", "http://127.0.0.1:8080", rest.Credential{Cookie: "c"}, true},
+		"no browser":                {"POST", "", "", rest.Credential{Cookie: "c"}, true},
+		"foreign page":              {"POST", "cross-site", "https://evil.example", rest.Credential{Cookie: "c"}, false},
+		"sibling":                   {"POST", "same-site", "http://127.0.0.1:9", rest.Credential{Cookie: "c"}, false},
+		"old browser, foreign":      {"POST", "", "https://evil.example", rest.Credential{Cookie: "c"}, false},
+		"publicUrl through a proxy": {"POST", "", "https://pw.example.com", rest.Credential{Cookie: "c"}, true},
+		"foreign page reads":        {"GET", "cross-site", "https://evil.example", rest.Credential{Cookie: "c"}, false},
+		"an image on a sibling":     {"GET", "same-site", "", rest.Credential{Cookie: "c"}, false},
+		"foreign page, no cookie":   {"GET", "cross-site", "https://evil.example", rest.Credential{}, true},
+		"a person types it":         {"GET", "none", "", rest.Credential{Cookie: "c"}, true},
+		"foreign page with a token": {"POST", "cross-site", "https://evil.example", rest.Credential{Bearer: "t"}, true},
+		"signing in from elsewhere": {"POST", "cross-site", "https://evil.example", rest.Credential{}, false},
 	} {
 		r := httptest.NewRequest(tc.method, "/", nil)
 		r.Host = "127.0.0.1:8080"

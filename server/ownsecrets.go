@@ -6,18 +6,19 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 // beside reports why the caller may not work beside sessions and commands that run in a workspace: somebody's own secrets are there, whose
 // owner did not agree that others could read them. They are told who asks.
-func (s *Server) beside(ctx context.Context, call *call, workspaceID string) error {
+func (s *Server) beside(ctx context.Context, call *rest.Call, workspaceID string) error {
 	if workspaceID == "" {
 		return nil
 	}
 	owners := append(s.cfg.Sessions.OwnSecretsHere(workspaceID), s.cfg.Commands.OwnSecretsHere(workspaceID)...)
 	for _, owner := range owners {
-		if owner == call.actor.User.ID {
+		if owner == call.Actor.User.ID {
 			continue
 		}
 		agreed, err := s.cfg.Secrets.Agreed(ctx, workspaceID, owner)
@@ -27,7 +28,7 @@ func (s *Server) beside(ctx context.Context, call *call, workspaceID string) err
 		if agreed {
 			continue
 		}
-		s.cfg.Sessions.WantedBeside(workspaceID, owner, call.actor.User.Name)
+		s.cfg.Sessions.WantedBeside(workspaceID, owner, call.Actor.User.Name)
 		who, err := s.cfg.Accounts.Actor(ctx, owner)
 		if err != nil {
 			return err
@@ -39,15 +40,15 @@ func (s *Server) beside(ctx context.Context, call *call, workspaceID string) err
 }
 
 // ownIn is how the caller's own secrets are asked about in the call's workspace.
-func ownIn(call *call, w workspaces.Workspace) secrets.Ask {
-	id := call.actor.User.ID
+func ownIn(call *rest.Call, w workspaces.Workspace) secrets.Ask {
+	id := call.Actor.User.ID
 	return secrets.Ask{TeamID: w.TeamID, UserID: id, WorkspaceID: w.ID, Private: w.Private && w.CreatedBy == id}
 }
 
 // ownSecrets tells how the caller's own secrets stand in the call's workspace.
 func (h handlers) ownSecrets(ctx context.Context) (api.OwnSecrets, error) {
-	call := callOf(ctx)
-	o, err := h.cfg.Secrets.Own(ctx, ownIn(call, call.workspace))
+	call := rest.CallOf(ctx)
+	o, err := h.cfg.Secrets.Own(ctx, ownIn(call, call.Workspace))
 	return api.OwnSecrets{Count: int64(o.Count), Others: o.Others, Agreed: o.Agreed, Given: o.Given()}, err
 }
 
@@ -59,14 +60,14 @@ func (h handlers) GetOwnSecrets(ctx context.Context, _ api.GetOwnSecretsRequestO
 
 // SetOwnSecrets notes whether the caller agrees that others who work in a workspace could read their own secrets there.
 func (h handlers) SetOwnSecrets(ctx context.Context, req api.SetOwnSecretsRequestObject) (api.SetOwnSecretsResponseObject, error) {
-	call := callOf(ctx)
-	if err := h.cfg.Secrets.Agree(ctx, ownIn(call, call.workspace), req.Body.Agreed); err != nil {
+	call := rest.CallOf(ctx)
+	if err := h.cfg.Secrets.Agree(ctx, ownIn(call, call.Workspace), req.Body.Agreed); err != nil {
 		return nil, err
 	}
 	if req.Body.Agreed {
-		h.cfg.Sessions.WantedBeside(call.workspace.ID, call.actor.User.ID, "")
+		h.cfg.Sessions.WantedBeside(call.Workspace.ID, call.Actor.User.ID, "")
 	} else {
-		h.sockets.part(call.workspace.ID, call.actor.User.ID)
+		h.sockets.part(call.Workspace.ID, call.Actor.User.ID)
 	}
 	out, err := h.ownSecrets(ctx)
 	return api.SetOwnSecrets200JSONResponse(out), err

@@ -10,23 +10,24 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 func partsOf(r api.PartsRequest) workspaces.Parts {
-	return workspaces.Parts{From: val(r.From), To: val(r.To), List: list(r.Parts, partOf)}
+	return workspaces.Parts{From: rest.Val(r.From), To: rest.Val(r.To), List: rest.List(r.Parts, partOf)}
 }
 
 func partOf(p api.Part) workspaces.Part {
-	out := workspaces.Part{Path: guest.DecodePath(p.Path), Old: val(p.OldLines), New: val(p.NewLines)}
-	for _, h := range val(p.Hunks) {
-		out.Hunks = append(out.Hunks, workspaces.Hunk{OldStart: h.OldStart, OldLines: h.OldLines, NewStart: h.NewStart, NewLines: h.NewLines, Hash: val(h.Hash)})
+	out := workspaces.Part{Path: guest.DecodePath(p.Path), Old: rest.Val(p.OldLines), New: rest.Val(p.NewLines)}
+	for _, h := range rest.Val(p.Hunks) {
+		out.Hunks = append(out.Hunks, workspaces.Hunk{OldStart: h.OldStart, OldLines: h.OldLines, NewStart: h.NewStart, NewLines: h.NewLines, Hash: rest.Val(h.Hash)})
 	}
 	return out
 }
 
 func indexOf(x workspaces.Index) api.WorkspaceIndex {
-	return api.WorkspaceIndex{Live: x.Live, Head: x.Head, Items: list(x.Files, func(f workspaces.FileState) api.IndexFile {
+	return api.WorkspaceIndex{Live: x.Live, Head: x.Head, Items: rest.List(x.Files, func(f workspaces.FileState) api.IndexFile {
 		return api.IndexFile{Path: guest.EncodePath(f.Path), Staged: f.Staged, Unstaged: f.Unstaged, Untracked: f.Untracked}
 	})}
 }
@@ -41,13 +42,13 @@ func (h handlers) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (
 
 func (h handlers) GetParts(ctx context.Context, req api.GetPartsRequestObject) (api.GetPartsResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))
-	f, err := h.cfg.Workspaces.Hunks(ctx, callOf(ctx).actor.User.ID, req.Id, name, val(req.Params.From), val(req.Params.To))
+	f, err := h.cfg.Workspaces.Hunks(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id, name, rest.Val(req.Params.From), rest.Val(req.Params.To))
 	if err != nil {
 		return nil, err
 	}
-	return api.GetParts200JSONResponse{Path: guest.EncodePath(f.Path), From: f.From, To: f.To, WholeOnly: f.Binary, Hunks: list(f.Hunks, func(x workspaces.HunkLines) api.HunkLines {
+	return api.GetParts200JSONResponse{Path: guest.EncodePath(f.Path), From: f.From, To: f.To, WholeOnly: f.Binary, Hunks: rest.List(f.Hunks, func(x workspaces.HunkLines) api.HunkLines {
 		return api.HunkLines{OldStart: x.OldStart, OldLines: x.OldLines, NewStart: x.NewStart, NewLines: x.NewLines, Hash: &x.Hash,
-			Removed: list(x.Removed, shownLine), Added: list(x.Added, shownLine)}
+			Removed: rest.List(x.Removed, shownLine), Added: rest.List(x.Added, shownLine)}
 	})}, nil
 }
 
@@ -59,10 +60,10 @@ func shownLine(l string) string {
 func (h handlers) StageParts(ctx context.Context, req api.StagePartsRequestObject) (api.StagePartsResponseObject, error) {
 	b := req.Body
 	r := partsOf(api.PartsRequest{From: b.From, To: b.To, Parts: b.Parts})
-	if err := h.cfg.Workspaces.Stage(ctx, callOf(ctx).actor, req.Id, r, val(b.Unstage)); err != nil {
+	if err := h.cfg.Workspaces.Stage(ctx, rest.CallOf(ctx).Actor, req.Id, r, rest.Val(b.Unstage)); err != nil {
 		return nil, err
 	}
-	if val(b.Unstage) {
+	if rest.Val(b.Unstage) {
 		audit.Note(ctx, "unstage", "true")
 	}
 	x, err := h.cfg.Workspaces.Index(ctx, req.Id)
@@ -73,35 +74,35 @@ func (h handlers) StageParts(ctx context.Context, req api.StagePartsRequestObjec
 }
 
 func (h handlers) DiscardParts(ctx context.Context, req api.DiscardPartsRequestObject) (api.DiscardPartsResponseObject, error) {
-	d, err := h.cfg.Workspaces.Discard(ctx, callOf(ctx).actor, req.Id, partsOf(*req.Body))
+	d, err := h.cfg.Workspaces.Discard(ctx, rest.CallOf(ctx).Actor, req.Id, partsOf(*req.Body))
 	audit.Note(ctx, "snapshot_id", d.SnapshotID)
 	if err != nil {
 		return nil, err
 	}
-	return api.DiscardParts200JSONResponse{SnapshotId: d.SnapshotID, After: d.After, Files: list(d.Files, guest.EncodePath)}, nil
+	return api.DiscardParts200JSONResponse{SnapshotId: d.SnapshotID, After: d.After, Files: rest.List(d.Files, guest.EncodePath)}, nil
 }
 
 func (h handlers) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (api.TakeFilesResponseObject, error) {
-	c := callOf(ctx)
+	c := rest.CallOf(ctx)
 	from, err := h.cfg.Workspaces.Workspace(ctx, req.Body.FromWorkspace)
 	if err != nil {
 		return nil, err
 	}
-	o, err := h.objectOf(ctx, c.actor, from)
+	o, err := h.ObjectOf(ctx, c.Actor, from)
 	if err == nil {
-		err = accounts.Can(c.actor, accounts.ViewWorkspace, o)
+		err = accounts.Can(c.Actor, accounts.ViewWorkspace, o)
 	}
-	if err != nil || from.TeamID != c.team.ID {
+	if err != nil || from.TeamID != c.Team.ID {
 		return nil, fault.New(fault.NotFound, "not_found", "There is no such workspace.")
 	}
-	t, err := h.cfg.Workspaces.Take(ctx, c.actor, req.Id, workspaces.TakeRequest{From: from.ID, Revision: val(req.Body.Revision),
-		Paths: list(req.Body.Paths, guest.DecodePath), OnConflict: string(val(req.Body.OnConflict)), DryRun: val(req.Body.DryRun)})
+	t, err := h.cfg.Workspaces.Take(ctx, c.Actor, req.Id, workspaces.TakeRequest{From: from.ID, Revision: rest.Val(req.Body.Revision),
+		Paths: rest.List(req.Body.Paths, guest.DecodePath), OnConflict: string(rest.Val(req.Body.OnConflict)), DryRun: rest.Val(req.Body.DryRun)})
 	if err != nil {
 		return nil, err
 	}
 	audit.Note(ctx, "from", from.ID)
 	audit.Note(ctx, "snapshot_id", t.SnapshotID)
-	return api.TakeFiles200JSONResponse{SnapshotId: t.SnapshotID, Commit: t.Commit, Items: list(t.Files, func(f workspaces.TakenFile) api.TakenFile {
+	return api.TakeFiles200JSONResponse{SnapshotId: t.SnapshotID, Commit: t.Commit, Items: rest.List(t.Files, func(f workspaces.TakenFile) api.TakenFile {
 		return api.TakenFile{Path: guest.EncodePath(f.Path), State: api.TakenFileState(f.State), Size: f.Size, KeptAs: guest.EncodePath(f.KeptAs)}
 	})}, nil
 }
@@ -131,6 +132,6 @@ func (h handlers) keepFile(ctx context.Context, workspaceID, wire string) error 
 	if err != nil {
 		return err
 	}
-	_, err = h.cfg.Workspaces.Keep(ctx, workspaceID, workspaces.KeepFor{Kind: "kept", Reason: "edit", Title: wire, ActorID: callOf(ctx).actor.User.ID})
+	_, err = h.cfg.Workspaces.Keep(ctx, workspaceID, workspaces.KeepFor{Kind: "kept", Reason: "edit", Title: wire, ActorID: rest.CallOf(ctx).Actor.User.ID})
 	return err
 }

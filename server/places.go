@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -27,9 +28,9 @@ func executorOf(s executors.Standing) api.Executor {
 		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: boundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
 		StartMs: s.StartMs, Start: startWords(s.StartMs), Warning: s.Warning, Allowed: s.Allowed, Forbidden: s.Forbidden,
 		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default, OwnDisk: s.OwnDisk, PauseFree: s.PauseFree,
-		Sizes: list(s.Sizes, sizeOf), LeaseMs: s.LeaseMs, RunMs: s.RunMs, IdleMinutes: int(s.IdleAfter.Minutes()), Fallback: s.Fallback}
+		Sizes: rest.List(s.Sizes, sizeOf), LeaseMs: s.LeaseMs, RunMs: s.RunMs, IdleMinutes: int(s.IdleAfter.Minutes()), Fallback: s.Fallback}
 	if runnerID != nil {
-		out.Owner, out.SharedHome, out.OfflineSince, out.Dangerous = &s.Owner.Name, &s.SharedHome, ptr(s.AwaySince), new(s.Boundary == executors.NoBoundary)
+		out.Owner, out.SharedHome, out.OfflineSince, out.Dangerous = &s.Owner.Name, &s.SharedHome, rest.Ptr(s.AwaySince), new(s.Boundary == executors.NoBoundary)
 	}
 	return out
 }
@@ -62,24 +63,24 @@ func startWords(ms int64) string {
 }
 
 func (h handlers) ListExecutors(ctx context.Context, req api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
-	call := callOf(ctx)
-	all, policy, err := h.cfg.Places.Standings(ctx, call.team.ID)
+	call := rest.CallOf(ctx)
+	all, policy, err := h.cfg.Places.Standings(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	all = choosable(all, call.actor.User.ID)
+	all = choosable(all, call.Actor.User.ID)
 	var last executors.Kind
-	if id := val(req.Params.ProjectId); id != "" && plainID(id) {
-		if last, err = h.cfg.Policies.LastPlace(ctx, id, call.actor.User.ID); err != nil {
+	if id := rest.Val(req.Params.ProjectId); id != "" && rest.PlainID(id) {
+		if last, err = h.cfg.Policies.LastPlace(ctx, id, call.Actor.User.ID); err != nil {
 			return nil, err
 		}
 	}
 	out := suggest(all, last, h.cfg.Places.Fixed() || policy.NoChoice)
-	return api.ListExecutors200JSONResponse{Items: list(all, h.executorsOf(ctx)), Suggested: &out}, nil
+	return api.ListExecutors200JSONResponse{Items: rest.List(all, h.executorsOf(ctx)), Suggested: &out}, nil
 }
 
 func (h handlers) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestObject) (api.GetTeamPlacesResponseObject, error) {
-	p, err := h.teamPlaces(ctx, callOf(ctx).team.ID)
+	p, err := h.teamPlaces(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamPlaces200JSONResponse(p), err
 }
 
@@ -97,7 +98,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 	}
 	out := api.TeamPlaces{WeakestBoundary: api.Boundary(said.Weakest), InstanceWeakestBoundary: api.Boundary(h.cfg.Places.Weakest()),
 		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Places.Fixed(), AllowUserChoice: !said.NoChoice,
-		Executors: list(choosable(all, callOf(ctx).actor.User.ID), h.executorsOf(ctx)), Below: []api.WeakWorkspace{}}
+		Executors: rest.List(choosable(all, rest.CallOf(ctx).Actor.User.ID), h.executorsOf(ctx)), Below: []api.WeakWorkspace{}}
 	weak := make(map[string]bool)
 	for _, s := range all {
 		if !s.Allowed && s.Boundary != "" {
@@ -112,7 +113,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 		return out, err
 	}
 	for cursor := ""; ; {
-		items, next, err := h.cfg.Workspaces.List(ctx, teamID, shownTo(callOf(ctx), workspaces.Filter{}), page.Page{Limit: maxBelow, Cursor: cursor})
+		items, next, err := h.cfg.Workspaces.List(ctx, teamID, rest.ShownTo(rest.CallOf(ctx), workspaces.Filter{}), page.Page{Limit: maxBelow, Cursor: cursor})
 		if err != nil {
 			return out, err
 		}
@@ -129,8 +130,8 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 }
 
 func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesRequestObject) (api.SetTeamPlacesResponseObject, error) {
-	call := callOf(ctx)
-	old, err := h.cfg.Policies.PlacePolicy(ctx, call.team.ID)
+	call := rest.CallOf(ctx)
+	old, err := h.cfg.Policies.PlacePolicy(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +155,13 @@ func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReques
 		if err := h.cfg.Places.CheckPolicy(ctx, p); err != nil {
 			return nil, err
 		}
-		if err := h.cfg.Policies.SetPlacePolicy(ctx, call.team.ID, p); err != nil {
+		if err := h.cfg.Policies.SetPlacePolicy(ctx, call.Team.ID, p); err != nil {
 			return nil, err
 		}
-		h.cfg.Log.Info("a team's places were changed", "team_id", call.team.ID, "actor_id", call.actor.User.ID, "weakest_boundary", p.Weakest,
+		h.cfg.Log.Info("a team's places were changed", "team_id", call.Team.ID, "actor_id", call.Actor.User.ID, "weakest_boundary", p.Weakest,
 			"weakest_boundary_before", old.Weakest, "default_executor", p.Default, "default_executor_before", old.Default, "allow_user_choice", !p.NoChoice)
 	}
-	out, err := h.teamPlaces(ctx, call.team.ID)
+	out, err := h.teamPlaces(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +169,7 @@ func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReques
 }
 
 func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspacePlacesRequestObject) (api.ListWorkspacePlacesResponseObject, error) {
-	w := callOf(ctx).workspace
+	w := rest.CallOf(ctx).Workspace
 	all, _, err := h.cfg.Places.Standings(ctx, w.TeamID)
 	if err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspace
 	}
 	place := h.executorsOf(ctx)
 	for _, s := range all {
-		if s.Kind.Member() != "" && !s.Owner.Admits(callOf(ctx).actor.User.ID) && string(s.Kind) != w.Executor {
+		if s.Kind.Member() != "" && !s.Owner.Admits(rest.CallOf(ctx).Actor.User.ID) && string(s.Kind) != w.Executor {
 			continue // somebody else's own
 		}
 		c := api.PlaceChange{Executor: place(s), Changes: []string{}}
@@ -266,18 +267,18 @@ func (h handlers) teamCaches(ctx context.Context, teamID string) (api.TeamCaches
 }
 
 func (h handlers) GetTeamCaches(ctx context.Context, _ api.GetTeamCachesRequestObject) (api.GetTeamCachesResponseObject, error) {
-	c, err := h.teamCaches(ctx, callOf(ctx).team.ID)
+	c, err := h.teamCaches(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamCaches200JSONResponse(c), err
 }
 
 func (h handlers) EmptyTeamCaches(ctx context.Context, _ api.EmptyTeamCachesRequestObject) (api.EmptyTeamCachesResponseObject, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	if h.cfg.Caches != nil {
-		if err := h.cfg.Caches.Empty(ctx, call.team.ID); err != nil {
+		if err := h.cfg.Caches.Empty(ctx, call.Team.ID); err != nil {
 			return nil, err
 		}
-		h.cfg.Log.Info("a team's caches were emptied", "team_id", call.team.ID, "actor_id", call.actor.User.ID)
+		h.cfg.Log.Info("a team's caches were emptied", "team_id", call.Team.ID, "actor_id", call.Actor.User.ID)
 	}
-	c, err := h.teamCaches(ctx, call.team.ID)
+	c, err := h.teamCaches(ctx, call.Team.ID)
 	return api.EmptyTeamCaches200JSONResponse(c), err
 }

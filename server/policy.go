@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // access says who may use an operation at all.
@@ -22,7 +23,7 @@ const (
 )
 
 // finder finds what an operation is about, by what its path names, and puts what it read into the call.
-type finder func(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error)
+type finder func(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error)
 
 // rule is what one operation asks of its caller.
 type rule struct {
@@ -39,8 +40,8 @@ type rule struct {
 	// ownProof says that a login counts for nothing here: who asks is proven in another way, which the operation looks at itself, such as
 	// a machine's key or the cookie of a link.
 	ownProof bool
-	confirm  bool // a login session must have proven lately who it is
-	cost     Cost // what limit it counts against, "" = none
+	confirm  bool      // a login session must have proven lately who it is
+	cost     rest.Cost // what limit it counts against, "" = none
 }
 
 // Limits of bodies.
@@ -71,7 +72,7 @@ func (r rule) overSocket() rule { r.socket = true; return r }
 func (r rule) confirmed() rule { r.confirm = true; return r }
 
 // costs says what limit an operation counts against: see ratelimit.go.
-func (r rule) costs(c Cost) rule { r.cost = c; return r }
+func (r rule) costs(c rest.Cost) rule { r.cost = c; return r }
 
 func (r rule) repeatable() rule { r.repeat = true; return r }
 
@@ -145,14 +146,14 @@ var policy = map[string]rule{
 	"setAgentAccount":        {access: signedIn},
 	"deleteAgentAccount":     {access: signedIn},
 	"addAgentAccount":        {access: signedIn},
-	"updateAgentAccount":     {access: signedIn},                     // one's own, or a team's: the room asks for ManageTeam there
-	"removeAgentAccount":     {access: signedIn},                     // likewise
-	"testAgentAccount":       rule{access: signedIn}.costs(Reaching), // likewise
+	"updateAgentAccount":     {access: signedIn},                          // one's own, or a team's: the room asks for ManageTeam there
+	"removeAgentAccount":     {access: signedIn},                          // likewise
+	"testAgentAccount":       rule{access: signedIn}.costs(rest.Reaching), // likewise
 	"getNotifications":       {access: signedIn},
 	"setNotifications":       {access: signedIn},
 	"addPushSubscription":    {access: signedIn},
 	"deletePushSubscription": {access: signedIn},
-	"testPushSubscription":   rule{access: signedIn}.costs(Reaching),
+	"testPushSubscription":   rule{access: signedIn}.costs(rest.Reaching),
 	"listTeams":              rule{access: signedIn}.unscoped(),
 	"getInstanceMetrics":     {access: operators},
 	"getMetrics":             {access: scrapers},
@@ -166,22 +167,22 @@ var policy = map[string]rule{
 
 	"getInstancePlaces": {access: operators},
 	"setInstancePlaces": {access: operators},
-	"testE2B":           rule{access: operators}.costs(Reaching),
+	"testE2B":           rule{access: operators}.costs(rest.Reaching),
 
 	"listUsers":          {access: operators},
-	"createUser":         rule{access: operators}.costs(Mailing),
+	"createUser":         rule{access: operators}.costs(rest.Mailing),
 	"getUser":            {access: operators},
 	"updateUser":         {access: operators},
 	"suspendUser":        {access: operators},
 	"restoreUser":        {access: operators},
-	"createResetLink":    rule{access: operators}.costs(Mailing),
+	"createResetLink":    rule{access: operators}.costs(rest.Mailing),
 	"resetFactors":       {access: operators},
 	"listInstanceTeams":  {access: operators},
 	"createInstanceTeam": {access: operators},
 	"suspendTeam":        {access: operators},
 	"restoreTeam":        {access: operators},
 	"getMail":            {access: operators},
-	"testMail":           rule{access: operators, body: 16 << 10}.costs(Mailing),
+	"testMail":           rule{access: operators, body: 16 << 10}.costs(rest.Mailing),
 
 	"listInstanceRunners":  {access: operators},
 	"revokeInstanceRunner": {access: operators},
@@ -226,19 +227,19 @@ var policy = map[string]rule{
 	"getTeam":         of(accounts.ViewTeam, byTeam),
 	"updateTeam":      of(accounts.ManageTeam, byTeam),
 	"listInvites":     of(accounts.InviteMember, byTeam),
-	"createInvite":    of(accounts.InviteMember, byTeam).costs(Mailing), // of an owner or admin: its handler asks who it is
+	"createInvite":    of(accounts.InviteMember, byTeam).costs(rest.Mailing), // of an owner or admin: its handler asks who it is
 	"revokeInvite":    of(accounts.InviteMember, byInvite),
 	"getTrash":        of(accounts.ViewWorkspace, byTeam),
 	"restoreTrashed":  of(accounts.EditWorkspace, byTeam), // a project asks for more
 	"purgeTrashed":    of(accounts.ManageTeam, byTeam),
-	"getDisk":         of(accounts.ViewTeam, byTeam).costs(Measuring),
-	"freeDisk":        of(accounts.ManageTeam, byTeam).costs(Measuring),
-	"getTeamCaches":   of(accounts.ViewTeam, byTeam).costs(Measuring),
-	"emptyTeamCaches": of(accounts.ManageTeam, byTeam).costs(Measuring),
+	"getDisk":         of(accounts.ViewTeam, byTeam).costs(rest.Measuring),
+	"freeDisk":        of(accounts.ManageTeam, byTeam).costs(rest.Measuring),
+	"getTeamCaches":   of(accounts.ViewTeam, byTeam).costs(rest.Measuring),
+	"emptyTeamCaches": of(accounts.ManageTeam, byTeam).costs(rest.Measuring),
 	"getTeamPlaces":   of(accounts.ViewTeam, byTeam),
 	"setTeamPlaces":   of(accounts.ManageTeam, byTeam),
 	"listMembers":     of(accounts.ViewTeam, byTeam),
-	"addMember":       of(accounts.ManageMember, byTeam).costs(Mailing), // an invite: see createInvite
+	"addMember":       of(accounts.ManageMember, byTeam).costs(rest.Mailing), // an invite: see createInvite
 	"updateMember":    of(accounts.ManageMember, byTeam).confirmed(),
 	"removeMember":    of(accounts.ViewTeam, byTeam).needing(accounts.ScopeAdmin), // members may leave; the room asks for more to remove another
 	"listExecutors":   of(accounts.ViewTeam, byTeam),
@@ -250,17 +251,17 @@ var policy = map[string]rule{
 	"followEvents": of(accounts.ViewTeam, byTeam).overSocket(),
 
 	"listTeamAudit":       of(accounts.ReadAudit, byTeam),
-	"exportTeamAudit":     of(accounts.ReadAudit, byTeam).costs(Exporting),
+	"exportTeamAudit":     of(accounts.ReadAudit, byTeam).costs(rest.Exporting),
 	"listInstanceAudit":   {access: operators},
-	"exportInstanceAudit": rule{access: operators}.costs(Exporting),
+	"exportInstanceAudit": rule{access: operators}.costs(rest.Exporting),
 
 	"listWebhooks":   of(accounts.ManageTeam, byTeam),
 	"createWebhook":  of(accounts.ManageTeam, byTeam),
 	"updateWebhook":  of(accounts.ManageTeam, byWebhook),
 	"deleteWebhook":  of(accounts.ManageTeam, byWebhook),
-	"testWebhook":    of(accounts.ManageTeam, byWebhook).costs(Reaching),
+	"testWebhook":    of(accounts.ManageTeam, byWebhook).costs(rest.Reaching),
 	"listDeliveries": of(accounts.ManageTeam, byWebhook),
-	"redeliver":      of(accounts.ManageTeam, byWebhook).costs(Reaching),
+	"redeliver":      of(accounts.ManageTeam, byWebhook).costs(rest.Reaching),
 
 	// What the payment service sends is signed; the room looks at that: see billing.go.
 	"stripeWebhook": {access: anyone, ownProof: true, body: stripe.MostWebhook},
@@ -278,7 +279,7 @@ var policy = map[string]rule{
 	"getBilling":     of(accounts.ViewCosts, byTeam),
 	"beginCheckout":  of(accounts.ManageQuotas, byTeam),
 	"openPortal":     of(accounts.ManageQuotas, byTeam),
-	"syncBilling":    of(accounts.ManageQuotas, byTeam).costs(Reaching),
+	"syncBilling":    of(accounts.ManageQuotas, byTeam).costs(rest.Reaching),
 	"listInvoices":   of(accounts.ManageQuotas, byTeam),
 	"liftSuspension": {access: operators},
 
@@ -291,9 +292,9 @@ var policy = map[string]rule{
 	"acceptDiscrepancy":  {access: operators},
 
 	"browseFolders": of(accounts.ManageProject, byTeam),
-	"searchFolders": of(accounts.ManageProject, byTeam).costs(Searching),
+	"searchFolders": of(accounts.ManageProject, byTeam).costs(rest.Searching),
 	"listProjects":  of(accounts.ViewProject, byTeam),
-	"createProject": of(accounts.ManageProject, byTeam).repeatable().costs(Cloning),
+	"createProject": of(accounts.ManageProject, byTeam).repeatable().costs(rest.Cloning),
 	"getProject":    of(accounts.ViewProject, byProject),
 	"updateProject": of(accounts.ManageProject, byProject),
 	"deleteProject": of(accounts.ManageProject, byProject),
@@ -302,7 +303,7 @@ var policy = map[string]rule{
 
 	"getProjectImage":  of(accounts.ViewProject, byProject),
 	"listImageBuilds":  of(accounts.ViewProject, byProject),
-	"buildImage":       of(accounts.ManageProject, byProject).repeatable().costs(Building), // runs what the repository says, with a network
+	"buildImage":       of(accounts.ManageProject, byProject).repeatable().costs(rest.Building), // runs what the repository says, with a network
 	"getImageBuild":    of(accounts.ViewProject, byImageBuild),
 	"cancelImageBuild": of(accounts.ManageProject, byImageBuild),
 	"getImageBuildLog": of(accounts.ViewProject, byImageBuild),
@@ -326,18 +327,18 @@ var policy = map[string]rule{
 	"syncWorkspace":      of(accounts.EditWorkspace, byWorkspace), // may start a sandbox
 	"getSync":            of(accounts.ViewWorkspace, byWorkspace),
 	"getDiff":            of(accounts.ViewWorkspace, byWorkspace),
-	"compareWorkspace":   of(accounts.ViewWorkspace, byWorkspace).costs(Comparing),
-	"comparePatch":       of(accounts.ViewWorkspace, byWorkspace).costs(Comparing),
+	"compareWorkspace":   of(accounts.ViewWorkspace, byWorkspace).costs(rest.Comparing),
+	"comparePatch":       of(accounts.ViewWorkspace, byWorkspace).costs(rest.Comparing),
 	"compareFile":        of(accounts.ViewWorkspace, byWorkspace),
-	"searchCompare":      of(accounts.ViewWorkspace, byWorkspace).costs(Searching),
+	"searchCompare":      of(accounts.ViewWorkspace, byWorkspace).costs(rest.Searching),
 	"listTimeline":       of(accounts.ViewWorkspace, byWorkspace),
 	"getSnapshot":        of(accounts.ViewWorkspace, bySnapshot),
 	"updateSnapshot":     of(accounts.EditWorkspace, bySnapshot),
 	"deleteSnapshot":     of(accounts.EditWorkspace, bySnapshot),
-	"restoreSnapshot":    of(accounts.EditWorkspace, bySnapshot).working().repeatable().costs(Snapshots),
-	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable().costs(Snapshots),
+	"restoreSnapshot":    of(accounts.EditWorkspace, bySnapshot).working().repeatable().costs(rest.Snapshots),
+	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable().costs(rest.Snapshots),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
-	"getReport":          of(accounts.ViewTerminal, byWorkspace).costs(Comparing), // tells what was asked and run; its costs ask for ViewCosts
+	"getReport":          of(accounts.ViewTerminal, byWorkspace).costs(rest.Comparing), // tells what was asked and run; its costs ask for ViewCosts
 	"attachReport":       of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
 	"getIndex":           of(accounts.ViewWorkspace, byWorkspace),
@@ -392,14 +393,14 @@ var policy = map[string]rule{
 	"getPullRequest":     of(accounts.ViewWorkspace, byWorkspace),
 	"proposePullRequest": of(accounts.EditWorkspace, byWorkspace),
 	"openPullRequest":    of(accounts.EditWorkspace, byWorkspace).repeatable(),
-	"refreshPullRequest": of(accounts.EditWorkspace, byWorkspace).costs(Reaching), // speaks to the forge with credentials
+	"refreshPullRequest": of(accounts.EditWorkspace, byWorkspace).costs(rest.Reaching), // speaks to the forge with credentials
 	"mergePullRequest":   of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"readyPullRequest":   of(accounts.EditWorkspace, byWorkspace),
 	"closePullRequest":   of(accounts.EditWorkspace, byWorkspace),
 
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
 	"listTree":   of(accounts.ViewWorkspace, byWorkspace),
-	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: maxFile, works: true},
+	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: rest.MaxFile, works: true},
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
 	"execCommand":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
@@ -444,12 +445,12 @@ var policy = map[string]rule{
 	"getOutput":           of(accounts.ViewTerminal, bySession),
 	"getScreen":           of(accounts.ViewTerminal, bySession),
 	"getScrollback":       of(accounts.ViewTerminal, bySession),
-	"searchHistory":       of(accounts.ViewTerminal, byWorkspace).costs(Searching),
+	"searchHistory":       of(accounts.ViewTerminal, byWorkspace).costs(rest.Searching),
 	"getTeamStorage":      of(accounts.ViewTeam, byTeam),
 	"getWorkspaceStorage": of(accounts.ViewWorkspace, byWorkspace),
 	"getTiming":           of(accounts.ViewTerminal, bySession),
 	"getMoment":           of(accounts.ViewTerminal, bySession),
-	"exportSession":       of(accounts.ViewTerminal, bySession).costs(Exporting),
+	"exportSession":       of(accounts.ViewTerminal, bySession).costs(rest.Exporting),
 	"getJournal":          of(accounts.ViewTerminal, bySession),
 	"listQuestions":       of(accounts.ViewTerminal, bySession),
 	"answerQuestion":      of(accounts.AnswerQuestion, bySession).working(),
@@ -461,59 +462,59 @@ var policy = map[string]rule{
 	"reopenInboxItem": of(accounts.ViewWorkspace, byInboxItem).needing(accounts.ScopeWrite),
 }
 
-func byTeam(_ *Server, _ context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	t, ok := call.actor.TeamBySlug(c.Param("team"))
+func byTeam(_ *Server, _ context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	t, ok := call.Actor.TeamBySlug(c.Param("team"))
 	if !ok {
-		return accounts.Object{}, errNotFound
+		return accounts.Object{}, rest.ErrNotFound
 	}
 	return accounts.InTeam(t.ID), nil
 }
 
-func byProject(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func byProject(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	call.project, err = s.cfg.Workspaces.Project(ctx, id)
-	return accounts.InTeam(call.project.TeamID), err
+	call.Project, err = s.cfg.Workspaces.Project(ctx, id)
+	return accounts.InTeam(call.Project.TeamID), err
 }
 
-func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	call.workspace, err = s.cfg.Workspaces.Workspace(ctx, id)
+	call.Workspace, err = s.cfg.Workspaces.Workspace(ctx, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return s.objectOf(ctx, call.actor, call.workspace)
+	return s.ObjectOf(ctx, call.Actor, call.Workspace)
 }
 
-func bySession(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func bySession(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.session, err = s.cfg.Sessions.Get(ctx, id); err != nil {
+	if call.Session, err = s.cfg.Sessions.Get(ctx, id); err != nil {
 		return accounts.Object{}, err
 	}
-	return s.within(ctx, call, call.session.WorkspaceID)
+	return s.Within(ctx, call, call.Session.WorkspaceID)
 }
 
-func byCommand(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func byCommand(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.command, err = s.cfg.Commands.Command(ctx, id); err != nil {
+	if call.Command, err = s.cfg.Commands.Command(ctx, id); err != nil {
 		return accounts.Object{}, err
 	}
-	return s.within(ctx, call, call.command.WorkspaceID)
+	return s.Within(ctx, call, call.Command.WorkspaceID)
 }
 
-func byConflict(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func byConflict(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -521,77 +522,77 @@ func byConflict(s *Server, ctx context.Context, c echo.Context, call *call) (acc
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return s.within(ctx, call, conflict.WorkspaceID)
+	return s.Within(ctx, call, conflict.WorkspaceID)
 }
 
 // Finders of what other files know.
 
-func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byCheckRun(ctx, c, call)
 }
 
-func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byImageBuild(ctx, c, call)
 }
 
-func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byInboxItem(ctx, c, call)
 }
 
-func byInvite(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byInvite(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byInvite(ctx, c, call)
 }
 
-func byWebhook(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byWebhook(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byWebhook(ctx, c, call)
 }
 
-func byPrompt(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byPrompt(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byPrompt(ctx, c, call)
 }
 
-func byReview(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byReview(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byReview(ctx, c, call)
 }
 
-func byComment(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byComment(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byComment(ctx, c, call)
 }
 
-func byRunner(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byRunner(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byRunner(ctx, c, call)
 }
 
-func byRunnerToken(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byRunnerToken(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byRunnerToken(ctx, c, call)
 }
 
-func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func byRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.byRun(ctx, c, call)
 }
 
-func bySnapshot(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+func bySnapshot(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	return s.ops.bySnapshot(ctx, c, call)
 }
 
 // admit decides whether the call's actor may use the operation. What does not exist and what is not theirs look the same to
 // people outside the team; a member without the right is told which one is missing.
-func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) error {
+func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *rest.Call) error {
 	if err := s.admitTo(ctx, c, r, call); err != nil {
 		return err
 	}
 	if r.confirm {
-		if err := s.cfg.Accounts.NeedConfirmed(call.actor); err != nil {
+		if err := s.cfg.Accounts.NeedConfirmed(call.Actor); err != nil {
 			return err
 		}
 	}
 	if r.cost != "" {
-		return s.throttle.take(r.cost, call.actor.User.ID, call.object.TeamID)
+		return s.throttle.Take(r.cost, call.Actor.User.ID, call.Object.TeamID)
 	}
 	return nil
 }
 
-func (s *Server) admitTo(ctx context.Context, c echo.Context, r rule, call *call) error {
+func (s *Server) admitTo(ctx context.Context, c echo.Context, r rule, call *rest.Call) error {
 	switch r.access {
 	case anyone:
 		return nil
@@ -599,20 +600,20 @@ func (s *Server) admitTo(ctx context.Context, c echo.Context, r rule, call *call
 		if r.any {
 			return nil
 		}
-		return accounts.NeedAccount(call.actor)
+		return accounts.NeedAccount(call.Actor)
 	case operators, scrapers:
 		if r.access == scrapers && s.scrapesLocally(c.Request()) {
 			return nil
 		}
-		if !call.actor.User.Operator {
+		if !call.Actor.User.Operator {
 			return fault.New(fault.Forbidden, "operators_only", "Only operators of this server may do this. Ask one of them.")
 		}
 		if c.Param("id") != "" {
-			if _, err := pathID(c); err != nil {
+			if _, err := rest.PathID(c); err != nil {
 				return err
 			}
 		}
-		return accounts.NeedAccount(call.actor)
+		return accounts.NeedAccount(call.Actor)
 	case member:
 	default:
 		return fault.New(fault.Internal, "internal", "This operation has no rule.")
@@ -620,32 +621,32 @@ func (s *Server) admitTo(ctx context.Context, c echo.Context, r rule, call *call
 	object, err := r.find(s, ctx, c, call)
 	if err != nil {
 		if fault.Is(err, fault.NotFound) {
-			return errNotFound
+			return rest.ErrNotFound
 		}
 		return err
 	}
-	if err := accounts.Can(call.actor, r.action, object); err != nil {
-		call.namesTeam(err, object)
+	if err := accounts.Can(call.Actor, r.action, object); err != nil {
+		call.NamesTeam(err, object)
 		if fault.Is(err, fault.NotFound) {
-			return errNotFound
+			return rest.ErrNotFound
 		}
 		return err
 	}
 	if r.scope != "" {
-		if err := accounts.NeedScope(call.actor, r.scope); err != nil {
-			call.namesTeam(err, object)
+		if err := accounts.NeedScope(call.Actor, r.scope); err != nil {
+			call.NamesTeam(err, object)
 			return err
 		}
 	}
-	call.object = object
+	call.Object = object
 	if r.works {
 		if err := s.works(ctx, call); err != nil {
 			return err
 		}
 	}
-	for _, m := range call.actor.Memberships {
+	for _, m := range call.Actor.Memberships {
 		if m.Team.ID == object.TeamID {
-			call.team = m.Team
+			call.Team = m.Team
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // operations reads openapi.yaml: "GET /teams/:team" to its operationId.
@@ -32,7 +33,7 @@ func operations(t *testing.T) map[string]string {
 			if err := node.Decode(&op); err != nil || op.OperationID == "" {
 				t.Fatalf("%s %s has no operationId (%v)", method, path, err)
 			}
-			out[strings.ToUpper(method)+" "+apiBase+path] = op.OperationID
+			out[strings.ToUpper(method)+" "+rest.Base+path] = op.OperationID
 		}
 	}
 	if len(out) < 50 {
@@ -47,7 +48,7 @@ func TestEveryRouteHasARule(t *testing.T) {
 	t.Parallel()
 	s := newHouse(t).server
 	ops := operations(t)
-	byPath := map[string]string{"GET " + apiBase + "/openapi.yaml": "getSpec", "HEAD " + apiBase + "/health": "getHealth"}
+	byPath := map[string]string{"GET " + rest.Base + "/openapi.yaml": "getSpec", "HEAD " + rest.Base + "/health": "getHealth"}
 	for path := range docsFiles {
 		byPath["GET /api/docs"+path] = "getDocs"
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // newPreview makes the proxy to ports of sandboxes: below the configured domain, or below localhost where the server listens on this
 // machine alone. nil = off.
 func (s *Server) newPreview() *preview.Proxy {
 	domain := s.cfg.PreviewDomain
-	if domain == "" && s.cfg.Loopback && (s.public == nil || loopbackHost(s.public.Host)) {
+	if domain == "" && s.cfg.Loopback && (s.public == nil || rest.LoopbackHost(s.public.Host)) {
 		domain = "localhost"
 	}
 	if domain == "" {
@@ -46,17 +47,17 @@ func (s *Server) front(next http.Handler) http.Handler {
 
 // previewSecure is secure for the names of ports: those follow publicUrl.
 func (s *Server) previewSecure(r *http.Request) bool {
-	return s.secure(r) || s.public != nil && s.public.Scheme == "https" && !loopbackHost(r.Host)
+	return s.Secure(r) || s.public != nil && s.public.Scheme == "https" && !rest.LoopbackHost(r.Host)
 }
 
 // mayVisit asks again whether who opened a port may: the same sign-in, and still a right to work in the workspace, for what a page asks
 // of a program there is work.
 func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) error {
-	cred, ok := who.(credential)
+	cred, ok := who.(rest.Credential)
 	if !ok {
-		return errSignedOut
+		return rest.ErrSignedOut
 	}
-	actor, err := authenticate(ctx, s.cfg.Accounts, cred)
+	actor, err := rest.Authenticate(ctx, s.cfg.Accounts, cred)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if err != nil {
 		return err
 	}
-	o, err := s.objectOf(ctx, actor, w)
+	o, err := s.ObjectOf(ctx, actor, w)
 	if err != nil {
 		return err
 	}
@@ -73,11 +74,11 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 
 // dialPort connects to a port of a workspace's sandbox for who, whom mayVisit has let in. The owner of a machine is told who asks.
 func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error) {
-	cred, ok := who.(credential)
+	cred, ok := who.(rest.Credential)
 	if !ok {
-		return nil, errSignedOut
+		return nil, rest.ErrSignedOut
 	}
-	actor, err := authenticate(ctx, s.cfg.Accounts, cred)
+	actor, err := rest.Authenticate(ctx, s.cfg.Accounts, cred)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +100,9 @@ const previewsOff = "Previews of ports are off. An operator turns them on with p
 // address is where a port is seen from the browser that asks.
 func (h handlers) address(r *http.Request, workspaceID string, port int) string {
 	scheme, host := "http", r.Host
-	if h.public != nil && !loopbackHost(r.Host) {
+	if h.public != nil && !rest.LoopbackHost(r.Host) {
 		scheme, host = h.public.Scheme, h.public.Host
-	} else if h.secure(r) {
+	} else if h.Secure(r) {
 		scheme = "https"
 	}
 	return h.preview.Address(scheme, host, workspaceID, port)
@@ -120,7 +121,7 @@ func (h handlers) ListPorts(ctx context.Context, req api.ListPortsRequestObject)
 		for _, port := range sb.Ports {
 			p := api.Port{Port: port}
 			if out.Enabled {
-				p.Url = h.address(callOf(ctx).request, req.Id, port)
+				p.Url = h.address(rest.CallOf(ctx).Request, req.Id, port)
 			}
 			out.Items = append(out.Items, p)
 		}
@@ -132,10 +133,10 @@ func (h handlers) OpenPort(ctx context.Context, req api.OpenPortRequestObject) (
 	if h.preview == nil {
 		return nil, fault.New(fault.Unsupported, "preview_off", previewsOff)
 	}
-	call := callOf(ctx)
-	ticket, err := h.preview.Ticket(call.cred, req.Id, req.Port)
+	call := rest.CallOf(ctx)
+	ticket, err := h.preview.Ticket(call.Cred, req.Id, req.Port)
 	if err != nil {
 		return nil, err
 	}
-	return api.OpenPort200JSONResponse{Url: strings.TrimSuffix(h.address(call.request, req.Id, req.Port), "/") + "/" + ticket}, nil
+	return api.OpenPort200JSONResponse{Url: strings.TrimSuffix(h.address(call.Request, req.Id, req.Port), "/") + "/" + ticket}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -16,7 +17,7 @@ func entryOf(e workspaces.Entry) api.FolderEntry {
 }
 
 func (h handlers) BrowseFolders(ctx context.Context, req api.BrowseFoldersRequestObject) (api.BrowseFoldersResponseObject, error) {
-	path, err := hostPath(val(req.Params.Path))
+	path, err := rest.HostPath(rest.Val(req.Params.Path))
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +25,8 @@ func (h handlers) BrowseFolders(ctx context.Context, req api.BrowseFoldersReques
 	if err != nil {
 		return nil, err
 	}
-	return api.BrowseFolders200JSONResponse{Path: guest.EncodePath(l.Path), Git: l.Git, Breadcrumbs: list(l.Breadcrumbs, entryOf),
-		Entries: list(l.Entries, entryOf), Roots: list(l.Roots, guest.EncodePath), Truncated: l.Truncated}, nil
+	return api.BrowseFolders200JSONResponse{Path: guest.EncodePath(l.Path), Git: l.Git, Breadcrumbs: rest.List(l.Breadcrumbs, entryOf),
+		Entries: rest.List(l.Entries, entryOf), Roots: rest.List(l.Roots, guest.EncodePath), Truncated: l.Truncated}, nil
 }
 
 func (h handlers) SearchFolders(ctx context.Context, req api.SearchFoldersRequestObject) (api.SearchFoldersResponseObject, error) {
@@ -33,12 +34,12 @@ func (h handlers) SearchFolders(ctx context.Context, req api.SearchFoldersReques
 	if err != nil {
 		return nil, err
 	}
-	return api.SearchFolders200JSONResponse{Items: list(found, entryOf)}, nil
+	return api.SearchFolders200JSONResponse{Items: rest.List(found, entryOf)}, nil
 }
 
 // usesSource reports whether somebody may know the server's folder a project was made of: operators, and who may choose such a folder.
-func usesSource(call *call) bool {
-	return call.actor.User.Operator || call.can(accounts.ManageProject) == nil
+func usesSource(call *rest.Call) bool {
+	return call.Actor.User.Operator || call.Can(accounts.ManageProject) == nil
 }
 
 // projectOf makes the API's project as who asks may see it.
@@ -46,13 +47,13 @@ func projectOf(ctx context.Context, p workspaces.Project, lines map[string]works
 	src := api.ProjectSource{Kind: api.ProjectSourceKind(p.SourceKind)}
 	switch p.SourceKind {
 	case workspaces.SourceURL:
-		src.Url = text(p.Source)
+		src.Url = rest.Text(p.Source)
 	case workspaces.SourcePath:
-		if usesSource(callOf(ctx)) {
-			src.Path = text(guest.EncodePath(p.Source))
+		if usesSource(rest.CallOf(ctx)) {
+			src.Path = rest.Text(guest.EncodePath(p.Source))
 		}
 	case workspaces.SourceRunner:
-		src.Path, src.RunnerId = text(p.Source), text(p.RunnerID)
+		src.Path, src.RunnerId = rest.Text(p.Source), rest.Text(p.RunnerID)
 	}
 	copied := p.CopyIgnored
 	if copied == nil {
@@ -62,18 +63,18 @@ func projectOf(ctx context.Context, p workspaces.Project, lines map[string]works
 	if keep == nil {
 		keep = []string{}
 	}
-	return api.Project{Checks: list(p.Checks, checkOf), Merging: mergingOf(p.Merging), KeepIgnored: keep, Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
-		Progress: p.Progress, SetupScript: p.SetupScript, CopyIgnored: copied, FetchedAt: ptr(p.FetchedAt), CreatedAt: p.CreatedAt,
-		Workspaces: lines[p.ID].Active, Limits: resourceLimits(p.Limits), Executor: &p.Executor, Caches: new(!p.NoCaches)}
+	return api.Project{Checks: rest.List(p.Checks, checkOf), Merging: mergingOf(p.Merging), KeepIgnored: keep, Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
+		Progress: p.Progress, SetupScript: p.SetupScript, CopyIgnored: copied, FetchedAt: rest.Ptr(p.FetchedAt), CreatedAt: p.CreatedAt,
+		Workspaces: lines[p.ID].Active, Limits: rest.ResourceLimits(p.Limits), Executor: &p.Executor, Caches: new(!p.NoCaches)}
 }
 
 func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestObject) (api.ListProjectsResponseObject, error) {
-	team := callOf(ctx).team.ID
-	items, next, err := h.cfg.Workspaces.Projects(ctx, team, pageOf(req.Params.Limit, req.Params.Cursor))
+	team := rest.CallOf(ctx).Team.ID
+	items, next, err := h.cfg.Workspaces.Projects(ctx, team, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	lines, err := h.projectLines(ctx, team)
+	lines, err := h.ProjectLines(ctx, team)
 	if err != nil {
 		return nil, err
 	}
@@ -81,18 +82,18 @@ func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestO
 	if err != nil {
 		return nil, err
 	}
-	return api.ListProjects200JSONResponse{NextCursor: text(next),
-		Items: list(items, func(p workspaces.Project) api.Project { return h.networked(projectOf(ctx, p, lines), policies) })}, nil
+	return api.ListProjects200JSONResponse{NextCursor: rest.Text(next),
+		Items: rest.List(items, func(p workspaces.Project) api.Project { return h.networked(projectOf(ctx, p, lines), policies) })}, nil
 }
 
 func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
-	call, b := callOf(ctx), req.Body
+	call, b := rest.CallOf(ctx), req.Body
 	path, err := h.sourcePath(ctx, b.Source)
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.cfg.Workspaces.CreateProject(ctx, call.actor, call.team.ID, workspaces.NewProject{Name: val(b.Name), Kind: string(b.Source.Kind),
-		URL: val(b.Source.Url), Path: path, RunnerID: val(b.Source.RunnerId), DefaultBranch: val(b.DefaultBranch)})
+	p, err := h.cfg.Workspaces.CreateProject(ctx, call.Actor, call.Team.ID, workspaces.NewProject{Name: rest.Val(b.Name), Kind: string(b.Source.Kind),
+		URL: rest.Val(b.Source.Url), Path: path, RunnerID: rest.Val(b.Source.RunnerId), DefaultBranch: rest.Val(b.DefaultBranch)})
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +103,13 @@ func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectReques
 }
 
 func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject) (api.GetProjectResponseObject, error) {
-	p, err := h.project(ctx, callOf(ctx).project)
+	p, err := h.project(ctx, rest.CallOf(ctx).Project)
 	return api.GetProject200JSONResponse(p), err
 }
 
 // project counts a project's workspaces.
 func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Project, error) {
-	lines, err := h.projectLines(ctx, p.TeamID)
+	lines, err := h.ProjectLines(ctx, p.TeamID)
 	if err != nil {
 		return api.Project{}, err
 	}
@@ -118,7 +119,7 @@ func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Projec
 
 func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
 	b := req.Body
-	policy, err := h.policyOf(ctx, callOf(ctx).project, b.Network) // before anything is changed: it may be refused
+	policy, err := h.policyOf(ctx, rest.CallOf(ctx).Project, b.Network) // before anything is changed: it may be refused
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +128,12 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 		return nil, err
 	}
 	if b.Image != nil { // refused before anything else is changed
-		if err := h.cfg.Images.SetChoice(ctx, req.Id, images.Choice{Name: val(b.Image.Name), Build: val(b.Image.Build)}); err != nil {
+		if err := h.cfg.Images.SetChoice(ctx, req.Id, images.Choice{Name: rest.Val(b.Image.Name), Build: rest.Val(b.Image.Build)}); err != nil {
 			return nil, err
 		}
 	}
 	patch := workspaces.ProjectPatch{Name: b.Name, DefaultBranch: b.DefaultBranch, SetupScript: b.SetupScript, CopyIgnored: b.CopyIgnored,
-		Executor: b.Executor, KeepIgnored: b.KeepIgnored, Checks: checksIn(b.Checks), Merging: mergingIn(callOf(ctx).project, b.Merging)}
+		Executor: b.Executor, KeepIgnored: b.KeepIgnored, Checks: checksIn(b.Checks), Merging: mergingIn(rest.CallOf(ctx).Project, b.Merging)}
 	if b.Limits != nil {
 		l := limitsOf(b.Limits)
 		patch.Limits = &l
@@ -160,7 +161,7 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 }
 
 func (h handlers) DeleteProject(ctx context.Context, req api.DeleteProjectRequestObject) (api.DeleteProjectResponseObject, error) {
-	if err := h.cfg.Workspaces.DeleteProject(ctx, callOf(ctx).actor, req.Id); err != nil {
+	if err := h.cfg.Workspaces.DeleteProject(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
@@ -170,12 +171,12 @@ func (h handlers) DeleteProject(ctx context.Context, req api.DeleteProjectReques
 }
 
 func (h handlers) ListBranches(ctx context.Context, req api.ListBranchesRequestObject) (api.ListBranchesResponseObject, error) {
-	fetch := val(req.Params.Fetch)
+	fetch := rest.Val(req.Params.Fetch)
 	if fetch { // speaks to a remote with the project's credentials
-		if err := callOf(ctx).can(accounts.CreateWorkspace); err != nil {
+		if err := rest.CallOf(ctx).Can(accounts.CreateWorkspace); err != nil {
 			return nil, err
 		}
-		if err := h.throttle.cost(ctx, Cloning); err != nil {
+		if err := h.throttle.Charge(ctx, rest.Cloning); err != nil {
 			return nil, err
 		}
 	}
@@ -183,8 +184,8 @@ func (h handlers) ListBranches(ctx context.Context, req api.ListBranchesRequestO
 	if err != nil {
 		return nil, err
 	}
-	return api.ListBranches200JSONResponse{FetchedAt: ptr(b.FetchedAt), FetchError: b.FetchError,
-		Items: list(b.Items, func(b workspaces.Branch) api.Branch {
+	return api.ListBranches200JSONResponse{FetchedAt: rest.Ptr(b.FetchedAt), FetchError: b.FetchError,
+		Items: rest.List(b.Items, func(b workspaces.Branch) api.Branch {
 			return api.Branch{Name: b.Name, Commit: b.Commit, Subject: b.Subject, CommitAt: b.CommitAt, Remote: b.Remote, Default: b.Default,
 				CheckedOut: b.CheckedOut, Upstream: b.Upstream, Ahead: b.Ahead, Behind: b.Behind}
 		})}, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // prometheusPath is where Prometheus looks unless it is told otherwise: the same as below apiBase.
@@ -34,7 +35,7 @@ func fromLoopback(r *http.Request) bool {
 // must be for this machine alone: it listens nowhere else, trusts no proxy and has no public address, without which nobody can sign in
 // through one. What a proxy shows of itself counts, too: HTTP/1.0, a connection for one request, headers.
 func (s *Server) scrapesLocally(r *http.Request) bool {
-	if !s.cfg.Loopback || len(s.cfg.TrustedProxies) > 0 || s.public != nil && !loopbackHost(s.public.Host) || !fromLoopback(r) || !loopbackHost(r.Host) ||
+	if !s.cfg.Loopback || len(s.cfg.TrustedProxies) > 0 || s.public != nil && !rest.LoopbackHost(s.public.Host) || !fromLoopback(r) || !rest.LoopbackHost(r.Host) ||
 		!r.ProtoAtLeast(1, 1) || r.Close {
 		return false
 	}
@@ -55,7 +56,7 @@ func (s *Server) newPrometheus() http.Handler {
 }
 
 func (h handlers) GetMetrics(ctx context.Context, _ api.GetMetricsRequestObject) (api.GetMetricsResponseObject, error) {
-	return scrape{h.counters, callOf(ctx).request}, nil
+	return scrape{h.counters, rest.CallOf(ctx).Request}, nil
 }
 
 // scrape answers with the counters as they are.

@@ -7,22 +7,23 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
 
-func (h handlers) byPrompt(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byPrompt(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
 	p, err := h.cfg.Sessions.Prompt(ctx, id)
 	if err == nil {
-		call.session, err = h.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
+		call.Session, err = h.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
 	}
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return h.within(ctx, call, call.session.WorkspaceID)
+	return h.Within(ctx, call, call.Session.WorkspaceID)
 }
 
 // promptOf makes the API's prompt; names are those of the team's members.
@@ -32,11 +33,11 @@ func promptOf(p sessions.Prompt, names map[string]string) api.Prompt {
 		name = "a former member"
 	}
 	return api.Prompt{Id: p.ID, SessionId: p.SessionID, Text: p.Text, State: api.PromptState(p.State), Reason: p.Reason, Held: p.Held != "",
-		Waits: p.Waits, Urgent: p.Urgent, CreatedBy: p.CreatedBy, CreatedByName: name, CreatedAt: p.CreatedAt, SentAt: ptr(p.SentAt)}
+		Waits: p.Waits, Urgent: p.Urgent, CreatedBy: p.CreatedBy, CreatedByName: name, CreatedAt: p.CreatedAt, SentAt: rest.Ptr(p.SentAt)}
 }
 
 func (h handlers) prompt(ctx context.Context, p sessions.Prompt) (api.Prompt, error) {
-	names, err := memberNames(ctx, h.cfg.Accounts, p.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, p.TeamID)
 	return promptOf(p, names), err
 }
 
@@ -45,16 +46,16 @@ func (h handlers) ListPrompts(ctx context.Context, req api.ListPromptsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListPrompts200JSONResponse{Items: list(all, func(p sessions.Prompt) api.Prompt { return promptOf(p, names) })}, nil
+	return api.ListPrompts200JSONResponse{Items: rest.List(all, func(p sessions.Prompt) api.Prompt { return promptOf(p, names) })}, nil
 }
 
 func (h handlers) CreatePrompt(ctx context.Context, req api.CreatePromptRequestObject) (api.CreatePromptResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Sessions.AddPrompt(ctx, callOf(ctx).actor, req.Id, sessions.NewPrompt{Text: b.Text, Now: val(b.Now), Resume: val(b.Resume)})
+	p, err := h.cfg.Sessions.AddPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, sessions.NewPrompt{Text: b.Text, Now: rest.Val(b.Now), Resume: rest.Val(b.Resume)})
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +65,8 @@ func (h handlers) CreatePrompt(ctx context.Context, req api.CreatePromptRequestO
 
 func (h handlers) UpdatePrompt(ctx context.Context, req api.UpdatePromptRequestObject) (api.UpdatePromptResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Sessions.EditPrompt(ctx, callOf(ctx).actor, req.Id, sessions.PromptEdit{Text: b.Text, Position: b.Position,
-		Release: val(b.Release), Now: val(b.Now)})
+	p, err := h.cfg.Sessions.EditPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, sessions.PromptEdit{Text: b.Text, Position: b.Position,
+		Release: rest.Val(b.Release), Now: rest.Val(b.Now)})
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +84,8 @@ func (h handlers) DeletePrompt(ctx context.Context, req api.DeletePromptRequestO
 }
 
 func (h handlers) InterruptSession(ctx context.Context, req api.InterruptSessionRequestObject) (api.InterruptSessionResponseObject, error) {
-	force := req.Body != nil && val(req.Body.Force)
-	got, err := h.cfg.Sessions.Interrupt(ctx, callOf(ctx).actor, req.Id, force)
+	force := req.Body != nil && rest.Val(req.Body.Force)
+	got, err := h.cfg.Sessions.Interrupt(ctx, rest.CallOf(ctx).Actor, req.Id, force)
 	if err != nil {
 		return nil, err
 	}

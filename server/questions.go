@@ -5,14 +5,15 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
 func questionOf(q sessions.Question) api.Question {
 	return api.Question{Id: q.ID, SessionId: q.SessionID, WorkspaceId: q.WorkspaceID, Kind: api.QuestionKind(q.Kind), Title: q.Title, Detail: q.Detail,
-		Options: list(q.Options, optionOf), Multi: q.Multi, FreeText: q.FreeText, Source: api.QuestionSource(q.Source), AskedAt: q.AskedAt,
-		State: api.QuestionState(q.State), AnsweredBy: q.AnsweredBy, AnsweredByName: q.AnsweredByName, AnsweredAt: ptr(q.AnsweredAt), Answer: q.Answer, Via: q.Via}
+		Options: rest.List(q.Options, optionOf), Multi: q.Multi, FreeText: q.FreeText, Source: api.QuestionSource(q.Source), AskedAt: q.AskedAt,
+		State: api.QuestionState(q.State), AnsweredBy: q.AnsweredBy, AnsweredByName: q.AnsweredByName, AnsweredAt: rest.Ptr(q.AnsweredAt), Answer: q.Answer, Via: q.Via}
 }
 
 func optionOf(o agents.Option) api.QuestionOption {
@@ -29,33 +30,33 @@ func askedOf(q *sessions.Question) *api.Question {
 }
 
 func (h handlers) ListQuestions(ctx context.Context, req api.ListQuestionsRequestObject) (api.ListQuestionsResponseObject, error) {
-	all, next, err := h.cfg.Sessions.Questions(ctx, callOf(ctx).session.ID, pageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Sessions.Questions(ctx, rest.CallOf(ctx).Session.ID, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListQuestions200JSONResponse{Items: list(all, questionOf), NextCursor: text(next)}, nil
+	return api.ListQuestions200JSONResponse{Items: rest.List(all, questionOf), NextCursor: rest.Text(next)}, nil
 }
 
 func (h handlers) AnswerQuestion(ctx context.Context, req api.AnswerQuestionRequestObject) (api.AnswerQuestionResponseObject, error) {
 	b := req.Body
-	if !plainID(b.QuestionId) {
+	if !rest.PlainID(b.QuestionId) {
 		return nil, fault.New(fault.NotFound, "question_not_found", "The session has asked no such question.").With("field", "question_id")
 	}
-	options := val(b.OptionIds)
+	options := rest.Val(b.OptionIds)
 	if b.OptionId != nil {
 		if len(options) > 0 {
 			return nil, fault.New(fault.Invalid, "invalid_answer", "Give option_id or option_ids, not both.").With("field", "option_id")
 		}
 		options = []string{*b.OptionId}
 	}
-	via := val(b.Via)
+	via := rest.Val(b.Via)
 	switch via {
 	case "", api.AnswerRequestViaApi, api.AnswerRequestViaInbox, api.AnswerRequestViaWorkspace, api.AnswerRequestViaPhone, api.AnswerRequestViaNotification:
 	default:
 		return nil, fault.New(fault.Invalid, "invalid_answer", "via is one of api, inbox, workspace, phone and notification.").With("field", "via")
 	}
-	q, err := h.cfg.Sessions.Answer(ctx, callOf(ctx).actor, callOf(ctx).session.ID,
-		sessions.AnswerRequest{QuestionID: b.QuestionId, OptionIDs: options, Text: val(b.Text), Via: string(via)})
+	q, err := h.cfg.Sessions.Answer(ctx, rest.CallOf(ctx).Actor, rest.CallOf(ctx).Session.ID,
+		sessions.AnswerRequest{QuestionID: b.QuestionId, OptionIDs: options, Text: rest.Val(b.Text), Via: string(via)})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func quotaOf(q quota.Quota) api.Quota {
@@ -51,12 +52,12 @@ func (h handlers) teamQuotas(ctx context.Context, teamID string) (api.TeamQuotas
 }
 
 func (h handlers) GetTeamQuotas(ctx context.Context, _ api.GetTeamQuotasRequestObject) (api.GetTeamQuotasResponseObject, error) {
-	out, err := h.teamQuotas(ctx, callOf(ctx).team.ID)
+	out, err := h.teamQuotas(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamQuotas200JSONResponse(out), err
 }
 
 func (h handlers) SetTeamQuotas(ctx context.Context, req api.SetTeamQuotasRequestObject) (api.SetTeamQuotasResponseObject, error) {
-	out, err := h.setQuotas(ctx, callOf(ctx).team.ID, req.Body.Items, false)
+	out, err := h.setQuotas(ctx, rest.CallOf(ctx).Team.ID, req.Body.Items, false)
 	return api.SetTeamQuotas200JSONResponse(out), err
 }
 
@@ -64,7 +65,7 @@ func (h handlers) setQuotas(ctx context.Context, teamID string, items []api.Quot
 	changes := make([]quota.UserChange, 0, len(items))
 	var users []string
 	for _, it := range items {
-		c := quota.UserChange{UserID: it.UserId, Set: make(map[string]*int64), Inherit: val(it.Inherit)}
+		c := quota.UserChange{UserID: it.UserId, Set: make(map[string]*int64), Inherit: rest.Val(it.Inherit)}
 		for name, m := range map[string]api.Maybe{quota.HoursMonth: it.HoursMonth, quota.Concurrent: it.Concurrent, quota.CPUs: it.Cpus, quota.MemoryMB: it.MemoryMb,
 			quota.SessionMinutes: it.SessionMinutes} {
 			if m.Said {
@@ -74,7 +75,7 @@ func (h handlers) setQuotas(ctx context.Context, teamID string, items []api.Quot
 		changes = append(changes, c)
 		users = append(users, it.UserId+": "+changeWords(c))
 	}
-	if err := h.cfg.Quota.SetUsers(ctx, teamID, changes, callOf(ctx).actor.User.ID, byOperator); err != nil {
+	if err := h.cfg.Quota.SetUsers(ctx, teamID, changes, rest.CallOf(ctx).Actor.User.ID, byOperator); err != nil {
 		return api.TeamQuotas{}, err
 	}
 	audit.Note(ctx, "quotas", strings.Join(users, "; "))
@@ -104,7 +105,7 @@ func amount(v *int64) string {
 }
 
 func (h handlers) GetMyQuotas(ctx context.Context, _ api.GetMyQuotasRequestObject) (api.GetMyQuotasResponseObject, error) {
-	actor := callOf(ctx).actor
+	actor := rest.CallOf(ctx).Actor
 	mine := actor.TeamIDs()
 	out := api.GetMyQuotas200JSONResponse{Items: []api.MyQuota{}}
 	counted, err := h.cfg.Quota.Counted(ctx)
@@ -144,19 +145,19 @@ func (h handlers) teamBudget(ctx context.Context, teamID string) (api.BudgetOfTe
 		Standing: api.BudgetStanding{Period: st.Period, ResetsAt: st.ResetsAt, SpentNano: st.SpentNano, SandboxNano: st.SandboxNano, TokensNano: st.TokensNano,
 			TokensUnknown: st.TokensUnknown, TokensEstimateNano: st.TokensEstimateNano, ReservedNano: st.ReservedNano, LeftNano: st.Left(), RateNanoPerHour: st.RateNano, ExhaustedAt: st.ExhaustedAt, Percent: st.Percent,
 			State: api.BudgetStandingState(st.State)},
-		Alerts: list(alerts, func(a quota.Alert) api.BudgetAlert {
+		Alerts: rest.List(alerts, func(a quota.Alert) api.BudgetAlert {
 			return api.BudgetAlert{Scope: a.Scope, ScopeId: a.ScopeID, Period: a.Period, Percent: a.Percent, Used: a.Used, Limit: a.LimitAt, NotedAt: a.NotedAt}
 		})}, nil
 }
 
 func (h handlers) GetTeamBudget(ctx context.Context, _ api.GetTeamBudgetRequestObject) (api.GetTeamBudgetResponseObject, error) {
-	out, err := h.teamBudget(ctx, callOf(ctx).team.ID)
+	out, err := h.teamBudget(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamBudget200JSONResponse(out), err
 }
 
 func (h handlers) SetTeamBudget(ctx context.Context, req api.SetTeamBudgetRequestObject) (api.SetTeamBudgetResponseObject, error) {
-	call, in := callOf(ctx), req.Body
-	b, err := h.cfg.Quota.ChangeBudget(ctx, call.team.ID, call.actor.User.ID, func(b *quota.Budget) {
+	call, in := rest.CallOf(ctx), req.Body
+	b, err := h.cfg.Quota.ChangeBudget(ctx, call.Team.ID, call.Actor.User.ID, func(b *quota.Budget) {
 		in.LimitNano.Put(&b.LimitNano)
 		in.OverageCapNano.Put(&b.OverageCapNano)
 		set(&b.CountTokens, in.CountTokens)
@@ -176,7 +177,7 @@ func (h handlers) SetTeamBudget(ctx context.Context, req api.SetTeamBudgetReques
 	audit.Note(ctx, "overage", strconv.FormatBool(b.Overage))
 	audit.Note(ctx, "overage_cap_nano", amount(b.OverageCapNano))
 	audit.Note(ctx, "count_tokens", strconv.FormatBool(b.CountTokens))
-	out, err := h.teamBudget(ctx, call.team.ID)
+	out, err := h.teamBudget(ctx, call.Team.ID)
 	return api.SetTeamBudget200JSONResponse(out), err
 }
 
@@ -207,7 +208,7 @@ func (h handlers) plans(ctx context.Context) (api.PlanList, error) {
 	if err != nil {
 		return api.PlanList{}, err
 	}
-	return api.PlanList{Items: list(all, quotaPlan), DefaultPlan: def.ID, DefaultLocked: h.cfg.Settings.Locked(settings.DefaultPlan),
+	return api.PlanList{Items: rest.List(all, quotaPlan), DefaultPlan: def.ID, DefaultLocked: h.cfg.Settings.Locked(settings.DefaultPlan),
 		DefaultChosen: chosen || def.ID != quota.Enterprise}, nil
 }
 
@@ -220,7 +221,7 @@ func (h handlers) SetDefaultPlan(ctx context.Context, req api.SetDefaultPlanRequ
 	if _, err := h.cfg.Quota.Plan(ctx, req.Body.DefaultPlan); err != nil {
 		return nil, err
 	}
-	if _, err := h.cfg.Settings.Set(ctx, callOf(ctx).actor.User.ID, map[string]any{settings.DefaultPlan: req.Body.DefaultPlan}); err != nil {
+	if _, err := h.cfg.Settings.Set(ctx, rest.CallOf(ctx).Actor.User.ID, map[string]any{settings.DefaultPlan: req.Body.DefaultPlan}); err != nil {
 		return nil, err
 	}
 	h.cfg.Quota.Changed(ctx, "")
@@ -255,7 +256,7 @@ func (h handlers) CreatePlan(ctx context.Context, req api.CreatePlanRequestObjec
 	putPlan(&p, api.PlanPatch{Name: &in.Name, Description: in.Description, Position: in.Position, Offered: in.Offered, HoursMonth: in.HoursMonth, Concurrent: in.Concurrent,
 		ConcurrentTeam: in.ConcurrentTeam, Cpus: in.Cpus, MemoryMb: in.MemoryMb, SessionMinutes: in.SessionMinutes, CreationsHour: in.CreationsHour, Seats: in.Seats,
 		SeatMonthNano: in.SeatMonthNano, TrialDays: in.TrialDays, MeteredUsage: in.MeteredUsage})
-	p, err := h.cfg.Quota.AddPlan(ctx, p, callOf(ctx).actor.User.ID)
+	p, err := h.cfg.Quota.AddPlan(ctx, p, rest.CallOf(ctx).Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +265,7 @@ func (h handlers) CreatePlan(ctx context.Context, req api.CreatePlanRequestObjec
 }
 
 func (h handlers) UpdatePlan(ctx context.Context, req api.UpdatePlanRequestObject) (api.UpdatePlanResponseObject, error) {
-	p, err := h.cfg.Quota.ChangePlan(ctx, req.Id, callOf(ctx).actor.User.ID, func(p *quota.Plan) { putPlan(p, *req.Body) })
+	p, err := h.cfg.Quota.ChangePlan(ctx, req.Id, rest.CallOf(ctx).Actor.User.ID, func(p *quota.Plan) { putPlan(p, *req.Body) })
 	if err != nil {
 		return nil, err
 	}
@@ -286,8 +287,8 @@ func (h handlers) DeletePlan(ctx context.Context, req api.DeletePlanRequestObjec
 
 // anyTeam is a team of an operator's path.
 func (h handlers) anyTeam(ctx context.Context, id string) (accounts.Team, error) {
-	if !plainID(id) {
-		return accounts.Team{}, errNotFound
+	if !rest.PlainID(id) {
+		return accounts.Team{}, rest.ErrNotFound
 	}
 	i, err := h.cfg.Accounts.TeamInfo(ctx, id)
 	return i.Team, err
@@ -295,7 +296,7 @@ func (h handlers) anyTeam(ctx context.Context, id string) (accounts.Team, error)
 
 func (h handlers) teamPlan(ctx context.Context, teamID string) (api.TeamPlan, error) {
 	p, t, err := h.cfg.Quota.PlanOf(ctx, teamID)
-	return api.TeamPlan{Plan: quotaPlan(p), Source: t.Source, PaidPlanId: text(t.PaidPlanID)}, err
+	return api.TeamPlan{Plan: quotaPlan(p), Source: t.Source, PaidPlanId: rest.Text(t.PaidPlanID)}, err
 }
 
 func (h handlers) GetInstanceTeamPlan(ctx context.Context, req api.GetInstanceTeamPlanRequestObject) (api.GetInstanceTeamPlanResponseObject, error) {
@@ -313,7 +314,7 @@ func (h handlers) SetInstanceTeamPlan(ctx context.Context, req api.SetInstanceTe
 		return nil, err
 	}
 	audit.Target(ctx, "team", t.ID, t.Name)
-	if err := h.cfg.Quota.SetPlan(ctx, t.ID, val(req.Body.PlanId), quota.ByOperator, 0); err != nil {
+	if err := h.cfg.Quota.SetPlan(ctx, t.ID, rest.Val(req.Body.PlanId), quota.ByOperator, 0); err != nil {
 		return nil, err
 	}
 	out, err := h.teamPlan(ctx, t.ID)
@@ -341,7 +342,7 @@ func (h handlers) SetInstanceTeamQuotas(ctx context.Context, req api.SetInstance
 }
 
 func killSwitchOf(k quota.KillSwitch) api.KillSwitchState {
-	return api.KillSwitchState{On: k.On, Stop: k.Stop, Reason: k.Reason, At: ptr(k.At)}
+	return api.KillSwitchState{On: k.On, Stop: k.Stop, Reason: k.Reason, At: rest.Ptr(k.At)}
 }
 
 func (h handlers) GetKillSwitch(ctx context.Context, _ api.GetKillSwitchRequestObject) (api.GetKillSwitchResponseObject, error) {
@@ -350,7 +351,7 @@ func (h handlers) GetKillSwitch(ctx context.Context, _ api.GetKillSwitchRequestO
 }
 
 func (h handlers) SetKillSwitch(ctx context.Context, req api.SetKillSwitchRequestObject) (api.SetKillSwitchResponseObject, error) {
-	k, err := h.cfg.Quota.SetKillSwitch(ctx, req.Body.On, val(req.Body.Stop), val(req.Body.Reason), callOf(ctx).actor.User.ID)
+	k, err := h.cfg.Quota.SetKillSwitch(ctx, req.Body.On, rest.Val(req.Body.Stop), rest.Val(req.Body.Reason), rest.CallOf(ctx).Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -372,11 +373,11 @@ func refusalOf(s executors.Size) *api.SizeRefusal {
 
 // teamLeft is what the caller's team may still spend; nil where there is no bound, or it is not theirs to see.
 func (h handlers) teamLeft(ctx context.Context) *int64 {
-	call := callOf(ctx)
-	if call.team.ID == "" || call.can(accounts.ViewCosts) != nil {
+	call := rest.CallOf(ctx)
+	if call.Team.ID == "" || call.Can(accounts.ViewCosts) != nil {
 		return nil
 	}
-	st, err := h.cfg.Quota.TeamStanding(ctx, call.team.ID)
+	st, err := h.cfg.Quota.TeamStanding(ctx, call.Team.ID)
 	if err != nil {
 		h.log.WarnContext(ctx, "the team's budget could not be read", "error", err)
 		return nil

@@ -4,14 +4,17 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"time"
+
+	"github.com/parawork/parawork/server/rest"
 )
 
 // Costly operations are bounded by person and by team: one who asks without end is told when to come back, and keeps nobody else from
 // their own share.
 func TestCostlyCallsAreBounded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *Config) { c.Rates = map[Cost]Rate{Measuring: {User: 3, Team: 5}, Exporting: {User: 1}} })
+	h := newHouse(t, func(c *Config) {
+		c.Rates = map[rest.Cost]rest.Rate{rest.Measuring: {User: 3, Team: 5}, rest.Exporting: {User: 1}}
+	})
 	h.serve()
 	p := h.people(t)
 	disk := func(who string) reply {
@@ -61,31 +64,5 @@ func TestCostlyCallsAreBounded(t *testing.T) {
 		if r := h.do("GET", path, "", bearer(p.tokens["owner"])...); r.StatusCode != want {
 			t.Errorf("usage, %d: %d %s", i, r.StatusCode, r.body)
 		}
-	}
-}
-
-// An allowance comes back evenly, and who has theirs back takes no memory.
-func TestAnAllowanceComesBack(t *testing.T) {
-	now := time.UnixMilli(1_800_000_000_000)
-	th := newThrottle(map[Cost]Rate{Searching: {User: 60, Team: 100}}, func() time.Time { return now })
-	took := func(user string) (n int) {
-		for th.take(Searching, user, "team") == nil {
-			n++
-		}
-		return n
-	}
-	if a, b := took("ada"), took("bo"); a != 60 || b != 40 {
-		t.Errorf("ada %d, bo %d", a, b)
-	}
-	now = now.Add(3 * time.Second)
-	if n := took("ada"); n != 3 {
-		t.Errorf("three seconds later: %d", n)
-	}
-	if err := th.take(Exporting, "ada", "team"); err != nil {
-		t.Errorf("what has no limit: %v", err)
-	}
-	now = now.Add(2 * time.Minute)
-	if err := th.take(Searching, "", ""); err != nil || len(th.buckets) != 0 {
-		t.Errorf("%d are remembered, %v", len(th.buckets), err)
 	}
 }

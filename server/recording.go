@@ -9,9 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // Auditor remembers what was done. audit.Log is one.
@@ -123,25 +122,25 @@ func wordOf(op string) string {
 }
 
 // sourceOf says who makes a call.
-func (s *Server) sourceOf(call *call) audit.Source {
-	src := audit.Source{Kind: audit.ByNobody, IP: s.addressOf(call.request), RequestID: call.id}
-	if u := call.actor.User; u.ID != "" {
-		src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, u.ID, u.Email, call.actor.SessionID
-		if call.actor.TokenID != "" {
-			src.Kind, src.Credential = audit.ByToken, call.actor.TokenID
+func (s *Server) sourceOf(call *rest.Call) audit.Source {
+	src := audit.Source{Kind: audit.ByNobody, IP: s.AddressOf(call.Request), RequestID: call.ID}
+	if u := call.Actor.User; u.ID != "" {
+		src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, u.ID, u.Email, call.Actor.SessionID
+		if call.Actor.TokenID != "" {
+			src.Kind, src.Credential = audit.ByToken, call.Actor.TokenID
 		}
 	}
 	return src
 }
 
 // record makes the entry of a call that has ended with err. It is there before the client has the whole answer.
-func (s *Server) record(c echo.Context, call *call, rec *audit.Record, op, word string, err error) {
+func (s *Server) record(c echo.Context, call *rest.Call, rec *audit.Record, op, word string, err error) {
 	e := audit.Entry{Chain: audit.Instance, Action: word}
 	e.Result, e.Code = resultOf(err)
 	switch {
 	case e.Result == audit.Done && (rec.Told() || c.Response().Header().Get("Idempotent-Replayed") != ""):
 		return
-	case e.Code == errStarting.Code, e.Code == errStopping.Code:
+	case e.Code == rest.ErrStarting.Code, e.Code == rest.ErrStopping.Code:
 		return
 	}
 	ctx := c.Request().Context()
@@ -150,27 +149,27 @@ func (s *Server) record(c echo.Context, call *call, rec *audit.Record, op, word 
 	case as.Kind != "":
 		as.IP, as.RequestID = src.IP, src.RequestID
 		src = as
-	case call.begun != "": // who signs in is nobody until then
-		if actor, err := s.cfg.Accounts.Authenticate(context.WithoutCancel(ctx), call.begun); err == nil {
+	case call.Begun != "": // who signs in is nobody until then
+		if actor, err := s.cfg.Accounts.Authenticate(context.WithoutCancel(ctx), call.Begun); err == nil {
 			src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, actor.User.ID, actor.User.Email, actor.SessionID
 		}
 	}
 	e.TargetKind, e.TargetID, e.TargetName = targetOf(c, call)
-	if call.object.TeamID != "" {
-		e.Chain = call.object.TeamID
+	if call.Object.TeamID != "" {
+		e.Chain = call.Object.TeamID
 	}
 	rec.Complete(&e)
 	if rerr := s.cfg.Audit.Record(audit.By(ctx, src), e, oftenDone[op]); rerr != nil {
-		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.id, "operation", op, "error", rerr)
+		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.ID, "operation", op, "error", rerr)
 	}
 }
 
 // recordTyping makes the entry of who may type into a terminal from now on: the call itself ends only when the terminal is closed.
-func (s *Server) recordTyping(ctx context.Context, c echo.Context, call *call) {
-	e := audit.Entry{Chain: call.object.TeamID, Action: "session.attach"}
+func (s *Server) recordTyping(ctx context.Context, c echo.Context, call *rest.Call) {
+	e := audit.Entry{Chain: call.Object.TeamID, Action: "session.attach"}
 	e.TargetKind, e.TargetID, e.TargetName = targetOf(c, call)
 	if err := s.cfg.Audit.Record(audit.By(ctx, s.sourceOf(call)), e, true); err != nil {
-		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.id, "operation", call.op, "error", err)
+		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.ID, "operation", call.Op, "error", err)
 	}
 }
 
@@ -179,32 +178,32 @@ func resultOf(err error) (audit.Result, string) {
 	if err == nil {
 		return audit.Done, ""
 	}
-	p := translate(err)
-	if p.status >= 500 {
-		return audit.Failed, p.body.Code
+	p := rest.Translate(err)
+	if p.Status >= 500 {
+		return audit.Failed, p.Body.Code
 	}
-	return audit.Refused, p.body.Code
+	return audit.Refused, p.Body.Code
 }
 
 // targetOf says what a call is about, by what its path names.
-func targetOf(c echo.Context, call *call) (kind, id, name string) {
+func targetOf(c echo.Context, call *rest.Call) (kind, id, name string) {
 	switch {
-	case call.session.ID != "":
-		return "session", call.session.ID, call.session.Agent
-	case call.command.ID != "":
-		return "command", call.command.ID, ""
-	case call.workspace.ID != "":
-		return "workspace", call.workspace.ID, shownName(call.workspace)
-	case call.project.ID != "":
-		return "project", call.project.ID, call.project.Name
-	case call.machine.ID != "":
-		return "machine", call.machine.ID, call.machine.Name
+	case call.Session.ID != "":
+		return "session", call.Session.ID, call.Session.Agent
+	case call.Command.ID != "":
+		return "command", call.Command.ID, ""
+	case call.Workspace.ID != "":
+		return "workspace", call.Workspace.ID, rest.ShownName(call.Workspace)
+	case call.Project.ID != "":
+		return "project", call.Project.ID, call.Project.Name
+	case call.Machine.ID != "":
+		return "machine", call.Machine.ID, call.Machine.Name
 	}
 	if id := c.Param("id"); id != "" {
 		return kindOfPath(c.Path()), id, ""
 	}
-	if call.team.ID != "" {
-		return "team", call.team.ID, call.team.Name
+	if call.Team.ID != "" {
+		return "team", call.Team.ID, call.Team.Name
 	}
 	return "", "", ""
 }
@@ -218,12 +217,4 @@ func kindOfPath(path string) string {
 		return k + "y"
 	}
 	return strings.TrimSuffix(kind, "s")
-}
-
-// namesTeam remembers for the audit which team a call concerned, where one of its members was refused: what an outsider tried stays
-// out of a team's own chain.
-func (call *call) namesTeam(err error, object accounts.Object) {
-	if fault.Is(err, fault.Forbidden) {
-		call.object = object
-	}
 }

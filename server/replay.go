@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/journal"
 )
@@ -26,12 +27,12 @@ func (h handlers) GetTiming(ctx context.Context, req api.GetTimingRequestObject)
 			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of marks from 10 to %d.", maxMarks).With("field", "limit")
 		}
 	}
-	t, err := h.cfg.Sessions.Timing(ctx, req.Id, val(p.From), val(p.To), most)
+	t, err := h.cfg.Sessions.Timing(ctx, req.Id, rest.Val(p.From), rest.Val(p.To), most)
 	if err != nil {
 		return nil, err
 	}
 	return api.GetTiming200JSONResponse{First: t.First, End: t.End, At: deltas(t.At), Offset: deltas(t.Offset), Exact: t.Exact,
-		Sizes: list(t.Sizes, func(m journal.SizeMark) api.SizeMark {
+		Sizes: rest.List(t.Sizes, func(m journal.SizeMark) api.SizeMark {
 			return api.SizeMark{At: m.At, Offset: m.Offset, Cols: int(m.Cols), Rows: int(m.Rows)}
 		})}, nil
 }
@@ -66,7 +67,7 @@ func (m momentAnswer) VisitGetMomentResponse(w http.ResponseWriter) error {
 	h.Set("X-Parawork-Offset", strconv.FormatInt(m.Offset, 10))
 	h.Set("X-Parawork-Cols", strconv.Itoa(int(m.Cols)))
 	h.Set("X-Parawork-Rows", strconv.Itoa(int(m.Rows)))
-	return stream(w, bytes.NewReader(m.Snapshot), int64(len(m.Snapshot)))
+	return rest.Stream(w, bytes.NewReader(m.Snapshot), int64(len(m.Snapshot)))
 }
 
 // exports are the formats of an export: the ending of the file's name and its type. All are downloads, never shown.
@@ -104,5 +105,5 @@ func (e exportAnswer) VisitExportSessionResponse(w http.ResponseWriter) error {
 	defer e.file.Close()
 	w.Header().Set("Content-Type", e.mime)
 	w.Header().Set("Content-Disposition", `attachment; filename="`+e.name+`"`)
-	return stream(w, e.file, e.file.Size)
+	return rest.Stream(w, e.file, e.file.Size)
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions/report"
 )
 
 // GetReport tells what was done in a workspace.
 func (h handlers) GetReport(ctx context.Context, req api.GetReportRequestObject) (api.GetReportResponseObject, error) {
-	format := val(req.Params.Format)
+	format := rest.Val(req.Params.Format)
 	switch format {
 	case "", api.GetReportParamsFormatJson, api.GetReportParamsFormatMarkdown:
 	default:
@@ -25,7 +26,7 @@ func (h handlers) GetReport(ctx context.Context, req api.GetReportRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	if callOf(ctx).can(accounts.ViewCosts) != nil {
+	if rest.CallOf(ctx).Can(accounts.ViewCosts) != nil {
 		r.HideCosts()
 	}
 	if format == api.GetReportParamsFormatMarkdown {
@@ -51,10 +52,10 @@ func (h handlers) AttachReport(ctx context.Context, req api.AttachReportRequestO
 	if err != nil {
 		return nil, err
 	}
-	if callOf(ctx).can(accounts.ViewCosts) != nil { // else the note would tell them
+	if rest.CallOf(ctx).Can(accounts.ViewCosts) != nil { // else the note would tell them
 		r.HideCosts()
 	}
-	commit, ref, err := h.cfg.Workspaces.Annotate(ctx, callOf(ctx).actor, req.Id, r.Markdown())
+	commit, ref, err := h.cfg.Workspaces.Annotate(ctx, rest.CallOf(ctx).Actor, req.Id, r.Markdown())
 	if err != nil {
 		return nil, err
 	}
@@ -70,28 +71,28 @@ func workReport(r report.Report) api.GetReport200JSONResponse {
 	out.Costs.RunMs, out.Costs.CostNano, out.Costs.TokensCostNano, out.Costs.TokensUnknown = c.RunMs, c.CostNano, c.TokensCostNano, c.TokensUnknown
 	out.Costs.Shown, out.HostsKnown = r.CostsShown(), r.HostsKnown
 	out.Costs.InputTokens, out.Costs.OutputTokens = c.Input, c.Output
-	out.Sessions = list(r.Sessions, func(s report.Session) api.ReportSession {
-		return api.ReportSession{Id: s.ID, Agent: s.Agent, Title: s.Title, Permissions: s.Permissions, StartedBy: s.StartedBy, StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), Ended: s.Ended, Recorded: s.Recorded}
+	out.Sessions = rest.List(r.Sessions, func(s report.Session) api.ReportSession {
+		return api.ReportSession{Id: s.ID, Agent: s.Agent, Title: s.Title, Permissions: s.Permissions, StartedBy: s.StartedBy, StartedAt: s.StartedAt, EndedAt: rest.Ptr(s.EndedAt), Ended: s.Ended, Recorded: s.Recorded}
 	})
-	out.Prompts = list(r.Prompts, func(p report.Prompt) api.ReportPrompt {
+	out.Prompts = rest.List(r.Prompts, func(p report.Prompt) api.ReportPrompt {
 		return api.ReportPrompt{At: p.At, SessionId: p.SessionID, Text: p.Text}
 	})
-	out.Commits = list(r.Commits, commitOf)
-	out.Files = list(r.Changes, func(f report.Change) api.ReportFile {
-		return api.ReportFile{Path: guest.EncodePath(f.Path), OldPath: text(guest.EncodePath(f.OldPath)), Status: f.Status, Additions: f.Additions, Deletions: f.Deletions, Binary: f.Binary}
+	out.Commits = rest.List(r.Commits, commitOf)
+	out.Files = rest.List(r.Changes, func(f report.Change) api.ReportFile {
+		return api.ReportFile{Path: guest.EncodePath(f.Path), OldPath: rest.Text(guest.EncodePath(f.OldPath)), Status: f.Status, Additions: f.Additions, Deletions: f.Deletions, Binary: f.Binary}
 	})
-	out.Outside = list(r.Outside, func(f report.Touched) api.ReportTouched {
+	out.Outside = rest.List(r.Outside, func(f report.Touched) api.ReportTouched {
 		return api.ReportTouched{Path: guest.EncodePath(f.Path), SessionId: f.SessionID, Times: f.Times, LastAt: f.LastAt}
 	})
-	out.Commands = list(r.Commands, func(c report.Command) api.ReportCommand {
+	out.Commands = rest.List(r.Commands, func(c report.Command) api.ReportCommand {
 		return api.ReportCommand{At: c.At, SessionId: c.SessionID, Text: c.Text, Status: c.Status, DurationMs: c.DurationMs}
 	})
-	out.Tests = list(r.Tests, func(t report.Test) api.ReportTest {
+	out.Tests = rest.List(r.Tests, func(t report.Test) api.ReportTest {
 		return api.ReportTest{Name: t.Name, Command: t.Command, State: t.State, Check: t.Check, Commit: t.Commit, At: t.At}
 	})
 	host := func(x report.Host) api.ReportHost {
-		return api.ReportHost{Host: x.Host, Port: x.Port, Times: x.Times, FirstAt: x.FirstAt, LastAt: x.LastAt, Reason: text(x.Reason)}
+		return api.ReportHost{Host: x.Host, Port: x.Port, Times: x.Times, FirstAt: x.FirstAt, LastAt: x.LastAt, Reason: rest.Text(x.Reason)}
 	}
-	out.Reached, out.Refused, out.Unknown = list(r.Reached, host), list(r.Refused, host), list(r.Unknown, func(s string) string { return s })
+	out.Reached, out.Refused, out.Unknown = rest.List(r.Reached, host), rest.List(r.Refused, host), rest.List(r.Unknown, func(s string) string { return s })
 	return out
 }

@@ -11,38 +11,39 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
-func (h handlers) byComment(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byComment(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	m, err := h.cfg.Reviews.Comment(ctx, call.actor, id)
+	m, err := h.cfg.Reviews.Comment(ctx, call.Actor, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.workspace, err = h.cfg.Workspaces.Workspace(ctx, m.WorkspaceID); err != nil {
+	if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, m.WorkspaceID); err != nil {
 		return accounts.Object{}, err
 	}
-	return h.objectOf(ctx, call.actor, call.workspace)
+	return h.ObjectOf(ctx, call.Actor, call.Workspace)
 }
 
-func (h handlers) byReview(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byReview(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	r, err := h.cfg.Reviews.Find(ctx, call.actor, id)
+	r, err := h.cfg.Reviews.Find(ctx, call.Actor, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.workspace, err = h.cfg.Workspaces.Workspace(ctx, r.WorkspaceID); err != nil {
+	if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, r.WorkspaceID); err != nil {
 		return accounts.Object{}, err
 	}
-	return h.objectOf(ctx, call.actor, call.workspace)
+	return h.ObjectOf(ctx, call.Actor, call.Workspace)
 }
 
 func personOf(id string, names map[string]string) string {
@@ -52,8 +53,8 @@ func personOf(id string, names map[string]string) string {
 func reviewOf(r reviews.Review, me string, names map[string]string) api.Review {
 	out := api.Review{Id: r.ID, WorkspaceId: r.WorkspaceID, AuthorId: r.AuthorID, AuthorName: personOf(r.AuthorID, names), Mine: r.AuthorID == me,
 		State: api.ReviewState(r.State), Verdict: api.ReviewVerdict(r.Verdict), Body: r.Body, From: r.From, Revision: r.Revision, Tree: r.Tree,
-		SessionId: text(r.SessionID), PromptId: text(r.PromptID), Reason: r.Reason, Waits: r.Waits, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-		SentAt: ptr(r.SentAt), Comments: list(r.Comments, func(c reviews.Comment) api.Comment { return commentOf(c, me, names) })}
+		SessionId: rest.Text(r.SessionID), PromptId: rest.Text(r.PromptID), Reason: r.Reason, Waits: r.Waits, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		SentAt: rest.Ptr(r.SentAt), Comments: rest.List(r.Comments, func(c reviews.Comment) api.Comment { return commentOf(c, me, names) })}
 	if r.Since >= 0 {
 		out.ChangedSince = &r.Since
 	}
@@ -61,12 +62,12 @@ func reviewOf(r reviews.Review, me string, names map[string]string) api.Review {
 }
 
 func commentOf(c reviews.Comment, me string, names map[string]string) api.Comment {
-	out := api.Comment{Id: c.ID, ReviewId: c.ReviewID, WorkspaceId: c.WorkspaceID, ReplyTo: text(c.ReplyTo), AuthorId: c.AuthorID,
+	out := api.Comment{Id: c.ID, ReviewId: c.ReviewID, WorkspaceId: c.WorkspaceID, ReplyTo: rest.Text(c.ReplyTo), AuthorId: c.AuthorID,
 		AuthorName: personOf(c.AuthorID, names), Mine: c.AuthorID == me, Path: c.Path, Side: api.CommentSide(c.Side), Line: c.Line, EndLine: c.EndLine,
 		Quoted: c.Quoted, Before: append([]string{}, c.Around.Before...), After: append([]string{}, c.Around.After...), Commit: c.Commit, NowPath: c.NowPath,
 		NowLine: c.NowLine, Outdated: c.Outdated, Body: c.Body, State: api.CommentState(c.State), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt}
 	if c.ResolvedBy != "" {
-		out.ResolvedBy = text(personOf(c.ResolvedBy, names))
+		out.ResolvedBy = rest.Text(personOf(c.ResolvedBy, names))
 	}
 	if a := c.Answer; a != nil {
 		out.Answered = &struct {
@@ -81,7 +82,7 @@ func commentOf(c reviews.Comment, me string, names map[string]string) api.Commen
 }
 
 func reviewSummaryOf(s reviews.Summary, names map[string]string) api.ReviewSummary {
-	out := api.ReviewSummary{State: api.ReviewSummaryState(cmp.Or(s.State, "none")), Approved: s.State == reviews.StandsApproved, At: ptr(s.At),
+	out := api.ReviewSummary{State: api.ReviewSummaryState(cmp.Or(s.State, "none")), Approved: s.State == reviews.StandsApproved, At: rest.Ptr(s.At),
 		OpenComments: s.OpenComments, Drafts: s.Drafts}
 	if s.By != "" {
 		out.ByName = personOf(s.By, names)
@@ -94,31 +95,31 @@ func reviewSummaryOf(s reviews.Summary, names map[string]string) api.ReviewSumma
 
 // review makes the API's review for the caller.
 func (h handlers) review(ctx context.Context, r reviews.Review) (api.Review, error) {
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
-	return reviewOf(r, callOf(ctx).actor.User.ID, names), err
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	return reviewOf(r, rest.CallOf(ctx).Actor.User.ID, names), err
 }
 
 func (h handlers) ListReviews(ctx context.Context, req api.ListReviewsRequestObject) (api.ListReviewsResponseObject, error) {
-	call := callOf(ctx)
-	all, err := h.cfg.Reviews.Reviews(ctx, call.workspace, call.actor.User.ID)
+	call := rest.CallOf(ctx)
+	all, err := h.cfg.Reviews.Reviews(ctx, call.Workspace, call.Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	sums, err := h.cfg.Reviews.Summaries(ctx, call.team.ID, call.actor.User.ID, req.Id)
+	sums, err := h.cfg.Reviews.Summaries(ctx, call.Team.ID, call.Actor.User.ID, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListReviews200JSONResponse{Items: list(all, func(r reviews.Review) api.Review { return reviewOf(r, call.actor.User.ID, names) }),
+	return api.ListReviews200JSONResponse{Items: rest.List(all, func(r reviews.Review) api.Review { return reviewOf(r, call.Actor.User.ID, names) }),
 		Standing: reviewSummaryOf(sums[req.Id], names)}, nil
 }
 
 func (h handlers) GetDraft(ctx context.Context, _ api.GetDraftRequestObject) (api.GetDraftResponseObject, error) {
-	call := callOf(ctx)
-	r, err := h.cfg.Reviews.MyDraft(ctx, call.workspace, call.actor.User.ID)
+	call := rest.CallOf(ctx)
+	r, err := h.cfg.Reviews.MyDraft(ctx, call.Workspace, call.Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +128,8 @@ func (h handlers) GetDraft(ctx context.Context, _ api.GetDraftRequestObject) (ap
 }
 
 func (h handlers) WriteDraft(ctx context.Context, req api.WriteDraftRequestObject) (api.WriteDraftResponseObject, error) {
-	call := callOf(ctx)
-	r, err := h.cfg.Reviews.WriteDraft(ctx, call.workspace, call.actor.User.ID, req.Body.Body, reviews.Verdict(val(req.Body.Verdict)))
+	call := rest.CallOf(ctx)
+	r, err := h.cfg.Reviews.WriteDraft(ctx, call.Workspace, call.Actor.User.ID, req.Body.Body, reviews.Verdict(rest.Val(req.Body.Verdict)))
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +138,8 @@ func (h handlers) WriteDraft(ctx context.Context, req api.WriteDraftRequestObjec
 }
 
 func (h handlers) DeleteDraft(ctx context.Context, _ api.DeleteDraftRequestObject) (api.DeleteDraftResponseObject, error) {
-	call := callOf(ctx)
-	r, err := h.cfg.Reviews.ThrowAway(ctx, call.workspace, call.actor.User.ID)
+	call := rest.CallOf(ctx)
+	r, err := h.cfg.Reviews.ThrowAway(ctx, call.Workspace, call.Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -147,55 +148,55 @@ func (h handlers) DeleteDraft(ctx context.Context, _ api.DeleteDraftRequestObjec
 }
 
 func (h handlers) CreateComment(ctx context.Context, req api.CreateCommentRequestObject) (api.CreateCommentResponseObject, error) {
-	call, b := callOf(ctx), req.Body
-	c, err := h.cfg.Reviews.AddComment(ctx, call.actor, call.workspace, reviews.NewComment{Path: val(b.Path), Side: reviews.Side(cmp.Or(val(b.Side), api.NewCommentSideNew)),
-		Line: val(b.Line), EndLine: val(b.EndLine), Revision: val(b.Revision), Body: b.Body, ReplyTo: val(b.ReplyTo)})
+	call, b := rest.CallOf(ctx), req.Body
+	c, err := h.cfg.Reviews.AddComment(ctx, call.Actor, call.Workspace, reviews.NewComment{Path: rest.Val(b.Path), Side: reviews.Side(cmp.Or(rest.Val(b.Side), api.NewCommentSideNew)),
+		Line: rest.Val(b.Line), EndLine: rest.Val(b.EndLine), Revision: rest.Val(b.Revision), Body: b.Body, ReplyTo: rest.Val(b.ReplyTo)})
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
-	return api.CreateComment201JSONResponse(commentOf(c, call.actor.User.ID, names)), err
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
+	return api.CreateComment201JSONResponse(commentOf(c, call.Actor.User.ID, names)), err
 }
 
 func (h handlers) UpdateComment(ctx context.Context, req api.UpdateCommentRequestObject) (api.UpdateCommentResponseObject, error) {
-	call, b := callOf(ctx), req.Body
+	call, b := rest.CallOf(ctx), req.Body
 	e := reviews.CommentEdit{Body: b.Body}
 	if b.State != nil {
 		e.State = new(reviews.CommentState(*b.State))
 		audit.Note(ctx, "state", string(*b.State))
 	}
-	c, err := h.cfg.Reviews.EditComment(ctx, call.actor, req.Id, e)
+	c, err := h.cfg.Reviews.EditComment(ctx, call.Actor, req.Id, e)
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
-	return api.UpdateComment200JSONResponse(commentOf(c, call.actor.User.ID, names)), err
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
+	return api.UpdateComment200JSONResponse(commentOf(c, call.Actor.User.ID, names)), err
 }
 
 func (h handlers) DeleteComment(ctx context.Context, req api.DeleteCommentRequestObject) (api.DeleteCommentResponseObject, error) {
-	return api.DeleteComment204Response{}, h.cfg.Reviews.DeleteComment(ctx, callOf(ctx).actor, req.Id)
+	return api.DeleteComment204Response{}, h.cfg.Reviews.DeleteComment(ctx, rest.CallOf(ctx).Actor, req.Id)
 }
 
 func (h handlers) SendReview(ctx context.Context, req api.SendReviewRequestObject) (api.SendReviewResponseObject, error) {
-	call, b := callOf(ctx), req.Body
+	call, b := rest.CallOf(ctx), req.Body
 	audit.Note(ctx, "verdict", string(b.Verdict))
 	if b.Verdict == api.VerdictApprove {
-		if err := call.can(accounts.MergeWorkspace); err != nil {
+		if err := call.Can(accounts.MergeWorkspace); err != nil {
 			return nil, err
 		}
 	}
-	session := val(b.SessionId)
+	session := rest.Val(b.SessionId)
 	if session != "" {
 		audit.Note(ctx, "session", session)
-		if err := call.can(accounts.TypeTerminal); err != nil {
+		if err := call.Can(accounts.TypeTerminal); err != nil {
 			return nil, err
 		}
 		if err := h.works(ctx, call); err != nil {
 			return nil, err
 		}
 	}
-	r, err := h.cfg.Reviews.Send(ctx, call.actor, call.workspace, reviews.SendRequest{Verdict: reviews.Verdict(b.Verdict), Body: b.Body, SessionID: session,
-		From: val(b.From), Revision: val(b.Revision)})
+	r, err := h.cfg.Reviews.Send(ctx, call.Actor, call.Workspace, reviews.SendRequest{Verdict: reviews.Verdict(b.Verdict), Body: b.Body, SessionID: session,
+		From: rest.Val(b.From), Revision: rest.Val(b.Revision)})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +206,7 @@ func (h handlers) SendReview(ctx context.Context, req api.SendReviewRequestObjec
 }
 
 func (h handlers) CancelReview(ctx context.Context, req api.CancelReviewRequestObject) (api.CancelReviewResponseObject, error) {
-	r, err := h.cfg.Reviews.TakeBack(ctx, callOf(ctx).actor, req.Id)
+	r, err := h.cfg.Reviews.TakeBack(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +215,7 @@ func (h handlers) CancelReview(ctx context.Context, req api.CancelReviewRequestO
 }
 
 func (h handlers) ListViewed(ctx context.Context, req api.ListViewedRequestObject) (api.ListViewedResponseObject, error) {
-	seen, err := h.cfg.Reviews.Viewed(ctx, req.Id, callOf(ctx).actor.User.ID)
+	seen, err := h.cfg.Reviews.Viewed(ctx, req.Id, rest.CallOf(ctx).Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -240,8 +241,8 @@ func (h handlers) ListViewed(ctx context.Context, req api.ListViewedRequestObjec
 }
 
 func (h handlers) SetViewed(ctx context.Context, req api.SetViewedRequestObject) (api.SetViewedResponseObject, error) {
-	call, b := callOf(ctx), req.Body
-	return api.SetViewed204Response{}, h.cfg.Reviews.SetViewed(ctx, call.workspace, call.actor.User.ID, b.Path, val(b.Mark), b.Viewed)
+	call, b := rest.CallOf(ctx), req.Body
+	return api.SetViewed204Response{}, h.cfg.Reviews.SetViewed(ctx, call.Workspace, call.Actor.User.ID, b.Path, rest.Val(b.Mark), b.Viewed)
 }
 
 // ReviewItems are the items of an inbox for reviews that agents have worked on: each is for who wrote it.

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // byHand are the operations the generated code cannot carry: sockets, which take the connection over, and the description of
@@ -37,9 +38,9 @@ func (s *Server) routes() *echo.Echo {
 		guards[op] = []echo.MiddlewareFunc{s.guard(op)}
 	}
 	strict := api.NewStrictHandler(s.ops, []api.StrictMiddlewareFunc{sealed})
-	api.RegisterHandlersWithOptions(e, strict, api.RegisterHandlersOptions{BaseURL: apiBase, OperationMiddlewares: guards})
+	api.RegisterHandlersWithOptions(e, strict, api.RegisterHandlersOptions{BaseURL: rest.Base, OperationMiddlewares: guards})
 	for _, r := range s.byHand() {
-		e.Add(r.method, apiBase+r.path, r.handle, append(r.around, s.guard(r.op))...)
+		e.Add(r.method, rest.Base+r.path, r.handle, append(r.around, s.guard(r.op))...)
 	}
 	for path, file := range docsFiles {
 		e.GET("/api/docs"+path, s.docsFile(file), s.guard("getDocs"))

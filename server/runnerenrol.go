@@ -16,15 +16,16 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 func (h handlers) CreateRunner(ctx context.Context, req api.CreateRunnerRequestObject) (api.CreateRunnerResponseObject, error) {
-	call, b := callOf(ctx), req.Body
+	call, b := rest.CallOf(ctx), req.Body
 	options, err := runnerOptions(b)
 	if err != nil {
 		return nil, err
 	}
-	t, token, err := h.cfg.Machines.NewToken(ctx, call.team.ID, call.actor.User.ID, val(b.Name), val(b.Reusable))
+	t, token, err := h.cfg.Machines.NewToken(ctx, call.Team.ID, call.Actor.User.ID, rest.Val(b.Name), rest.Val(b.Reusable))
 	if err != nil {
 		return nil, err
 	}
@@ -32,12 +33,12 @@ func (h handlers) CreateRunner(ctx context.Context, req api.CreateRunnerRequestO
 	if t.Name != "" && !t.Reusable {
 		options = append([]string{"--name", t.Name}, options...)
 	}
-	return api.CreateRunner201JSONResponse(h.enrolment(call.request, t, token, options)), nil
+	return api.CreateRunner201JSONResponse(h.enrolment(call.Request, t, token, options)), nil
 }
 
 func (h handlers) RegenerateRunner(ctx context.Context, req api.RegenerateRunnerRequestObject) (api.RegenerateRunnerResponseObject, error) {
-	call := callOf(ctx)
-	if call.machine.UserID != call.actor.User.ID {
+	call := rest.CallOf(ctx)
+	if call.Machine.UserID != call.Actor.User.ID {
 		return nil, fault.New(fault.Forbidden, "not_your_machine", "Only the member a machine belongs to can give it a new key. You can revoke it, if you manage the team.")
 	}
 	t, token, err := h.cfg.Machines.Regenerate(ctx, req.Id)
@@ -45,7 +46,7 @@ func (h handlers) RegenerateRunner(ctx context.Context, req api.RegenerateRunner
 		return nil, err
 	}
 	// How it runs was said on the machine and is kept there.
-	return api.RegenerateRunner200JSONResponse(h.enrolment(call.request, t, token, nil)), nil
+	return api.RegenerateRunner200JSONResponse(h.enrolment(call.Request, t, token, nil)), nil
 }
 
 var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,299}$`)
@@ -55,26 +56,26 @@ func runnerOptions(b *api.NewRunner) ([]string, error) {
 	field := func(name, format string, args ...any) error {
 		return fault.New(fault.Invalid, "invalid_runner_options", format, args...).With("field", name)
 	}
-	mode, image, network := string(val(b.Mode)), val(b.Image), string(val(b.Network))
+	mode, image, network := string(rest.Val(b.Mode)), rest.Val(b.Image), string(rest.Val(b.Network))
 	direct := mode == string(wire.Direct)
 	switch {
 	case b.Mode != nil && !b.Mode.Valid():
 		return nil, field("mode", "mode is docker, bubblewrap or direct.")
 	case b.Network != nil && !b.Network.Valid():
 		return nil, field("network", "network is host, open or none.")
-	case direct && !val(b.Dangerous):
+	case direct && !rest.Val(b.Dangerous):
 		return nil, fault.New(fault.Invalid, "dangerous_not_said", "In mode direct agents run without isolation, with all the rights of the machine's user. Say dangerous: true to do that.").With("field", "dangerous")
-	case val(b.Dangerous) && !direct && mode != "":
+	case rest.Val(b.Dangerous) && !direct && mode != "":
 		return nil, field("dangerous", "dangerous goes with mode direct alone.")
-	case image != "" && (direct || mode == string(wire.Bubblewrap) || val(b.Dangerous)):
+	case image != "" && (direct || mode == string(wire.Bubblewrap) || rest.Val(b.Dangerous)):
 		return nil, field("image", "An image goes with mode docker alone.")
 	case image != "" && !imageName.MatchString(image):
 		return nil, field("image", "image must be the name of an image such as ubuntu:latest.")
-	case network != "" && (direct || val(b.Dangerous)):
+	case network != "" && (direct || rest.Val(b.Dangerous)):
 		return nil, field("network", "Without isolation nothing bounds the network.")
 	}
 	var out []string
-	if val(b.Dangerous) {
+	if rest.Val(b.Dangerous) {
 		out = append(out, "--dangerous")
 	}
 	if mode != "" && !direct { // said, so that no other is taken where it cannot be had
@@ -91,22 +92,22 @@ func runnerOptions(b *api.NewRunner) ([]string, error) {
 
 // enrolment is the answer with a token: the line to run, and where the program for it is.
 func (h handlers) enrolment(r *http.Request, t machines.Token, token string, options []string) api.RunnerEnrolment {
-	server := h.here(r)
+	server := h.Here(r)
 	args := append([]string{"parawork", "runner", "--server", server, "--token", token}, options...)
 	for i, a := range args {
 		args[i] = quoted(a)
 	}
-	out := api.RunnerEnrolment{Id: t.ID, Name: t.Name, Token: token, Command: strings.Join(args, " "), Server: server, ExpiresAt: ptr(t.ExpiresAt), Reusable: t.Reusable,
-		Downloads: list(h.cfg.Downloads.List(), func(d machines.Download) api.RunnerDownload { return h.downloadOf(server, d) })}
+	out := api.RunnerEnrolment{Id: t.ID, Name: t.Name, Token: token, Command: strings.Join(args, " "), Server: server, ExpiresAt: rest.Ptr(t.ExpiresAt), Reusable: t.Reusable,
+		Downloads: rest.List(h.cfg.Downloads.List(), func(d machines.Download) api.RunnerDownload { return h.downloadOf(server, d) })}
 	if t.Renews {
-		out.RunnerId = text(t.RunnerID)
+		out.RunnerId = rest.Text(t.RunnerID)
 	}
 	for i := range out.Downloads {
 		if d := &out.Downloads[i]; d.Available {
 			d.Line = d.Install + " && ./" + out.Command
 		}
 	}
-	switch loop := loopbackHost(hostOf(server)); {
+	switch loop := rest.LoopbackHost(hostOf(server)); {
 	case loop:
 		out.Warning = "Only this very machine reaches the server at this address. For others, set server.publicUrl in config.json to the address people use."
 	case strings.HasPrefix(server, "http://"):
@@ -131,20 +132,20 @@ func quoted(word string) string {
 }
 
 func (h handlers) ListRunnerTokens(ctx context.Context, _ api.ListRunnerTokensRequestObject) (api.ListRunnerTokensResponseObject, error) {
-	call := callOf(ctx)
-	all, err := h.cfg.Machines.Tokens(ctx, call.team.ID)
+	call := rest.CallOf(ctx)
+	all, err := h.cfg.Machines.Tokens(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	c, err := h.crowdOf(ctx, call.team.ID, call.team.Slug)
+	c, err := h.crowdOf(ctx, call.Team.ID, call.Team.Slug)
 	if err != nil {
 		return nil, err
 	}
-	every, out := call.can(accounts.ManageTeam) == nil, api.ListRunnerTokens200JSONResponse{Items: []api.RunnerToken{}}
+	every, out := call.Can(accounts.ManageTeam) == nil, api.ListRunnerTokens200JSONResponse{Items: []api.RunnerToken{}}
 	for _, t := range all {
-		if mine := t.UserID == call.actor.User.ID; mine || every {
-			out.Items = append(out.Items, api.RunnerToken{Id: t.ID, Name: t.Name, UserId: t.UserID, UserName: c.names[t.UserID], Reusable: t.Reusable, RunnerId: text(t.RunnerID),
-				Uses: t.Uses, CreatedAt: t.CreatedAt, UsedAt: ptr(t.UsedAt), ExpiresAt: ptr(t.ExpiresAt), Mine: mine})
+		if mine := t.UserID == call.Actor.User.ID; mine || every {
+			out.Items = append(out.Items, api.RunnerToken{Id: t.ID, Name: t.Name, UserId: t.UserID, UserName: c.names[t.UserID], Reusable: t.Reusable, RunnerId: rest.Text(t.RunnerID),
+				Uses: t.Uses, CreatedAt: t.CreatedAt, UsedAt: rest.Ptr(t.UsedAt), ExpiresAt: rest.Ptr(t.ExpiresAt), Mine: mine})
 		}
 	}
 	return out, nil
@@ -152,13 +153,13 @@ func (h handlers) ListRunnerTokens(ctx context.Context, _ api.ListRunnerTokensRe
 
 // RevokeRunnerToken ends a token of the caller's, or of anybody's in a team they manage. Others' look as if they were not there.
 func (h handlers) RevokeRunnerToken(ctx context.Context, req api.RevokeRunnerTokenRequestObject) (api.RevokeRunnerTokenResponseObject, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	t, err := h.cfg.Machines.Token(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	if t.UserID != call.actor.User.ID && call.can(accounts.ManageTeam) != nil {
-		return nil, errNotFound
+	if t.UserID != call.Actor.User.ID && call.Can(accounts.ManageTeam) != nil {
+		return nil, rest.ErrNotFound
 	}
 	if err := h.cfg.Machines.RevokeToken(ctx, req.Id); err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func (h handlers) RevokeRunnerToken(ctx context.Context, req api.RevokeRunnerTok
 // EnrolRunner registers a machine. Nobody is signed in there: the token says whose it becomes.
 func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObject) (api.EnrolRunnerResponseObject, error) {
 	b := req.Body
-	e := wire.Enrol{Token: b.Token, Name: val(b.Name), PublicKey: b.PublicKey}
+	e := wire.Enrol{Token: b.Token, Name: rest.Val(b.Name), PublicKey: b.PublicKey}
 	raw, err := json.Marshal(b.Hello)
 	if err == nil {
 		err = json.Unmarshal(raw, &e.Hello)
@@ -177,7 +178,7 @@ func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObj
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Invalid, "runner_hello_invalid", "hello is not what a machine says of itself.").With("field", "hello")
 	}
-	done, err := h.cfg.Machines.Enrol(ctx, e, h.addressOf(callOf(ctx).request))
+	done, err := h.cfg.Machines.Enrol(ctx, e, h.AddressOf(rest.CallOf(ctx).Request))
 	if err != nil {
 		return nil, err
 	}
@@ -188,15 +189,15 @@ func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObj
 // connectRunner is GET /runner/connect: it lasts as long as the machine is connected.
 func (s *Server) connectRunner(c echo.Context) error {
 	r := c.Request()
-	err := s.cfg.Machines.Connect(c.Response(), r, s.addressOf(r))
+	err := s.cfg.Machines.Connect(c.Response(), r, s.AddressOf(r))
 	if err == nil {
-		callOf(r.Context()).status = http.StatusSwitchingProtocols
+		rest.CallOf(r.Context()).Status = http.StatusSwitchingProtocols
 	}
 	return err
 }
 
 func (h handlers) downloadOf(server string, d machines.Download) api.RunnerDownload {
-	out := api.RunnerDownload{Os: api.RunnerDownloadOs(d.OS), Arch: api.RunnerDownloadArch(d.Arch), Name: d.Name, File: d.File(), Url: server + apiBase + "/runner/downloads/" + d.File(),
+	out := api.RunnerDownload{Os: api.RunnerDownloadOs(d.OS), Arch: api.RunnerDownloadArch(d.Arch), Name: d.Name, File: d.File(), Url: server + rest.Base + "/runner/downloads/" + d.File(),
 		Size: d.Size, Sha256: d.SHA256, Version: h.cfg.Version, Available: d.Reason == "", Reason: d.Reason}
 	if out.Available {
 		check := "sha256sum -c -"
@@ -209,8 +210,8 @@ func (h handlers) downloadOf(server string, d machines.Download) api.RunnerDownl
 }
 
 func (h handlers) ListRunnerDownloads(ctx context.Context, _ api.ListRunnerDownloadsRequestObject) (api.ListRunnerDownloadsResponseObject, error) {
-	server := h.here(callOf(ctx).request)
-	return api.ListRunnerDownloads200JSONResponse{Items: list(h.cfg.Downloads.List(), func(d machines.Download) api.RunnerDownload { return h.downloadOf(server, d) })}, nil
+	server := h.Here(rest.CallOf(ctx).Request)
+	return api.ListRunnerDownloads200JSONResponse{Items: rest.List(h.cfg.Downloads.List(), func(d machines.Download) api.RunnerDownload { return h.downloadOf(server, d) })}, nil
 }
 
 // getRunnerDownload is GET /runner/downloads/{file}.

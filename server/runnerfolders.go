@@ -7,18 +7,19 @@ import (
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 // usable is a machine of the call's team that the caller may choose. One they may not does not exist for them.
 func (h handlers) usable(ctx context.Context, id string) (machines.Machine, error) {
-	call := callOf(ctx)
-	if !plainID(id) {
-		return machines.Machine{}, errNotFound
+	call := rest.CallOf(ctx)
+	if !rest.PlainID(id) {
+		return machines.Machine{}, rest.ErrNotFound
 	}
 	m, ok := h.cfg.Machines.Machine(ctx, id)
-	if !ok || m.TeamID != call.team.ID || !m.MayUse(call.actor.User.ID) {
-		return machines.Machine{}, errNotFound
+	if !ok || m.TeamID != call.Team.ID || !m.MayUse(call.Actor.User.ID) {
+		return machines.Machine{}, rest.ErrNotFound
 	}
 	return m, nil
 }
@@ -26,10 +27,10 @@ func (h handlers) usable(ctx context.Context, id string) (machines.Machine, erro
 // sourcePath is the path of a project's source: a name of the server's, or of a machine's the caller may use.
 func (h handlers) sourcePath(ctx context.Context, s api.ProjectSource) (string, error) {
 	if string(s.Kind) != workspaces.SourceRunner {
-		return hostPath(val(s.Path))
+		return rest.HostPath(rest.Val(s.Path))
 	}
-	_, err := h.usable(ctx, val(s.RunnerId))
-	return val(s.Path), err
+	_, err := h.usable(ctx, rest.Val(s.RunnerId))
+	return rest.Val(s.Path), err
 }
 
 func (h handlers) ListRunnerFolders(ctx context.Context, req api.ListRunnerFoldersRequestObject) (api.ListRunnerFoldersResponseObject, error) {
@@ -41,7 +42,7 @@ func (h handlers) ListRunnerFolders(ctx context.Context, req api.ListRunnerFolde
 	if err != nil {
 		return nil, err
 	}
-	return api.ListRunnerFolders200JSONResponse{Items: list(folders, folderOf)}, nil
+	return api.ListRunnerFolders200JSONResponse{Items: rest.List(folders, folderOf)}, nil
 }
 
 func folderOf(f wire.Folder) api.RunnerFolder {
@@ -50,13 +51,13 @@ func folderOf(f wire.Folder) api.RunnerFolder {
 
 // DeliverWorkspace writes into a repository of the machine's owner: who may not use the machine may not do that.
 func (h handlers) DeliverWorkspace(ctx context.Context, req api.DeliverWorkspaceRequestObject) (api.DeliverWorkspaceResponseObject, error) {
-	call := callOf(ctx)
-	if k := executors.Kind(call.workspace.Executor); k.Base() == executors.Runner {
+	call := rest.CallOf(ctx)
+	if k := executors.Kind(call.Workspace.Executor); k.Base() == executors.Runner {
 		if _, err := h.usable(ctx, k.Member()); err != nil {
 			return nil, err
 		}
 	}
-	d, err := h.cfg.Workspaces.Deliver(ctx, call.actor, req.Id)
+	d, err := h.cfg.Workspaces.Deliver(ctx, call.Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}

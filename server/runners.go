@@ -13,11 +13,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // byRunnerToken finds a token's team.
-func (h handlers) byRunnerToken(ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byRunnerToken(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -26,8 +27,8 @@ func (h handlers) byRunnerToken(ctx context.Context, c echo.Context, _ *call) (a
 }
 
 // byRunner finds a machine's team. A machine that its owner keeps for themselves does not exist for other members but those who manage the team.
-func (h handlers) byRunner(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byRunner(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -35,10 +36,10 @@ func (h handlers) byRunner(ctx context.Context, c echo.Context, call *call) (acc
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if !seesMachine(call.actor, m) {
-		return accounts.Object{}, errNotFound
+	if !seesMachine(call.Actor, m) {
+		return accounts.Object{}, rest.ErrNotFound
 	}
-	call.machine = m
+	call.Machine = m
 	return accounts.InTeam(m.TeamID), nil
 }
 
@@ -63,7 +64,7 @@ func (h handlers) crowdOf(ctx context.Context, teamID, slug string) (crowd, erro
 	for _, m := range members {
 		c.names[m.User.ID] = m.User.Name
 	}
-	if c.hidden, err = h.hidden(ctx, callOf(ctx)); err != nil {
+	if c.hidden, err = h.Hidden(ctx, rest.CallOf(ctx)); err != nil {
 		return c, err
 	}
 	work, err := h.cfg.Machines.Work(ctx, teamID)
@@ -87,8 +88,8 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 		Cpus:   hello.CPUs, MemoryMb: hello.MemoryMB, Warning: hello.Warning,
 		Load: api.RunnerLoad{Cpu: float32(hello.Load.CPU), MemoryUsedMb: hello.Load.MemoryUsedMB, DiskFreeMb: hello.Load.DiskFreeMB, Sandboxes: hello.Load.Sandboxes,
 			WaitingAnswer: hello.Load.WaitingAnswer},
-		ConnectedAt: ptr(m.ConnectedAt), SeenAt: ptr(m.SeenAt), OfflineAt: ptr(m.OfflineAt), OfflineReason: m.OfflineReason, Leaving: m.Leaving, CreatedAt: m.CreatedAt,
-		RevokedAt: ptr(m.RevokedAt), Mine: mine, MayUse: m.MayUse(a.User.ID), Questions: []api.RunnerQuestion{}, Folders: []api.RunnerFolder{}}
+		ConnectedAt: rest.Ptr(m.ConnectedAt), SeenAt: rest.Ptr(m.SeenAt), OfflineAt: rest.Ptr(m.OfflineAt), OfflineReason: m.OfflineReason, Leaving: m.Leaving, CreatedAt: m.CreatedAt,
+		RevokedAt: rest.Ptr(m.RevokedAt), Mine: mine, MayUse: m.MayUse(a.User.ID), Questions: []api.RunnerQuestion{}, Folders: []api.RunnerFolder{}}
 	out.MayManage = !m.Revoked() && (mine || accounts.Can(a, accounts.ManageTeam, accounts.InTeam(m.TeamID)) == nil)
 	out.Available, out.Reason, out.Cure = h.machineStanding(m)
 	switch {
@@ -101,16 +102,16 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 		out.UpdateWords = "This server offers version " + h.cfg.Version + ". Update it there with: parawork runner update"
 	}
 	if out.MayUse {
-		out.Folders = list(hello.Folders, folderOf)
+		out.Folders = rest.List(hello.Folders, folderOf)
 	}
 	if mine || out.MayUse {
 		// Its owner reads on the machine itself what is asked there; nobody else does what is asked for a private workspace.
 		asked := slices.DeleteFunc(slices.Clone(m.Questions), func(q wire.Question) bool { return !mine && c.hidden[q.WorkspaceID] })
-		out.Questions = list(asked, func(q wire.Question) api.RunnerQuestion {
+		out.Questions = rest.List(asked, func(q wire.Question) api.RunnerQuestion {
 			return api.RunnerQuestion{Id: q.ID, WorkspaceId: q.WorkspaceID, Text: q.Text, AskedAt: q.AskedAt}
 		})
 	}
-	out.Workspaces = list(c.work[m.ID], func(w machines.Work) api.RunnerWorkspace {
+	out.Workspaces = rest.List(c.work[m.ID], func(w machines.Work) api.RunnerWorkspace {
 		return api.RunnerWorkspace{Id: w.ID, Key: w.Key, Name: w.Name, State: w.State}
 	})
 	return out
@@ -136,15 +137,15 @@ func (h handlers) machineStanding(m machines.Machine) (available bool, reason, c
 }
 
 func (h handlers) ListRunners(ctx context.Context, _ api.ListRunnersRequestObject) (api.ListRunnersResponseObject, error) {
-	call := callOf(ctx)
-	c, err := h.crowdOf(ctx, call.team.ID, call.team.Slug)
+	call := rest.CallOf(ctx)
+	c, err := h.crowdOf(ctx, call.Team.ID, call.Team.Slug)
 	if err != nil {
 		return nil, err
 	}
 	out := api.ListRunners200JSONResponse{Enabled: h.cfg.Machines.Enabled(), Items: []api.Runner{}}
-	for _, m := range h.cfg.Machines.Machines(ctx, call.team.ID) {
-		if seesMachine(call.actor, m) {
-			out.Items = append(out.Items, h.runnerOf(call.actor, c, m))
+	for _, m := range h.cfg.Machines.Machines(ctx, call.Team.ID) {
+		if seesMachine(call.Actor, m) {
+			out.Items = append(out.Items, h.runnerOf(call.Actor, c, m))
 		}
 	}
 	return out, nil
@@ -152,13 +153,13 @@ func (h handlers) ListRunners(ctx context.Context, _ api.ListRunnersRequestObjec
 
 // runner shows the machine a call is about, as it is now.
 func (h handlers) runner(ctx context.Context, id string) (api.Runner, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	m, err := h.cfg.Machines.Known(ctx, id)
 	if err != nil {
 		return api.Runner{}, err
 	}
-	c, err := h.crowdOf(ctx, m.TeamID, call.team.Slug)
-	return h.runnerOf(call.actor, c, m), err
+	c, err := h.crowdOf(ctx, m.TeamID, call.Team.Slug)
+	return h.runnerOf(call.Actor, c, m), err
 }
 
 func (h handlers) GetRunner(ctx context.Context, req api.GetRunnerRequestObject) (api.GetRunnerResponseObject, error) {
@@ -169,16 +170,8 @@ func (h handlers) GetRunner(ctx context.Context, req api.GetRunnerRequestObject)
 	return api.GetRunner200JSONResponse(out), nil
 }
 
-// manages says whether the caller may rename and revoke the machine: its owner may, and who manages the team.
-func (c *call) manages() error {
-	if c.machine.UserID == c.actor.User.ID {
-		return nil
-	}
-	return c.can(accounts.ManageTeam)
-}
-
 func (h handlers) UpdateRunner(ctx context.Context, req api.UpdateRunnerRequestObject) (api.UpdateRunnerResponseObject, error) {
-	if err := callOf(ctx).manages(); err != nil {
+	if err := rest.CallOf(ctx).Manages(); err != nil {
 		return nil, err
 	}
 	if req.Body.Name != nil {
@@ -194,7 +187,7 @@ func (h handlers) UpdateRunner(ctx context.Context, req api.UpdateRunnerRequestO
 }
 
 func (h handlers) RevokeRunner(ctx context.Context, req api.RevokeRunnerRequestObject) (api.RevokeRunnerResponseObject, error) {
-	if err := callOf(ctx).manages(); err != nil {
+	if err := rest.CallOf(ctx).Manages(); err != nil {
 		return nil, err
 	}
 	if err := h.cfg.Machines.Revoke(ctx, req.Id); err != nil {
@@ -204,14 +197,14 @@ func (h handlers) RevokeRunner(ctx context.Context, req api.RevokeRunnerRequestO
 }
 
 func (h handlers) ListRunnerHistory(ctx context.Context, req api.ListRunnerHistoryRequestObject) (api.ListRunnerHistoryResponseObject, error) {
-	call := callOf(ctx)
-	all, next, err := h.cfg.Machines.History(ctx, req.Id, pageOf(req.Params.Limit, req.Params.Cursor))
+	call := rest.CallOf(ctx)
+	all, next, err := h.cfg.Machines.History(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	whole := call.manages() == nil // where a machine calls from is not everybody's business
-	return api.ListRunnerHistory200JSONResponse{NextCursor: text(next), Items: list(all, func(c machines.Connection) api.RunnerConnection {
-		out := api.RunnerConnection{Id: c.ID, BeganAt: c.BeganAt, EndedAt: ptr(c.EndedAt), Reason: c.Reason, Version: c.Version}
+	whole := call.Manages() == nil // where a machine calls from is not everybody's business
+	return api.ListRunnerHistory200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(all, func(c machines.Connection) api.RunnerConnection {
+		out := api.RunnerConnection{Id: c.ID, BeganAt: c.BeganAt, EndedAt: rest.Ptr(c.EndedAt), Reason: c.Reason, Version: c.Version}
 		if whole {
 			out.Address = c.Address
 		}
@@ -220,7 +213,7 @@ func (h handlers) ListRunnerHistory(ctx context.Context, req api.ListRunnerHisto
 }
 
 func (h handlers) ListInstanceRunners(ctx context.Context, req api.ListInstanceRunnersRequestObject) (api.ListInstanceRunnersResponseObject, error) {
-	pg := pageOf(req.Params.Limit, req.Params.Cursor)
+	pg := rest.PageOf(req.Params.Limit, req.Params.Cursor)
 	after, ok, err := pg.Key()
 	if err != nil {
 		return nil, err
@@ -235,7 +228,7 @@ func (h handlers) ListInstanceRunners(ctx context.Context, req api.ListInstanceR
 		})
 	}
 	items, next := page.Cut(pg, all, func(m machines.Machine) page.Key { return page.Key{At: m.CreatedAt, ID: m.ID} })
-	out, teams := api.ListInstanceRunners200JSONResponse{Enabled: h.cfg.Machines.Enabled(), NextCursor: text(next), Items: []api.Runner{}}, map[string]crowd{}
+	out, teams := api.ListInstanceRunners200JSONResponse{Enabled: h.cfg.Machines.Enabled(), NextCursor: rest.Text(next), Items: []api.Runner{}}, map[string]crowd{}
 	for _, m := range items {
 		c, known := teams[m.TeamID]
 		if !known {
@@ -249,7 +242,7 @@ func (h handlers) ListInstanceRunners(ctx context.Context, req api.ListInstanceR
 			c.work = nil // what a team works on is the team's
 			teams[m.TeamID] = c
 		}
-		one := h.runnerOf(callOf(ctx).actor, c, m)
+		one := h.runnerOf(rest.CallOf(ctx).Actor, c, m)
 		one.MayManage = true
 		out.Items = append(out.Items, one)
 	}
@@ -259,7 +252,7 @@ func (h handlers) ListInstanceRunners(ctx context.Context, req api.ListInstanceR
 func (h handlers) RevokeInstanceRunner(ctx context.Context, req api.RevokeInstanceRunnerRequestObject) (api.RevokeInstanceRunnerResponseObject, error) {
 	if err := h.cfg.Machines.Revoke(ctx, req.Id); err != nil {
 		if fault.Is(err, fault.NotFound) {
-			err = errNotFound
+			err = rest.ErrNotFound
 		}
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/tunnel"
 	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // call asks the API of a served house as somebody, and reads its answer into out.
@@ -31,7 +32,7 @@ func (h *house) call(t *testing.T, token, method, path string, body, out any) (s
 		}
 		r = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, h.url+apiBase+path, r)
+	req, err := http.NewRequestWithContext(t.Context(), method, h.url+rest.Base+path, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestMachinesThroughTheAPI(t *testing.T) {
 			t.Errorf("image %q: %d %s", image, status, got)
 		}
 	}
-	resp, err := http.Get(h.url + apiBase + "/runner/downloads/parawork-linux-amd64")
+	resp, err := http.Get(h.url + rest.Base + "/runner/downloads/parawork-linux-amd64")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/runs"
 )
 
-func (h handlers) byRun(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) byRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -23,19 +24,19 @@ func (h handlers) byRun(ctx context.Context, c echo.Context, call *call) (accoun
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	hidden, err := h.hiddenIn(ctx, call.actor, r.TeamID)
+	hidden, err := h.HiddenIn(ctx, call.Actor, r.TeamID)
 	if err != nil {
 		return accounts.Object{}, err
 	}
 	if !tells(call, r, hidden) {
-		return accounts.Object{}, errNotFound
+		return accounts.Object{}, rest.ErrNotFound
 	}
 	return accounts.InTeam(r.TeamID), nil
 }
 
 // tells reports whether a run is for who asks. What was asked for in private workspaces alone is as private as they are.
-func tells(call *call, r runs.Run, hidden map[string]bool) bool {
-	if r.CreatedBy == call.actor.User.ID {
+func tells(call *rest.Call, r runs.Run, hidden map[string]bool) bool {
+	if r.CreatedBy == call.Actor.User.ID {
 		return true
 	}
 	private := false
@@ -49,21 +50,21 @@ func tells(call *call, r runs.Run, hidden map[string]bool) bool {
 }
 
 func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (api.CreateRunResponseObject, error) {
-	call, b := callOf(ctx), req.Body
-	if err := call.can(accounts.TypeTerminal); err != nil {
+	call, b := rest.CallOf(ctx), req.Body
+	if err := call.Can(accounts.TypeTerminal); err != nil {
 		return nil, err
 	}
-	if !plainID(b.ProjectId) || b.ProjectId == "" {
+	if !rest.PlainID(b.ProjectId) || b.ProjectId == "" {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
-	n := runs.Request{ProjectID: b.ProjectId, Name: val(b.Name), Prompt: b.Prompt}
-	ids := val(b.WorkspaceIds)
-	if len(ids) > 0 && len(val(b.Attempts)) > 0 {
+	n := runs.Request{ProjectID: b.ProjectId, Name: rest.Val(b.Name), Prompt: b.Prompt}
+	ids := rest.Val(b.WorkspaceIds)
+	if len(ids) > 0 && len(rest.Val(b.Attempts)) > 0 {
 		return nil, fault.New(fault.Invalid, "invalid_run", "Give attempts or workspace_ids, not both.").With("field", "workspace_ids")
 	}
 	for _, id := range ids {
 		if w, err := h.cfg.Workspaces.Workspace(ctx, id); err == nil {
-			ok, err := h.sees(ctx, call, w)
+			ok, err := h.Sees(ctx, call, w)
 			if err != nil {
 				return nil, err
 			}
@@ -71,13 +72,13 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 				id = ""
 			}
 		}
-		if !plainID(id) || id == "" {
+		if !rest.PlainID(id) || id == "" {
 			return nil, fault.New(fault.NotFound, "workspace_not_found", "The project has no such workspace.").With("field", "workspace_ids")
 		}
-		n.Attempts = append(n.Attempts, runs.AttemptRequest{Agent: val(b.Agent), AccountID: val(b.AccountId), WorkspaceID: id})
+		n.Attempts = append(n.Attempts, runs.AttemptRequest{Agent: rest.Val(b.Agent), AccountID: rest.Val(b.AccountId), WorkspaceID: id})
 	}
 	places := map[executors.Kind]bool{}
-	for _, a := range val(b.Attempts) {
+	for _, a := range rest.Val(b.Attempts) {
 		kind, err := placeKind(a.Executor, a.RunnerId)
 		if err == nil && kind == "" {
 			kind, err = placeKind(b.Executor, b.RunnerId)
@@ -85,9 +86,9 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 		if err != nil {
 			return nil, err
 		}
-		one := runs.AttemptRequest{Agent: a.Agent, AccountID: val(a.AccountId), Base: val(a.Base), Executor: string(kind), Name: val(a.Name)}
+		one := runs.AttemptRequest{Agent: a.Agent, AccountID: rest.Val(a.AccountId), Base: rest.Val(a.Base), Executor: string(kind), Name: rest.Val(a.Name)}
 		if one.Base == "" {
-			one.Base = val(b.Base)
+			one.Base = rest.Val(b.Base)
 		}
 		places[kind] = true
 		n.Attempts = append(n.Attempts, one)
@@ -97,7 +98,7 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 			return nil, err
 		}
 	}
-	r, err := h.cfg.Runs.Create(ctx, call.actor, call.team.ID, n)
+	r, err := h.cfg.Runs.Create(ctx, call.Actor, call.Team.ID, n)
 	if err != nil {
 		return nil, err
 	}
@@ -115,25 +116,25 @@ func (h handlers) GetRun(ctx context.Context, req api.GetRunRequestObject) (api.
 }
 
 func (h handlers) ListRuns(ctx context.Context, req api.ListRunsRequestObject) (api.ListRunsResponseObject, error) {
-	items, next, err := h.cfg.Runs.List(ctx, callOf(ctx).team.ID, pageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Runs.List(ctx, rest.CallOf(ctx).Team.ID, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := h.hidden(ctx, callOf(ctx))
+	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
 	}
-	items = slices.DeleteFunc(items, func(r runs.Run) bool { return !tells(callOf(ctx), r, hidden) })
-	out, err := h.composeRuns(ctx, callOf(ctx).team.ID, items)
-	return api.ListRuns200JSONResponse{Items: out, NextCursor: text(next)}, err
+	items = slices.DeleteFunc(items, func(r runs.Run) bool { return !tells(rest.CallOf(ctx), r, hidden) })
+	out, err := h.composeRuns(ctx, rest.CallOf(ctx).Team.ID, items)
+	return api.ListRuns200JSONResponse{Items: out, NextCursor: rest.Text(next)}, err
 }
 
 func (h handlers) KeepRun(ctx context.Context, req api.KeepRunRequestObject) (api.KeepRunResponseObject, error) {
-	hidden, err := h.hidden(ctx, callOf(ctx))
+	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
 	}
-	r, err := h.cfg.Runs.Keep(ctx, callOf(ctx).actor, req.Id, req.Body.AttemptId, hidden)
+	r, err := h.cfg.Runs.Keep(ctx, rest.CallOf(ctx).Actor, req.Id, req.Body.AttemptId, hidden)
 	if err != nil {
 		return nil, err
 	}
@@ -166,13 +167,13 @@ func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.R
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := h.hidden(ctx, callOf(ctx))
+	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
 	}
 	out := make([]api.Run, 0, len(items))
 	for _, r := range items {
-		one := api.Run{Id: r.ID, ProjectId: r.ProjectID, ProjectName: p.projects[r.ProjectID].Name, Name: r.Name, Prompt: r.Prompt, Kept: text(r.Kept),
+		one := api.Run{Id: r.ID, ProjectId: r.ProjectID, ProjectName: p.projects[r.ProjectID].Name, Name: r.Name, Prompt: r.Prompt, Kept: rest.Text(r.Kept),
 			CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, Attempts: make([]api.Attempt, 0, len(r.Attempts))}
 		for _, a := range r.Attempts {
 			at := api.Attempt{Id: a.ID, Name: a.Name, Agent: a.Agent, AgentName: h.cfg.Sessions.AgentName(a.Agent), State: api.AttemptState(a.State),

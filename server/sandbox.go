@@ -6,6 +6,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -16,10 +17,10 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 		return api.Sandbox{}, err
 	}
 	out := api.Sandbox{Id: i.ID, State: api.SandboxState(i.State), StateReason: i.Reason, Isolation: i.Isolation,
-		Resources: map[string]any{}, Limits: resourceLimits(i.Limits), StartedAt: ptr(i.StartedAt), ExpiresAt: ptr(i.ExpiresAt),
-		LastHealthAt: ptr(i.LastHealthAt), Ports: i.Ports, OwnDisk: i.OwnDisk, Steps: list(i.Steps, sandboxStep), Purpose: string(i.Purpose),
-		PausedFor: api.SandboxPausedFor(i.PausedFor), PausedAt: ptr(i.PausedAt), Size: api.SandboxSize{Cpus: i.CPUs, MemoryMb: i.MemoryMB},
-		PriceNanoPerHour: i.PriceNano, RunEndsAt: ptr(i.RunEndsAt), LeaseUntil: ptr(i.LeaseUntil), IdleAt: ptr(i.IdleAt), Pooled: i.Pooled,
+		Resources: map[string]any{}, Limits: rest.ResourceLimits(i.Limits), StartedAt: rest.Ptr(i.StartedAt), ExpiresAt: rest.Ptr(i.ExpiresAt),
+		LastHealthAt: rest.Ptr(i.LastHealthAt), Ports: i.Ports, OwnDisk: i.OwnDisk, Steps: rest.List(i.Steps, sandboxStep), Purpose: string(i.Purpose),
+		PausedFor: api.SandboxPausedFor(i.PausedFor), PausedAt: rest.Ptr(i.PausedAt), Size: api.SandboxSize{Cpus: i.CPUs, MemoryMb: i.MemoryMB},
+		PriceNanoPerHour: i.PriceNano, RunEndsAt: rest.Ptr(i.RunEndsAt), LeaseUntil: rest.Ptr(i.LeaseUntil), IdleAt: rest.Ptr(i.IdleAt), Pooled: i.Pooled,
 		UserId: i.UserID}
 	out.Executor, out.RunnerId = placeOf(i.Executor)
 	out.Machine = h.sandboxMachine(ctx, i.Executor)
@@ -47,14 +48,14 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	out.Sync = &api.SyncSummary{State: api.SyncState(home.State), SyncedAt: ptr(home.SyncedAt), Pending: home.Pending, Reason: home.Reason,
+	out.Sync = &api.SyncSummary{State: api.SyncState(home.State), SyncedAt: rest.Ptr(home.SyncedAt), Pending: home.Pending, Reason: home.Reason,
 		NotSynced: len(home.NotSynced), Conflicts: len(home.Conflicts)}
 	return out, nil
 }
 
 func sandboxStep(s executors.Step) api.SandboxStep {
 	return api.SandboxStep{Name: s.Name, Title: s.Title, State: api.SandboxStepState(s.State), Detail: s.Detail, Done: s.Done, All: s.All,
-		StartedAt: ptr(s.StartedAt), EndedAt: ptr(s.EndedAt)}
+		StartedAt: rest.Ptr(s.StartedAt), EndedAt: rest.Ptr(s.EndedAt)}
 }
 
 func (h handlers) GetSandbox(ctx context.Context, req api.GetSandboxRequestObject) (api.GetSandboxResponseObject, error) {
@@ -63,7 +64,7 @@ func (h handlers) GetSandbox(ctx context.Context, req api.GetSandboxRequestObjec
 }
 
 func (h handlers) PauseSandbox(ctx context.Context, req api.PauseSandboxRequestObject) (api.PauseSandboxResponseObject, error) {
-	who := callOf(ctx).actor.User.Name
+	who := rest.CallOf(ctx).Actor.User.Name
 	if who == "" {
 		who = "a member"
 	}
@@ -75,14 +76,14 @@ func (h handlers) PauseSandbox(ctx context.Context, req api.PauseSandboxRequestO
 }
 
 func (h handlers) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestObject) (api.WakeSandboxResponseObject, error) {
-	w := callOf(ctx).workspace
+	w := rest.CallOf(ctx).Workspace
 	if w.DeletedAt != 0 || w.State == workspaces.Archived || w.State == workspaces.Failed {
 		return nil, fault.New(fault.Conflict, "workspace_not_ready", "The workspace has no worktree now, so that it can have no sandbox. Restore it first.")
 	}
 	if err := h.cfg.Places.Wake(ctx, req.Id); err != nil {
 		return nil, err
 	}
-	if _, err := h.cfg.Places.EnsureFor(ctx, req.Id, "", callOf(ctx).actor.User.ID); err != nil {
+	if _, err := h.cfg.Places.EnsureFor(ctx, req.Id, "", rest.CallOf(ctx).Actor.User.ID); err != nil {
 		return nil, err
 	}
 	sb, err := h.sandbox(ctx, req.Id)
@@ -94,7 +95,7 @@ func (h handlers) DestroySandbox(ctx context.Context, req api.DestroySandboxRequ
 	if _, err := h.cfg.Places.Sandbox(ctx, req.Id); err != nil {
 		return nil, err
 	}
-	if val(req.Params.Discard) {
+	if rest.Val(req.Params.Discard) {
 		ctx = executors.Discard(ctx)
 	}
 	if err := h.cfg.Places.Destroy(ctx, req.Id); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
 
@@ -16,7 +17,7 @@ import (
 const maxOutdated = 20
 
 func (h handlers) ListMySecrets(ctx context.Context, _ api.ListMySecretsRequestObject) (api.ListMySecretsResponseObject, error) {
-	all, err := h.cfg.Secrets.List(ctx, secrets.Owner{UserID: callOf(ctx).actor.User.ID})
+	all, err := h.cfg.Secrets.List(ctx, secrets.Owner{UserID: rest.CallOf(ctx).Actor.User.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +25,7 @@ func (h handlers) ListMySecrets(ctx context.Context, _ api.ListMySecretsRequestO
 }
 
 func (h handlers) ListSecrets(ctx context.Context, req api.ListSecretsRequestObject) (api.ListSecretsResponseObject, error) {
-	owner, err := h.secretOwner(ctx, val(req.Params.ProjectId))
+	owner, err := h.secretOwner(ctx, rest.Val(req.Params.ProjectId))
 	if err != nil {
 		return nil, err
 	}
@@ -37,27 +38,27 @@ func (h handlers) ListSecrets(ctx context.Context, req api.ListSecretsRequestObj
 
 // secretOwner is the team the path names, or a project of it.
 func (h handlers) secretOwner(ctx context.Context, projectID string) (secrets.Owner, error) {
-	owner := secrets.Owner{TeamID: callOf(ctx).team.ID, ProjectID: projectID}
+	owner := secrets.Owner{TeamID: rest.CallOf(ctx).Team.ID, ProjectID: projectID}
 	if projectID == "" {
 		return owner, nil
 	}
 	p, err := h.cfg.Workspaces.Project(ctx, projectID)
 	if fault.Is(err, fault.NotFound) || err == nil && p.TeamID != owner.TeamID {
-		return owner, errNotFound
+		return owner, rest.ErrNotFound
 	}
 	return owner, err
 }
 
 func (h handlers) CreateMySecret(ctx context.Context, req api.CreateMySecretRequestObject) (api.CreateMySecretResponseObject, error) {
-	if val(req.Body.ProjectId) != "" {
+	if rest.Val(req.Body.ProjectId) != "" {
 		return nil, fault.New(fault.Invalid, "invalid_secret", "A secret of your own is for no single project.").With("field", "project_id")
 	}
-	k, err := h.addSecret(ctx, secrets.Owner{UserID: callOf(ctx).actor.User.ID}, *req.Body)
+	k, err := h.addSecret(ctx, secrets.Owner{UserID: rest.CallOf(ctx).Actor.User.ID}, *req.Body)
 	return api.CreateMySecret201JSONResponse(k), err
 }
 
 func (h handlers) CreateSecret(ctx context.Context, req api.CreateSecretRequestObject) (api.CreateSecretResponseObject, error) {
-	owner, err := h.secretOwner(ctx, val(req.Body.ProjectId))
+	owner, err := h.secretOwner(ctx, rest.Val(req.Body.ProjectId))
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +67,8 @@ func (h handlers) CreateSecret(ctx context.Context, req api.CreateSecretRequestO
 }
 
 func (h handlers) addSecret(ctx context.Context, owner secrets.Owner, b api.NewSecret) (api.Secret, error) {
-	k, err := h.cfg.Secrets.Add(ctx, callOf(ctx).actor, owner, secrets.NewSecret{Kind: secrets.Kind(b.Kind), Name: b.Name, Value: b.Value, Target: val(b.Target),
-		Username: val(b.Username), InSandbox: val(b.InSandbox), Agents: val(b.Agents)})
+	k, err := h.cfg.Secrets.Add(ctx, rest.CallOf(ctx).Actor, owner, secrets.NewSecret{Kind: secrets.Kind(b.Kind), Name: b.Name, Value: b.Value, Target: rest.Val(b.Target),
+		Username: rest.Val(b.Username), InSandbox: rest.Val(b.InSandbox), Agents: rest.Val(b.Agents)})
 	if err != nil {
 		return api.Secret{}, err
 	}
@@ -77,7 +78,7 @@ func (h handlers) addSecret(ctx context.Context, owner secrets.Owner, b api.NewS
 
 func (h handlers) UpdateSecret(ctx context.Context, req api.UpdateSecretRequestObject) (api.UpdateSecretResponseObject, error) {
 	b := req.Body
-	k, err := h.cfg.Secrets.Change(ctx, callOf(ctx).actor, req.Id, secrets.Change{Name: b.Name, Value: b.Value, Target: b.Target, Username: b.Username,
+	k, err := h.cfg.Secrets.Change(ctx, rest.CallOf(ctx).Actor, req.Id, secrets.Change{Name: b.Name, Value: b.Value, Target: b.Target, Username: b.Username,
 		InSandbox: b.InSandbox, Agents: b.Agents})
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func (h handlers) UpdateSecret(ctx context.Context, req api.UpdateSecretRequestO
 }
 
 func (h handlers) DeleteSecret(ctx context.Context, req api.DeleteSecretRequestObject) (api.DeleteSecretResponseObject, error) {
-	k, err := h.cfg.Secrets.Delete(ctx, callOf(ctx).actor, req.Id)
+	k, err := h.cfg.Secrets.Delete(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +115,11 @@ func (h handlers) secretsOf(ctx context.Context, all []secrets.Secret) []api.Sec
 	for _, u := range h.cfg.Sessions.SecretUses() {
 		uses[u.SecretID] = append(uses[u.SecretID], u)
 	}
-	actor := callOf(ctx).actor
-	return list(all, func(k secrets.Secret) api.Secret {
+	actor := rest.CallOf(ctx).Actor
+	return rest.List(all, func(k secrets.Secret) api.Secret {
 		out := api.Secret{Id: k.ID, Scope: api.SecretScope(k.Scope()), Kind: api.SecretKind(k.Kind), Name: k.Name, Target: k.Target, Username: k.Username,
 			InSandbox: k.InSandbox, Agents: k.Agents, LastFour: k.LastFour, CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt,
-			RotatedAt: ptr(k.RotatedAt), LastUsedAt: ptr(k.UsedAt), Sessions: len(uses[k.ID]), Outdated: []api.SecretSession{}}
+			RotatedAt: rest.Ptr(k.RotatedAt), LastUsedAt: rest.Ptr(k.UsedAt), Sessions: len(uses[k.ID]), Outdated: []api.SecretSession{}}
 		if k.ProjectID != "" {
 			out.ProjectId = &k.ProjectID
 		}
@@ -136,7 +137,7 @@ func (h handlers) secretsOf(ctx context.Context, all []secrets.Secret) []api.Sec
 			if err != nil {
 				continue
 			}
-			if ok, err := h.sees(ctx, callOf(ctx), w); err != nil || !ok {
+			if ok, err := h.Sees(ctx, rest.CallOf(ctx), w); err != nil || !ok {
 				continue
 			}
 			out.Outdated = append(out.Outdated, api.SecretSession{SessionId: u.SessionID, WorkspaceId: w.ID, WorkspaceKey: w.Key(), WorkspaceName: w.Name, Agent: u.Agent})

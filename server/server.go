@@ -39,6 +39,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
@@ -108,7 +109,7 @@ type Config struct {
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
 	UI            http.Handler // everything outside /api/
 
-	Rates map[Cost]Rate // of costly operations; what is not in it is unbounded
+	Rates map[rest.Cost]rest.Rate // of costly operations; what is not in it is unbounded
 
 	Drain time.Duration // how long requests under way may take when the server stops; default 10 s
 	Now   func() time.Time
@@ -158,14 +159,14 @@ const (
 
 // Server answers HTTP. Order: New, Serve (health says starting), Open once the rooms have recovered.
 type Server struct {
-	*privacy
-	*browsers
+	*rest.Privacy
+	*rest.Browsers
 
 	cfg         Config
 	log         *slog.Logger
 	echo        *echo.Echo
 	public      *url.URL // of cfg.PublicURL, nil without one
-	throttle    *throttle
+	throttle    *rest.Throttle
 	ops         handlers
 	crossOrigin *http.CrossOriginProtection
 	phase       atomic.Int32
@@ -184,7 +185,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, crossOrigin: http.NewCrossOriginProtection(), sockets: newSockets(), throttle: newThrottle(cfg.Rates, cfg.Now)}
+	s := &Server{cfg: cfg, log: cfg.Log, crossOrigin: http.NewCrossOriginProtection(), sockets: newSockets(), throttle: rest.NewThrottle(cfg.Rates, cfg.Now)}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	if cfg.PublicURL != "" {
 		u, err := url.Parse(cfg.PublicURL)
@@ -196,8 +197,8 @@ func New(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("trusting server.publicUrl: %w", err)
 		}
 	}
-	s.privacy = newPrivacy(privacyConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
-	s.browsers = newBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
+	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
+	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
 	s.ops = handlers{s}
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()
@@ -220,11 +221,11 @@ func (s *Server) ready() error {
 	case phaseServing:
 		return nil
 	case phaseStarting:
-		return errStarting
+		return rest.ErrStarting
 	case phaseLooking:
 		return fault.New(fault.Unavailable, "database_in_doubt", "The server is read-only, for operators alone: %s", *s.doubt.Load())
 	}
-	return errStopping
+	return rest.ErrStopping
 }
 
 // mayLook reports whether an operation may be asked for, before it is known by whom, while operators look: signing in, and what changes nothing.
@@ -282,7 +283,7 @@ func (s *Server) stop(web *http.Server) {
 	if s.preview != nil {
 		s.preview.Close()
 	}
-	s.end(errStopping)
+	s.end(rest.ErrStopping)
 	// Whoever is still there sees the end of its context; a moment later the connection goes.
 	last, cancelLast := context.WithTimeout(context.Background(), goodbye)
 	defer cancelLast()
@@ -314,7 +315,7 @@ func (s *Server) newEcho() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.Logger.SetOutput(io.Discard) // errors come to fail
-	e.Binder = binder{}
+	e.Binder = rest.Binder{}
 	e.HTTPErrorHandler = s.fail
 	e.IPExtractor = echo.ExtractIPDirect()
 	if len(s.cfg.TrustedProxies) > 0 {
@@ -336,7 +337,7 @@ func (s *Server) newEcho() *echo.Echo {
 func (s *Server) webApp(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if p := c.Request().URL.Path; p == prometheusPath || p == stripePath {
-			c.Request().URL.Path = apiBase + p
+			c.Request().URL.Path = rest.Base + p
 			return next(c)
 		}
 		if ofAPI(c.Request().URL.Path) {

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -20,11 +21,11 @@ func sessionOf(s sessions.Session) api.Session {
 	if argv == nil {
 		argv = []string{}
 	}
-	return api.Session{Watchers: list(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, AccountId: s.AccountID, Permissions: api.SessionPermissions(cmp.Or(s.Permissions, agents.AskPermissions)), Argv: argv, State: api.SessionState(s.State),
+	return api.Session{Watchers: rest.List(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, AccountId: s.AccountID, Permissions: api.SessionPermissions(cmp.Or(s.Permissions, agents.AskPermissions)), Argv: argv, State: api.SessionState(s.State),
 		StateReason: s.StateReason, StateAt: s.StateAt,
-		StateSource: api.SessionStateSource(s.Basis.Source), Attention: needsOf(s), Evidence: list(s.Basis.Evidence, evidenceOf),
+		StateSource: api.SessionStateSource(s.Basis.Source), Attention: needsOf(s), Evidence: rest.List(s.Basis.Evidence, evidenceOf),
 		Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
-		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume, Question: askedOf(s.Question)}
+		StartedAt: s.StartedAt, EndedAt: rest.Ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume, Question: askedOf(s.Question)}
 }
 
 // inPlace says how strongly the place of a session that has not ended keeps it in.
@@ -45,7 +46,7 @@ func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestO
 		return nil, err
 	}
 	boundary := h.boundaryOf(ctx, req.Id)
-	items, err := h.spent(ctx, list(all, func(s sessions.Session) api.Session { return inPlace(sessionOf(s), boundary) })...)
+	items, err := h.spent(ctx, rest.List(all, func(s sessions.Session) api.Session { return inPlace(sessionOf(s), boundary) })...)
 	return api.ListSessions200JSONResponse{Items: items}, err
 }
 
@@ -73,16 +74,16 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 	if err != nil {
 		return nil, err
 	}
-	start := sessions.StartRequest{Agent: b.Agent, Prompt: val(b.Prompt), Argv: val(b.Argv), Cols: cols, Rows: rows, Env: val(b.Env), AccountID: val(b.AccountId),
-		Permissions: string(val(b.Permissions)), ConfirmNoBoundary: val(b.ConfirmNoBoundary)}
+	start := sessions.StartRequest{Agent: b.Agent, Prompt: rest.Val(b.Prompt), Argv: rest.Val(b.Argv), Cols: cols, Rows: rows, Env: rest.Val(b.Env), AccountID: rest.Val(b.AccountId),
+		Permissions: string(rest.Val(b.Permissions)), ConfirmNoBoundary: rest.Val(b.ConfirmNoBoundary)}
 	var s sessions.Session
-	if from := val(b.FromSession); from != "" {
-		if !plainID(from) {
+	if from := rest.Val(b.FromSession); from != "" {
+		if !rest.PlainID(from) {
 			return nil, fault.New(fault.NotFound, "session_not_found", "The workspace has no such session.").With("field", "from_session")
 		}
-		s, err = h.cfg.Sessions.StartAfter(ctx, callOf(ctx).actor, req.Id, start, sessions.From{ID: from, Tell: b.Prompt == nil, Stop: val(b.StopFromSession)})
+		s, err = h.cfg.Sessions.StartAfter(ctx, rest.CallOf(ctx).Actor, req.Id, start, sessions.From{ID: from, Tell: b.Prompt == nil, Stop: rest.Val(b.StopFromSession)})
 	} else {
-		s, err = h.cfg.Sessions.Start(ctx, callOf(ctx).actor, req.Id, start)
+		s, err = h.cfg.Sessions.Start(ctx, rest.CallOf(ctx).Actor, req.Id, start)
 	}
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 }
 
 func (h handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
-	s := callOf(ctx).session
+	s := rest.CallOf(ctx).Session
 	out, err := h.spentBy(ctx, s)
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (h handlers) StopSession(ctx context.Context, req api.StopSessionRequestObj
 		}
 		grace = max(time.Duration(ms)*time.Millisecond, time.Millisecond) // 0 = at once, which the room takes for its default
 	}
-	s, err := h.cfg.Sessions.Stop(ctx, callOf(ctx).actor, req.Id, grace)
+	s, err := h.cfg.Sessions.Stop(ctx, rest.CallOf(ctx).Actor, req.Id, grace)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (h handlers) StopSession(ctx context.Context, req api.StopSessionRequestObj
 }
 
 func (h handlers) ResumeSession(ctx context.Context, req api.ResumeSessionRequestObject) (api.ResumeSessionResponseObject, error) {
-	s, err := h.cfg.Sessions.Resume(ctx, callOf(ctx).actor, req.Id)
+	s, err := h.cfg.Sessions.Resume(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,7 @@ func (h handlers) ResumeSession(ctx context.Context, req api.ResumeSessionReques
 }
 
 func (h handlers) SendInput(ctx context.Context, req api.SendInputRequestObject) (api.SendInputResponseObject, error) {
-	if err := h.cfg.Sessions.Input(ctx, callOf(ctx).actor, req.Id, req.Body.Text); err != nil {
+	if err := h.cfg.Sessions.Input(ctx, rest.CallOf(ctx).Actor, req.Id, req.Body.Text); err != nil {
 		return nil, err
 	}
 	return api.SendInput204Response{}, nil
@@ -144,7 +145,7 @@ const (
 )
 
 func (h handlers) GetOutput(ctx context.Context, req api.GetOutputRequestObject) (api.GetOutputResponseObject, error) {
-	from, limit := val(req.Params.From), defaultOutput
+	from, limit := rest.Val(req.Params.From), defaultOutput
 	if from < 0 {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is an offset: 0 or more.").With("field", "from")
 	}
@@ -175,21 +176,21 @@ func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
 	h.Set("Content-Disposition", `attachment; filename="`+o.session+`.log"`)
 	h.Set("X-Parawork-Offset", strconv.FormatInt(o.offset, 10))
 	h.Set("X-Parawork-End", strconv.FormatInt(o.end, 10))
-	return stream(w, bytes.NewReader(o.bytes), int64(len(o.bytes)))
+	return rest.Stream(w, bytes.NewReader(o.bytes), int64(len(o.bytes)))
 }
 
 func (h handlers) GetScrollback(ctx context.Context, req api.GetScrollbackRequestObject) (api.GetScrollbackResponseObject, error) {
 	p := req.Params
-	got, err := h.cfg.Sessions.Scrollback(ctx, callOf(ctx).session.ID,
-		sessions.ScrollbackQuery{Before: val(p.Before), Limit: val(p.Limit), Plain: val(p.Style) != api.Sgr})
+	got, err := h.cfg.Sessions.Scrollback(ctx, rest.CallOf(ctx).Session.ID,
+		sessions.ScrollbackQuery{Before: rest.Val(p.Before), Limit: rest.Val(p.Limit), Plain: rest.Val(p.Style) != api.Sgr})
 	if err != nil {
 		return nil, err
 	}
-	return api.GetScrollback200JSONResponse{Items: append([]string{}, got.Lines...), NextCursor: text(got.Next)}, nil
+	return api.GetScrollback200JSONResponse{Items: append([]string{}, got.Lines...), NextCursor: rest.Text(got.Next)}, nil
 }
 
 func (h handlers) GetScreen(ctx context.Context, req api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
-	shown, tail, err := h.cfg.Sessions.Screen(ctx, callOf(ctx).session.ID, val(req.Params.Tail))
+	shown, tail, err := h.cfg.Sessions.Screen(ctx, rest.CallOf(ctx).Session.ID, rest.Val(req.Params.Tail))
 	if err != nil {
 		return nil, err
 	}

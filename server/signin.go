@@ -8,36 +8,37 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // enterAs gives the browser what a sign-in has come to: its session, or what it goes on with.
-func (s *Server) enterAs(call *call, e accounts.Entered) {
+func (s *Server) enterAs(call *rest.Call, e accounts.Entered) {
 	if e.Cookie == "" {
-		s.setCookie(call, loginCookie, e.Pending, time.UnixMilli(e.ExpiresAt))
+		s.SetCookie(call, rest.LoginCookie, e.Pending, time.UnixMilli(e.ExpiresAt))
 		return
 	}
-	s.signIn(call, e.Cookie, e.ExpiresAt)
-	s.dropCookie(call, loginCookie)
+	s.SignIn(call, e.Cookie, e.ExpiresAt)
+	s.DropCookie(call, rest.LoginCookie)
 	if e.Device == "" {
 		return
 	}
-	s.setCookie(call, deviceCookie, e.Device, s.cfg.Now().Add(accounts.DeviceCookieDays*24*time.Hour))
+	s.SetCookie(call, rest.DeviceCookie, e.Device, s.cfg.Now().Add(accounts.DeviceCookieDays*24*time.Hour))
 }
 
 func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (api.GetSignInResponseObject, error) {
-	r := callOf(ctx).request
+	r := rest.CallOf(ctx).Request
 	return api.GetSignIn200JSONResponse{
 		Password:  h.cfg.Accounts.TakesPasswords(),
-		Passkeys:  h.cfg.Accounts.TakesPasskeys() && h.site(r).Host != "",
+		Passkeys:  h.cfg.Accounts.TakesPasskeys() && h.Site(r).Host != "",
 		Providers: h.providers(),
 		Mail:      h.cfg.Accounts.MailsResets(),
-		Insecure:  !h.secure(r) && !loopbackHost(r.Host),
+		Insecure:  !h.Secure(r) && !rest.LoopbackHost(r.Host),
 	}, nil
 }
 
 func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.LoginResponseObject, error) {
-	call := callOf(ctx)
-	e, err := h.cfg.Accounts.Login(ctx, req.Body.Email, req.Body.Password, h.meta(call))
+	call := rest.CallOf(ctx)
+	e, err := h.cfg.Accounts.Login(ctx, req.Body.Email, req.Body.Password, h.Meta(call))
 	if err != nil {
 		// Whose account was tried. What was typed is not kept: people type passwords there. Of a flood that is turned away nothing is looked up.
 		if fault.Is(err, fault.RateLimited) {
@@ -60,7 +61,7 @@ func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.Lo
 }
 
 // entered is the answer to who has just signed in.
-func (h handlers) entered(ctx context.Context, call *call, e accounts.Entered) (api.Me, error) {
+func (h handlers) entered(ctx context.Context, call *rest.Call, e accounts.Entered) (api.Me, error) {
 	audit.Target(ctx, "user", e.UserID, "")
 	me, err := h.me(ctx, e.Cookie)
 	if err == nil {
@@ -70,14 +71,16 @@ func (h handlers) entered(ctx context.Context, call *call, e accounts.Entered) (
 }
 
 func waitingOf(e accounts.Entered) api.LoginWaiting {
-	return api.LoginWaiting{ExpiresAt: e.ExpiresAt, Methods: list(e.Methods, func(m string) api.SignInMethod { return api.SignInMethod(m) })}
+	return api.LoginWaiting{ExpiresAt: e.ExpiresAt, Methods: rest.List(e.Methods, func(m string) api.SignInMethod { return api.SignInMethod(m) })}
 }
 
 // pending is what the browser goes on with in a sign-in under way.
-func (h handlers) pending(call *call) string { return h.readCookie(call.request, loginCookie) }
+func (h handlers) pending(call *rest.Call) string {
+	return h.ReadCookie(call.Request, rest.LoginCookie)
+}
 
 func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequestObject) (api.GetLoginWaitingResponseObject, error) {
-	e, err := h.cfg.Accounts.LoginWaiting(ctx, h.pending(callOf(ctx)))
+	e, err := h.cfg.Accounts.LoginWaiting(ctx, h.pending(rest.CallOf(ctx)))
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +88,9 @@ func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequ
 }
 
 func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObject) (api.LoginFactorResponseObject, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	audit.Note(ctx, "method", string(req.Body.Method))
-	e, err := h.cfg.Accounts.LoginByCode(ctx, h.pending(call), string(req.Body.Method), req.Body.Code, h.meta(call))
+	e, err := h.cfg.Accounts.LoginByCode(ctx, h.pending(call), string(req.Body.Method), req.Body.Code, h.Meta(call))
 	if e.UserID != "" {
 		audit.Target(ctx, "user", e.UserID, "")
 	}
@@ -99,8 +102,8 @@ func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObj
 }
 
 func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOptionsRequestObject) (api.LoginPasskeyOptionsResponseObject, error) {
-	call := callOf(ctx)
-	options, e, err := h.cfg.Accounts.LoginPasskeyOptions(ctx, h.pending(call), h.site(call.request), h.meta(call))
+	call := rest.CallOf(ctx)
+	options, e, err := h.cfg.Accounts.LoginPasskeyOptions(ctx, h.pending(call), h.Site(call.Request), h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +112,9 @@ func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOpt
 }
 
 func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestObject) (api.LoginPasskeyResponseObject, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	audit.Note(ctx, "method", accounts.ProofPasskey)
-	e, err := h.cfg.Accounts.LoginByPasskey(ctx, h.pending(call), h.site(call.request), req.Body.Credential, h.meta(call))
+	e, err := h.cfg.Accounts.LoginByPasskey(ctx, h.pending(call), h.Site(call.Request), req.Body.Credential, h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +124,8 @@ func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestO
 
 // ForgotPassword answers all alike, in words and as far as can be in time.
 func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequestObject) (api.ForgotPasswordResponseObject, error) {
-	call := callOf(ctx)
-	userID, err := h.cfg.Accounts.ForgotPassword(ctx, req.Body.Email, h.meta(call))
+	call := rest.CallOf(ctx)
+	userID, err := h.cfg.Accounts.ForgotPassword(ctx, req.Body.Email, h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +136,8 @@ func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequ
 }
 
 func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordRequestObject) (api.ResetPasswordResponseObject, error) {
-	call := callOf(ctx)
-	userID, err := h.cfg.Accounts.ResetByLink(ctx, req.Body.Token, req.Body.Password, val(req.Body.KeepTokens), h.meta(call))
+	call := rest.CallOf(ctx)
+	userID, err := h.cfg.Accounts.ResetByLink(ctx, req.Body.Token, req.Body.Password, rest.Val(req.Body.KeepTokens), h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +146,7 @@ func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordReques
 }
 
 func (h handlers) Confirm(ctx context.Context, req api.ConfirmRequestObject) (api.ConfirmResponseObject, error) {
-	actor := callOf(ctx).actor
+	actor := rest.CallOf(ctx).Actor
 	var err error
 	switch {
 	case (req.Body.Password == nil) == (req.Body.Code == nil):
@@ -160,8 +163,8 @@ func (h handlers) Confirm(ctx context.Context, req api.ConfirmRequestObject) (ap
 }
 
 func (h handlers) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasskeyOptionsRequestObject) (api.ConfirmPasskeyOptionsResponseObject, error) {
-	call := callOf(ctx)
-	options, err := h.cfg.Accounts.ConfirmPasskeyOptions(ctx, call.actor, h.site(call.request))
+	call := rest.CallOf(ctx)
+	options, err := h.cfg.Accounts.ConfirmPasskeyOptions(ctx, call.Actor, h.Site(call.Request))
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +172,8 @@ func (h handlers) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasske
 }
 
 func (h handlers) ConfirmPasskey(ctx context.Context, req api.ConfirmPasskeyRequestObject) (api.ConfirmPasskeyResponseObject, error) {
-	call := callOf(ctx)
-	if err := h.cfg.Accounts.ConfirmByPasskey(ctx, call.actor, h.site(call.request), req.Body.Credential); err != nil {
+	call := rest.CallOf(ctx)
+	if err := h.cfg.Accounts.ConfirmByPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Credential); err != nil {
 		return nil, err
 	}
 	return api.ConfirmPasskey204Response{}, nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
 )
 
@@ -57,7 +58,7 @@ func (h *house) signedIn(t *testing.T, userID string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &browser{h: h, jar: map[string]string{hostCookie: cookie}}
+	return &browser{h: h, jar: map[string]string{rest.HostCookie: cookie}}
 }
 
 // codeAt is what an authenticator app with this secret shows.
@@ -109,7 +110,7 @@ func TestASVS_6_3_3_SigningInInTwoSteps(t *testing.T) {
 	c := &browser{h: h, jar: map[string]string{}}
 	r := c.do("POST", "/login", body(t, map[string]string{"email": "mika@example.com", "password": testPassword}))
 	c.want(202, "")
-	if _, in := c.jar[hostCookie]; in || !strings.Contains(string(r.body), `"methods":["totp","recovery_code"]`) {
+	if _, in := c.jar[rest.HostCookie]; in || !strings.Contains(string(r.body), `"methods":["totp","recovery_code"]`) {
 		t.Fatalf("after the password: %s %v", r.body, c.jar)
 	}
 	if sc := r.Header.Get("Set-Cookie"); !strings.HasPrefix(sc, "__Host-parawork-login=") || !strings.Contains(sc, "HttpOnly") || !strings.Contains(sc, "Secure") || !strings.Contains(sc, "SameSite=Strict") {
@@ -123,7 +124,7 @@ func TestASVS_6_3_3_SigningInInTwoSteps(t *testing.T) {
 	c.want(400, "wrong_code")
 	c.do("POST", "/login/factor", body(t, map[string]string{"method": "recovery_code", "code": codes.Codes[0]}))
 	c.want(200, "")
-	if c.jar[hostCookie] == "" || c.jar["__Host-parawork-login"] != "" || c.jar["__Host-parawork-device"] == "" {
+	if c.jar[rest.HostCookie] == "" || c.jar["__Host-parawork-login"] != "" || c.jar["__Host-parawork-device"] == "" {
 		t.Errorf("cookies: %v", c.jar)
 	}
 	c.do("POST", "/login/factor", body(t, map[string]string{"method": "recovery_code", "code": codes.Codes[1]}))
@@ -153,7 +154,7 @@ func TestPasskeysNeedAName(t *testing.T) {
 		if proto != "" {
 			r.Header.Set("X-Forwarded-Proto", proto)
 		}
-		return s.site(r)
+		return s.Site(r)
 	}
 	here := bare(t)
 	for host, want := range map[string]accounts.Site{
@@ -188,7 +189,7 @@ func TestASVS_7_4_1_EndedSessionsLoseTheirSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func(b *browser) *tty {
-		conn, resp, err := h.dial(t, "/sessions/"+id+"/terminal?from=0", http.Header{"Cookie": {hostCookie + "=" + b.jar[hostCookie]}, "Origin": {h.url}})
+		conn, resp, err := h.dial(t, "/sessions/"+id+"/terminal?from=0", http.Header{"Cookie": {rest.HostCookie + "=" + b.jar[rest.HostCookie]}, "Origin": {h.url}})
 		if err != nil {
 			t.Fatalf("attach: %v %v", err, resp)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // Close codes of sockets.
@@ -38,7 +39,7 @@ var (
 
 // socket is one open WebSocket: whose it is, what it needs of them, and how to end it.
 type socket struct {
-	cred   credential
+	cred   rest.Credential
 	user   string
 	object accounts.Object
 	in     string // the workspace it is in, "" = none
@@ -75,7 +76,7 @@ func (ss *sockets) add(k *socket) (done func(), err error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.closed != nil {
-		return nil, errStopping
+		return nil, rest.ErrStopping
 	}
 	ss.open[k] = struct{}{}
 	ss.gone.Add(1)
@@ -234,7 +235,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 		}
 		return !fault.Is(err, fault.Gone)
 	}
-	actor, err := authenticate(ctx, s.cfg.Accounts, k.cred)
+	actor, err := rest.Authenticate(ctx, s.cfg.Accounts, k.cred)
 	if err != nil {
 		if kind := fault.KindOf(err); kind == fault.Unauthorized || kind == fault.NotFound || kind == fault.Forbidden {
 			return false
@@ -249,7 +250,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 		ctx = tenant.In(ctx, actor.TeamIDs()...)
 		w, err := s.cfg.Workspaces.Workspace(ctx, k.in)
 		if err == nil {
-			object, err = s.objectOf(ctx, actor, w)
+			object, err = s.ObjectOf(ctx, actor, w)
 		}
 		if fault.Is(err, fault.NotFound) {
 			return false

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // Names of the cookie that a browser on its way to a provider and back holds; see hostCookie for why there are two. What comes back is
@@ -21,8 +22,8 @@ const (
 
 // BeginProviderLogin leads the browser to a provider.
 func (h handlers) BeginProviderLogin(ctx context.Context, req api.BeginProviderLoginRequestObject) (api.BeginProviderLoginResponseObject, error) {
-	call := callOf(ctx)
-	begun, err := h.cfg.SSO.Begin(ctx, h.trip(call, req.Provider, val(req.Params.Next)))
+	call := rest.CallOf(ctx)
+	begun, err := h.cfg.SSO.Begin(ctx, h.trip(call, req.Provider, rest.Val(req.Params.Next)))
 	if err != nil {
 		to, err := h.signInFailed(ctx, req.Provider, err)
 		return api.BeginProviderLogin302Response{Headers: api.BeginProviderLogin302ResponseHeaders{Location: &to}}, err
@@ -33,11 +34,11 @@ func (h handlers) BeginProviderLogin(ctx context.Context, req api.BeginProviderL
 
 // FinishProviderLogin takes what a provider answered.
 func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProviderLoginRequestObject) (api.FinishProviderLoginResponseObject, error) {
-	call := callOf(ctx)
-	a := sso.Answer{Provider: req.Provider, Browser: h.tripOf(call.request), State: val(req.Params.State), Code: val(req.Params.Code), Error: val(req.Params.Error),
-		Issuer: val(req.Params.Iss), Meta: h.meta(call)}
-	if call.cred.cookie != "" {
-		if actor, err := authenticate(ctx, h.cfg.Accounts, call.cred); err == nil {
+	call := rest.CallOf(ctx)
+	a := sso.Answer{Provider: req.Provider, Browser: h.tripOf(call.Request), State: rest.Val(req.Params.State), Code: rest.Val(req.Params.Code), Error: rest.Val(req.Params.Error),
+		Issuer: rest.Val(req.Params.Iss), Meta: h.Meta(call)}
+	if call.Cred.Cookie != "" {
+		if actor, err := rest.Authenticate(ctx, h.cfg.Accounts, call.Cred); err == nil {
 			a.UserID = actor.User.ID
 		} else if !fault.Is(err, fault.Unauthorized) {
 			return nil, err
@@ -64,8 +65,8 @@ func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProvide
 
 // LinkIdentity begins to link an account elsewhere to one's user.
 func (h handlers) LinkIdentity(ctx context.Context, req api.LinkIdentityRequestObject) (api.LinkIdentityResponseObject, error) {
-	call := callOf(ctx)
-	begun, err := h.cfg.SSO.BeginLink(ctx, call.actor, h.trip(call, req.Provider, val(req.Params.Next)))
+	call := rest.CallOf(ctx)
+	begun, err := h.cfg.SSO.BeginLink(ctx, call.Actor, h.trip(call, req.Provider, rest.Val(req.Params.Next)))
 	if err != nil {
 		return nil, err
 	}
@@ -75,20 +76,20 @@ func (h handlers) LinkIdentity(ctx context.Context, req api.LinkIdentityRequestO
 
 // UnlinkIdentity ends the link to an account elsewhere; the path's last part is its id here.
 func (h handlers) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequestObject) (api.UnlinkIdentityResponseObject, error) {
-	if err := h.cfg.SSO.Unlink(ctx, callOf(ctx).actor, req.Provider); err != nil {
+	if err := h.cfg.SSO.Unlink(ctx, rest.CallOf(ctx).Actor, req.Provider); err != nil {
 		return nil, err
 	}
 	return api.UnlinkIdentity204Response{}, nil
 }
 
 // trip is what is asked of the room for a way to a provider.
-func (s *Server) trip(call *call, providerID, next string) sso.BeginRequest {
-	return sso.BeginRequest{Provider: providerID, Base: s.here(call.request), Next: next, Browser: s.tripOf(call.request), Meta: s.meta(call)}
+func (s *Server) trip(call *rest.Call, providerID, next string) sso.BeginRequest {
+	return sso.BeginRequest{Provider: providerID, Base: s.Here(call.Request), Next: next, Browser: s.tripOf(call.Request), Meta: s.Meta(call)}
 }
 
 // providers are the ways to sign in elsewhere, for the sign-in page.
 func (s *Server) providers() []api.SignInProvider {
-	return list(s.cfg.SSO.Ways(), func(w sso.Way) api.SignInProvider {
+	return rest.List(s.cfg.SSO.Ways(), func(w sso.Way) api.SignInProvider {
 		return api.SignInProvider{Id: w.ID, Name: w.Name, Kind: api.SignInProviderKind(w.Kind)}
 	})
 }
@@ -96,15 +97,15 @@ func (s *Server) providers() []api.SignInProvider {
 // identities are a user's accounts elsewhere.
 func (s *Server) identities(ctx context.Context, userID string) ([]api.Identity, error) {
 	all, err := s.cfg.SSO.Identities(ctx, userID)
-	return list(all, func(i sso.Identity) api.Identity {
-		return api.Identity{Id: i.ID, Provider: i.Provider, Name: i.Name, Email: i.Email, CreatedAt: i.CreatedAt, LastUsedAt: ptr(i.LastUsedAt)}
+	return rest.List(all, func(i sso.Identity) api.Identity {
+		return api.Identity{Id: i.ID, Provider: i.Provider, Name: i.Name, Email: i.Email, CreatedAt: i.CreatedAt, LastUsedAt: rest.Ptr(i.LastUsedAt)}
 	}), err
 }
 
 // tripOf is what the browser's cookie for such ways holds.
 func (s *Server) tripOf(r *http.Request) string {
 	names := []string{hostTripCookie}
-	if !s.secure(r) {
+	if !s.Secure(r) {
 		names = append(names, plainTripCookie)
 	}
 	for _, name := range names {
@@ -115,10 +116,10 @@ func (s *Server) tripOf(r *http.Request) string {
 	return ""
 }
 
-func (s *Server) setTrip(call *call, b sso.Begun) {
-	c := s.cookie(call.request, b.Browser, time.UnixMilli(b.ExpiresAt))
-	c.Name = map[bool]string{true: hostTripCookie, false: plainTripCookie}[c.Name == hostCookie]
-	http.SetCookie(call.writer, c)
+func (s *Server) setTrip(call *rest.Call, b sso.Begun) {
+	c := s.Cookie(call.Request, b.Browser, time.UnixMilli(b.ExpiresAt))
+	c.Name = map[bool]string{true: hostTripCookie, false: plainTripCookie}[c.Name == rest.HostCookie]
+	http.SetCookie(call.Writer, c)
 }
 
 // known returns err where it is not one that has a code for people, which are led to a page that says it.

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testissuer"
 )
@@ -66,10 +67,10 @@ func TestSignInWithAProvider(t *testing.T) {
 		t.Errorf("in another browser: %d %v", r.StatusCode, r.Header)
 	}
 	r := h.do("GET", back, "", append(trip, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")...)
-	if r.StatusCode != 302 || r.Header.Get("Location") != "/t/engines" || len(r.Cookies()) == 0 || r.Cookies()[0].Name != hostCookie {
+	if r.StatusCode != 302 || r.Header.Get("Location") != "/t/engines" || len(r.Cookies()) == 0 || r.Cookies()[0].Name != rest.HostCookie {
 		t.Fatalf("callback: %d %v %s", r.StatusCode, r.Header, r.body)
 	}
-	with := []string{"Cookie", hostCookie + "=" + r.Cookies()[0].Value}
+	with := []string{"Cookie", rest.HostCookie + "=" + r.Cookies()[0].Value}
 	if r := h.do("GET", "/api/v1/me", "", with...); r.StatusCode != 200 || !strings.Contains(string(r.body), "ada@example.com") {
 		t.Errorf("me: %d %s", r.StatusCode, r.body)
 	}
@@ -109,7 +110,7 @@ func TestLinkIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := hostCookie + "=" + cookie
+	session := rest.HostCookie + "=" + cookie
 	if r := h.do("POST", "/api/v1/me/identities/corp", "", "Cookie", session, "Sec-Fetch-Site", "cross-site"); r.StatusCode != 403 {
 		t.Errorf("a foreign page links: %d", r.StatusCode)
 	}

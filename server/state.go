@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
 
@@ -17,11 +18,11 @@ func needsOf(s sessions.Session) *api.Attention {
 	if why == "" {
 		return nil
 	}
-	return &api.Attention{Reason: api.AttentionReason(why), Text: reason, At: at, SessionId: text(s.ID)}
+	return &api.Attention{Reason: api.AttentionReason(why), Text: reason, At: at, SessionId: rest.Text(s.ID)}
 }
 
 func (h handlers) CorrectState(ctx context.Context, req api.CorrectStateRequestObject) (api.CorrectStateResponseObject, error) {
-	s, err := h.cfg.Sessions.Correct(ctx, callOf(ctx).actor, req.Id, string(req.Body.State))
+	s, err := h.cfg.Sessions.Correct(ctx, rest.CallOf(ctx).Actor, req.Id, string(req.Body.State))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
 
@@ -17,11 +18,11 @@ func capsOf(l sessions.Limits) api.StorageCaps {
 
 // GetTeamStorage answers with what the history of a team takes on disk.
 func (h handlers) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageRequestObject) (api.GetTeamStorageResponseObject, error) {
-	st, err := h.cfg.Sessions.Storage(ctx, callOf(ctx).team.ID, "")
+	st, err := h.cfg.Sessions.Storage(ctx, rest.CallOf(ctx).Team.ID, "")
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := h.hidden(ctx, callOf(ctx))
+	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +57,13 @@ func (h handlers) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageReques
 
 // GetWorkspaceStorage answers with what the history of a workspace takes on disk.
 func (h handlers) GetWorkspaceStorage(ctx context.Context, req api.GetWorkspaceStorageRequestObject) (api.GetWorkspaceStorageResponseObject, error) {
-	call := callOf(ctx)
-	st, err := h.cfg.Sessions.Storage(ctx, call.team.ID, req.Id)
+	call := rest.CallOf(ctx)
+	st, err := h.cfg.Sessions.Storage(ctx, call.Team.ID, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	out := api.GetWorkspaceStorage200JSONResponse{Caps: capsOf(st.Limits), Sessions: list(st.Sessions, func(k sessions.Kept) api.SessionStorage {
-		return api.SessionStorage{Id: k.SessionID, Agent: k.Agent, Bytes: k.Disk, Printed: k.Printed, StartedAt: k.StartedAt, EndedAt: ptr(k.EndedAt)}
+	out := api.GetWorkspaceStorage200JSONResponse{Caps: capsOf(st.Limits), Sessions: rest.List(st.Sessions, func(k sessions.Kept) api.SessionStorage {
+		return api.SessionStorage{Id: k.SessionID, Agent: k.Agent, Bytes: k.Disk, Printed: k.Printed, StartedAt: k.StartedAt, EndedAt: rest.Ptr(k.EndedAt)}
 	})}
 	for _, k := range st.Sessions {
 		out.Bytes, out.Printed = out.Bytes+k.Disk, out.Printed+k.Printed

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	filesync "github.com/parawork/parawork/sync"
 )
 
@@ -14,8 +15,8 @@ func (h handlers) GetSync(ctx context.Context, req api.GetSyncRequestObject) (ap
 	if err != nil {
 		return nil, err
 	}
-	return api.GetSync200JSONResponse{State: api.SyncState(home.State), SyncedAt: ptr(home.SyncedAt), Pending: home.Pending, Reason: home.Reason,
-		NotSynced: list(home.NotSynced, notSyncedOf), Conflicts: list(home.Conflicts, syncConflictOf)}, nil
+	return api.GetSync200JSONResponse{State: api.SyncState(home.State), SyncedAt: rest.Ptr(home.SyncedAt), Pending: home.Pending, Reason: home.Reason,
+		NotSynced: rest.List(home.NotSynced, notSyncedOf), Conflicts: rest.List(home.Conflicts, syncConflictOf)}, nil
 }
 
 func notSyncedOf(f filesync.File) api.NotSynced {

@@ -7,21 +7,22 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
 
 func teamOf(m accounts.Membership) api.Team {
 	return api.Team{Id: m.Team.ID, Slug: m.Team.Slug, Name: m.Team.Name, Role: api.Role(m.Role), CreatedAt: m.Team.CreatedAt,
 		Suspended: m.Team.SuspendedAt != 0, SecondFactor: m.Team.SecondFactor,
-		Actions: list(accounts.Actions(m.Role), func(a accounts.Action) string { return string(a) })}
+		Actions: rest.List(accounts.Actions(m.Role), func(a accounts.Action) string { return string(a) })}
 }
 
 func (h handlers) ListTeams(ctx context.Context, _ api.ListTeamsRequestObject) (api.ListTeamsResponseObject, error) {
-	return api.ListTeams200JSONResponse{Items: list(callOf(ctx).actor.Memberships, teamOf)}, nil
+	return api.ListTeams200JSONResponse{Items: rest.List(rest.CallOf(ctx).Actor.Memberships, teamOf)}, nil
 }
 
 func (h handlers) CreateTeam(ctx context.Context, req api.CreateTeamRequestObject) (api.CreateTeamResponseObject, error) {
-	t, err := h.cfg.Accounts.CreateTeam(ctx, callOf(ctx).actor, req.Body.Name, val(req.Body.Slug))
+	t, err := h.cfg.Accounts.CreateTeam(ctx, rest.CallOf(ctx).Actor, req.Body.Name, rest.Val(req.Body.Slug))
 	if err != nil {
 		return nil, err
 	}
@@ -30,49 +31,49 @@ func (h handlers) CreateTeam(ctx context.Context, req api.CreateTeamRequestObjec
 }
 
 func (h handlers) GetTeam(ctx context.Context, _ api.GetTeamRequestObject) (api.GetTeamResponseObject, error) {
-	call := callOf(ctx)
-	return api.GetTeam200JSONResponse(teamOf(accounts.Membership{Team: call.team, Role: call.actor.RoleIn(call.team.ID)})), nil
+	call := rest.CallOf(ctx)
+	return api.GetTeam200JSONResponse(teamOf(accounts.Membership{Team: call.Team, Role: call.Actor.RoleIn(call.Team.ID)})), nil
 }
 
 func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) (api.UpdateTeamResponseObject, error) {
-	call := callOf(ctx)
-	t := call.team
-	audit.Note(ctx, "name", val(req.Body.Name))
+	call := rest.CallOf(ctx)
+	t := call.Team
+	audit.Note(ctx, "name", rest.Val(req.Body.Name))
 	if req.Body.Name != nil {
 		var err error
-		if t, err = h.cfg.Accounts.UpdateTeam(ctx, call.actor, t.ID, *req.Body.Name); err != nil {
+		if t, err = h.cfg.Accounts.UpdateTeam(ctx, call.Actor, t.ID, *req.Body.Name); err != nil {
 			return nil, err
 		}
 	}
 	if req.Body.SecondFactor != nil {
-		if err := h.cfg.Accounts.NeedConfirmed(call.actor); err != nil {
+		if err := h.cfg.Accounts.NeedConfirmed(call.Actor); err != nil {
 			return nil, err
 		}
 		audit.Note(ctx, "second_factor", strconv.FormatBool(*req.Body.SecondFactor))
 		var err error
-		if t, err = h.cfg.Accounts.SetSecondFactor(ctx, call.actor, t.ID, *req.Body.SecondFactor); err != nil {
+		if t, err = h.cfg.Accounts.SetSecondFactor(ctx, call.Actor, t.ID, *req.Body.SecondFactor); err != nil {
 			return nil, err
 		}
 	}
-	return api.UpdateTeam200JSONResponse(teamOf(accounts.Membership{Team: t, Role: call.actor.RoleIn(t.ID)})), nil
+	return api.UpdateTeam200JSONResponse(teamOf(accounts.Membership{Team: t, Role: call.Actor.RoleIn(t.ID)})), nil
 }
 
 // memberOf is a member as the caller may see one: addresses are for who manages members, and one's own.
-func memberOf(m accounts.TeamMember, call *call) api.Member {
+func memberOf(m accounts.TeamMember, call *rest.Call) api.Member {
 	out := api.Member{User: api.TeamUser{Id: m.User.ID, Name: m.User.Name}, Role: api.Role(m.Role), CreatedAt: m.JoinedAt}
-	if m.User.ID == call.actor.User.ID || call.actor.RoleIn(call.team.ID).AtLeast(accounts.Admin) {
+	if m.User.ID == call.Actor.User.ID || call.Actor.RoleIn(call.Team.ID).AtLeast(accounts.Admin) {
 		out.User.Email = &m.User.Email
 	}
 	return out
 }
 
 func (h handlers) ListMembers(ctx context.Context, _ api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
-	call := callOf(ctx)
-	all, err := h.cfg.Accounts.Members(ctx, call.team.ID)
+	call := rest.CallOf(ctx)
+	all, err := h.cfg.Accounts.Members(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListMembers200JSONResponse{Items: list(all, func(m accounts.TeamMember) api.Member { return memberOf(m, call) })}, nil
+	return api.ListMembers200JSONResponse{Items: rest.List(all, func(m accounts.TeamMember) api.Member { return memberOf(m, call) })}, nil
 }
 
 func (h handlers) AddMember(ctx context.Context, req api.AddMemberRequestObject) (api.AddMemberResponseObject, error) {
@@ -85,8 +86,8 @@ func (h handlers) AddMember(ctx context.Context, req api.AddMemberRequestObject)
 }
 
 func (h handlers) UpdateMember(ctx context.Context, req api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
-	call := callOf(ctx)
-	m, err := h.cfg.Accounts.SetRole(ctx, call.actor, call.team.ID, req.Id, accounts.Role(req.Body.Role))
+	call := rest.CallOf(ctx)
+	m, err := h.cfg.Accounts.SetRole(ctx, call.Actor, call.Team.ID, req.Id, accounts.Role(req.Body.Role))
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +95,8 @@ func (h handlers) UpdateMember(ctx context.Context, req api.UpdateMemberRequestO
 }
 
 func (h handlers) RemoveMember(ctx context.Context, req api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
-	call := callOf(ctx)
-	if err := h.cfg.Accounts.RemoveMember(ctx, call.actor, call.team.ID, req.Id); err != nil {
+	call := rest.CallOf(ctx)
+	if err := h.cfg.Accounts.RemoveMember(ctx, call.Actor, call.Team.ID, req.Id); err != nil {
 		return nil, err
 	}
 	return api.RemoveMember204Response{}, nil
@@ -103,16 +104,16 @@ func (h handlers) RemoveMember(ctx context.Context, req api.RemoveMemberRequestO
 
 // ListAgents always looks for the programs anew; only their versions are remembered, until the program itself changes.
 func (h handlers) ListAgents(ctx context.Context, _ api.ListAgentsRequestObject) (api.ListAgentsResponseObject, error) {
-	infos, err := h.cfg.Sessions.Agents(ctx, callOf(ctx).actor, callOf(ctx).team.ID)
+	infos, err := h.cfg.Sessions.Agents(ctx, rest.CallOf(ctx).Actor, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListAgents200JSONResponse{Items: list(infos, func(a sessions.AgentInfo) api.Agent {
+	return api.ListAgents200JSONResponse{Items: rest.List(infos, func(a sessions.AgentInfo) api.Agent {
 		out := api.Agent{Agent: a.Agent, Name: a.Name, Enabled: a.Enabled, Installed: a.Installed, Version: a.Version,
 			Install: a.Install, TakesAccount: a.Accounts, TakesPermissions: a.Permissions, DefaultPermissions: api.AgentDefaultPermissions(h.cfg.Sessions.DefaultPermissions(a.Agent)), InImages: a.InImages,
-			NeedsAccount: a.NeedsAccount, Gateway: a.Gateway, Accounts: list(a.Usable, agentAccountOf)}
-		if callOf(ctx).actor.User.Operator {
-			out.Path = text(a.Path)
+			NeedsAccount: a.NeedsAccount, Gateway: a.Gateway, Accounts: rest.List(a.Usable, agentAccountOf)}
+		if rest.CallOf(ctx).Actor.User.Operator {
+			out.Path = rest.Text(a.Path)
 		}
 		if a.Account != nil {
 			account := agentAccountOf(*a.Account)

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
 
@@ -77,7 +78,7 @@ type terminal struct {
 // attachTerminal is GET /sessions/{id}/terminal.
 func (s *Server) attachTerminal(c echo.Context) error {
 	r := c.Request()
-	call := callOf(r.Context())
+	call := rest.CallOf(r.Context())
 	if !websocket.IsWebSocketUpgrade(r) {
 		return fault.New(fault.Invalid, "websocket_only", "This address is a WebSocket.")
 	}
@@ -94,13 +95,13 @@ func (s *Server) attachTerminal(c echo.Context) error {
 			needs = append(needs, accounts.TakeTerminal)
 		}
 	}
-	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object, in: call.session.WorkspaceID, needs: needs,
-		about: []string{call.session.WorkspaceID, call.session.ID}, cancel: cancel})
+	done, err := s.sockets.add(&socket{cred: call.Cred, user: call.Actor.User.ID, object: call.Object, in: call.Session.WorkspaceID, needs: needs,
+		about: []string{call.Session.WorkspaceID, call.Session.ID}, cancel: cancel})
 	if err != nil {
 		return err
 	}
 	defer done()
-	viewer, err := s.cfg.Sessions.Attach(ctx, call.session.ID, want)
+	viewer, err := s.cfg.Sessions.Attach(ctx, call.Session.ID, want)
 	if err != nil {
 		return err
 	}
@@ -114,25 +115,25 @@ func (s *Server) attachTerminal(c echo.Context) error {
 
 // serveTerminal takes the connection over and shows it a terminal until one side ends that.
 func (s *Server) serveTerminal(ctx context.Context, cancel context.CancelCauseFunc, c echo.Context, viewer *sessions.Viewer, guest bool) {
-	call := callOf(c.Request().Context())
-	conn, err := upgrader.Upgrade(c.Response(), c.Request(), http.Header{"X-Request-Id": {call.id}})
+	call := rest.CallOf(c.Request().Context())
+	conn, err := upgrader.Upgrade(c.Response(), c.Request(), http.Header{"X-Request-Id": {call.ID}})
 	if err != nil {
-		call.status = http.StatusBadRequest // gorilla has answered
+		call.Status = http.StatusBadRequest // gorilla has answered
 		return
 	}
-	call.status = http.StatusSwitchingProtocols
+	call.Status = http.StatusSwitchingProtocols
 	t := &terminal{conn: conn, viewer: viewer, guest: guest, cancel: cancel, typed: make(chan []byte, framesWaiting), taken: make(chan struct{}, 1)}
 	t.serve(ctx)
 }
 
 // attachOf reads what the client asks for.
-func (s *Server) attachOf(call *call, r *http.Request) (sessions.Attach, error) {
-	a := sessions.Attach{UserID: call.actor.User.ID, Name: call.actor.User.Name}
-	may := call.can(accounts.TypeTerminal)
+func (s *Server) attachOf(call *rest.Call, r *http.Request) (sessions.Attach, error) {
+	a := sessions.Attach{UserID: call.Actor.User.ID, Name: call.Actor.User.Name}
+	may := call.Can(accounts.TypeTerminal)
 	if may == nil {
 		may = s.works(r.Context(), call)
 	}
-	a.Takes = call.can(accounts.TakeTerminal) == nil
+	a.Takes = call.Can(accounts.TakeTerminal) == nil
 	switch r.URL.Query().Get("role") {
 	case "": // whatever one may
 		a.Writer = may == nil

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // tty is a raw client of the terminal's socket.
@@ -229,7 +230,7 @@ func TestRefusedSockets(t *testing.T) {
 	}{
 		"foreign page":               {"/sessions/" + id + "/terminal", http.Header{"Authorization": {"Bearer " + p.tokens["owner"]}, "Origin": {"https://evil.example"}}, 403, 0},
 		"foreign page, events":       {"/teams/harbour/events", http.Header{"Authorization": {"Bearer " + p.tokens["owner"]}, "Origin": {"https://evil.example"}}, 403, 0},
-		"a cookie without an origin": {"/sessions/" + id + "/terminal", http.Header{"Cookie": {hostCookie + "=x"}}, 403, 0},
+		"a cookie without an origin": {"/sessions/" + id + "/terminal", http.Header{"Cookie": {rest.HostCookie + "=x"}}, 403, 0},
 		"nobody":                     {"/sessions/" + id + "/terminal", nil, 401, 0},
 		"nobody, as a page":          {"/sessions/" + id + "/terminal", http.Header{"Origin": {h.url}}, 401, 0},
 		"outsider":                   {"/sessions/" + id + "/terminal", withToken(p.tokens["outsider"]), 404, 0},

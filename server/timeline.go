@@ -11,35 +11,36 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 // bySnapshot finds a snapshot of a workspace's files, and the workspace.
-func (h handlers) bySnapshot(ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func (h handlers) bySnapshot(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.snapshot, err = h.cfg.Workspaces.SnapshotByID(ctx, id); err != nil {
+	if call.Snapshot, err = h.cfg.Workspaces.SnapshotByID(ctx, id); err != nil {
 		return accounts.Object{}, err
 	}
-	return h.within(ctx, call, call.snapshot.WorkspaceID)
+	return h.Within(ctx, call, call.Snapshot.WorkspaceID)
 }
 
 func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestObject) (api.ListTimelineResponseObject, error) {
 	var kinds []string
-	if k := val(req.Params.Kind); k != "" {
+	if k := rest.Val(req.Params.Kind); k != "" {
 		kinds = strings.Split(k, ",")
 	}
-	items, next, err := h.cfg.Workspaces.Timeline(ctx, req.Id, kinds, pageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.Timeline(ctx, req.Id, kinds, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	out := api.ListTimeline200JSONResponse{NextCursor: text(next), Items: list(items, func(m workspaces.Moment) api.TimelineItem {
+	out := api.ListTimeline200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(items, func(m workspaces.Moment) api.TimelineItem {
 		if m.Snap != nil {
 			sn := snapshotOf(*m.Snap, names)
 			return api.TimelineItem{Type: api.TimelineItemTypeSnapshot, At: m.Snap.At, Snapshot: &sn}
@@ -58,12 +59,12 @@ func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 }
 
 func (h handlers) GetSnapshot(ctx context.Context, _ api.GetSnapshotRequestObject) (api.GetSnapshotResponseObject, error) {
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
-	return api.GetSnapshot200JSONResponse(snapshotOf(callOf(ctx).snapshot, names)), err
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	return api.GetSnapshot200JSONResponse(snapshotOf(rest.CallOf(ctx).Snapshot, names)), err
 }
 
 func (h handlers) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequestObject) (api.UpdateSnapshotResponseObject, error) {
-	sn := callOf(ctx).snapshot
+	sn := rest.CallOf(ctx).Snapshot
 	var err error
 	if t := req.Body.Title; t != nil {
 		if sn, err = h.cfg.Workspaces.NameSnapshot(ctx, sn, *t); err != nil {
@@ -75,38 +76,38 @@ func (h handlers) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequ
 			return nil, err
 		}
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
 	return api.UpdateSnapshot200JSONResponse(snapshotOf(sn, names)), err
 }
 
 func (h handlers) DeleteSnapshot(ctx context.Context, _ api.DeleteSnapshotRequestObject) (api.DeleteSnapshotResponseObject, error) {
-	if err := h.cfg.Workspaces.DeleteSnapshot(ctx, callOf(ctx).snapshot); err != nil {
+	if err := h.cfg.Workspaces.DeleteSnapshot(ctx, rest.CallOf(ctx).Snapshot); err != nil {
 		return nil, err
 	}
 	return api.DeleteSnapshot204Response{}, nil
 }
 
 func (h handlers) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRequestObject) (api.RestoreSnapshotResponseObject, error) {
-	b, call := req.Body, callOf(ctx)
-	r := workspaces.RestoreRequest{New: b.Into == api.SnapshotRestoreIntoNew, Name: val(b.Name), Paths: list(val(b.Paths), guest.DecodePath), DryRun: val(b.DryRun), EvenWhileWorking: val(b.EvenWhileWorking), Ignored: val(b.Ignored)}
-	done, err := h.cfg.Workspaces.RestoreSnapshot(ctx, call.actor, call.snapshot, r)
+	b, call := req.Body, rest.CallOf(ctx)
+	r := workspaces.RestoreRequest{New: b.Into == api.SnapshotRestoreIntoNew, Name: rest.Val(b.Name), Paths: rest.List(rest.Val(b.Paths), guest.DecodePath), DryRun: rest.Val(b.DryRun), EvenWhileWorking: rest.Val(b.EvenWhileWorking), Ignored: rest.Val(b.Ignored)}
+	done, err := h.cfg.Workspaces.RestoreSnapshot(ctx, call.Actor, call.Snapshot, r)
 	if err != nil {
 		return nil, err
 	}
-	audit.Note(ctx, "snapshot", call.snapshot.ID)
+	audit.Note(ctx, "snapshot", call.Snapshot.ID)
 	audit.Note(ctx, "into", string(b.Into))
 	if r.New && !r.DryRun {
-		audit.Target(ctx, "workspace", done.Workspace.ID, shownName(done.Workspace))
-		h.reread()
+		audit.Target(ctx, "workspace", done.Workspace.ID, rest.ShownName(done.Workspace))
+		h.Reread()
 	}
 	one, err := h.one(ctx, done.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	out := api.RestoreSnapshot200JSONResponse{Workspace: one, Changed: list(done.Changed, guest.EncodePath), Conflicts: list(done.Conflicts, guest.EncodePath),
-		Ignored: list(done.Ignored, guest.EncodePath), IgnoredLeft: list(done.IgnoredLeft, guest.EncodePath)}
+	out := api.RestoreSnapshot200JSONResponse{Workspace: one, Changed: rest.List(done.Changed, guest.EncodePath), Conflicts: rest.List(done.Conflicts, guest.EncodePath),
+		Ignored: rest.List(done.Ignored, guest.EncodePath), IgnoredLeft: rest.List(done.IgnoredLeft, guest.EncodePath)}
 	if done.Kept.ID != "" {
-		names, err := memberNames(ctx, h.cfg.Accounts, call.team.ID)
+		names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -6,12 +6,13 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
 
 // spent adds what sessions asked of models, for who may see costs.
 func (h handlers) spent(ctx context.Context, all ...api.Session) ([]api.Session, error) {
-	if len(all) == 0 || callOf(ctx).can(accounts.ViewCosts) != nil {
+	if len(all) == 0 || rest.CallOf(ctx).Can(accounts.ViewCosts) != nil {
 		return all, nil
 	}
 	ids := make([]string, len(all))

@@ -8,17 +8,18 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/disk"
 )
 
 // trashed returns what of a team's trash the caller may see.
 func (h handlers) trashed(ctx context.Context) ([]workspaces.Trashed, error) {
-	all, err := h.cfg.Workspaces.Trashed(ctx, callOf(ctx).team.ID)
+	all, err := h.cfg.Workspaces.Trashed(ctx, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := h.hidden(ctx, callOf(ctx))
+	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	return slices.DeleteFunc(all, func(t workspaces.Trashed) bool { return hidden[t.ID] }), err
 }
 
@@ -42,12 +43,12 @@ func (h handlers) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (ap
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	out := api.GetTrash200JSONResponse{Items: list(all, func(t workspaces.Trashed) api.TrashItem {
-		item := api.TrashItem{Kind: api.TrashItemKind(t.Kind), Id: t.ID, Name: t.Name, DeletedAt: t.DeletedAt, DeletedBy: names[t.DeletedBy], PurgeAt: ptr(t.PurgeAt), Restorable: t.Restorable}
+	out := api.GetTrash200JSONResponse{Items: rest.List(all, func(t workspaces.Trashed) api.TrashItem {
+		item := api.TrashItem{Kind: api.TrashItemKind(t.Kind), Id: t.ID, Name: t.Name, DeletedAt: t.DeletedAt, DeletedBy: names[t.DeletedBy], PurgeAt: rest.Ptr(t.PurgeAt), Restorable: t.Restorable}
 		if t.Kind == workspaces.TrashWorkspace {
 			item.Key = workspaces.Workspace{Num: t.Num}.Key()
 		}
@@ -58,14 +59,14 @@ func (h handlers) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (ap
 	})}
 	for _, t := range all {
 		if t.Bytes >= 0 {
-			sum := val(out.Bytes) + t.Bytes
+			sum := rest.Val(out.Bytes) + t.Bytes
 			out.Bytes = &sum
 		}
 		if t.PurgeAt > 0 {
 			out.KeepDays = int((t.PurgeAt - t.DeletedAt) / (24 * 60 * 60 * 1000))
 		}
 	}
-	h.cfg.Disk.Of(callOf(ctx).team.ID) // so that sizes come to be known
+	h.cfg.Disk.Of(rest.CallOf(ctx).Team.ID) // so that sizes come to be known
 	return out, nil
 }
 
@@ -77,12 +78,12 @@ func (h handlers) RestoreTrashed(ctx context.Context, req api.RestoreTrashedRequ
 	}
 	audit.Target(ctx, string(t.Kind), t.ID, t.Name)
 	if t.Kind == workspaces.TrashProject {
-		if err := callOf(ctx).can(accounts.ManageProject); err != nil {
+		if err := rest.CallOf(ctx).Can(accounts.ManageProject); err != nil {
 			return nil, err
 		}
 		_, err = h.cfg.Workspaces.RestoreProject(ctx, t.ID)
 	} else {
-		_, err = h.cfg.Workspaces.Restore(ctx, callOf(ctx).actor, t.ID)
+		_, err = h.cfg.Workspaces.Restore(ctx, rest.CallOf(ctx).Actor, t.ID)
 	}
 	return api.RestoreTrashed204Response{}, err
 }
@@ -110,11 +111,11 @@ func (h handlers) forgetSecrets(ctx context.Context) {
 
 // GetDisk tells what the team's work takes on disk.
 func (h handlers) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.GetDiskResponseObject, error) {
-	hidden, err := h.hidden(ctx, callOf(ctx))
+	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
 	}
-	c, known, counting := h.cfg.Disk.Of(callOf(ctx).team.ID)
+	c, known, counting := h.cfg.Disk.Of(rest.CallOf(ctx).Team.ID)
 	// Of workspaces that the caller may not see nothing is told, and nothing of them is removed.
 	others, size := map[disk.Kind]disk.Use{}, int64(0)
 	for _, w := range c.Workspaces {
@@ -135,15 +136,15 @@ func (h handlers) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.
 		u.Items, u.Bytes = u.Items-others[u.Kind].Items, u.Bytes-others[u.Kind].Bytes
 		return api.DiskUse{Kind: api.DiskUseKind(u.Kind), Items: u.Items, Bytes: u.Bytes}
 	}
-	out := api.GetDisk200JSONResponse{Counting: counting, Bytes: c.Bytes - size, By: list(c.By, use), WouldFree: list(c.Free, use)}
+	out := api.GetDisk200JSONResponse{Counting: counting, Bytes: c.Bytes - size, By: rest.List(c.By, use), WouldFree: rest.List(c.Free, use)}
 	if known {
 		out.CountedAt = &c.At
 	}
-	out.Projects = list(c.Projects, func(p disk.Project) api.DiskProject {
+	out.Projects = rest.List(c.Projects, func(p disk.Project) api.DiskProject {
 		return api.DiskProject{Id: p.ID, Name: p.Name, Bytes: p.Bytes, Ours: p.Ours}
 	})
 	shown := slices.DeleteFunc(slices.Clone(c.Workspaces), func(w disk.Workspace) bool { return hidden[w.ID] })
-	out.Workspaces = list(shown, func(w disk.Workspace) api.DiskWorkspace {
+	out.Workspaces = rest.List(shown, func(w disk.Workspace) api.DiskWorkspace {
 		return api.DiskWorkspace{Id: w.ID, Key: workspaces.Workspace{Num: w.Num}.Key(), Name: w.Name, ProjectId: w.ProjectID, Deleted: w.Deleted,
 			Worktree: w.Worktree, Home: w.Home, Snapshots: w.Kept, Terminals: w.History, Bytes: w.Bytes()}
 	})
@@ -152,19 +153,19 @@ func (h handlers) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.
 
 // FreeDisk makes room.
 func (h handlers) FreeDisk(ctx context.Context, req api.FreeDiskRequestObject) (api.FreeDiskResponseObject, error) {
-	hidden, err := h.hidden(ctx, callOf(ctx))
+	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
 	}
-	kinds := list(req.Body.What, func(k api.FreeDiskWhat) disk.Kind { return disk.Kind(k) })
+	kinds := rest.List(req.Body.What, func(k api.FreeDiskWhat) disk.Kind { return disk.Kind(k) })
 	if len(kinds) == 0 {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "Say in what what is to be made free.").With("field", "what")
 	}
 	audit.Note(ctx, "what", string(kinds[0]))
-	f, err := h.cfg.Disk.Free(ctx, callOf(ctx).team.ID, kinds, hidden)
+	f, err := h.cfg.Disk.Free(ctx, rest.CallOf(ctx).Team.ID, kinds, hidden)
 	if err != nil {
 		return nil, err
 	}
 	h.forgetSecrets(ctx)
-	return api.FreeDisk200JSONResponse{Bytes: f.Bytes, Items: f.Items, Failed: list(f.Failed, func(s string) string { return s })}, nil
+	return api.FreeDisk200JSONResponse{Bytes: f.Bytes, Items: f.Items, Failed: rest.List(f.Failed, func(s string) string { return s })}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // overSocket tells a refused WebSocket why. A page is shown neither status nor body of a refused handshake, so it is told by the
@@ -19,8 +20,8 @@ func (s *Server) overSocket(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
 		r := c.Request()
-		call := callOf(r.Context())
-		if err == nil || c.Response().Committed || !websocket.IsWebSocketUpgrade(r) || s.checkSocket(r, call.cred) != nil {
+		call := rest.CallOf(r.Context())
+		if err == nil || c.Response().Committed || !websocket.IsWebSocketUpgrade(r) || s.checkSocket(r, call.Cred) != nil {
 			return err
 		}
 		_, page := r.Header["Origin"]
@@ -40,15 +41,15 @@ func (s *Server) overSocket(next echo.HandlerFunc) echo.HandlerFunc {
 		if code == 0 {
 			return err
 		}
-		conn, uerr := upgrader.Upgrade(c.Response(), r, http.Header{"X-Request-Id": {call.id}})
+		conn, uerr := upgrader.Upgrade(c.Response(), r, http.Header{"X-Request-Id": {call.ID}})
 		if uerr != nil {
-			call.status = http.StatusBadRequest
+			call.Status = http.StatusBadRequest
 			return nil
 		}
 		defer conn.Close()
-		call.status = translate(err).status // for the log
+		call.Status = rest.Translate(err).Status // for the log
 		deadline := time.Now().Add(goodbye)
-		_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, closeReason(translate(err).body.Message)), deadline)
+		_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, closeReason(rest.Translate(err).Body.Message)), deadline)
 		_ = conn.SetReadDeadline(deadline)
 		for uerr == nil {
 			_, _, uerr = conn.NextReader()

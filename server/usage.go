@@ -11,20 +11,21 @@ import (
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // GetTeamUsage tells what a team used.
 func (h handlers) GetTeamUsage(ctx context.Context, req api.GetTeamUsageRequestObject) (api.GetTeamUsageResponseObject, error) {
-	p, team := req.Params, callOf(ctx).team
-	q := usage.Query{TeamID: team.ID, From: val(p.From), To: val(p.To), Group: usage.Group(val(p.Group))}
-	return h.usage(ctx, q, string(val(p.Format)), team.Slug)
+	p, team := req.Params, rest.CallOf(ctx).Team
+	q := usage.Query{TeamID: team.ID, From: rest.Val(p.From), To: rest.Val(p.To), Group: usage.Group(rest.Val(p.Group))}
+	return h.usage(ctx, q, string(rest.Val(p.Format)), team.Slug)
 }
 
 // GetInstanceUsage tells what all teams used.
 func (h handlers) GetInstanceUsage(ctx context.Context, req api.GetInstanceUsageRequestObject) (api.GetInstanceUsageResponseObject, error) {
 	p := req.Params
-	q := usage.Query{From: val(p.From), To: val(p.To), Group: usage.Group(val(p.Group))}
-	return h.usage(ctx, q, string(val(p.Format)), "instance")
+	q := usage.Query{From: rest.Val(p.From), To: rest.Val(p.To), Group: usage.Group(rest.Val(p.Group))}
+	return h.usage(ctx, q, string(rest.Val(p.Format)), "instance")
 }
 
 func (h handlers) usage(ctx context.Context, q usage.Query, format, of string) (usageAnswer, error) {
@@ -34,13 +35,13 @@ func (h handlers) usage(ctx context.Context, q usage.Query, format, of string) (
 		return usageAnswer{}, fault.New(fault.Invalid, "invalid_parameter", "format is json or csv.").With("field", "format")
 	}
 	if format == "csv" {
-		if err := h.throttle.cost(ctx, Exporting); err != nil {
+		if err := h.throttle.Charge(ctx, rest.Exporting); err != nil {
 			return usageAnswer{}, err
 		}
 	}
 	if q.Group == usage.ByWorkspace {
 		var err error
-		if q.Hidden, err = h.hiddenIn(ctx, callOf(ctx).actor, q.TeamID); err != nil {
+		if q.Hidden, err = h.HiddenIn(ctx, rest.CallOf(ctx).Actor, q.TeamID); err != nil {
 			return usageAnswer{}, err
 		}
 	}
@@ -65,9 +66,9 @@ func (a usageAnswer) send(w http.ResponseWriter) error {
 	if !a.csv {
 		return api.GetTeamUsage200JSONResponse(usageReport(a.report)).VisitGetTeamUsageResponse(w)
 	}
-	out := &download{w: w, name: a.report.FileName(a.of), mime: "text/csv; charset=utf-8"}
+	out := &rest.Download{Writer: w, Name: a.report.FileName(a.of), MIME: "text/csv; charset=utf-8"}
 	err := a.report.CSV(out)
-	if err != nil && out.begun { // a short file must not look like a whole one
+	if err != nil && out.Begun { // a short file must not look like a whole one
 		panic(http.ErrAbortHandler)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -76,7 +77,7 @@ func (a usageAnswer) send(w http.ResponseWriter) error {
 
 func usageReport(r usage.Report) api.UsageReport {
 	f := r.Forecast
-	return api.UsageReport{From: r.From, To: r.To, Group: string(r.Group), Totals: usageAmounts(r.Totals), Items: list(r.Items, usageItem),
+	return api.UsageReport{From: r.From, To: r.To, Group: string(r.Group), Totals: usageAmounts(r.Totals), Items: rest.List(r.Items, usageItem),
 		Forecast: api.UsageForecast{Period: f.Period, EndsAt: f.EndsAt, CostNano: f.CostNano, TokensCostNano: f.TokensCostNano, Basis: api.UsageForecastBasis(f.Basis), Days: f.Days}}
 }
 
@@ -97,16 +98,16 @@ func (h handlers) GetWorkspaceCosts(ctx context.Context, req api.GetWorkspaceCos
 		return nil, err
 	}
 	out := api.GetWorkspaceCosts200JSONResponse{CostNano: c.CostNano, TokensCostNano: c.TokensCostNano, TokensUnknown: c.TokensUnknown, RunMs: c.RunMs,
-		RateNanoPerHour: c.HourNano, BySession: list(c.Sessions, sessionCosts), Grace: h.graceOf(req.Id)}
+		RateNanoPerHour: c.HourNano, BySession: rest.List(c.Sessions, sessionCosts), Grace: h.graceOf(req.Id)}
 	box, err := h.cfg.Places.Sandbox(ctx, req.Id)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, fmt.Errorf("reading the sandbox of workspace %s: %w", req.Id, err)
 	}
 	if err == nil && box.EndedAt == 0 {
-		out.IdleAt = ptr(box.IdleAt)
+		out.IdleAt = rest.Ptr(box.IdleAt)
 	}
 	if c.HourNano > 0 {
-		if out.ExhaustedAt, err = h.exhausts(ctx, callOf(ctx).workspace.TeamID, box.UserID); err != nil {
+		if out.ExhaustedAt, err = h.exhausts(ctx, rest.CallOf(ctx).Workspace.TeamID, box.UserID); err != nil {
 			return nil, fmt.Errorf("reading when the budget or the hours are used up: %w", err)
 		}
 	}
@@ -136,14 +137,14 @@ func sessionCosts(c usage.SessionCosts) api.SessionCosts {
 
 // ListPrices answers with the price book.
 func (h handlers) ListPrices(context.Context, api.ListPricesRequestObject) (api.ListPricesResponseObject, error) {
-	return api.ListPrices200JSONResponse{Items: list(h.cfg.Prices.List(), h.price)}, nil
+	return api.ListPrices200JSONResponse{Items: rest.List(h.cfg.Prices.List(), h.price)}, nil
 }
 
 // AddPrice writes what a place costs from a time on.
 func (h handlers) AddPrice(ctx context.Context, req api.AddPriceRequestObject) (api.AddPriceResponseObject, error) {
 	b := req.Body
 	r, err := h.cfg.Prices.Add(ctx, price.Row{Executor: b.Executor, VCPUSecondNano: b.VcpuSecondNano, GiBSecondNano: b.GibSecondNano, Metered: b.Metered,
-		EffectiveFrom: val(b.EffectiveFrom), CreatedBy: callOf(ctx).actor.User.ID})
+		EffectiveFrom: rest.Val(b.EffectiveFrom), CreatedBy: rest.CallOf(ctx).Actor.User.ID})
 	if err != nil {
 		return nil, err
 	}

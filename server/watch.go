@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -40,78 +41,78 @@ func Watched(all *sessions.Service, in *workspaces.Service) func(ctx context.Con
 		}
 		w, err := in.Workspace(ctx, session.WorkspaceID)
 		if err == nil && w.DeletedAt != 0 {
-			err = errNotFound
+			err = rest.ErrNotFound
 		}
 		return watch.Subject{WorkspaceID: w.ID, Object: accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}}, err
 	}
 }
 
-func byWatchLink(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
-	id, err := pathID(c)
+func byWatchLink(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.link, err = s.cfg.Watch.Link(ctx, id); err != nil {
+	if call.Link, err = s.cfg.Watch.Link(ctx, id); err != nil {
 		return accounts.Object{}, err
 	}
-	return s.within(ctx, call, call.link.WorkspaceID)
+	return s.Within(ctx, call, call.Link.WorkspaceID)
 }
 
 func (h handlers) ListWatchLinks(ctx context.Context, req api.ListWatchLinksRequestObject) (api.ListWatchLinksResponseObject, error) {
-	call := callOf(ctx)
-	links, err := h.cfg.Watch.Links(ctx, call.team.ID, req.Id)
+	call := rest.CallOf(ctx)
+	links, err := h.cfg.Watch.Links(ctx, call.Team.ID, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	items, err := h.watchLinks(ctx, call.team.ID, links)
+	items, err := h.watchLinks(ctx, call.Team.ID, links)
 	return api.ListWatchLinks200JSONResponse{Items: items}, err
 }
 
 func (h handlers) ListTeamWatchLinks(ctx context.Context, _ api.ListTeamWatchLinksRequestObject) (api.ListTeamWatchLinksResponseObject, error) {
-	call := callOf(ctx)
-	links, err := h.cfg.Watch.TeamLinks(ctx, call.team.ID)
+	call := rest.CallOf(ctx)
+	links, err := h.cfg.Watch.TeamLinks(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := h.hidden(ctx, call)
+	hidden, err := h.Hidden(ctx, call)
 	if err != nil {
 		return nil, err
 	}
 	links = slices.DeleteFunc(links, func(l watch.Link) bool { return hidden[l.WorkspaceID] })
-	items, err := h.watchLinks(ctx, call.team.ID, links)
+	items, err := h.watchLinks(ctx, call.Team.ID, links)
 	return api.ListTeamWatchLinks200JSONResponse{Items: items}, err
 }
 
 func (h handlers) CreateWatchLink(ctx context.Context, req api.CreateWatchLinkRequestObject) (api.CreateWatchLinkResponseObject, error) {
-	call := callOf(ctx)
-	l, token, err := h.cfg.Watch.Create(ctx, call.actor, req.Id, val(req.Body.Name), val(req.Body.Minutes))
+	call := rest.CallOf(ctx)
+	l, token, err := h.cfg.Watch.Create(ctx, call.Actor, req.Id, rest.Val(req.Body.Name), rest.Val(req.Body.Minutes))
 	if err != nil {
 		return nil, err
 	}
 	audit.Target(ctx, "watch_link", l.ID, l.Name)
 	audit.Note(ctx, "session_id", l.SessionID)
 	audit.Note(ctx, "expires_at", time.UnixMilli(l.ExpiresAt).UTC().Format(time.RFC3339))
-	v := h.watchLinkOf(l, map[string]string{call.actor.User.ID: call.actor.User.Name})
+	v := h.watchLinkOf(l, map[string]string{call.Actor.User.ID: call.Actor.User.Name})
 	// Behind the #, which browsers send to nobody.
 	return api.CreateWatchLink201JSONResponse{Id: v.Id, WorkspaceId: v.WorkspaceId, SessionId: v.SessionId, Name: v.Name, State: v.State, CreatedBy: v.CreatedBy,
-		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Url: h.here(call.request) + "/watch#" + token}, nil
+		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Url: h.Here(call.Request) + "/watch#" + token}, nil
 }
 
 func (h handlers) RevokeWatchLink(ctx context.Context, _ api.RevokeWatchLinkRequestObject) (api.RevokeWatchLinkResponseObject, error) {
-	call := callOf(ctx)
-	audit.Target(ctx, "watch_link", call.link.ID, call.link.Name)
-	if err := h.cfg.Watch.Revoke(ctx, call.actor, call.link); err != nil {
+	call := rest.CallOf(ctx)
+	audit.Target(ctx, "watch_link", call.Link.ID, call.Link.Name)
+	if err := h.cfg.Watch.Revoke(ctx, call.Actor, call.Link); err != nil {
 		return nil, err
 	}
 	return api.RevokeWatchLink204Response{}, nil
 }
 
 func (h handlers) watchLinks(ctx context.Context, teamID string, links []watch.Link) ([]api.WatchLink, error) {
-	names, err := memberNames(ctx, h.cfg.Accounts, teamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, teamID)
 	if err != nil {
 		return nil, err
 	}
-	return list(links, func(l watch.Link) api.WatchLink { return h.watchLinkOf(l, names) }), nil
+	return rest.List(links, func(l watch.Link) api.WatchLink { return h.watchLinkOf(l, names) }), nil
 }
 
 func (h handlers) watchLinkOf(l watch.Link, names map[string]string) api.WatchLink {
@@ -124,20 +125,20 @@ func (h handlers) watchLinkOf(l watch.Link, names map[string]string) api.WatchLi
 	}
 	return api.WatchLink{Id: l.ID, WorkspaceId: l.WorkspaceID, SessionId: l.SessionID, Name: l.Name, State: state,
 		CreatedBy: api.Maker{Id: l.CreatedBy, Name: cmp.Or(names[l.CreatedBy], "a former member")}, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt,
-		RevokedAt: ptr(l.RevokedAt), LastUsedAt: ptr(l.LastUsedAt), Uses: l.Uses, Watching: h.sockets.watching(l.ID)}
+		RevokedAt: rest.Ptr(l.RevokedAt), LastUsedAt: rest.Ptr(l.LastUsedAt), Uses: l.Uses, Watching: h.sockets.watching(l.ID)}
 }
 
 // OpenWatch opens a link with its token, or goes on with one that this browser has opened.
 func (h handlers) OpenWatch(ctx context.Context, req api.OpenWatchRequestObject) (api.OpenWatchResponseObject, error) {
-	call := callOf(ctx)
+	call := rest.CallOf(ctx)
 	var l watch.Link
 	var err error
-	if token := val(req.Body.Token); token != "" {
+	if token := rest.Val(req.Body.Token); token != "" {
 		l, err = h.cfg.Watch.Enter(ctx, token)
 		if err != nil {
 			return nil, err
 		}
-		audit.As(ctx, audit.Source{Kind: audit.ByLink, ActorID: l.ID, ActorName: l.Name, Credential: l.ID, IP: h.meta(call).IP, RequestID: call.id})
+		audit.As(ctx, audit.Source{Kind: audit.ByLink, ActorID: l.ID, ActorName: l.Name, Credential: l.ID, IP: h.Meta(call).IP, RequestID: call.ID})
 		audit.InTeam(ctx, l.TeamID)
 		audit.Target(ctx, "session", l.SessionID, "")
 		defer func() {
@@ -147,7 +148,7 @@ func (h handlers) OpenWatch(ctx context.Context, req api.OpenWatchRequestObject)
 		}()
 	} else {
 		audit.Told(ctx) // its opening was
-		if l, err = h.watchedLink(ctx, call.request, val(req.Body.LinkId)); err != nil {
+		if l, err = h.watchedLink(ctx, call.Request, rest.Val(req.Body.LinkId)); err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +172,7 @@ func (h handlers) OpenWatch(ctx context.Context, req api.OpenWatchRequestObject)
 // watchTokens are those in the browser's cookie. Where the page came over https only the cookie that no neighbour can plant counts.
 func (s *Server) watchTokens(r *http.Request) []string {
 	names := []string{watchHostCookie}
-	if !s.secure(r) {
+	if !s.Secure(r) {
 		names = append(names, watchPlainCookie)
 	}
 	for _, name := range names {
@@ -198,9 +199,9 @@ func (s *Server) watchedLink(ctx context.Context, r *http.Request, linkID string
 }
 
 // keepWatchToken puts a token in front of those the browser has, and forgets those that have ended.
-func (s *Server) keepWatchToken(ctx context.Context, call *call, token string) {
+func (s *Server) keepWatchToken(ctx context.Context, call *rest.Call, token string) {
 	tokens, until := []string{}, int64(0)
-	for _, t := range slices.Concat([]string{token}, s.watchTokens(call.request)) {
+	for _, t := range slices.Concat([]string{token}, s.watchTokens(call.Request)) {
 		if slices.Contains(tokens, t) || len(tokens) == watchMost {
 			continue
 		}
@@ -208,12 +209,12 @@ func (s *Server) keepWatchToken(ctx context.Context, call *call, token string) {
 			tokens, until = append(tokens, t), max(until, l.ExpiresAt)
 		}
 	}
-	c := s.cookie(call.request, strings.Join(tokens, "."), time.UnixMilli(until))
+	c := s.Cookie(call.Request, strings.Join(tokens, "."), time.UnixMilli(until))
 	c.Name, c.SameSite = watchHostCookie, http.SameSiteStrictMode
 	if !c.Secure {
 		c.Name = watchPlainCookie
 	}
-	http.SetCookie(call.writer, c)
+	http.SetCookie(call.Writer, c)
 }
 
 var endLink = &ending{closeNotAllowed, "the link has ended"}

@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/server/rest"
 )
 
 // linkMade is a link as its maker is told of it.
@@ -123,7 +124,7 @@ func TestASVS_4_4_LinksShowOneSessionAndNothingElse(t *testing.T) {
 	}
 	// The cookie is good for nothing else, and no login makes up for it.
 	value := strings.TrimPrefix(cookies, watchHostCookie+"=")
-	for _, try := range [][]string{{"Cookie", cookies}, {"Cookie", hostCookie + "=" + value}, {"Authorization", "Bearer " + made.token(t)}} {
+	for _, try := range [][]string{{"Cookie", cookies}, {"Cookie", rest.HostCookie + "=" + value}, {"Authorization", "Bearer " + made.token(t)}} {
 		for _, path := range []string{"/me", "/teams/harbour", "/sessions/" + id, "/sessions/" + id + "/output?from=0"} {
 			if r := h.do("GET", "/api/v1"+path, "", try...); r.StatusCode != 401 {
 				t.Errorf("%s with %s: %d", path, try[0], r.StatusCode)

@@ -9,21 +9,22 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequestObject) (api.ListWorkspacesResponseObject, error) {
-	team := callOf(ctx).team.ID
-	f := workspaces.Filter{ProjectID: val(req.Params.ProjectId), Show: workspaces.Show(val(req.Params.Show))}
+	team := rest.CallOf(ctx).Team.ID
+	f := workspaces.Filter{ProjectID: rest.Val(req.Params.ProjectId), Show: workspaces.Show(rest.Val(req.Params.Show))}
 	switch f.Show {
 	case "", workspaces.ShowActive, workspaces.ShowArchived, workspaces.ShowTrash, workspaces.ShowAll:
 	default:
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "show is one of active, archived, trash and all.").With("field", "show")
 	}
-	if !plainID(f.ProjectID) {
+	if !rest.PlainID(f.ProjectID) {
 		return api.ListWorkspaces200JSONResponse{Items: []api.Workspace{}}, nil
 	}
-	items, next, err := h.cfg.Workspaces.List(ctx, team, shownTo(callOf(ctx), f), pageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.List(ctx, team, rest.ShownTo(rest.CallOf(ctx), f), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -31,32 +32,32 @@ func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequ
 	if err != nil {
 		return nil, err
 	}
-	return api.ListWorkspaces200JSONResponse{Items: out, NextCursor: text(next)}, nil
+	return api.ListWorkspaces200JSONResponse{Items: out, NextCursor: rest.Text(next)}, nil
 }
 
 func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRequestObject) (api.CreateWorkspaceResponseObject, error) {
-	call, b := callOf(ctx), req.Body
+	call, b := rest.CallOf(ctx), req.Body
 	kind, err := placeKind(b.Executor, b.RunnerId)
 	if err != nil {
 		return nil, err
 	}
-	if !plainID(b.ProjectId) {
+	if !rest.PlainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
-	if err := h.checkPlace(ctx, b.ProjectId, kind, val(b.FallbackOk)); err != nil {
+	if err := h.checkPlace(ctx, b.ProjectId, kind, rest.Val(b.FallbackOk)); err != nil {
 		return nil, err
 	}
 	if err := h.checkSize(ctx, b.ProjectId, kind, limitsOf(b.Resources)); err != nil {
 		return nil, err
 	}
-	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
-		Branch: val(b.Branch), Executor: string(kind), Folder: val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk), Private: val(b.Private)})
+	w, err := h.cfg.Workspaces.Create(ctx, call.Actor, call.Team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: rest.Val(b.Base),
+		Branch: rest.Val(b.Branch), Executor: string(kind), Folder: rest.Val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: rest.Val(b.FallbackOk), Private: rest.Val(b.Private)})
 	if err != nil {
 		return nil, err
 	}
-	audit.Target(ctx, "workspace", w.ID, shownName(w))
+	audit.Target(ctx, "workspace", w.ID, rest.ShownName(w))
 	audit.Note(ctx, "place", string(kind))
-	h.reread()
+	h.Reread()
 	h.remember(ctx, b.ProjectId, kind)
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
@@ -64,12 +65,12 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 
 // checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use. project may be a name nobody knows.
 func (h handlers) checkPlace(ctx context.Context, projectID string, kind executors.Kind, fallbackOK bool) error {
-	return h.cfg.Workspaces.CheckPlace(executors.As(ctx, "", callOf(ctx).actor.User.ID), callOf(ctx).team.ID, kind, h.projectPlace(ctx, projectID), fallbackOK)
+	return h.cfg.Workspaces.CheckPlace(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, h.projectPlace(ctx, projectID), fallbackOK)
 }
 
 // projectPlace is the place a project of the team asks for, "" for none.
 func (h handlers) projectPlace(ctx context.Context, projectID string) executors.Kind {
-	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == callOf(ctx).team.ID {
+	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == rest.CallOf(ctx).Team.ID {
 		return executors.Kind(p.Executor)
 	}
 	return ""
@@ -77,20 +78,20 @@ func (h handlers) projectPlace(ctx context.Context, projectID string) executors.
 
 // checkSize refuses a size the place has not. Without a place, which may yet be another one, there is nothing to say.
 func (h handlers) checkSize(ctx context.Context, projectID string, wish executors.Kind, l executors.Limits) error {
-	kind, err := h.cfg.Places.Choose(executors.As(ctx, "", callOf(ctx).actor.User.ID), callOf(ctx).team.ID, wish, h.projectPlace(ctx, projectID))
+	kind, err := h.cfg.Places.Choose(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, wish, h.projectPlace(ctx, projectID))
 	if err != nil {
 		return nil
 	}
-	return h.cfg.Places.CheckSize(executors.As(ctx, "", callOf(ctx).actor.User.ID), callOf(ctx).team.ID, kind, l)
+	return h.cfg.Places.CheckSize(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, l)
 }
 
 func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
-	one, err := h.one(ctx, callOf(ctx).workspace)
+	one, err := h.one(ctx, rest.CallOf(ctx).Workspace)
 	return api.GetWorkspace200JSONResponse(one), err
 }
 
 func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRequestObject) (api.UpdateWorkspaceResponseObject, error) {
-	w := callOf(ctx).workspace
+	w := rest.CallOf(ctx).Workspace
 	if req.Body.Name != nil {
 		var err error
 		if w, err = h.cfg.Workspaces.Rename(ctx, w.ID, *req.Body.Name); err != nil {
@@ -100,13 +101,13 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 	if private := req.Body.Private; private != nil {
 		audit.Note(ctx, "private", strconv.FormatBool(*private))
 		var err error
-		if w, err = h.setPrivate(ctx, callOf(ctx), w.ID, *private); err != nil {
+		if w, err = h.SetPrivate(ctx, rest.CallOf(ctx), w.ID, *private); err != nil {
 			return nil, err
 		}
 	}
 	if ok := req.Body.FallbackOk; ok != nil {
 		var err error
-		if w, err = h.cfg.Workspaces.AgreeToFallBack(ctx, callOf(ctx).actor, w.ID, *ok); err != nil {
+		if w, err = h.cfg.Workspaces.AgreeToFallBack(ctx, rest.CallOf(ctx).Actor, w.ID, *ok); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +117,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		if err != nil {
 			return nil, err
 		}
-		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, string(kind), val(req.Body.RunnerFolder)); err != nil {
+		if w, changes, err = h.cfg.Workspaces.Move(ctx, rest.CallOf(ctx).Actor, w.ID, string(kind), rest.Val(req.Body.RunnerFolder)); err != nil {
 			return nil, err
 		}
 		h.remember(ctx, w.ProjectID, kind)
@@ -129,7 +130,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 }
 
 func (h handlers) FallBack(ctx context.Context, req api.FallBackRequestObject) (api.FallBackResponseObject, error) {
-	w, changes, err := h.cfg.Workspaces.FallBackNow(ctx, callOf(ctx).actor, req.Id)
+	w, changes, err := h.cfg.Workspaces.FallBackNow(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (h handlers) FallBack(ctx context.Context, req api.FallBackRequestObject) (
 }
 
 func (h handlers) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspaceRequestObject) (api.DeleteWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.Delete(ctx, callOf(ctx).actor, req.Id)
+	w, err := h.cfg.Workspaces.Delete(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +167,7 @@ func (h handlers) RetryWorkspace(ctx context.Context, req api.RetryWorkspaceRequ
 }
 
 func (h handlers) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspaceRequestObject) (api.ArchiveWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.Archive(ctx, callOf(ctx).actor, req.Id)
+	w, err := h.cfg.Workspaces.Archive(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (h handlers) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspace
 }
 
 func (h handlers) RestoreWorkspace(ctx context.Context, req api.RestoreWorkspaceRequestObject) (api.RestoreWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.Restore(ctx, callOf(ctx).actor, req.Id)
+	w, err := h.cfg.Workspaces.Restore(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -188,20 +189,20 @@ func (h handlers) GetLoss(ctx context.Context, req api.GetLossRequestObject) (ap
 	if err != nil {
 		return nil, err
 	}
-	return api.GetLoss200JSONResponse{Uncommitted: list(l.Uncommitted, guest.EncodePath), UncommittedCount: l.UncommittedCount,
+	return api.GetLoss200JSONResponse{Uncommitted: rest.List(l.Uncommitted, guest.EncodePath), UncommittedCount: l.UncommittedCount,
 		UnmergedCommits: l.UnmergedCommits, RunningSessions: l.RunningSessions, Restorable: l.Restorable}, nil
 }
 
 func (h handlers) ListActivity(ctx context.Context, req api.ListActivityRequestObject) (api.ListActivityResponseObject, error) {
-	items, next, err := h.cfg.Workspaces.Activity(ctx, req.Id, pageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.Activity(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
-	names, err := memberNames(ctx, h.cfg.Accounts, callOf(ctx).team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListActivity200JSONResponse{NextCursor: text(next), Items: list(items, func(a workspaces.Activity) api.Activity { return activityOf(a, names) })}, nil
+	return api.ListActivity200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(items, func(a workspaces.Activity) api.Activity { return activityOf(a, names) })}, nil
 }
 
 // activityOf shows a line of a timeline. names are those of the team's members.

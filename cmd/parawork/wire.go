@@ -42,6 +42,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server"
+	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/runs"
@@ -301,11 +302,11 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 }
 
 // callRates are the limits of config.json as the server takes them.
-func callRates(r config.RateLimits) map[server.Cost]server.Rate {
-	out := map[server.Cost]server.Rate{}
+func callRates(r config.RateLimits) map[rest.Cost]rest.Rate {
+	out := map[rest.Cost]rest.Rate{}
 	if r.Enabled {
 		for name, rate := range r.ByName() {
-			out[server.Cost(name)] = server.Rate{User: rate.User, Team: rate.Team}
+			out[rest.Cost(name)] = rest.Rate{User: rate.User, Team: rate.Team}
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"bytes"
@@ -16,17 +16,17 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-// binder reads JSON bodies for the generated code. It takes JSON only: forms and plain text are what foreign pages can send
+// Binder reads JSON bodies for the generated code. It takes JSON only: forms and plain text are what foreign pages can send
 // without asking.
-type binder struct{}
+type Binder struct{}
 
 // Bind reads the whole body into v. An empty body is io.EOF where a body is optional.
-func (binder) Bind(v any, c echo.Context) error {
+func (Binder) Bind(v any, c echo.Context) error {
 	r := c.Request()
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return errTooLarge(err)
+			return ErrTooLarge(err)
 		}
 		if fault.KindOf(err) != fault.Internal {
 			return err

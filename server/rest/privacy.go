@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// privacyConfig is what a privacy works with.
-type privacyConfig struct {
+// PrivacyConfig is what a privacy works with.
+type PrivacyConfig struct {
 	Accounts   *accounts.Service
 	Workspaces *workspaces.Service
 	Events     *events.Bus
@@ -25,21 +25,22 @@ type privacyConfig struct {
 	Log        *slog.Logger
 }
 
-// privacy says who sees which workspaces, and what is in them. There is one of it: it knows what this process has changed. Safe for
+// Privacy says who sees which workspaces, and what is in them. There is one of it: it knows what this process has changed. Safe for
 // concurrent use.
-type privacy struct {
-	cfg  privacyConfig
+type Privacy struct {
+	cfg  PrivacyConfig
 	veil veil
 }
 
-func newPrivacy(cfg privacyConfig) *privacy { return &privacy{cfg: cfg} }
+// NewPrivacy makes a Privacy.
+func NewPrivacy(cfg PrivacyConfig) *Privacy { return &Privacy{cfg: cfg} }
 
-// reread has the next event ask the database which workspaces are private.
-func (p *privacy) reread() { p.veil.lift() }
+// Reread has the next event ask the database which workspaces are private.
+func (p *Privacy) Reread() { p.veil.lift() }
 
-// objectOf is a workspace as the policy sees it, for somebody who asks. A private one whose owner has left the team is nobody's any more:
+// ObjectOf is a workspace as the policy sees it, for somebody who asks. A private one whose owner has left the team is nobody's any more:
 // the team's owners and admins see it, so that nothing is lost.
-func (p *privacy) objectOf(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) (accounts.Object, error) {
+func (p *Privacy) ObjectOf(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) (accounts.Object, error) {
 	o := accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}
 	if !w.Private || w.CreatedBy == actor.User.ID || !actor.RoleIn(w.TeamID).AtLeast(accounts.Admin) {
 		return o, nil
@@ -54,38 +55,38 @@ func (p *privacy) objectOf(ctx context.Context, actor accounts.Actor, w workspac
 	return o, nil
 }
 
-// within is what is in a workspace, as the policy sees it: it is as private as the workspace.
-func (p *privacy) within(ctx context.Context, call *call, workspaceID string) (accounts.Object, error) {
+// Within is what is in a workspace, as the policy sees it: it is as private as the workspace.
+func (p *Privacy) Within(ctx context.Context, call *Call, workspaceID string) (accounts.Object, error) {
 	w, err := p.cfg.Workspaces.Workspace(ctx, workspaceID)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	return p.objectOf(ctx, call.actor, w)
+	return p.ObjectOf(ctx, call.Actor, w)
 }
 
-// sees reports whether the call's actor may see a workspace.
-func (p *privacy) sees(ctx context.Context, call *call, w workspaces.Workspace) (bool, error) {
-	o, err := p.objectOf(ctx, call.actor, w)
+// Sees reports whether the call's actor may see a workspace.
+func (p *Privacy) Sees(ctx context.Context, call *Call, w workspaces.Workspace) (bool, error) {
+	o, err := p.ObjectOf(ctx, call.Actor, w)
 	if err != nil {
 		return false, err
 	}
-	return accounts.Can(call.actor, accounts.ViewWorkspace, o) == nil, nil
+	return accounts.Can(call.Actor, accounts.ViewWorkspace, o) == nil, nil
 }
 
-// shownTo narrows a list of workspaces to those the call's actor may see.
-func shownTo(call *call, f workspaces.Filter) workspaces.Filter {
-	f.For, f.Orphans = call.actor.User.ID, call.actor.RoleIn(call.team.ID).AtLeast(accounts.Admin)
+// ShownTo narrows a list of workspaces to those the call's actor may see.
+func ShownTo(call *Call, f workspaces.Filter) workspaces.Filter {
+	f.For, f.Orphans = call.Actor.User.ID, call.Actor.RoleIn(call.Team.ID).AtLeast(accounts.Admin)
 	return f
 }
 
-// hidden returns which workspaces of the call's team its actor may not see.
-func (p *privacy) hidden(ctx context.Context, call *call) (map[string]bool, error) {
-	return p.hiddenIn(ctx, call.actor, call.team.ID)
+// Hidden returns which workspaces of the call's team its actor may not see.
+func (p *Privacy) Hidden(ctx context.Context, call *Call) (map[string]bool, error) {
+	return p.HiddenIn(ctx, call.Actor, call.Team.ID)
 }
 
-// hiddenIn returns which workspaces of a team somebody may not see.
-func (p *privacy) hiddenIn(ctx context.Context, actor accounts.Actor, teamID string) (map[string]bool, error) {
-	all, err := p.veiled(ctx, actor, teamID)
+// HiddenIn returns which workspaces of a team somebody may not see.
+func (p *Privacy) HiddenIn(ctx context.Context, actor accounts.Actor, teamID string) (map[string]bool, error) {
+	all, err := p.Veiled(ctx, actor, teamID)
 	out := make(map[string]bool, len(all))
 	for _, w := range all {
 		out[w.ID] = true
@@ -93,8 +94,8 @@ func (p *privacy) hiddenIn(ctx context.Context, actor accounts.Actor, teamID str
 	return out, err
 }
 
-// projectLines are those of a team's projects; workspaces that the caller may not see are not counted.
-func (p *privacy) projectLines(ctx context.Context, teamID string) (map[string]workspaces.ProjectLine, error) {
+// ProjectLines are those of a team's projects; workspaces that the caller may not see are not counted.
+func (p *Privacy) ProjectLines(ctx context.Context, teamID string) (map[string]workspaces.ProjectLine, error) {
 	lines, err := p.cfg.Workspaces.ProjectLines(ctx, teamID)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (p *privacy) projectLines(ctx context.Context, teamID string) (map[string]w
 			lines[id] = l
 		}
 	}
-	all, err := p.veiled(ctx, callOf(ctx).actor, teamID)
+	all, err := p.Veiled(ctx, CallOf(ctx).Actor, teamID)
 	for _, w := range all {
 		if l, ok := lines[w.ProjectID]; ok && w.DeletedAt == 0 && w.ArchivedAt == 0 {
 			l.Active = max(l.Active-1, 0) // two readings, between which it may have come or gone
@@ -119,15 +120,15 @@ func (p *privacy) projectLines(ctx context.Context, teamID string) (map[string]w
 	return lines, err
 }
 
-// veiled returns the workspaces of a team that somebody may not see.
-func (p *privacy) veiled(ctx context.Context, actor accounts.Actor, teamID string) ([]workspaces.Workspace, error) {
+// Veiled returns the workspaces of a team that somebody may not see.
+func (p *Privacy) Veiled(ctx context.Context, actor accounts.Actor, teamID string) ([]workspaces.Workspace, error) {
 	all, err := p.cfg.Workspaces.Private(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading which workspaces are private: %w", err)
 	}
 	var out []workspaces.Workspace
 	for _, w := range all {
-		o, err := p.objectOf(ctx, actor, w)
+		o, err := p.ObjectOf(ctx, actor, w)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +201,7 @@ const veilWithin = 10 * time.Second
 
 // private returns a workspace of a team when it is private. When that cannot be read, everything is. Of those who ask at the same moment
 // one reads, and nobody holds a lock meanwhile.
-func (p *privacy) private(ctx context.Context, teamID, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
+func (p *Privacy) private(ctx context.Context, teamID, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
 	t, mine := p.veil.of(teamID, p.cfg.Now())
 	if mine { // others wait for it too: it does not end because this caller leaves
 		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one veil for all sockets of a team"), veilWithin)
@@ -228,27 +229,27 @@ func (p *privacy) private(ctx context.Context, teamID, workspaceID string) (w wo
 	return w, hidden, nil
 }
 
-// mayHear reports whether an event may be told to the actor of a call.
-func (p *privacy) mayHear(ctx context.Context, call *call, e events.Event) bool {
+// MayHear reports whether an event may be told to the actor of a call.
+func (p *Privacy) MayHear(ctx context.Context, call *Call, e events.Event) bool {
 	if e.WorkspaceID == "" {
 		return true
 	}
 	w, private, err := p.private(ctx, e.TeamID, e.WorkspaceID)
 	if err != nil {
-		p.cfg.Log.WarnContext(ctx, "an event is not told", "request_id", call.id, "error", err)
+		p.cfg.Log.WarnContext(ctx, "an event is not told", "request_id", call.ID, "error", err)
 		return false
 	}
 	if !private {
 		return true
 	}
-	ok, err := p.sees(ctx, call, w)
+	ok, err := p.Sees(ctx, call, w)
 	return err == nil && ok
 }
 
-// setPrivate makes a workspace its owner's alone, or the team's again. Others who are in it are put out at once; their lists are told to
+// SetPrivate makes a workspace its owner's alone, or the team's again. Others who are in it are put out at once; their lists are told to
 // read again, by an event that says nothing but the id they know.
-func (p *privacy) setPrivate(ctx context.Context, call *call, workspaceID string, private bool) (workspaces.Workspace, error) {
-	w, err := p.cfg.Workspaces.SetPrivate(ctx, call.actor, workspaceID, private)
+func (p *Privacy) SetPrivate(ctx context.Context, call *Call, workspaceID string, private bool) (workspaces.Workspace, error) {
+	w, err := p.cfg.Workspaces.SetPrivate(ctx, call.Actor, workspaceID, private)
 	if err != nil {
 		return w, err
 	}

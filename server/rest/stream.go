@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// streamPatience is how long a client may take for one piece of a download.
-const streamPatience = 2 * time.Minute
+// StreamPatience is how long a client may take for one piece of a download.
+const StreamPatience = 2 * time.Minute
 
-// stream copies body to the client in pieces. The first piece is read before the answer begins, so that what fails at once is
+// Stream copies body to the client in pieces. The first piece is read before the answer begins, so that what fails at once is
 // still a proper error; what fails later cuts the connection, since a short answer must not look like a whole one.
-func stream(w http.ResponseWriter, body io.Reader, size int64) error {
+func Stream(w http.ResponseWriter, body io.Reader, size int64) error {
 	buf := make([]byte, 64<<10)
 	n, err := readPiece(body, buf)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -30,7 +30,7 @@ func stream(w http.ResponseWriter, body io.Reader, size int64) error {
 	sent := int64(0)
 	for {
 		if n > 0 {
-			_ = rc.SetWriteDeadline(time.Now().Add(streamPatience))
+			_ = rc.SetWriteDeadline(time.Now().Add(StreamPatience))
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return werr
 			}
@@ -60,20 +60,21 @@ func readPiece(r io.Reader, buf []byte) (int, error) {
 	}
 }
 
-// download begins its answer with the first piece.
-type download struct {
-	w          http.ResponseWriter
-	name, mime string
-	begun      bool
+// Download begins its answer with the first piece.
+type Download struct {
+	Writer     http.ResponseWriter
+	Name, MIME string
+	Begun      bool
 }
 
-func (d *download) Write(p []byte) (int, error) {
-	if !d.begun {
-		d.begun = true
-		d.w.Header().Set("Content-Type", d.mime)
-		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
-		d.w.WriteHeader(http.StatusOK)
+// Write sends a piece of the file.
+func (d *Download) Write(p []byte) (int, error) {
+	if !d.Begun {
+		d.Begun = true
+		d.Writer.Header().Set("Content-Type", d.MIME)
+		d.Writer.Header().Set("Content-Disposition", `attachment; filename="`+d.Name+`"`)
+		d.Writer.WriteHeader(http.StatusOK)
 	}
-	_ = http.NewResponseController(d.w).SetWriteDeadline(time.Now().Add(streamPatience))
-	return d.w.Write(p)
+	_ = http.NewResponseController(d.Writer).SetWriteDeadline(time.Now().Add(StreamPatience))
+	return d.Writer.Write(p)
 }

@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-// statusOf is where kinds of errors become HTTP status codes, and the only place.
-var statusOf = map[fault.Kind]int{
+// StatusOf is where kinds of errors become HTTP status codes, and the only place.
+var StatusOf = map[fault.Kind]int{
 	fault.Invalid:      http.StatusBadRequest,
 	fault.Unauthorized: http.StatusUnauthorized,
 	fault.Forbidden:    http.StatusForbidden,
@@ -35,15 +35,15 @@ var statusOf = map[fault.Kind]int{
 	fault.Internal:     http.StatusInternalServerError,
 }
 
-// problem is an answer that is not a success.
-type problem struct {
-	status int
-	body   api.Problem
-	cause  error // for the log, nil when the answer says everything
+// Problem is an answer that is not a success.
+type Problem struct {
+	Status int
+	Body   api.Problem
+	Cause  error // for the log, nil when the answer says everything
 }
 
-// translate turns any error into what the caller is told. Text of errors that are no faults never leaves the server.
-func translate(err error) problem {
+// Translate turns any error into what the caller is told. Text of errors that are no faults never leaves the server.
+func Translate(err error) Problem {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return ofFault(f, err)
 	}
@@ -51,7 +51,7 @@ func translate(err error) problem {
 		return ofEcho(h)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return ofFault(errTooLarge(err), err)
+		return ofFault(ErrTooLarge(err), err)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -66,41 +66,41 @@ func translate(err error) problem {
 	return ofFault(fault.Wrap(err, fault.Internal, "internal", "Something went wrong in the server. Its log says more under this request's id."), err)
 }
 
-func ofFault(f *fault.Error, err error) problem {
-	p := problem{status: statusOf[f.Kind], body: api.Problem{Code: f.Code, Message: f.Message}}
-	if p.status == 0 {
-		p.status = http.StatusInternalServerError
+func ofFault(f *fault.Error, err error) Problem {
+	p := Problem{Status: StatusOf[f.Kind], Body: api.Problem{Code: f.Code, Message: f.Message}}
+	if p.Status == 0 {
+		p.Status = http.StatusInternalServerError
 	}
-	if p.body.Code == "" {
-		p.body.Code = string(f.Kind)
+	if p.Body.Code == "" {
+		p.Body.Code = string(f.Kind)
 	}
 	if len(f.Details) > 0 {
-		p.body.Details = &f.Details
+		p.Body.Details = &f.Details
 	}
-	if p.status >= 500 || f.Err != nil {
-		p.cause = err
+	if p.Status >= 500 || f.Err != nil {
+		p.Cause = err
 	}
 	return p
 }
 
 // ofEcho translates what Echo and the generated code refuse by themselves.
-func ofEcho(h *echo.HTTPError) problem {
-	p := problem{status: h.Code, cause: h.Internal}
+func ofEcho(h *echo.HTTPError) Problem {
+	p := Problem{Status: h.Code, Cause: h.Internal}
 	switch h.Code {
 	case http.StatusNotFound:
-		p.body = api.Problem{Code: "route_not_found", Message: "The API has no such address. GET /api/v1/openapi.yaml lists them."}
+		p.Body = api.Problem{Code: "route_not_found", Message: "The API has no such address. GET /api/v1/openapi.yaml lists them."}
 	case http.StatusMethodNotAllowed:
-		p.body = api.Problem{Code: "method_not_allowed", Message: "This address does not take that method. The Allow header says which it takes."}
+		p.Body = api.Problem{Code: "method_not_allowed", Message: "This address does not take that method. The Allow header says which it takes."}
 	case http.StatusRequestEntityTooLarge:
-		f := errTooLarge(h)
-		p.body = api.Problem{Code: f.Code, Message: f.Message}
+		f := ErrTooLarge(h)
+		p.Body = api.Problem{Code: f.Code, Message: f.Message}
 	case http.StatusBadRequest:
-		p.body = api.Problem{Code: "invalid_parameter", Message: sentence(h.Message)}
+		p.Body = api.Problem{Code: "invalid_parameter", Message: sentence(h.Message)}
 	default:
-		p.body = api.Problem{Code: "refused", Message: sentence(h.Message)}
+		p.Body = api.Problem{Code: "refused", Message: sentence(h.Message)}
 		if h.Code >= 500 {
-			p.body = api.Problem{Code: "internal", Message: "Something went wrong in the server. Its log says more under this request's id."}
-			p.cause = h
+			p.Body = api.Problem{Code: "internal", Message: "Something went wrong in the server. Its log says more under this request's id."}
+			p.Cause = h
 		}
 	}
 	return p
@@ -121,17 +121,18 @@ func sentence(message any) string {
 	return s
 }
 
-func errTooLarge(cause error) *fault.Error {
+// ErrTooLarge refuses a body that is larger than it may be.
+func ErrTooLarge(cause error) *fault.Error {
 	return fault.Wrap(cause, fault.TooLarge, "body_too_large", "The request is larger than this address takes.")
 }
 
-// write answers with the problem.
-func (p problem) write(w http.ResponseWriter, requestID string, head bool) {
-	p.body.RequestId = requestID
-	body, err := json.Marshal(p.body)
+// Write answers with the problem.
+func (p Problem) Write(w http.ResponseWriter, requestID string, head bool) {
+	p.Body.RequestId = requestID
+	body, err := json.Marshal(p.Body)
 	if err != nil { // details that cannot be encoded: tell the rest
-		p.body.Details = nil
-		body, _ = json.Marshal(p.body)
+		p.Body.Details = nil
+		body, _ = json.Marshal(p.Body)
 	}
 	h := w.Header()
 	for _, name := range []string{"Content-Length", "Content-Disposition", "Content-Encoding", "ETag", "Last-Modified", "Set-Cookie"} {
@@ -139,22 +140,22 @@ func (p problem) write(w http.ResponseWriter, requestID string, head bool) {
 	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	switch p.status {
+	switch p.Status {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="parawork"`)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.FormatInt(p.retryAfter(), 10))
 	}
-	w.WriteHeader(p.status)
+	w.WriteHeader(p.Status)
 	if !head {
 		_, _ = w.Write(append(body, '\n'))
 	}
 }
 
 // retryAfter is after how many seconds to try again.
-func (p problem) retryAfter() int64 {
-	if p.body.Details != nil {
-		if ms, ok := (*p.body.Details)["retry_after_ms"].(int64); ok && ms > 0 {
+func (p Problem) retryAfter() int64 {
+	if p.Body.Details != nil {
+		if ms, ok := (*p.Body.Details)["retry_after_ms"].(int64); ok && ms > 0 {
 			return (ms + 999) / 1000
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"strings"
@@ -9,11 +9,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// maxInput is how many bytes can be typed at once.
-const maxInput = guest.MaxInput
+// MaxInput is how many bytes can be typed at once.
+const MaxInput = guest.MaxInput
 
-// hostPath turns a folder of the server as the API names it into its bytes.
-func hostPath(wire string) (string, error) {
+// HostPath turns a folder of the server as the API names it into its bytes.
+func HostPath(wire string) (string, error) {
 	raw := guest.DecodePath(wire)
 	if strings.IndexByte(raw, 0) >= 0 || len(raw) > guest.MaxPath {
 		return "", fault.New(fault.Invalid, "invalid_path", "That is not the path of a folder.").With("field", "path")
@@ -21,8 +21,8 @@ func hostPath(wire string) (string, error) {
 	return raw, nil
 }
 
-// plainID reports whether s can be an id, or is empty. Anything else names nothing and is kept from the database.
-func plainID(s string) bool {
+// PlainID reports whether s can be an id, or is empty. Anything else names nothing and is kept from the database.
+func PlainID(s string) bool {
 	if len(s) > 64 {
 		return false
 	}
@@ -35,22 +35,23 @@ func plainID(s string) bool {
 	return true
 }
 
-// pathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the rooms.
-func pathID(c echo.Context) (string, error) {
+// PathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the services.
+func PathID(c echo.Context) (string, error) {
 	id := c.Param("id")
 	if id == "" || len(id) > 64 {
-		return "", errNotFound
+		return "", ErrNotFound
 	}
 	for i := range len(id) {
 		b := id[i]
 		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-') {
-			return "", errNotFound
+			return "", ErrNotFound
 		}
 	}
 	return id, nil
 }
 
-const apiBase = "/api/v1"
+// Base is where the addresses of the API begin.
+const Base = "/api/v1"
 
-// maxFile is how many bytes a file that is sent may have.
-const maxFile = 1 << 30
+// MaxFile is how many bytes a file that is sent may have.
+const MaxFile = 1 << 30

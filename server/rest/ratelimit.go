@@ -1,4 +1,4 @@
-package server
+package rest
 
 import (
 	"context"
@@ -31,8 +31,8 @@ const (
 // minute's worth may come at once.
 type Rate struct{ User, Team int }
 
-// throttle counts costly calls in memory; a restart forgets them. Safe for concurrent use.
-type throttle struct {
+// Throttle counts costly calls in memory; a restart forgets them. Safe for concurrent use.
+type Throttle struct {
 	rates map[Cost]Rate
 	now   func() time.Time
 
@@ -41,12 +41,13 @@ type throttle struct {
 	swept   time.Time
 }
 
-func newThrottle(rates map[Cost]Rate, now func() time.Time) *throttle {
-	return &throttle{rates: rates, now: now, buckets: map[string]*rate.Limiter{}}
+// NewThrottle makes a Throttle; costs that rates does not name are unbounded.
+func NewThrottle(rates map[Cost]Rate, now func() time.Time) *Throttle {
+	return &Throttle{rates: rates, now: now, buckets: map[string]*rate.Limiter{}}
 }
 
-// take counts a call; rate_limited where it is one too many. One that is refused counts for nobody.
-func (t *throttle) take(c Cost, userID, teamID string) error {
+// Take counts a call; rate_limited where it is one too many. One that is refused counts for nobody.
+func (t *Throttle) Take(c Cost, userID, teamID string) error {
 	r, now := t.rates[c], t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +66,7 @@ func (t *throttle) take(c Cost, userID, teamID string) error {
 }
 
 // reserve counts a call of one person or team, or says how long they have to wait.
-func (t *throttle) reserve(kind string, c Cost, id string, most int, now time.Time) (*rate.Reservation, time.Duration) {
+func (t *Throttle) reserve(kind string, c Cost, id string, most int, now time.Time) (*rate.Reservation, time.Duration) {
 	if most <= 0 || id == "" {
 		return nil, 0
 	}
@@ -84,7 +85,7 @@ func (t *throttle) reserve(kind string, c Cost, id string, most int, now time.Ti
 }
 
 // sweep forgets whoever has not called for a minute: their allowance is whole again.
-func (t *throttle) sweep(now time.Time) {
+func (t *Throttle) sweep(now time.Time) {
 	if now.Sub(t.swept) < costPeriod {
 		return
 	}
@@ -106,8 +107,8 @@ func tooOften(c Cost, who string, most int, wait time.Duration) error {
 		With("limit", string(c)).With("scope", who).With("per_minute", most).With("retry_after_ms", secs*1000)
 }
 
-// cost counts a call of the operation's caller against a limit: for operations that are costly only sometimes.
-func (t *throttle) cost(ctx context.Context, c Cost) error {
-	call := callOf(ctx)
-	return t.take(c, call.actor.User.ID, call.object.TeamID)
+// Charge counts a call of the operation's caller against a limit: for operations that are costly only sometimes.
+func (t *Throttle) Charge(ctx context.Context, c Cost) error {
+	call := CallOf(ctx)
+	return t.Take(c, call.Actor.User.ID, call.Object.TeamID)
 }
