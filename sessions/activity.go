@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -27,7 +28,7 @@ func (s *Service) record(ctx context.Context, row Session) {
 		a.Data["account_id"] = row.AccountID
 	}
 	if row.Prompt != "" {
-		a.Data["prompt"] = cut(strings.ToValidUTF8(row.Prompt, ""), 500)
+		a.Data["prompt"] = safetext.Cut(strings.ToValidUTF8(row.Prompt, ""), 500)
 	}
 	if row.State.Ended() {
 		a.At, a.ActorID, a.Kind, a.Text = row.EndedAt, "", "session.ended", name+": "+row.StateReason

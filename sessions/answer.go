@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
@@ -150,7 +151,7 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 		return Question{}, fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
 	}
 	open := q
-	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = QuestionAnswered, actor.User.ID, s.now(), cut(lines(choice.Words()), maxAskDetail), or(req.Via, "api")
+	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = QuestionAnswered, actor.User.ID, s.now(), safetext.Cut(safetext.Lines(choice.Words()), maxAskDetail), or(req.Via, "api")
 	switch err := by(ctx, actor, choice); {
 	case errors.Is(err, errHeld):
 		l.mu.Lock()
@@ -216,7 +217,7 @@ func choose(q Question, req AnswerRequest) (agents.Answer, error) {
 		i := slices.IndexFunc(q.Options, func(o agents.Option) bool { return o.ID == want })
 		switch {
 		case i < 0:
-			return bad("The question has no option %q.", cut(clean(want), 64))
+			return bad("The question has no option %q.", safetext.Cut(safetext.Line(want), 64))
 		case slices.Contains(a.Options, q.Options[i]):
 			return bad("The option %q is named twice.", q.Options[i].ID)
 		}

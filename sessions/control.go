@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -113,7 +114,7 @@ func (v *Viewer) Control(_ context.Context, do Control, to string) error {
 		}
 		l.handTo(to, name)
 	default:
-		return fault.New(fault.Invalid, "invalid_control", "%q is nothing one can do with a keyboard.", cut(clean(string(do)), 40))
+		return fault.New(fault.Invalid, "invalid_control", "%q is nothing one can do with a keyboard.", safetext.Cut(safetext.Line(string(do)), 40))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/conversation"
 )
 
@@ -112,7 +113,7 @@ func (s *Service) Conversations(ctx context.Context, workspaceID, words, after s
 		}
 		t.Items, t.Spent = opening.Total, opening.Spent
 		if len(opening.Items) > 0 {
-			t.Prompt = cut(opening.Items[0].Text, 500)
+			t.Prompt = safetext.Cut(opening.Items[0].Text, 500)
 		}
 		if words != "" {
 			found, err := view.Page(conversation.Query{Limit: maxMatches, Search: words})

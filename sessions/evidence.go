@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/signals"
 )
@@ -124,11 +125,11 @@ const rehearMost = 256 << 10
 // two. Then the screen is read. Call it before output flows.
 func (l *live) rehear() {
 	first, end := l.log.Bounds()
-	quiet := signals.Scanner{Clean: clean, Signal: func(s agents.Signal) {
+	quiet := signals.Scanner{Clean: safetext.Line, Signal: func(s agents.Signal) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		h := l.svc.cfg.Agents.Read(l.row.Agent, s)
-		h.Reason = cut(h.Reason, maxTitle)
+		h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
 		h.Reason = l.hiding.text(h.Reason)
 		l.machine.before(&h)
 		l.machine.hint(time.Now(), h)
@@ -156,7 +157,7 @@ func (l *live) rehear() {
 // evidence takes what a source knows of the session's state, stamps the time and judges. Any goroutine may call it, not
 // holding l.mu.
 func (l *live) evidence(h agents.Hint) {
-	h.Reason = clean(h.Reason)
+	h.Reason = safetext.Line(h.Reason)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.Reason = l.hiding.text(h.Reason)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -46,11 +47,11 @@ func (l *live) conclude(ctx context.Context) bool {
 
 // endingOf puts a guest's exit record into words. stopper is "stopped by Ana" when somebody asked for the end.
 func endingOf(p guest.Process, stopper string) ending {
-	e := ending{state: Exited, code: p.ExitCode, signal: clean(p.Signal), at: p.EndedAt}
+	e := ending{state: Exited, code: p.ExitCode, signal: safetext.Line(p.Signal), at: p.EndedAt}
 	failed, isFailed := strings.CutPrefix(p.Reason, "start_failed")
 	switch {
 	case isFailed:
-		e.state, e.reason = Failed, "could not start: "+or(clean(strings.TrimPrefix(failed, ":")), "no reason was given")
+		e.state, e.reason = Failed, "could not start: "+or(safetext.Line(strings.TrimPrefix(failed, ":")), "no reason was given")
 	case p.Reason == "lost":
 		e.state, e.reason = Lost, "the place it ran in was restarted"
 	case stopper != "":

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/safetext"
 )
 
 // typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
@@ -68,7 +69,7 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 	if err := l.typed(ctx, nil, actor.User.ID, []byte(text)); err != nil {
 		return err
 	}
-	l.noteKeys(actor.User.ID, cut(clean(actor.User.Name), 64), len(text))
+	l.noteKeys(actor.User.ID, safetext.Cut(safetext.Line(actor.User.Name), 64), len(text))
 	l.pressed([]byte(text))
 	return l.send(ctx, []byte(text))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -54,7 +55,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	}
 	out := Interruption{Keys: keys.Name}
 	// First the queue: the agent is idle a moment later.
-	held, err := s.cfg.Store.HoldPrompts(ctx, id, or(cut(clean(actor.User.Name), 80), "somebody")+" interrupted the agent")
+	held, err := s.cfg.Store.HoldPrompts(ctx, id, or(safetext.Cut(safetext.Line(actor.User.Name), 80), "somebody")+" interrupted the agent")
 	if err != nil {
 		return out, err
 	}
@@ -64,7 +65,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	if err := l.typed(ctx, nil, actor.User.ID, nil); err != nil {
 		return out, err
 	}
-	l.note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": cut(clean(actor.User.Name), 64), "keys": keys.Name})
+	l.note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": safetext.Cut(safetext.Line(actor.User.Name), 64), "keys": keys.Name})
 	for i, k := range keys.Interrupt {
 		if i > 0 && !sleep(ctx, interruptGap) {
 			return out, ctx.Err()

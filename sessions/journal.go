@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/bytelog"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -144,7 +145,7 @@ func (l *live) noteSeat(v *Viewer, left bool) {
 
 // notePrompt notes that a prompt went to the agent.
 func (l *live) notePrompt(prompt string) {
-	l.note(journal.Prompt, map[string]any{"text": cut(strings.ToValidUTF8(prompt, ""), saidOf), "user_id": l.row.CreatedBy})
+	l.note(journal.Prompt, map[string]any{"text": safetext.Cut(strings.ToValidUTF8(prompt, ""), saidOf), "user_id": l.row.CreatedBy})
 }
 
 // keys gathers what one person types into one entry: who and how much, never what.

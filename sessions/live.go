@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/signals"
@@ -114,7 +115,7 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
 	l.machine.recall(time.Now(), row.Basis)
-	l.scan.Clean, l.scan.Signal = clean, l.heard
+	l.scan.Clean, l.scan.Signal = safetext.Line, l.heard
 	l.typer = newTyper()
 	l.steering = newSteering()
 	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
@@ -257,7 +258,7 @@ func (l *live) heard(sig agents.Signal) {
 	h := l.svc.cfg.Agents.Read(l.row.Agent, sig) // Agent never changes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h.Reason = cut(h.Reason, maxTitle)
+	h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
 	l.busy.hear(h, l.machine.words[h.Source].mood)
 	if l.machine.upTo < l.pastTo {
 		l.machine.before(&h)
@@ -265,7 +266,7 @@ func (l *live) heard(sig agents.Signal) {
 	l.machine.hint(time.Now(), h)
 	l.steering.hint(h)
 	if h.HasTitle {
-		if t := clean(h.Title); t != l.row.Title {
+		if t := safetext.Line(h.Title); t != l.row.Title {
 			l.row.Title = t
 			l.bump()
 			l.svc.touch(l)

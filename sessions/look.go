@@ -3,6 +3,7 @@ package sessions
 import (
 	"time"
 
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
@@ -55,7 +56,7 @@ func (l *live) readScreen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.machine.lastOut.Equal(at) { // else it is read again
-		h.Reason = clean(h.Reason)
+		h.Reason = safetext.Line(h.Reason)
 		l.machine.hint(time.Now(), h)
 		l.judge()
 	}

@@ -1,6 +1,10 @@
 package sessions
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/parawork/parawork/internal/safetext"
+)
 
 // OwnSecretsHere returns whose own secrets running sessions of a workspace were given: everybody who works there could read them.
 func (s *Service) OwnSecretsHere(workspaceID string) (userIDs []string) {
@@ -20,7 +24,7 @@ func (s *Service) OwnSecretsHere(workspaceID string) (userIDs []string) {
 func (s *Service) WantedBeside(workspaceID, userID, name string) {
 	notice := ""
 	if name != "" {
-		notice = cut(clean(name), 80) + " wants to work in this workspace, and could then read the secrets of your own that this session was given. Agree in the workspace's menu, or end the session."
+		notice = safetext.Cut(safetext.Line(name), 80) + " wants to work in this workspace, and could then read the secrets of your own that this session was given. Agree in the workspace's menu, or end the session."
 	}
 	for _, l := range s.livesOf(workspaceID) {
 		l.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 )
@@ -90,7 +91,7 @@ const maxNoted = 1000
 
 // poses says that the session waits for the answer of as. It is called under mu.
 func (l *live) poses(as *posed) {
-	l.machine.hint(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: cut(as.q.Title, maxTitle)})
+	l.machine.hint(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
 	l.judge()
 	l.bump()
 	l.svc.touch(l)
@@ -132,11 +133,11 @@ func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
 		h.Source, h.Mood, h.Reason = as.source(), agents.Unsaid, "" // what came of it others tell
 	}
 	if next := l.question(); next != nil {
-		h.Source, h.Mood, h.Reason = agents.FromHook, agents.Asking, cut(next.Title, maxTitle)
+		h.Source, h.Mood, h.Reason = agents.FromHook, agents.Asking, safetext.Cut(next.Title, safetext.MaxLine)
 	}
 	l.machine.hint(time.Now(), h)
 	l.judge()
-	l.note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
+	l.note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": safetext.Cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
 	l.bump()
 	l.svc.touch(l)
 	l.mu.Unlock()
@@ -192,7 +193,7 @@ func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how f
 	if how == nil {
 		how = func(as *posed, q *Question) {
 			if q.State = QuestionWithdrawn; as.there != "" {
-				q.State, q.Via, q.Answer = QuestionAnswered, ViaTerminal, cut(lines(as.there), maxAskDetail)
+				q.State, q.Via, q.Answer = QuestionAnswered, ViaTerminal, safetext.Cut(safetext.Lines(as.there), maxAskDetail)
 			}
 		}
 	}

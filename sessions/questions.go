@@ -3,13 +3,11 @@ package sessions
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
@@ -97,60 +95,12 @@ type handOver func(ctx context.Context, who accounts.Actor, a agents.Answer) err
 
 // cleanAsk bounds what an agent asks and makes it safe to show.
 func cleanAsk(a agents.Ask) agents.Ask {
-	a.Title = cut(oneLine(a.Title), maxAskTitle)
-	a.Detail = cut(lines(a.Detail), maxAskDetail)
+	a.Title = safetext.Cut(safetext.OneLine(a.Title), maxAskTitle)
+	a.Detail = safetext.Cut(safetext.Lines(a.Detail), maxAskDetail)
 	a.Options = slices.Clone(a.Options[:min(len(a.Options), maxAskOptions)])
 	for i := range a.Options {
 		o := &a.Options[i]
-		o.Label, o.Description = cut(oneLine(o.Label), maxAskLabel), cut(lines(o.Description), maxAskWords)
+		o.Label, o.Description = safetext.Cut(safetext.OneLine(o.Label), maxAskLabel), safetext.Cut(safetext.Lines(o.Description), maxAskWords)
 	}
 	return a
-}
-
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(lines(s), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
-}
-
-// lines makes text of several lines safe to show.
-func lines(s string) string {
-	parts := strings.Split(strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\r\n", "\n"), "\n")
-	for i, p := range parts {
-		parts[i] = visible(p, '\t')
-	}
-	return strings.Trim(strings.Join(parts, "\n"), "\n")
-}
-
-// visible leaves out of s what could change how the text around it is shown: control characters but keep, and what turns the
-// reading direction.
-func visible(s string, keep rune) string {
-	return strings.Map(func(r rune) rune {
-		if r != keep && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-// maxTitle is how many characters a title has at most.
-const maxTitle = 200
-
-// clean makes text from a terminal safe to show: valid UTF-8, no control characters, nothing that turns the reading
-// direction, at most maxTitle characters.
-func clean(s string) string {
-	s = strings.ToValidUTF8(s, "\ufffd")
-	return cut(strings.TrimSpace(visible(s, -1)), maxTitle)
-}
-
-// cut returns the first n characters of s.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
 }

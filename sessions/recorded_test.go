@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	vt "github.com/parawork/parawork/sessions/screen"
 	"github.com/parawork/parawork/sessions/signals"
@@ -101,7 +102,7 @@ func TestRecordedStates(t *testing.T) {
 			}
 			play := newPlay(t, reg.Explicit(rec.Agent))
 			r := &replay{play: play, reg: reg, agent: rec.Agent, shown: vt.New(vt.Config{Cols: rec.Cols, Rows: rec.Rows, Scrollback: -1})}
-			r.scan.Clean, r.scan.Signal = clean, r.signal
+			r.scan.Clean, r.scan.Signal = safetext.Line, r.signal
 			begin := play.now
 			is, since := "", begin
 			for _, op := range rec.Ops {

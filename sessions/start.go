@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -335,7 +336,7 @@ func (r StartRequest) check() error {
 	size = 0
 	for k, v := range r.Env {
 		if !envName.MatchString(k) {
-			return bad("%q is no name for an environment variable.", cut(clean(k), 60))
+			return bad("%q is no name for an environment variable.", safetext.Cut(safetext.Line(k), 60))
 		}
 		if size += len(k) + len(v) + 2; strings.ContainsRune(v, 0) {
 			return bad("The environment variable %s holds a NUL character.", k)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/signals"
 )
@@ -306,7 +307,7 @@ func TestScanner(t *testing.T) {
 		"0 inside a string is broken off by ESC, and so seen", "0 evil title\ufffd"}
 	for _, size := range []int{1, 2, 3, 7, 4096, 1 << 20} {
 		var got []string
-		s := signals.Scanner{Clean: clean, Signal: func(sig agents.Signal) { got = append(got, string(rune('0'+sig.Kind))+" "+sig.Text) }}
+		s := signals.Scanner{Clean: safetext.Line, Signal: func(sig agents.Signal) { got = append(got, string(rune('0'+sig.Kind))+" "+sig.Text) }}
 		for rest := []byte(stream); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 			s.Scan(rest[:min(size, len(rest))])
 		}
@@ -317,7 +318,7 @@ func TestScanner(t *testing.T) {
 			t.Errorf("in pieces of %d: bracketed paste is not seen", size)
 		}
 	}
-	if got := clean(strings.Repeat("é", 300)); len([]rune(got)) != maxTitle {
+	if got := safetext.Line(strings.Repeat("é", 300)); len([]rune(got)) != safetext.MaxLine {
 		t.Errorf("a title of %d characters", len([]rune(got)))
 	}
 }
@@ -328,8 +329,8 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte, size int) {
 		size = min(max(size, 1), 64)
 		var whole, pieces []string
-		a := signals.Scanner{Clean: clean, Signal: func(s agents.Signal) { whole = append(whole, s.Text) }}
-		b := signals.Scanner{Clean: clean, Signal: func(s agents.Signal) { pieces = append(pieces, s.Text) }}
+		a := signals.Scanner{Clean: safetext.Line, Signal: func(s agents.Signal) { whole = append(whole, s.Text) }}
+		b := signals.Scanner{Clean: safetext.Line, Signal: func(s agents.Signal) { pieces = append(pieces, s.Text) }}
 		a.Scan(p)
 		for rest := p; len(rest) > 0; rest = rest[min(size, len(rest)):] {
 			b.Scan(rest[:min(size, len(rest))])
@@ -341,7 +342,7 @@ func FuzzScanner(f *testing.F) {
 }
 
 func BenchmarkScanner(b *testing.B) {
-	s := signals.Scanner{Clean: clean, Signal: func(agents.Signal) {}}
+	s := signals.Scanner{Clean: safetext.Line, Signal: func(agents.Signal) {}}
 	p := []byte(strings.Repeat("the quick brown fox \x1b[31mjumps\x1b[0m over the lazy dog\r\n", 1000))
 	b.SetBytes(int64(len(p)))
 	for b.Loop() {

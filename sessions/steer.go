@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/signals"
@@ -392,7 +393,7 @@ func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
 			l.svc.publishPrompts(l.svc.hard, got)
 			if got.State == PromptSent {
 				l.firstSent(got)
-				l.note(journal.Prompt, map[string]any{"text": cut(got.Text, saidOf), "user_id": got.CreatedBy, "prompt_id": got.ID})
+				l.note(journal.Prompt, map[string]any{"text": safetext.Cut(got.Text, saidOf), "user_id": got.CreatedBy, "prompt_id": got.ID})
 				l.recordPrompt(got)
 			}
 			return
@@ -427,7 +428,7 @@ func (l *live) recordPrompt(p Prompt) {
 	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
 	defer cancel()
 	err := r.Record(ctx, workspaces.Activity{TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, At: p.SentAt, ActorID: p.CreatedBy, Kind: "prompt.sent",
-		Text: "sent a prompt to " + l.svc.cfg.Agents.Name(l.agent()), Data: map[string]any{"session_id": l.id, "prompt_id": p.ID, "prompt": cut(p.Text, 500)}})
+		Text: "sent a prompt to " + l.svc.cfg.Agents.Name(l.agent()), Data: map[string]any{"session_id": l.id, "prompt_id": p.ID, "prompt": safetext.Cut(p.Text, 500)}})
 	if err != nil {
 		l.svc.cfg.Log.Warn("timeline not written", "session_id", l.id, "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -66,7 +67,7 @@ func (t *touched) add(now int64, paths []string, more int) {
 	}
 	t.t.More += more
 	for _, p := range paths {
-		p = cut(p, touchedName)
+		p = safetext.Cut(p, touchedName)
 		switch {
 		case slices.Contains(t.t.Paths, p):
 		case len(t.t.Paths) < touchedNamed:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/screen"
 )
 
@@ -92,7 +93,7 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 		return nil, err
 	}
 	first, end := l.log.Bounds()
-	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer && !a.Guest, takes: a.Writer && a.Takes && !a.Guest, guest: a.Guest, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first, fresh: a.From == nil}
+	v := &Viewer{l: l, user: a.UserID, name: safetext.Cut(safetext.Line(a.Name), 64), writer: a.Writer && !a.Guest, takes: a.Writer && a.Takes && !a.Guest, guest: a.Guest, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first, fresh: a.From == nil}
 	v.timer = time.NewTimer(time.Hour)
 	v.timer.Stop()
 	if a.From != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
@@ -87,7 +88,7 @@ func (m *machine) worked(now time.Time, g guest.Work) {
 	if busy {
 		w.cpuAt = now
 	}
-	w.cpu, w.lookedAt, w.front, w.more = g.CPUMs, now, clean(g.Foreground), len(g.Programs) > 0
+	w.cpu, w.lookedAt, w.front, w.more = g.CPUMs, now, safetext.Line(g.Foreground), len(g.Programs) > 0
 	m.tools(now, g, fresh, rate)
 
 	h := agents.Hint{Source: agents.FromProcess, Mood: agents.Ready, Reason: "uses no CPU"}
@@ -134,7 +135,7 @@ func (m *machine) tools(now time.Time, g guest.Work, fresh bool, rate func(ms, b
 	case w.idleAt.IsZero():
 		w.idleAt = now
 	}
-	w.tool, w.pid, w.toolMs = clean(newest.Name), newest.Pid, ms
+	w.tool, w.pid, w.toolMs = safetext.Line(newest.Name), newest.Pid, ms
 	w.toolAt = now.Add(-time.Duration(newest.AgeMs) * time.Millisecond)
 }
 
