@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -93,4 +94,14 @@ func (f auditFile) send(w http.ResponseWriter) error {
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	return err
+}
+
+// Auditor remembers what was done. audit.Log is one.
+type Auditor interface {
+	audit.Appender
+	// Record adds the entry of an operation that ended; often marks one that comes many times for one thing.
+	Record(ctx context.Context, e audit.Entry, often bool) error
+	List(ctx context.Context, q audit.Query, cursor string) (rows []audit.Row, next string, err error)
+	// Export writes all that q asks for, oldest first. Nothing is written before the first entries were read.
+	Export(ctx context.Context, w io.Writer, q audit.Query, f audit.Format) error
 }

@@ -24,11 +24,11 @@ func GraceItems(all []quota.WorkGrace) []sessions.InboxItem {
 }
 
 // grace returns an open grace by its id.
-func (s *Server) grace(id string) (quota.WorkGrace, bool) {
-	if s.cfg.Graces == nil {
+func (h handlers) grace(id string) (quota.WorkGrace, bool) {
+	if h.cfg.Graces == nil {
 		return quota.WorkGrace{}, false
 	}
-	return s.cfg.Graces.GraceByID(id)
+	return h.cfg.Graces.GraceByID(id)
 }
 
 // graceOf is the API's grace of a workspace; nil when nothing ends its work.

@@ -121,29 +121,6 @@ func (h handlers) remember(ctx context.Context, projectID string, kind executors
 	}
 }
 
-// works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
-// secrets are there.
-func (s *Server) works(ctx context.Context, call *rest.Call) error {
-	if err := s.beside(ctx, call, rest.First(call.Workspace.ID, call.Session.WorkspaceID, call.Command.WorkspaceID)); err != nil {
-		return err
-	}
-	w := call.Workspace
-	if w.ID == "" {
-		id := rest.First(call.Session.WorkspaceID, call.Command.WorkspaceID)
-		if id == "" {
-			return nil
-		}
-		if p, ok := s.cfg.Places.Live(id); ok {
-			return s.cfg.Places.Admit(ctx, p.Kind, call.Actor.User.ID)
-		}
-		var err error
-		if w, err = s.cfg.Workspaces.Workspace(ctx, id); err != nil {
-			return err
-		}
-	}
-	return s.cfg.Places.Admit(ctx, executors.Kind(w.Executor), call.Actor.User.ID)
-}
-
 // runnerOn names the machine of a workspace.
 func runnerOn(w workspaces.Workspace, machine func(executors.Kind) (machines.Machine, bool)) (executor string, runnerID, name *string) {
 	kind := executors.Kind(w.Executor)

@@ -22,28 +22,6 @@ const (
 // leastMakings is how many makings it takes for their success to mean anything.
 const leastMakings = 5
 
-// executorsOf turns standings into the API's, with what the budget has left for those that cost something.
-func (h handlers) executorsOf(ctx context.Context) func(executors.Standing) api.Executor {
-	var left *int64
-	b, err := h.cfg.Ledger.Standing(ctx)
-	switch {
-	case err != nil:
-		h.log.WarnContext(ctx, "the budget could not be read", "error", err)
-	case b.Limited:
-		left = new(b.LeftNano())
-	}
-	if own := h.teamLeft(ctx); own != nil && (left == nil || *own < *left) {
-		left = own
-	}
-	return func(s executors.Standing) api.Executor {
-		out := executorOf(s)
-		if s.PriceNano > 0 || len(s.Sizes) > 0 && s.Sizes[len(s.Sizes)-1].PriceNano > 0 {
-			out.BudgetLeftNano = left
-		}
-		return out
-	}
-}
-
 func (h handlers) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMetricsRequestObject) (api.GetInstanceMetricsResponseObject, error) {
 	report, err := h.cfg.Ledger.Report(ctx)
 	if err != nil {

@@ -4,40 +4,10 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts/secrets"
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
-
-// beside reports why the caller may not work beside sessions and commands that run in a workspace: somebody's own secrets are there, whose
-// owner did not agree that others could read them. They are told who asks.
-func (s *Server) beside(ctx context.Context, call *rest.Call, workspaceID string) error {
-	if workspaceID == "" {
-		return nil
-	}
-	owners := append(s.cfg.Sessions.OwnSecretsHere(workspaceID), s.cfg.Commands.OwnSecretsHere(workspaceID)...)
-	for _, owner := range owners {
-		if owner == call.Actor.User.ID {
-			continue
-		}
-		agreed, err := s.cfg.Secrets.Agreed(ctx, workspaceID, owner)
-		if err != nil {
-			return err
-		}
-		if agreed {
-			continue
-		}
-		s.cfg.Sessions.WantedBeside(workspaceID, owner, call.Actor.User.Name)
-		who, err := s.cfg.Accounts.Actor(ctx, owner)
-		if err != nil {
-			return err
-		}
-		return fault.New(fault.Conflict, "own_secrets_here", "A session or command of %s runs in this workspace with secrets of their own, which you could read if you worked here. Ask them to agree, or wait until it has ended.",
-			who.User.Name).With("user_id", owner)
-	}
-	return nil
-}
 
 // ownIn is how the caller's own secrets are asked about in the call's workspace.
 func ownIn(call *rest.Call, w workspaces.Workspace) secrets.Ask {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
@@ -281,4 +282,50 @@ func (h handlers) EmptyTeamCaches(ctx context.Context, _ api.EmptyTeamCachesRequ
 	}
 	c, err := h.teamCaches(ctx, call.Team.ID)
 	return api.EmptyTeamCaches200JSONResponse(c), err
+}
+
+// executorsOf turns standings into the API's, with what the budget has left for those that cost something.
+func (h handlers) executorsOf(ctx context.Context) func(executors.Standing) api.Executor {
+	var left *int64
+	b, err := h.cfg.Ledger.Standing(ctx)
+	switch {
+	case err != nil:
+		h.log.WarnContext(ctx, "the budget could not be read", "error", err)
+	case b.Limited:
+		left = new(b.LeftNano())
+	}
+	if own := h.teamLeft(ctx); own != nil && (left == nil || *own < *left) {
+		left = own
+	}
+	return func(s executors.Standing) api.Executor {
+		out := executorOf(s)
+		if s.PriceNano > 0 || len(s.Sizes) > 0 && s.Sizes[len(s.Sizes)-1].PriceNano > 0 {
+			out.BudgetLeftNano = left
+		}
+		return out
+	}
+}
+
+// refusalOf says why who asks may not have a size; nil when they may.
+func refusalOf(s executors.Size) *api.SizeRefusal {
+	if s.Refused == nil {
+		return nil
+	}
+	reason, _ := s.Refused.Details["reason"].(string)
+	cure, _ := s.Refused.Details["cure"].(string)
+	return &api.SizeRefusal{Code: s.Refused.Code, Reason: reason, Cure: cure}
+}
+
+// teamLeft is what the caller's team may still spend; nil where there is no bound, or it is not theirs to see.
+func (h handlers) teamLeft(ctx context.Context) *int64 {
+	call := rest.CallOf(ctx)
+	if call.Team.ID == "" || call.Can(accounts.ViewCosts) != nil {
+		return nil
+	}
+	st, err := h.cfg.Quota.TeamStanding(ctx, call.Team.ID)
+	if err != nil {
+		h.log.WarnContext(ctx, "the team's budget could not be read", "error", err)
+		return nil
+	}
+	return st.Left()
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/billing/quota"
-	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
@@ -359,28 +358,4 @@ func (h handlers) SetKillSwitch(ctx context.Context, req api.SetKillSwitchReques
 	audit.Note(ctx, "stop", strconv.FormatBool(k.Stop))
 	audit.Note(ctx, "reason", k.Reason)
 	return api.SetKillSwitch200JSONResponse(killSwitchOf(k)), nil
-}
-
-// refusalOf says why who asks may not have a size; nil when they may.
-func refusalOf(s executors.Size) *api.SizeRefusal {
-	if s.Refused == nil {
-		return nil
-	}
-	reason, _ := s.Refused.Details["reason"].(string)
-	cure, _ := s.Refused.Details["cure"].(string)
-	return &api.SizeRefusal{Code: s.Refused.Code, Reason: reason, Cure: cure}
-}
-
-// teamLeft is what the caller's team may still spend; nil where there is no bound, or it is not theirs to see.
-func (h handlers) teamLeft(ctx context.Context) *int64 {
-	call := rest.CallOf(ctx)
-	if call.Team.ID == "" || call.Can(accounts.ViewCosts) != nil {
-		return nil
-	}
-	st, err := h.cfg.Quota.TeamStanding(ctx, call.Team.ID)
-	if err != nil {
-		h.log.WarnContext(ctx, "the team's budget could not be read", "error", err)
-		return nil
-	}
-	return st.Left()
 }

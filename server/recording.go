@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"unicode"
@@ -12,16 +11,6 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/rest"
 )
-
-// Auditor remembers what was done. audit.Log is one.
-type Auditor interface {
-	audit.Appender
-	// Record adds the entry of an operation that ended; often marks one that comes many times for one thing.
-	Record(ctx context.Context, e audit.Entry, often bool) error
-	List(ctx context.Context, q audit.Query, cursor string) (rows []audit.Row, next string, err error)
-	// Export writes all that q asks for, oldest first. Nothing is written before the first entries were read.
-	Export(ctx context.Context, w io.Writer, q audit.Query, f audit.Format) error
-}
 
 // quiet is the audit word of operations that leave no entry though they change something: a person's own view of things.
 const quiet = "-"

@@ -187,9 +187,9 @@ func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObj
 }
 
 // connectRunner is GET /runner/connect: it lasts as long as the machine is connected.
-func (s *Server) connectRunner(c echo.Context) error {
+func (h handlers) connectRunner(c echo.Context) error {
 	r := c.Request()
-	err := s.cfg.Machines.Connect(c.Response(), r, s.AddressOf(r))
+	err := h.cfg.Machines.Connect(c.Response(), r, h.AddressOf(r))
 	if err == nil {
 		rest.CallOf(r.Context()).Status = http.StatusSwitchingProtocols
 	}
@@ -215,18 +215,18 @@ func (h handlers) ListRunnerDownloads(ctx context.Context, _ api.ListRunnerDownl
 }
 
 // getRunnerDownload is GET /runner/downloads/{file}.
-func (s *Server) getRunnerDownload(c echo.Context) error {
-	f, d, changed, err := s.cfg.Downloads.Open(c.Param("file"))
+func (h handlers) getRunnerDownload(c echo.Context) error {
+	f, d, changed, err := h.cfg.Downloads.Open(c.Param("file"))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	h := c.Response().Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="parawork"`)
-	h.Set("ETag", `"`+d.SHA256+`"`)
-	h.Set("X-Parawork-Sha256", d.SHA256)
-	h.Set("Cache-Control", "no-cache")
+	head := c.Response().Header()
+	head.Set("Content-Type", "application/octet-stream")
+	head.Set("Content-Disposition", `attachment; filename="parawork"`)
+	head.Set("ETag", `"`+d.SHA256+`"`)
+	head.Set("X-Parawork-Sha256", d.SHA256)
+	head.Set("Cache-Control", "no-cache")
 	http.ServeContent(c.Response(), c.Request(), "", changed, f)
 	return nil
 }

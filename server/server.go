@@ -161,6 +161,7 @@ const (
 type Server struct {
 	*rest.Privacy
 	*rest.Browsers
+	*admission
 
 	cfg         Config
 	log         *slog.Logger
@@ -199,6 +200,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
+	s.admission = newAdmission(admissionConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
 	s.ops = handlers{s}
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()

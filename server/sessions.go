@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -201,4 +202,34 @@ func (h handlers) GetScreen(ctx context.Context, req api.GetScreenRequestObject)
 		out.Tail = &tail
 	}
 	return out, nil
+}
+
+// spent adds what sessions asked of models, for who may see costs.
+func (h handlers) spent(ctx context.Context, all ...api.Session) ([]api.Session, error) {
+	if len(all) == 0 || rest.CallOf(ctx).Can(accounts.ViewCosts) != nil {
+		return all, nil
+	}
+	ids := make([]string, len(all))
+	for i, s := range all {
+		ids[i] = s.Id
+	}
+	sums, err := h.cfg.Tokens.OfSessions(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range all {
+		if sum, ok := sums[s.Id]; ok {
+			all[i].Tokens = new(spentOf(sum))
+		}
+	}
+	return all, nil
+}
+
+// spentBy is a session with what it asked of models.
+func (h handlers) spentBy(ctx context.Context, s sessions.Session) (api.Session, error) {
+	all, err := h.spent(ctx, sessionOf(s))
+	if err != nil {
+		return api.Session{}, err
+	}
+	return all[0], nil
 }

@@ -12,17 +12,17 @@ import (
 )
 
 // enterAs gives the browser what a sign-in has come to: its session, or what it goes on with.
-func (s *Server) enterAs(call *rest.Call, e accounts.Entered) {
+func (h handlers) enterAs(call *rest.Call, e accounts.Entered) {
 	if e.Cookie == "" {
-		s.SetCookie(call, rest.LoginCookie, e.Pending, time.UnixMilli(e.ExpiresAt))
+		h.SetCookie(call, rest.LoginCookie, e.Pending, time.UnixMilli(e.ExpiresAt))
 		return
 	}
-	s.SignIn(call, e.Cookie, e.ExpiresAt)
-	s.DropCookie(call, rest.LoginCookie)
+	h.SignIn(call, e.Cookie, e.ExpiresAt)
+	h.DropCookie(call, rest.LoginCookie)
 	if e.Device == "" {
 		return
 	}
-	s.SetCookie(call, rest.DeviceCookie, e.Device, s.cfg.Now().Add(accounts.DeviceCookieDays*24*time.Hour))
+	h.SetCookie(call, rest.DeviceCookie, e.Device, h.cfg.Now().Add(accounts.DeviceCookieDays*24*time.Hour))
 }
 
 func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (api.GetSignInResponseObject, error) {

@@ -83,29 +83,29 @@ func (h handlers) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequ
 }
 
 // trip is what is asked of the room for a way to a provider.
-func (s *Server) trip(call *rest.Call, providerID, next string) sso.BeginRequest {
-	return sso.BeginRequest{Provider: providerID, Base: s.Here(call.Request), Next: next, Browser: s.tripOf(call.Request), Meta: s.Meta(call)}
+func (h handlers) trip(call *rest.Call, providerID, next string) sso.BeginRequest {
+	return sso.BeginRequest{Provider: providerID, Base: h.Here(call.Request), Next: next, Browser: h.tripOf(call.Request), Meta: h.Meta(call)}
 }
 
 // providers are the ways to sign in elsewhere, for the sign-in page.
-func (s *Server) providers() []api.SignInProvider {
-	return rest.List(s.cfg.SSO.Ways(), func(w sso.Way) api.SignInProvider {
+func (h handlers) providers() []api.SignInProvider {
+	return rest.List(h.cfg.SSO.Ways(), func(w sso.Way) api.SignInProvider {
 		return api.SignInProvider{Id: w.ID, Name: w.Name, Kind: api.SignInProviderKind(w.Kind)}
 	})
 }
 
 // identities are a user's accounts elsewhere.
-func (s *Server) identities(ctx context.Context, userID string) ([]api.Identity, error) {
-	all, err := s.cfg.SSO.Identities(ctx, userID)
+func (h handlers) identities(ctx context.Context, userID string) ([]api.Identity, error) {
+	all, err := h.cfg.SSO.Identities(ctx, userID)
 	return rest.List(all, func(i sso.Identity) api.Identity {
 		return api.Identity{Id: i.ID, Provider: i.Provider, Name: i.Name, Email: i.Email, CreatedAt: i.CreatedAt, LastUsedAt: rest.Ptr(i.LastUsedAt)}
 	}), err
 }
 
 // tripOf is what the browser's cookie for such ways holds.
-func (s *Server) tripOf(r *http.Request) string {
+func (h handlers) tripOf(r *http.Request) string {
 	names := []string{hostTripCookie}
-	if !s.Secure(r) {
+	if !h.Secure(r) {
 		names = append(names, plainTripCookie)
 	}
 	for _, name := range names {
@@ -116,8 +116,8 @@ func (s *Server) tripOf(r *http.Request) string {
 	return ""
 }
 
-func (s *Server) setTrip(call *rest.Call, b sso.Begun) {
-	c := s.Cookie(call.Request, b.Browser, time.UnixMilli(b.ExpiresAt))
+func (h handlers) setTrip(call *rest.Call, b sso.Begun) {
+	c := h.Cookie(call.Request, b.Browser, time.UnixMilli(b.ExpiresAt))
 	c.Name = map[bool]string{true: hostTripCookie, false: plainTripCookie}[c.Name == rest.HostCookie]
 	http.SetCookie(call.Writer, c)
 }
@@ -131,7 +131,7 @@ func known(err error) error {
 }
 
 // signInFailed is where a browser is led whose sign-in did not come to its end.
-func (s *Server) signInFailed(_ context.Context, providerID string, err error) (string, error) {
+func (h handlers) signInFailed(_ context.Context, providerID string, err error) (string, error) {
 	return withError("/login", providerID, err), known(err)
 }
 

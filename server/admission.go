@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// admissionConfig is what an admission works with.
+type admissionConfig struct {
+	Accounts   *accounts.Service
+	Workspaces *workspaces.Service
+	Places     *executors.Manager
+	Sessions   *sessions.Service
+	Commands   *executors.Commands
+	Secrets    *secrets.Service
+}
+
+// admission says who may have something done in a workspace's place, beyond what their role allows.
+type admission struct{ cfg admissionConfig }
+
+func newAdmission(cfg admissionConfig) *admission { return &admission{cfg} }
+
+// beside reports why the caller may not work beside sessions and commands that run in a workspace: somebody's own secrets are there, whose
+// owner did not agree that others could read them. They are told who asks.
+func (a *admission) beside(ctx context.Context, call *rest.Call, workspaceID string) error {
+	if workspaceID == "" {
+		return nil
+	}
+	owners := append(a.cfg.Sessions.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
+	for _, owner := range owners {
+		if owner == call.Actor.User.ID {
+			continue
+		}
+		agreed, err := a.cfg.Secrets.Agreed(ctx, workspaceID, owner)
+		if err != nil {
+			return err
+		}
+		if agreed {
+			continue
+		}
+		a.cfg.Sessions.WantedBeside(workspaceID, owner, call.Actor.User.Name)
+		who, err := a.cfg.Accounts.Actor(ctx, owner)
+		if err != nil {
+			return err
+		}
+		return fault.New(fault.Conflict, "own_secrets_here", "A session or command of %s runs in this workspace with secrets of their own, which you could read if you worked here. Ask them to agree, or wait until it has ended.",
+			who.User.Name).With("user_id", owner)
+	}
+	return nil
+}
+
+// works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
+// secrets are there.
+func (a *admission) works(ctx context.Context, call *rest.Call) error {
+	if err := a.beside(ctx, call, rest.First(call.Workspace.ID, call.Session.WorkspaceID, call.Command.WorkspaceID)); err != nil {
+		return err
+	}
+	w := call.Workspace
+	if w.ID == "" {
+		id := rest.First(call.Session.WorkspaceID, call.Command.WorkspaceID)
+		if id == "" {
+			return nil
+		}
+		if p, ok := a.cfg.Places.Live(id); ok {
+			return a.cfg.Places.Admit(ctx, p.Kind, call.Actor.User.ID)
+		}
+		var err error
+		if w, err = a.cfg.Workspaces.Workspace(ctx, id); err != nil {
+			return err
+		}
+	}
+	return a.cfg.Places.Admit(ctx, executors.Kind(w.Executor), call.Actor.User.ID)
+}
