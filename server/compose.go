@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
@@ -57,7 +58,7 @@ func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts
 		return p, fmt.Errorf("reading places: %w", err)
 	}
 	p.outlook = outlooks(all)
-	p.grace = h.graceOf
+	p.grace = h.GraceOf
 	p.moves = func(id string) *api.Move { return h.moveNow(ctx, id) }
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
 	if p.names, err = rest.MemberNames(ctx, h.cfg.Accounts, teamID); err != nil {
@@ -137,7 +138,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	}
 	if p.tokens != nil {
 		sum := p.tokens[w.ID]
-		out.TokensCostNano, out.TokensUnknown = costOf(sum), &sum.Unknown
+		out.TokensCostNano, out.TokensUnknown = money.CostOf(sum), &sum.Unknown
 	}
 	out.Grace = p.grace(w.ID)
 	out.Overlaps, out.Checks, out.Queue = p.merging.of(w.ID)

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
@@ -40,7 +41,7 @@ func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *rest.Ca
 		call.Workspace.ID = call.Session.WorkspaceID
 		return h.Within(ctx, call, call.Session.WorkspaceID)
 	case "grc":
-		g, ok := h.grace(about)
+		g, ok := h.Grace(about)
 		if !ok {
 			return accounts.Object{}, rest.ErrNotFound
 		}
@@ -71,7 +72,7 @@ func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]w
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	if h.cfg.Graces != nil {
-		items = append(items, GraceItems(h.cfg.Graces.Graces(call.Team.ID))...)
+		items = append(items, money.GraceItems(h.cfg.Graces.Graces(call.Team.ID))...)
 	}
 	answered, err := h.cfg.Reviews.AnsweredIn(ctx, call.Team.ID)
 	if err != nil {

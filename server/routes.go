@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/rest"
 )
 
@@ -50,6 +51,9 @@ func (s *Server) routes() *echo.Echo {
 
 // handlers carries the operations of openapi.yaml, one file for each resource. A handler maps the request, calls one room, and
 // maps the answer.
-type handlers struct{ *Server }
+type handlers struct {
+	*Server
+	money.Money
+}
 
 var _ api.StrictServerInterface = handlers{}

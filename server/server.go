@@ -39,6 +39,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
+	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/report"
@@ -103,8 +104,8 @@ type Config struct {
 	Settings *settings.Service // what operators say about places
 	TryE2B   TryE2B            // optional
 
-	Viewed Viewed // of changes; nil = nobody has viewed any
-	Graces Graces // of work that reached a limit; nil = none ever does
+	Viewed Viewed       // of changes; nil = nobody has viewed any
+	Graces money.Graces // of work that reached a limit; nil = none ever does
 
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
 	UI            http.Handler // everything outside /api/
@@ -201,7 +202,11 @@ func New(cfg Config) (*Server, error) {
 	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
 	s.admission = newAdmission(admissionConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
-	s.ops = handlers{s}
+	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
+	s.ops = handlers{Server: s,
+		Money: money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
+			Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared),
+	}
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()
 	s.echo = s.routes()

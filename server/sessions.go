@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
@@ -219,7 +220,7 @@ func (h handlers) spent(ctx context.Context, all ...api.Session) ([]api.Session,
 	}
 	for i, s := range all {
 		if sum, ok := sums[s.Id]; ok {
-			all[i].Tokens = new(spentOf(sum))
+			all[i].Tokens = new(money.SpentOf(sum))
 		}
 	}
 	return all, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server"
+	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -21,7 +22,7 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 	if err != nil {
 		return nil, fmt.Errorf("reading the inbox: %w", err)
 	}
-	items = append(items, server.GraceItems(f.h.enforcer.Graces(teamID))...)
+	items = append(items, money.GraceItems(f.h.enforcer.Graces(teamID))...)
 	answered, err := f.h.reviews.AnsweredIn(ctx, teamID)
 	if err != nil {
 		return nil, err

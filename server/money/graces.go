@@ -1,4 +1,4 @@
-package server
+package money
 
 import (
 	"github.com/parawork/parawork/billing/quota"
@@ -23,16 +23,16 @@ func GraceItems(all []quota.WorkGrace) []sessions.InboxItem {
 	return out
 }
 
-// grace returns an open grace by its id.
-func (h handlers) grace(id string) (quota.WorkGrace, bool) {
+// Grace returns an open grace by its id.
+func (h WorkGraces) Grace(id string) (quota.WorkGrace, bool) {
 	if h.cfg.Graces == nil {
 		return quota.WorkGrace{}, false
 	}
 	return h.cfg.Graces.GraceByID(id)
 }
 
-// graceOf is the API's grace of a workspace; nil when nothing ends its work.
-func (h handlers) graceOf(workspaceID string) *api.Grace {
+// GraceOf is the API's grace of a workspace; nil when nothing ends its work.
+func (h WorkGraces) GraceOf(workspaceID string) *api.Grace {
 	if h.cfg.Graces == nil {
 		return nil
 	}

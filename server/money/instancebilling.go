@@ -1,4 +1,4 @@
-package server
+package money
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 )
 
 // GetInstanceBilling tells operators how payment goes.
-func (h handlers) GetInstanceBilling(ctx context.Context, _ api.GetInstanceBillingRequestObject) (api.GetInstanceBillingResponseObject, error) {
+func (h Instance) GetInstanceBilling(ctx context.Context, _ api.GetInstanceBillingRequestObject) (api.GetInstanceBillingResponseObject, error) {
 	b, err := h.instanceBilling(ctx)
 	return api.GetInstanceBilling200JSONResponse(b), err
 }
 
 // ReconcileBilling compares what was reported with what the payment service counts.
-func (h handlers) ReconcileBilling(ctx context.Context, _ api.ReconcileBillingRequestObject) (api.ReconcileBillingResponseObject, error) {
+func (h Instance) ReconcileBilling(ctx context.Context, _ api.ReconcileBillingRequestObject) (api.ReconcileBillingResponseObject, error) {
 	if err := h.cfg.Reports.ReconcileNow(ctx); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (h handlers) ReconcileBilling(ctx context.Context, _ api.ReconcileBillingRe
 }
 
 // SyncTeamBilling asks the payment service how a team stands.
-func (h handlers) SyncTeamBilling(ctx context.Context, req api.SyncTeamBillingRequestObject) (api.SyncTeamBillingResponseObject, error) {
+func (h Instance) SyncTeamBilling(ctx context.Context, req api.SyncTeamBillingRequestObject) (api.SyncTeamBillingResponseObject, error) {
 	t, err := h.cfg.Accounts.TeamByID(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (h handlers) SyncTeamBilling(ctx context.Context, req api.SyncTeamBillingRe
 }
 
 // RetryReport sends a report of usage again.
-func (h handlers) RetryReport(ctx context.Context, req api.RetryReportRequestObject) (api.RetryReportResponseObject, error) {
+func (h Instance) RetryReport(ctx context.Context, req api.RetryReportRequestObject) (api.RetryReportResponseObject, error) {
 	r, err := h.cfg.Reports.Retry(ctx, req.Identifier)
 	if err != nil {
 		return nil, err
@@ -50,21 +50,21 @@ func (h handlers) RetryReport(ctx context.Context, req api.RetryReportRequestObj
 }
 
 // RetryBillingEvent acts on an event again.
-func (h handlers) RetryBillingEvent(ctx context.Context, req api.RetryBillingEventRequestObject) (api.RetryBillingEventResponseObject, error) {
+func (h Instance) RetryBillingEvent(ctx context.Context, req api.RetryBillingEventRequestObject) (api.RetryBillingEventResponseObject, error) {
 	return api.RetryBillingEvent204Response{}, h.cfg.Reports.RetryEvent(ctx, req.Id)
 }
 
 // RetryOutgoing sends a row of the outbox again.
-func (h handlers) RetryOutgoing(ctx context.Context, req api.RetryOutgoingRequestObject) (api.RetryOutgoingResponseObject, error) {
+func (h Instance) RetryOutgoing(ctx context.Context, req api.RetryOutgoingRequestObject) (api.RetryOutgoingResponseObject, error) {
 	return api.RetryOutgoing204Response{}, h.cfg.Reports.RetryOutgoing(ctx, req.Id)
 }
 
 // AcceptDiscrepancy leaves an hour as it is.
-func (h handlers) AcceptDiscrepancy(ctx context.Context, req api.AcceptDiscrepancyRequestObject) (api.AcceptDiscrepancyResponseObject, error) {
+func (h Instance) AcceptDiscrepancy(ctx context.Context, req api.AcceptDiscrepancyRequestObject) (api.AcceptDiscrepancyResponseObject, error) {
 	return api.AcceptDiscrepancy204Response{}, h.cfg.Reports.Accept(ctx, req.Body.TeamId, string(req.Body.Meter), req.Body.Hour)
 }
 
-func (h handlers) instanceBilling(ctx context.Context) (api.InstanceBilling, error) {
+func (h Instance) instanceBilling(ctx context.Context) (api.InstanceBilling, error) {
 	o, err := h.cfg.Reports.Overview(ctx)
 	if err != nil {
 		return api.InstanceBilling{}, err

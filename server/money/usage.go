@@ -1,4 +1,4 @@
-package server
+package money
 
 import (
 	"context"
@@ -15,27 +15,27 @@ import (
 )
 
 // GetTeamUsage tells what a team used.
-func (h handlers) GetTeamUsage(ctx context.Context, req api.GetTeamUsageRequestObject) (api.GetTeamUsageResponseObject, error) {
+func (h Usage) GetTeamUsage(ctx context.Context, req api.GetTeamUsageRequestObject) (api.GetTeamUsageResponseObject, error) {
 	p, team := req.Params, rest.CallOf(ctx).Team
 	q := usage.Query{TeamID: team.ID, From: rest.Val(p.From), To: rest.Val(p.To), Group: usage.Group(rest.Val(p.Group))}
 	return h.usage(ctx, q, string(rest.Val(p.Format)), team.Slug)
 }
 
 // GetInstanceUsage tells what all teams used.
-func (h handlers) GetInstanceUsage(ctx context.Context, req api.GetInstanceUsageRequestObject) (api.GetInstanceUsageResponseObject, error) {
+func (h Usage) GetInstanceUsage(ctx context.Context, req api.GetInstanceUsageRequestObject) (api.GetInstanceUsageResponseObject, error) {
 	p := req.Params
 	q := usage.Query{From: rest.Val(p.From), To: rest.Val(p.To), Group: usage.Group(rest.Val(p.Group))}
 	return h.usage(ctx, q, string(rest.Val(p.Format)), "instance")
 }
 
-func (h handlers) usage(ctx context.Context, q usage.Query, format, of string) (usageAnswer, error) {
+func (h Usage) usage(ctx context.Context, q usage.Query, format, of string) (usageAnswer, error) {
 	switch format {
 	case "", "json", "csv":
 	default:
 		return usageAnswer{}, fault.New(fault.Invalid, "invalid_parameter", "format is json or csv.").With("field", "format")
 	}
 	if format == "csv" {
-		if err := h.throttle.Charge(ctx, rest.Exporting); err != nil {
+		if err := h.Charge(ctx, rest.Exporting); err != nil {
 			return usageAnswer{}, err
 		}
 	}
@@ -92,13 +92,13 @@ func usageItem(i usage.Item) api.UsageItem {
 }
 
 // GetWorkspaceCosts tells what a workspace has cost, and costs now.
-func (h handlers) GetWorkspaceCosts(ctx context.Context, req api.GetWorkspaceCostsRequestObject) (api.GetWorkspaceCostsResponseObject, error) {
+func (h Usage) GetWorkspaceCosts(ctx context.Context, req api.GetWorkspaceCostsRequestObject) (api.GetWorkspaceCostsResponseObject, error) {
 	c, err := h.cfg.Usage.Workspace(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
 	out := api.GetWorkspaceCosts200JSONResponse{CostNano: c.CostNano, TokensCostNano: c.TokensCostNano, TokensUnknown: c.TokensUnknown, RunMs: c.RunMs,
-		RateNanoPerHour: c.HourNano, BySession: rest.List(c.Sessions, sessionCosts), Grace: h.graceOf(req.Id)}
+		RateNanoPerHour: c.HourNano, BySession: rest.List(c.Sessions, sessionCosts), Grace: h.graces.GraceOf(req.Id)}
 	box, err := h.cfg.Places.Sandbox(ctx, req.Id)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, fmt.Errorf("reading the sandbox of workspace %s: %w", req.Id, err)
@@ -115,7 +115,7 @@ func (h handlers) GetWorkspaceCosts(ctx context.Context, req api.GetWorkspaceCos
 }
 
 // exhausts is when the first of a team's budget and a user's hours is used up if it goes on like now; nil = not this month.
-func (h handlers) exhausts(ctx context.Context, teamID, userID string) (*int64, error) {
+func (h Usage) exhausts(ctx context.Context, teamID, userID string) (*int64, error) {
 	team, err := h.cfg.Quota.TeamStanding(ctx, teamID)
 	if err != nil || userID == "" {
 		return team.ExhaustedAt, err
@@ -136,12 +136,12 @@ func sessionCosts(c usage.SessionCosts) api.SessionCosts {
 }
 
 // ListPrices answers with the price book.
-func (h handlers) ListPrices(context.Context, api.ListPricesRequestObject) (api.ListPricesResponseObject, error) {
+func (h Usage) ListPrices(context.Context, api.ListPricesRequestObject) (api.ListPricesResponseObject, error) {
 	return api.ListPrices200JSONResponse{Items: rest.List(h.cfg.Prices.List(), h.price)}, nil
 }
 
 // AddPrice writes what a place costs from a time on.
-func (h handlers) AddPrice(ctx context.Context, req api.AddPriceRequestObject) (api.AddPriceResponseObject, error) {
+func (h Usage) AddPrice(ctx context.Context, req api.AddPriceRequestObject) (api.AddPriceResponseObject, error) {
 	b := req.Body
 	r, err := h.cfg.Prices.Add(ctx, price.Row{Executor: b.Executor, VCPUSecondNano: b.VcpuSecondNano, GiBSecondNano: b.GibSecondNano, Metered: b.Metered,
 		EffectiveFrom: rest.Val(b.EffectiveFrom), CreatedBy: rest.CallOf(ctx).Actor.User.ID})
@@ -155,7 +155,7 @@ func (h handlers) AddPrice(ctx context.Context, req api.AddPriceRequestObject) (
 	return api.AddPrice201JSONResponse(h.price(r)), nil
 }
 
-func (h handlers) price(r price.Row) api.Price {
+func (h Usage) price(r price.Row) api.Price {
 	now, ok := h.cfg.Prices.At(r.Executor, h.cfg.Ledger.Now())
 	return api.Price{Id: r.ID, Executor: r.Executor, VcpuSecondNano: r.VCPUSecondNano, GibSecondNano: r.GiBSecondNano, Metered: r.Metered, EffectiveFrom: r.EffectiveFrom,
 		Holds: ok && now.ID == r.ID, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt}

@@ -1,4 +1,4 @@
-package server
+package money
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // GetGateway tells how the model gateway does.
-func (h handlers) GetGateway(ctx context.Context, _ api.GetGatewayRequestObject) (api.GetGatewayResponseObject, error) {
+func (h Gateway) GetGateway(ctx context.Context, _ api.GetGatewayRequestObject) (api.GetGatewayResponseObject, error) {
 	hour, day, err := h.cfg.Gateway.Report(ctx)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func gatewayLine(l gateway.Line) api.GatewayLine {
 }
 
 // ListModelPrices lists what models cost.
-func (h handlers) ListModelPrices(ctx context.Context, _ api.ListModelPricesRequestObject) (api.ListModelPricesResponseObject, error) {
+func (h Gateway) ListModelPrices(ctx context.Context, _ api.ListModelPricesRequestObject) (api.ListModelPricesResponseObject, error) {
 	all, err := h.cfg.Tokens.Prices(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func modelPrice(p tokens.Price, inForce bool) api.ModelPrice {
 }
 
 // AddModelPrice adds what a model costs from a time on.
-func (h handlers) AddModelPrice(ctx context.Context, req api.AddModelPriceRequestObject) (api.AddModelPriceResponseObject, error) {
+func (h Gateway) AddModelPrice(ctx context.Context, req api.AddModelPriceRequestObject) (api.AddModelPriceResponseObject, error) {
 	b := req.Body
 	p, err := h.cfg.Tokens.AddPrice(ctx, rest.CallOf(ctx).Actor.User.ID, tokens.Price{Model: b.Model, InputNano: b.InputNano, OutputNano: b.OutputNano, CacheReadNano: b.CacheReadNano,
 		CacheWriteNano: b.CacheWriteNano, CacheWriteHourNano: b.CacheWriteHourNano, EffectiveFrom: rest.Val(b.EffectiveFrom)})
@@ -69,7 +69,7 @@ func modelLimit(l gateway.Limit) api.ModelLimit {
 }
 
 // modelLimits are the rules of a team, "" = of every team, with the server's own.
-func (h handlers) modelLimits(ctx context.Context, teamID string) (api.ModelLimitList, error) {
+func (h Gateway) modelLimits(ctx context.Context, teamID string) (api.ModelLimitList, error) {
 	own, err := h.cfg.Gateway.Limits(ctx, teamID)
 	if err != nil {
 		return api.ModelLimitList{}, err
@@ -83,7 +83,7 @@ func (h handlers) modelLimits(ctx context.Context, teamID string) (api.ModelLimi
 	return api.ModelLimitList{Items: rest.List(own, modelLimit), Instance: rest.List(servers, modelLimit)}, nil
 }
 
-func (h handlers) setModelLimits(ctx context.Context, teamID string, items []api.ModelLimit) (api.ModelLimitList, error) {
+func (h Gateway) setModelLimits(ctx context.Context, teamID string, items []api.ModelLimit) (api.ModelLimitList, error) {
 	limits := rest.List(items, func(l api.ModelLimit) gateway.Limit {
 		return gateway.Limit{Model: l.Model, Allowed: l.Allowed, RequestsMinute: l.RequestsMinute, TokensMinute: l.TokensMinute}
 	})
@@ -95,25 +95,25 @@ func (h handlers) setModelLimits(ctx context.Context, teamID string, items []api
 }
 
 // GetInstanceModelLimits tells which models every team may ask.
-func (h handlers) GetInstanceModelLimits(ctx context.Context, _ api.GetInstanceModelLimitsRequestObject) (api.GetInstanceModelLimitsResponseObject, error) {
+func (h Gateway) GetInstanceModelLimits(ctx context.Context, _ api.GetInstanceModelLimitsRequestObject) (api.GetInstanceModelLimitsResponseObject, error) {
 	out, err := h.modelLimits(ctx, "")
 	return api.GetInstanceModelLimits200JSONResponse(out), err
 }
 
 // SetInstanceModelLimits replaces them.
-func (h handlers) SetInstanceModelLimits(ctx context.Context, req api.SetInstanceModelLimitsRequestObject) (api.SetInstanceModelLimitsResponseObject, error) {
+func (h Gateway) SetInstanceModelLimits(ctx context.Context, req api.SetInstanceModelLimitsRequestObject) (api.SetInstanceModelLimitsResponseObject, error) {
 	out, err := h.setModelLimits(ctx, "", req.Body.Items)
 	return api.SetInstanceModelLimits200JSONResponse(out), err
 }
 
 // GetModelLimits tells which models a team may ask.
-func (h handlers) GetModelLimits(ctx context.Context, _ api.GetModelLimitsRequestObject) (api.GetModelLimitsResponseObject, error) {
+func (h Gateway) GetModelLimits(ctx context.Context, _ api.GetModelLimitsRequestObject) (api.GetModelLimitsResponseObject, error) {
 	out, err := h.modelLimits(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetModelLimits200JSONResponse(out), err
 }
 
 // SetModelLimits replaces them.
-func (h handlers) SetModelLimits(ctx context.Context, req api.SetModelLimitsRequestObject) (api.SetModelLimitsResponseObject, error) {
+func (h Gateway) SetModelLimits(ctx context.Context, req api.SetModelLimitsRequestObject) (api.SetModelLimitsResponseObject, error) {
 	out, err := h.setModelLimits(ctx, rest.CallOf(ctx).Team.ID, req.Body.Items)
 	return api.SetModelLimits200JSONResponse(out), err
 }
@@ -125,13 +125,13 @@ func modelRequest(r tokens.Request) api.ModelRequest {
 		FirstByteMs: r.FirstByteMs, DurationMs: r.DurationMs, At: r.At}
 }
 
-func (h handlers) modelRequests(ctx context.Context, f tokens.Filter, limit *int, cursor *string) (api.ModelRequestList, error) {
+func (h Gateway) modelRequests(ctx context.Context, f tokens.Filter, limit *int, cursor *string) (api.ModelRequestList, error) {
 	items, next, err := h.cfg.Tokens.Requests(ctx, f, page.Page{Limit: rest.Val(limit), Cursor: rest.Val(cursor)})
 	return api.ModelRequestList{Items: rest.List(items, modelRequest), NextCursor: rest.Text(next)}, err
 }
 
 // ListTeamModelRequests lists what a team's agents asked, without what the caller may not see.
-func (h handlers) ListTeamModelRequests(ctx context.Context, req api.ListTeamModelRequestsRequestObject) (api.ListTeamModelRequestsResponseObject, error) {
+func (h Gateway) ListTeamModelRequests(ctx context.Context, req api.ListTeamModelRequestsRequestObject) (api.ListTeamModelRequestsResponseObject, error) {
 	p, call := req.Params, rest.CallOf(ctx)
 	f := tokens.Filter{TeamID: call.Team.ID, Model: rest.Val(p.Model), Error: rest.Val(p.Error), From: rest.Val(p.From), Until: rest.Val(p.To)}
 	hidden, err := h.Veiled(ctx, call.Actor, call.Team.ID)
@@ -146,7 +146,7 @@ func (h handlers) ListTeamModelRequests(ctx context.Context, req api.ListTeamMod
 }
 
 // ListModelRequests lists what a session's agent asked.
-func (h handlers) ListModelRequests(ctx context.Context, req api.ListModelRequestsRequestObject) (api.ListModelRequestsResponseObject, error) {
+func (h Gateway) ListModelRequests(ctx context.Context, req api.ListModelRequestsRequestObject) (api.ListModelRequestsResponseObject, error) {
 	out, err := h.modelRequests(ctx, tokens.Filter{TeamID: rest.CallOf(ctx).Team.ID, SessionID: req.Id}, req.Params.Limit, req.Params.Cursor)
 	return api.ListModelRequests200JSONResponse(out), err
 }

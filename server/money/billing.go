@@ -1,4 +1,4 @@
-package server
+package money
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 )
 
 // GetBilling tells how the team stands.
-func (h handlers) GetBilling(ctx context.Context, _ api.GetBillingRequestObject) (api.GetBillingResponseObject, error) {
+func (h Billing) GetBilling(ctx context.Context, _ api.GetBillingRequestObject) (api.GetBillingResponseObject, error) {
 	b, err := h.billing(ctx)
 	return api.GetBilling200JSONResponse(b), err
 }
 
 // SyncBilling asks the payment service how the team stands.
-func (h handlers) SyncBilling(ctx context.Context, req api.SyncBillingRequestObject) (api.SyncBillingResponseObject, error) {
+func (h Billing) SyncBilling(ctx context.Context, req api.SyncBillingRequestObject) (api.SyncBillingResponseObject, error) {
 	checkout := rest.Val(req.Body.CheckoutId)
 	if !rest.PlainID(checkout) {
 		checkout = ""
@@ -30,27 +30,27 @@ func (h handlers) SyncBilling(ctx context.Context, req api.SyncBillingRequestObj
 }
 
 // BeginCheckout leads to a page where a plan is paid.
-func (h handlers) BeginCheckout(ctx context.Context, req api.BeginCheckoutRequestObject) (api.BeginCheckoutResponseObject, error) {
+func (h Billing) BeginCheckout(ctx context.Context, req api.BeginCheckoutRequestObject) (api.BeginCheckoutResponseObject, error) {
 	call := rest.CallOf(ctx)
 	way, err := h.cfg.Payments.Checkout(ctx, stripe.Order{TeamID: call.Team.ID, PlanID: req.Body.PlanId, Seats: req.Body.Seats, By: call.Actor.User.ID, Base: h.Here(call.Request)})
 	return api.BeginCheckout200JSONResponse{Url: way.URL, Portal: way.Portal}, err
 }
 
 // OpenPortal leads to the page where the team changes how it pays.
-func (h handlers) OpenPortal(ctx context.Context, _ api.OpenPortalRequestObject) (api.OpenPortalResponseObject, error) {
+func (h Billing) OpenPortal(ctx context.Context, _ api.OpenPortalRequestObject) (api.OpenPortalResponseObject, error) {
 	call := rest.CallOf(ctx)
 	way, err := h.cfg.Payments.Portal(ctx, call.Team.ID, h.Here(call.Request))
 	return api.OpenPortal200JSONResponse{Url: way.URL, Portal: way.Portal}, err
 }
 
 // ListInvoices lists the team's newest invoices.
-func (h handlers) ListInvoices(ctx context.Context, _ api.ListInvoicesRequestObject) (api.ListInvoicesResponseObject, error) {
+func (h Billing) ListInvoices(ctx context.Context, _ api.ListInvoicesRequestObject) (api.ListInvoicesResponseObject, error) {
 	st, err := h.cfg.Payments.Standing(ctx, rest.CallOf(ctx).Team.ID)
 	return api.ListInvoices200JSONResponse{Items: rest.List(st.Invoices, invoiceOf)}, err
 }
 
 // LiftSuspension lets a team have paid sandboxes again.
-func (h handlers) LiftSuspension(ctx context.Context, req api.LiftSuspensionRequestObject) (api.LiftSuspensionResponseObject, error) {
+func (h Billing) LiftSuspension(ctx context.Context, req api.LiftSuspensionRequestObject) (api.LiftSuspensionResponseObject, error) {
 	t, err := h.cfg.Accounts.TeamByID(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (h handlers) LiftSuspension(ctx context.Context, req api.LiftSuspensionRequ
 }
 
 // billing is how the team of a call stands, as far as who asks may know.
-func (h handlers) billing(ctx context.Context) (api.Billing, error) {
+func (h Billing) billing(ctx context.Context) (api.Billing, error) {
 	call := rest.CallOf(ctx)
 	st, err := h.cfg.Payments.Standing(ctx, call.Team.ID)
 	if err != nil {
