@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -151,7 +152,7 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 		return Question{}, fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
 	}
 	open := q
-	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = QuestionAnswered, actor.User.ID, s.now(), safetext.Cut(safetext.Lines(choice.Words()), maxAskDetail), or(req.Via, "api")
+	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = QuestionAnswered, actor.User.ID, s.now(), safetext.Cut(safetext.Lines(choice.Words()), maxAskDetail), cmp.Or(req.Via, "api")
 	switch err := by(ctx, actor, choice); {
 	case errors.Is(err, errHeld):
 		l.mu.Lock()

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -326,15 +327,15 @@ func heardOf(m conversation.Moment) agents.Hint {
 	case conversation.Began:
 		h.Mood, h.Weak, h.Reason = agents.Busy, true, "works on a prompt"
 	case conversation.Using:
-		h.Mood, h.Weak, h.Reason = agents.Busy, true, "uses "+or(m.Words, "a tool")
+		h.Mood, h.Weak, h.Reason = agents.Busy, true, "uses "+cmp.Or(m.Words, "a tool")
 	case conversation.Asked:
-		h.Mood, h.Vague, h.Reason = agents.Asking, m.Words == "", or(m.Words, "asks a question")
+		h.Mood, h.Vague, h.Reason = agents.Asking, m.Words == "", cmp.Or(m.Words, "asks a question")
 	case conversation.Done:
 		h.Mood = agents.Ready
 	case conversation.Halted:
 		h.Mood, h.Reason = agents.Ready, "was interrupted"
 	case conversation.Broken:
-		h.Mood, h.Reason = agents.Trouble, or(m.Words, "the last turn ended with an error")
+		h.Mood, h.Reason = agents.Trouble, cmp.Or(m.Words, "the last turn ended with an error")
 	}
 	return h
 }

@@ -168,7 +168,7 @@ func (b *busyWords) hear(h agents.Hint, before agents.Mood) {
 
 // saysBusy reports whether the terminal says that the agent works. It is called under mu.
 func (l *live) saysBusy() bool {
-	return l.machine.words[agents.FromTitle].mood == agents.Busy || l.machine.words[agents.FromReport].mood == agents.Busy
+	return l.machine.says(agents.FromTitle) == agents.Busy || l.machine.says(agents.FromReport) == agents.Busy
 }
 
 // answerable reports whether one key answers the dialog: not where boxes are ticked.

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -51,7 +52,7 @@ func endingOf(p guest.Process, stopper string) ending {
 	failed, isFailed := strings.CutPrefix(p.Reason, "start_failed")
 	switch {
 	case isFailed:
-		e.state, e.reason = Failed, "could not start: "+or(safetext.Line(strings.TrimPrefix(failed, ":")), "no reason was given")
+		e.state, e.reason = Failed, "could not start: "+cmp.Or(safetext.Line(strings.TrimPrefix(failed, ":")), "no reason was given")
 	case p.Reason == "lost":
 		e.state, e.reason = Lost, "the place it ran in was restarted"
 	case stopper != "":

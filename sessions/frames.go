@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -146,7 +147,7 @@ func (v *Viewer) state() stateJSON {
 	reason := l.row.StateReason
 	asleep := false
 	if why, paused := l.paused(); paused && !l.row.State.Ended() {
-		reason, asleep = or(why, "It is paused."), l.asleep()
+		reason, asleep = cmp.Or(why, "It is paused."), l.asleep()
 	}
 	out := stateJSON{Asleep: asleep, State: l.row.State, Reason: reason, StateAt: l.row.StateAt, Title: l.row.Title, Notice: l.notice, ViewerCount: len(l.viewers), You: v.id}
 	if g, ok := l.svc.graceOf(l.workspaceID); ok && !l.row.State.Ended() {

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strings"
@@ -78,7 +79,7 @@ func notRunning(row Session) error {
 	if !row.State.Ended() {
 		return fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
 	}
-	return fault.New(fault.Conflict, "session_not_running", "The session has ended: %s. Resume it to go on.", or(row.StateReason, string(row.State)))
+	return fault.New(fault.Conflict, "session_not_running", "The session has ended: %s. Resume it to go on.", cmp.Or(row.StateReason, string(row.State)))
 }
 
 // pasteQuiet says when the screen is quiet enough to paste a prompt, and how long to wait for that at most.

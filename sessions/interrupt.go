@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -55,7 +56,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	}
 	out := Interruption{Keys: keys.Name}
 	// First the queue: the agent is idle a moment later.
-	held, err := s.cfg.Store.HoldPrompts(ctx, id, or(safetext.Cut(safetext.Line(actor.User.Name), 80), "somebody")+" interrupted the agent")
+	held, err := s.cfg.Store.HoldPrompts(ctx, id, cmp.Or(safetext.Cut(safetext.Line(actor.User.Name), 80), "somebody")+" interrupted the agent")
 	if err != nil {
 		return out, err
 	}

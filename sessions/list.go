@@ -26,7 +26,7 @@ func (s *Service) dress(row Session) Session {
 			row.State, row.StateReason, row.StateAt = Waiting, st.words, st.since
 		}
 		if why, paused := s.cfg.Places.Paused(row.WorkspaceID); paused {
-			row.StateReason = or(why, "It is paused.")
+			row.StateReason = cmp.Or(why, "It is paused.")
 		}
 	}
 	return row

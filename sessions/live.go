@@ -259,7 +259,7 @@ func (l *live) heard(sig agents.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
-	l.busy.hear(h, l.machine.words[h.Source].mood)
+	l.busy.hear(h, l.machine.says(h.Source))
 	if l.machine.upTo < l.pastTo {
 		l.machine.before(&h)
 	}

@@ -38,7 +38,7 @@ func (l *live) watchScreen() {
 // readScreen reads the screen by the agent's rules, or waits on while output flows.
 func (l *live) readScreen() {
 	l.mu.Lock()
-	quiet := time.Since(later(l.machine.lastOut, l.machine.lastInput))
+	quiet := time.Since(l.machine.lastMoved())
 	if quiet < screenQuiet && !l.row.State.Ended() {
 		l.looks.screen = l.svc.after(screenQuiet-quiet, l.readScreen)
 		l.mu.Unlock()

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -31,7 +32,7 @@ func (l *live) awake(ctx context.Context) error {
 	if err := l.svc.cfg.Places.Away(ctx, l.workspaceID); err != nil {
 		return err
 	}
-	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", or(why, "It is paused.")).With("reason", why)
+	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", cmp.Or(why, "It is paused.")).With("reason", why)
 }
 
 // rouse wakes the workspace, for what must happen inside although it stands still.

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -131,7 +132,7 @@ func diskFull(err error) error {
 }
 
 // worktree is where the agent works: as the place sees it.
-func worktree(p *executors.Place, w workspaces.Workspace) string { return or(p.Hello.Root, w.Path) }
+func worktree(p *executors.Place, w workspaces.Workspace) string { return cmp.Or(p.Hello.Root, w.Path) }
 
 func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, userID string) Session {
 	now := s.now()

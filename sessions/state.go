@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -137,7 +138,7 @@ func (m *machine) judge(now time.Time) (State, string, time.Time) {
 		if !seen.After(m.lastInput) {
 			if until := m.lastInput.Add(answering); now.Before(until) {
 				m.source = src
-				return Waiting, or(m.words[src].text, "needs an answer"), until
+				return Waiting, cmp.Or(m.words[src].text, "needs an answer"), until
 			}
 			m.answered(now)
 			m.dirty = false
@@ -149,15 +150,15 @@ func (m *machine) judge(now time.Time) (State, string, time.Time) {
 		w := &m.words[src]
 		switch w.mood {
 		case agents.Asking:
-			return Waiting, or(w.text, "needs an answer"), time.Time{}
+			return Waiting, cmp.Or(w.text, "needs an answer"), time.Time{}
 		case agents.Busy:
 			return m.busy(now, src)
 		case agents.Trouble:
 			m.trouble = true
-			return Idle, or(w.text, "stopped with an error"), time.Time{}
+			return Idle, cmp.Or(w.text, "stopped with an error"), time.Time{}
 		case agents.Ready:
 			if m.explicit || src == agents.FromPerson || src == agents.FromProcess {
-				return Idle, or(w.text, "waits for a prompt"), time.Time{}
+				return Idle, cmp.Or(w.text, "waits for a prompt"), time.Time{}
 			}
 		}
 	}
@@ -185,7 +186,7 @@ func (m *machine) busy(now time.Time, src agents.Source) (State, string, time.Ti
 		wait := time.Duration(math.Log(m.score/idleBelow) * float64(time.Second))
 		return Working, w.text, now.Add(max(wait, 0) + 20*time.Millisecond)
 	}
-	words := or(w.text, "says it is working")
+	words := cmp.Or(w.text, "says it is working")
 	heard := later(w.at, later(m.lastOut, m.work.cpuAt))
 	life := m.weight(src).life
 	tool := !m.work.toolAt.IsZero()
@@ -201,7 +202,7 @@ func (m *machine) busy(now time.Time, src agents.Source) (State, string, time.Ti
 			return Working, words, sooner(until, hung)
 		}
 		m.stuckAt = later(m.work.idleAt, w.since)
-		return Working, "waits for " + or(m.work.tool, "a program") + ", which uses no CPU", until
+		return Working, "waits for " + cmp.Or(m.work.tool, "a program") + ", which uses no CPU", until
 	}
 	m.hushed = true
 	if until := heard.Add(stuckAfter); now.Before(until) {
@@ -227,9 +228,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
+// lastMoved is when something came out or went in last.
+func (m *machine) lastMoved() time.Time { return later(m.lastOut, m.lastInput) }
+
+// says is the mood a source said last.
+func (m *machine) says(from agents.Source) agents.Mood { return m.words[from].mood }

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -25,7 +26,7 @@ const endWait = 15 * time.Second
 // Stop ends a session: TERM to every descendant, grace (0 = DefaultGrace), KILL. It returns the session as it ended; one that
 // has ended already is returned as it is. Errors: not_found, session_unreachable.
 func (s *Service) Stop(ctx context.Context, actor accounts.Actor, id string, grace time.Duration) (Session, error) {
-	return s.stop(ctx, id, "stopped by "+or(safetext.Cut(safetext.Line(actor.User.Name), 80), "a member"), grace)
+	return s.stop(ctx, id, "stopped by "+cmp.Or(safetext.Cut(safetext.Line(actor.User.Name), 80), "a member"), grace)
 }
 
 // End is Stop for a reason of the server's own, in words such as "stopped: the team is suspended".

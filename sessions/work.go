@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -95,7 +96,7 @@ func (m *machine) worked(now time.Time, g guest.Work) {
 	switch {
 	case busy:
 		h.Mood, h.Reason = agents.Busy, "uses CPU"
-		if name := or(w.front, w.tool); name != "" {
+		if name := cmp.Or(w.front, w.tool); name != "" {
 			h.Reason = name + " uses CPU"
 		}
 	case w.front != "":
@@ -106,6 +107,9 @@ func (m *machine) worked(now time.Time, g guest.Work) {
 	}
 	m.dirty = true
 }
+
+// lookFailed: the processes could not be looked at.
+func (m *machine) lookFailed(now time.Time) { m.work.lookedAt = now }
 
 // tools takes the programs the agent began in this turn.
 func (m *machine) tools(now time.Time, g guest.Work, fresh bool, rate func(ms, before int64) float64) {
@@ -182,6 +186,6 @@ func (l *live) lookAtWork(ctx context.Context) {
 	case fault.Is(err, fault.NotFound), fault.CodeOf(err) == "guest_wrong_answer": // it ended, or its guest is of an older build
 		l.looks.blind = true
 	default:
-		l.machine.work.lookedAt = time.Now()
+		l.machine.lookFailed(time.Now())
 	}
 }
