@@ -349,33 +349,3 @@ func BenchmarkScanner(b *testing.B) {
 		s.Scan(p)
 	}
 }
-
-func TestPasted(t *testing.T) {
-	t.Parallel()
-	got := string(pasted("one\r\ntwo\n\x1b[201~three\x03\tfour é\n\n", true))
-	if got != "\x1b[200~one\rtwo\r[201~three\tfour é\x1b[201~" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestNamesThatSoundSecret(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]bool{"NPM_TOKEN": true, "API_KEY": true, "OPENAI_APIKEY": true, "DB_PASSWORD": true, "SECRET": true,
-		"AWS_SECRET_ACCESS_KEY": true, "BASIC_AUTH": true, "GITHUB_TOKENS": true, "GIT_AUTHOR_NAME": false, "PWD": false, "KEYBOARD": false,
-		"PATH": false, "HOME": false, "PASSAGE": false} {
-		if got := len(secretValues(map[string]string{name: "v"})) == 1; got != want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-func TestGesturesAreNotKeys(t *testing.T) {
-	t.Parallel()
-	for p, want := range map[string]bool{"\x1b[I": true, "\x1b[O": true, "\x1b[<35;10;20M": true, "\x1b[<0;1;1M\x1b[<0;1;1m": true, "\x1b[M !!": true,
-		"\x1b[I\x1b[<35;1;2M": true, "": false, "\x1b": false, "\x1b[A": false, "y": false, "\x1b[Iy": false, "\x1b[<35;1": false, "\x1b[<a;1M": false,
-		"\x1b[M": false, "\x1b[": false, "\x1bOA": false} {
-		if got := gesture([]byte(p)); got != want {
-			t.Errorf("%q: %v", p, got)
-		}
-	}
-}
