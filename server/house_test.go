@@ -48,6 +48,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/reviewqueue"
 	"github.com/parawork/parawork/sessions/runs"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	filesync "github.com/parawork/parawork/sync"
@@ -298,7 +299,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	ws := workspaces.Workspace{ID: id.New("ws"), TeamID: team.ID, ProjectID: prj.ID, Name: "w", Branch: "b", Base: "main", Executor: string(fake.Kind),
 		State: workspaces.Ready, CreatedBy: userID, CreatedAt: 1, UpdatedAt: 1}
 	ws.Path = filepath.Join(h.dir, "worktrees", ws.ID, "w")
-	ses := sessions.Session{ID: id.New("ses"), TeamID: team.ID, WorkspaceID: ws.ID, Agent: "shell", State: sessions.Exited, Cols: 80, Rows: 24, CreatedBy: userID, StartedAt: 1, EndedAt: 2}
+	ses := sessions.Session{ID: id.New("ses"), TeamID: team.ID, WorkspaceID: ws.ID, Agent: "shell", State: state.Exited, Cols: 80, Rows: 24, CreatedBy: userID, StartedAt: 1, EndedAt: 2}
 	cmd := executors.Command{ID: id.New("cmd"), TeamID: team.ID, WorkspaceID: ws.ID, ActorID: userID, Argv: []string{"true"}, State: executors.CommandCompleted, CreatedAt: 1, StartedAt: 1, EndedAt: 2}
 	kept := store.NewWorkspaces(h.db)
 	if err := kept.InsertProject(ctx, prj); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -62,12 +63,12 @@ func TestInbox(t *testing.T) {
 		return s.ID
 	}
 	code := 0
-	waiting := add(2, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: sessions.Waiting, StateReason: "needs your permission", StateAt: 50})
+	waiting := add(2, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: state.Waiting, StateReason: "needs your permission", StateAt: 50})
 	add(3, workspaces.Failed, nil)
-	finished := add(4, workspaces.Ready, &sessions.Session{Agent: agents.Codex, State: sessions.Exited, ExitCode: &code, StateReason: "exited with code 0", EndedAt: 60})
-	add(5, workspaces.Ready, &sessions.Session{Agent: agents.Codex, State: sessions.Lost, StateReason: "the place it ran in is gone", EndedAt: 70})
-	add(6, workspaces.Archived, &sessions.Session{Agent: agents.Codex, State: sessions.Lost, EndedAt: 80})
-	asked := add(7, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: sessions.Waiting, StateAt: 40})
+	finished := add(4, workspaces.Ready, &sessions.Session{Agent: agents.Codex, State: state.Exited, ExitCode: &code, StateReason: "exited with code 0", EndedAt: 60})
+	add(5, workspaces.Ready, &sessions.Session{Agent: agents.Codex, State: state.Lost, StateReason: "the place it ran in is gone", EndedAt: 70})
+	add(6, workspaces.Archived, &sessions.Session{Agent: agents.Codex, State: state.Lost, EndedAt: 80})
+	asked := add(7, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: state.Waiting, StateAt: 40})
 	q := sessions.Question{ID: id.New("qst"), TeamID: p.team.ID, SessionID: asked, Source: sessions.AskedByHook, State: sessions.QuestionOpen, AskedAt: 40,
 		Ask: agents.Ask{Kind: agents.Permission, Title: "Run rm?", Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}}}}
 	row, err := rooms.Session(ctx, asked)

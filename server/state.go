@@ -6,9 +6,10 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 )
 
-func evidenceOf(e sessions.Evidence) api.Evidence {
+func evidenceOf(e state.Evidence) api.Evidence {
 	return api.Evidence{Source: api.EvidenceSource(e.Source), Says: api.EvidenceSays(e.Says), Text: e.Text, At: e.At, Since: e.Since, Counts: e.Counts}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // puppet is a Claude Code that shows and says what the test has it show and say, so that its words come in any order.
@@ -132,7 +133,7 @@ func (p *puppet) types(keys string) {
 func (p *puppet) ended() { p.s.HookEnded(context.Background(), p.id, "ask") }
 
 // settles waits for the end of the question and checks it, and the state the session comes to.
-func (p *puppet) settles(how sessions.QuestionState, answer string, state sessions.State) {
+func (p *puppet) settles(how sessions.QuestionState, answer string, state state.State) {
 	p.t.Helper()
 	eventually(p.t, "the question has ended", func() bool { return p.s.question(p.t, p.id, p.q).State != sessions.QuestionOpen })
 	if q := p.s.question(p.t, p.id, p.q); q.State != how || q.Answer != answer {
@@ -160,7 +161,7 @@ func TestHookTakesThePlaceOfItsDialog(t *testing.T) {
 		t.Fatalf("asked by %s", first.Source)
 	}
 	p.hook("ask", `"hook_event_name":"PermissionRequest",`+touches)
-	if q := p.s.get(t, p.id).Question; q == nil || q.Source != sessions.AskedByHook || p.s.get(t, p.id).State != sessions.Waiting {
+	if q := p.s.get(t, p.id).Question; q == nil || q.Source != sessions.AskedByHook || p.s.get(t, p.id).State != state.Waiting {
 		t.Errorf("it asks %+v", q)
 	}
 	if q := p.s.question(t, p.id, first.ID); q.State != sessions.QuestionWithdrawn {
@@ -191,7 +192,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("\x1b")
 			p.closes()
 			p.ended()
-			p.settles(sessions.QuestionWithdrawn, "", sessions.Idle)
+			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
 		},
 		"refused, the record lags and the end of the hook too": func(p *puppet) {
 			p.asks()
@@ -201,7 +202,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("3")
 			p.closes()
 			p.later(1500*time.Millisecond, p.ended)
-			p.settles(sessions.QuestionWithdrawn, "", sessions.Idle)
+			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
 		},
 		"refused, the record lags and the end of the hook is never heard": func(p *puppet) {
 			p.asks()
@@ -210,14 +211,14 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			lagging(p)
 			p.types("3")
 			p.closes()
-			p.settles(sessions.QuestionWithdrawn, "", sessions.Idle)
+			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
 		},
 		"interrupted before the dialog opens": func(p *puppet) {
 			p.asks()
 			p.types("\x1b")
 			p.ended()
 			p.title("✳")
-			p.settles(sessions.QuestionWithdrawn, "", sessions.Idle)
+			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
 		},
 		"interrupted before the dialog opens, and the title lags": func(p *puppet) {
 			p.asks()
@@ -225,7 +226,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("\x1b")
 			p.later(2*time.Second, p.ended)
 			p.later(3500*time.Millisecond, p.spins("✳"))
-			p.settles(sessions.QuestionWithdrawn, "", sessions.Idle)
+			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
 		},
 		"interrupted while the dialog opens": func(p *puppet) {
 			p.asks()
@@ -236,7 +237,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.closes()
 			lagging(p)
 			p.ended()
-			p.settles(sessions.QuestionWithdrawn, "", sessions.Idle)
+			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
 		},
 		"allowed": func(p *puppet) {
 			p.asks()
@@ -245,14 +246,14 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("1")
 			p.closes()
 			p.title("⠂")
-			p.settles(sessions.QuestionAnswered, "in the terminal", sessions.Working)
+			p.settles(sessions.QuestionAnswered, "in the terminal", state.Working)
 		},
 		"allowed before anybody saw the dialog": func(p *puppet) {
 			p.asks()
 			p.title("✳")
 			p.types("1")
 			p.title("⠂")
-			p.settles(sessions.QuestionAnswered, "in the terminal", sessions.Working)
+			p.settles(sessions.QuestionAnswered, "in the terminal", state.Working)
 		},
 		"allowed before the dialog could open": func(p *puppet) {
 			p.asks()
@@ -260,7 +261,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			for _, after := range []time.Duration{600, 1600} { // its title turns on
 				p.later(after*time.Millisecond, p.spins("⠐"))
 			}
-			p.settles(sessions.QuestionAnswered, "in the terminal", sessions.Working)
+			p.settles(sessions.QuestionAnswered, "in the terminal", state.Working)
 		},
 		"allowed, and over at once": func(p *puppet) {
 			p.asks()
@@ -270,7 +271,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.closes()
 			p.title("⠂")
 			p.title("✳")
-			p.settles(sessions.QuestionAnswered, "in the terminal", sessions.Idle)
+			p.settles(sessions.QuestionAnswered, "in the terminal", state.Idle)
 		},
 		"allowed, and the tool is done": func(p *puppet) {
 			p.asks()
@@ -278,7 +279,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.opens()
 			p.types("1")
 			p.hook("", `"hook_event_name":"PostToolUse",`+touches)
-			p.settles(sessions.QuestionAnswered, "Allowed", sessions.Working)
+			p.settles(sessions.QuestionAnswered, "Allowed", state.Working)
 		},
 		"allowed and interrupted": func(p *puppet) {
 			p.asks()
@@ -290,7 +291,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("\x1b")
 			p.title("✳")
 			p.ended()
-			p.settles(sessions.QuestionAnswered, "in the terminal", sessions.Idle)
+			p.settles(sessions.QuestionAnswered, "in the terminal", state.Idle)
 		},
 		"open, and nobody does anything": func(p *puppet) {
 			p.asks()
@@ -299,7 +300,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			lagging(p)
 			p.types("\x1b[A")
 			time.Sleep(3 * time.Second) // nothing is to happen
-			if q := p.s.question(p.t, p.id, p.q); q.State != sessions.QuestionOpen || p.s.get(p.t, p.id).State != sessions.Waiting {
+			if q := p.s.question(p.t, p.id, p.q); q.State != sessions.QuestionOpen || p.s.get(p.t, p.id).State != state.Waiting {
 				p.t.Errorf("it is %s, the session %s", q.State, p.s.get(p.t, p.id).State)
 			}
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // A sandbox that cannot be reached when the server starts is not gone: its sessions wait for it, and go on once it is found.
@@ -60,7 +61,7 @@ func TestSessionsOfAPlaceThatIsGoneAfterAll(t *testing.T) {
 	}
 	s.places.Set(fake.Knobs{RecoverErr: executors.ErrGone})
 	s.manager.CheckHealth(t.Context())
-	eventually(t, "the session is lost", func() bool { return s.get(t, row.ID).State == sessions.Lost })
+	eventually(t, "the session is lost", func() bool { return s.get(t, row.ID).State == state.Lost })
 }
 
 // full is a store that cannot write for a while.

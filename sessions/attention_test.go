@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 func TestAttention(t *testing.T) {
@@ -15,20 +16,20 @@ func TestAttention(t *testing.T) {
 		want string
 		at   int64
 	}{
-		"a question":            {Session{State: Waiting, StateAt: 5, Basis: Basis{Failed: true}}, "waiting", 5},
-		"a shell's password":    {Session{Agent: agents.Shell, State: Waiting, StateAt: 5}, "waiting", 5},
-		"an error":              {Session{State: Idle, StateAt: 5, Basis: Basis{Failed: true, StuckAt: 3}}, "failed", 5},
-		"nothing moves":         {Session{State: Idle, StateAt: 5, Basis: Basis{StuckAt: 3}}, "stuck", 3},
-		"a tool does nothing":   {Session{State: Working, StateAt: 5, Basis: Basis{StuckAt: 3}}, "stuck", 3},
-		"a finished turn":       {Session{State: Idle, StateAt: 5, Basis: Basis{DoneAt: 4}}, "finished", 4},
-		"the next turn":         {Session{State: Working, StateAt: 5, Basis: Basis{DoneAt: 4}}, "", 0},
-		"idle":                  {Session{State: Idle, StateAt: 5}, "", 0},
-		"a shell that is stuck": {Session{Agent: agents.Shell, State: Idle, Basis: Basis{StuckAt: 3}}, "", 0},
-		"done":                  {Session{State: Exited, ExitCode: &zero, EndedAt: 6}, "finished", 6},
-		"ended with an error":   {Session{State: Exited, ExitCode: &one, EndedAt: 6}, "failed", 6},
-		"killed":                {Session{State: Exited, ExitSignal: "SIGKILL", EndedAt: 6}, "failed", 6},
-		"stopped":               {Session{State: Exited, StateReason: "stopped by Ana", EndedAt: 6}, "", 0},
-		"lost":                  {Session{State: Lost, EndedAt: 6, Basis: Basis{DoneAt: 4}}, "failed", 6},
+		"a question":            {Session{State: state.Waiting, StateAt: 5, Basis: state.Basis{Failed: true}}, "waiting", 5},
+		"a shell's password":    {Session{Agent: agents.Shell, State: state.Waiting, StateAt: 5}, "waiting", 5},
+		"an error":              {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{Failed: true, StuckAt: 3}}, "failed", 5},
+		"nothing moves":         {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{StuckAt: 3}}, "stuck", 3},
+		"a tool does nothing":   {Session{State: state.Working, StateAt: 5, Basis: state.Basis{StuckAt: 3}}, "stuck", 3},
+		"a finished turn":       {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{DoneAt: 4}}, "finished", 4},
+		"the next turn":         {Session{State: state.Working, StateAt: 5, Basis: state.Basis{DoneAt: 4}}, "", 0},
+		"idle":                  {Session{State: state.Idle, StateAt: 5}, "", 0},
+		"a shell that is stuck": {Session{Agent: agents.Shell, State: state.Idle, Basis: state.Basis{StuckAt: 3}}, "", 0},
+		"done":                  {Session{State: state.Exited, ExitCode: &zero, EndedAt: 6}, "finished", 6},
+		"ended with an error":   {Session{State: state.Exited, ExitCode: &one, EndedAt: 6}, "failed", 6},
+		"killed":                {Session{State: state.Exited, ExitSignal: "SIGKILL", EndedAt: 6}, "failed", 6},
+		"stopped":               {Session{State: state.Exited, StateReason: "stopped by Ana", EndedAt: 6}, "", 0},
+		"lost":                  {Session{State: state.Lost, EndedAt: 6, Basis: state.Basis{DoneAt: 4}}, "failed", 6},
 	} {
 		if why, _, at := Attention(c.row); why != c.want || at != c.at {
 			t.Errorf("%s: %q at %d, want %q at %d", name, why, at, c.want, c.at)
@@ -39,14 +40,14 @@ func TestAttention(t *testing.T) {
 // What a piece of output costs the state of an agent at work.
 func BenchmarkMachine(b *testing.B) {
 	now := time.Unix(1_800_000_000, 0)
-	m := newMachine(true, now, Starting, "")
-	m.hint(now, agents.Hint{Source: agents.FromTitle, Mood: agents.Busy})
-	m.evaluate(now)
+	m := state.New(true, now, state.Starting, "")
+	m.Hear(now, agents.Hint{Source: agents.FromTitle, Mood: agents.Busy})
+	m.Evaluate(now)
 	b.ReportAllocs()
 	for b.Loop() {
 		now = now.Add(time.Millisecond)
-		m.output(now, 100)
-		m.evaluate(now)
-		m.look(now)
+		m.Output(now, 100)
+		m.Evaluate(now)
+		m.NextLook(now)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // Claim says that a conversation is a session's. A home has one holder of each conversation of an agent.
@@ -101,7 +102,7 @@ func (s *Service) seek(l *live) {
 
 // seekDue reports whether to look for the conversation now. It is called under mu.
 func (l *live) seekDue() bool {
-	return l.row.Conversation == "" && l.worktree != "" && l.svc.cfg.Agents.Finds(l.row.Agent) && l.row.State != Starting &&
+	return l.row.Conversation == "" && l.worktree != "" && l.svc.cfg.Agents.Finds(l.row.Agent) && l.row.State != state.Starting &&
 		(l.soughtAt.IsZero() || time.Since(l.soughtAt) >= seekEvery || l.row.State.Ended())
 }
 

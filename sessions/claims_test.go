@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 )
 
@@ -216,7 +217,7 @@ func TestAHungSandboxDelaysNobodysState(t *testing.T) {
 			return err == nil && got.StateReason == reason
 		})
 	}
-	if got, err := store.NewSessions(h.db).Session(t.Context(), hung.ID); err != nil || got.State != sessions.Waiting {
+	if got, err := store.NewSessions(h.db).Session(t.Context(), hung.ID); err != nil || got.State != state.Waiting {
 		t.Errorf("the hung one's own state is stored as %s, %v", got.State, err)
 	}
 }

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // The agent's record is read when output flows: soon after it began, then so often at most, and once more when it is quiet
@@ -315,27 +315,7 @@ func (r *reading) feel(news bool) {
 		return
 	}
 	r.moment = m
-	if h := heardOf(m); news && h.Mood != agents.Unsaid {
+	if h := state.OfRecord(m); news && h.Mood != agents.Unsaid {
 		r.live.evidence(h)
 	}
-}
-
-// heardOf turns what a record says into evidence. It is weak where a question may be open that the record cannot see.
-func heardOf(m conversation.Moment) agents.Hint {
-	h := agents.Hint{Source: agents.FromTranscript, At: time.UnixMilli(m.At)}
-	switch m.Phase {
-	case conversation.Began:
-		h.Mood, h.Weak, h.Reason = agents.Busy, true, "works on a prompt"
-	case conversation.Using:
-		h.Mood, h.Weak, h.Reason = agents.Busy, true, "uses "+cmp.Or(m.Words, "a tool")
-	case conversation.Asked:
-		h.Mood, h.Vague, h.Reason = agents.Asking, m.Words == "", cmp.Or(m.Words, "asks a question")
-	case conversation.Done:
-		h.Mood = agents.Ready
-	case conversation.Halted:
-		h.Mood, h.Reason = agents.Ready, "was interrupted"
-	case conversation.Broken:
-		h.Mood, h.Reason = agents.Trouble, cmp.Or(m.Words, "the last turn ended with an error")
-	}
-	return h
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // scripted is a prompt that makes the scripted model answer step by step.
@@ -173,7 +174,7 @@ func TestConversationOfClaudeCode(t *testing.T) {
 	s.converses(t, row.ID, append(slices.Clone(first), "prompt Wait.", "text Slowly.", "tool Bash running", "usage in 7 out 8 read 0 written 0 reasoning 0")...)
 	s.end()
 	s = h.start()
-	eventually(t, "it is taken up", func() bool { return s.get(t, row.ID).State == sessions.Working })
+	eventually(t, "it is taken up", func() bool { return s.get(t, row.ID).State == state.Working })
 	if err := s.Input(t.Context(), h.actor, row.ID, "\x1b"); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestConversationOfClaudeCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reaches(t, next.ID, sessions.Idle)
+	s.reaches(t, next.ID, state.Idle)
 	s.says(t, h, next.ID, scripted(t, "More.", step{"text": "Gladly.", "usage": step{"in": 2, "out": 3}}))
 	s.converses(t, next.ID, "prompt More.", "text Gladly.", "usage in 2 out 3 read 0 written 0 reasoning 0")
 	c, err = s.Conversation(t.Context(), next.ID, conversation.Query{Limit: 1})
@@ -250,7 +251,7 @@ func TestConversationOfCodex(t *testing.T) {
 	s.converses(t, row.ID, append(slices.Clone(first), "prompt Wait.", "text Slowly.", "tool exec_command running", "usage in 7 out 8 read 0 written 0 reasoning 0")...)
 	s.end()
 	s = h.start()
-	eventually(t, "it is taken up", func() bool { return s.get(t, row.ID).State == sessions.Working })
+	eventually(t, "it is taken up", func() bool { return s.get(t, row.ID).State == state.Working })
 	if err := s.Input(t.Context(), h.actor, row.ID, "\x1b"); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestConversationOfCodex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reaches(t, next.ID, sessions.Idle)
+	s.reaches(t, next.ID, state.Idle)
 	s.says(t, h, next.ID, scripted(t, "More.", step{"text": "Gladly.", "usage": step{"in": 2, "out": 3}}))
 	s.converses(t, next.ID, "prompt More.", "text Gladly.", "usage in 2 out 3 read 0 written 0 reasoning 0")
 	s.converses(t, row.ID, first...)

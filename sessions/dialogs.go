@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/screen"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // onScreen begins the keys of questions that are read off the screen and answered by keys.
@@ -42,7 +43,7 @@ func (l *live) watchDialog() {
 
 // asksNow reports whether the agent asks something, or is about to. It is called under mu.
 func (l *live) asksNow(now time.Time) bool {
-	return !l.row.State.Ended() && (l.row.State == Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor ||
+	return !l.row.State.Ended() && (l.row.State == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor ||
 		l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen }) != nil)
 }
 
@@ -93,7 +94,7 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 			as.shown = now // of an earlier server: its dialog gets the time to be seen
 		}
 	}
-	waits := l.row.State == Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor
+	waits := l.row.State == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor
 	coming := l.coming
 	l.mu.Unlock()
 	l.closeQuestions(ctx, func(as *posed) bool {
@@ -137,7 +138,7 @@ func (l *live) dialogOver(as *posed, now time.Time) (over, answered bool) {
 		return gone >= dialogGone && worked || gone >= patience, worked
 	}
 	// Nobody has seen it, and it was answered before: an agent that works on, some time after a key, has nothing open.
-	since, busy, patience := l.machine.lastInput, l.busyThen, dialogShut
+	since, busy, patience := l.machine.LastInput, l.busyThen, dialogShut
 	if since.UnixMilli() < as.q.AskedAt {
 		since, busy, patience = as.recall, as.busy, dialogLost
 	}
@@ -168,7 +169,7 @@ func (b *busyWords) hear(h agents.Hint, before agents.Mood) {
 
 // saysBusy reports whether the terminal says that the agent works. It is called under mu.
 func (l *live) saysBusy() bool {
-	return l.machine.says(agents.FromTitle) == agents.Busy || l.machine.says(agents.FromReport) == agents.Busy
+	return l.machine.Says(agents.FromTitle) == agents.Busy || l.machine.Says(agents.FromReport) == agents.Busy
 }
 
 // answerable reports whether one key answers the dialog: not where boxes are ticked.

@@ -11,11 +11,12 @@ import (
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // ending is how a session ended.
 type ending struct {
-	state  State
+	state  state.State
 	reason string // in words
 	code   *int
 	signal string
@@ -48,13 +49,13 @@ func (l *live) conclude(ctx context.Context) bool {
 
 // endingOf puts a guest's exit record into words. stopper is "stopped by Ana" when somebody asked for the end.
 func endingOf(p guest.Process, stopper string) ending {
-	e := ending{state: Exited, code: p.ExitCode, signal: safetext.Line(p.Signal), at: p.EndedAt}
+	e := ending{state: state.Exited, code: p.ExitCode, signal: safetext.Line(p.Signal), at: p.EndedAt}
 	failed, isFailed := strings.CutPrefix(p.Reason, "start_failed")
 	switch {
 	case isFailed:
-		e.state, e.reason = Failed, "could not start: "+cmp.Or(safetext.Line(strings.TrimPrefix(failed, ":")), "no reason was given")
+		e.state, e.reason = state.Failed, "could not start: "+cmp.Or(safetext.Line(strings.TrimPrefix(failed, ":")), "no reason was given")
 	case p.Reason == "lost":
-		e.state, e.reason = Lost, "the place it ran in was restarted"
+		e.state, e.reason = state.Lost, "the place it ran in was restarted"
 	case stopper != "":
 		e.reason = stopper
 	case p.Reason == "stopped":

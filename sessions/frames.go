@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strconv"
+
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // First bytes of the frames that go down the terminal socket.
@@ -30,21 +32,21 @@ type seatJSON struct {
 
 // stateJSON is a state frame. Writer is who typed last, SizeOwner who sizes the terminal, You the reader: ids of viewers.
 type stateJSON struct {
-	State       State      `json:"state"`
-	Reason      string     `json:"reason"`
-	StateAt     int64      `json:"state_at"`
-	Asleep      bool       `json:"asleep,omitempty"` // its workspace stands still, and wakes when somebody types
-	Title       string     `json:"title"`
-	Notice      string     `json:"notice,omitempty"` // what people should know beside the state, such as a full disk
-	Viewers     []seatJSON `json:"viewers"`
-	ViewerCount int        `json:"viewer_count"`
-	Writer      *seatJSON  `json:"writer"`
-	WriterAt    int64      `json:"writer_at,omitempty"` // when the writer's last burst of keys was told, ms UTC
-	SizeOwner   *seatJSON  `json:"size_owner"`
-	Keyboard    *heldJSON  `json:"keyboard"` // null: everybody who may type types
-	MayTake     bool       `json:"may_take"` // the reader may take the keyboard from who holds it
-	You         string     `json:"you"`
-	Grace       *Grace     `json:"grace,omitempty"` // its workspace reached a limit
+	State       state.State `json:"state"`
+	Reason      string      `json:"reason"`
+	StateAt     int64       `json:"state_at"`
+	Asleep      bool        `json:"asleep,omitempty"` // its workspace stands still, and wakes when somebody types
+	Title       string      `json:"title"`
+	Notice      string      `json:"notice,omitempty"` // what people should know beside the state, such as a full disk
+	Viewers     []seatJSON  `json:"viewers"`
+	ViewerCount int         `json:"viewer_count"`
+	Writer      *seatJSON   `json:"writer"`
+	WriterAt    int64       `json:"writer_at,omitempty"` // when the writer's last burst of keys was told, ms UTC
+	SizeOwner   *seatJSON   `json:"size_owner"`
+	Keyboard    *heldJSON   `json:"keyboard"` // null: everybody who may type types
+	MayTake     bool        `json:"may_take"` // the reader may take the keyboard from who holds it
+	You         string      `json:"you"`
+	Grace       *Grace      `json:"grace,omitempty"` // its workspace reached a limit
 }
 
 // Grace is work that reached a limit: it goes on until EndsAt, then its sandbox stands still until the limit allows it again.
@@ -66,12 +68,12 @@ type heldJSON struct {
 }
 
 type exitJSON struct {
-	State      State  `json:"state"`
-	Reason     string `json:"reason"`
-	ExitCode   *int   `json:"exit_code"`
-	ExitSignal string `json:"exit_signal"`
-	EndedAt    int64  `json:"ended_at"`
-	Bytes      int64  `json:"bytes"`
+	State      state.State `json:"state"`
+	Reason     string      `json:"reason"`
+	ExitCode   *int        `json:"exit_code"`
+	ExitSignal string      `json:"exit_signal"`
+	EndedAt    int64       `json:"ended_at"`
+	Bytes      int64       `json:"bytes"`
 }
 
 type errorJSON struct {

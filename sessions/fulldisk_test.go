@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // smallDisk mounts a disk of 24 MiB where a house keeps what terminals print, and returns what fills it and what empties it again.
@@ -162,7 +163,7 @@ func TestAFullDiskMakesNoHole(t *testing.T) {
 			}
 			s.keeps(t, row.ID, want)
 			if ends {
-				if got := s.ended(t, row.ID); got.State != sessions.Exited || got.Bytes != int64(len(want)) {
+				if got := s.ended(t, row.ID); got.State != state.Exited || got.Bytes != int64(len(want)) {
 					t.Errorf("it ended as %+v", got)
 				}
 			} else {

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
@@ -37,7 +38,7 @@ func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) erro
 		return nil
 	}
 	now := time.Now()
-	l.machine.input(now)
+	l.machine.Input(now)
 	l.busyThen = l.busy
 	if v != nil {
 		// Who types is told at the first key and again while it goes on: not with every key.
@@ -46,7 +47,7 @@ func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) erro
 			l.bump()
 		}
 	}
-	if l.row.State == Waiting {
+	if l.row.State == state.Waiting {
 		l.watchScreen() // a key that shows nothing may answer nothing
 	}
 	l.judge()
@@ -101,7 +102,7 @@ func (l *live) deliver(ctx context.Context, prompt string) {
 			return
 		}
 		l.mu.Lock()
-		last, ended := l.machine.lastOut, l.row.State.Ended()
+		last, ended := l.machine.LastOut, l.row.State.Ended()
 		l.mu.Unlock()
 		if ended {
 			return

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // Outcomes of an interrupt.
@@ -51,7 +52,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 		return Interruption{}, err
 	}
 	keys := s.cfg.Agents.Keys(row.Agent)
-	if l.explicit && row.State == Idle && !force {
+	if l.explicit && row.State == state.Idle && !force {
 		return Interruption{Outcome: NotWorking, Session: s.dress(row)}, nil
 	}
 	out := Interruption{Keys: keys.Name}
@@ -82,15 +83,15 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 }
 
 // stops waits until the agent, which was in a state, is idle or has ended.
-func (l *live) stops(ctx context.Context, was State) string {
+func (l *live) stops(ctx context.Context, was state.State) string {
 	deadline := time.NewTimer(interruptWait)
 	defer deadline.Stop()
 	for {
 		l.mu.Lock()
-		changed, state := l.changed, l.row.State
+		changed, now := l.changed, l.row.State
 		l.mu.Unlock()
-		if state == Idle || state.Ended() {
-			if was == Idle || !l.explicit && was != Working {
+		if now == state.Idle || now.Ended() {
+			if was == state.Idle || !l.explicit && was != state.Working {
 				return KeysPressed
 			}
 			return Interrupted

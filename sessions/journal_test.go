@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 func (s *server) journal(t *testing.T, id string, kinds ...journal.Kind) []journal.Entry {
@@ -135,7 +136,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	if err := s.Input(t.Context(), h.actor, row.ID, "x\r"); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.ended(t, row.ID); got.State != sessions.Exited {
+	if got := s.ended(t, row.ID); got.State != state.Exited {
 		t.Fatalf("state %s", got.State)
 	}
 	if s.output(t, row.ID) == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 )
 
@@ -39,7 +40,7 @@ func TestShellIsTypedInAndStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.State != sessions.Exited || got.StateReason != "stopped by Ada" || got.EndedAt == 0 || got.Bytes != int64(len(sc.text())) {
+	if got.State != state.Exited || got.StateReason != "stopped by Ada" || got.EndedAt == 0 || got.Bytes != int64(len(sc.text())) {
 		t.Errorf("got %+v", got)
 	}
 	<-sc.over
@@ -71,16 +72,16 @@ func TestHowSessionsEnd(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		argv   []string
-		state  sessions.State
+		state  state.State
 		reason string
 		output string
 	}{
-		{"at once, with an error", []string{"sh", "-c", "echo no licence >&2; exit 3"}, sessions.Exited, "exited with code 3", "no licence"},
-		{"well", []string{"true"}, sessions.Exited, "exited with code 0", ""},
-		{"by a signal", []string{"sh", "-c", "echo going; kill -KILL $$"}, sessions.Exited, "killed by SIGKILL", "going"},
-		{"never begun", []string{"/does/not/exist"}, sessions.Failed, "could not start", ""},
-		{"never begun, by name", []string{"no-such-program-here"}, sessions.Failed, "could not start", ""},
-		{"a folder", []string{"/"}, sessions.Failed, "could not start", ""},
+		{"at once, with an error", []string{"sh", "-c", "echo no licence >&2; exit 3"}, state.Exited, "exited with code 3", "no licence"},
+		{"well", []string{"true"}, state.Exited, "exited with code 0", ""},
+		{"by a signal", []string{"sh", "-c", "echo going; kill -KILL $$"}, state.Exited, "killed by SIGKILL", "going"},
+		{"never begun", []string{"/does/not/exist"}, state.Failed, "could not start", ""},
+		{"never begun, by name", []string{"no-such-program-here"}, state.Failed, "could not start", ""},
+		{"a folder", []string{"/"}, state.Failed, "could not start", ""},
 	} {
 		row := s.run(t, c.argv...)
 		row = s.ended(t, row.ID)
@@ -180,7 +181,7 @@ func TestStopAllAndRunning(t *testing.T) {
 		t.Fatal(rows, err)
 	}
 	for _, r := range rows {
-		if r.State != sessions.Exited || r.StateReason != "stopped with its workspace" {
+		if r.State != state.Exited || r.StateReason != "stopped with its workspace" {
 			t.Errorf("%s, %s", r.State, r.StateReason)
 		}
 	}
@@ -198,7 +199,7 @@ func TestVanishedSandboxIsALostSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := s.ended(t, row.ID)
-	if got.State != sessions.Lost || !strings.Contains(s.output(t, row.ID), "here") {
+	if got.State != state.Lost || !strings.Contains(s.output(t, row.ID), "here") {
 		t.Errorf("%s, %s", got.State, got.StateReason)
 	}
 	<-sc.over
@@ -353,11 +354,11 @@ func TestSummaries(t *testing.T) {
 		t.Errorf("nothing yet: %+v", got)
 	}
 	failed := s.ended(t, s.run(t, "false").ID)
-	if got := line(); got.State != sessions.Exited || got.Attention != "failed" || got.SessionID != failed.ID || got.Running != 0 || got.Sessions != 1 {
+	if got := line(); got.State != state.Exited || got.Attention != "failed" || got.SessionID != failed.ID || got.Running != 0 || got.Sessions != 1 {
 		t.Errorf("failed: %+v", got)
 	}
 	asks := s.run(t, "sh", "-c", `printf '\033]9;Shall I?\007'; read x; echo yes; sleep 1000`)
-	eventually(t, "it waits", func() bool { return line().State == sessions.Waiting })
+	eventually(t, "it waits", func() bool { return line().State == state.Waiting })
 	if got := line(); got.Attention != "waiting" || got.Reason != "Shall I?" || got.SessionID != asks.ID || got.Running != 1 || got.Sessions != 2 {
 		t.Errorf("waiting: %+v", got)
 	}
@@ -376,7 +377,7 @@ func TestSummaries(t *testing.T) {
 	if _, err := s.Stop(t.Context(), h.actor, asks.ID, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if got := line(); got.Attention != "" || got.State != sessions.Exited {
+	if got := line(); got.Attention != "" || got.State != state.Exited {
 		t.Errorf("who stopped it knows: %+v", got)
 	}
 }
@@ -387,12 +388,12 @@ func TestCorrectedByHand(t *testing.T) {
 	h := newHouse(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `printf '\033]9;Shall I?\007'; read x; printf '\033]9;And now?\007'; read x`)
-	s.reaches(t, row.ID, sessions.Waiting)
+	s.reaches(t, row.ID, state.Waiting)
 	got, err := s.Correct(t.Context(), h.actor, row.ID, "working")
-	if err != nil || got.State != sessions.Working || got.Basis.Source != "person" || got.StateReason != h.actor.User.Name+" says so" {
+	if err != nil || got.State != state.Working || got.Basis.Source != "person" || got.StateReason != h.actor.User.Name+" says so" {
 		t.Fatalf("corrected: %s (%s) by %q, %v", got.State, got.StateReason, got.Basis.Source, err)
 	}
-	if got, err = s.Correct(t.Context(), h.actor, row.ID, "auto"); err != nil || got.State != sessions.Waiting || got.StateReason != "Shall I?" {
+	if got, err = s.Correct(t.Context(), h.actor, row.ID, "auto"); err != nil || got.State != state.Waiting || got.StateReason != "Shall I?" {
 		t.Fatalf("taken back: %s (%s), %v", got.State, got.StateReason, err)
 	}
 	if _, err = s.Correct(t.Context(), h.actor, row.ID, "failed"); fault.CodeOf(err) != "invalid_state" {
@@ -403,16 +404,16 @@ func TestCorrectedByHand(t *testing.T) {
 	}
 	eventually(t, "the correction is stored", func() bool {
 		stored, err := store.NewSessions(h.db).Session(t.Context(), row.ID)
-		return err == nil && stored.State == sessions.Idle && stored.Basis.Source == "person"
+		return err == nil && stored.State == state.Idle && stored.Basis.Source == "person"
 	})
 	s.end()
 	s = h.start()
 	eventually(t, "it is taken up", func() bool { return s.Input(t.Context(), h.actor, row.ID, "\r") == nil })
-	s.reaches(t, row.ID, sessions.Waiting)
+	s.reaches(t, row.ID, state.Waiting)
 	if got = s.get(t, row.ID); got.StateReason != "And now?" || got.Basis.Source != "notification" {
 		t.Errorf("after the restart: %s by %q", got.StateReason, got.Basis.Source)
 	}
-	var person *sessions.Evidence
+	var person *state.Evidence
 	for i, e := range got.Basis.Evidence {
 		if e.Source == "person" {
 			person = &got.Basis.Evidence[i]

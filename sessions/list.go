@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 const (
@@ -23,7 +24,7 @@ func (s *Service) dress(row Session) Session {
 	if !row.State.Ended() {
 		row.ExitSignal = ""
 		if st := s.stranded.of(row.ID); st != nil {
-			row.State, row.StateReason, row.StateAt = Waiting, st.words, st.since
+			row.State, row.StateReason, row.StateAt = state.Waiting, st.words, st.since
 		}
 		if why, paused := s.cfg.Places.Paused(row.WorkspaceID); paused {
 			row.StateReason = cmp.Or(why, "It is paused.")
@@ -71,7 +72,7 @@ func (s *Service) List(ctx context.Context, workspaceID string) ([]Session, erro
 
 // rank orders states, and urgency reasons to look, by how much they matter in a workspace's line.
 var (
-	rank    = [...]State{Waiting, Working, Starting, Idle}
+	rank    = [...]state.State{state.Waiting, state.Working, state.Starting, state.Idle}
 	urgency = [...]string{"waiting", "failed", "stuck", "finished", ""}
 )
 
@@ -170,19 +171,19 @@ func urgent(row Session) int {
 // when (ms UTC); "" when nobody needs to.
 func Attention(row Session) (why, reason string, at int64) {
 	switch {
-	case row.State == Waiting:
+	case row.State == state.Waiting:
 		return "waiting", row.StateReason, row.StateAt
 	case row.Agent == agents.Shell || row.Agent == agents.Setup: // who closes a shell knows
-	case row.State == Failed, row.State == Lost, row.State == Exited && (row.ExitCode == nil || *row.ExitCode != 0) && !wasStopped(row):
+	case row.State == state.Failed, row.State == state.Lost, row.State == state.Exited && (row.ExitCode == nil || *row.ExitCode != 0) && !wasStopped(row):
 		return "failed", row.StateReason, row.EndedAt
-	case row.State == Exited && !wasStopped(row):
+	case row.State == state.Exited && !wasStopped(row):
 		return "finished", row.StateReason, row.EndedAt
 	case row.State.Ended():
 	case row.Basis.Failed:
 		return "failed", row.StateReason, row.StateAt
 	case row.Basis.StuckAt != 0:
 		return "stuck", row.StateReason, row.Basis.StuckAt
-	case row.Basis.DoneAt != 0 && row.State == Idle:
+	case row.Basis.DoneAt != 0 && row.State == state.Idle:
 		return "finished", "has finished its turn", row.Basis.DoneAt
 	}
 	return "", "", 0

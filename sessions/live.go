@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/signals"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // live is a session in memory: one that runs, or an ended one somebody looks at. Its log is the host's own copy of every byte.
@@ -50,7 +51,7 @@ type live struct {
 	// claimHome names the home its agent keeps its records in.
 	claimHome string
 	guest     *client.Client
-	machine   machine
+	machine   state.Machine
 	again     *time.Timer // asks the machine again
 	againAt   time.Time
 	looks     looks // at what says nothing by itself
@@ -113,8 +114,8 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, log: log, notes: notes, done: make(chan struct{}), changed: make(chan struct{}),
 		viewers: map[*Viewer]struct{}{}, masker: redact.New(hidden...), hiding: newHiding(hidden)}
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
-	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
-	l.machine.recall(time.Now(), row.Basis)
+	l.machine = state.New(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
+	l.machine.Recall(time.Now(), row.Basis)
 	l.scan.Clean, l.scan.Signal = safetext.Line, l.heard
 	l.typer = newTyper()
 	l.steering = newSteering()
@@ -246,7 +247,7 @@ func (l *live) snapshot() Session {
 	row := l.row
 	if !row.State.Ended() {
 		row.Bytes = end
-		row.Basis = l.machine.basis()
+		row.Basis = l.machine.Basis()
 	}
 	row.Watchers = l.watchers()
 	row.Question = l.question()
@@ -259,11 +260,11 @@ func (l *live) heard(sig agents.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
-	l.busy.hear(h, l.machine.says(h.Source))
-	if l.machine.upTo < l.pastTo {
-		l.machine.before(&h)
+	l.busy.hear(h, l.machine.Says(h.Source))
+	if l.machine.UpTo < l.pastTo {
+		l.machine.Recalled(&h)
 	}
-	l.machine.hint(time.Now(), h)
+	l.machine.Hear(time.Now(), h)
 	l.steering.hint(h)
 	if h.HasTitle {
 		if t := safetext.Line(h.Title); t != l.row.Title {
@@ -279,7 +280,7 @@ func (l *live) judge() {
 	if l.row.State.Ended() || l.stopper != "" || l.standsStill() {
 		return
 	}
-	changed, next := l.machine.evaluate(time.Now())
+	changed, next := l.machine.Evaluate(time.Now())
 	l.watchWork()
 	// A timer that rings too early only asks again: no new one for each piece of output.
 	if !next.IsZero() && (l.again == nil || next.Before(l.againAt)) {
@@ -298,19 +299,19 @@ func (l *live) judge() {
 		return
 	}
 	l.seeks = 0
-	if l.machine.trouble { // nobody says it again: a server that dies now must know it
+	if l.machine.Trouble { // nobody says it again: a server that dies now must know it
 		l.svc.hurry()
 	}
-	if l.row.State != l.machine.state {
+	if l.row.State != l.machine.State {
 		l.row.StateAt = l.svc.now()
 	}
-	ended := l.row.State == Working && l.machine.state == Idle && l.explicit
-	l.row.State, l.row.StateReason = l.machine.state, l.machine.reason
+	ended := l.row.State == state.Working && l.machine.State == state.Idle && l.explicit
+	l.row.State, l.row.StateReason = l.machine.State, l.machine.Reason
 	if ended && l.svc.cfg.TurnEnded != nil {
 		l.svc.cfg.TurnEnded(l.row, l.prompt)
 		l.prompt = ""
 	}
-	if l.row.State == Waiting {
+	if l.row.State == state.Waiting {
 		l.svc.run(l.watchDialog)
 	}
 	l.note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})

@@ -7,11 +7,12 @@ import (
 
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 )
 
 // within waits until the session is in a state, by evidence of a source where one is named.
-func (s *server) within(t *testing.T, id string, want sessions.State, source string) sessions.Session {
+func (s *server) within(t *testing.T, id string, want state.State, source string) sessions.Session {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		got := s.get(t, id)
@@ -35,13 +36,13 @@ func TestSilentWorkIsSeen(t *testing.T) {
 	h := newHouse(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `echo begin; timeout 100 sh -c 'while :; do :; done' & wait $!; sleep 1000`)
-	got := s.within(t, row.ID, sessions.Working, "process")
+	got := s.within(t, row.ID, state.Working, "process")
 	if !strings.Contains(got.StateReason, "uses CPU") {
 		t.Errorf("reason %q", got.StateReason)
 	}
 	s.end()
 	s = h.start()
-	s.within(t, row.ID, sessions.Working, "process")
+	s.within(t, row.ID, state.Working, "process")
 }
 
 // A shell at its prompt is idle; what it runs is told by name.
@@ -50,27 +51,27 @@ func TestShellTellsWhatItRuns(t *testing.T) {
 	h := newHouse(t)
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Shell, Argv: []string{"--norc"}})
-	s.within(t, row.ID, sessions.Idle, "")
+	s.within(t, row.ID, state.Idle, "")
 	s.types(t, row.ID, "sleep 1000\r")
 	eventually(t, "it runs sleep", func() bool { return s.get(t, row.ID).StateReason == "runs sleep, which is quiet" })
 	s.types(t, row.ID, "\x03")
 	s.types(t, row.ID, "while :; do :; done\r")
-	s.within(t, row.ID, sessions.Working, "process")
+	s.within(t, row.ID, state.Working, "process")
 	s.types(t, row.ID, "\x03")
-	s.within(t, row.ID, sessions.Idle, "")
+	s.within(t, row.ID, state.Idle, "")
 	for range 2 {
 		s.types(t, row.ID, "read -s -p 'Password: ' x\r")
-		if got := s.within(t, row.ID, sessions.Waiting, "screen"); got.StateReason != "asks for a password" {
+		if got := s.within(t, row.ID, state.Waiting, "screen"); got.StateReason != "asks for a password" {
 			t.Errorf("reason %q", got.StateReason)
 		}
 		s.types(t, row.ID, "secret")
 		time.Sleep(2 * time.Second) // letters answer nothing: the question stays
-		s.within(t, row.ID, sessions.Waiting, "screen")
+		s.within(t, row.ID, state.Waiting, "screen")
 		s.end()
 		s = h.start()
-		s.within(t, row.ID, sessions.Waiting, "screen")
+		s.within(t, row.ID, state.Waiting, "screen")
 		s.types(t, row.ID, "\r")
-		s.within(t, row.ID, sessions.Idle, "")
+		s.within(t, row.ID, state.Idle, "")
 	}
 }
 
@@ -80,7 +81,7 @@ func TestShortLinesAreWork(t *testing.T) {
 	h := newHouse(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `while :; do echo x; sleep 0.02; done`)
-	s.within(t, row.ID, sessions.Working, "bytes")
+	s.within(t, row.ID, state.Working, "bytes")
 }
 
 // What was printed but not judged when the server was killed is heard after the restart, an answer too.
@@ -89,19 +90,19 @@ func TestOutputIsHeardAgainAfterAKill(t *testing.T) {
 	h := newHouse(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `printf '\033]9;Shall I?\007'; read x; sleep 1000`)
-	s.within(t, row.ID, sessions.Waiting, "notification")
+	s.within(t, row.ID, state.Waiting, "notification")
 	s.end()
 	rows := store.NewSessions(h.db)
 	stored, err := rows.Session(t.Context(), row.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored.State, stored.StateReason, stored.Basis = sessions.Idle, "quiet", sessions.Basis{}
+	stored.State, stored.StateReason, stored.Basis = state.Idle, "quiet", state.Basis{}
 	if err := rows.UpdateSession(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
 	s = h.start()
-	if got := s.within(t, row.ID, sessions.Waiting, "notification"); got.StateReason != "Shall I?" {
+	if got := s.within(t, row.ID, state.Waiting, "notification"); got.StateReason != "Shall I?" {
 		t.Errorf("reason %q", got.StateReason)
 	}
 }

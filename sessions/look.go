@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // looks are the timers of what has to be looked at: it says nothing by itself. Guarded by the session's mu.
@@ -23,29 +24,25 @@ func (k *looks) stop() {
 	}
 }
 
-// The screen is read when nothing was printed or typed for a moment, once after each output. A screen that is being drawn says
-// nothing.
-const screenQuiet = 400 * time.Millisecond
-
 // watchScreen plans to read the screen once it is quiet. It is called under mu, after output or a key.
 func (l *live) watchScreen() {
 	if l.looks.screen != nil || l.svc.cfg.Agents.Screen(l.row.Agent).Lines() == 0 {
 		return
 	}
-	l.looks.screen = l.svc.after(screenQuiet, l.readScreen)
+	l.looks.screen = l.svc.after(state.ScreenQuiet, l.readScreen)
 }
 
 // readScreen reads the screen by the agent's rules, or waits on while output flows.
 func (l *live) readScreen() {
 	l.mu.Lock()
-	quiet := time.Since(l.machine.lastMoved())
-	if quiet < screenQuiet && !l.row.State.Ended() {
-		l.looks.screen = l.svc.after(screenQuiet-quiet, l.readScreen)
+	quiet := time.Since(l.machine.LastMoved())
+	if quiet < state.ScreenQuiet && !l.row.State.Ended() {
+		l.looks.screen = l.svc.after(state.ScreenQuiet-quiet, l.readScreen)
 		l.mu.Unlock()
 		return
 	}
 	l.looks.screen = nil
-	over, at := l.row.State.Ended(), l.machine.lastOut
+	over, at := l.row.State.Ended(), l.machine.LastOut
 	rules := l.svc.cfg.Agents.Screen(l.row.Agent)
 	l.mu.Unlock()
 	if over {
@@ -55,9 +52,9 @@ func (l *live) readScreen() {
 	h.Source = agents.FromScreen
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.machine.lastOut.Equal(at) { // else it is read again
+	if l.machine.LastOut.Equal(at) { // else it is read again
 		h.Reason = safetext.Line(h.Reason)
-		l.machine.hint(time.Now(), h)
+		l.machine.Hear(time.Now(), h)
 		l.judge()
 	}
 }

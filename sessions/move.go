@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -41,7 +42,7 @@ func (s *Service) MovePlan(ctx context.Context, workspaceID string, from, to exe
 			continue
 		}
 		row = s.fresh(row)
-		m := workspaces.MovedSession{ID: row.ID, Agent: row.Agent, Name: s.cfg.Agents.Name(row.Agent), Title: row.Title, Busy: row.State == Working}
+		m := workspaces.MovedSession{ID: row.ID, Agent: row.Agent, Name: s.cfg.Agents.Name(row.Agent), Title: row.Title, Busy: row.State == state.Working}
 		switch {
 		case !s.cfg.Agents.Continues(row.Agent):
 			m.How, m.Busy = workspaces.MoveEnds, false

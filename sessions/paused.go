@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sessions/agents"
 )
 
 // pausedLook is how often a session whose workspace stands still asks whether it goes on.
@@ -105,19 +104,10 @@ func (l *live) standsStill() bool {
 			l.judge()
 		})
 	} else if l.wasStill {
-		l.machine.resumed(time.Now())
+		l.machine.Resumed(time.Now())
 	}
 	l.wasStill = still
 	return still
-}
-
-// resumed gives whoever said it works the time to say so again.
-func (m *machine) resumed(now time.Time) {
-	for i := range m.words {
-		if w := &m.words[i]; w.mood == agents.Busy && w.spent == 0 {
-			w.at = now
-		}
-	}
 }
 
 // killed signals: how a process looks that the kernel, or nobody one knows, has ended.

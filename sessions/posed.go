@@ -91,7 +91,7 @@ const maxNoted = 1000
 
 // poses says that the session waits for the answer of as. It is called under mu.
 func (l *live) poses(as *posed) {
-	l.machine.hint(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
+	l.machine.Hear(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
 	l.judge()
 	l.bump()
 	l.svc.touch(l)
@@ -135,7 +135,7 @@ func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
 	if next := l.question(); next != nil {
 		h.Source, h.Mood, h.Reason = agents.FromHook, agents.Asking, safetext.Cut(next.Title, safetext.MaxLine)
 	}
-	l.machine.hint(time.Now(), h)
+	l.machine.Hear(time.Now(), h)
 	l.judge()
 	l.note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": safetext.Cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
 	l.bump()

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 const (
@@ -93,9 +94,9 @@ func (l *live) lost(reason string) ending {
 	sandboxID := l.row.SandboxID
 	l.mu.Unlock()
 	if words := l.svc.cfg.Places.EndOf(sandboxID); words != "" {
-		return ending{state: Exited, reason: words}
+		return ending{state: state.Exited, reason: words}
 	}
-	return ending{state: Lost, reason: reason}
+	return ending{state: state.Lost, reason: reason}
 }
 
 // follow reads output until its end (nil) or a cut; again: there was a cut before.
@@ -229,8 +230,8 @@ func (l *live) put(p []byte) {
 	now := time.Now()
 	l.pour.add(now, len(p))
 	l.mu.Lock()
-	l.machine.output(now, len(p))
-	l.machine.upTo = end
+	l.machine.Output(now, len(p))
+	l.machine.UpTo = end
 	l.watchScreen()
 	l.judge()
 	l.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 var mayRun = agents.Ask{Kind: agents.Permission, Title: "Run \x1b[31mrm\x07?", Detail: "rm -rf\r\n\x1b]0;x\x07 /", FreeText: true,
@@ -50,7 +51,7 @@ func TestQuestionIsAnsweredOnce(t *testing.T) {
 		<-on
 		return nil
 	})
-	if got := s.get(t, row.ID); got.Question == nil || got.Question.ID != q || got.State != sessions.Waiting || strings.ContainsAny(got.Question.Title+got.Question.Detail, "\x1b\x07\r") {
+	if got := s.get(t, row.ID); got.Question == nil || got.Question.ID != q || got.State != state.Waiting || strings.ContainsAny(got.Question.Title+got.Question.Detail, "\x1b\x07\r") {
 		t.Fatalf("session %+v, question %+v", got, got.Question)
 	}
 	if again := s.Ask(t.Context(), row.ID, "k", mayRun, func(context.Context, accounts.Actor, agents.Answer) error {
@@ -84,7 +85,7 @@ func TestQuestionIsAnsweredOnce(t *testing.T) {
 	if won.Load() != 1 || lost.Load() != 7 || took.Load() != 1 {
 		t.Errorf("%d won, %d lost, %d reached the agent", won.Load(), lost.Load(), took.Load())
 	}
-	if got := s.get(t, row.ID); got.Question != nil || got.State == sessions.Waiting {
+	if got := s.get(t, row.ID); got.Question != nil || got.State == state.Waiting {
 		t.Errorf("after the answer: %s, %+v", got.State, got.Question)
 	}
 	if got := s.question(t, row.ID, q); got.State != sessions.QuestionAnswered || got.AnsweredBy != h.actor.User.ID || got.AnsweredByName == "" || got.Via != "api" {
@@ -134,7 +135,7 @@ func TestQuestionsEndWithTheirSession(t *testing.T) {
 	first := s.Ask(t.Context(), row.ID, "1", mayRun, reached)
 	second := s.Ask(t.Context(), row.ID, "2", mayRun, reached)
 	s.Withdraw(t.Context(), row.ID, "1")
-	if got := s.get(t, row.ID); got.Question == nil || got.Question.ID != second || got.State != sessions.Waiting {
+	if got := s.get(t, row.ID); got.Question == nil || got.Question.ID != second || got.State != state.Waiting {
 		t.Fatalf("session %+v", got)
 	}
 	items, err := s.Inbox(t.Context(), h.ws.TeamID, "")

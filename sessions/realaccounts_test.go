@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/testing/testmodel"
 )
 
@@ -45,7 +46,7 @@ func TestTwoRealAccountsSideBySide(t *testing.T) {
 	}
 	for name, id := range ids {
 		eventually(t, name+" does its task", func() bool { return h.file(name+".txt") == "hello\n" })
-		s.reaches(t, id, sessions.Idle)
+		s.reaches(t, id, state.Idle)
 		if _, err := s.Stop(t.Context(), h.actor, id, 3*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestTwoRealAccountsSideBySide(t *testing.T) {
 	if err != nil || next.AccountID != "acc_two" {
 		t.Fatalf("%q, %v", next.AccountID, err)
 	}
-	s.reaches(t, next.ID, sessions.Idle)
+	s.reaches(t, next.ID, state.Idle)
 	if _, err := s.Stop(t.Context(), h.actor, next.ID, 3*time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestTwoRealAccountsSideBySide(t *testing.T) {
 	if err != nil || last.AccountID != "acc_one" {
 		t.Fatalf("%q, %v", last.AccountID, err)
 	}
-	s.reaches(t, last.ID, sessions.Idle)
+	s.reaches(t, last.ID, state.Idle)
 	eventually(t, "what was said with the other account is shown", func() bool { return strings.Contains(s.output(t, last.ID), "acc_two.txt") })
 	if last.Conversation != next.Conversation {
 		t.Error("it is another conversation")
@@ -94,7 +95,7 @@ func TestRealCodexChangesItsAccount(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex, AccountID: "acc_two", Prompt: `#write {"path":"notes.txt","text":"hello\n"}`})
 	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, 3*time.Second); err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestRealCodexChangesItsAccount(t *testing.T) {
 	if err != nil || next.AccountID != "acc_one" {
 		t.Fatalf("%q, %v", next.AccountID, err)
 	}
-	s.reaches(t, next.ID, sessions.Idle)
+	s.reaches(t, next.ID, state.Idle)
 	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
 	if _, err := s.Stop(t.Context(), h.actor, next.ID, 3*time.Second); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestRealGemini(t *testing.T) {
 	h.account("acc_two", agents.Gemini, key, h.accounts["acc_one"].BaseURL, false)
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Gemini, AccountID: "acc_two", Prompt: `-write #write {"path":"notes.txt","text":"hello\n"}`})
-	s.reaches(t, row.ID, sessions.Waiting) // for permission to write
+	s.reaches(t, row.ID, state.Waiting) // for permission to write
 	eventually(t, "its question can be answered", func() bool { return s.get(t, row.ID).Question != nil })
 	q := s.get(t, row.ID).Question
 	if q.Kind != agents.Permission || q.Title != "Apply this change?" || !strings.Contains(q.Detail, "notes.txt") {
@@ -134,7 +135,7 @@ func TestRealGemini(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestRealGemini(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
-	s.reaches(t, next.ID, sessions.Idle)
+	s.reaches(t, next.ID, state.Idle)
 	if next.Conversation != row.Conversation {
 		t.Error("it is another conversation")
 	}
@@ -182,7 +183,7 @@ func TestRealOpenCode(t *testing.T) {
 		}
 	}
 	shows(row.ID, "Understood.")
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
 		t.Fatal(err)

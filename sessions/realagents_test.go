@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/testing/testmodel"
 )
 
@@ -32,7 +33,7 @@ func (h *house) touch(name string) {
 	}
 }
 
-func (s *server) reaches(t *testing.T, id string, want sessions.State) {
+func (s *server) reaches(t *testing.T, id string, want state.State) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		got := s.get(t, id)
@@ -54,12 +55,12 @@ func TestRealClaudeCode(t *testing.T) {
 	h.secrets[agents.ClaudeCode] = "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.ClaudeCode, Prompt: `#write {"path":"notes.txt","text":"hello\n"}`})
-	s.reaches(t, row.ID, sessions.Waiting) // for permission to write
+	s.reaches(t, row.ID, state.Waiting) // for permission to write
 	if err := s.Input(t.Context(), h.actor, row.ID, "1"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	if got := s.get(t, row.ID); got.Title == "" || strings.ContainsAny(got.Title, "✳⠂") {
 		t.Errorf("title %q", got.Title)
 	}
@@ -70,7 +71,7 @@ func TestRealClaudeCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reaches(t, next.ID, sessions.Idle)
+	s.reaches(t, next.ID, state.Idle)
 	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
 	if next.Conversation != row.Conversation {
 		t.Error("it is another conversation")
@@ -91,7 +92,7 @@ func TestRealCodex(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex, Prompt: `-write #write {"path":"notes.txt","text":"hello\n"}`})
 	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, 3*time.Second); err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func TestRealCodex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reaches(t, next.ID, sessions.Idle)
+	s.reaches(t, next.ID, state.Idle)
 	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
 	if _, err := s.Stop(t.Context(), h.actor, next.ID, 3*time.Second); err != nil {
 		t.Fatal(err)

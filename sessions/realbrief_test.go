@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // Agents are told where they work: their model hears it before the conversation begins.
@@ -33,7 +34,7 @@ func TestRealAgentsAreToldOfTheirPlace(t *testing.T) {
 			h.knobs.Brief = "You work on a person's own machine: \"Work Laptop\" (linux, amd64).\nNothing keeps you in."
 			s := h.start()
 			row := s.begin(t, sessions.StartRequest{Agent: name, Prompt: prompt})
-			s.reaches(t, row.ID, sessions.Idle)
+			s.reaches(t, row.ID, state.Idle)
 			eventually(t, "the model says what it was told", func() bool {
 				screen := s.output(t, row.ID)
 				return strings.Contains(strings.Join(strings.Fields(screen), " "), "Laptop") && strings.Contains(screen, "amd64")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // The state of real agents is right within five seconds, and still so after the server was restarted.
@@ -59,7 +60,7 @@ func TestRealAgentKilled(t *testing.T) {
 			t.Fatal("its process was not found")
 		}
 		got := r.s.ended(t, r.id)
-		if why, _, _ := sessions.Attention(got); got.State != sessions.Exited || got.StateReason != "killed by SIGKILL" || why != "failed" {
+		if why, _, _ := sessions.Attention(got); got.State != state.Exited || got.StateReason != "killed by SIGKILL" || why != "failed" {
 			t.Errorf("%s (%s), asks for a look as %q", got.State, got.StateReason, why)
 		}
 	}}, true)

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // runs is a prompt of two lines that makes the model run a command with the agent's own tool.
@@ -78,14 +79,14 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 
 	s.queue(t, row.ID, run("echo D >> log.txt; sleep 6000; echo late >> log.txt"))
 	has("A C B2 D")
-	s.reaches(t, row.ID, sessions.Working)
+	s.reaches(t, row.ID, state.Working)
 	e := s.queue(t, row.ID, run("echo E >> log.txt"))
 	began := time.Now()
 	got, err := s.Interrupt(t.Context(), h.actor, row.ID, false)
 	if err != nil || got.Outcome != sessions.Interrupted && got.Outcome != sessions.StillWorking || got.Held != 1 { // slow to say so
 		t.Errorf("interrupt: %+v, %v after %v", got, err, time.Since(began))
 	}
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	s.waitsFor(t, row.ID, "interrupted the agent")
 	if _, err := s.EditPrompt(t.Context(), h.actor, e.ID, sessions.PromptEdit{Release: true}); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 	s = h.start()
 	h.touch("two")
 	has("A C B2 D E F G")
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 
 	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, 3*time.Second); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/damage"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // Recover takes up every session that had not ended when the server did: it is attached again from the last byte the host
@@ -94,7 +95,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.followRecord(ctx, l)
 	}
 	if !ok || place.SandboxID != row.SandboxID {
-		l.finish(ctx, ending{state: Lost, reason: "the place it ran in is gone"})
+		l.finish(ctx, ending{state: state.Lost, reason: "the place it ran in is gone"})
 		s.release(l)
 		return nil
 	}
@@ -120,12 +121,12 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 	defer cancel()
 	p, err := l.guest.Process(ask, row.ID)
 	switch {
-	case fault.Is(err, fault.NotFound) && row.State == Starting && l.empty():
-		l.finish(ctx, ending{state: Failed, reason: "the server was stopped before it had started; start it again"})
+	case fault.Is(err, fault.NotFound) && row.State == state.Starting && l.empty():
+		l.finish(ctx, ending{state: state.Failed, reason: "the server was stopped before it had started; start it again"})
 		s.release(l)
 		return true
 	case fault.Is(err, fault.NotFound):
-		l.finish(ctx, ending{state: Lost, reason: "the place it ran in does not know it any more"})
+		l.finish(ctx, ending{state: state.Lost, reason: "the place it ran in does not know it any more"})
 		s.release(l)
 		return true
 	case err == nil && p.State == guest.Running && p.Size.Cols > 0:

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // sleepy is a house whose sandboxes fall asleep after 30 minutes without use, on a clock the test sets.
@@ -34,7 +35,7 @@ func newSleepy(t *testing.T) *sleepy {
 // sleep has nobody do anything for long, and waits until the sandbox sleeps.
 func (h *sleepy) sleep(s *server, row sessions.Session, runs int) {
 	h.t.Helper()
-	eventually(h.t, "the session is quiet", func() bool { return s.get(h.t, row.ID).State == sessions.Idle })
+	eventually(h.t, "the session is quiet", func() bool { return s.get(h.t, row.ID).State == state.Idle })
 	p, ok := s.manager.Live(h.ws.ID)
 	if !ok {
 		h.t.Fatal("no sandbox")
@@ -115,7 +116,7 @@ func TestASleepingSessionIsShownAndWakesWhenSomebodyTypes(t *testing.T) {
 	h.sleep(s, row, 4)
 
 	// What is ended must be awake for it.
-	if got, err := s.Stop(t.Context(), h.actor, row.ID, 0); err != nil || got.State != sessions.Exited {
+	if got, err := s.Stop(t.Context(), h.actor, row.ID, 0); err != nil || got.State != state.Exited {
 		t.Errorf("stopped: %+v, %v", got, err)
 	}
 }
@@ -131,7 +132,7 @@ func TestASessionWhoseSleepingSandboxIsLostIsToldSo(t *testing.T) {
 	if err := s.Input(t.Context(), h.actor, row.ID, "x"); err == nil {
 		t.Error("typed into a sandbox that is gone")
 	}
-	if got := s.ended(t, row.ID); got.State != sessions.Lost {
+	if got := s.ended(t, row.ID); got.State != state.Lost {
 		t.Errorf("ended as %+v", got)
 	}
 }

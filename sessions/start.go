@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -136,7 +137,7 @@ func worktree(p *executors.Place, w workspaces.Workspace) string { return cmp.Or
 
 func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, userID string) Session {
 	now := s.now()
-	return Session{ID: id.New("ses"), TeamID: w.TeamID, WorkspaceID: w.ID, SandboxID: p.SandboxID, Agent: agent, State: Starting, StateAt: now,
+	return Session{ID: id.New("ses"), TeamID: w.TeamID, WorkspaceID: w.ID, SandboxID: p.SandboxID, Agent: agent, State: state.Starting, StateAt: now,
 		Cols: defCols, Rows: defRows, CreatedBy: userID, StartedAt: now}
 }
 
@@ -195,7 +196,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	}
 	killpoint.Reach(killpoint.SessionStored)
 	if err := s.place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
-		l.finish(ctx, ending{state: Failed, reason: "could not start: " + words(err)})
+		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + words(err)})
 		row = l.snapshot()
 		s.release(l)
 		if _, told := errors.AsType[*fault.Error](err); told {
@@ -205,7 +206,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	}
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
 	if err != nil {
-		l.finish(ctx, ending{state: Failed, reason: "could not start: " + words(err)})
+		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + words(err)})
 		row = l.snapshot()
 		s.release(l)
 		if _, told := errors.AsType[*fault.Error](err); told {

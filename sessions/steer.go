@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/signals"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -33,16 +34,16 @@ type steering struct {
 	kick chan struct{} // one token: the queue changed
 
 	// Under live.mu.
-	on      bool      // the goroutine runs
-	more    bool      // something was queued since it looked last
-	first   bool      // the prompt it was started with is being pasted
-	why     string    // why the first prompt waits
-	typedAt time.Time // a person typed
-	draft   bool      // a person typed text and has not sent it
-	sentAt  time.Time // the last prompt of the queue was typed
-	last    State     // before the newest change
-	busy    uint64    // how often the agent said it works
-	worked  bool      // it was working at some time since it was started here
+	on      bool        // the goroutine runs
+	more    bool        // something was queued since it looked last
+	first   bool        // the prompt it was started with is being pasted
+	why     string      // why the first prompt waits
+	typedAt time.Time   // a person typed
+	draft   bool        // a person typed text and has not sent it
+	sentAt  time.Time   // the last prompt of the queue was typed
+	last    state.State // before the newest change
+	busy    uint64      // how often the agent said it works
+	worked  bool        // it was working at some time since it was started here
 }
 
 func newSteering() steering { return steering{kick: make(chan struct{}, 1)} }
@@ -62,7 +63,7 @@ func (l *live) pressed(p []byte) {
 	case last == '\r' || last == '\n' || last == 0x03 || last == 0x15 || last == signals.Esc: // sent, or cleared
 		l.steering.draft = false
 	case first >= 0x20 || isPaste(p):
-		l.steering.draft = l.row.State != Waiting // a digit answers a question at once
+		l.steering.draft = l.row.State != state.Waiting // a digit answers a question at once
 	}
 	l.steering.typedAt = time.Now()
 }
@@ -71,7 +72,7 @@ func isPaste(p []byte) bool { return len(p) > 6 && string(p[:6]) == "\x1b[200~" 
 
 // steered notes a change of state. It is called under mu.
 func (l *live) steered() {
-	began := l.row.State == Working && l.steering.last != Working
+	began := l.row.State == state.Working && l.steering.last != state.Working
 	l.steering.last = l.row.State
 	if began {
 		l.steering.worked = true
@@ -248,7 +249,7 @@ func (l *live) explain(p Prompt, why string) {
 func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) {
 	started := now.Sub(time.UnixMilli(l.row.StartedAt))
 	first := l.row.Prompt != ""
-	quiet := now.Sub(l.machine.lastOut)
+	quiet := now.Sub(l.machine.LastOut)
 	idle := min(now.Sub(time.UnixMilli(l.row.StateAt)), now.Sub(l.steering.sentAt))
 	if _, paused := l.paused(); paused {
 		switch {
@@ -256,27 +257,27 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 			return "its machine is offline: it is sent once that is back", pausedLook
 		case !l.asleep():
 			return "the workspace is paused: wake it to go on", pausedLook
-		case p.Held == "" && l.stopper == "" && l.row.State != Waiting && (l.held.holder == "" || l.held.holder == p.CreatedBy):
+		case p.Held == "" && l.stopper == "" && l.row.State != state.Waiting && (l.held.holder == "" || l.held.holder == p.CreatedBy):
 			l.stir()
 			return "the workspace is being woken", pausedLook / 4
 		}
 	}
-	switch state := l.row.State; {
+	switch does := l.row.State; {
 	case l.stopper != "":
 		return "the session is being stopped", 0
 	case p.Held != "":
 		return p.Held, 0
 	case l.held.holder != "" && l.held.holder != p.CreatedBy:
 		return l.held.name + " holds the keyboard", 0
-	case state == Starting:
+	case does == state.Starting:
 		return "the agent is starting", 0
-	case state == Waiting:
+	case does == state.Waiting:
 		return "the agent waits for an answer", 0
-	case state == Working:
+	case does == state.Working:
 		return "the agent is working", 0
 	case l.steering.first, first && p.Text != l.row.Prompt && l.explicit && !l.steering.worked && started < firstTurn:
 		return "the agent is about to take its first prompt", lookEvery
-	case l.machine.trouble && !p.Urgent:
+	case l.machine.Trouble && !p.Urgent:
 		return "the agent stopped with an error; send it now once that is mended", 0
 	case l.steering.draft && !p.Urgent:
 		return "somebody typed text that the agent has not got yet: send or clear it in the terminal", lookEvery
@@ -328,11 +329,11 @@ func (l *live) took(ctx context.Context, p Prompt, before stance) bool {
 	began, again := time.Now(), enterAgain
 	for {
 		l.mu.Lock()
-		changed, state, now := l.changed, l.row.State, l.stand()
+		changed, does, now := l.changed, l.row.State, l.stand()
 		l.mu.Unlock()
 		gone := time.Since(began)
 		switch {
-		case state != Idle || now != before:
+		case does != state.Idle || now != before:
 			return true
 		case gone >= l.svc.cfg.AcceptWithin:
 			return false

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // talker is a program that tells its state as Codex does. Each line it is given is work: it is noted in the file "told", and
@@ -170,7 +171,7 @@ func TestQueueWaitsForPeople(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.tells(t, row.ID)
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	sc := s.watch(t, row.ID, sessions.Attach{UserID: h.actor.User.ID, Name: "Ada", Writer: true})
 	if err := sc.Input(t.Context(), []byte("half a")); err != nil {
 		t.Fatal(err)
@@ -269,12 +270,12 @@ func TestInterruptHoldsTheQueue(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.tells(t, row.ID)
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	if got, err := s.Interrupt(t.Context(), h.actor, row.ID, false); err != nil || got.Outcome != sessions.NotWorking {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	s.sent(t, s.queue(t, row.ID, "long held"))
-	s.reaches(t, row.ID, sessions.Working)
+	s.reaches(t, row.ID, state.Working)
 	next := s.queue(t, row.ID, "next 0")
 	var got sessions.Interruption
 	var err error
@@ -288,7 +289,7 @@ func TestInterruptHoldsTheQueue(t *testing.T) {
 	if <-returned; err != nil || got.Held != 1 || got.Keys != "Esc" {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	if _, err := s.EditPrompt(t.Context(), h.actor, next.ID, sessions.PromptEdit{Release: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +332,7 @@ func TestQueueOverRestarts(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.tells(t, row.ID)
-	s.reaches(t, row.ID, sessions.Idle)
+	s.reaches(t, row.ID, state.Idle)
 	var want []string
 	big := strings.Repeat("x", 3000)
 	for i := range 8 {

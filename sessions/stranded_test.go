@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // A session whose files cannot be read, and will not be by waiting, says so with the cause. People can stop it, and end it with its workspace:
@@ -58,7 +59,7 @@ func TestASessionWhoseFilesAreDamagedCanBeStopped(t *testing.T) {
 			s = h.start()
 			eventually(t, "the session says what is wrong", func() bool {
 				got := s.get(t, row.ID)
-				return got.State == sessions.Waiting && strings.Contains(got.StateReason, "sessions/"+row.ID)
+				return got.State == state.Waiting && strings.Contains(got.StateReason, "sessions/"+row.ID)
 			})
 			if err := s.Input(t.Context(), h.actor, row.ID, "x"); fault.CodeOf(err) != "session_unreadable" {
 				t.Errorf("typing meanwhile: %v", err)
@@ -78,7 +79,7 @@ func TestASessionWhoseFilesAreDamagedCanBeStopped(t *testing.T) {
 			}
 			must(s.StopAll(t.Context(), h.ws.ID))
 			for _, id := range []string{row.ID, other.ID} {
-				if got := s.get(t, id); got.State != sessions.Exited || !strings.HasPrefix(got.StateReason, "stopped ") {
+				if got := s.get(t, id); got.State != state.Exited || !strings.HasPrefix(got.StateReason, "stopped ") {
 					t.Errorf("session %s is %s: %s", id, got.State, got.StateReason)
 				}
 			}

@@ -137,7 +137,7 @@ func (l *live) pasteShown(ctx context.Context, pasted bool) bool {
 			return false
 		}
 		l.mu.Lock()
-		seen := l.machine.lastOut.After(began)
+		seen := l.machine.LastOut.After(began)
 		l.mu.Unlock()
 		if seen {
 			break

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // counting prints the numbers up to n, byte for byte, in bursts.
@@ -80,7 +81,7 @@ func TestEveryViewerGetsEveryByteOverCutsAndRestarts(t *testing.T) {
 			}
 		}
 	}
-	if got := s.ended(t, row.ID); got.State != sessions.Exited || got.StateReason != "exited with code 0" || got.Bytes != int64(len(want)) {
+	if got := s.ended(t, row.ID); got.State != state.Exited || got.StateReason != "exited with code 0" || got.Bytes != int64(len(want)) {
 		t.Errorf("%s, %s, %d bytes of %d", got.State, got.StateReason, got.Bytes, len(want))
 	}
 	for i, f := range all {

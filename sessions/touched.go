@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 const (
@@ -50,7 +51,7 @@ func (s *Service) Working(_ context.Context, workspaceID string) (bool, error) {
 	s.mu.Unlock()
 	for _, l := range lives {
 		l.mu.Lock()
-		works := l.row.WorkspaceID == workspaceID && l.row.State == Working && l.explicit
+		works := l.row.WorkspaceID == workspaceID && l.row.State == state.Working && l.explicit
 		l.mu.Unlock()
 		if works {
 			return true, nil

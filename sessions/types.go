@@ -5,24 +5,8 @@ package sessions
 import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 )
-
-// State of a session.
-type State string
-
-// States of a session, as in the API.
-const (
-	Starting State = "starting"
-	Working  State = "working"
-	Waiting  State = "waiting" // needs a person
-	Idle     State = "idle"
-	Exited   State = "exited"
-	Failed   State = "failed"
-	Lost     State = "lost"
-)
-
-// Ended reports whether s is final.
-func (s State) Ended() bool { return s == Exited || s == Failed || s == Lost }
 
 // Session is the stored record of a session.
 type Session struct {
@@ -35,10 +19,10 @@ type Session struct {
 	Conversation            string
 	AccountID               string // the agent's account, "" = none was chosen
 	Permissions             string // agents.AskPermissions or agents.AllPermissions; "" = before it was kept
-	State                   State
+	State                   state.State
 	StateReason             string
 	StateAt                 int64
-	Basis                   Basis // what State rests on
+	Basis                   state.Basis // what State rests on
 	Title                   string
 	Cols, Rows              uint16
 	ExitCode                *int
@@ -66,7 +50,7 @@ type Watcher struct {
 // Attention is as that function says; At is since when.
 type Summary struct {
 	Sessions, Running int
-	State             State
+	State             state.State
 	Attention         string
 	Reason            string // in words
 	SessionID         string // the session State and Attention speak of

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // Use says what goes on in a workspace's sessions.
@@ -21,13 +22,13 @@ func (s *Service) Use(workspaceID string) executors.Use {
 		l.mu.Lock()
 		if !l.row.State.Ended() {
 			u.Sessions++
-			u.Working = u.Working || l.row.State == Working || l.row.State == Starting
+			u.Working = u.Working || l.row.State == state.Working || l.row.State == state.Starting
 			for v := range l.viewers {
 				if !v.guest { // a link must not keep a place running
 					u.Viewers++
 				}
 			}
-			for _, at := range [...]time.Time{l.machine.lastOut, l.machine.lastInput} {
+			for _, at := range [...]time.Time{l.machine.LastOut, l.machine.LastInput} {
 				if !at.IsZero() {
 					u.LastAt = max(u.LastAt, at.UnixMilli())
 				}

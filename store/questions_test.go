@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )
@@ -19,7 +20,7 @@ func TestQuestions(t *testing.T) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
 		team, user, ws := sessionHouse(t, db)
-		ses := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: sessions.Working, Cols: 80, Rows: 24, CreatedBy: user, StartedAt: 1}
+		ses := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: state.Working, Cols: 80, Rows: 24, CreatedBy: user, StartedAt: 1}
 		if err := st.InsertSession(ctx, ses, "home"); err != nil {
 			t.Fatal(err)
 		}

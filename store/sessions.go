@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 )
 
 // Sessions keeps sessions.
@@ -33,7 +34,7 @@ func scanSession(s scanner, more ...any) (sessions.Session, error) {
 	if err := json.Unmarshal([]byte(argv), &r.Argv); err != nil {
 		return r, fmt.Errorf("argv of session %s: %w", r.ID, err)
 	}
-	if r.Basis, err = sessions.DecodeBasis(basis); err != nil {
+	if r.Basis, err = state.DecodeBasis(basis); err != nil {
 		return r, fmt.Errorf("basis of the state of session %s: %w", r.ID, err)
 	}
 	return r, nil
@@ -158,7 +159,7 @@ func scanLine(s scanner, more ...any) (sessions.Session, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Basis, err = sessions.DecodeBasis(basis); err != nil {
+	if r.Basis, err = state.DecodeBasis(basis); err != nil {
 		return r, fmt.Errorf("basis of the state of session %s: %w", r.ID, err)
 	}
 	return r, nil

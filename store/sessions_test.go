@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )
@@ -42,7 +43,7 @@ func TestSessions(t *testing.T) {
 		team, user, ws := sessionHouse(t, db)
 		code := 3
 		row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], SandboxID: "sbx_1", Agent: "codex", Argv: []string{"codex", "--", "-x é\n"},
-			Prompt: "do\n\"it\" é", State: sessions.Starting, StateReason: "r", StateAt: 5, Cols: 120, Rows: 32, CreatedBy: user, StartedAt: 10}
+			Prompt: "do\n\"it\" é", State: state.Starting, StateReason: "r", StateAt: 5, Cols: 120, Rows: 32, CreatedBy: user, StartedAt: 10}
 		if err := st.InsertSession(ctx, row, "home"); err != nil {
 			t.Fatal(err)
 		}
@@ -55,8 +56,8 @@ func TestSessions(t *testing.T) {
 		if err := st.InsertSession(ctx, row, "home"); err == nil {
 			t.Error("an id was stored twice")
 		}
-		row.State, row.Title, row.Conversation, row.PromptSentAt, row.Cols, row.Bytes, row.StateAt = sessions.Working, "t", "c-1", 11, 90, 1<<40, 12
-		row.Basis = sessions.Basis{Source: "title", StuckAt: 3, UpTo: 1 << 33, Evidence: []sessions.Evidence{{Source: "title", Says: "working", Text: "é \"x\"", At: 12, Since: 11, Counts: true}}}
+		row.State, row.Title, row.Conversation, row.PromptSentAt, row.Cols, row.Bytes, row.StateAt = state.Working, "t", "c-1", 11, 90, 1<<40, 12
+		row.Basis = state.Basis{Source: "title", StuckAt: 3, UpTo: 1 << 33, Evidence: []state.Evidence{{Source: "title", Says: "working", Text: "é \"x\"", At: 12, Since: 11, Counts: true}}}
 		if ok, err := st.ClaimConversation(ctx, sessions.Claim{SessionID: row.ID, TeamID: team, Agent: "codex", Conversation: "c-1", Home: "home", At: 11}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
@@ -74,12 +75,12 @@ func TestSessions(t *testing.T) {
 		if err := st.UpdateSession(ctx, foreign); err != nil {
 			t.Fatal(err)
 		}
-		row.State, row.StateReason, row.ExitCode, row.ExitSignal, row.EndedAt = sessions.Exited, "exited with code 3", &code, "", 20
+		row.State, row.StateReason, row.ExitCode, row.ExitSignal, row.EndedAt = state.Exited, "exited with code 3", &code, "", 20
 		if err := st.UpdateSession(ctx, row); err != nil {
 			t.Fatal(err)
 		}
 		late := row
-		late.State, late.EndedAt = sessions.Working, 0
+		late.State, late.EndedAt = state.Working, 0
 		if err := st.UpdateSession(ctx, late); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +106,7 @@ func TestConversationClaims(t *testing.T) {
 		st := store.NewSessions(db)
 		team, user, ws := sessionHouse(t, db)
 		begin := func(started int64, conversation string) (sessions.Session, error) {
-			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: sessions.Working, Cols: 80, Rows: 24,
+			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: state.Working, Cols: 80, Rows: 24,
 				CreatedBy: user, StartedAt: started, Conversation: conversation}
 			return row, st.InsertSession(ctx, row, "home")
 		}
@@ -156,7 +157,7 @@ func TestConversationClaims(t *testing.T) {
 		if _, err := begin(12, "c"); fault.CodeOf(err) != "conversation_in_use" {
 			t.Errorf("a second session goes on with what a running one holds: %v", err)
 		}
-		holder.State, holder.EndedAt = sessions.Exited, 20
+		holder.State, holder.EndedAt = state.Exited, 20
 		if err := st.UpdateSession(ctx, holder); err != nil {
 			t.Fatal(err)
 		}
@@ -196,10 +197,10 @@ func TestTeamSessions(t *testing.T) {
 		other, stranger, foreign := sessionHouse(t, db)
 		add := func(team, user, ws, agent string, started, ended int64) string {
 			t.Helper()
-			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws, Agent: agent, State: sessions.Idle, Cols: 80, Rows: 24,
+			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws, Agent: agent, State: state.Idle, Cols: 80, Rows: 24,
 				CreatedBy: user, StartedAt: started, EndedAt: ended}
 			if ended != 0 {
-				row.State = sessions.Exited
+				row.State = state.Exited
 			}
 			if err := st.InsertSession(ctx, row, "home"); err != nil {
 				t.Fatal(err)

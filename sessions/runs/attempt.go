@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -117,7 +118,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, r Run, a Atte
 		return "", err
 	}
 	for _, one := range there {
-		if one.Agent == a.Agent && one.Prompt == r.Prompt && one.CreatedBy == r.CreatedBy && one.StartedAt >= a.StateAt && one.State != sessions.Failed {
+		if one.Agent == a.Agent && one.Prompt == r.Prompt && one.CreatedBy == r.CreatedBy && one.StartedAt >= a.StateAt && one.State != state.Failed {
 			return one.ID, nil
 		}
 	}

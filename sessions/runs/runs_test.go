@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/runs"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
@@ -133,7 +134,7 @@ func (c crew) Start(_ context.Context, actor accounts.Actor, ws string, req sess
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := sessions.Session{ID: fmt.Sprintf("ses_%d", len(c.started)+1), WorkspaceID: ws, Agent: req.Agent, Prompt: req.Prompt, CreatedBy: actor.User.ID,
-		State: sessions.Working, StartedAt: time.Now().UnixMilli()}
+		State: state.Working, StartedAt: time.Now().UnixMilli()}
 	c.started = append(c.started, s)
 	return s, nil
 }

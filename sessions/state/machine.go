@@ -1,4 +1,4 @@
-package sessions
+package state
 
 import (
 	"cmp"
@@ -19,17 +19,17 @@ type said struct {
 	spent agents.Source // whose word took its place; 0 = it counts
 }
 
-// machine tells a session's state from evidence: what each source said last, when output came, when CPU was used, when a
+// Machine tells a session's state from evidence: what each source said last, when output came, when CPU was used, when a
 // person typed. Its rules are the tables of rules.go. Not safe for concurrent use; its owner gives it the time.
-type machine struct {
+type Machine struct {
 	explicit bool // the agent tells when it works and when it is idle
 	rules    *weights
 	started  time.Time
 
-	state   State
-	reason  string
+	State   State
+	Reason  string
 	source  agents.Source // that decided; 0 = none
-	trouble bool          // idle after an error
+	Trouble bool          // idle after an error
 	stuckAt time.Time     // since when nothing moves that should; zero: it is not stuck
 	hushed  bool          // idle because what said "working" fell silent
 	doneAt  time.Time     // when it finished its turn by itself and nobody has typed since
@@ -38,10 +38,10 @@ type machine struct {
 	anyMood   bool
 	confirmed time.Time // when the screen last showed that the question is open
 
-	upTo      int64     // what was heard: the offset of the next byte
+	UpTo      int64     // what was heard: the offset of the next byte
 	past      time.Time // what output of before a restart says is said to have been then: when exactly is not known
-	lastOut   time.Time
-	lastInput time.Time
+	LastOut   time.Time
+	LastInput time.Time
 	echoes    int // pieces that may still be the echo of a key
 	score     float64
 	scoreAt   time.Time
@@ -53,8 +53,8 @@ type machine struct {
 	next  time.Time // when to judge again; zero: never
 }
 
-func newMachine(explicit bool, started time.Time, s State, reason string) machine {
-	m := machine{explicit: explicit, rules: &rules, started: started, state: s, reason: reason, dirty: true, anyMood: s != Starting}
+func New(explicit bool, started time.Time, s State, reason string) Machine {
+	m := Machine{explicit: explicit, rules: &rules, started: started, State: s, Reason: reason, dirty: true, anyMood: s != Starting}
 	if explicit {
 		m.rules = &explicitRules
 	}
@@ -62,20 +62,20 @@ func newMachine(explicit bool, started time.Time, s State, reason string) machin
 }
 
 // decay lets the score fall. It is called before score is read or added to.
-func (m *machine) decay(now time.Time) {
+func (m *Machine) decay(now time.Time) {
 	if dt := now.Sub(m.scoreAt).Seconds(); dt > 0 {
 		m.score *= math.Exp(-dt)
 	}
 	m.scoreAt = now
 }
 
-// output says that n bytes came.
-func (m *machine) output(now time.Time, n int) {
-	if m.lastOut.IsZero() || m.silent() {
+// Output says that n bytes came.
+func (m *Machine) Output(now time.Time, n int) {
+	if m.LastOut.IsZero() || m.silent() {
 		m.dirty = true
 	}
-	m.lastOut = now
-	if n <= echoBytes && m.echoes > 0 && now.Sub(m.lastInput) < echoWithin {
+	m.LastOut = now
+	if n <= echoBytes && m.echoes > 0 && now.Sub(m.LastInput) < echoWithin {
 		m.echoes--
 		return
 	}
@@ -88,10 +88,10 @@ func (m *machine) output(now time.Time, n int) {
 }
 
 // silent reports whether the state is what it is because nothing was printed.
-func (m *machine) silent() bool { return m.hushed || !m.stuckAt.IsZero() }
+func (m *Machine) silent() bool { return m.hushed || !m.stuckAt.IsZero() }
 
-// evaluate tells the state now and reports whether it changed. next is when to ask again if nothing happens; zero: never.
-func (m *machine) evaluate(now time.Time) (changed bool, next time.Time) {
+// Evaluate tells the state now and reports whether it changed. next is when to ask again if nothing happens; zero: never.
+func (m *Machine) Evaluate(now time.Time) (changed bool, next time.Time) {
 	if !m.dirty && (m.next.IsZero() || now.Before(m.next)) {
 		return false, m.next
 	}
@@ -102,30 +102,30 @@ func (m *machine) evaluate(now time.Time) (changed bool, next time.Time) {
 		w := &m.words[agents.FromBytes] // it ends what it began, and answers nothing that was asked meanwhile
 		w.mood, w.text, w.at = agents.Ready, "quiet", now
 	}
-	was, silent, stuck, done, trouble := m.state, m.silent(), m.stuckAt, m.doneAt, m.trouble
+	was, silent, stuck, done, trouble := m.State, m.silent(), m.stuckAt, m.doneAt, m.Trouble
 	state, reason, next := m.judge(now)
-	if state == Idle && was == Working && m.stuckAt.IsZero() && !m.trouble && m.finishes() {
+	if state == Idle && was == Working && m.stuckAt.IsZero() && !m.Trouble && m.finishes() {
 		m.doneAt = now
-	} else if state == Working || state == Waiting || m.trouble { // a turn that ended with an error is not finished
+	} else if state == Working || state == Waiting || m.Trouble { // a turn that ended with an error is not finished
 		m.doneAt = time.Time{}
 	}
 	if state == Working && was != Working && was != Waiting && !silent {
 		m.turn = now
 		m.work.tool, m.work.toolAt, m.work.pid, m.work.idleAt = "", time.Time{}, 0, time.Time{}
 	}
-	changed = state != m.state || reason != m.reason || !stuck.Equal(m.stuckAt) || !done.Equal(m.doneAt) || trouble != m.trouble
-	m.state, m.reason, m.next = state, reason, next
+	changed = state != m.State || reason != m.Reason || !stuck.Equal(m.stuckAt) || !done.Equal(m.doneAt) || trouble != m.Trouble
+	m.State, m.Reason, m.next = state, reason, next
 	return changed, next
 }
 
 // finishes reports whether the agent itself said that it is idle, and no person had anything to do with it.
-func (m *machine) finishes() bool {
+func (m *Machine) finishes() bool {
 	return m.explicit && m.source != 0 && m.source != agents.FromPerson && m.words[m.source].mood == agents.Ready &&
-		m.words[m.source].since.Sub(m.lastInput) > insistAfter
+		m.words[m.source].since.Sub(m.LastInput) > insistAfter
 }
 
-func (m *machine) judge(now time.Time) (State, string, time.Time) {
-	m.trouble, m.hushed, m.stuckAt = false, false, time.Time{}
+func (m *Machine) judge(now time.Time) (State, string, time.Time) {
+	m.Trouble, m.hushed, m.stuckAt = false, false, time.Time{}
 	src := m.winner()
 	if src != 0 && m.words[src].mood == agents.Asking {
 		// The question is being answered when a key came after it was last seen open.
@@ -135,8 +135,8 @@ func (m *machine) judge(now time.Time) (State, string, time.Time) {
 				seen = later(seen, w.at)
 			}
 		}
-		if !seen.After(m.lastInput) {
-			if until := m.lastInput.Add(answering); now.Before(until) {
+		if !seen.After(m.LastInput) {
+			if until := m.LastInput.Add(answering); now.Before(until) {
 				m.source = src
 				return Waiting, cmp.Or(m.words[src].text, "needs an answer"), until
 			}
@@ -154,7 +154,7 @@ func (m *machine) judge(now time.Time) (State, string, time.Time) {
 		case agents.Busy:
 			return m.busy(now, src)
 		case agents.Trouble:
-			m.trouble = true
+			m.Trouble = true
 			return Idle, cmp.Or(w.text, "stopped with an error"), time.Time{}
 		case agents.Ready:
 			if m.explicit || src == agents.FromPerson || src == agents.FromProcess {
@@ -162,12 +162,12 @@ func (m *machine) judge(now time.Time) (State, string, time.Time) {
 			}
 		}
 	}
-	if m.state == Starting && !m.anyMood && (m.explicit || m.lastOut.IsZero()) {
+	if m.State == Starting && !m.anyMood && (m.explicit || m.LastOut.IsZero()) {
 		if until := m.started.Add(startingFor); now.Before(until) {
-			return Starting, m.reason, until
+			return Starting, m.Reason, until
 		}
 	}
-	if m.lastOut.IsZero() && !m.anyMood {
+	if m.LastOut.IsZero() && !m.anyMood {
 		if since := later(m.started, m.work.cpuAt); m.explicit {
 			if until := since.Add(stuckAfter); now.Before(until) {
 				return Idle, "has printed nothing yet", until
@@ -180,14 +180,14 @@ func (m *machine) judge(now time.Time) (State, string, time.Time) {
 }
 
 // busy judges a session that src calls working.
-func (m *machine) busy(now time.Time, src agents.Source) (State, string, time.Time) {
+func (m *Machine) busy(now time.Time, src agents.Source) (State, string, time.Time) {
 	w := &m.words[src]
 	if src == agents.FromBytes && m.flowing {
 		wait := time.Duration(math.Log(m.score/idleBelow) * float64(time.Second))
 		return Working, w.text, now.Add(max(wait, 0) + 20*time.Millisecond)
 	}
 	words := cmp.Or(w.text, "says it is working")
-	heard := later(w.at, later(m.lastOut, m.work.cpuAt))
+	heard := later(w.at, later(m.LastOut, m.work.cpuAt))
 	life := m.weight(src).life
 	tool := !m.work.toolAt.IsZero()
 	if tool {
@@ -228,8 +228,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// lastMoved is when something came out or went in last.
-func (m *machine) lastMoved() time.Time { return later(m.lastOut, m.lastInput) }
+// LastMoved is when something came out or went in last.
+func (m *Machine) LastMoved() time.Time { return later(m.LastOut, m.LastInput) }
 
-// says is the mood a source said last.
-func (m *machine) says(from agents.Source) agents.Mood { return m.words[from].mood }
+// Says is the mood a source said last.
+func (m *Machine) Says(from agents.Source) agents.Mood { return m.words[from].mood }

@@ -1,4 +1,4 @@
-package sessions
+package state
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func TestLateRecordClosesNoQuestion(t *testing.T) {
 	p.from(agents.FromScreen, agents.Asking)
 	p.is(Waiting, "the screen shows the question")
 	p.pass(time.Second)
-	p.m.hint(p.now, heardOf(conversation.Moment{Phase: conversation.Using, Words: "Bash", At: called.UnixMilli()}))
+	p.m.Hear(p.now, OfRecord(conversation.Moment{Phase: conversation.Using, Words: "Bash", At: called.UnixMilli()}))
 	p.is(Waiting, "the record of the call comes late")
 	p.pass(time.Minute)
 	p.is(Waiting, "nobody answered")
@@ -32,7 +32,7 @@ func TestWhatARecordTellsTheState(t *testing.T) {
 		conversation.Unknown: agents.Unsaid, conversation.Compacted: agents.Unsaid, conversation.Began: agents.Busy, conversation.Using: agents.Busy,
 		conversation.Asked: agents.Asking, conversation.Done: agents.Ready, conversation.Halted: agents.Ready, conversation.Broken: agents.Trouble,
 	} {
-		h := heardOf(conversation.Moment{Phase: phase, Words: "the model said no", At: 5})
+		h := OfRecord(conversation.Moment{Phase: phase, Words: "the model said no", At: 5})
 		if h.Mood != want || h.Source != agents.FromTranscript || !h.At.Equal(time.UnixMilli(5)) {
 			t.Errorf("phase %d: %+v", phase, h)
 		}

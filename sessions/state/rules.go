@@ -1,4 +1,4 @@
-package sessions
+package state
 
 import (
 	"time"

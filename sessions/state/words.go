@@ -1,4 +1,4 @@
-package sessions
+package state
 
 import (
 	"time"
@@ -8,8 +8,8 @@ import (
 
 // What the machine hears: the words of the sources, which take each other's place by the weights of rules.go.
 
-// hint says what a source said.
-func (m *machine) hint(now time.Time, h agents.Hint) {
+// Hear says what a source said.
+func (m *Machine) Hear(now time.Time, h agents.Hint) {
 	if h.Source <= 0 || int(h.Source) >= agents.Sources || h.Mood < 0 || h.Mood >= agents.Closing {
 		return
 	}
@@ -26,7 +26,7 @@ func (m *machine) hint(now time.Time, h agents.Hint) {
 
 // unsay: the question the screen showed or a hook asked is gone, nobody knows how; other sources take nothing back by saying
 // nothing, but a person can.
-func (m *machine) unsay(now time.Time, h agents.Hint) {
+func (m *Machine) unsay(now time.Time, h agents.Hint) {
 	w := &m.words[h.Source]
 	switch h.Source {
 	case agents.FromPerson:
@@ -47,7 +47,7 @@ func (m *machine) unsay(now time.Time, h agents.Hint) {
 }
 
 // word takes what a source says at a time; it is new when the source said something else before.
-func (m *machine) word(now, at time.Time, h agents.Hint) {
+func (m *Machine) word(now, at time.Time, h agents.Hint) {
 	w := &m.words[h.Source]
 	m.anyMood = m.anyMood || h.Source != agents.FromBytes && h.Source != agents.FromProcess
 	fresh := w.mood != h.Mood || h.Source == agents.FromPerson || h.Source == agents.FromHook || h.Source == agents.FromNotice
@@ -81,7 +81,7 @@ func (m *machine) word(now, at time.Time, h agents.Hint) {
 
 // saysMore reports whether what a source said before stands, as it tells more than what it says now: an error, which looks like being
 // ready, and a question that was named.
-func (m *machine) saysMore(w *said, h agents.Hint) bool {
+func (m *Machine) saysMore(w *said, h agents.Hint) bool {
 	if w.spent != 0 {
 		return false
 	}
@@ -89,7 +89,7 @@ func (m *machine) saysMore(w *said, h agents.Hint) bool {
 }
 
 // insists reports whether a source that was overruled, and goes on saying that it works, is to be believed again.
-func (m *machine) insists(now time.Time, h agents.Hint) bool {
+func (m *Machine) insists(now time.Time, h agents.Hint) bool {
 	w := &m.words[h.Source]
 	if h.Mood == agents.Asking {
 		return w.spent == h.Source // a key did not answer it
@@ -105,7 +105,7 @@ func (m *machine) insists(now time.Time, h agents.Hint) bool {
 	return by.mood != agents.Asking || h.Source == agents.FromBytes
 }
 
-func (m *machine) weight(src agents.Source) weight {
+func (m *Machine) weight(src agents.Source) weight {
 	w := &m.words[src]
 	out := m.rules[src][w.mood]
 	if w.weak {
@@ -115,7 +115,7 @@ func (m *machine) weight(src agents.Source) weight {
 }
 
 // contradict lets the new word of src take the place of older ones it contradicts, or be overruled by newer ones.
-func (m *machine) contradict(src agents.Source) {
+func (m *Machine) contradict(src agents.Source) {
 	w, mine := &m.words[src], m.weight(src)
 	if mine.power == 0 {
 		w.spent = src
@@ -137,7 +137,7 @@ func (m *machine) contradict(src agents.Source) {
 }
 
 // restore gives the words their place back that src had taken.
-func (m *machine) restore(src agents.Source) {
+func (m *Machine) restore(src agents.Source) {
 	for i := range m.words {
 		if m.words[i].spent == src && agents.Source(i) != src {
 			m.words[i].spent = 0
@@ -145,9 +145,9 @@ func (m *machine) restore(src agents.Source) {
 	}
 }
 
-// input says that a person typed: what was asked is being answered, an error or an end was seen.
-func (m *machine) input(now time.Time) {
-	m.lastInput, m.echoes = now, echoPieces
+// Input says that a person typed: what was asked is being answered, an error or an end was seen.
+func (m *Machine) Input(now time.Time) {
+	m.LastInput, m.echoes = now, echoPieces
 	for i := range m.words {
 		switch w := &m.words[i]; {
 		case w.mood == agents.Trouble && w.spent == 0:
@@ -163,7 +163,7 @@ func (m *machine) input(now time.Time) {
 }
 
 // answered ends every open question; what it had pushed aside counts again.
-func (m *machine) answered(now time.Time) {
+func (m *Machine) answered(now time.Time) {
 	for i := range m.words {
 		w := &m.words[i]
 		if w.mood != agents.Asking || w.spent != 0 || w.since.After(now) {
@@ -175,7 +175,7 @@ func (m *machine) answered(now time.Time) {
 }
 
 // winner returns the source whose word counts most, 0 when none counts.
-func (m *machine) winner() agents.Source {
+func (m *Machine) winner() agents.Source {
 	var order [agents.Sources]agents.Source
 	n := 0
 	for i := range m.words {

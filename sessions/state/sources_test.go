@@ -1,4 +1,4 @@
-package sessions
+package state
 
 import (
 	"math/rand/v2"
@@ -49,7 +49,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 			t.Error("it has not finished")
 		}
 		p.key()
-		if p.m.evaluate(p.now); !p.m.doneAt.IsZero() {
+		if p.m.Evaluate(p.now); !p.m.doneAt.IsZero() {
 			t.Error("somebody typed")
 		}
 	})
@@ -59,7 +59,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 		p.out(1000)
 		for _, s := range []agents.Signal{{Kind: agents.Title, Text: "repo"}, {Kind: agents.Report, Text: "state=idle:app=codex"},
 			{Kind: agents.Title, Text: "⠋ repo"}, {Kind: agents.Title, Text: "repo"}} {
-			p.m.hint(p.now, codex(s))
+			p.m.Hear(p.now, codex(s))
 			p.pass(20 * time.Millisecond)
 		}
 		p.is(Idle, "the spinner has gone")
@@ -98,7 +98,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 		p.from(agents.FromScreen, agents.Asking)
 		p.pass(time.Minute)
 		p.is(Waiting, "the dialog is still there")
-		p.m.hint(p.now, agents.Hint{Source: agents.FromScreen})
+		p.m.Hear(p.now, agents.Hint{Source: agents.FromScreen})
 		p.is(Idle, "and then it is not")
 	})
 	t.Run("answered elsewhere", func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 	t.Run("a hook that gave up its question", func(t *testing.T) {
 		p := asks(t)
 		p.from(title, agents.Busy)
-		p.m.hint(p.now, agents.Hint{Source: hook})
+		p.m.Hear(p.now, agents.Hint{Source: hook})
 		p.is(Working, "it was answered in the terminal")
 		p = asks(t)
-		p.m.hint(p.now, agents.Hint{Source: hook})
+		p.m.Hear(p.now, agents.Hint{Source: hook})
 		p.is(Idle, "it was answered with no")
 	})
 	t.Run("an agent that spins while its hook asks", func(t *testing.T) {
@@ -140,16 +140,16 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 	})
 	t.Run("an error", func(t *testing.T) {
 		p := works(t)
-		p.m.hint(p.now, agents.Hint{Source: hook, Mood: agents.Trouble, Reason: "rate limit"})
+		p.m.Hear(p.now, agents.Hint{Source: hook, Mood: agents.Trouble, Reason: "rate limit"})
 		p.weak(agents.Ready)
 		p.is(Idle, "an error")
-		if !p.m.trouble || p.m.reason != "rate limit" {
-			t.Errorf("trouble %v, %q", p.m.trouble, p.m.reason)
+		if !p.m.Trouble || p.m.Reason != "rate limit" {
+			t.Errorf("trouble %v, %q", p.m.Trouble, p.m.Reason)
 		}
 	})
 	t.Run("a transcript that lags", func(t *testing.T) {
 		p := asks(t)
-		p.m.hint(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Busy, At: p.now.Add(-time.Minute)})
+		p.m.Hear(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Busy, At: p.now.Add(-time.Minute)})
 		p.is(Waiting, "it tells of before the question")
 	})
 	t.Run("stuck", func(t *testing.T) {
@@ -196,18 +196,18 @@ func TestSilenceEndsWork(t *testing.T) {
 			case 2:
 				p.m.work = work{cpuAt: p.now, toolAt: p.now, tool: "x"}
 			default:
-				p.m.hint(p.now, agents.Hint{Source: agents.Source(r.IntN(agents.Sources + 1)), Mood: agents.Mood(r.IntN(7)), Weak: r.IntN(3) == 0,
+				p.m.Hear(p.now, agents.Hint{Source: agents.Source(r.IntN(agents.Sources + 1)), Mood: agents.Mood(r.IntN(7)), Weak: r.IntN(3) == 0,
 					At: p.now.Add(-time.Duration(r.IntN(20)-10) * time.Second)})
 			}
-			p.m.evaluate(p.now)
+			p.m.Evaluate(p.now)
 			p.pass(time.Duration(r.IntN(8000)) * time.Millisecond)
 		}
 		bound := stuckAfter + time.Second
 		if p.m.winner() == agents.FromPerson {
 			bound = rules[agents.FromPerson][agents.Busy].life + time.Second
 		}
-		if p.pass(bound); p.m.state == Working || p.m.state == Starting {
-			t.Fatalf("seed %d: %s (%s) after %s of silence", seed, p.m.state, p.m.reason, bound)
+		if p.pass(bound); p.m.State == Working || p.m.State == Starting {
+			t.Fatalf("seed %d: %s (%s) after %s of silence", seed, p.m.State, p.m.Reason, bound)
 		}
 	}
 }
@@ -248,18 +248,18 @@ func TestWaitingCostsNothing(t *testing.T) {
 	} {
 		p := begin()
 		for range 100 { // looked at whenever it wants to be, and idle each time
-			at := p.m.look(p.now)
+			at := p.m.NextLook(p.now)
 			if at.IsZero() || at.Sub(p.now) > lookUntil {
 				break
 			}
 			p.pass(max(at.Sub(p.now), 10*time.Millisecond))
-			p.m.worked(p.now, guest.Work{Processes: 1})
+			p.m.Worked(p.now, guest.Work{Processes: 1})
 		}
 		p.pass(lookUntil + time.Second)
-		if _, next := p.m.evaluate(p.now); !next.IsZero() {
+		if _, next := p.m.Evaluate(p.now); !next.IsZero() {
 			t.Errorf("%s: judged again at %v", name, next.Sub(p.now))
 		}
-		if at := p.m.look(p.now); !at.IsZero() {
+		if at := p.m.NextLook(p.now); !at.IsZero() {
 			t.Errorf("%s: looked at again in %v", name, at.Sub(p.now))
 		}
 	}
@@ -280,8 +280,8 @@ func TestToolsOfATurn(t *testing.T) {
 	look := func(cpu, tool int64) {
 		mcp.AgeMs = p.now.Sub(begun).Milliseconds()
 		w := guest.Work{CPUMs: cpu, Processes: 3, Programs: []guest.Program{{Pid: 9, Name: "npm", AgeMs: p.now.Sub(turn).Milliseconds(), CPUMs: tool}, mcp}}
-		p.m.worked(p.now, w)
-		p.m.evaluate(p.now)
+		p.m.Worked(p.now, w)
+		p.m.Evaluate(p.now)
 	}
 	spin := func(d time.Duration, each func(at time.Duration)) {
 		for at := time.Duration(0); at < d; at += time.Second {
@@ -296,19 +296,19 @@ func TestToolsOfATurn(t *testing.T) {
 	cpu := int64(1000)
 	spin(20*time.Minute, func(time.Duration) { cpu += 10_000; look(cpu, cpu) })
 	if p.is(Working, "a long build"); !p.m.stuckAt.IsZero() {
-		t.Errorf("stuck: %s", p.m.reason)
+		t.Errorf("stuck: %s", p.m.Reason)
 	}
 	spin(hungAfter+2*time.Minute, func(time.Duration) { look(cpu, cpu) })
-	if p.is(Working, "a tool that does nothing"); p.m.stuckAt.IsZero() || !strings.Contains(p.m.reason, "npm") {
-		t.Errorf("not stuck: %s; %+v, turn %v, now %v", p.m.reason, p.m.work, p.m.turn, p.now)
+	if p.is(Working, "a tool that does nothing"); p.m.stuckAt.IsZero() || !strings.Contains(p.m.Reason, "npm") {
+		t.Errorf("not stuck: %s; %+v, turn %v, now %v", p.m.Reason, p.m.work, p.m.turn, p.now)
 	}
 	spin(time.Minute, func(time.Duration) { cpu += 5000; look(cpu, cpu) })
 	if !p.m.stuckAt.IsZero() {
-		t.Errorf("still stuck: %s", p.m.reason)
+		t.Errorf("still stuck: %s", p.m.Reason)
 	}
 	spin(hungAfter+2*time.Minute, func(time.Duration) {
 		mcp.AgeMs = p.now.Sub(begun).Milliseconds()
-		p.m.worked(p.now, guest.Work{CPUMs: cpu, Processes: 2, Programs: []guest.Program{mcp}})
+		p.m.Worked(p.now, guest.Work{CPUMs: cpu, Processes: 2, Programs: []guest.Program{mcp}})
 	})
 	if !p.m.stuckAt.IsZero() {
 		t.Error("a server the agent keeps beside it is no tool of the turn")

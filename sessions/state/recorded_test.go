@@ -1,4 +1,4 @@
-package sessions
+package state
 
 import (
 	"compress/gzip"
@@ -41,7 +41,7 @@ type replay struct {
 	worst time.Duration
 }
 
-func (r *replay) signal(s agents.Signal) { r.m.hint(r.now, r.reg.Read(r.agent, s)) }
+func (r *replay) signal(s agents.Signal) { r.m.Hear(r.now, r.reg.Read(r.agent, s)) }
 
 // until lets time pass and checks all along that the state is never wrong for more than 5 s.
 func (r *replay) until(at time.Time, is string, since time.Time) {
@@ -49,18 +49,18 @@ func (r *replay) until(at time.Time, is string, since time.Time) {
 	for r.now.Before(at) {
 		step := min(at.Sub(r.now), 100*time.Millisecond)
 		r.pass(step)
-		if r.drawn && r.now.Sub(r.m.lastOut) >= screenQuiet {
+		if r.drawn && r.now.Sub(r.m.LastOut) >= ScreenQuiet {
 			h := r.reg.Screen(r.agent).Match(r.shown.LastLines(agents.MaxRuleLines))
 			h.Source = agents.FromScreen
-			r.m.hint(r.now, h)
+			r.m.Hear(r.now, h)
 			r.drawn = false
 		}
-		r.m.evaluate(r.now)
+		r.m.Evaluate(r.now)
 		if is == "" {
 			continue
 		}
-		got := string(r.m.state)
-		if r.m.trouble {
+		got := string(r.m.State)
+		if r.m.Trouble {
 			got = "failed"
 		}
 		if got == is {
@@ -68,8 +68,8 @@ func (r *replay) until(at time.Time, is string, since time.Time) {
 		} else {
 			wrong := r.now.Sub(later(r.right, since))
 			if r.worst = max(r.worst, wrong); wrong > 5*time.Second {
-				r.t.Fatalf("%s (%s, by %s) for %s while it is %s; evidence:\n%+v\nscreen:\n%s", got, r.m.reason, r.m.source,
-					wrong, is, r.m.basis().Evidence, strings.Join(r.shown.Text().Lines, "\n"))
+				r.t.Fatalf("%s (%s, by %s) for %s while it is %s; evidence:\n%+v\nscreen:\n%s", got, r.m.Reason, r.m.source,
+					wrong, is, r.m.Basis().Evidence, strings.Join(r.shown.Text().Lines, "\n"))
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func (r *replay) until(at time.Time, is string, since time.Time) {
 
 func TestRecordedStates(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/states/*.json.gz")
+	files, err := filepath.Glob("testdata/*.json.gz")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no recordings: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestRecordedStates(t *testing.T) {
 				switch {
 				case op.Is != "":
 					if flag.Lookup("test.v").Value.String() == "true" { // -v, not -json
-						t.Logf("%6d ms: %s by %s (%s) -> %s; worst %v\n%s\n%+v", op.At, r.m.state, r.m.source, r.m.reason, op.Is, r.worst, strings.Join(r.shown.Text().Lines, "\n"), r.m.basis().Evidence)
+						t.Logf("%6d ms: %s by %s (%s) -> %s; worst %v\n%s\n%+v", op.At, r.m.State, r.m.source, r.m.Reason, op.Is, r.worst, strings.Join(r.shown.Text().Lines, "\n"), r.m.Basis().Evidence)
 					}
 					is, since = op.Is, r.now
 				case op.Key != "":
@@ -121,7 +121,7 @@ func TestRecordedStates(t *testing.T) {
 					r.out(len(op.Out))
 					r.drawn = true
 				}
-				r.m.evaluate(r.now)
+				r.m.Evaluate(r.now)
 			}
 			r.until(r.now.Add(10*time.Second), is, since)
 			t.Logf("wrong for %v at most", r.worst)

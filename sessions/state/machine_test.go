@@ -1,4 +1,4 @@
-package sessions
+package state
 
 import (
 	"strings"
@@ -13,46 +13,46 @@ import (
 // play is a machine with a clock of its own.
 type play struct {
 	t   *testing.T
-	m   machine
+	m   Machine
 	now time.Time
 }
 
 func newPlay(t *testing.T, explicit bool) *play {
 	start := time.Unix(1_800_000_000, 0)
-	return &play{t: t, m: newMachine(explicit, start, Starting, ""), now: start}
+	return &play{t: t, m: New(explicit, start, Starting, ""), now: start}
 }
 
 // pass lets time go by, asking the machine whenever it wanted to be asked.
 func (p *play) pass(d time.Duration) {
 	end := p.now.Add(d)
 	for {
-		_, next := p.m.evaluate(p.now)
+		_, next := p.m.Evaluate(p.now)
 		if next.IsZero() || next.After(end) {
 			break
 		}
 		if !next.After(p.now) {
-			p.t.Fatalf("asked again at once in state %s", p.m.state)
+			p.t.Fatalf("asked again at once in state %s", p.m.State)
 		}
 		p.now = next
 	}
 	p.now = end
 }
 
-func (p *play) out(n int)         { p.m.output(p.now, n); p.m.evaluate(p.now) }
+func (p *play) out(n int)         { p.m.Output(p.now, n); p.m.Evaluate(p.now) }
 func (p *play) say(m agents.Mood) { p.from(agents.FromReport, m) }
 func (p *play) from(src agents.Source, m agents.Mood) {
-	p.m.hint(p.now, agents.Hint{Source: src, Mood: m})
-	p.m.evaluate(p.now)
+	p.m.Hear(p.now, agents.Hint{Source: src, Mood: m})
+	p.m.Evaluate(p.now)
 }
 func (p *play) weak(m agents.Mood) {
-	p.m.hint(p.now, agents.Hint{Source: agents.FromTitle, Mood: m, Weak: true})
-	p.m.evaluate(p.now)
+	p.m.Hear(p.now, agents.Hint{Source: agents.FromTitle, Mood: m, Weak: true})
+	p.m.Evaluate(p.now)
 }
-func (p *play) key() { p.m.input(p.now); p.m.evaluate(p.now) }
+func (p *play) key() { p.m.Input(p.now); p.m.Evaluate(p.now) }
 func (p *play) is(want State, at string) {
 	p.t.Helper()
-	if p.m.evaluate(p.now); p.m.state != want {
-		p.t.Fatalf("%s: %s (%s), want %s", at, p.m.state, p.m.reason, want)
+	if p.m.Evaluate(p.now); p.m.State != want {
+		p.t.Fatalf("%s: %s (%s), want %s", at, p.m.State, p.m.Reason, want)
 	}
 }
 
@@ -166,18 +166,18 @@ func TestShortLinesInARowAreWork(t *testing.T) {
 func TestStateSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_800_000_000, 0)
-	m := newMachine(true, start, Waiting, "asks for your approval")
-	m.recall(start, Basis{})
-	m.evaluate(start.Add(time.Hour))
-	if m.state != Waiting || m.reason != "asks for your approval" {
-		t.Errorf("got %s, %s", m.state, m.reason)
+	m := New(true, start, Waiting, "asks for your approval")
+	m.Recall(start, Basis{})
+	m.Evaluate(start.Add(time.Hour))
+	if m.State != Waiting || m.Reason != "asks for your approval" {
+		t.Errorf("got %s, %s", m.State, m.Reason)
 	}
 }
 
 // restart is what a server that is killed and started again makes of the state: from what it stored, as it was stored.
 func (p *play) restart() {
 	p.t.Helper()
-	text, err := p.m.basis().Encode()
+	text, err := p.m.Basis().Encode()
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -186,15 +186,15 @@ func (p *play) restart() {
 		p.t.Fatal(err)
 	}
 	p.now = p.now.Add(5 * time.Second)
-	m := newMachine(p.m.explicit, p.m.started, p.m.state, p.m.reason)
-	m.recall(p.now, b)
+	m := New(p.m.explicit, p.m.started, p.m.State, p.m.Reason)
+	m.Recall(p.now, b)
 	p.m = m
-	p.m.evaluate(p.now)
+	p.m.Evaluate(p.now)
 }
 
 func (p *play) hears(h agents.Hint) {
-	p.m.hint(p.now, h)
-	p.m.evaluate(p.now)
+	p.m.Hear(p.now, h)
+	p.m.Evaluate(p.now)
 }
 
 // An error that ended a turn is an error until the agent works again or somebody types, whatever the agent says of being ready, and
@@ -211,8 +211,8 @@ func TestAnErrorSurvivesARestart(t *testing.T) {
 	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Trouble, Reason: "API Error: 400"})
 	failed := func(when string) {
 		t.Helper()
-		if p.is(Idle, when); !p.m.trouble || p.m.reason != "API Error: 400" || !p.m.doneAt.IsZero() {
-			t.Errorf("%s: trouble %t (%s), finished at %v; %+v", when, p.m.trouble, p.m.reason, p.m.doneAt, p.m.basis())
+		if p.is(Idle, when); !p.m.Trouble || p.m.Reason != "API Error: 400" || !p.m.doneAt.IsZero() {
+			t.Errorf("%s: trouble %t (%s), finished at %v; %+v", when, p.m.Trouble, p.m.Reason, p.m.doneAt, p.m.Basis())
 		}
 	}
 	failed("at once")
@@ -228,7 +228,7 @@ func TestAnErrorSurvivesARestart(t *testing.T) {
 	p.key()
 	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
 	p.is(Working, "a prompt")
-	if p.m.trouble {
+	if p.m.Trouble {
 		t.Error("the error stays")
 	}
 }
@@ -245,11 +245,11 @@ func TestAnErrorWhileNoServerRan(t *testing.T) {
 	p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Trouble, Reason: "API Error: 400", At: at})
 	for _, mood := range []agents.Mood{agents.Busy, agents.Ready} {
 		h := agents.Hint{Source: agents.FromTitle, Mood: mood}
-		p.m.before(&h)
+		p.m.Recalled(&h)
 		p.hears(h)
 	}
-	if p.is(Idle, "after the restart"); !p.m.trouble {
-		t.Errorf("%s; %+v", p.m.reason, p.m.basis())
+	if p.is(Idle, "after the restart"); !p.m.Trouble {
+		t.Errorf("%s; %+v", p.m.Reason, p.m.Basis())
 	}
 }
 
@@ -268,24 +268,24 @@ func TestANamedQuestionKeepsItsName(t *testing.T) {
 		p.hears(named)
 		p.pass(6 * time.Second)
 		p.hears(vague)
-		if p.is(Waiting, name); p.m.reason != "Which colour?" {
-			t.Errorf("%s after the question: %q", name, p.m.reason)
+		if p.is(Waiting, name); p.m.Reason != "Which colour?" {
+			t.Errorf("%s after the question: %q", name, p.m.Reason)
 		}
 		p.restart()
-		if p.is(Waiting, name); p.m.reason != "Which colour?" {
-			t.Errorf("%s after the question, and a restart: %q", name, p.m.reason)
+		if p.is(Waiting, name); p.m.Reason != "Which colour?" {
+			t.Errorf("%s after the question, and a restart: %q", name, p.m.Reason)
 		}
-		p.m.hint(p.now, agents.Hint{Source: agents.FromHook}) // it is answered
+		p.m.Hear(p.now, agents.Hint{Source: agents.FromHook}) // it is answered
 		p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
 		p.is(Working, "answered")
 		p.pass(time.Second)
 		p.hears(vague)
-		if p.is(Waiting, "the next question"); p.m.reason == "Which colour?" {
+		if p.is(Waiting, "the next question"); p.m.Reason == "Which colour?" {
 			t.Errorf("%s of another question is shown as the one that was answered", name)
 		}
 		p.hears(agents.Hint{Source: agents.FromScreen, Mood: agents.Asking, Reason: "Do you want to proceed?"})
-		if p.m.reason != "Do you want to proceed?" {
-			t.Errorf("%s before the question is named: %q", name, p.m.reason)
+		if p.m.Reason != "Do you want to proceed?" {
+			t.Errorf("%s before the question is named: %q", name, p.m.Reason)
 		}
 	}
 }

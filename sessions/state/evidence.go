@@ -1,0 +1,123 @@
+package state
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// Evidence is what one source said last about a session's state.
+type Evidence struct {
+	Source string `json:"source"` // hook, transcript, notification, title, report, bytes, screen, process, person
+	Says   string `json:"says"`   // working, waiting, idle, failed
+	Text   string `json:"text,omitempty"`
+	At     int64  `json:"at"`    // ms UTC when it said so last
+	Since  int64  `json:"since"` // ms UTC when it began to say so
+	Counts bool   `json:"counts"`
+	Weak   bool   `json:"weak,omitempty"`  // as agents.Hint has it
+	Vague  bool   `json:"vague,omitempty"` // likewise
+	By     string `json:"by,omitempty"`    // whose word took its place, when it does not count
+}
+
+// Basis is what a session's state rests on.
+type Basis struct {
+	Source   string     `json:"source,omitempty"` // whose word decided; "" = nobody's
+	Failed   bool       `json:"failed,omitempty"` // idle after an error
+	StuckAt  int64      `json:"stuck_at,omitempty"`
+	UpTo     int64      `json:"up_to,omitempty"`   // offset of the first byte of output nobody has heard
+	DoneAt   int64      `json:"done_at,omitempty"` // when the agent finished its turn, until somebody types
+	Evidence []Evidence `json:"evidence,omitempty"`
+}
+
+// Encode returns b as stored.
+func (b Basis) Encode() (string, error) {
+	raw, err := json.Marshal(b)
+	return string(raw), err
+}
+
+// DecodeBasis reads what Encode wrote; "" is the zero Basis.
+func DecodeBasis(s string) (b Basis, err error) {
+	if s == "" {
+		return b, nil
+	}
+	err = json.Unmarshal([]byte(s), &b)
+	return b, err
+}
+
+// Basis returns what the state rests on.
+func (m *Machine) Basis() Basis {
+	b := Basis{Source: m.source.String(), Failed: m.Trouble, StuckAt: millis(m.stuckAt), DoneAt: millis(m.doneAt), UpTo: m.UpTo}
+	for i := range m.words {
+		w := &m.words[i]
+		if w.mood == agents.Unsaid {
+			continue
+		}
+		e := Evidence{Source: agents.Source(i).String(), Says: w.mood.String(), Text: w.text, At: w.at.UnixMilli(),
+			Since: w.since.UnixMilli(), Counts: w.spent == 0, Weak: w.weak, Vague: w.vague}
+		if w.spent != 0 {
+			e.By = w.spent.String()
+		}
+		b.Evidence = append(b.Evidence, e)
+	}
+	return b
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// Recall takes up, after a restart, what was known before. What said "working" gets the time to say so again.
+func (m *Machine) Recall(now time.Time, b Basis) {
+	for _, e := range b.Evidence {
+		src, mood := agents.SourceNamed(e.Source), agents.MoodNamed(e.Says)
+		if src == 0 || src == agents.FromBytes || src == agents.FromProcess || mood == agents.Unsaid || mood >= agents.Closing {
+			continue
+		}
+		w := said{mood: mood, weak: e.Weak, vague: e.Vague, text: e.Text, since: time.UnixMilli(e.Since), at: time.UnixMilli(e.At)}
+		m.past = later(m.past, later(w.since, w.at))
+		if !e.Counts {
+			if w.spent = agents.SourceNamed(e.By); w.spent == 0 {
+				w.spent = src
+			}
+		} else if mood == agents.Busy && src != agents.FromPerson {
+			w.at = now
+		}
+		m.words[src] = w
+	}
+	if b.DoneAt != 0 {
+		m.doneAt = time.UnixMilli(b.DoneAt)
+	}
+	m.source, m.UpTo = agents.SourceNamed(b.Source), b.UpTo
+	switch m.State {
+	case Waiting, Working: // stored by a server that kept no evidence
+		if src := agents.FromNotice; m.winner() == 0 && (m.explicit || m.State == Waiting) {
+			mood := agents.Asking
+			if m.State == Working {
+				mood = agents.Busy
+			}
+			m.words[src] = said{mood: mood, text: m.Reason, since: now, at: now}
+		}
+	}
+}
+
+// Recalled stamps what output of before a restart says, in the order it is heard, with a time before all that came since. What a hook said
+// meanwhile is newer, although it may be heard first.
+func (m *Machine) Recalled(h *agents.Hint) {
+	if h.At.IsZero() && !m.past.IsZero() {
+		m.past = m.past.Add(time.Microsecond)
+		h.At = m.past
+	}
+}
+
+// Resumed gives whoever said it works the time to say so again.
+func (m *Machine) Resumed(now time.Time) {
+	for i := range m.words {
+		if w := &m.words[i]; w.mood == agents.Busy && w.spent == 0 {
+			w.at = now
+		}
+	}
+}

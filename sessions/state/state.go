@@ -1,0 +1,27 @@
+// Package state tells what a session does: it starts, works, waits for a person, is idle or has ended. A Machine judges by what its sources
+// say (the agent's hooks, its record, the terminal's title and screen, output, CPU, people), with the weights of rules.go. It has no
+// goroutine and no lock: its owner calls it under one of its own and gives it the time.
+package state
+
+import "time"
+
+// State of a session.
+type State string
+
+// States of a session, as in the API.
+const (
+	Starting State = "starting"
+	Working  State = "working"
+	Waiting  State = "waiting" // needs a person
+	Idle     State = "idle"
+	Exited   State = "exited"
+	Failed   State = "failed"
+	Lost     State = "lost"
+)
+
+// Ended reports whether s is final.
+func (s State) Ended() bool { return s == Exited || s == Failed || s == Lost }
+
+// ScreenQuiet is for how long nothing may be printed or typed before the screen is read, once after each output: a screen that is being
+// drawn says nothing.
+const ScreenQuiet = 400 * time.Millisecond
