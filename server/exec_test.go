@@ -32,7 +32,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 type sse struct{ event, data string }
 
 // stream runs a command and hands its events over until the answer ends or ctx does.
-func (h *house) stream(t *testing.T, ctx context.Context, p people, command string, each func(sse)) {
+func (h *house) stream(t *testing.T, ctx context.Context, p cast, command string, each func(sse)) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "POST", h.url+"/api/v1/workspaces/"+p.ids["workspace"]+"/exec", strings.NewReader(body(t, map[string]any{"command": command, "timeout_ms": 600_000})))
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *house) stream(t *testing.T, ctx context.Context, p people, command stri
 	}
 }
 
-func (h *house) commandState(t *testing.T, p people, id string) string {
+func (h *house) commandState(t *testing.T, p cast, id string) string {
 	t.Helper()
 	var c struct{ State string }
 	h.do("GET", "/api/v1/commands/"+id, "", bearer(p.tokens["owner"])...).into(t, &c)

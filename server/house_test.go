@@ -81,15 +81,15 @@ type house struct {
 	family      *fake.Family      // members' machines as places
 }
 
-// places shows workspaces the Manager in the shape they need.
-type places struct{ *executors.Manager }
+// managed shows workspaces the Manager in the shape they need.
+type managed struct{ *executors.Manager }
 
-func (p places) Ensure(ctx context.Context, workspaceID string) error {
+func (p managed) Ensure(ctx context.Context, workspaceID string) error {
 	_, err := p.Manager.Ensure(ctx, workspaceID)
 	return err
 }
 
-func (p places) Live(workspaceID string) bool {
+func (p managed) Live(workspaceID string) bool {
 	_, ok := p.Manager.Live(workspaceID)
 	return ok
 }
@@ -155,7 +155,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	}
 	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Others: h.rooms.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Mask(k, masks) }})
 	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
-	ws.Connect(places{manager}, ss)
+	ws.Connect(managed{manager}, ss)
 	manager.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
 	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: reviewqueue.New(ss), Accounts: h.rooms, Bus: h.bus, Events: h.bus})
@@ -239,8 +239,8 @@ func (h *house) serve() {
 	h.server.Open()
 }
 
-// people are users of every kind, with what their paths name.
-type people struct {
+// cast are users of every kind, with what their paths name.
+type cast struct {
 	tokens map[string]string // "" = nobody
 	ids    map[string]string
 	team   accounts.Team
@@ -248,7 +248,7 @@ type people struct {
 
 // people makes a team with everything a path can name, one member of each role, an outsider with a team of their own, somebody
 // without any, and an operator without any.
-func (h *house) people(t testing.TB) people {
+func (h *house) people(t testing.TB) cast {
 	t.Helper()
 	ctx := t.Context()
 	user := func(name string) (accounts.Actor, string) {
@@ -263,7 +263,7 @@ func (h *house) people(t testing.TB) people {
 		}
 		return accounts.Actor{User: u}, token
 	}
-	p := people{tokens: map[string]string{"nobody": ""}}
+	p := cast{tokens: map[string]string{"nobody": ""}}
 	owner, token := user("owner")
 	p.tokens["owner"] = token
 	var err error
@@ -389,7 +389,7 @@ type answer struct {
 }
 
 // ask puts a request to the guard of one operation. 200 means that it was let in.
-func (h *house) ask(t *testing.T, op, token string, p people) answer {
+func (h *house) ask(t *testing.T, op, token string, p cast) answer {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/", nil)
 	if token != "" {

@@ -309,7 +309,7 @@ func TestTokensEndWithWhatTheyRestOn(t *testing.T) {
 }
 
 // resetBy chooses a new password by a link of an operator's.
-func (h *house) resetBy(t *testing.T, b *browser, p people, userID string, keep bool) {
+func (h *house) resetBy(t *testing.T, b *browser, p cast, userID string, keep bool) {
 	t.Helper()
 	var link struct{ URL string }
 	h.do("POST", "/api/v1/instance/users/"+userID+"/reset-link", "", bearer(p.tokens["operator"])...).into(t, &link)

@@ -171,7 +171,7 @@ func TestASVS_8_2_2_PrivateWorkspacesAreTheirOwners(t *testing.T) {
 	}
 }
 
-func memberID(t *testing.T, h *house, p people, name string) string {
+func memberID(t *testing.T, h *house, p cast, name string) string {
 	t.Helper()
 	u, err := h.rooms.UserByEmail(t.Context(), name+"@example.com")
 	if err != nil {

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/runner/tunnel"
 	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
@@ -81,7 +79,7 @@ type runner struct {
 }
 
 // machine enrols a machine of somebody through the API.
-func (h *house) machine(t *testing.T, p people, who string, hello wire.Hello) (wire.Enrolled, ed25519.PrivateKey) {
+func (h *house) machine(t *testing.T, p cast, who string, hello wire.Hello) (wire.Enrolled, ed25519.PrivateKey) {
 	t.Helper()
 	var e enrolment
 	if status, code := h.call(t, p.tokens[who], "POST", "/teams/"+p.team.Slug+"/runners", map[string]any{"name": who + "'s laptop"}, &e); status != 201 {
@@ -235,22 +233,5 @@ func TestMachinesThroughTheAPI(t *testing.T) {
 	var gone runner
 	if status, _ := h.call(t, p.tokens["member"], "GET", "/runners/"+own.RunnerID, nil, &gone); status != 200 || gone.State != "revoked" || gone.MayManage || gone.MayUse {
 		t.Errorf("%d %+v", status, gone)
-	}
-}
-
-// What is asked on a team's machine for a private workspace is told to nobody but the machine's owner.
-func TestQuestionsOfMachinesForPrivateWorkspaces(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	m := machines.Machine{ID: "rnr_1", UserID: "usr_owner", TeamID: "team_1", Online: true, Hello: wire.Hello{Share: machines.ShareTeam},
-		Questions: []wire.Question{{ID: "q1", WorkspaceID: "ws_private", Text: "run secret plans"}, {ID: "q2", WorkspaceID: "ws_open", Text: "run tests"}, {ID: "q3", Text: "read"}}}
-	for who, want := range map[string]int{"usr_owner": 3, "usr_member": 2} {
-		got := h.server.ops.runnerOf(accounts.Actor{User: accounts.User{ID: who}, Memberships: []accounts.Membership{{Team: accounts.Team{ID: m.TeamID}, Role: accounts.Member}}}, crowd{hidden: map[string]bool{"ws_private": true}}, m)
-		if len(got.Questions) != want {
-			t.Errorf("%s is told %+v", who, got.Questions)
-		}
-	}
-	if len(m.Questions) != 3 || m.Questions[0].ID != "q1" {
-		t.Errorf("the machine's own questions were changed: %+v", m.Questions)
 	}
 }

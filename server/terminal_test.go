@@ -94,7 +94,7 @@ func (k *tty) closed() int {
 }
 
 // session starts a command in the furnished workspace.
-func (h *house) session(t *testing.T, p people, argv ...string) string {
+func (h *house) session(t *testing.T, p cast, argv ...string) string {
 	t.Helper()
 	r := h.do("POST", "/api/v1/workspaces/"+p.ids["workspace"]+"/sessions", body(t, map[string]any{"agent": "command", "argv": argv, "cols": 80, "rows": 24}), bearer(p.tokens["owner"])...)
 	if r.StatusCode != 201 {

@@ -164,8 +164,8 @@ func TestASVS_4_4_2_LinksAreNotLentToForeignPages(t *testing.T) {
 // A link ends at once, and takes who watches with it, whatever ended it.
 func TestASVS_7_4_LinksEnd(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, h *house, p people, l linkMade){
-		"revoked by its maker": func(t *testing.T, h *house, p people, l linkMade) {
+	for name, end := range map[string]func(t *testing.T, h *house, p cast, l linkMade){
+		"revoked by its maker": func(t *testing.T, h *house, p cast, l linkMade) {
 			if r := h.do("DELETE", "/api/v1/watch-links/"+l.ID, "", bearer(p.tokens["member"])...); r.StatusCode != 204 {
 				t.Errorf("%d %s", r.StatusCode, r.body)
 			}
@@ -173,7 +173,7 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 				t.Errorf("twice: %d %s", r.StatusCode, r.body)
 			}
 		},
-		"revoked by an admin": func(t *testing.T, h *house, p people, l linkMade) {
+		"revoked by an admin": func(t *testing.T, h *house, p cast, l linkMade) {
 			if r := h.do("DELETE", "/api/v1/watch-links/"+l.ID, "", bearer(p.tokens["viewer"])...); r.StatusCode != 403 {
 				t.Errorf("a viewer: %d %s", r.StatusCode, r.body)
 			}
@@ -181,28 +181,28 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 				t.Errorf("%d %s", r.StatusCode, r.body)
 			}
 		},
-		"its maker was removed": func(t *testing.T, h *house, p people, _ linkMade) {
+		"its maker was removed": func(t *testing.T, h *house, p cast, _ linkMade) {
 			h.demote(t, p, "", "DELETE")
 		},
-		"its maker became a viewer": func(t *testing.T, h *house, p people, _ linkMade) {
+		"its maker became a viewer": func(t *testing.T, h *house, p cast, _ linkMade) {
 			h.demote(t, p, `{"role":"viewer"}`, "PATCH")
 		},
-		"the workspace became private": func(t *testing.T, h *house, p people, _ linkMade) {
+		"the workspace became private": func(t *testing.T, h *house, p cast, _ linkMade) {
 			h.done(t, p, "owner", "PATCH", "/workspaces/"+p.ids["workspace"], `{"private":true}`)
 		},
-		"the team was suspended": func(t *testing.T, h *house, p people, _ linkMade) {
+		"the team was suspended": func(t *testing.T, h *house, p cast, _ linkMade) {
 			h.done(t, p, "operator", "POST", "/instance/teams/"+p.team.ID+"/suspend", "")
 		},
-		"its maker was suspended": func(t *testing.T, h *house, p people, _ linkMade) {
+		"its maker was suspended": func(t *testing.T, h *house, p cast, _ linkMade) {
 			var me struct{ User struct{ ID string } }
 			h.do("GET", "/api/v1/me", "", bearer(p.tokens["member"])...).into(t, &me)
 			h.done(t, p, "operator", "POST", "/instance/users/"+me.User.ID+"/suspend", "")
 		},
-		"the database says so, as after another process": func(t *testing.T, h *house, p people, l linkMade) {
+		"the database says so, as after another process": func(t *testing.T, h *house, p cast, l linkMade) {
 			h.tune(t, `UPDATE watch_links SET revoked_at = 1 WHERE id = ?`, l.ID)
 			h.bus.Publish(t.Context(), events.Event{Type: "workspace.updated", TeamID: p.team.ID, ID: p.ids["workspace"], WorkspaceID: p.ids["workspace"]})
 		},
-		"the workspace was deleted": func(t *testing.T, h *house, p people, _ linkMade) {
+		"the workspace was deleted": func(t *testing.T, h *house, p cast, _ linkMade) {
 			h.tune(t, `UPDATE workspaces SET deleted_at = 1 WHERE id = ?`, p.ids["workspace"])
 			h.server.Recheck(p.ids["session"])
 		},
@@ -234,7 +234,7 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 }
 
 // done has somebody do something that must go well.
-func (h *house) done(t *testing.T, p people, who, method, path, body string) {
+func (h *house) done(t *testing.T, p cast, who, method, path, body string) {
 	t.Helper()
 	if r := h.do(method, "/api/v1"+path, body, bearer(p.tokens[who])...); r.StatusCode/100 != 2 {
 		t.Fatalf("%s %s: %d %s", method, path, r.StatusCode, r.body)
@@ -262,7 +262,7 @@ func (h *house) over(t *testing.T, l linkMade, cookies string) {
 func must(k *tty, _ *http.Response, _ error) *websocket.Conn { return k.conn }
 
 // demote changes or ends the member's place in the team.
-func (h *house) demote(t *testing.T, p people, change, method string) {
+func (h *house) demote(t *testing.T, p cast, change, method string) {
 	t.Helper()
 	var me struct{ User struct{ ID string } }
 	h.do("GET", "/api/v1/me", "", bearer(p.tokens["member"])...).into(t, &me)
