@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/money"
+	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
@@ -30,7 +31,7 @@ type parts struct {
 	costs     map[string]int64      // nil = who asks may not see any
 	tokens    map[string]tokens.Sum // of models; nil likewise
 	names     map[string]string     // of the team's members
-	outlook   func(kind string, running bool) outlook
+	outlook   func(kind string, running bool) places.Outlook
 	machine   func(executors.Kind) (machines.Machine, bool)
 	grace     func(workspaceID string) *api.Grace
 	moves     func(workspaceID string) *api.Move
@@ -57,10 +58,10 @@ func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts
 	if err != nil {
 		return p, fmt.Errorf("reading places: %w", err)
 	}
-	p.outlook = outlooks(all)
+	p.outlook = places.Outlooks(all)
 	p.grace = h.GraceOf
 	p.moves = func(id string) *api.Move { return h.moveNow(ctx, id) }
-	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
+	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.MachineOf(ctx, k) }
 	if p.names, err = rest.MemberNames(ctx, h.cfg.Accounts, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
 	}
@@ -132,7 +133,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		Steps: rest.List(w.Steps, stepOf), MergedAt: rest.Ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
 		UpdatedAt: w.UpdatedAt, ArchivedAt: rest.Ptr(w.ArchivedAt), DeletedAt: rest.Ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
-	out.Executor, out.RunnerId, out.RunnerName = runnerOn(w, p.machine)
+	out.Executor, out.RunnerId, out.RunnerName = places.RunnerOn(w, p.machine)
 	if p.costs != nil {
 		out.CostNano = new(p.costs[w.ID])
 	}
@@ -154,10 +155,10 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.PullRequest = pullSummary(pr)
 	}
 	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)
-	out.Boundary, out.BoundaryName = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary))
+	out.Boundary, out.BoundaryName = new(api.Boundary(look.Boundary)), new(places.BoundaryName(look.Boundary))
 	out.RunnerFolder = &w.Folder
 	out.Move = p.moves(w.ID)
-	out.PlaceWarning, out.PlaceBlocked = &look.warning, &look.blocked
+	out.PlaceWarning, out.PlaceBlocked = &look.Warning, &look.Blocked
 	if sb, ok := p.sandboxes[w.ID]; ok {
 		out.Sandbox = &api.SandboxSummary{Id: sb.Handle.ID, State: api.SandboxState(sb.State)}
 		if sb.State == executors.Paused && w.State == workspaces.Ready {

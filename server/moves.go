@@ -6,13 +6,14 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 func movePlaceOf(c executors.Capabilities) api.MovePlace {
-	out := api.MovePlace{Name: c.Name, Boundary: api.Boundary(c.Boundary), BoundaryName: boundaryName(c.Boundary)}
-	out.Executor, out.RunnerId = placeOf(c.Kind)
+	out := api.MovePlace{Name: c.Name, Boundary: api.Boundary(c.Boundary), BoundaryName: places.BoundaryName(c.Boundary)}
+	out.Executor, out.RunnerId = places.PlaceOf(c.Kind)
 	if out.Name == "" {
 		out.Name = out.Executor
 	}
@@ -58,7 +59,7 @@ func (h handlers) moveNow(ctx context.Context, workspaceID string) *api.Move {
 }
 
 func (h handlers) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (api.PlanMoveResponseObject, error) {
-	kind, err := placeKind(&req.Params.To, req.Params.RunnerId)
+	kind, err := places.PlaceKind(&req.Params.To, req.Params.RunnerId)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (h handlers) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (
 }
 
 func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceRequestObject) (api.MoveWorkspaceResponseObject, error) {
-	kind, err := placeKind(&req.Body.To, req.Body.RunnerId)
+	kind, err := places.PlaceKind(&req.Body.To, req.Body.RunnerId)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceReques
 	if err != nil {
 		return nil, err
 	}
-	h.remember(ctx, w.ProjectID, kind)
+	h.Remember(ctx, w.ProjectID, kind)
 	one, err := h.one(ctx, w)
 	return api.MoveWorkspace200JSONResponse(one), err
 }

@@ -560,11 +560,11 @@ func byComment(s *Server, ctx context.Context, c echo.Context, call *rest.Call) 
 }
 
 func byRunner(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byRunner(ctx, c, call)
+	return s.ops.ByRunner(ctx, c, call)
 }
 
 func byRunnerToken(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byRunnerToken(ctx, c, call)
+	return s.ops.ByRunnerToken(ctx, c, call)
 }
 
 func byRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {

@@ -83,12 +83,12 @@ func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestO
 		return nil, err
 	}
 	return api.ListProjects200JSONResponse{NextCursor: rest.Text(next),
-		Items: rest.List(items, func(p workspaces.Project) api.Project { return h.networked(projectOf(ctx, p, lines), policies) })}, nil
+		Items: rest.List(items, func(p workspaces.Project) api.Project { return h.Networked(projectOf(ctx, p, lines), policies) })}, nil
 }
 
 func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
-	path, err := h.sourcePath(ctx, b.Source)
+	path, err := h.SourcePath(ctx, b.Source)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectReques
 	}
 	audit.Target(ctx, "project", p.ID, p.Name)
 	audit.Note(ctx, "source", string(p.SourceKind))
-	return api.CreateProject201JSONResponse(h.networked(projectOf(ctx, p, nil), nil)), nil
+	return api.CreateProject201JSONResponse(h.Networked(projectOf(ctx, p, nil), nil)), nil
 }
 
 func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject) (api.GetProjectResponseObject, error) {
@@ -114,12 +114,12 @@ func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Projec
 		return api.Project{}, err
 	}
 	policies, err := h.cfg.Network.Policies(ctx, p.TeamID)
-	return h.networked(projectOf(ctx, p, lines), policies), err
+	return h.Networked(projectOf(ctx, p, lines), policies), err
 }
 
 func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
 	b := req.Body
-	policy, err := h.policyOf(ctx, rest.CallOf(ctx).Project, b.Network) // before anything is changed: it may be refused
+	policy, err := h.PolicyOf(ctx, rest.CallOf(ctx).Project, b.Network) // before anything is changed: it may be refused
 	if err != nil {
 		return nil, err
 	}

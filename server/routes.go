@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/money"
+	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 )
 
@@ -17,8 +18,8 @@ func (s *Server) byHand() []handRoute {
 		{http.MethodGet, "/sessions/:id/terminal", "attachTerminal", s.attachTerminal, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/watch/terminal", "watchTerminal", s.watchTerminal, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/teams/:team/events", "followEvents", s.followEvents, []echo.MiddlewareFunc{s.overSocket}},
-		{http.MethodGet, "/runner/connect", "connectRunner", s.ops.connectRunner, nil},
-		{http.MethodGet, "/runner/downloads/:file", "getRunnerDownload", s.ops.getRunnerDownload, nil},
+		{http.MethodGet, "/runner/connect", "connectRunner", s.ops.ConnectRunner, nil},
+		{http.MethodGet, "/runner/downloads/:file", "getRunnerDownload", s.ops.GetRunnerDownload, nil},
 		{http.MethodPost, stripePath, "stripeWebhook", s.stripeWebhook, nil},
 		{http.MethodGet, "/openapi.yaml", "getSpec", s.getSpec, nil},
 		{http.MethodHead, "/health", "getHealth", s.headHealth, nil},
@@ -54,6 +55,7 @@ func (s *Server) routes() *echo.Echo {
 type handlers struct {
 	*Server
 	money.Money
+	places.Places
 }
 
 var _ api.StrictServerInterface = handlers{}

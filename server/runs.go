@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/runs"
@@ -77,11 +78,11 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 		}
 		n.Attempts = append(n.Attempts, runs.AttemptRequest{Agent: rest.Val(b.Agent), AccountID: rest.Val(b.AccountId), WorkspaceID: id})
 	}
-	places := map[executors.Kind]bool{}
+	kinds := map[executors.Kind]bool{}
 	for _, a := range rest.Val(b.Attempts) {
-		kind, err := placeKind(a.Executor, a.RunnerId)
+		kind, err := places.PlaceKind(a.Executor, a.RunnerId)
 		if err == nil && kind == "" {
-			kind, err = placeKind(b.Executor, b.RunnerId)
+			kind, err = places.PlaceKind(b.Executor, b.RunnerId)
 		}
 		if err != nil {
 			return nil, err
@@ -90,10 +91,10 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 		if one.Base == "" {
 			one.Base = rest.Val(b.Base)
 		}
-		places[kind] = true
+		kinds[kind] = true
 		n.Attempts = append(n.Attempts, one)
 	}
-	for place := range places {
+	for place := range kinds {
 		if err := h.checkPlace(ctx, b.ProjectId, place, false); err != nil {
 			return nil, err
 		}

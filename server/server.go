@@ -40,6 +40,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server/money"
+	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/report"
@@ -98,11 +99,11 @@ type Config struct {
 
 	GatewayEnabled bool // agents are pointed at the gateway
 
-	Image    string            // what containers are made from unless a project says otherwise
-	Policies PolicyStore       // what teams say about their places
-	Caches   *caches.Caches    // what teams share; nil = nothing
-	Settings *settings.Service // what operators say about places
-	TryE2B   TryE2B            // optional
+	Image    string             // what containers are made from unless a project says otherwise
+	Policies places.PolicyStore // what teams say about their places
+	Caches   *caches.Caches     // what teams share; nil = nothing
+	Settings *settings.Service  // what operators say about places
+	TryE2B   places.TryE2B      // optional
 
 	Viewed Viewed       // of changes; nil = nobody has viewed any
 	Graces money.Graces // of work that reached a limit; nil = none ever does
@@ -204,6 +205,8 @@ func New(cfg Config) (*Server, error) {
 	s.admission = newAdmission(admissionConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
 	s.ops = handlers{Server: s,
+		Places: places.New(places.Config{Version: cfg.Version, Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
+			Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared),
 		Money: money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
 			Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared),
 	}

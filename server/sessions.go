@@ -47,7 +47,7 @@ func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestO
 	if err != nil {
 		return nil, err
 	}
-	boundary := h.boundaryOf(ctx, req.Id)
+	boundary := h.BoundaryOf(ctx, req.Id)
 	items, err := h.spent(ctx, rest.List(all, func(s sessions.Session) api.Session { return inPlace(sessionOf(s), boundary) })...)
 	return api.ListSessions200JSONResponse{Items: items}, err
 }
@@ -93,7 +93,7 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 	audit.Target(ctx, "session", s.ID, s.Agent)
 	audit.Note(ctx, "workspace_id", s.WorkspaceID)
 	audit.Note(ctx, "permissions", start.Permissions)
-	return api.CreateSession201JSONResponse(inPlace(sessionOf(s), h.boundaryOf(ctx, s.WorkspaceID))), nil
+	return api.CreateSession201JSONResponse(inPlace(sessionOf(s), h.BoundaryOf(ctx, s.WorkspaceID))), nil
 }
 
 func (h handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
@@ -102,7 +102,7 @@ func (h handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	return api.GetSession200JSONResponse(inPlace(out, h.boundaryOf(ctx, s.WorkspaceID))), nil
+	return api.GetSession200JSONResponse(inPlace(out, h.BoundaryOf(ctx, s.WorkspaceID))), nil
 }
 
 // maxGrace is the longest a session may be given between TERM and KILL.

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -37,7 +38,7 @@ func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequ
 
 func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRequestObject) (api.CreateWorkspaceResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
-	kind, err := placeKind(b.Executor, b.RunnerId)
+	kind, err := places.PlaceKind(b.Executor, b.RunnerId)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	audit.Target(ctx, "workspace", w.ID, rest.ShownName(w))
 	audit.Note(ctx, "place", string(kind))
 	h.Reread()
-	h.remember(ctx, b.ProjectId, kind)
+	h.Remember(ctx, b.ProjectId, kind)
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
 }
@@ -113,14 +114,14 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 	}
 	var changes []string
 	if req.Body.Executor != nil || req.Body.RunnerId != nil {
-		kind, err := placeKind(req.Body.Executor, req.Body.RunnerId)
+		kind, err := places.PlaceKind(req.Body.Executor, req.Body.RunnerId)
 		if err != nil {
 			return nil, err
 		}
 		if w, changes, err = h.cfg.Workspaces.Move(ctx, rest.CallOf(ctx).Actor, w.ID, string(kind), rest.Val(req.Body.RunnerFolder)); err != nil {
 			return nil, err
 		}
-		h.remember(ctx, w.ProjectID, kind)
+		h.Remember(ctx, w.ProjectID, kind)
 	}
 	one, err := h.one(ctx, w)
 	if req.Body.Executor != nil || req.Body.RunnerId != nil {

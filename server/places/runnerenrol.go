@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) CreateRunner(ctx context.Context, req api.CreateRunnerRequestObject) (api.CreateRunnerResponseObject, error) {
+func (h Enrolment) CreateRunner(ctx context.Context, req api.CreateRunnerRequestObject) (api.CreateRunnerResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	options, err := runnerOptions(b)
 	if err != nil {
@@ -36,7 +36,7 @@ func (h handlers) CreateRunner(ctx context.Context, req api.CreateRunnerRequestO
 	return api.CreateRunner201JSONResponse(h.enrolment(call.Request, t, token, options)), nil
 }
 
-func (h handlers) RegenerateRunner(ctx context.Context, req api.RegenerateRunnerRequestObject) (api.RegenerateRunnerResponseObject, error) {
+func (h Enrolment) RegenerateRunner(ctx context.Context, req api.RegenerateRunnerRequestObject) (api.RegenerateRunnerResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if call.Machine.UserID != call.Actor.User.ID {
 		return nil, fault.New(fault.Forbidden, "not_your_machine", "Only the member a machine belongs to can give it a new key. You can revoke it, if you manage the team.")
@@ -91,7 +91,7 @@ func runnerOptions(b *api.NewRunner) ([]string, error) {
 }
 
 // enrolment is the answer with a token: the line to run, and where the program for it is.
-func (h handlers) enrolment(r *http.Request, t machines.Token, token string, options []string) api.RunnerEnrolment {
+func (h Enrolment) enrolment(r *http.Request, t machines.Token, token string, options []string) api.RunnerEnrolment {
 	server := h.Here(r)
 	args := append([]string{"parawork", "runner", "--server", server, "--token", token}, options...)
 	for i, a := range args {
@@ -131,13 +131,13 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-func (h handlers) ListRunnerTokens(ctx context.Context, _ api.ListRunnerTokensRequestObject) (api.ListRunnerTokensResponseObject, error) {
+func (h Enrolment) ListRunnerTokens(ctx context.Context, _ api.ListRunnerTokensRequestObject) (api.ListRunnerTokensResponseObject, error) {
 	call := rest.CallOf(ctx)
 	all, err := h.cfg.Machines.Tokens(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
-	c, err := h.crowdOf(ctx, call.Team.ID, call.Team.Slug)
+	c, err := h.machines.crowdOf(ctx, call.Team.ID, call.Team.Slug)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (h handlers) ListRunnerTokens(ctx context.Context, _ api.ListRunnerTokensRe
 }
 
 // RevokeRunnerToken ends a token of the caller's, or of anybody's in a team they manage. Others' look as if they were not there.
-func (h handlers) RevokeRunnerToken(ctx context.Context, req api.RevokeRunnerTokenRequestObject) (api.RevokeRunnerTokenResponseObject, error) {
+func (h Enrolment) RevokeRunnerToken(ctx context.Context, req api.RevokeRunnerTokenRequestObject) (api.RevokeRunnerTokenResponseObject, error) {
 	call := rest.CallOf(ctx)
 	t, err := h.cfg.Machines.Token(ctx, req.Id)
 	if err != nil {
@@ -168,7 +168,7 @@ func (h handlers) RevokeRunnerToken(ctx context.Context, req api.RevokeRunnerTok
 }
 
 // EnrolRunner registers a machine. Nobody is signed in there: the token says whose it becomes.
-func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObject) (api.EnrolRunnerResponseObject, error) {
+func (h Enrolment) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObject) (api.EnrolRunnerResponseObject, error) {
 	b := req.Body
 	e := wire.Enrol{Token: b.Token, Name: rest.Val(b.Name), PublicKey: b.PublicKey}
 	raw, err := json.Marshal(b.Hello)
@@ -186,8 +186,8 @@ func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObj
 	return api.EnrolRunner201JSONResponse{RunnerId: done.RunnerID, Name: done.Name, Team: done.Team, ServerKey: done.ServerKey}, nil
 }
 
-// connectRunner is GET /runner/connect: it lasts as long as the machine is connected.
-func (h handlers) connectRunner(c echo.Context) error {
+// ConnectRunner is GET /runner/connect: it lasts as long as the machine is connected.
+func (h Enrolment) ConnectRunner(c echo.Context) error {
 	r := c.Request()
 	err := h.cfg.Machines.Connect(c.Response(), r, h.AddressOf(r))
 	if err == nil {
@@ -196,7 +196,7 @@ func (h handlers) connectRunner(c echo.Context) error {
 	return err
 }
 
-func (h handlers) downloadOf(server string, d machines.Download) api.RunnerDownload {
+func (h Enrolment) downloadOf(server string, d machines.Download) api.RunnerDownload {
 	out := api.RunnerDownload{Os: api.RunnerDownloadOs(d.OS), Arch: api.RunnerDownloadArch(d.Arch), Name: d.Name, File: d.File(), Url: server + rest.Base + "/runner/downloads/" + d.File(),
 		Size: d.Size, Sha256: d.SHA256, Version: h.cfg.Version, Available: d.Reason == "", Reason: d.Reason}
 	if out.Available {
@@ -209,13 +209,13 @@ func (h handlers) downloadOf(server string, d machines.Download) api.RunnerDownl
 	return out
 }
 
-func (h handlers) ListRunnerDownloads(ctx context.Context, _ api.ListRunnerDownloadsRequestObject) (api.ListRunnerDownloadsResponseObject, error) {
+func (h Enrolment) ListRunnerDownloads(ctx context.Context, _ api.ListRunnerDownloadsRequestObject) (api.ListRunnerDownloadsResponseObject, error) {
 	server := h.Here(rest.CallOf(ctx).Request)
 	return api.ListRunnerDownloads200JSONResponse{Items: rest.List(h.cfg.Downloads.List(), func(d machines.Download) api.RunnerDownload { return h.downloadOf(server, d) })}, nil
 }
 
-// getRunnerDownload is GET /runner/downloads/{file}.
-func (h handlers) getRunnerDownload(c echo.Context) error {
+// GetRunnerDownload is GET /runner/downloads/{file}.
+func (h Enrolment) GetRunnerDownload(c echo.Context) error {
 	f, d, changed, err := h.cfg.Downloads.Open(c.Param("file"))
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// byRunnerToken finds a token's team.
-func (h handlers) byRunnerToken(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
+// ByRunnerToken finds a token's team.
+func (h Machines) ByRunnerToken(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -26,8 +26,8 @@ func (h handlers) byRunnerToken(ctx context.Context, c echo.Context, _ *rest.Cal
 	return accounts.InTeam(t.TeamID), err
 }
 
-// byRunner finds a machine's team. A machine that its owner keeps for themselves does not exist for other members but those who manage the team.
-func (h handlers) byRunner(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// ByRunner finds a machine's team. A machine that its owner keeps for themselves does not exist for other members but those who manage the team.
+func (h Machines) ByRunner(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -55,7 +55,7 @@ type crowd struct {
 	hidden map[string]bool // workspaces that who asks may not see
 }
 
-func (h handlers) crowdOf(ctx context.Context, teamID, slug string) (crowd, error) {
+func (h Machines) crowdOf(ctx context.Context, teamID, slug string) (crowd, error) {
 	c := crowd{slug: slug, names: map[string]string{}, work: map[string][]machines.Work{}}
 	members, err := h.cfg.Accounts.Members(ctx, teamID)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h handlers) crowdOf(ctx context.Context, teamID, slug string) (crowd, erro
 }
 
 // runnerOf shows a machine to somebody.
-func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Runner {
+func (h Machines) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Runner {
 	hello, mine := m.Hello, m.UserID == a.User.ID
 	out := api.Runner{Id: m.ID, Team: c.slug, UserId: m.UserID, UserName: c.names[m.UserID], Name: m.Name, State: api.Offline, Mode: api.RunnerMode(hello.Mode),
 		Dangerous: m.Dangerous(), Image: hello.Image, Os: hello.OS, Arch: hello.Arch, Release: hello.Release, Hostname: hello.Hostname, Version: m.Version,
@@ -118,7 +118,7 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 }
 
 // machineStanding says whether work can be started on a machine now, and if not why and what helps.
-func (h handlers) machineStanding(m machines.Machine) (available bool, reason, cure string) {
+func (h Machines) machineStanding(m machines.Machine) (available bool, reason, cure string) {
 	switch {
 	case m.Revoked():
 		return false, "It was revoked.", "Connect the machine anew."
@@ -136,7 +136,7 @@ func (h handlers) machineStanding(m machines.Machine) (available bool, reason, c
 	return m.Hello.Available, m.Hello.Reason, m.Hello.Cure
 }
 
-func (h handlers) ListRunners(ctx context.Context, _ api.ListRunnersRequestObject) (api.ListRunnersResponseObject, error) {
+func (h Machines) ListRunners(ctx context.Context, _ api.ListRunnersRequestObject) (api.ListRunnersResponseObject, error) {
 	call := rest.CallOf(ctx)
 	c, err := h.crowdOf(ctx, call.Team.ID, call.Team.Slug)
 	if err != nil {
@@ -152,7 +152,7 @@ func (h handlers) ListRunners(ctx context.Context, _ api.ListRunnersRequestObjec
 }
 
 // runner shows the machine a call is about, as it is now.
-func (h handlers) runner(ctx context.Context, id string) (api.Runner, error) {
+func (h Machines) runner(ctx context.Context, id string) (api.Runner, error) {
 	call := rest.CallOf(ctx)
 	m, err := h.cfg.Machines.Known(ctx, id)
 	if err != nil {
@@ -162,7 +162,7 @@ func (h handlers) runner(ctx context.Context, id string) (api.Runner, error) {
 	return h.runnerOf(call.Actor, c, m), err
 }
 
-func (h handlers) GetRunner(ctx context.Context, req api.GetRunnerRequestObject) (api.GetRunnerResponseObject, error) {
+func (h Machines) GetRunner(ctx context.Context, req api.GetRunnerRequestObject) (api.GetRunnerResponseObject, error) {
 	out, err := h.runner(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (h handlers) GetRunner(ctx context.Context, req api.GetRunnerRequestObject)
 	return api.GetRunner200JSONResponse(out), nil
 }
 
-func (h handlers) UpdateRunner(ctx context.Context, req api.UpdateRunnerRequestObject) (api.UpdateRunnerResponseObject, error) {
+func (h Machines) UpdateRunner(ctx context.Context, req api.UpdateRunnerRequestObject) (api.UpdateRunnerResponseObject, error) {
 	if err := rest.CallOf(ctx).Manages(); err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (h handlers) UpdateRunner(ctx context.Context, req api.UpdateRunnerRequestO
 	return api.UpdateRunner200JSONResponse(out), nil
 }
 
-func (h handlers) RevokeRunner(ctx context.Context, req api.RevokeRunnerRequestObject) (api.RevokeRunnerResponseObject, error) {
+func (h Machines) RevokeRunner(ctx context.Context, req api.RevokeRunnerRequestObject) (api.RevokeRunnerResponseObject, error) {
 	if err := rest.CallOf(ctx).Manages(); err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (h handlers) RevokeRunner(ctx context.Context, req api.RevokeRunnerRequestO
 	return api.RevokeRunner204Response{}, nil
 }
 
-func (h handlers) ListRunnerHistory(ctx context.Context, req api.ListRunnerHistoryRequestObject) (api.ListRunnerHistoryResponseObject, error) {
+func (h Machines) ListRunnerHistory(ctx context.Context, req api.ListRunnerHistoryRequestObject) (api.ListRunnerHistoryResponseObject, error) {
 	call := rest.CallOf(ctx)
 	all, next, err := h.cfg.Machines.History(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
@@ -212,7 +212,7 @@ func (h handlers) ListRunnerHistory(ctx context.Context, req api.ListRunnerHisto
 	})}, nil
 }
 
-func (h handlers) ListInstanceRunners(ctx context.Context, req api.ListInstanceRunnersRequestObject) (api.ListInstanceRunnersResponseObject, error) {
+func (h Machines) ListInstanceRunners(ctx context.Context, req api.ListInstanceRunnersRequestObject) (api.ListInstanceRunnersResponseObject, error) {
 	pg := rest.PageOf(req.Params.Limit, req.Params.Cursor)
 	after, ok, err := pg.Key()
 	if err != nil {
@@ -249,7 +249,7 @@ func (h handlers) ListInstanceRunners(ctx context.Context, req api.ListInstanceR
 	return out, nil
 }
 
-func (h handlers) RevokeInstanceRunner(ctx context.Context, req api.RevokeInstanceRunnerRequestObject) (api.RevokeInstanceRunnerResponseObject, error) {
+func (h Machines) RevokeInstanceRunner(ctx context.Context, req api.RevokeInstanceRunnerRequestObject) (api.RevokeInstanceRunnerResponseObject, error) {
 	if err := h.cfg.Machines.Revoke(ctx, req.Id); err != nil {
 		if fault.Is(err, fault.NotFound) {
 			err = rest.ErrNotFound

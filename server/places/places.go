@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -24,9 +24,9 @@ type PolicyStore interface {
 }
 
 func executorOf(s executors.Standing) api.Executor {
-	kind, runnerID := placeOf(s.Kind)
+	kind, runnerID := PlaceOf(s.Kind)
 	out := api.Executor{Kind: kind, RunnerId: runnerID, Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
-		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: boundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
+		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: BoundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
 		StartMs: s.StartMs, Start: startWords(s.StartMs), Warning: s.Warning, Allowed: s.Allowed, Forbidden: s.Forbidden,
 		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default, OwnDisk: s.OwnDisk, PauseFree: s.PauseFree,
 		Sizes: rest.List(s.Sizes, sizeOf), LeaseMs: s.LeaseMs, RunMs: s.RunMs, IdleMinutes: int(s.IdleAfter.Minutes()), Fallback: s.Fallback}
@@ -41,7 +41,8 @@ func sizeOf(s executors.Size) api.PlaceSize {
 		Cure: s.Cure, Default: s.Default, Refused: refusalOf(s)}
 }
 
-func boundaryName(b executors.Boundary) string {
+// BoundaryName is a boundary in words, "" for none.
+func BoundaryName(b executors.Boundary) string {
 	if b == "" {
 		return ""
 	}
@@ -63,7 +64,7 @@ func startWords(ms int64) string {
 	return fmt.Sprintf("ready in about %d s", ms/1000)
 }
 
-func (h handlers) ListExecutors(ctx context.Context, req api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
+func (h Standings) ListExecutors(ctx context.Context, req api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	all, policy, err := h.cfg.Places.Standings(ctx, call.Team.ID)
 	if err != nil {
@@ -80,7 +81,7 @@ func (h handlers) ListExecutors(ctx context.Context, req api.ListExecutorsReques
 	return api.ListExecutors200JSONResponse{Items: rest.List(all, h.executorsOf(ctx)), Suggested: &out}, nil
 }
 
-func (h handlers) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestObject) (api.GetTeamPlacesResponseObject, error) {
+func (h Standings) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestObject) (api.GetTeamPlacesResponseObject, error) {
 	p, err := h.teamPlaces(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamPlaces200JSONResponse(p), err
 }
@@ -88,7 +89,7 @@ func (h handlers) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestO
 // maxBelow bounds how many workspaces are told to be in places that are too weak.
 const maxBelow = 200
 
-func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces, error) {
+func (h Standings) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces, error) {
 	said, err := h.cfg.Policies.PlacePolicy(ctx, teamID)
 	if err != nil {
 		return api.TeamPlaces{}, err
@@ -130,7 +131,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 	}
 }
 
-func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesRequestObject) (api.SetTeamPlacesResponseObject, error) {
+func (h Standings) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesRequestObject) (api.SetTeamPlacesResponseObject, error) {
 	call := rest.CallOf(ctx)
 	old, err := h.cfg.Policies.PlacePolicy(ctx, call.Team.ID)
 	if err != nil {
@@ -159,7 +160,7 @@ func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReques
 		if err := h.cfg.Policies.SetPlacePolicy(ctx, call.Team.ID, p); err != nil {
 			return nil, err
 		}
-		h.cfg.Log.Info("a team's places were changed", "team_id", call.Team.ID, "actor_id", call.Actor.User.ID, "weakest_boundary", p.Weakest,
+		h.Log.Info("a team's places were changed", "team_id", call.Team.ID, "actor_id", call.Actor.User.ID, "weakest_boundary", p.Weakest,
 			"weakest_boundary_before", old.Weakest, "default_executor", p.Default, "default_executor_before", old.Default, "allow_user_choice", !p.NoChoice)
 	}
 	out, err := h.teamPlaces(ctx, call.Team.ID)
@@ -169,13 +170,13 @@ func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReques
 	return api.SetTeamPlaces200JSONResponse(out), nil
 }
 
-func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspacePlacesRequestObject) (api.ListWorkspacePlacesResponseObject, error) {
+func (h Standings) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspacePlacesRequestObject) (api.ListWorkspacePlacesResponseObject, error) {
 	w := rest.CallOf(ctx).Workspace
 	all, _, err := h.cfg.Places.Standings(ctx, w.TeamID)
 	if err != nil {
 		return nil, err
 	}
-	base, runnerID := placeOf(executors.Kind(w.Executor))
+	base, runnerID := PlaceOf(executors.Kind(w.Executor))
 	out := api.ListWorkspacePlaces200JSONResponse{Executor: base, RunnerId: runnerID, Movable: true, Items: []api.PlaceChange{}}
 	var here executors.Capabilities
 	for _, s := range all {
@@ -204,46 +205,46 @@ func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspace
 	return out, nil
 }
 
-// outlook says how the place of a workspace stands.
-type outlook struct {
-	boundary executors.Boundary
-	warning  string
-	blocked  bool
+// Outlook says how the place of a workspace stands.
+type Outlook struct {
+	Boundary executors.Boundary
+	Warning  string
+	Blocked  bool
 }
 
-// outlooks says it for every place a team's workspaces may name; running: while the sandbox runs.
-func outlooks(all []executors.Standing) func(kind string, running bool) outlook {
+// Outlooks says it for every place a team's workspaces may name; running: while the sandbox runs.
+func Outlooks(all []executors.Standing) func(kind string, running bool) Outlook {
 	byKind := make(map[string]executors.Standing, len(all))
 	for _, s := range all {
 		byKind[string(s.Kind)] = s
 	}
-	return func(kind string, running bool) outlook {
+	return func(kind string, running bool) Outlook {
 		s, ok := byKind[kind]
 		switch {
 		case kind == "" || kind == string(executors.Auto):
-			return outlook{}
+			return Outlook{}
 		case !ok:
 			if executors.Kind(kind).Member() != "" {
-				return outlook{warning: "The machine it lives on is not connected to the team any more. Move it to another place.", blocked: true}
+				return Outlook{Warning: "The machine it lives on is not connected to the team any more. Move it to another place.", Blocked: true}
 			}
-			return outlook{warning: fmt.Sprintf("Its place, %s, is not part of this server any more. Move it to another place.", kind), blocked: true}
+			return Outlook{Warning: fmt.Sprintf("Its place, %s, is not part of this server any more. Move it to another place.", kind), Blocked: true}
 		case s.Away:
-			return outlook{s.Boundary, fmt.Sprintf("%s is %s. What runs there goes on and is shown again once it is back.", s.Name, s.Reason), true}
+			return Outlook{s.Boundary, fmt.Sprintf("%s is %s. What runs there goes on and is shown again once it is back.", s.Name, s.Reason), true}
 		case !s.Available:
-			return outlook{s.Boundary, fmt.Sprintf("%s cannot be used now: %s. %s", s.Name, s.Reason, s.Cure), !running}
+			return Outlook{s.Boundary, fmt.Sprintf("%s cannot be used now: %s. %s", s.Name, s.Reason, s.Cure), !running}
 		case !s.Allowed:
-			return outlook{s.Boundary, fmt.Sprintf("%s is %s. What runs goes on; nothing new starts here. Move it to another place.", s.Name, s.Forbidden), true}
+			return Outlook{s.Boundary, fmt.Sprintf("%s is %s. What runs goes on; nothing new starts here. Move it to another place.", s.Name, s.Forbidden), true}
 		case s.Boundary == executors.NoBoundary && s.OwnDisk:
-			return outlook{s.Boundary, "DANGEROUS: nothing keeps agents in here. They have the rights of the machine's owner, with all of their files.", false}
+			return Outlook{s.Boundary, "DANGEROUS: nothing keeps agents in here. They have the rights of the machine's owner, with all of their files.", false}
 		case s.Boundary == executors.NoBoundary:
-			return outlook{s.Boundary, "This place is no boundary: agents have the rights of the server's user.", false}
+			return Outlook{s.Boundary, "This place is no boundary: agents have the rights of the server's user.", false}
 		}
-		return outlook{s.Boundary, s.Warning, false}
+		return Outlook{s.Boundary, s.Warning, false}
 	}
 }
 
-// boundaryOf is how strongly the place in which a workspace's sandbox lives now keeps an agent in; "" without one.
-func (h handlers) boundaryOf(ctx context.Context, workspaceID string) *api.Boundary {
+// BoundaryOf is how strongly the place in which a workspace's sandbox lives now keeps an agent in; "" without one.
+func (h Standings) BoundaryOf(ctx context.Context, workspaceID string) *api.Boundary {
 	out := api.BoundaryUnknown
 	if p, ok := h.cfg.Places.Live(workspaceID); ok {
 		if c, ok := h.cfg.Places.Place(ctx, p.Kind); ok {
@@ -253,7 +254,7 @@ func (h handlers) boundaryOf(ctx context.Context, workspaceID string) *api.Bound
 	return &out
 }
 
-func (h handlers) teamCaches(ctx context.Context, teamID string) (api.TeamCaches, error) {
+func (h Standings) teamCaches(ctx context.Context, teamID string) (api.TeamCaches, error) {
 	out := api.TeamCaches{Enabled: h.cfg.Caches != nil, Items: []api.TeamCache{}}
 	if h.cfg.Caches == nil {
 		return out, nil
@@ -267,30 +268,30 @@ func (h handlers) teamCaches(ctx context.Context, teamID string) (api.TeamCaches
 	return out, err
 }
 
-func (h handlers) GetTeamCaches(ctx context.Context, _ api.GetTeamCachesRequestObject) (api.GetTeamCachesResponseObject, error) {
+func (h Standings) GetTeamCaches(ctx context.Context, _ api.GetTeamCachesRequestObject) (api.GetTeamCachesResponseObject, error) {
 	c, err := h.teamCaches(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamCaches200JSONResponse(c), err
 }
 
-func (h handlers) EmptyTeamCaches(ctx context.Context, _ api.EmptyTeamCachesRequestObject) (api.EmptyTeamCachesResponseObject, error) {
+func (h Standings) EmptyTeamCaches(ctx context.Context, _ api.EmptyTeamCachesRequestObject) (api.EmptyTeamCachesResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if h.cfg.Caches != nil {
 		if err := h.cfg.Caches.Empty(ctx, call.Team.ID); err != nil {
 			return nil, err
 		}
-		h.cfg.Log.Info("a team's caches were emptied", "team_id", call.Team.ID, "actor_id", call.Actor.User.ID)
+		h.Log.Info("a team's caches were emptied", "team_id", call.Team.ID, "actor_id", call.Actor.User.ID)
 	}
 	c, err := h.teamCaches(ctx, call.Team.ID)
 	return api.EmptyTeamCaches200JSONResponse(c), err
 }
 
 // executorsOf turns standings into the API's, with what the budget has left for those that cost something.
-func (h handlers) executorsOf(ctx context.Context) func(executors.Standing) api.Executor {
+func (h Standings) executorsOf(ctx context.Context) func(executors.Standing) api.Executor {
 	var left *int64
 	b, err := h.cfg.Ledger.Standing(ctx)
 	switch {
 	case err != nil:
-		h.log.WarnContext(ctx, "the budget could not be read", "error", err)
+		h.Log.WarnContext(ctx, "the budget could not be read", "error", err)
 	case b.Limited:
 		left = new(b.LeftNano())
 	}
@@ -317,14 +318,14 @@ func refusalOf(s executors.Size) *api.SizeRefusal {
 }
 
 // teamLeft is what the caller's team may still spend; nil where there is no bound, or it is not theirs to see.
-func (h handlers) teamLeft(ctx context.Context) *int64 {
+func (h Standings) teamLeft(ctx context.Context) *int64 {
 	call := rest.CallOf(ctx)
 	if call.Team.ID == "" || call.Can(accounts.ViewCosts) != nil {
 		return nil
 	}
 	st, err := h.cfg.Quota.TeamStanding(ctx, call.Team.ID)
 	if err != nil {
-		h.log.WarnContext(ctx, "the team's budget could not be read", "error", err)
+		h.Log.WarnContext(ctx, "the team's budget could not be read", "error", err)
 		return nil
 	}
 	return st.Left()

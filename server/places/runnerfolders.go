@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // usable is a machine of the call's team that the caller may choose. One they may not does not exist for them.
-func (h handlers) usable(ctx context.Context, id string) (machines.Machine, error) {
+func (h Machines) usable(ctx context.Context, id string) (machines.Machine, error) {
 	call := rest.CallOf(ctx)
 	if !rest.PlainID(id) {
 		return machines.Machine{}, rest.ErrNotFound
@@ -24,8 +24,8 @@ func (h handlers) usable(ctx context.Context, id string) (machines.Machine, erro
 	return m, nil
 }
 
-// sourcePath is the path of a project's source: a name of the server's, or of a machine's the caller may use.
-func (h handlers) sourcePath(ctx context.Context, s api.ProjectSource) (string, error) {
+// SourcePath is the path of a project's source: a name of the server's, or of a machine's the caller may use.
+func (h Machines) SourcePath(ctx context.Context, s api.ProjectSource) (string, error) {
 	if string(s.Kind) != workspaces.SourceRunner {
 		return rest.HostPath(rest.Val(s.Path))
 	}
@@ -33,7 +33,7 @@ func (h handlers) sourcePath(ctx context.Context, s api.ProjectSource) (string, 
 	return rest.Val(s.Path), err
 }
 
-func (h handlers) ListRunnerFolders(ctx context.Context, req api.ListRunnerFoldersRequestObject) (api.ListRunnerFoldersResponseObject, error) {
+func (h Machines) ListRunnerFolders(ctx context.Context, req api.ListRunnerFoldersRequestObject) (api.ListRunnerFoldersResponseObject, error) {
 	m, err := h.usable(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func folderOf(f wire.Folder) api.RunnerFolder {
 }
 
 // DeliverWorkspace writes into a repository of the machine's owner: who may not use the machine may not do that.
-func (h handlers) DeliverWorkspace(ctx context.Context, req api.DeliverWorkspaceRequestObject) (api.DeliverWorkspaceResponseObject, error) {
+func (h Machines) DeliverWorkspace(ctx context.Context, req api.DeliverWorkspaceRequestObject) (api.DeliverWorkspaceResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if k := executors.Kind(call.Workspace.Executor); k.Base() == executors.Runner {
 		if _, err := h.usable(ctx, k.Member()); err != nil {

@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// placeKind is the place that executor and runner_id of a request name together; "" = none.
-func placeKind(executor, runnerID *string) (executors.Kind, error) {
+// PlaceKind is the place that executor and runner_id of a request name together; "" = none.
+func PlaceKind(executor, runnerID *string) (executors.Kind, error) {
 	kind, id := rest.Val(executor), rest.Val(runnerID)
 	switch {
 	case strings.Contains(kind, ":"):
@@ -31,13 +31,13 @@ func placeKind(executor, runnerID *string) (executors.Kind, error) {
 	return executors.Runner.Of(id), nil
 }
 
-// placeOf is a kind as the API names it.
-func placeOf(kind executors.Kind) (executor string, runnerID *string) {
+// PlaceOf is a kind as the API names it.
+func PlaceOf(kind executors.Kind) (executor string, runnerID *string) {
 	return string(kind.Base()), rest.Text(kind.Member())
 }
 
-// machineOf finds the machine that a kind is, also one that was revoked.
-func (h handlers) machineOf(ctx context.Context, kind executors.Kind) (machines.Machine, bool) {
+// MachineOf finds the machine that a kind is, also one that was revoked.
+func (h Machines) MachineOf(ctx context.Context, kind executors.Kind) (machines.Machine, bool) {
 	if kind.Base() != executors.Runner || kind.Member() == "" {
 		return machines.Machine{}, false
 	}
@@ -46,8 +46,8 @@ func (h handlers) machineOf(ctx context.Context, kind executors.Kind) (machines.
 }
 
 // sandboxMachine tells of the machine a sandbox is on.
-func (h handlers) sandboxMachine(ctx context.Context, kind executors.Kind) *api.SandboxMachine {
-	m, ok := h.machineOf(ctx, kind)
+func (h Machines) sandboxMachine(ctx context.Context, kind executors.Kind) *api.SandboxMachine {
+	m, ok := h.MachineOf(ctx, kind)
 	if !ok {
 		return nil
 	}
@@ -110,21 +110,21 @@ func suggest(all []executors.Standing, remembered executors.Kind, fixed bool) (o
 	return out
 }
 
-// remember keeps which place a user has chosen in a project. What fails is no reason to refuse the workspace.
-func (h handlers) remember(ctx context.Context, projectID string, kind executors.Kind) {
+// Remember keeps which place a user has chosen in a project. What fails is no reason to refuse the workspace.
+func (h Machines) Remember(ctx context.Context, projectID string, kind executors.Kind) {
 	if kind == "" || kind == executors.Auto {
 		return
 	}
 	call := rest.CallOf(ctx)
 	if err := h.cfg.Policies.RememberPlace(ctx, call.Team.ID, projectID, call.Actor.User.ID, kind); err != nil {
-		h.cfg.Log.WarnContext(ctx, "which place was chosen could not be kept", "project_id", projectID, "error", err)
+		h.Log.WarnContext(ctx, "which place was chosen could not be kept", "project_id", projectID, "error", err)
 	}
 }
 
-// runnerOn names the machine of a workspace.
-func runnerOn(w workspaces.Workspace, machine func(executors.Kind) (machines.Machine, bool)) (executor string, runnerID, name *string) {
+// RunnerOn names the machine of a workspace.
+func RunnerOn(w workspaces.Workspace, machine func(executors.Kind) (machines.Machine, bool)) (executor string, runnerID, name *string) {
 	kind := executors.Kind(w.Executor)
-	executor, runnerID = placeOf(kind)
+	executor, runnerID = PlaceOf(kind)
 	if m, ok := machine(kind); ok {
 		name = &m.Name
 	}

@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // sandbox tells of the workspace's sandbox as it is now.
-func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox, error) {
+func (h Sandboxes) sandbox(ctx context.Context, workspaceID string) (api.Sandbox, error) {
 	i, err := h.cfg.Places.Sandbox(ctx, workspaceID)
 	if err != nil {
 		return api.Sandbox{}, err
@@ -22,8 +22,8 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 		PausedFor: api.SandboxPausedFor(i.PausedFor), PausedAt: rest.Ptr(i.PausedAt), Size: api.SandboxSize{Cpus: i.CPUs, MemoryMb: i.MemoryMB},
 		PriceNanoPerHour: i.PriceNano, RunEndsAt: rest.Ptr(i.RunEndsAt), LeaseUntil: rest.Ptr(i.LeaseUntil), IdleAt: rest.Ptr(i.IdleAt), Pooled: i.Pooled,
 		UserId: i.UserID}
-	out.Executor, out.RunnerId = placeOf(i.Executor)
-	out.Machine = h.sandboxMachine(ctx, i.Executor)
+	out.Executor, out.RunnerId = PlaceOf(i.Executor)
+	out.Machine = h.machines.sandboxMachine(ctx, i.Executor)
 	if u := i.Usage; u != nil {
 		out.Usage = api.Usage{CpuMs: u.CPUMs, CpuPercent: u.CPUPercent, MemoryBytes: u.RSSBytes, MemoryPeakBytes: u.MemoryPeak, Processes: u.Processes,
 			DiskAtLeast: u.DiskAtLeast, OomKills: u.OOMKills, ThrottledMs: u.ThrottledMs}
@@ -39,8 +39,8 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	look := outlooks(all)(string(i.Executor), i.State == executors.Running)
-	out.Boundary, out.BoundaryName, out.Warning = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary)), &look.warning
+	look := Outlooks(all)(string(i.Executor), i.State == executors.Running)
+	out.Boundary, out.BoundaryName, out.Warning = new(api.Boundary(look.Boundary)), new(BoundaryName(look.Boundary)), &look.Warning
 	if out.Ports == nil {
 		out.Ports = []int{}
 	}
@@ -58,12 +58,12 @@ func sandboxStep(s executors.Step) api.SandboxStep {
 		StartedAt: rest.Ptr(s.StartedAt), EndedAt: rest.Ptr(s.EndedAt)}
 }
 
-func (h handlers) GetSandbox(ctx context.Context, req api.GetSandboxRequestObject) (api.GetSandboxResponseObject, error) {
+func (h Sandboxes) GetSandbox(ctx context.Context, req api.GetSandboxRequestObject) (api.GetSandboxResponseObject, error) {
 	sb, err := h.sandbox(ctx, req.Id)
 	return api.GetSandbox200JSONResponse(sb), err
 }
 
-func (h handlers) PauseSandbox(ctx context.Context, req api.PauseSandboxRequestObject) (api.PauseSandboxResponseObject, error) {
+func (h Sandboxes) PauseSandbox(ctx context.Context, req api.PauseSandboxRequestObject) (api.PauseSandboxResponseObject, error) {
 	who := rest.CallOf(ctx).Actor.User.Name
 	if who == "" {
 		who = "a member"
@@ -75,7 +75,7 @@ func (h handlers) PauseSandbox(ctx context.Context, req api.PauseSandboxRequestO
 	return api.PauseSandbox200JSONResponse(sb), err
 }
 
-func (h handlers) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestObject) (api.WakeSandboxResponseObject, error) {
+func (h Sandboxes) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestObject) (api.WakeSandboxResponseObject, error) {
 	w := rest.CallOf(ctx).Workspace
 	if w.DeletedAt != 0 || w.State == workspaces.Archived || w.State == workspaces.Failed {
 		return nil, fault.New(fault.Conflict, "workspace_not_ready", "The workspace has no worktree now, so that it can have no sandbox. Restore it first.")
@@ -90,7 +90,7 @@ func (h handlers) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestObj
 	return api.WakeSandbox200JSONResponse(sb), err
 }
 
-func (h handlers) DestroySandbox(ctx context.Context, req api.DestroySandboxRequestObject) (api.DestroySandboxResponseObject, error) {
+func (h Sandboxes) DestroySandbox(ctx context.Context, req api.DestroySandboxRequestObject) (api.DestroySandboxResponseObject, error) {
 	// One that never was is told as such; one that is gone already is as it should be.
 	if _, err := h.cfg.Places.Sandbox(ctx, req.Id); err != nil {
 		return nil, err

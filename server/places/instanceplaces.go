@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // TryE2B tries a key and addresses without spending: whose key it is in words, or why it does not work (a fault).
 type TryE2B func(ctx context.Context, with settings.E2B) (account string, err error)
 
-func (h handlers) instancePlaces(v settings.Values) api.InstancePlaces {
+func (h Instance) instancePlaces(v settings.Values) api.InstancePlaces {
 	text := func(name, v string) api.TextSetting {
 		return api.TextSetting{Value: v, Locked: h.cfg.Settings.Locked(name)}
 	}
@@ -36,11 +36,11 @@ func (h handlers) instancePlaces(v settings.Values) api.InstancePlaces {
 	return out
 }
 
-func (h handlers) GetInstancePlaces(ctx context.Context, _ api.GetInstancePlacesRequestObject) (api.GetInstancePlacesResponseObject, error) {
+func (h Instance) GetInstancePlaces(ctx context.Context, _ api.GetInstancePlacesRequestObject) (api.GetInstancePlacesResponseObject, error) {
 	return api.GetInstancePlaces200JSONResponse(h.instancePlaces(h.cfg.Settings.Values(ctx))), nil
 }
 
-func (h handlers) SetInstancePlaces(ctx context.Context, req api.SetInstancePlacesRequestObject) (api.SetInstancePlacesResponseObject, error) {
+func (h Instance) SetInstancePlaces(ctx context.Context, req api.SetInstancePlacesRequestObject) (api.SetInstancePlacesResponseObject, error) {
 	b, changes := req.Body, make(map[string]any)
 	put(changes, settings.DefaultExecutor, b.DefaultExecutor)
 	put(changes, settings.AllowUserChoice, b.AllowUserChoice)
@@ -94,7 +94,7 @@ func (h handlers) SetInstancePlaces(ctx context.Context, req api.SetInstancePlac
 }
 
 // keyGoesThere refuses to send a key that is kept to another address: who changes the address enters the key again.
-func (h handlers) keyGoesThere(ctx context.Context, changes map[string]any) error {
+func (h Instance) keyGoesThere(ctx context.Context, changes map[string]any) error {
 	held := h.cfg.Settings.Values(ctx).E2B
 	if _, again := changes[settings.E2BKey]; again || held.APIKey == "" {
 		return nil
@@ -107,7 +107,7 @@ func (h handlers) keyGoesThere(ctx context.Context, changes map[string]any) erro
 	return nil
 }
 
-func (h handlers) TestE2B(ctx context.Context, req api.TestE2BRequestObject) (api.TestE2BResponseObject, error) {
+func (h Instance) TestE2B(ctx context.Context, req api.TestE2BRequestObject) (api.TestE2BResponseObject, error) {
 	with := h.cfg.Settings.Values(ctx).E2B
 	b := req.Body
 	if b.ApiKey == nil && with.APIKey != "" && (or(b.ApiUrl, with.APIURL) != with.APIURL || or(b.Domain, with.Domain) != with.Domain) {
@@ -120,7 +120,7 @@ func (h handlers) TestE2B(ctx context.Context, req api.TestE2BRequestObject) (ap
 }
 
 // tryE2B says in words what came of trying.
-func (h handlers) tryE2B(ctx context.Context, with settings.E2B) (api.PlaceTest, error) {
+func (h Instance) tryE2B(ctx context.Context, with settings.E2B) (api.PlaceTest, error) {
 	if with.APIKey == "" {
 		return api.PlaceTest{Reason: "No key is kept.", Cure: "Enter an API key of E2B (e2b.dev/dashboard, Keys)."}, nil
 	}
@@ -136,7 +136,7 @@ func (h handlers) tryE2B(ctx context.Context, with settings.E2B) (api.PlaceTest,
 		t.Reason = f.Message
 		t.Cure, _ = f.Details["cure"].(string)
 	}
-	h.cfg.Log.WarnContext(ctx, "E2B could not be tried", "error", err)
+	h.Log.WarnContext(ctx, "E2B could not be tried", "error", err)
 	return t, err
 }
 

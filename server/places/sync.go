@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // GetSync tells how far a workspace's files have come to the server. It never starts a sandbox.
-func (h handlers) GetSync(ctx context.Context, req api.GetSyncRequestObject) (api.GetSyncResponseObject, error) {
+func (h Sync) GetSync(ctx context.Context, req api.GetSyncRequestObject) (api.GetSyncResponseObject, error) {
 	home, err := h.cfg.Files.Home(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func syncConflictOf(c filesync.Conflict) api.SyncConflict {
 }
 
 // SettleSyncConflict notes that somebody has dealt with a conflict. Both files stay.
-func (h handlers) SettleSyncConflict(ctx context.Context, req api.SettleSyncConflictRequestObject) (api.SettleSyncConflictResponseObject, error) {
+func (h Sync) SettleSyncConflict(ctx context.Context, req api.SettleSyncConflictRequestObject) (api.SettleSyncConflictResponseObject, error) {
 	if err := h.cfg.Files.SettleConflict(ctx, req.Id); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package server
+package places
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// networked puts into a project what it says of the network.
-func (h handlers) networked(p api.Project, policies map[string]network.Policy) api.Project {
+// Networked puts into a project what it says of the network.
+func (h Network) Networked(p api.Project, policies map[string]network.Policy) api.Project {
 	policy := policies[p.Id]
 	allow := policy.Allow
 	if allow == nil {
@@ -24,8 +24,8 @@ func (h handlers) networked(p api.Project, policies map[string]network.Policy) a
 	return p
 }
 
-// policyOf is a project's policy once patch is applied.
-func (h handlers) policyOf(ctx context.Context, p workspaces.Project, patch *api.ProjectNetworkPatch) (network.Policy, error) {
+// PolicyOf is a project's policy once patch is applied.
+func (h Network) PolicyOf(ctx context.Context, p workspaces.Project, patch *api.ProjectNetworkPatch) (network.Policy, error) {
 	if patch == nil {
 		return network.Policy{}, nil
 	}
@@ -47,7 +47,7 @@ func (h handlers) policyOf(ctx context.Context, p workspaces.Project, patch *api
 }
 
 // network tells of the workspace's network.
-func (h handlers) network(ctx context.Context, workspaceID string) (api.Network, error) {
+func (h Network) network(ctx context.Context, workspaceID string) (api.Network, error) {
 	info, err := h.cfg.Network.Show(ctx, workspaceID)
 	if err != nil {
 		return api.Network{}, err
@@ -65,7 +65,7 @@ func (h handlers) network(ctx context.Context, workspaceID string) (api.Network,
 }
 
 // enforced reports whether the workspace's live place keeps to the network's rules, nil while there is none.
-func (h handlers) enforced(ctx context.Context, workspaceID string) *bool {
+func (h Network) enforced(ctx context.Context, workspaceID string) *bool {
 	p, ok := h.cfg.Places.Live(workspaceID)
 	if !ok {
 		return nil
@@ -79,23 +79,23 @@ func (h handlers) enforced(ctx context.Context, workspaceID string) *bool {
 	return nil
 }
 
-func (h handlers) GetNetwork(ctx context.Context, req api.GetNetworkRequestObject) (api.GetNetworkResponseObject, error) {
+func (h Network) GetNetwork(ctx context.Context, req api.GetNetworkRequestObject) (api.GetNetworkResponseObject, error) {
 	n, err := h.network(ctx, req.Id)
 	return api.GetNetwork200JSONResponse(n), err
 }
 
-func (h handlers) AllowHost(ctx context.Context, req api.AllowHostRequestObject) (api.AllowHostResponseObject, error) {
+func (h Network) AllowHost(ctx context.Context, req api.AllowHostRequestObject) (api.AllowHostResponseObject, error) {
 	audit.Note(ctx, "host", req.Body.Host)
 	if err := h.cfg.Network.Allow(ctx, req.Id, req.Body.Host); err != nil {
 		return nil, err
 	}
 	call := rest.CallOf(ctx)
-	h.log.Info("host allowed for a workspace", "workspace_id", req.Id, "user_id", call.Actor.User.ID)
+	h.Log.Info("host allowed for a workspace", "workspace_id", req.Id, "user_id", call.Actor.User.ID)
 	n, err := h.network(ctx, req.Id)
 	return api.AllowHost200JSONResponse(n), err
 }
 
-func (h handlers) DisallowHost(ctx context.Context, req api.DisallowHostRequestObject) (api.DisallowHostResponseObject, error) {
+func (h Network) DisallowHost(ctx context.Context, req api.DisallowHostRequestObject) (api.DisallowHostResponseObject, error) {
 	audit.Note(ctx, "host", req.Params.Host)
 	if err := h.cfg.Network.Disallow(ctx, req.Id, req.Params.Host); err != nil {
 		return nil, err

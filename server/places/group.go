@@ -1,0 +1,85 @@
+// Package places has the operations of the HTTP API about where work runs: the places a team may choose, members' machines and how they are
+// connected, sandboxes, the network, what has come to the server of a sandbox's files, and the settings of places. A handler maps the
+// request, calls one service and maps the answer. It starts no goroutine and takes no lock.
+package places
+
+import (
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/quota"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/settings"
+	"github.com/parawork/parawork/server/rest"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Config is what the operations are made of.
+type Config struct {
+	Version string // of the server: machines are told when they have another
+
+	Accounts   *accounts.Service
+	Workspaces *workspaces.Service
+	Files      *filesync.Service
+	Places     *executors.Manager
+	Machines   *machines.Service
+	Downloads  *machines.Downloads // programs for machines
+	Network    *network.Service
+	Ledger     *billing.Ledger
+	Quota      *quota.Service
+	Policies   PolicyStore       // what teams say about their places
+	Caches     *caches.Caches    // what teams share; nil = nothing
+	Settings   *settings.Service // what operators say about places
+	TryE2B     TryE2B            // optional
+}
+
+// group is what all operations of the package stand on.
+type group struct {
+	rest.Shared
+	cfg Config
+}
+
+// The operations, a type for each subject.
+type (
+	// Standings are the places a team may choose, and how they stand.
+	Standings struct{ *group }
+	// Machines are members' own machines.
+	Machines struct{ *group }
+	// Enrolment is how machines are connected.
+	Enrolment struct {
+		*group
+		machines Machines
+	}
+	// Sandboxes are what runs work now.
+	Sandboxes struct {
+		*group
+		machines Machines
+	}
+	// Network is what sandboxes reach.
+	Network struct{ *group }
+	// Sync is what has come to the server of a sandbox's files.
+	Sync struct{ *group }
+	// Instance is what operators say about places.
+	Instance struct{ *group }
+)
+
+// Places has all operations of the package.
+type Places struct {
+	Standings
+	Machines
+	Enrolment
+	Sandboxes
+	Network
+	Sync
+	Instance
+}
+
+// New makes the operations.
+func New(cfg Config, shared rest.Shared) Places {
+	g := &group{shared, cfg}
+	m := Machines{g}
+	return Places{Standings{g}, m, Enrolment{g, m}, Sandboxes{g, m}, Network{g}, Sync{g}, Instance{g}}
+}
