@@ -57,7 +57,7 @@ func (s *Service) BeginCeremony(ctx context.Context, req CeremonyRequest) (value
 	}
 	now := s.cfg.Now()
 	c := Ceremony{Hash: password.Digest(value), Kind: req.Kind, UserID: req.UserID, CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(req.Life).UnixMilli()}
-	if c.Sealed, err = s.Seal(c.sealName(), string(data)); err != nil {
+	if c.Sealed, err = s.Seal(sealName(c), string(data)); err != nil {
 		return "", 0, err
 	}
 	if err := s.store.DropCeremonies(ctx, now.UnixMilli()); err != nil {
@@ -70,7 +70,7 @@ func (s *Service) BeginCeremony(ctx context.Context, req CeremonyRequest) (value
 }
 
 // sealName binds what a ceremony holds to it, so that it opens in no other.
-func (c Ceremony) sealName() string { return "ceremony\x00" + c.Kind + "\x00" + c.Hash }
+func sealName(c Ceremony) string { return "ceremony\x00" + c.Kind + "\x00" + c.Hash }
 
 // ReadCeremony reads what BeginCeremony kept into data. One of another kind, or that has ended, is not there: login_ended.
 func (s *Service) ReadCeremony(ctx context.Context, kind, value string, data any) (Ceremony, error) {
@@ -84,7 +84,7 @@ func (s *Service) ReadCeremony(ctx context.Context, kind, value string, data any
 	if err != nil {
 		return Ceremony{}, fmt.Errorf("reading a sign-in under way: %w", err)
 	}
-	raw, err := s.Unseal(c.sealName(), c.Sealed)
+	raw, err := s.Unseal(sealName(c), c.Sealed)
 	if err != nil {
 		return Ceremony{}, errLoginEnded // the key was changed meanwhile
 	}
@@ -114,7 +114,7 @@ func (s *Service) updateCeremony(ctx context.Context, c Ceremony, data any) erro
 	if err != nil {
 		return fmt.Errorf("keeping a sign-in under way: %w", err)
 	}
-	if c.Sealed, err = s.Seal(c.sealName(), string(raw)); err != nil {
+	if c.Sealed, err = s.Seal(sealName(c), string(raw)); err != nil {
 		return err
 	}
 	if err := s.store.UpdateCeremony(ctx, c.Hash, c.Sealed); err != nil {

@@ -203,3 +203,20 @@ func (s *Service) waysIn(ctx context.Context, userID string) (w WaysIn, err erro
 func hasPassword(u User) bool {
 	return password.Usable(u.PasswordHash)
 }
+
+// OwnWays returns how many ways a user has to sign in here without a provider: a password, passkeys.
+func (s *Service) OwnWays(ctx context.Context, userID string) (int, error) {
+	u, err := s.store.UserByID(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("reading a user: %w", err)
+	}
+	f, err := s.store.Factors(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("reading a user's ways to sign in: %w", err)
+	}
+	n := f.Passkeys
+	if u.PasswordHash != "" {
+		n++
+	}
+	return n, nil
+}

@@ -1,11 +1,9 @@
 package accounts
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"strings"
 
 	"github.com/parawork/parawork/accounts/password"
@@ -45,12 +43,9 @@ func (s *Service) deviceFor(email, cookie string) string {
 }
 
 func (s *Service) deviceMAC(nonce, email string) (string, error) {
-	if len(s.cfg.Key) != KeyBytes {
-		return "", errNoKey
-	}
-	key, err := hkdf.Key(sha256.New, s.cfg.Key, nil, "parawork device cookie 1", 32)
+	key, err := s.Derive("parawork device cookie 1")
 	if err != nil {
-		return "", fmt.Errorf("deriving a key: %w", err)
+		return "", err
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(nonce + "\x00" + email))

@@ -71,7 +71,7 @@ func (s *Service) Enter(ctx context.Context, req SignInRequest) (Entered, error)
 	if err != nil {
 		return Entered{}, fmt.Errorf("reading a user: %w", err)
 	}
-	if e.Device, err = s.deviceCookie(u.Email); errors.Is(err, errNoKey) {
+	if e.Device, err = s.deviceCookie(u.Email); errors.Is(err, ErrNoKey) {
 		err = nil // only servers have the key, and only browsers need this
 	}
 	return e, err

@@ -37,7 +37,7 @@ func gcm(key []byte) (cipher.AEAD, error) {
 // wrapper is the cipher that wraps the keys of sealed values.
 func wrapper(key []byte) (cipher.AEAD, error) {
 	if len(key) != KeyBytes {
-		return nil, errNoKey
+		return nil, ErrNoKey
 	}
 	k, err := hkdf.Key(sha256.New, key, nil, "parawork secrets 2", KeyBytes)
 	if err != nil {

@@ -81,10 +81,10 @@ func (s *Service) CreateInvite(ctx context.Context, actor Actor, teamID string, 
 		ExpiresAt: now.Add(inviteFor).UnixMilli()}
 	var err error
 	if req.Email != "" {
-		if i.Email, err = cleanEmail(req.Email); err != nil {
+		if i.Email, err = CleanEmail(req.Email); err != nil {
 			return Invite{}, "", err
 		}
-		if s.mails() {
+		if mailsLinks(s.cfg.Mailer, s.cfg.PublicURL) {
 			i.MailedAt = i.CreatedAt
 		}
 	}
@@ -290,7 +290,7 @@ func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Me
 	if req.Email == "" {
 		req.Email = i.Email
 	}
-	if clean, err := cleanEmail(req.Email); err != nil {
+	if clean, err := CleanEmail(req.Email); err != nil {
 		return User{}, Team{}, err
 	} else if i.Email != "" && clean != i.Email {
 		return User{}, Team{}, fault.New(fault.Forbidden, "invite_other_email", "This invite is for %s. Use that address, or ask for an invite of your own.", i.Email).

@@ -13,6 +13,12 @@ import (
 // touchEvery bounds how often using a session or a token is written down.
 const touchEvery = time.Minute
 
+// TakesPasswords and TakesPasskeys say which ways to sign in are not switched off.
+func (s *Service) TakesPasswords() bool { return !s.cfg.NoPassword }
+
+// TakesPasskeys: see TakesPasswords.
+func (s *Service) TakesPasskeys() bool { return !s.cfg.NoPasskeys }
+
 // Login checks an e-mail address and a password. Without a second factor it signs in; else what is asked for is told, and the sign-in
 // goes on with LoginByCode or LoginByPasskey. Whether the address or the password was wrong is told neither in words nor in time.
 // Errors: wrong_credentials, too_many_attempts, suspended, password_off.
@@ -39,7 +45,7 @@ func (s *Service) Login(ctx context.Context, email, pass string, meta Meta) (Ent
 // verify returns the user whose address and password these are.
 func (s *Service) verify(ctx context.Context, email, password string) (User, error) {
 	u, err := User{}, error(nil)
-	if clean, bad := cleanEmail(email); bad == nil {
+	if clean, bad := CleanEmail(email); bad == nil {
 		u, err = s.store.UserByEmail(ctx, clean)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -213,18 +219,4 @@ func (s *Service) endSessions(ctx context.Context, userID, except string, keepTo
 		return err
 	}
 	return s.store.DeleteTokens(ctx, userID, "")
-}
-
-// clip returns at most n bytes of s as valid text without control characters.
-func clip(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "")
-	}
-	return s
 }

@@ -23,10 +23,10 @@ type Mailer interface {
 	Queue(ctx context.Context, m Mail) error
 }
 
-// mails reports whether mail with links can be sent: there is a mail server, and the address people use is known. A link in a mail
-// is never made of what a request says its host is, which whoever asks can choose.
-func (s *Service) mails() bool {
-	return s.cfg.Mailer != nil && s.cfg.Mailer.Enabled() && s.cfg.PublicURL != ""
+// mailsLinks reports whether mail with links can be sent by m: there is a mail server, and the address people use is known. A link in a
+// mail is never made of what a request says its host is, which whoever asks can choose.
+func mailsLinks(m Mailer, publicURL string) bool {
+	return m != nil && m.Enabled() && publicURL != ""
 }
 
 // Link is the address of a page that is opened with a token. The token stands in the fragment, which browsers keep to themselves.

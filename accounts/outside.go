@@ -12,7 +12,7 @@ import (
 // CreateOutsideUser makes a user who signs in elsewhere and has no password here; it joins the transaction in ctx. A name that cannot be
 // shown is replaced by the address.
 func (s *Service) CreateOutsideUser(ctx context.Context, email, name string) (User, error) {
-	email, err := cleanEmail(email)
+	email, err := CleanEmail(email)
 	if err != nil {
 		return User{}, err
 	}
@@ -26,21 +26,4 @@ func (s *Service) CreateOutsideUser(ctx context.Context, email, name string) (Us
 		return User{}, fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already.")
 	}
 	return u, nil
-}
-
-// OwnWays returns how many ways a user has to sign in here without a provider: a password, passkeys.
-func (s *Service) OwnWays(ctx context.Context, userID string) (int, error) {
-	u, err := s.store.UserByID(ctx, userID)
-	if err != nil {
-		return 0, fmt.Errorf("reading a user: %w", err)
-	}
-	f, err := s.store.Factors(ctx, userID)
-	if err != nil {
-		return 0, fmt.Errorf("reading a user's ways to sign in: %w", err)
-	}
-	n := f.Passkeys
-	if u.PasswordHash != "" {
-		n++
-	}
-	return n, nil
 }

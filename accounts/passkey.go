@@ -94,7 +94,7 @@ func (s *Service) beginOwn(ctx context.Context, kind string, actor Actor, challe
 	if err != nil {
 		return fmt.Errorf("keeping a challenge: %w", err)
 	}
-	if c.Sealed, err = s.Seal(c.sealName(), string(raw)); err != nil {
+	if c.Sealed, err = s.Seal(sealName(c), string(raw)); err != nil {
 		return err
 	}
 	now := s.cfg.Now()
@@ -130,7 +130,7 @@ func (s *Service) takeOwn(ctx context.Context, kind string, actor Actor) (webaut
 	} else if err != nil {
 		return challenge, fmt.Errorf("taking a challenge: %w", err)
 	}
-	raw, err := s.Unseal(c.sealName(), c.Sealed)
+	raw, err := s.Unseal(sealName(c), c.Sealed)
 	if err != nil || s.now() >= c.ExpiresAt {
 		return challenge, ended
 	}

@@ -87,6 +87,9 @@ func Can(actor Actor, action Action, o Object) error {
 		With("action", string(action)).With("role", string(role))
 }
 
+// errSuspended is the answer to a user who is suspended.
+var errSuspended = fault.New(fault.Forbidden, "suspended", "This user is suspended on this server. Ask an operator of it.")
+
 // hiddenFrom reports whether o is somebody else's alone. What nobody owns any more is for the team's owners and admins.
 func (o Object) hiddenFrom(actor Actor, role Role) bool {
 	if !o.Private {

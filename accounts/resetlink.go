@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -31,7 +32,9 @@ var errLinkEnded = fault.New(fault.Gone, "link_ended", "This link has ended or w
 const forgottenFor = time.Hour
 
 // MailsResets reports whether people can ask for a link to choose a new password by mail.
-func (s *Service) MailsResets() bool { return s.TakesPasswords() && s.mails() }
+func (s *Service) MailsResets() bool {
+	return s.TakesPasswords() && mailsLinks(s.cfg.Mailer, s.cfg.PublicURL)
+}
 
 // ForgotPassword mails a link to choose a new password to the user with this address, and says whose it is, for the audit alone: that
 // there is nobody, that a provider vouches for them instead, or that they were sent enough of them already is told to nobody.
@@ -40,7 +43,7 @@ func (s *Service) ForgotPassword(ctx context.Context, email string, meta Meta) (
 	if s.cfg.NoPassword {
 		return "", password.ErrOff
 	}
-	if !s.mails() {
+	if !mailsLinks(s.cfg.Mailer, s.cfg.PublicURL) {
 		return "", fault.New(fault.Conflict, "no_mail", "This server sends no mail. Ask an operator of it for a link to choose a new password.")
 	}
 	if err := s.limits.Ask(meta.IP); err != nil {
@@ -77,7 +80,7 @@ func (s *Service) ForgotPassword(ctx context.Context, email string, meta Meta) (
 
 // forgetful returns the user who may be sent a link; the zero User when nobody may.
 func (s *Service) forgetful(ctx context.Context, email string) (User, error) {
-	clean, err := cleanEmail(email)
+	clean, err := CleanEmail(email)
 	if err != nil {
 		return User{}, nil
 	}
@@ -164,4 +167,69 @@ func (s *Service) linkedUser(ctx context.Context, hash string) (u User, byMail b
 		return User{}, false, errSuspended
 	}
 	return u, l.ByMail, nil
+}
+
+// ResetFactors forgets what a user lost: authenticator app, recovery codes and passkeys. All login sessions of the user end, since what
+// they rest on counts no more, and so do their API tokens unless they are to be kept.
+func (s *Service) ResetFactors(ctx context.Context, userID string, keepTokens bool) (User, error) {
+	var u User
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		var err error
+		if u, err = s.store.UserByID(ctx, userID); err != nil {
+			return err
+		}
+		if err := s.store.DeleteFactors(ctx, userID); err != nil {
+			return err
+		}
+		return s.endSessions(ctx, userID, "", keepTokens)
+	})
+	if err != nil {
+		return User{}, fmt.Errorf("resetting the second factor of a user: %w", err)
+	}
+	s.changed(userID)
+	return u, nil
+}
+
+// passwordLinkFor is how long a link to set a password works that an operator made.
+const passwordLinkFor = 24 * time.Hour
+
+// ResetLink makes a link's token by which a user chooses a new password, and mails the link where mail is sent. by is the operator's id,
+// "" for the command line. An earlier link of the user ends. Since it is shown to who made it, it proves no address. fresh says that the user has just been made.
+func (s *Service) ResetLink(ctx context.Context, by, userID string, fresh bool) (token string, expiresAt int64, mailed bool, err error) {
+	if token, err = password.NewSecret(s.cfg.Rand, 32); err != nil {
+		return "", 0, false, err
+	}
+	now := s.cfg.Now()
+	expiresAt, mailed = now.Add(passwordLinkFor).UnixMilli(), mailsLinks(s.cfg.Mailer, s.cfg.PublicURL)
+	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		u, err := s.store.UserByID(ctx, userID)
+		if err != nil {
+			return err
+		}
+		if u.SuspendedAt != 0 {
+			return fault.New(fault.Conflict, "user_suspended", "%s is suspended. Restore the user first.", u.Name)
+		}
+		if err := s.store.InsertPasswordLink(ctx, userID, password.Digest(token), cmp.Or(by, "command line"), now.UnixMilli(), expiresAt); err != nil {
+			return err
+		}
+		if !mailed {
+			return nil
+		}
+		return s.cfg.Mailer.Queue(ctx, resetMail(u, Link(s.cfg.PublicURL, "reset", token), expiresAt, fresh))
+	})
+	if err != nil {
+		return "", 0, false, fmt.Errorf("making a link to set a password: %w", err)
+	}
+	return token, expiresAt, mailed, nil
+}
+
+func resetMail(u User, link string, expiresAt int64, fresh bool) Mail {
+	until := time.UnixMilli(expiresAt).UTC().Format("2 January 2006, 15:04 UTC")
+	if fresh {
+		return Mail{Kind: "welcome", To: u.Email, Subject: "Your account on Parawork",
+			Text: fmt.Sprintf("An operator of Parawork has made an account for you, %s.\n\nOpen this link to choose a password. It works once, until %s:\n\n%s\n", u.Name, until, link)}
+	}
+	return Mail{Kind: "reset", To: u.Email, Subject: "Choose a new password for Parawork",
+		Text: fmt.Sprintf("An operator of Parawork has made this link for you, %s, to choose a new password. It works once, until %s:\n\n%s\n\n"+
+			"If you did not ask for it, do nothing: your password stays as it is.\n", u.Name, until, link)}
 }

@@ -41,19 +41,32 @@ const (
 	keyCurrent = 2 // each has a key of its own, wrapped with the instance's
 )
 
-var errNoKey = errors.New("the key that seals secrets is missing")
+// ErrNoKey says that this process has not the key that seals secrets.
+var ErrNoKey = errors.New("the key that seals secrets is missing")
 
 // aead returns the cipher of a key version before keyCurrent. Keys are derived, so that other uses of the instance's key never share one.
 func (s *Service) aead(version int) (cipher.AEAD, error) {
 	purpose := map[int]string{keyBefore: "parawork agent accounts 1", keyDirect: "parawork secrets 1"}[version]
-	if len(s.cfg.Key) != KeyBytes || purpose == "" {
-		return nil, errNoKey
+	if purpose == "" {
+		return nil, ErrNoKey
+	}
+	key, err := s.Derive(purpose)
+	if err != nil {
+		return nil, err
+	}
+	return gcm(key)
+}
+
+// Derive returns a key for one purpose, made of the instance's. Errors: ErrNoKey.
+func (s *Service) Derive(purpose string) ([]byte, error) {
+	if len(s.cfg.Key) != KeyBytes {
+		return nil, ErrNoKey
 	}
 	key, err := hkdf.Key(sha256.New, s.cfg.Key, nil, purpose, 32)
 	if err != nil {
 		return nil, fmt.Errorf("deriving a key: %w", err)
 	}
-	return gcm(key)
+	return key, nil
 }
 
 // bound is what a sealed value is bound to: it opens in no other row, for no other owner and for no other purpose.

@@ -176,12 +176,6 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, store: cfg.Store, hasher: password.NewHasher(cfg.Rand), limits: password.NewLimits(cfg.Now)}
 }
 
-// TakesPasswords and TakesPasskeys say which ways to sign in are not switched off.
-func (s *Service) TakesPasswords() bool { return !s.cfg.NoPassword }
-
-// TakesPasskeys: see TakesPasswords.
-func (s *Service) TakesPasskeys() bool { return !s.cfg.NoPasskeys }
-
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
 func (s *Service) changed(userID string) {

@@ -64,8 +64,6 @@ func shownPassword(u User) string { return password.Digest(u.PasswordHash) }
 
 var errWrongCredentials = fault.New(fault.Unauthorized, "wrong_credentials", "The e-mail address or the password is wrong.")
 
-var errSuspended = fault.New(fault.Forbidden, "suspended", "This user is suspended on this server. Ask an operator of it.")
-
 // strong reports whether these proofs are more than a password: two of them, or one that holds two in itself.
 func strong(factors []string) bool {
 	for _, f := range []string{ProofTOTP, ProofRecovery, ProofPasskey, ProofSSOMFA} {

@@ -3,9 +3,6 @@ package accounts
 import (
 	"context"
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
@@ -28,7 +25,7 @@ func (s *Service) CreateUser(ctx context.Context, req NewUser) (User, error) {
 
 // newUser checks req and hashes its password; team is the name of the one the user joins, "" = none.
 func (s *Service) newUser(ctx context.Context, req NewUser, team string) (User, error) {
-	email, err := cleanEmail(req.Email)
+	email, err := CleanEmail(req.Email)
 	if err != nil {
 		return User{}, err
 	}
@@ -51,7 +48,7 @@ func (s *Service) newUser(ctx context.Context, req NewUser, team string) (User, 
 
 // UserByEmail returns the user with this address; fault.NotFound when there is none. For the command line and operators.
 func (s *Service) UserByEmail(ctx context.Context, email string) (User, error) {
-	clean, err := cleanEmail(email)
+	clean, err := CleanEmail(email)
 	if err != nil {
 		return User{}, err
 	}
@@ -74,32 +71,4 @@ func (s *Service) Actor(ctx context.Context, userID string) (Actor, error) {
 		return Actor{}, fmt.Errorf("reading memberships: %w", err)
 	}
 	return Actor{User: u, Memberships: m}, nil
-}
-
-// CleanEmail returns an address in the form it is stored in. Errors: invalid_email.
-func CleanEmail(s string) (string, error) { return cleanEmail(s) }
-
-// cleanEmail returns an address in the form it is stored in. It checks the shape, not whether mail arrives.
-func cleanEmail(s string) (string, error) {
-	valid := utf8.ValidString(s) // ToLower would mend it
-	s = strings.ToLower(strings.TrimSpace(s))
-	local, domain, ok := strings.Cut(s, "@")
-	odd := func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`<>,;:"\()[]`, r)
-	}
-	if !ok || local == "" || domain == "" || len(s) > 254 || !valid || strings.Contains(domain, "@") ||
-		strings.ContainsFunc(s, odd) || strings.HasPrefix(domain, ".") || strings.HasSuffix(domain, ".") {
-		return "", fault.New(fault.Invalid, "invalid_email", "That is not an e-mail address such as ada@example.com.").With("field", "email")
-	}
-	return s, nil
-}
-
-// cleanName returns a name for people: one line, without control characters.
-func cleanName(field, s string) (string, error) {
-	s = strings.TrimSpace(s)
-	bad := !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
-	if s == "" || utf8.RuneCountInString(s) > 100 || bad {
-		return "", fault.New(fault.Invalid, "invalid_name", "The %s needs 1 to 100 characters on one line.", field).With("field", field)
-	}
-	return s, nil
 }
