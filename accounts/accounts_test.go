@@ -15,13 +15,14 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 const password = "nine lives and a hat"
 
 // house is a Service on a real store with a clock of its own.
 type house struct {
-	*accounts.Service
+	*testaccounts.Accounts
 	db      *store.DB
 	key     []byte
 	mu      sync.Mutex
@@ -31,12 +32,12 @@ type house struct {
 
 func newHouse(db *store.DB) *house {
 	h := &house{db: db, key: bytes.Repeat([]byte{7}, accounts.KeyBytes), time: time.UnixMilli(1_800_000_000_000)}
-	h.Service = h.service()
+	h.Accounts = h.service()
 	return h
 }
 
-func (h *house) service() *accounts.Service {
-	return accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Rand: rand.Reader,
+func (h *house) service() *testaccounts.Accounts {
+	return testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Rand: rand.Reader,
 		Changed: func(id string) { h.mu.Lock(); defer h.mu.Unlock(); h.changed = append(h.changed, id) },
 		CheckAgent: func(agent string) error {
 			if agent == "nobody" {

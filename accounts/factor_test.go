@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // appCode is what an authenticator app shows, by a way of its own.
@@ -49,7 +50,7 @@ func (h *house) withApp(t *testing.T, a accounts.Actor) (secret string, recovery
 // begin signs in with a password as far as that goes.
 func (h *house) begin(t *testing.T, email string, meta accounts.Meta) accounts.Entered {
 	t.Helper()
-	e, err := h.Service.Login(t.Context(), email, password, meta)
+	e, err := h.Accounts.Login(t.Context(), email, password, meta)
 	if err != nil {
 		t.Fatalf("Login: %v", err)
 	}
@@ -166,18 +167,18 @@ func TestASVS_6_3_1_GuessingLocksNobodyOut(t *testing.T) {
 		home.Device = h.begin(t, "ada@example.com", home).Device
 		stranger := accounts.Meta{IP: "192.0.2.1"}
 		for range 40 {
-			h.Service.Login(ctx, "ada@example.com", strings.Repeat("x", 2000), stranger)
+			h.Accounts.Login(ctx, "ada@example.com", strings.Repeat("x", 2000), stranger)
 		}
-		_, err := h.Service.Login(ctx, "ada@example.com", password, stranger)
+		_, err := h.Accounts.Login(ctx, "ada@example.com", password, stranger)
 		wantCode(t, err, "too_many_attempts")
 		h.begin(t, "ada@example.com", home)
 		forged := home
 		forged.Device += "x"
-		_, err = h.Service.Login(ctx, "ada@example.com", password, forged)
+		_, err = h.Accounts.Login(ctx, "ada@example.com", password, forged)
 		wantCode(t, err, "too_many_attempts")
 		var n int
 		for n = range 40 {
-			if _, err = h.Service.Login(ctx, "ada@example.com", strings.Repeat("x", 2000), home); fault.Is(err, fault.RateLimited) {
+			if _, err = h.Accounts.Login(ctx, "ada@example.com", strings.Repeat("x", 2000), home); fault.Is(err, fault.RateLimited) {
 				break
 			}
 		}
@@ -185,7 +186,7 @@ func TestASVS_6_3_1_GuessingLocksNobodyOut(t *testing.T) {
 			t.Errorf("a device may guess %d times", n)
 		}
 		for n = range 40 { // eve's account, with ada's device: counted as from anywhere
-			if _, err = h.Service.Login(ctx, "eve@example.com", strings.Repeat("x", 2000), home); fault.Is(err, fault.RateLimited) {
+			if _, err = h.Accounts.Login(ctx, "eve@example.com", strings.Repeat("x", 2000), home); fault.Is(err, fault.RateLimited) {
 				break
 			}
 		}
@@ -298,7 +299,7 @@ func TestASVS_6_4_3_ResetLinks(t *testing.T) {
 		h.pass(time.Minute)
 		_, err = h.LoginByCode(ctx, e.Pending, accounts.ProofTOTP, h.appCode(t, secret), accounts.Meta{})
 		wantCode(t, err, "login_ended")
-		if e, err = h.Service.Login(ctx, "ada@example.com", "a new and good one", accounts.Meta{}); err != nil || e.Cookie != "" {
+		if e, err = h.Accounts.Login(ctx, "ada@example.com", "a new and good one", accounts.Meta{}); err != nil || e.Cookie != "" {
 			t.Errorf("after a reset the second factor is not asked for: %+v %v", e, err)
 		}
 	})
@@ -313,7 +314,7 @@ func TestASVS_6_3_8_ForgottenPasswordsTellNothing(t *testing.T) {
 		_, err := h.ForgotPassword(ctx, ada.Email, accounts.Meta{})
 		wantCode(t, err, "no_mail")
 		mail := &post{}
-		svc := accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Mailer: mail, PublicURL: "https://parawork.example.com"})
+		svc := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Mailer: mail, PublicURL: "https://parawork.example.com"})
 		for _, email := range []string{"nobody@example.com", "no address", bob.Email} {
 			if id, err := svc.ForgotPassword(ctx, email, accounts.Meta{}); err != nil || id != "" || len(mail.sent) != 0 {
 				t.Errorf("%s: %q %v %v", email, id, err, mail.sent)

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // post is a mail server that keeps what it is given.
@@ -154,7 +155,7 @@ func TestInvitesByMail(t *testing.T) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		mails := &post{}
-		h.Service = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Mailer: mails, PublicURL: "https://pw.example.com/"})
+		h.Accounts = testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Mailer: mails, PublicURL: "https://pw.example.com/"})
 		i, token, err := h.CreateInvite(ctx, ada, team.ID, accounts.NewInvite{Role: accounts.Member, Email: " Grace@Example.com "})
 		if err != nil || i.Email != "grace@example.com" || i.MailedAt == 0 || len(mails.sent) != 1 {
 			t.Fatalf("%+v %v, %d mails", i, err, len(mails.sent))
@@ -206,7 +207,7 @@ func TestInvitesWithoutPasswords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		closed := accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, NoPassword: true})
+		closed := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, NoPassword: true})
 		_, _, err = closed.SignUp(ctx, token, accounts.NewUser{Name: "G", Email: "g@example.com", Password: password}, accounts.Meta{IP: "192.0.2.1"})
 		wantCode(t, err, "password_off")
 		if _, err := closed.Join(ctx, h.actor(t, h.person(t, "g@example.com").ID), token); err != nil {

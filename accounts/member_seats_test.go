@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // A member the team has no room for is not one, however they were to come in.
@@ -15,7 +16,7 @@ func TestATeamWithoutRoomTakesNobodyIn(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	full := false
-	s := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: make([]byte, 32), Seats: func(_ context.Context, teamID string) error {
+	s := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: make([]byte, 32), Seats: func(_ context.Context, teamID string) error {
 		if full {
 			return fault.New(fault.Quota, "seats_taken", "No room in %s.", teamID)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // linkIn is the token of the link in a mail.
@@ -25,7 +26,7 @@ func TestWhatProvesAnAddress(t *testing.T) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		mails := &post{}
-		h.Service = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Mailer: mails, PublicURL: "https://pw.example.com/"})
+		h.Accounts = testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Mailer: mails, PublicURL: "https://pw.example.com/"})
 		second, err := h.CreateTeam(ctx, ada, "Second", "")
 		if err != nil {
 			t.Fatal(err)

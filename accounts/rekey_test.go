@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // A value is opened with the key it was given over to, and with no other, whatever it is bound to; and giving it over twice is once.
 func TestResealGivesValuesToAnotherKey(t *testing.T) {
 	t.Parallel()
 	before, next, other := bytes.Repeat([]byte{1}, accounts.KeyBytes), bytes.Repeat([]byte{2}, accounts.KeyBytes), bytes.Repeat([]byte{3}, accounts.KeyBytes)
-	with := func(key []byte) *accounts.Service { return accounts.New(accounts.Config{Key: key}) }
+	with := func(key []byte) *testaccounts.Accounts { return testaccounts.New(testaccounts.Config{Key: key}) }
 	sealed, err := with(before).Seal("purpose", "the value")
 	if err != nil {
 		t.Fatal(err)

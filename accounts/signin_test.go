@@ -243,7 +243,7 @@ func TestTeamsThatAskForMore(t *testing.T) {
 
 // Login is Service.Login for who has no second factor.
 func (h *house) Login(ctx context.Context, email, password string, meta accounts.Meta) (accounts.User, string, int64, error) {
-	e, err := h.Service.Login(ctx, email, password, meta)
+	e, err := h.Accounts.Login(ctx, email, password, meta)
 	if err != nil {
 		return accounts.User{}, "", 0, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // house is the room with a real database and an inbox the test fills.
@@ -89,7 +90,7 @@ func newHouse(t *testing.T, db *store.DB) *house {
 func (h *house) build() {
 	key := make([]byte, accounts.KeyBytes)
 	h.Service = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: h, Bus: h.bus,
-		Secrets:   accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key}),
+		Secrets:   testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: key}),
 		Client:    egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Minute}),
 		PublicURL: "https://pw.example.com", Version: "test", Now: h.clock, Settle: time.Millisecond, Patience: time.Millisecond})
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
 )
 
 // forging is the room of pull requests, with no way out.
-func forging(db *store.DB, ws *workspaces.Service, sec *secrets.Service, people *accounts.Service) *forge.Service {
+func forging(db *store.DB, ws *workspaces.Service, sec *secrets.Service, people *testaccounts.Accounts) *forge.Service {
 	return forge.New(forge.Config{Store: store.NewForge(db), Workspaces: ws, Credentials: sec, People: people, HTTP: http.DefaultTransport,
 		Push: func(context.Context, accounts.Actor, string) (forge.Pushed, error) {
 			return forge.Pushed{}, rest.ErrNotFound

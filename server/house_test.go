@@ -52,6 +52,7 @@ import (
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
@@ -71,7 +72,7 @@ type house struct {
 	db          *store.DB
 	dir         string
 	bus         *events.Bus
-	rooms       *accounts.Service
+	rooms       *testaccounts.Accounts
 	server      *Server
 	cfg         Config
 	url         string // once it serves
@@ -111,11 +112,11 @@ func notifying(h *house) *notify.Service {
 }
 
 // auditing makes accounts with their audit in db.
-func auditing(db *store.DB, cfg accounts.Config) (*accounts.Service, *audit.Log) {
-	rooms := accounts.New(cfg)
+func auditing(db *store.DB, cfg testaccounts.Config) (*testaccounts.Accounts, *audit.Log) {
+	rooms := testaccounts.New(cfg)
 	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: rooms})
 	cfg.Audit = log
-	return accounts.New(cfg), log
+	return testaccounts.New(cfg), log
 }
 
 // newHouse joins the rooms. Nothing runs; tune changes the server's configuration.
@@ -129,7 +130,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	world := fake.NewWorld(filepath.Join(h.dir, "guests"), nil)
 	t.Cleanup(world.Close)
 	var log *audit.Log
-	h.rooms, log = auditing(h.db, accounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
+	h.rooms, log = auditing(h.db, testaccounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
 	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
 	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	kept := store.NewExecutors(h.db)
@@ -166,7 +167,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
-	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
+	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms.Directory, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}

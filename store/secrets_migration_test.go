@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/migrations"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // sealedBefore seals as the version before the table of secrets did.
@@ -78,7 +79,7 @@ func TestAgentAccountsSurviveTheUpgrade(t *testing.T) {
 		if err := db.Apply(ctx, files, dir); err != nil {
 			t.Fatal(err)
 		}
-		svc := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key})
+		svc := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: key})
 		a, b := accounts.Actor{User: accounts.User{ID: "usr_a"}}, accounts.Actor{User: accounts.User{ID: "usr_b"}}
 		check := func(when string) {
 			t.Helper()

@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -39,7 +40,7 @@ func newHouse(t *testing.T, db *store.DB) *house {
 	h := &house{db: db, clock: time.UnixMilli(1_800_000_000_000)}
 	ctx := tenant.All(t.Context(), "a test makes its team")
 	people := store.NewAccounts(db)
-	vault := accounts.New(accounts.Config{Store: people, Key: bytes.Repeat([]byte{3}, accounts.KeyBytes)})
+	vault := testaccounts.New(testaccounts.Config{Store: people, Key: bytes.Repeat([]byte{3}, accounts.KeyBytes)})
 	team := accounts.Team{ID: id.New("tm"), Slug: "t", Name: "T", CreatedAt: 1}
 	if _, err := people.InsertTeam(ctx, team); err != nil {
 		t.Fatal(err)
@@ -397,7 +398,7 @@ func deleteWorkspace(ctx context.Context, db *store.DB, id string) error {
 
 // newService is another server over the same database.
 func newService(h *house) *secrets.Service {
-	vault := accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: bytes.Repeat([]byte{3}, accounts.KeyBytes)})
+	vault := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: bytes.Repeat([]byte{3}, accounts.KeyBytes)})
 	return secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: vault})
 }
 

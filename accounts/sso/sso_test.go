@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/testing/testissuer"
 )
 
@@ -35,7 +36,7 @@ var meta = accounts.Meta{IP: "192.0.2.7", UserAgent: "Firefox"}
 type house struct {
 	t        *testing.T
 	sso      *sso.Service
-	accounts *accounts.Service
+	accounts *testaccounts.Accounts
 	issuer   *testissuer.Issuer
 	store    *store.SSO
 	db       *store.DB
@@ -95,7 +96,7 @@ func newHouse(t *testing.T, db *store.DB, tune ...func(corp, gh *sso.Provider)) 
 	for _, fn := range tune {
 		fn(&corp, &gh)
 	}
-	h.accounts = accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, accounts.KeyBytes), Now: h.now})
+	h.accounts = testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, accounts.KeyBytes), Now: h.now})
 	h.sso = sso.New(sso.Config{Providers: []sso.Provider{corp, gh}, Store: h.store, Accounts: h.accounts, Audit: h, Now: h.now,
 		Client:  egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
 		Changed: func(id string) { h.mu.Lock(); defer h.mu.Unlock(); h.changed = append(h.changed, id) }})

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // result is what a run of the program left.
@@ -139,7 +140,7 @@ func TestAdmin(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		svc := accounts.New(accounts.Config{Store: store.NewAccounts(db)})
+		svc := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db)})
 		if _, err := store.NewMachines(db).InstanceKey(t.Context(), "runner"); err != nil {
 			t.Errorf("the new key: %v", err)
 		}

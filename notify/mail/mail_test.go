@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/testing/testsmtp"
 )
 
@@ -29,7 +30,7 @@ type house struct {
 func newHouse(db *store.DB, v mail.Server) *house {
 	h := &house{db: db, store: store.NewMails(db), time: time.Now()}
 	h.Service = mail.New(mail.Config{Server: v, Store: h.store, Now: h.now,
-		Sealer: accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, accounts.KeyBytes)})})
+		Sealer: testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, accounts.KeyBytes)})})
 	return h
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 func TestATokenEnrolsOneMachine(t *testing.T) {
@@ -209,7 +210,7 @@ func TestTheServersKeyIsKeptSealed(t *testing.T) {
 		if err != nil || strings.Contains(string(kept.Sealed), string(keys[0].Seed())) {
 			t.Errorf("%v", err)
 		}
-		lost := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: []byte(strings.Repeat("x", 32))})
+		lost := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: []byte(strings.Repeat("x", 32))})
 		s := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: lost, Events: h.bus, Enabled: true})
 		if _, err := s.ServerKey(t.Context()); fault.CodeOf(err) != "runner_key_unreadable" {
 			t.Errorf("another secret.key: %v", err)

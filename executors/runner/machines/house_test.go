@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +54,7 @@ func (c *clock) move(d time.Duration) {
 type house struct {
 	t     *testing.T
 	db    *store.DB
-	rooms *accounts.Service
+	rooms *testaccounts.Accounts
 	bus   *events.Bus
 	clock *clock
 	user  accounts.User
@@ -68,7 +69,7 @@ func newHouse(t *testing.T, db *store.DB, tune ...func(*machines.Config)) *house
 	t.Helper()
 	h := &house{t: t, db: db, bus: events.New(), clock: &clock{}}
 	h.user, h.team = storetest.Seed(t, db)
-	h.rooms = accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: make([]byte, 32), Now: h.clock.Now,
+	h.rooms = testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: make([]byte, 32), Now: h.clock.Now,
 		Changed: func(userID string) { h.Recheck(context.Background(), userID) }})
 	h.Service = h.open(tune...)
 	return h
