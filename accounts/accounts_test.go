@@ -366,7 +366,7 @@ func TestFloodTakesNoMemory(t *testing.T) {
 	for i := range 1000 {
 		h.Login(canceled, fmt.Sprintf("user%d@example.com", i), "x", accounts.Meta{IP: "203.0.113.5"})
 	}
-	if n := h.Counted(); n > 51 { // an address, and the accounts it tried before it was refused
+	if n := h.Limits.Counted(); n > 51 { // an address, and the accounts it tried before it was refused
 		t.Errorf("%d counters after a flood from one address", n)
 	}
 }

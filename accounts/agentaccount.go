@@ -284,7 +284,7 @@ func accountName(name string, o Holder, agent string, all []AgentAccount) (strin
 		}
 		return name, nil
 	}
-	name, err := cleanName("name", name)
+	name, err := CleanName("name", name)
 	if err != nil {
 		return "", err
 	}

@@ -23,8 +23,8 @@ func CleanEmail(s string) (string, error) {
 	return s, nil
 }
 
-// cleanName returns a name for people: one line, without control characters.
-func cleanName(field, s string) (string, error) {
+// CleanName returns a name for people: one line, without control characters.
+func CleanName(field, s string) (string, error) {
 	s = strings.TrimSpace(s)
 	bad := !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 	if s == "" || utf8.RuneCountInString(s) > 100 || bad {
@@ -33,8 +33,8 @@ func cleanName(field, s string) (string, error) {
 	return s, nil
 }
 
-// clip returns at most n bytes of s as valid text without control characters.
-func clip(s string, n int) string {
+// Clip returns at most n bytes of s as valid text without control characters.
+func Clip(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1

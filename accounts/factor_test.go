@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	hashes "github.com/parawork/parawork/accounts/password"
+
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testaccounts"
@@ -48,7 +51,7 @@ func (h *house) withApp(t *testing.T, a accounts.Actor) (secret string, recovery
 }
 
 // begin signs in with a password as far as that goes.
-func (h *house) begin(t *testing.T, email string, meta accounts.Meta) accounts.Entered {
+func (h *house) begin(t *testing.T, email string, meta accounts.Meta) signin.Entered {
 	t.Helper()
 	e, err := h.Accounts.Login(t.Context(), email, password, meta)
 	if err != nil {
@@ -275,7 +278,7 @@ func TestASVS_6_4_3_ResetLinks(t *testing.T) {
 		link := func(life time.Duration) string {
 			token := fmt.Sprint("token-of-a-link-", h.now().UnixNano(), life)
 			_, err := h.db.Exec(ctx, `INSERT INTO password_links (token_hash, user_id, created_by, created_at, expires_at) VALUES (?, ?, '', ?, ?)`,
-				accounts.HashOf(token), ada.ID, h.now().UnixMilli(), h.now().Add(life).UnixMilli())
+				hashes.Digest(token), ada.ID, h.now().UnixMilli(), h.now().Add(life).UnixMilli())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,12 +372,12 @@ func TestASVS_7_5_1_TokensNeedTheSecondFactor(t *testing.T) {
 		old, _ := h.signIn(t, u.ID, accounts.ProofPassword)
 		a, cookie := h.signIn(t, u.ID, accounts.ProofPassword)
 		h.withApp(t, a)
-		_, _, err := h.IssueToken(t.Context(), old, accounts.TokenRequest{Name: "t"})
+		_, _, err := h.IssueToken(t.Context(), old, signin.TokenRequest{Name: "t"})
 		wantCode(t, err, "confirm_needed")
 		if a, err = h.Authenticate(t.Context(), cookie); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := h.IssueToken(t.Context(), a, accounts.TokenRequest{Name: "t"}); err != nil {
+		if _, _, err := h.IssueToken(t.Context(), a, signin.TokenRequest{Name: "t"}); err != nil {
 			t.Errorf("with the second factor: %v", err)
 		}
 	})

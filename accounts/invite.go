@@ -84,7 +84,7 @@ func (s *Service) CreateInvite(ctx context.Context, actor Actor, teamID string, 
 		if i.Email, err = CleanEmail(req.Email); err != nil {
 			return Invite{}, "", err
 		}
-		if mailsLinks(s.cfg.Mailer, s.cfg.PublicURL) {
+		if MailsLinks(s.cfg.Mailer, s.cfg.PublicURL) {
 			i.MailedAt = i.CreatedAt
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
@@ -256,7 +257,7 @@ func TestASVS_7_4_2_SuspensionEndsEveryWayIn(t *testing.T) {
 		if _, err := h.PutMember(ctx, team.ID, u.Email, accounts.Member); err != nil {
 			t.Fatal(err)
 		}
-		cookie, _, err := h.SignIn(ctx, accounts.SignInRequest{UserID: u.ID, Factors: []string{accounts.ProofPassword}})
+		cookie, _, err := h.SignIn(ctx, signin.Request{UserID: u.ID, Factors: []string{accounts.ProofPassword}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +278,7 @@ func TestASVS_7_4_2_SuspensionEndsEveryWayIn(t *testing.T) {
 		_, err = h.AuthenticateToken(ctx, token)
 		wantCode(t, err, "invalid_token")
 		// Nor does work that is taken up in the user's name.
-		_, _, err = h.SignIn(ctx, accounts.SignInRequest{UserID: u.ID, Factors: []string{accounts.ProofPassword}})
+		_, _, err = h.SignIn(ctx, signin.Request{UserID: u.ID, Factors: []string{accounts.ProofPassword}})
 		wantCode(t, err, "suspended")
 		wantCode(t, accounts.Can(h.actor(t, u.ID), accounts.ViewTeam, accounts.InTeam(team.ID)), "suspended")
 		_, _, _, err = h.ResetLink(ctx, ada.User.ID, u.ID, false)
@@ -344,7 +345,7 @@ func TestTeamsAskForASecondFactor(t *testing.T) {
 		if after, err := h.SetSecondFactor(ctx, ada, team.ID, true); err != nil || !after.SecondFactor {
 			t.Fatalf("%+v %v", after, err)
 		}
-		cookie, _, err := h.SignIn(ctx, accounts.SignInRequest{UserID: ada.User.ID, Factors: []string{accounts.ProofPassword}})
+		cookie, _, err := h.SignIn(ctx, signin.Request{UserID: ada.User.ID, Factors: []string{accounts.ProofPassword}})
 		if err != nil {
 			t.Fatal(err)
 		}

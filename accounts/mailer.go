@@ -23,9 +23,9 @@ type Mailer interface {
 	Queue(ctx context.Context, m Mail) error
 }
 
-// mailsLinks reports whether mail with links can be sent by m: there is a mail server, and the address people use is known. A link in a
+// MailsLinks reports whether mail with links can be sent by m: there is a mail server, and the address people use is known. A link in a
 // mail is never made of what a request says its host is, which whoever asks can choose.
-func mailsLinks(m Mailer, publicURL string) bool {
+func MailsLinks(m Mailer, publicURL string) bool {
 	return m != nil && m.Enabled() && publicURL != ""
 }
 

@@ -90,7 +90,7 @@ func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) 
 		}
 		before := u
 		if ch.Name != nil {
-			if u.Name, err = cleanName("name", *ch.Name); err != nil {
+			if u.Name, err = CleanName("name", *ch.Name); err != nil {
 				return err
 			}
 		}

@@ -16,7 +16,7 @@ func (s *Service) CreateOutsideUser(ctx context.Context, email, name string) (Us
 	if err != nil {
 		return User{}, err
 	}
-	if name, err = cleanName("name", name); err != nil {
+	if name, err = CleanName("name", name); err != nil {
 		name, _, _ = strings.Cut(email, "@")
 	}
 	u := User{ID: id.New("usr"), Email: email, Name: name, CreatedAt: s.now()}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -39,7 +40,7 @@ func newDevice(t *testing.T, uv bool) *device {
 	return d
 }
 
-var site = accounts.Site{Host: "parawork.example.com", Origin: "https://parawork.example.com"}
+var site = signin.Site{Host: "parawork.example.com", Origin: "https://parawork.example.com"}
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
@@ -129,7 +130,7 @@ func TestASVS_6_5_7_PasskeysSignIn(t *testing.T) {
 		if k.Name != "laptop" || k.UserID != ada.ID {
 			t.Errorf("passkey: %+v", k)
 		}
-		ask := func() (json.RawMessage, accounts.Entered) {
+		ask := func() (json.RawMessage, signin.Entered) {
 			options, e, err := h.LoginPasskeyOptions(ctx, "", site, accounts.Meta{IP: "192.0.2.1"})
 			if err != nil {
 				t.Fatal(err)
@@ -171,7 +172,7 @@ func TestASVS_6_5_7_PasskeysSignIn(t *testing.T) {
 		h.pass(6 * time.Minute)
 		_, err = h.LoginByPasskey(ctx, e.Pending, site, d.use(options), accounts.Meta{})
 		wantCode(t, err, "login_ended")
-		_, _, err = h.LoginPasskeyOptions(ctx, "", accounts.Site{}, accounts.Meta{})
+		_, _, err = h.LoginPasskeyOptions(ctx, "", signin.Site{}, accounts.Meta{})
 		wantCode(t, err, "passkeys_unavailable")
 
 		// The last way in stays.

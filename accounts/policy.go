@@ -73,7 +73,7 @@ func Can(actor Actor, action Action, o Object) error {
 		return fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
 	}
 	if actor.User.SuspendedAt != 0 { // also what is taken up in their name
-		return errSuspended
+		return ErrSuspended
 	}
 	least, known := policy[action]
 	if known && role.AtLeast(least) {
@@ -87,8 +87,8 @@ func Can(actor Actor, action Action, o Object) error {
 		With("action", string(action)).With("role", string(role))
 }
 
-// errSuspended is the answer to a user who is suspended.
-var errSuspended = fault.New(fault.Forbidden, "suspended", "This user is suspended on this server. Ask an operator of it.")
+// ErrSuspended is the answer to a user who is suspended.
+var ErrSuspended = fault.New(fault.Forbidden, "suspended", "This user is suspended on this server. Ask an operator of it.")
 
 // hiddenFrom reports whether o is somebody else's alone. What nobody owns any more is for the team's owners and admins.
 func (o Object) hiddenFrom(actor Actor, role Role) bool {

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // between is a store in which something else happens in the midst of a sign-in.
 type between struct {
-	accounts.Store
+	testaccounts.Store
 	then func()
 }
 
@@ -96,7 +97,7 @@ func TestASVS_7_4_2_SuspendedUsersGetNoTokens(t *testing.T) {
 		if _, err := h.SuspendUser(ctx, accounts.Actor{}, u.ID); err != nil {
 			t.Fatal(err)
 		}
-		_, value, err := h.IssueToken(ctx, underWay, accounts.TokenRequest{Name: "t"})
+		_, value, err := h.IssueToken(ctx, underWay, signin.TokenRequest{Name: "t"})
 		wantCode(t, err, "suspended")
 		if _, err := h.RestoreUser(ctx, u.ID); err != nil {
 			t.Fatal(err)

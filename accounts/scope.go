@@ -76,15 +76,15 @@ func NeedAccount(a Actor) error {
 	return nil
 }
 
-// cleanScopes checks the scopes of a new token: known ones, each once; none at all means everything its user may do.
-func cleanScopes(in []Scope) ([]Scope, error) {
+// CleanScopes checks the scopes of a new token: known ones, each once; none at all means everything its user may do.
+func CleanScopes(in []Scope) ([]Scope, error) {
 	if len(in) == 0 {
 		return nil, nil
 	}
 	out := []Scope{}
 	for _, sc := range in {
 		if _, known := includes[sc]; !known {
-			return nil, fault.New(fault.Invalid, "invalid_scope", "There is no scope %q. The scopes are workspaces:read, workspaces:write, sessions:attach, billing:read and admin.", clip(string(sc), 40)).With("field", "scopes")
+			return nil, fault.New(fault.Invalid, "invalid_scope", "There is no scope %q. The scopes are workspaces:read, workspaces:write, sessions:attach, billing:read and admin.", Clip(string(sc), 40)).With("field", "scopes")
 		}
 		if !slices.Contains(out, sc) {
 			out = append(out, sc)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/password"
 )
 
@@ -16,16 +15,13 @@ type Store interface {
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	UserStore
 	TeamStore
-	SessionStore
-	TokenStore
 	InviteStore
 	OperatorStore
 	SecretStore
 	AgentAccountStore
 	SettingStore
-	CeremonyStore
-	FactorStore
-	PasswordLinkStore
+	// DeletePasswordLinks ends a user's links to choose a password.
+	DeletePasswordLinks(ctx context.Context, userID string) error
 }
 
 // UserStore keeps users.
@@ -131,19 +127,17 @@ type Config struct {
 	Key []byte
 	// CheckAgent says why an agent takes no account; nil error: it does. Nil: every name will do.
 	CheckAgent func(agent string) error
-	// Idle and Absolute bound a login session; 0 = 7 and 30 days.
-	Idle, Absolute time.Duration
-	// Changed is called after what a user may do became less (signed out, token ended, role changed, removed from a team,
-	// password changed), so that open sockets can be asked again who they are. May be nil.
+	// Hasher and Limits are those of the instance: who counts apart bounds nothing.
+	Hasher *password.Hasher
+	Limits *password.Limits
+	// Changed is called after what a user may do became less (role changed, removed from a team, suspended), so that open sockets can be asked again who they are. May be nil.
 	Changed func(userID string)
 	// Seats refuses a member a team has no room for. It is asked once they were added, in the same transaction. May be nil.
 	Seats func(ctx context.Context, teamID string) error
-	// NoPassword and NoPasskeys switch ways to sign in off.
-	NoPassword, NoPasskeys bool
+	// NoPassword says that nobody signs in with a password.
+	NoPassword bool
 
 	Now func() time.Time // nil = time.Now
-	// Audit remembers what is done outside requests, or must not be done without its entry. May be nil.
-	Audit audit.Appender
 	// Mailer sends mail; nil = none is sent.
 	Mailer Mailer
 	// PublicURL is the address people use, for links in mails; "" = not known, and no links are mailed.
@@ -167,13 +161,7 @@ func New(cfg Config) *Service {
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Reader
 	}
-	if cfg.Idle <= 0 {
-		cfg.Idle = 7 * 24 * time.Hour
-	}
-	if cfg.Absolute <= 0 {
-		cfg.Absolute = 30 * 24 * time.Hour
-	}
-	return &Service{cfg: cfg, store: cfg.Store, hasher: password.NewHasher(cfg.Rand), limits: password.NewLimits(cfg.Now)}
+	return &Service{cfg: cfg, store: cfg.Store, hasher: cfg.Hasher, limits: cfg.Limits}
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/store"
 )
 
 // signIn starts a login session and returns its actor and cookie.
 func (h *house) signIn(t *testing.T, userID string, factors ...string) (accounts.Actor, string) {
 	t.Helper()
-	cookie, _, err := h.SignIn(t.Context(), accounts.SignInRequest{UserID: userID, Factors: factors, Meta: accounts.Meta{IP: "192.0.2.7", UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"}})
+	cookie, _, err := h.SignIn(t.Context(), signin.Request{UserID: userID, Factors: factors, Meta: accounts.Meta{IP: "192.0.2.7", UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"}})
 	if err != nil {
 		t.Fatalf("SignIn: %v", err)
 	}
@@ -78,7 +79,7 @@ func TestASVS_7_4_2_SuspendedUsersAreOut(t *testing.T) {
 		wantCode(t, err, "suspended")
 		_, err = h.AuthenticateToken(ctx, token)
 		wantCode(t, err, "suspended")
-		_, _, err = h.SignIn(ctx, accounts.SignInRequest{UserID: u.ID, Factors: []string{accounts.ProofPasskey}})
+		_, _, err = h.SignIn(ctx, signin.Request{UserID: u.ID, Factors: []string{accounts.ProofPasskey}})
 		wantCode(t, err, "suspended")
 	})
 }
@@ -122,7 +123,7 @@ func TestCeremoniesGoOnOnce(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		ctx := t.Context()
 		begin := func() string {
-			v, _, err := h.BeginCeremony(ctx, accounts.CeremonyRequest{Kind: "a", Data: map[string]string{"k": "secret value"}, Life: time.Minute})
+			v, _, err := h.BeginCeremony(ctx, signin.CeremonyRequest{Kind: "a", Data: map[string]string{"k": "secret value"}, Life: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +162,7 @@ func TestASVS_8_2_1_TokensReachAsFarAsTheirScopes(t *testing.T) {
 		}
 		a = h.again(t, a)
 		one, two := a.Memberships[0].Team, a.Memberships[1].Team
-		as := func(req accounts.TokenRequest) accounts.Actor {
+		as := func(req signin.TokenRequest) accounts.Actor {
 			req.Name = "t"
 			_, value, err := h.IssueToken(ctx, a, req)
 			if err != nil {
@@ -193,21 +194,21 @@ func TestASVS_8_2_1_TokensReachAsFarAsTheirScopes(t *testing.T) {
 			{[]accounts.Scope{accounts.ScopeAdmin}, accounts.ManageMember, ""},
 			{[]accounts.Scope{accounts.ScopeRead}, "no.such.action", "forbidden"},
 		} {
-			wantCode(t, accounts.Can(as(accounts.TokenRequest{Scopes: tc.scopes}), tc.action, accounts.InTeam(one.ID)), tc.code)
+			wantCode(t, accounts.Can(as(signin.TokenRequest{Scopes: tc.scopes}), tc.action, accounts.InTeam(one.ID)), tc.code)
 		}
-		bound := as(accounts.TokenRequest{Team: one.Slug})
+		bound := as(signin.TokenRequest{Team: one.Slug})
 		wantCode(t, accounts.Can(bound, accounts.ManageTeam, accounts.InTeam(one.ID)), "")
 		wantCode(t, accounts.Can(bound, accounts.ViewTeam, accounts.InTeam(two.ID)), "not_found")
 		wantCode(t, accounts.NeedAccount(bound), "wrong_scope")
-		_, _, err := h.IssueToken(ctx, bound, accounts.TokenRequest{Name: "wider"})
+		_, _, err := h.IssueToken(ctx, bound, signin.TokenRequest{Name: "wider"})
 		wantCode(t, err, "wrong_scope")
-		_, _, err = h.IssueToken(ctx, a, accounts.TokenRequest{Name: "x", Scopes: []accounts.Scope{"root"}})
+		_, _, err = h.IssueToken(ctx, a, signin.TokenRequest{Name: "x", Scopes: []accounts.Scope{"root"}})
 		wantCode(t, err, "invalid_scope")
-		_, _, err = h.IssueToken(ctx, a, accounts.TokenRequest{Name: "x", Team: "three"})
+		_, _, err = h.IssueToken(ctx, a, signin.TokenRequest{Name: "x", Team: "three"})
 		wantCode(t, err, "team_not_found")
 		end := h.now().Add(time.Hour).UnixMilli()
-		brief := as(accounts.TokenRequest{ExpiresAt: end})
-		if made, _, err := h.IssueToken(ctx, brief, accounts.TokenRequest{Name: "longer"}); err != nil || made.ExpiresAt != end {
+		brief := as(signin.TokenRequest{ExpiresAt: end})
+		if made, _, err := h.IssueToken(ctx, brief, signin.TokenRequest{Name: "longer"}); err != nil || made.ExpiresAt != end {
 			t.Errorf("a token made one that outlives it: %+v %v", made, err)
 		}
 		all, err := h.Tokens(ctx, u.ID)
@@ -215,7 +216,7 @@ func TestASVS_8_2_1_TokensReachAsFarAsTheirScopes(t *testing.T) {
 			t.Errorf("where tokens were used from: %+v %v", all, err)
 		}
 		h.pass(16 * time.Minute)
-		_, _, err = h.IssueToken(ctx, a, accounts.TokenRequest{Name: "late"})
+		_, _, err = h.IssueToken(ctx, a, signin.TokenRequest{Name: "late"})
 		wantCode(t, err, "confirm_needed")
 	})
 }

@@ -40,7 +40,7 @@ func (s *Service) CreateTeam(ctx context.Context, actor Actor, name, slug string
 
 // newTeam checks a team's name and slug.
 func (s *Service) newTeam(name, slug string) (Team, error) {
-	name, err := cleanName("team", name)
+	name, err := CleanName("team", name)
 	if err != nil {
 		return Team{}, err
 	}
@@ -116,7 +116,7 @@ func (s *Service) UpdateTeam(ctx context.Context, actor Actor, teamID, name stri
 	if err := Can(actor, ManageTeam, InTeam(teamID)); err != nil {
 		return Team{}, err
 	}
-	name, err := cleanName("team", name)
+	name, err := CleanName("team", name)
 	if err != nil {
 		return Team{}, err
 	}

@@ -29,7 +29,7 @@ func (s *Service) newUser(ctx context.Context, req NewUser, team string) (User, 
 	if err != nil {
 		return User{}, err
 	}
-	name, err := cleanName("name", req.Name)
+	name, err := CleanName("name", req.Name)
 	if err != nil {
 		return User{}, err
 	}

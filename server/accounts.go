@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
@@ -25,7 +26,7 @@ func (h handlers) Setup(ctx context.Context, req api.SetupRequestObject) (api.Se
 	if err != nil {
 		return nil, err
 	}
-	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofLink}, Meta: h.Meta(call)})
+	cookie, expires, err := h.cfg.SignIn.SignIn(ctx, signin.Request{UserID: user.ID, Factors: []string{accounts.ProofLink}, Meta: h.Meta(call)})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (h handlers) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.Lo
 	if call.Actor.SessionHash == "" {
 		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in and cannot sign out. Delete the token to end it.")
 	}
-	if err := h.cfg.Accounts.Logout(ctx, call.Actor.SessionHash); err != nil {
+	if err := h.cfg.SignIn.Logout(ctx, call.Actor.SessionHash); err != nil {
 		return nil, err
 	}
 	h.SignOut(call)
@@ -55,7 +56,7 @@ func (h handlers) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetM
 
 // me is what /me tells who has just signed in and was given this cookie.
 func (h handlers) me(ctx context.Context, cookie string) (api.Me, error) {
-	actor, err := h.cfg.Accounts.Authenticate(ctx, cookie)
+	actor, err := h.cfg.SignIn.Authenticate(ctx, cookie)
 	return meOf(actor), err
 }
 
@@ -69,7 +70,7 @@ func userOf(u accounts.User) api.User {
 }
 
 func (h handlers) ChangePassword(ctx context.Context, req api.ChangePasswordRequestObject) (api.ChangePasswordResponseObject, error) {
-	if err := h.cfg.Accounts.ChangePassword(ctx, rest.CallOf(ctx).Actor, rest.Val(req.Body.CurrentPassword), req.Body.NewPassword, rest.Val(req.Body.KeepTokens)); err != nil {
+	if err := h.cfg.SignIn.ChangePassword(ctx, rest.CallOf(ctx).Actor, rest.Val(req.Body.CurrentPassword), req.Body.NewPassword, rest.Val(req.Body.KeepTokens)); err != nil {
 		return nil, err
 	}
 	return api.ChangePassword204Response{}, nil
@@ -77,7 +78,7 @@ func (h handlers) ChangePassword(ctx context.Context, req api.ChangePasswordRequ
 
 func (h handlers) ListTokens(ctx context.Context, _ api.ListTokensRequestObject) (api.ListTokensResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
-	tokens, err := h.cfg.Accounts.Tokens(ctx, actor.User.ID)
+	tokens, err := h.cfg.SignIn.Tokens(ctx, actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +87,11 @@ func (h handlers) ListTokens(ctx context.Context, _ api.ListTokensRequestObject)
 
 func (h handlers) CreateToken(ctx context.Context, req api.CreateTokenRequestObject) (api.CreateTokenResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
-	want := accounts.TokenRequest{Name: req.Body.Name, Team: rest.Val(req.Body.Team), ExpiresAt: rest.Val(req.Body.ExpiresAt)}
+	want := signin.TokenRequest{Name: req.Body.Name, Team: rest.Val(req.Body.Team), ExpiresAt: rest.Val(req.Body.ExpiresAt)}
 	for _, sc := range rest.Val(req.Body.Scopes) {
 		want.Scopes = append(want.Scopes, accounts.Scope(sc))
 	}
-	t, value, err := h.cfg.Accounts.IssueToken(ctx, actor, want)
+	t, value, err := h.cfg.SignIn.IssueToken(ctx, actor, want)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func (h handlers) CreateToken(ctx context.Context, req api.CreateTokenRequestObj
 }
 
 func (h handlers) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObject) (api.DeleteTokenResponseObject, error) {
-	if err := h.cfg.Accounts.DeleteToken(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
+	if err := h.cfg.SignIn.DeleteToken(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
 		return nil, err
 	}
 	return api.DeleteToken204Response{}, nil

@@ -34,7 +34,7 @@ func (h handlers) mayRedirect(ctx context.Context, kind api.AgentAccountKind, ke
 	if rest.Val(key) == "" && address == nil && kind != api.ExistingLogin {
 		return nil
 	}
-	return h.cfg.Accounts.NeedConfirmed(rest.CallOf(ctx).Actor)
+	return h.cfg.SignIn.NeedConfirmed(rest.CallOf(ctx).Actor)
 }
 
 func (h handlers) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {

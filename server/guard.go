@@ -109,7 +109,7 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 		return err
 	}
 	if r.access != anyone && !(r.access == scrapers && s.scrapesLocally(req)) {
-		if call.Actor, err = rest.Authenticate(ctx, s.cfg.Accounts, cred); err != nil {
+		if call.Actor, err = rest.Authenticate(ctx, s.cfg.SignIn, cred); err != nil {
 			return err
 		}
 	}

@@ -114,9 +114,7 @@ func notifying(h *house) *notify.Service {
 // auditing makes accounts with their audit in db.
 func auditing(db *store.DB, cfg testaccounts.Config) (*testaccounts.Accounts, *audit.Log) {
 	rooms := testaccounts.New(cfg)
-	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: rooms})
-	cfg.Audit = log
-	return testaccounts.New(cfg), log
+	return rooms, audit.New(audit.Config{Store: store.NewAudit(db), Sealer: rooms})
 }
 
 // newHouse joins the rooms. Nothing runs; tune changes the server's configuration.
@@ -167,7 +165,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
-	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms.Directory, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
+	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms.Directory, SignIn: h.rooms.Logins, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -177,7 +175,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	h.cfg.Disk = disk.New(disk.Config{Work: ws, Events: h.bus})
 	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: ws, Commands: h.cfg.Commands, Accounts: h.rooms, Events: h.bus})
 	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: ws, Events: h.bus})
-	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
+	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.rooms, SignIn: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
 		Account: func(context.Context, gateway.Grant) (gateway.Account, error) {

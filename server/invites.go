@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
@@ -44,7 +45,7 @@ func (h handlers) CreateInvite(ctx context.Context, req api.CreateInviteRequestO
 func (h handlers) invite(ctx context.Context, req accounts.NewInvite) (api.InviteMade, error) {
 	call := rest.CallOf(ctx)
 	if req.Role.AtLeast(accounts.Admin) {
-		if err := h.cfg.Accounts.NeedConfirmed(call.Actor); err != nil {
+		if err := h.cfg.SignIn.NeedConfirmed(call.Actor); err != nil {
 			return api.InviteMade{}, err
 		}
 	}
@@ -80,7 +81,7 @@ func (h handlers) LookInvite(ctx context.Context, req api.LookInviteRequestObjec
 func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestObject) (api.AcceptInviteResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if !call.Cred.None() {
-		actor, err := rest.Authenticate(ctx, h.cfg.Accounts, call.Cred)
+		actor, err := rest.Authenticate(ctx, h.cfg.SignIn, call.Cred)
 		if err == nil {
 			call.Actor = actor
 			team, err := h.cfg.Accounts.Join(ctx, actor, req.Body.Token)
@@ -106,7 +107,7 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 	audit.InTeam(ctx, team.ID)
 	audit.Target(ctx, "team", team.ID, team.Name)
 	audit.Note(ctx, "new_user", "true")
-	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofPassword}, Meta: h.Meta(call)})
+	cookie, expires, err := h.cfg.SignIn.SignIn(ctx, signin.Request{UserID: user.ID, Factors: []string{accounts.ProofPassword}, Meta: h.Meta(call)})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/server/rest"
 )
 
@@ -175,7 +176,7 @@ func TestASVS_7_5_1_OperatorsConfirmWhoTheyAre(t *testing.T) {
 	p := h.people(t)
 	ctx := t.Context()
 	operator, member := h.idOf(t, "operator@example.com"), h.idOf(t, "member@example.com")
-	cookie, _, err := h.rooms.SignIn(ctx, accounts.SignInRequest{UserID: operator, Factors: []string{accounts.ProofPassword}})
+	cookie, _, err := h.rooms.SignIn(ctx, signin.Request{UserID: operator, Factors: []string{accounts.ProofPassword}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/rest"
@@ -253,7 +254,7 @@ func (h *house) bounded(t *testing.T, c caller, have []accounts.Scope) caller {
 			t.Fatal(err)
 		}
 		actor.SessionHash, actor.ConfirmedAt = "-", time.Now().UnixMilli()
-		if _, token, err = h.rooms.IssueToken(t.Context(), actor, accounts.TokenRequest{Name: "bounded", Scopes: have}); err != nil {
+		if _, token, err = h.rooms.IssueToken(t.Context(), actor, signin.TokenRequest{Name: "bounded", Scopes: have}); err != nil {
 			t.Fatal(err)
 		}
 		if h.boundTokens == nil {
@@ -326,7 +327,7 @@ func (h *house) callers(t *testing.T) map[string]caller {
 	}
 
 	uid, _ = user("led", p.team, accounts.Owner)
-	cookie, _, err := h.rooms.SignIn(ctx, accounts.SignInRequest{UserID: uid, Factors: []string{accounts.ProofPassword}})
+	cookie, _, err := h.rooms.SignIn(ctx, signin.Request{UserID: uid, Factors: []string{accounts.ProofPassword}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,14 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
 
 func (h handlers) GetMySignIn(ctx context.Context, _ api.GetMySignInRequestObject) (api.GetMySignInResponseObject, error) {
-	w, err := h.cfg.Accounts.WaysIn(ctx, rest.CallOf(ctx).Actor)
+	w, err := h.cfg.SignIn.WaysIn(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func passkeyOf(k accounts.Passkey) api.Passkey {
 }
 
 func (h handlers) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (api.BeginTotpResponseObject, error) {
-	secret, uri, err := h.cfg.Accounts.BeginTOTP(ctx, rest.CallOf(ctx).Actor)
+	secret, uri, err := h.cfg.SignIn.BeginTOTP(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (h handlers) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (
 }
 
 func (h handlers) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObject) (api.ConfirmTotpResponseObject, error) {
-	codes, err := h.cfg.Accounts.ConfirmTOTP(ctx, rest.CallOf(ctx).Actor, req.Body.Code)
+	codes, err := h.cfg.SignIn.ConfirmTOTP(ctx, rest.CallOf(ctx).Actor, req.Body.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +45,14 @@ func (h handlers) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObj
 }
 
 func (h handlers) RemoveTotp(ctx context.Context, _ api.RemoveTotpRequestObject) (api.RemoveTotpResponseObject, error) {
-	if err := h.cfg.Accounts.RemoveTOTP(ctx, rest.CallOf(ctx).Actor); err != nil {
+	if err := h.cfg.SignIn.RemoveTOTP(ctx, rest.CallOf(ctx).Actor); err != nil {
 		return nil, err
 	}
 	return api.RemoveTotp204Response{}, nil
 }
 
 func (h handlers) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCodesRequestObject) (api.RenewRecoveryCodesResponseObject, error) {
-	codes, err := h.cfg.Accounts.RenewRecoveryCodes(ctx, rest.CallOf(ctx).Actor)
+	codes, err := h.cfg.SignIn.RenewRecoveryCodes(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (h handlers) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCod
 
 func (h handlers) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsRequestObject) (api.PasskeyOptionsResponseObject, error) {
 	call := rest.CallOf(ctx)
-	options, err := h.cfg.Accounts.PasskeyOptions(ctx, call.Actor, h.Site(call.Request))
+	options, err := h.cfg.SignIn.PasskeyOptions(ctx, call.Actor, h.Site(call.Request))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (h handlers) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsReques
 
 func (h handlers) AddPasskey(ctx context.Context, req api.AddPasskeyRequestObject) (api.AddPasskeyResponseObject, error) {
 	call := rest.CallOf(ctx)
-	k, err := h.cfg.Accounts.AddPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Name, req.Body.Credential)
+	k, err := h.cfg.SignIn.AddPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Name, req.Body.Credential)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (h handlers) RenamePasskey(ctx context.Context, req api.RenamePasskeyReques
 	if !rest.PlainID(req.Id) {
 		return nil, rest.ErrNotFound
 	}
-	k, err := h.cfg.Accounts.RenamePasskey(ctx, rest.CallOf(ctx).Actor, req.Id, req.Body.Name)
+	k, err := h.cfg.SignIn.RenamePasskey(ctx, rest.CallOf(ctx).Actor, req.Id, req.Body.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (h handlers) RemovePasskey(ctx context.Context, req api.RemovePasskeyReques
 		return nil, rest.ErrNotFound
 	}
 	audit.Target(ctx, "passkey", req.Id, "")
-	if err := h.cfg.Accounts.RemovePasskey(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
+	if err := h.cfg.SignIn.RemovePasskey(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	return api.RemovePasskey204Response{}, nil
@@ -102,12 +103,12 @@ func (h handlers) RemovePasskey(ctx context.Context, req api.RemovePasskeyReques
 
 func (h handlers) ListLoginSessions(ctx context.Context, _ api.ListLoginSessionsRequestObject) (api.ListLoginSessionsResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
-	all, err := h.cfg.Accounts.LoginSessions(ctx, actor)
+	all, err := h.cfg.SignIn.LoginSessions(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
 	return api.ListLoginSessions200JSONResponse{Items: rest.List(all, func(l accounts.LoginSession) api.LoginSession {
-		return api.LoginSession{Id: l.ID, Current: l.ID == actor.SessionID, Ip: l.IP, UserAgent: l.UserAgent, Browser: accounts.BrowserOf(l.UserAgent),
+		return api.LoginSession{Id: l.ID, Current: l.ID == actor.SessionID, Ip: l.IP, UserAgent: l.UserAgent, Browser: signin.BrowserOf(l.UserAgent),
 			Factors: l.Factors, Provider: rest.Text(l.Provider), CreatedAt: l.CreatedAt, SeenAt: l.SeenAt, ExpiresAt: l.ExpiresAt}
 	})}, nil
 }
@@ -118,7 +119,7 @@ func (h handlers) EndLoginSession(ctx context.Context, req api.EndLoginSessionRe
 		return nil, rest.ErrNotFound
 	}
 	audit.Target(ctx, "login_session", req.Id, "")
-	if err := h.cfg.Accounts.EndSession(ctx, call.Actor, req.Id, rest.Val(req.Params.KeepTokens)); err != nil {
+	if err := h.cfg.SignIn.EndSession(ctx, call.Actor, req.Id, rest.Val(req.Params.KeepTokens)); err != nil {
 		return nil, err
 	}
 	if req.Id == call.Actor.SessionID {
@@ -132,7 +133,7 @@ func (h handlers) EndOtherLoginSessions(ctx context.Context, req api.EndOtherLog
 	if call.Actor.SessionHash == "" {
 		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in: there is no session of its own to keep. End sessions one by one, or in the web app.")
 	}
-	if err := h.cfg.Accounts.EndOtherSessions(ctx, call.Actor, keepsTokens(req.Body)); err != nil {
+	if err := h.cfg.SignIn.EndOtherSessions(ctx, call.Actor, keepsTokens(req.Body)); err != nil {
 		return nil, err
 	}
 	return api.EndOtherLoginSessions204Response{}, nil

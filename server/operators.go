@@ -67,7 +67,7 @@ func (h handlers) GetUser(ctx context.Context, req api.GetUserRequestObject) (ap
 
 func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
 	if rest.Val(req.Body.Operator) {
-		if err := h.cfg.Accounts.NeedConfirmed(rest.CallOf(ctx).Actor); err != nil {
+		if err := h.cfg.SignIn.NeedConfirmed(rest.CallOf(ctx).Actor); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +97,7 @@ func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObjec
 // resetLink makes a link by which a user chooses a password.
 func (h handlers) resetLink(ctx context.Context, userID string, fresh bool) (api.ResetLink, error) {
 	call := rest.CallOf(ctx)
-	token, expires, mailed, err := h.cfg.Accounts.ResetLink(ctx, call.Actor.User.ID, userID, fresh)
+	token, expires, mailed, err := h.cfg.SignIn.ResetLink(ctx, call.Actor.User.ID, userID, fresh)
 	if err != nil {
 		return api.ResetLink{}, err
 	}
@@ -106,7 +106,7 @@ func (h handlers) resetLink(ctx context.Context, userID string, fresh bool) (api
 
 func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
 	if req.Body.Email != nil || req.Body.Operator != nil { // links to set a password go to the address
-		if err := h.cfg.Accounts.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
+		if err := h.cfg.SignIn.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +151,7 @@ func (h handlers) RestoreUser(ctx context.Context, req api.RestoreUserRequestObj
 }
 
 func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRequestObject) (api.CreateResetLinkResponseObject, error) {
-	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
+	if err := h.cfg.SignIn.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	link, err := h.resetLink(ctx, req.Id, false)
@@ -162,10 +162,10 @@ func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRe
 }
 
 func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestObject) (api.ResetFactorsResponseObject, error) {
-	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
+	if err := h.cfg.SignIn.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
-	if _, err := h.cfg.Accounts.ResetFactors(ctx, req.Id, keepsTokens(req.Body)); err != nil {
+	if _, err := h.cfg.SignIn.ResetFactors(ctx, req.Id, keepsTokens(req.Body)); err != nil {
 		return nil, err
 	}
 	u, err := h.userInfo(ctx, req.Id)

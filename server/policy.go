@@ -582,7 +582,7 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *rest.C
 		return err
 	}
 	if r.confirm {
-		if err := s.cfg.Accounts.NeedConfirmed(call.Actor); err != nil {
+		if err := s.cfg.SignIn.NeedConfirmed(call.Actor); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if !ok {
 		return rest.ErrSignedOut
 	}
-	actor, err := rest.Authenticate(ctx, s.cfg.Accounts, cred)
+	actor, err := rest.Authenticate(ctx, s.cfg.SignIn, cred)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port
 	if !ok {
 		return nil, rest.ErrSignedOut
 	}
-	actor, err := rest.Authenticate(ctx, s.cfg.Accounts, cred)
+	actor, err := rest.Authenticate(ctx, s.cfg.SignIn, cred)
 	if err != nil {
 		return nil, err
 	}

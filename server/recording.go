@@ -139,7 +139,7 @@ func (s *Server) record(c echo.Context, call *rest.Call, rec *audit.Record, op, 
 		as.IP, as.RequestID = src.IP, src.RequestID
 		src = as
 	case call.Begun != "": // who signs in is nobody until then
-		if actor, err := s.cfg.Accounts.Authenticate(context.WithoutCancel(ctx), call.Begun); err == nil {
+		if actor, err := s.cfg.SignIn.Authenticate(context.WithoutCancel(ctx), call.Begun); err == nil {
 			src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, actor.User.ID, actor.User.Email, actor.SessionID
 		}
 	}

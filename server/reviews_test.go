@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/store"
@@ -65,7 +66,7 @@ func TestASVS_8_2_2_DraftsAreTheirAuthors(t *testing.T) {
 
 	// A token that may not type does not type by a review.
 	admin.SessionHash, admin.ConfirmedAt = "-", time.Now().UnixMilli() // signed in just now
-	_, write, err := h.rooms.IssueToken(t.Context(), admin, accounts.TokenRequest{Name: "write", Scopes: []accounts.Scope{accounts.ScopeRead, accounts.ScopeWrite}})
+	_, write, err := h.rooms.IssueToken(t.Context(), admin, signin.TokenRequest{Name: "write", Scopes: []accounts.Scope{accounts.ScopeRead, accounts.ScopeWrite}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
@@ -63,6 +64,7 @@ type Config struct {
 	Loopback       bool           // listens on this machine only: other host names are refused
 
 	Accounts   *accounts.Service
+	SignIn     *signin.Service
 	Watch      *watch.Service
 	SSO        *sso.Service
 	Workspaces *workspaces.Service

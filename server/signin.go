@@ -6,13 +6,14 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
 
 // enterAs gives the browser what a sign-in has come to: its session, or what it goes on with.
-func (h handlers) enterAs(call *rest.Call, e accounts.Entered) {
+func (h handlers) enterAs(call *rest.Call, e signin.Entered) {
 	if e.Cookie == "" {
 		h.SetCookie(call, rest.LoginCookie, e.Pending, time.UnixMilli(e.ExpiresAt))
 		return
@@ -22,23 +23,23 @@ func (h handlers) enterAs(call *rest.Call, e accounts.Entered) {
 	if e.Device == "" {
 		return
 	}
-	h.SetCookie(call, rest.DeviceCookie, e.Device, h.cfg.Now().Add(accounts.DeviceCookieDays*24*time.Hour))
+	h.SetCookie(call, rest.DeviceCookie, e.Device, h.cfg.Now().Add(signin.DeviceCookieDays*24*time.Hour))
 }
 
 func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (api.GetSignInResponseObject, error) {
 	r := rest.CallOf(ctx).Request
 	return api.GetSignIn200JSONResponse{
-		Password:  h.cfg.Accounts.TakesPasswords(),
-		Passkeys:  h.cfg.Accounts.TakesPasskeys() && h.Site(r).Host != "",
+		Password:  h.cfg.SignIn.TakesPasswords(),
+		Passkeys:  h.cfg.SignIn.TakesPasskeys() && h.Site(r).Host != "",
 		Providers: h.providers(),
-		Mail:      h.cfg.Accounts.MailsResets(),
+		Mail:      h.cfg.SignIn.MailsResets(),
 		Insecure:  !h.Secure(r) && !rest.LoopbackHost(r.Host),
 	}, nil
 }
 
 func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.LoginResponseObject, error) {
 	call := rest.CallOf(ctx)
-	e, err := h.cfg.Accounts.Login(ctx, req.Body.Email, req.Body.Password, h.Meta(call))
+	e, err := h.cfg.SignIn.Login(ctx, req.Body.Email, req.Body.Password, h.Meta(call))
 	if err != nil {
 		// Whose account was tried. What was typed is not kept: people type passwords there. Of a flood that is turned away nothing is looked up.
 		if fault.Is(err, fault.RateLimited) {
@@ -61,7 +62,7 @@ func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.Lo
 }
 
 // entered is the answer to who has just signed in.
-func (h handlers) entered(ctx context.Context, call *rest.Call, e accounts.Entered) (api.Me, error) {
+func (h handlers) entered(ctx context.Context, call *rest.Call, e signin.Entered) (api.Me, error) {
 	audit.Target(ctx, "user", e.UserID, "")
 	me, err := h.me(ctx, e.Cookie)
 	if err == nil {
@@ -70,7 +71,7 @@ func (h handlers) entered(ctx context.Context, call *rest.Call, e accounts.Enter
 	return me, err
 }
 
-func waitingOf(e accounts.Entered) api.LoginWaiting {
+func waitingOf(e signin.Entered) api.LoginWaiting {
 	return api.LoginWaiting{ExpiresAt: e.ExpiresAt, Methods: rest.List(e.Methods, func(m string) api.SignInMethod { return api.SignInMethod(m) })}
 }
 
@@ -80,7 +81,7 @@ func (h handlers) pending(call *rest.Call) string {
 }
 
 func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequestObject) (api.GetLoginWaitingResponseObject, error) {
-	e, err := h.cfg.Accounts.LoginWaiting(ctx, h.pending(rest.CallOf(ctx)))
+	e, err := h.cfg.SignIn.LoginWaiting(ctx, h.pending(rest.CallOf(ctx)))
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequ
 func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObject) (api.LoginFactorResponseObject, error) {
 	call := rest.CallOf(ctx)
 	audit.Note(ctx, "method", string(req.Body.Method))
-	e, err := h.cfg.Accounts.LoginByCode(ctx, h.pending(call), string(req.Body.Method), req.Body.Code, h.Meta(call))
+	e, err := h.cfg.SignIn.LoginByCode(ctx, h.pending(call), string(req.Body.Method), req.Body.Code, h.Meta(call))
 	if e.UserID != "" {
 		audit.Target(ctx, "user", e.UserID, "")
 	}
@@ -103,7 +104,7 @@ func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObj
 
 func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOptionsRequestObject) (api.LoginPasskeyOptionsResponseObject, error) {
 	call := rest.CallOf(ctx)
-	options, e, err := h.cfg.Accounts.LoginPasskeyOptions(ctx, h.pending(call), h.Site(call.Request), h.Meta(call))
+	options, e, err := h.cfg.SignIn.LoginPasskeyOptions(ctx, h.pending(call), h.Site(call.Request), h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOpt
 func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestObject) (api.LoginPasskeyResponseObject, error) {
 	call := rest.CallOf(ctx)
 	audit.Note(ctx, "method", accounts.ProofPasskey)
-	e, err := h.cfg.Accounts.LoginByPasskey(ctx, h.pending(call), h.Site(call.Request), req.Body.Credential, h.Meta(call))
+	e, err := h.cfg.SignIn.LoginByPasskey(ctx, h.pending(call), h.Site(call.Request), req.Body.Credential, h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestO
 // ForgotPassword answers all alike, in words and as far as can be in time.
 func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequestObject) (api.ForgotPasswordResponseObject, error) {
 	call := rest.CallOf(ctx)
-	userID, err := h.cfg.Accounts.ForgotPassword(ctx, req.Body.Email, h.Meta(call))
+	userID, err := h.cfg.SignIn.ForgotPassword(ctx, req.Body.Email, h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequ
 
 func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordRequestObject) (api.ResetPasswordResponseObject, error) {
 	call := rest.CallOf(ctx)
-	userID, err := h.cfg.Accounts.ResetByLink(ctx, req.Body.Token, req.Body.Password, rest.Val(req.Body.KeepTokens), h.Meta(call))
+	userID, err := h.cfg.SignIn.ResetByLink(ctx, req.Body.Token, req.Body.Password, rest.Val(req.Body.KeepTokens), h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +153,9 @@ func (h handlers) Confirm(ctx context.Context, req api.ConfirmRequestObject) (ap
 	case (req.Body.Password == nil) == (req.Body.Code == nil):
 		err = fault.New(fault.Invalid, "invalid_body", "Send either password or code.")
 	case req.Body.Code != nil:
-		err = h.cfg.Accounts.ConfirmByCode(ctx, actor, *req.Body.Code)
+		err = h.cfg.SignIn.ConfirmByCode(ctx, actor, *req.Body.Code)
 	default:
-		err = h.cfg.Accounts.ConfirmByPassword(ctx, actor, *req.Body.Password)
+		err = h.cfg.SignIn.ConfirmByPassword(ctx, actor, *req.Body.Password)
 	}
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (h handlers) Confirm(ctx context.Context, req api.ConfirmRequestObject) (ap
 
 func (h handlers) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasskeyOptionsRequestObject) (api.ConfirmPasskeyOptionsResponseObject, error) {
 	call := rest.CallOf(ctx)
-	options, err := h.cfg.Accounts.ConfirmPasskeyOptions(ctx, call.Actor, h.Site(call.Request))
+	options, err := h.cfg.SignIn.ConfirmPasskeyOptions(ctx, call.Actor, h.Site(call.Request))
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (h handlers) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasske
 
 func (h handlers) ConfirmPasskey(ctx context.Context, req api.ConfirmPasskeyRequestObject) (api.ConfirmPasskeyResponseObject, error) {
 	call := rest.CallOf(ctx)
-	if err := h.cfg.Accounts.ConfirmByPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Credential); err != nil {
+	if err := h.cfg.SignIn.ConfirmByPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Credential); err != nil {
 		return nil, err
 	}
 	return api.ConfirmPasskey204Response{}, nil

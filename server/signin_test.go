@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
 )
@@ -53,7 +54,7 @@ func (b *browser) want(status int, code string) {
 // signedIn is a browser in which a user has signed in.
 func (h *house) signedIn(t *testing.T, userID string) *browser {
 	t.Helper()
-	cookie, _, err := h.rooms.SignIn(t.Context(), accounts.SignInRequest{UserID: userID, Factors: []string{accounts.ProofPassword},
+	cookie, _, err := h.rooms.SignIn(t.Context(), signin.Request{UserID: userID, Factors: []string{accounts.ProofPassword},
 		Meta: accounts.Meta{UserAgent: firefox}})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestASVS_6_3_3_SigningInInTwoSteps(t *testing.T) {
 // Where passkeys can be: by name on this machine, at the address people use over https, nowhere else.
 func TestPasskeysNeedAName(t *testing.T) {
 	t.Parallel()
-	at := func(s *Server, host, proto string) accounts.Site {
+	at := func(s *Server, host, proto string) signin.Site {
 		r, err := http.NewRequest("GET", "http://"+host+"/", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +158,7 @@ func TestPasskeysNeedAName(t *testing.T) {
 		return s.Site(r)
 	}
 	here := bare(t)
-	for host, want := range map[string]accounts.Site{
+	for host, want := range map[string]signin.Site{
 		"localhost:8080": {Host: "localhost", Origin: "http://localhost:8080"}, "LOCALHOST": {Host: "localhost", Origin: "http://localhost"},
 		"127.0.0.1:8080": {}, "[::1]:8080": {}, "parawork.lan": {},
 	} {
@@ -167,11 +168,11 @@ func TestPasskeysNeedAName(t *testing.T) {
 	}
 	public := bare(t, func(c *Config) { c.PublicURL = "https://Parawork.example.com:443"; c.Loopback = false })
 	for _, host := range []string{"parawork.example.com", "other.example.com"} {
-		if got := at(public, host, ""); got != (accounts.Site{Host: "parawork.example.com", Origin: "https://parawork.example.com"}) {
+		if got := at(public, host, ""); got != (signin.Site{Host: "parawork.example.com", Origin: "https://parawork.example.com"}) {
 			t.Errorf("%s: %+v", host, got)
 		}
 	}
-	if got := at(bare(t, func(c *Config) { c.PublicURL = "http://parawork.lan"; c.Loopback = false }), "parawork.lan", ""); got != (accounts.Site{}) {
+	if got := at(bare(t, func(c *Config) { c.PublicURL = "http://parawork.lan"; c.Loopback = false }), "parawork.lan", ""); got != (signin.Site{}) {
 		t.Errorf("over plain http: %+v", got)
 	}
 }

@@ -235,7 +235,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 		}
 		return !fault.Is(err, fault.Gone)
 	}
-	actor, err := rest.Authenticate(ctx, s.cfg.Accounts, k.cred)
+	actor, err := rest.Authenticate(ctx, s.cfg.SignIn, k.cred)
 	if err != nil {
 		if kind := fault.KindOf(err); kind == fault.Unauthorized || kind == fault.NotFound || kind == fault.Forbidden {
 			return false

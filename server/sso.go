@@ -38,7 +38,7 @@ func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProvide
 	a := sso.Answer{Provider: req.Provider, Browser: h.tripOf(call.Request), State: rest.Val(req.Params.State), Code: rest.Val(req.Params.Code), Error: rest.Val(req.Params.Error),
 		Issuer: rest.Val(req.Params.Iss), Meta: h.Meta(call)}
 	if call.Cred.Cookie != "" {
-		if actor, err := rest.Authenticate(ctx, h.cfg.Accounts, call.Cred); err == nil {
+		if actor, err := rest.Authenticate(ctx, h.cfg.SignIn, call.Cred); err == nil {
 			a.UserID = actor.User.ID
 		} else if !fault.Is(err, fault.Unauthorized) {
 			return nil, err

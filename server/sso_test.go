@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/server/rest"
@@ -23,7 +24,7 @@ func withIssuer(t *testing.T) (*house, *testissuer.Issuer) {
 	issuer := testissuer.New(web.URL, nil)
 	web.Config.Handler = issuer
 	h := newHouse(t)
-	h.server.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
+	h.server.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.rooms, SignIn: h.rooms, Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
 		Providers: []sso.Provider{{ID: "corp", Name: "Corp", Kind: sso.OIDC, Issuer: web.URL, ClientID: "parawork", ClientSecret: "of the client", CreateUsers: true}}})
 	h.serve()
 	issuer.Register(testissuer.Client{ID: "parawork", Secret: "of the client", Redirects: []string{sso.Callback(h.url, "corp")}})
@@ -106,7 +107,7 @@ func TestLinkIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cookie, _, err := h.rooms.SignIn(t.Context(), accounts.SignInRequest{UserID: owner.ID, Factors: []string{accounts.ProofPassword}})
+	cookie, _, err := h.rooms.SignIn(t.Context(), signin.Request{UserID: owner.ID, Factors: []string{accounts.ProofPassword}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObjec
 		}
 	}
 	if req.Body.SecondFactor != nil {
-		if err := h.cfg.Accounts.NeedConfirmed(call.Actor); err != nil {
+		if err := h.cfg.SignIn.NeedConfirmed(call.Actor); err != nil {
 			return nil, err
 		}
 		audit.Note(ctx, "second_factor", strconv.FormatBool(*req.Body.SecondFactor))

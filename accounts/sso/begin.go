@@ -11,6 +11,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -82,7 +83,7 @@ func (s *Service) Begin(ctx context.Context, req BeginRequest) (Begun, error) {
 		return Begun{}, err
 	}
 	var expires int64
-	if t.state, expires, err = s.cfg.Accounts.BeginCeremony(ctx, accounts.CeremonyRequest{Kind: ceremony, UserID: req.UserID, Data: t, Life: tripTime}); err != nil {
+	if t.state, expires, err = s.cfg.SignIn.BeginCeremony(ctx, signin.CeremonyRequest{Kind: ceremony, UserID: req.UserID, Data: t, Life: tripTime}); err != nil {
 		return Begun{}, err
 	}
 	to, err := p.begin(ctx, t)
@@ -96,7 +97,7 @@ func (s *Service) Begin(ctx context.Context, req BeginRequest) (Begun, error) {
 func (s *Service) take(ctx context.Context, providerID, browser, state string) (trip, string, error) {
 	out := fault.New(fault.Invalid, "sso_expired", "The sign-in took too long, was finished already, or was begun in another browser. Start again.")
 	var t trip
-	c, err := s.cfg.Accounts.ReadCeremony(ctx, ceremony, state, &t)
+	c, err := s.cfg.SignIn.ReadCeremony(ctx, ceremony, state, &t)
 	if fault.Is(err, fault.Unauthorized) {
 		return trip{}, "", out
 	}
@@ -106,7 +107,7 @@ func (s *Service) take(ctx context.Context, providerID, browser, state string) (
 	if t.Provider != providerID || subtle.ConstantTimeCompare([]byte(hashOf(browser)), []byte(t.Browser)) != 1 {
 		return trip{}, "", out
 	}
-	if err := s.cfg.Accounts.EndCeremony(ctx, c); fault.Is(err, fault.Unauthorized) {
+	if err := s.cfg.SignIn.EndCeremony(ctx, c); fault.Is(err, fault.Unauthorized) {
 		return trip{}, "", out
 	} else if err != nil {
 		return trip{}, "", err

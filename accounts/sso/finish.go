@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -30,7 +31,7 @@ type Outcome struct {
 	Link    bool // an account was linked; else somebody signed in
 	Next    string
 	UserID  string
-	Entered accounts.Entered // the new login session, or which second factor the sign-in waits for
+	Entered signin.Entered // the new login session, or which second factor the sign-in waits for
 }
 
 // Finish takes a provider's answer: it signs in who it says somebody is, or links that account to the user who asked for it. Errors have
@@ -74,7 +75,7 @@ func (s *Service) Finish(ctx context.Context, a Answer) (Outcome, error) {
 		factors = append(factors, accounts.ProofSSOMFA)
 	}
 	out.UserID = user.ID
-	out.Entered, err = s.cfg.Accounts.Enter(ctx, accounts.SignInRequest{UserID: user.ID, Factors: factors, Provider: a.Provider, Meta: a.Meta})
+	out.Entered, err = s.cfg.SignIn.Enter(ctx, signin.Request{UserID: user.ID, Factors: factors, Provider: a.Provider, Meta: a.Meta})
 	if err != nil {
 		return out, s.refused(ctx, p, who, false, err)
 	}
@@ -234,12 +235,12 @@ func noAccount(p Provider) error {
 // newUser makes a user of who signs in for the first time. The very first user of a server is its operator, and is made by the setup
 // link alone.
 func (s *Service) newUser(ctx context.Context, who person) (accounts.User, error) {
-	if first, err := s.cfg.Accounts.SetupNeeded(ctx); err != nil {
+	if first, err := s.cfg.Directory.SetupNeeded(ctx); err != nil {
 		return accounts.User{}, err
 	} else if first {
 		return accounts.User{}, fault.New(fault.Conflict, "sso_setup_first", "This server is not set up yet. Open the setup link it printed when it started.")
 	}
-	user, err := s.cfg.Accounts.CreateOutsideUser(ctx, who.email, who.name)
+	user, err := s.cfg.Directory.CreateOutsideUser(ctx, who.email, who.name)
 	if err != nil {
 		return accounts.User{}, err
 	}

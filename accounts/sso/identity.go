@@ -18,7 +18,7 @@ func (s *Service) Identities(ctx context.Context, userID string) ([]Identity, er
 // BeginLink begins the way to a provider whose account is to be linked to the actor's user. The actor has proven a short while ago who
 // they are: a browser left open must not be enough.
 func (s *Service) BeginLink(ctx context.Context, actor accounts.Actor, req BeginRequest) (Begun, error) {
-	if err := s.cfg.Accounts.MayChangeFactors(ctx, actor); err != nil {
+	if err := s.cfg.SignIn.MayChangeFactors(ctx, actor); err != nil {
 		return Begun{}, err
 	}
 	req.UserID = actor.User.ID
@@ -45,7 +45,7 @@ func (s *Service) link(ctx context.Context, p Provider, userID string, who perso
 
 // Unlink ends the link to an account elsewhere, and the actor's other login sessions that it began. The last way to sign in stays.
 func (s *Service) Unlink(ctx context.Context, actor accounts.Actor, identityID string) error {
-	if err := s.cfg.Accounts.MayChangeFactors(ctx, actor); err != nil {
+	if err := s.cfg.SignIn.MayChangeFactors(ctx, actor); err != nil {
 		return err
 	}
 	userID := actor.User.ID
@@ -82,7 +82,7 @@ func (s *Service) keepsWay(ctx context.Context, userID string, left []Identity) 
 	if slices.ContainsFunc(left, func(i Identity) bool { _, ok := s.by[i.Provider]; return ok }) {
 		return nil
 	}
-	ways, err := s.cfg.Accounts.OwnWays(ctx, userID)
+	ways, err := s.cfg.SignIn.OwnWays(ctx, userID)
 	if err != nil {
 		return err
 	}

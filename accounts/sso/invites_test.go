@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -37,7 +38,7 @@ func TestASVS_8_3_2_GroupsEndInvitesAndTokens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, token, err := h.accounts.IssueToken(h.all(), a, accounts.TokenRequest{Name: "t", Team: team.Slug})
+			_, token, err := h.accounts.IssueToken(h.all(), a, signin.TokenRequest{Name: "t", Team: team.Slug})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +58,7 @@ func TestASVS_7_5_1_LinksNeedTheSecondFactor(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
 		h := newHouse(t, db)
 		u, _ := h.owner("owner@example.com")
-		cookie, _, err := h.accounts.SignIn(t.Context(), accounts.SignInRequest{UserID: u.ID, Factors: []string{accounts.ProofPassword}, Meta: meta})
+		cookie, _, err := h.accounts.SignIn(t.Context(), signin.Request{UserID: u.ID, Factors: []string{accounts.ProofPassword}, Meta: meta})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -113,14 +114,18 @@ type Store interface {
 	DeleteTeamTokens(ctx context.Context, userID, teamID string) error
 }
 
-// Accounts is what this room needs of the accounts.
-type Accounts interface {
+// Directory knows who belongs to the instance.
+type Directory interface {
 	SetupNeeded(ctx context.Context) (bool, error)
 	// CreateOutsideUser makes a user without a password; it joins the transaction in ctx.
 	CreateOutsideUser(ctx context.Context, email, name string) (accounts.User, error)
+}
+
+// SignIn lets in whom a provider vouches for. signin.Service does.
+type SignIn interface {
 	// Enter signs in who has proven who they are, or says which second factor of theirs it waits for.
-	Enter(ctx context.Context, req accounts.SignInRequest) (accounts.Entered, error)
-	BeginCeremony(ctx context.Context, req accounts.CeremonyRequest) (value string, expiresAt int64, err error)
+	Enter(ctx context.Context, req signin.Request) (signin.Entered, error)
+	BeginCeremony(ctx context.Context, req signin.CeremonyRequest) (value string, expiresAt int64, err error)
 	ReadCeremony(ctx context.Context, kind, value string, data any) (accounts.Ceremony, error)
 	EndCeremony(ctx context.Context, c accounts.Ceremony) error
 	// MayChangeFactors refuses API tokens and asks people to have confirmed who they are, by their second factor where they have one.
@@ -140,7 +145,8 @@ type Auditor interface {
 type Config struct {
 	Providers []Provider // in the order they are shown
 	Store     Store
-	Accounts  Accounts
+	Directory Directory
+	SignIn    SignIn
 	Client    *http.Client // what may be reached is its business: internal/egress makes one
 	Audit     Auditor      // nil = nothing is remembered
 	// Changed is called after what a user may do became less. May be nil.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/fault"
@@ -97,7 +98,7 @@ func newHouse(t *testing.T, db *store.DB, tune ...func(corp, gh *sso.Provider)) 
 		fn(&corp, &gh)
 	}
 	h.accounts = testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, accounts.KeyBytes), Now: h.now})
-	h.sso = sso.New(sso.Config{Providers: []sso.Provider{corp, gh}, Store: h.store, Accounts: h.accounts, Audit: h, Now: h.now,
+	h.sso = sso.New(sso.Config{Providers: []sso.Provider{corp, gh}, Store: h.store, Directory: h.accounts, SignIn: h.accounts, Audit: h, Now: h.now,
 		Client:  egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
 		Changed: func(id string) { h.mu.Lock(); defer h.mu.Unlock(); h.changed = append(h.changed, id) }})
 	return h
@@ -519,7 +520,7 @@ func TestLinkAndUnlink(t *testing.T) {
 		h := newHouse(t, db)
 		owner, _ := h.owner("owner@example.com")
 		enter := func(userID string) accounts.Actor {
-			cookie, _, err := h.accounts.SignIn(t.Context(), accounts.SignInRequest{UserID: userID, Factors: []string{accounts.ProofPassword}, Meta: meta})
+			cookie, _, err := h.accounts.SignIn(t.Context(), signin.Request{UserID: userID, Factors: []string{accounts.ProofPassword}, Meta: meta})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -692,7 +693,7 @@ func TestCleanNext(t *testing.T) {
 func TestProvidersInsideAreNotReached(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, storetest.SQLite(t))
-	s := sso.New(sso.Config{Providers: []sso.Provider{{ID: "corp", Name: "Corp", Kind: sso.OIDC, Issuer: h.issuer.Base(), ClientID: client}}, Store: h.store, Accounts: h.accounts, Client: egress.New(egress.Config{}).Client})
+	s := sso.New(sso.Config{Providers: []sso.Provider{{ID: "corp", Name: "Corp", Kind: sso.OIDC, Issuer: h.issuer.Base(), ClientID: client}}, Store: h.store, Directory: h.accounts, SignIn: h.accounts, Client: egress.New(egress.Config{}).Client})
 	_, err := s.Begin(t.Context(), sso.BeginRequest{Provider: "corp", Base: base, Meta: meta})
 	if fault.CodeOf(err) != "sso_provider_unreachable" || !strings.Contains(err.Error(), "does not reach out to") || h.issuer.Calls("/.well-known/openid-configuration") != 0 {
 		t.Errorf("%v", err)

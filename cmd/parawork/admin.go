@@ -254,7 +254,7 @@ func (p program) createToken(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	t, value, err := svc.CreateToken(ctx, u.ID, *name, 0)
+	t, value, err := svc.signin.CreateToken(ctx, u.ID, *name, 0)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (p program) resetPassword(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := svc.ResetPassword(ctx, u.ID, password, *keep); err != nil {
+	if err := svc.signin.ResetPassword(ctx, u.ID, password, *keep); err != nil {
 		return err
 	}
 	if err := svc.tell(ctx, audit.Instance, "password.reset", "user", u.ID, u.Email); err != nil {

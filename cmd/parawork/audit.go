@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/store"
 )
@@ -41,8 +42,9 @@ func (s sealer) Unseal(name, sealed string) (string, error) {
 // instance is what the commands of an administrator work with: the accounts, and the audit of what is done with them.
 type instance struct {
 	*accounts.Service
-	audit *audit.Log
-	db    *store.DB
+	signin *signin.Service
+	audit  *audit.Log
+	db     *store.DB
 }
 
 // openInstance opens an instance for the command line. close writes down how far the audit has come.
@@ -58,7 +60,7 @@ func openInstance(ctx context.Context, cfg *config.Config) (in *instance, done f
 	in = &instance{db: db}
 	in.audit = audit.New(audit.Config{Store: store.NewAudit(db), Sealer: sealer{func() *accounts.Service { return in.Service }}, Heads: headsFile(cfg.DataDir)})
 	changed := false
-	in.Service, _ = people(cfg, db, accounts.Config{Key: key, Audit: in.audit, Changed: func(string) { changed = true }}, slog.New(slog.DiscardHandler))
+	in.Service, in.signin, _ = people(cfg, db, accounts.Config{Key: key, Changed: func(string) { changed = true }}, slog.New(slog.DiscardHandler))
 	return in, func() error {
 		if changed { // a server that runs meanwhile looks at once who may still be connected
 			if err := in.Announce(context.WithoutCancel(ctx)); err != nil {

@@ -2,26 +2,32 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/password"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/store"
 )
 
-// people makes the accounts of an instance and the mail room they send through: each needs the other.
-func people(cfg *config.Config, db *store.DB, ac accounts.Config, log *slog.Logger) (*accounts.Service, *mail.Service) {
+// people makes the accounts of an instance, what lets people in, and the outbox they send through: the outbox seals with the accounts.
+func people(cfg *config.Config, db *store.DB, ac accounts.Config, log *slog.Logger) (*accounts.Service, *signin.Service, *mail.Service) {
 	var svc *accounts.Service
 	post := mail.New(mail.Config{Server: mailServer(cfg.Mail), Store: store.NewMails(db), Sealer: sealer{func() *accounts.Service { return svc }},
 		Log: log.With("room", "mail")})
-	ac.Store, ac.Mailer, ac.PublicURL = store.NewAccounts(db), post, cfg.Server.PublicURL
-	ac.Idle, ac.Absolute = time.Duration(cfg.Accounts.SessionIdleHours)*time.Hour, time.Duration(cfg.Accounts.SessionMaxHours)*time.Hour
-	ac.NoPassword, ac.NoPasskeys = !cfg.Accounts.Password, !cfg.Accounts.Passkeys
+	kept := store.NewAccounts(db)
+	ac.Store, ac.Mailer, ac.PublicURL, ac.NoPassword = kept, post, cfg.Server.PublicURL, !cfg.Accounts.Password
+	ac.Hasher, ac.Limits = password.NewHasher(rand.Reader), password.NewLimits(time.Now)
 	svc = accounts.New(ac)
-	return svc, post
+	in := signin.New(signin.Config{Store: kept, Directory: svc, Vault: svc, Hasher: ac.Hasher, Limits: ac.Limits, Changed: ac.Changed,
+		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
+		NoPassword: ac.NoPassword, NoPasskeys: !cfg.Accounts.Passkeys, Mailer: post, PublicURL: ac.PublicURL})
+	return svc, in, post
 }
 
 func mailServer(m config.Mail) mail.Server {

@@ -128,7 +128,7 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 			words = "is no operator any more"
 		}
 	case "reset-factors":
-		_, err = svc.ResetFactors(ctx, u.ID, *keep)
+		_, err = svc.signin.ResetFactors(ctx, u.ID, *keep)
 		if words = "has no second factor any more, and is signed out everywhere; API tokens have ended"; *keep {
 			words = "has no second factor any more, and is signed out everywhere; API tokens stay"
 		}
@@ -155,7 +155,7 @@ func (p program) resetLink(ctx context.Context, svc *instance, file string, u ac
 	if base == "" {
 		base = "http://" + cfg.Server.Listen
 	}
-	token, expires, mailed, err := svc.ResetLink(ctx, "", u.ID, false)
+	token, expires, mailed, err := svc.signin.ResetLink(ctx, "", u.ID, false)
 	if err != nil {
 		return err
 	}

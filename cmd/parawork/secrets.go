@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/sessions"

@@ -44,7 +44,7 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 	cfg := &config.Config{}
 	cfg.Mail.Host, cfg.Mail.From, cfg.Server.PublicURL = "mail.example.com", "parawork@example.com", "https://pw.example.com"
 	h := &house{cfg: cfg, db: db, charges: store.NewBilling(db)}
-	h.accounts, h.mail = people(cfg, db, accounts.Config{Key: make([]byte, accounts.KeyBytes)}, slog.New(slog.DiscardHandler))
+	h.accounts, h.signin, h.mail = people(cfg, db, accounts.Config{Key: make([]byte, accounts.KeyBytes)}, slog.New(slog.DiscardHandler))
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: h.accounts, Client: egress.New(egress.Config{})})
 	address := "https://hooks.example.com/budget"
 	hook := func(by string) notify.Webhook {

@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
@@ -68,6 +69,7 @@ type house struct {
 	line       *pg.Line // nil beside SQLite
 	audit      *audit.Log
 	accounts   *accounts.Service
+	signin     *signin.Service
 	watch      *watch.Service
 	sso        *sso.Service
 	docker     *docker.Executor // nil when switched off
@@ -140,11 +142,11 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		publisher = h.line
 	}
 	h.buildAudit()
-	h.accounts, h.mail = people(cfg, h.db, accounts.Config{Key: key, Audit: h.audit, Changed: h.recheck,
+	h.accounts, h.signin, h.mail = people(cfg, h.db, accounts.Config{Key: key, Changed: h.recheck,
 		Seats:      func(ctx context.Context, teamID string) error { return h.quota.Seats(ctx, teamID) },
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }}, log)
 	h.buildSecrets()
-	h.sso = sso.New(sso.Config{Providers: providersOf(cfg.Accounts), Store: store.NewSSO(h.db), Accounts: h.accounts,
+	h.sso = sso.New(sso.Config{Providers: providersOf(cfg.Accounts), Store: store.NewSSO(h.db), Directory: h.accounts, SignIn: h.signin,
 		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks()}).Client, Audit: h.audit, Changed: h.recheck, Log: log.With("room", "sso")})
 	h.publisher = publisher
 	h.buildMachines(publisher)
@@ -325,6 +327,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		Loopback:       loopbackOnly(h.cfg.Server.Listen),
 		Rates:          callRates(h.cfg.RateLimits),
 		Accounts:       h.accounts,
+		SignIn:         h.signin,
 		Watch:          h.watch,
 		Workspaces:     h.workspaces,
 		Places:         h.places,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 )
 
 // Names of the session cookie. The __Host- one is Secure and bound to this very host. Where a browser would not keep a Secure
@@ -183,21 +184,21 @@ func (b *Browsers) DropCookie(call *Call, name string) {
 
 // Site is where passkeys made on this page belong: to the host of publicUrl, or to this machine by its name. None where browsers would
 // not let it be: by address, or over plain http from elsewhere.
-func (b *Browsers) Site(r *http.Request) accounts.Site {
+func (b *Browsers) Site(r *http.Request) signin.Site {
 	host, scheme := HostName(r.Host), "http"
 	if b.Secure(r) {
 		scheme = "https"
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
-		return accounts.Site{}
+		return signin.Site{}
 	}
 	if LoopbackHost(r.Host) {
-		return accounts.Site{Host: host, Origin: scheme + "://" + plainPort(r.Host, scheme)}
+		return signin.Site{Host: host, Origin: scheme + "://" + plainPort(r.Host, scheme)}
 	}
 	if b.public == nil || b.public.Scheme != "https" {
-		return accounts.Site{}
+		return signin.Site{}
 	}
-	return accounts.Site{Host: HostName(b.public.Host), Origin: b.public.Scheme + "://" + plainPort(b.public.Host, b.public.Scheme)}
+	return signin.Site{Host: HostName(b.public.Host), Origin: b.public.Scheme + "://" + plainPort(b.public.Host, b.public.Scheme)}
 }
 
 // plainPort is a host as browsers write it in an origin: in lower case, without the port that the scheme has anyway.

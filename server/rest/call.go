@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/runner/machines"
@@ -93,7 +94,7 @@ type Credential struct {
 func (c Credential) None() bool { return c.Cookie == "" && c.Bearer == "" }
 
 // Authenticate says whose credential it is; fault.Unauthorized when it is nobody's.
-func Authenticate(ctx context.Context, from *accounts.Service, c Credential) (accounts.Actor, error) {
+func Authenticate(ctx context.Context, from *signin.Service, c Credential) (accounts.Actor, error) {
 	var actor accounts.Actor
 	var err error
 	switch {

@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -22,7 +23,7 @@ func (s *Service) TakesPasskeys() bool { return !s.cfg.NoPasskeys }
 // Login checks an e-mail address and a password. Without a second factor it signs in; else what is asked for is told, and the sign-in
 // goes on with LoginByCode or LoginByPasskey. Whether the address or the password was wrong is told neither in words nor in time.
 // Errors: wrong_credentials, too_many_attempts, suspended, password_off.
-func (s *Service) Login(ctx context.Context, email, pass string, meta Meta) (Entered, error) {
+func (s *Service) Login(ctx context.Context, email, pass string, meta accounts.Meta) (Entered, error) {
 	if s.cfg.NoPassword {
 		return Entered{}, password.ErrOff
 	}
@@ -30,7 +31,7 @@ func (s *Service) Login(ctx context.Context, email, pass string, meta Meta) (Ent
 	if len(account) > 254 {
 		account = account[:254]
 	}
-	from := password.From{IP: meta.IP, Device: s.deviceFor(account, meta.Device)}
+	from := password.From{IP: meta.IP, Device: s.devices.of(account, meta.Device)}
 	if err := s.limits.BeginFrom(account, from); err != nil {
 		return Entered{}, err
 	}
@@ -39,29 +40,29 @@ func (s *Service) Login(ctx context.Context, email, pass string, meta Meta) (Ent
 		return Entered{}, err
 	}
 	s.limits.SucceededFrom(account, from)
-	return s.Enter(ctx, SignInRequest{UserID: u.ID, Factors: []string{ProofPassword}, Meta: meta, shown: shownPassword(u)})
+	return s.Enter(ctx, Request{UserID: u.ID, Factors: []string{accounts.ProofPassword}, Meta: meta, shown: shownPassword(u)})
 }
 
 // verify returns the user whose address and password these are.
-func (s *Service) verify(ctx context.Context, email, password string) (User, error) {
-	u, err := User{}, error(nil)
-	if clean, bad := CleanEmail(email); bad == nil {
+func (s *Service) verify(ctx context.Context, email, pass string) (accounts.User, error) {
+	u, err := accounts.User{}, error(nil)
+	if clean, bad := accounts.CleanEmail(email); bad == nil {
 		u, err = s.store.UserByEmail(ctx, clean)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return User{}, fmt.Errorf("reading a user: %w", err)
+		return accounts.User{}, fmt.Errorf("reading a user: %w", err)
 	}
-	ok, stale, err := s.hasher.Check(ctx, u.PasswordHash, password)
+	ok, stale, err := s.hasher.Check(ctx, u.PasswordHash, pass)
 	if err != nil {
-		return User{}, fmt.Errorf("checking a password: %w", err)
+		return accounts.User{}, fmt.Errorf("checking a password: %w", err)
 	}
 	if !ok || u.ID == "" {
-		return User{}, errWrongCredentials
+		return accounts.User{}, errWrongCredentials
 	}
 	if stale {
-		if hash, err := s.hasher.Hash(ctx, password); err == nil {
+		if hash, err := s.hasher.Hash(ctx, pass); err == nil {
 			if u, err = s.renewHash(ctx, u, hash); err != nil {
-				return User{}, fmt.Errorf("storing a newer password hash: %w", err)
+				return accounts.User{}, fmt.Errorf("storing a newer password hash: %w", err)
 			}
 		}
 	}
@@ -69,7 +70,7 @@ func (s *Service) verify(ctx context.Context, email, password string) (User, err
 }
 
 // renewHash gives u another hash of the same password, unless it was changed meanwhile: the old one must not come back.
-func (s *Service) renewHash(ctx context.Context, u User, hash string) (User, error) {
+func (s *Service) renewHash(ctx context.Context, u accounts.User, hash string) (accounts.User, error) {
 	after := u
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		now, err := s.store.UserByID(ctx, u.ID)
@@ -102,33 +103,33 @@ func (s *Service) Logout(ctx context.Context, sessionHash string) error {
 var errSignedOut = fault.New(fault.Unauthorized, "signed_out", "You are not signed in, or your session has ended. Sign in again.")
 
 // Authenticate returns whose cookie this is; fault.Unauthorized when it is nobody's or has run out.
-func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error) {
+func (s *Service) Authenticate(ctx context.Context, cookie string) (accounts.Actor, error) {
 	if len(cookie) == 0 || len(cookie) > 256 {
-		return Actor{}, errSignedOut
+		return accounts.Actor{}, errSignedOut
 	}
 	hash := password.Digest(cookie)
 	l, err := s.store.Session(ctx, hash)
 	if fault.Is(err, fault.NotFound) {
-		return Actor{}, errSignedOut
+		return accounts.Actor{}, errSignedOut
 	}
 	if err != nil {
-		return Actor{}, fmt.Errorf("reading a login session: %w", err)
+		return accounts.Actor{}, fmt.Errorf("reading a login session: %w", err)
 	}
 	now := s.now()
 	if now >= l.ExpiresAt || now >= l.SeenAt+s.cfg.Idle.Milliseconds() {
-		return Actor{}, errSignedOut
+		return accounts.Actor{}, errSignedOut
 	}
-	a, err := s.Actor(ctx, l.UserID)
+	a, err := s.directory.Actor(ctx, l.UserID)
 	if err != nil {
-		return Actor{}, err
+		return accounts.Actor{}, err
 	}
 	if a.User.SuspendedAt != 0 {
-		return Actor{}, errSuspended
+		return accounts.Actor{}, accounts.ErrSuspended
 	}
 	a.SessionHash, a.SessionID, a.ConfirmedAt, a.SecondFactor = hash, l.ID, l.ConfirmedAt, strong(l.Factors)
 	if now-l.SeenAt >= touchEvery.Milliseconds() {
 		if err := s.store.TouchSession(ctx, hash, now); err != nil {
-			return Actor{}, fmt.Errorf("touching a login session: %w", err)
+			return accounts.Actor{}, fmt.Errorf("touching a login session: %w", err)
 		}
 	}
 	return a, nil
@@ -136,7 +137,7 @@ func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error
 
 // ChangePassword sets the actor's password and ends all of the actor's other login sessions, and their API tokens unless they are to be
 // kept. Who has none yet confirms who they are instead of naming it. Errors: wrong_password, weak_password, too_many_attempts, confirm_needed, token_not_allowed, password_off.
-func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next string, keepTokens bool) error {
+func (s *Service) ChangePassword(ctx context.Context, actor accounts.Actor, current, next string, keepTokens bool) error {
 	if s.cfg.NoPassword {
 		return password.ErrOff
 	}
@@ -175,7 +176,7 @@ func (s *Service) ResetPassword(ctx context.Context, userID, next string, keepTo
 }
 
 // checkPasswordOf is password.CheckNew for a user there is.
-func (s *Service) checkPasswordOf(ctx context.Context, u User, next string) error {
+func (s *Service) checkPasswordOf(ctx context.Context, u accounts.User, next string) error {
 	teams, err := s.store.Memberships(ctx, u.ID)
 	if err != nil {
 		return fmt.Errorf("reading memberships: %w", err)
@@ -187,8 +188,8 @@ func (s *Service) checkPasswordOf(ctx context.Context, u User, next string) erro
 	return password.CheckNew(next, u.Email, about...)
 }
 
-func (s *Service) setPassword(ctx context.Context, userID, password, keep string, keepTokens bool) error {
-	hash, err := s.hasher.Hash(ctx, password)
+func (s *Service) setPassword(ctx context.Context, userID, next, keep string, keepTokens bool) error {
+	hash, err := s.hasher.Hash(ctx, next)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -54,7 +55,7 @@ func sealTOTP(userID string) string { return "totp\x00" + userID }
 
 // BeginTOTP makes the secret of an authenticator app, as text and as the address that apps read from a QR code. It counts once
 // ConfirmTOTP has seen a code of it. Errors: totp_enabled, confirm_needed, token_not_allowed.
-func (s *Service) BeginTOTP(ctx context.Context, actor Actor) (secret, uri string, err error) {
+func (s *Service) BeginTOTP(ctx context.Context, actor accounts.Actor) (secret, uri string, err error) {
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return "", "", err
 	}
@@ -62,7 +63,7 @@ func (s *Service) BeginTOTP(ctx context.Context, actor Actor) (secret, uri strin
 	if _, err := io.ReadFull(s.cfg.Rand, raw); err != nil {
 		return "", "", fmt.Errorf("making a secret: %w", err)
 	}
-	sealed, err := s.Seal(sealTOTP(actor.User.ID), string(raw))
+	sealed, err := s.vault.Seal(sealTOTP(actor.User.ID), string(raw))
 	if err != nil {
 		return "", "", err
 	}
@@ -72,7 +73,7 @@ func (s *Service) BeginTOTP(ctx context.Context, actor Actor) (secret, uri strin
 		} else if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		return s.store.PutTOTP(ctx, TOTP{UserID: actor.User.ID, Sealed: sealed, CreatedAt: s.now()})
+		return s.store.PutTOTP(ctx, accounts.TOTP{UserID: actor.User.ID, Sealed: sealed, CreatedAt: s.now()})
 	})
 	if err != nil {
 		return "", "", fmt.Errorf("setting up an authenticator app: %w", err)
@@ -86,7 +87,7 @@ func (s *Service) BeginTOTP(ctx context.Context, actor Actor) (secret, uri strin
 
 // ConfirmTOTP makes the authenticator app count from now on, after its first code, and returns new recovery codes. The session counts
 // as one with a second factor at once. Errors: wrong_code, totp_missing, totp_enabled, too_many_attempts.
-func (s *Service) ConfirmTOTP(ctx context.Context, actor Actor, code string) (recovery []string, err error) {
+func (s *Service) ConfirmTOTP(ctx context.Context, actor accounts.Actor, code string) (recovery []string, err error) {
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (s *Service) ConfirmTOTP(ctx context.Context, actor Actor, code string) (re
 		if err := s.store.PutRecoveryCodes(ctx, actor.User.ID, hashes); err != nil {
 			return err
 		}
-		return s.addProof(ctx, actor, ProofTOTP)
+		return s.addProof(ctx, actor, accounts.ProofTOTP)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up an authenticator app: %w", err)
@@ -133,7 +134,7 @@ func (s *Service) takeTOTP(ctx context.Context, userID, code string, from passwo
 	if err != nil {
 		return fmt.Errorf("reading an authenticator app: %w", err)
 	}
-	secret, err := s.Unseal(sealTOTP(userID), t.Sealed)
+	secret, err := s.vault.Unseal(sealTOTP(userID), t.Sealed)
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func cleanCode(code string) string {
 }
 
 // RemoveTOTP forgets the actor's authenticator app. Errors: confirm_needed, last_way_in.
-func (s *Service) RemoveTOTP(ctx context.Context, actor Actor) error {
+func (s *Service) RemoveTOTP(ctx context.Context, actor accounts.Actor) error {
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return err
 	}

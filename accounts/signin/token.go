@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -32,42 +33,42 @@ const maxTokens = 100
 // TokenRequest asks for an API token.
 type TokenRequest struct {
 	Name      string
-	Scopes    []Scope // none = all that its user may do
-	Team      string  // slug of the only team it acts in, "" = all its user's
-	ExpiresAt int64   // ms UTC, 0 = never
+	Scopes    []accounts.Scope // none = all that its user may do
+	Team      string           // slug of the only team it acts in, "" = all its user's
+	ExpiresAt int64            // ms UTC, 0 = never
 }
 
 // IssueToken makes an API token of the actor's. Its value is returned once; only a hash is kept. A token may make tokens that reach
 // no further than itself, and that end with it. Errors: invalid_scope, invalid_expiry, team_not_found, too_many_tokens, wrong_scope, confirm_needed.
-func (s *Service) IssueToken(ctx context.Context, actor Actor, req TokenRequest) (Token, string, error) {
+func (s *Service) IssueToken(ctx context.Context, actor accounts.Actor, req TokenRequest) (accounts.Token, string, error) {
 	if actor.TokenID == "" { // a token counts as shown with its user's second factor: who makes one has shown it
 		if err := s.MayChangeFactors(ctx, actor); err != nil {
-			return Token{}, "", err
+			return accounts.Token{}, "", err
 		}
 	}
-	t := Token{UserID: actor.User.ID, Name: req.Name, ExpiresAt: req.ExpiresAt, ParentID: actor.TokenID, SessionID: actor.SessionID}
+	t := accounts.Token{UserID: actor.User.ID, Name: req.Name, ExpiresAt: req.ExpiresAt, ParentID: actor.TokenID, SessionID: actor.SessionID}
 	var err error
-	if t.Scopes, err = cleanScopes(req.Scopes); err != nil {
-		return Token{}, "", err
+	if t.Scopes, err = accounts.CleanScopes(req.Scopes); err != nil {
+		return accounts.Token{}, "", err
 	}
 	if req.Team != "" {
 		team, ok := actor.TeamBySlug(req.Team)
 		if !ok {
-			return Token{}, "", fault.New(fault.Invalid, "team_not_found", "You are in no team with the short name %q.", clip(req.Team, 40)).With("field", "team")
+			return accounts.Token{}, "", fault.New(fault.Invalid, "team_not_found", "You are in no team with the short name %q.", accounts.Clip(req.Team, 40)).With("field", "team")
 		}
 		t.TeamID = team.ID
 	}
 	if actor.TokenID != "" {
 		if err := s.within(ctx, actor, &t); err != nil {
-			return Token{}, "", err
+			return accounts.Token{}, "", err
 		}
 	}
 	return s.insertToken(ctx, t, actor.SessionHash)
 }
 
 // within keeps what a token makes from reaching further than the token itself.
-func (s *Service) within(ctx context.Context, actor Actor, t *Token) error {
-	if err := NeedAccount(actor); err != nil {
+func (s *Service) within(ctx context.Context, actor accounts.Actor, t *accounts.Token) error {
+	if err := accounts.NeedAccount(actor); err != nil {
 		return err
 	}
 	all, err := s.store.Tokens(ctx, actor.User.ID)
@@ -88,24 +89,24 @@ func (s *Service) within(ctx context.Context, actor Actor, t *Token) error {
 
 // CreateToken makes an API token that may do all its user may. Its value is returned once; only a hash is kept. expiresAt is ms UTC,
 // 0 = never. For the command line: see IssueToken.
-func (s *Service) CreateToken(ctx context.Context, userID, name string, expiresAt int64) (Token, string, error) {
-	return s.insertToken(ctx, Token{UserID: userID, Name: name, ExpiresAt: expiresAt}, "")
+func (s *Service) CreateToken(ctx context.Context, userID, name string, expiresAt int64) (accounts.Token, string, error) {
+	return s.insertToken(ctx, accounts.Token{UserID: userID, Name: name, ExpiresAt: expiresAt}, "")
 }
 
 // insertToken stores a token and returns its value. What makes it, a token or the login session with this hash, must still be there: it may
 // just have been ended with all that it made.
-func (s *Service) insertToken(ctx context.Context, t Token, sessionHash string) (Token, string, error) {
-	name, err := cleanName("name", t.Name)
+func (s *Service) insertToken(ctx context.Context, t accounts.Token, sessionHash string) (accounts.Token, string, error) {
+	name, err := accounts.CleanName("name", t.Name)
 	if err != nil {
-		return Token{}, "", err
+		return accounts.Token{}, "", err
 	}
 	t.ID, t.Name, t.CreatedAt = id.New("tok"), name, s.now()
 	if t.ExpiresAt != 0 && t.ExpiresAt <= t.CreatedAt {
-		return Token{}, "", fault.New(fault.Invalid, "invalid_expiry", "The token would have ended already. Choose a later time, or none.").With("field", "expires_at")
+		return accounts.Token{}, "", fault.New(fault.Invalid, "invalid_expiry", "The token would have ended already. Choose a later time, or none.").With("field", "expires_at")
 	}
 	value, err := newToken(s.cfg.Rand)
 	if err != nil {
-		return Token{}, "", err
+		return accounts.Token{}, "", err
 	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
 		u, err := s.store.UserByID(ctx, t.UserID)
@@ -113,7 +114,7 @@ func (s *Service) insertToken(ctx context.Context, t Token, sessionHash string) 
 			return err
 		}
 		if u.SuspendedAt != 0 { // meanwhile: their tokens have ended for good, and this one would outlive that
-			return errSuspended
+			return accounts.ErrSuspended
 		}
 		if t.SessionID != "" {
 			l, err := s.store.Session(ctx, sessionHash)
@@ -129,7 +130,7 @@ func (s *Service) insertToken(ctx context.Context, t Token, sessionHash string) 
 		if err != nil {
 			return err
 		}
-		if t.ParentID != "" && !slices.ContainsFunc(have, func(own Token) bool { return own.ID == t.ParentID }) {
+		if t.ParentID != "" && !slices.ContainsFunc(have, func(own accounts.Token) bool { return own.ID == t.ParentID }) {
 			return errBadToken // ended meanwhile
 		}
 		if len(have) >= maxTokens {
@@ -138,13 +139,13 @@ func (s *Service) insertToken(ctx context.Context, t Token, sessionHash string) 
 		return s.store.InsertToken(ctx, t, password.Digest(value))
 	})
 	if err != nil {
-		return Token{}, "", fmt.Errorf("creating a token: %w", err)
+		return accounts.Token{}, "", fmt.Errorf("creating a token: %w", err)
 	}
 	return t, value, nil
 }
 
 // Tokens returns a user's API tokens, newest first.
-func (s *Service) Tokens(ctx context.Context, userID string) ([]Token, error) {
+func (s *Service) Tokens(ctx context.Context, userID string) ([]accounts.Token, error) {
 	return s.store.Tokens(ctx, userID)
 }
 
@@ -158,45 +159,45 @@ func (s *Service) DeleteToken(ctx context.Context, userID, tokenID string) error
 }
 
 // AuthenticateToken is AuthenticateTokenFrom where it is not known from where.
-func (s *Service) AuthenticateToken(ctx context.Context, bearer string) (Actor, error) {
+func (s *Service) AuthenticateToken(ctx context.Context, bearer string) (accounts.Actor, error) {
 	return s.AuthenticateTokenFrom(ctx, bearer, "")
 }
 
 // AuthenticateTokenFrom returns whose API token this is, and notes the address it is used from; fault.Unauthorized when it is
 // nobody's or has ended. Errors: invalid_token, suspended.
-func (s *Service) AuthenticateTokenFrom(ctx context.Context, bearer, ip string) (Actor, error) {
+func (s *Service) AuthenticateTokenFrom(ctx context.Context, bearer, ip string) (accounts.Actor, error) {
 	if !wellFormed(bearer) {
-		return Actor{}, errBadToken
+		return accounts.Actor{}, errBadToken
 	}
 	t, err := s.store.TokenByHash(ctx, password.Digest(bearer))
 	if fault.Is(err, fault.NotFound) {
-		return Actor{}, errBadToken
+		return accounts.Actor{}, errBadToken
 	}
 	if err != nil {
-		return Actor{}, fmt.Errorf("reading a token: %w", err)
+		return accounts.Actor{}, fmt.Errorf("reading a token: %w", err)
 	}
 	now := s.now()
 	if t.ExpiresAt != 0 && now >= t.ExpiresAt {
-		return Actor{}, errBadToken
+		return accounts.Actor{}, errBadToken
 	}
-	a, err := s.Actor(ctx, t.UserID)
+	a, err := s.directory.Actor(ctx, t.UserID)
 	if err != nil {
-		return Actor{}, err
+		return accounts.Actor{}, err
 	}
 	if a.User.SuspendedAt != 0 {
-		return Actor{}, errSuspended
+		return accounts.Actor{}, accounts.ErrSuspended
 	}
 	factors, err := s.store.Factors(ctx, t.UserID)
 	if err != nil {
-		return Actor{}, fmt.Errorf("reading a user's factors: %w", err)
+		return accounts.Actor{}, fmt.Errorf("reading a user's factors: %w", err)
 	}
 	a.TokenID, a.Scopes, a.TokenTeam, a.SecondFactor = t.ID, t.Scopes, t.TeamID, factors.Any()
 	if t.TeamID != "" {
-		a.Memberships = slices.DeleteFunc(a.Memberships, func(m Membership) bool { return m.Team.ID != t.TeamID })
+		a.Memberships = slices.DeleteFunc(a.Memberships, func(m accounts.Membership) bool { return m.Team.ID != t.TeamID })
 	}
-	if ip = clip(ip, 64); now-t.LastUsedAt >= touchEvery.Milliseconds() || ip != "" && ip != t.LastUsedIP && now-t.LastUsedAt >= time.Second.Milliseconds() {
+	if ip = accounts.Clip(ip, 64); now-t.LastUsedAt >= touchEvery.Milliseconds() || ip != "" && ip != t.LastUsedIP && now-t.LastUsedAt >= time.Second.Milliseconds() {
 		if err := s.store.TouchToken(ctx, t.ID, ip, now); err != nil {
-			return Actor{}, fmt.Errorf("touching a token: %w", err)
+			return accounts.Actor{}, fmt.Errorf("touching a token: %w", err)
 		}
 	}
 	return a, nil

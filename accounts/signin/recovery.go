@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -35,7 +36,7 @@ func (s *Service) newRecoveryCodes() (codes, hashes []string, err error) {
 
 // RenewRecoveryCodes replaces the actor's recovery codes and returns the new ones; the old ones stop working. Errors: confirm_needed,
 // no_second_factor.
-func (s *Service) RenewRecoveryCodes(ctx context.Context, actor Actor) ([]string, error) {
+func (s *Service) RenewRecoveryCodes(ctx context.Context, actor accounts.Actor) ([]string, error) {
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // LoginPasskeyOptions asks for a passkey: the second factor of the sign-in that waits, or, where none does, one that says by itself who
 // signs in. What it returns is JSON for navigator.credentials.get, and what the sign-in goes on with.
-func (s *Service) LoginPasskeyOptions(ctx context.Context, pending string, site Site, meta Meta) (options json.RawMessage, e Entered, err error) {
+func (s *Service) LoginPasskeyOptions(ctx context.Context, pending string, site Site, meta accounts.Meta) (options json.RawMessage, e Entered, err error) {
 	rp, err := s.relyingParty(site)
 	if err != nil {
 		return nil, Entered{}, err
@@ -68,7 +69,7 @@ func (s *Service) anybodysPasskey(ctx context.Context, rp *webauthn.WebAuthn) (j
 
 // LoginByPasskey goes on with a sign-in with the passkey that LoginPasskeyOptions asked for. Errors: login_ended, passkey_invalid,
 // passkey_unknown, suspended.
-func (s *Service) LoginByPasskey(ctx context.Context, pending string, site Site, credential []byte, meta Meta) (Entered, error) {
+func (s *Service) LoginByPasskey(ctx context.Context, pending string, site Site, credential []byte, meta accounts.Meta) (Entered, error) {
 	rp, err := s.relyingParty(site)
 	if err != nil {
 		return Entered{}, err
@@ -98,9 +99,9 @@ func (s *Service) LoginByPasskey(ctx context.Context, pending string, site Site,
 		return Entered{}, err
 	}
 	if c.UserID != "" {
-		return s.goOn(ctx, c, w, ProofPasskey, meta)
+		return s.goOn(ctx, c, w, accounts.ProofPasskey, meta)
 	}
-	return s.Enter(ctx, SignInRequest{UserID: userID, Factors: []string{ProofPasskey}, Meta: meta})
+	return s.Enter(ctx, Request{UserID: userID, Factors: []string{accounts.ProofPasskey}, Meta: meta})
 }
 
 // checkPasskey checks the answer to a challenge and returns whose passkey it is: the user's, or, where userID is "", anybody's.
@@ -109,7 +110,7 @@ func (s *Service) checkPasskey(ctx context.Context, rp *webauthn.WebAuthn, chall
 	if err != nil {
 		return "", passkeyInvalid(err)
 	}
-	var keys []Passkey
+	var keys []accounts.Passkey
 	var used *webauthn.Credential
 	if userID != "" {
 		var o keyOwner
@@ -135,7 +136,7 @@ func (s *Service) checkPasskey(ctx context.Context, rp *webauthn.WebAuthn, chall
 		}
 	}
 	name := base64.RawURLEncoding.EncodeToString(parsed.RawID)
-	at := slices.IndexFunc(keys, func(k Passkey) bool { return k.CredentialID == name })
+	at := slices.IndexFunc(keys, func(k accounts.Passkey) bool { return k.CredentialID == name })
 	if at < 0 {
 		return "", fault.New(fault.Invalid, "passkey_unknown", "This passkey is not known here: it was removed, or belongs to somebody else. Use another one, or sign in in another way.")
 	}
@@ -156,7 +157,7 @@ func (s *Service) checkPasskey(ctx context.Context, rp *webauthn.WebAuthn, chall
 }
 
 // ConfirmPasskeyOptions asks the actor for one of their passkeys, to prove who they are again.
-func (s *Service) ConfirmPasskeyOptions(ctx context.Context, actor Actor, site Site) (json.RawMessage, error) {
+func (s *Service) ConfirmPasskeyOptions(ctx context.Context, actor accounts.Actor, site Site) (json.RawMessage, error) {
 	rp, err := s.relyingParty(site)
 	if err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func (s *Service) ConfirmPasskeyOptions(ctx context.Context, actor Actor, site S
 
 // ConfirmByPasskey notes that who the actor is was proven again, with the passkey that ConfirmPasskeyOptions asked for. Errors:
 // passkey_ended, passkey_invalid.
-func (s *Service) ConfirmByPasskey(ctx context.Context, actor Actor, site Site, credential []byte) error {
+func (s *Service) ConfirmByPasskey(ctx context.Context, actor accounts.Actor, site Site, credential []byte) error {
 	rp, err := s.relyingParty(site)
 	if err != nil {
 		return err
@@ -198,5 +199,5 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, actor Actor, site Site, 
 	if _, err := s.checkPasskey(ctx, rp, challenge, actor.User.ID, credential); err != nil {
 		return err
 	}
-	return s.addProof(ctx, actor, ProofPasskey)
+	return s.addProof(ctx, actor, accounts.ProofPasskey)
 }

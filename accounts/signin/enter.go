@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -27,7 +28,7 @@ const CeremonyLogin = "login"
 type underWay struct {
 	Factors  []string              `json:"factors,omitempty"`
 	Provider string                `json:"provider,omitempty"`
-	Shown    string                `json:"shown,omitempty"`   // see SignInRequest
+	Shown    string                `json:"shown,omitempty"`   // see Request
 	Passkey  *webauthn.SessionData `json:"passkey,omitempty"` // the challenge of one, when it was asked for
 }
 
@@ -42,7 +43,7 @@ type Entered struct {
 }
 
 // Enter signs in who has proven who they are; a user with a second factor that the proofs do not hold is asked for it first.
-func (s *Service) Enter(ctx context.Context, req SignInRequest) (Entered, error) {
+func (s *Service) Enter(ctx context.Context, req Request) (Entered, error) {
 	if !strong(req.Factors) {
 		methods, err := s.methods(ctx, req.UserID)
 		if err != nil {
@@ -54,7 +55,7 @@ func (s *Service) Enter(ctx context.Context, req SignInRequest) (Entered, error)
 				return Entered{}, fmt.Errorf("reading a user: %w", err)
 			}
 			if u.SuspendedAt != 0 {
-				return Entered{}, errSuspended
+				return Entered{}, accounts.ErrSuspended
 			}
 			e := Entered{UserID: req.UserID, Methods: methods}
 			e.Pending, e.ExpiresAt, err = s.BeginCeremony(ctx, CeremonyRequest{Kind: CeremonyLogin, UserID: req.UserID,
@@ -71,7 +72,7 @@ func (s *Service) Enter(ctx context.Context, req SignInRequest) (Entered, error)
 	if err != nil {
 		return Entered{}, fmt.Errorf("reading a user: %w", err)
 	}
-	if e.Device, err = s.deviceCookie(u.Email); errors.Is(err, ErrNoKey) {
+	if e.Device, err = s.devices.cookie(u.Email); errors.Is(err, accounts.ErrNoKey) {
 		err = nil // only servers have the key, and only browsers need this
 	}
 	return e, err
@@ -85,13 +86,13 @@ func (s *Service) methods(ctx context.Context, userID string) ([]string, error) 
 	}
 	var out []string
 	if f.TOTP {
-		out = append(out, ProofTOTP)
+		out = append(out, accounts.ProofTOTP)
 	}
 	if f.Passkeys > 0 {
-		out = append(out, ProofPasskey)
+		out = append(out, accounts.ProofPasskey)
 	}
 	if len(out) > 0 && f.RecoveryCodes > 0 {
-		out = append(out, ProofRecovery)
+		out = append(out, accounts.ProofRecovery)
 	}
 	return out, nil
 }
@@ -112,7 +113,7 @@ func (s *Service) LoginWaiting(ctx context.Context, pending string) (Entered, er
 
 // LoginByCode goes on with a sign-in that waits, with a code of the authenticator app or a recovery code: method is ProofTOTP or
 // ProofRecovery. Errors: login_ended, wrong_code, too_many_attempts, suspended.
-func (s *Service) LoginByCode(ctx context.Context, pending, method, code string, meta Meta) (Entered, error) {
+func (s *Service) LoginByCode(ctx context.Context, pending, method, code string, meta accounts.Meta) (Entered, error) {
 	var w underWay
 	c, err := s.ReadCeremony(ctx, CeremonyLogin, pending, &w)
 	if err != nil {
@@ -127,13 +128,13 @@ func (s *Service) LoginByCode(ctx context.Context, pending, method, code string,
 	}
 	take := s.takeCode
 	switch method {
-	case ProofTOTP:
-	case ProofRecovery:
+	case accounts.ProofTOTP:
+	case accounts.ProofRecovery:
 		take = s.takeRecovery
 	default:
 		return Entered{}, fault.New(fault.Invalid, "invalid_method", "The method is totp or recovery_code.").With("field", "method")
 	}
-	if err := take(ctx, c.UserID, code, password.From{IP: meta.IP, Device: s.deviceFor(u.Email, meta.Device)}); err != nil {
+	if err := take(ctx, c.UserID, code, password.From{IP: meta.IP, Device: s.devices.of(u.Email, meta.Device)}); err != nil {
 		if fault.CodeOf(err) == "wrong_code" {
 			return Entered{}, s.failLogin(ctx, c, err)
 		}
@@ -143,7 +144,7 @@ func (s *Service) LoginByCode(ctx context.Context, pending, method, code string,
 }
 
 // failLogin counts a wrong factor; too many end the sign-in, and the password has to be shown again.
-func (s *Service) failLogin(ctx context.Context, c Ceremony, cause error) error {
+func (s *Service) failLogin(ctx context.Context, c accounts.Ceremony, cause error) error {
 	n, err := s.store.FailCeremony(ctx, c.Hash)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("counting a wrong code: %w", err)
@@ -158,9 +159,9 @@ func (s *Service) failLogin(ctx context.Context, c Ceremony, cause error) error 
 }
 
 // goOn ends a sign-in that waited and signs in.
-func (s *Service) goOn(ctx context.Context, c Ceremony, w underWay, proof string, meta Meta) (Entered, error) {
+func (s *Service) goOn(ctx context.Context, c accounts.Ceremony, w underWay, proof string, meta accounts.Meta) (Entered, error) {
 	if err := s.EndCeremony(ctx, c); err != nil { // once only, whoever else shows a right code now
 		return Entered{}, err
 	}
-	return s.Enter(ctx, SignInRequest{UserID: c.UserID, Factors: append(w.Factors, proof), Provider: w.Provider, Meta: meta, shown: w.Shown})
+	return s.Enter(ctx, Request{UserID: c.UserID, Factors: append(w.Factors, proof), Provider: w.Provider, Meta: meta, shown: w.Shown})
 }

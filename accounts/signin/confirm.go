@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -15,7 +16,7 @@ const confirmedFor = 15 * time.Minute
 
 // NeedConfirmed returns nil where the actor proved who they are a short while ago; confirm_needed otherwise. A token confirms nothing
 // and needs no confirmation: what tokens may not do at all is refused by NoToken.
-func (s *Service) NeedConfirmed(actor Actor) error {
+func (s *Service) NeedConfirmed(actor accounts.Actor) error {
 	if actor.TokenID != "" || s.now() < actor.ConfirmedAt+confirmedFor.Milliseconds() {
 		return nil
 	}
@@ -27,7 +28,7 @@ func confirmNeeded(message string, second bool) error {
 }
 
 // NoToken refuses API tokens what people do in the web app only, and asks them to have confirmed who they are.
-func (s *Service) NoToken(actor Actor) error {
+func (s *Service) NoToken(actor accounts.Actor) error {
 	if actor.TokenID != "" || actor.SessionHash == "" {
 		return fault.New(fault.Forbidden, "token_not_allowed", "How somebody signs in is changed in the web app, not with an API token.")
 	}
@@ -36,7 +37,7 @@ func (s *Service) NoToken(actor Actor) error {
 
 // MayChangeFactors is NoToken, and asks a user who has a second factor for it: a session that a provider vouches for must not take away
 // what its user is asked for besides.
-func (s *Service) MayChangeFactors(ctx context.Context, actor Actor) error {
+func (s *Service) MayChangeFactors(ctx context.Context, actor accounts.Actor) error {
 	if err := s.NoToken(actor); err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (s *Service) MayChangeFactors(ctx context.Context, actor Actor) error {
 
 // MayChangeSignInOf decides whether an operator may change how a user signs in now. For themselves it is as MayChangeFactors says, which
 // being an operator is no way around; for others they have proven who they are a short while ago, or hold a token.
-func (s *Service) MayChangeSignInOf(ctx context.Context, actor Actor, userID string) error {
+func (s *Service) MayChangeSignInOf(ctx context.Context, actor accounts.Actor, userID string) error {
 	if actor.User.ID == userID {
 		return s.MayChangeFactors(ctx, actor)
 	}
@@ -63,22 +64,22 @@ func (s *Service) MayChangeSignInOf(ctx context.Context, actor Actor, userID str
 }
 
 // ConfirmByPassword notes that who the actor is was proven again. Errors: wrong_password, too_many_attempts, token_not_allowed.
-func (s *Service) ConfirmByPassword(ctx context.Context, actor Actor, password string) error {
-	if err := s.checkOwnPassword(ctx, actor, "password", password); err != nil {
+func (s *Service) ConfirmByPassword(ctx context.Context, actor accounts.Actor, pass string) error {
+	if err := s.checkOwnPassword(ctx, actor, "password", pass); err != nil {
 		return err
 	}
 	return s.addProof(ctx, actor, "")
 }
 
 // ConfirmByCode is ConfirmByPassword with a code of the authenticator app or a recovery code. Errors: wrong_code, too_many_attempts.
-func (s *Service) ConfirmByCode(ctx context.Context, actor Actor, code string) error {
+func (s *Service) ConfirmByCode(ctx context.Context, actor accounts.Actor, code string) error {
 	if actor.SessionHash == "" {
 		return s.NoToken(actor)
 	}
 	from := password.From{Session: actor.SessionHash}
-	proof, take := ProofTOTP, s.takeCode
+	proof, take := accounts.ProofTOTP, s.takeCode
 	if len(cleanCode(code)) > totpDigits {
-		proof, take = ProofRecovery, s.takeRecovery
+		proof, take = accounts.ProofRecovery, s.takeRecovery
 	}
 	if err := take(ctx, actor.User.ID, code, from); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (s *Service) takeCode(ctx context.Context, userID, code string, from passwo
 
 // checkOwnPassword checks the password of who is signed in. Attempts are counted by session, so that a stolen one cannot try passwords
 // without end.
-func (s *Service) checkOwnPassword(ctx context.Context, actor Actor, field, password string) error {
+func (s *Service) checkOwnPassword(ctx context.Context, actor accounts.Actor, field, pass string) error {
 	if actor.SessionHash == "" {
 		return s.NoToken(actor)
 	}
@@ -108,7 +109,7 @@ func (s *Service) checkOwnPassword(ctx context.Context, actor Actor, field, pass
 	if err != nil {
 		return err
 	}
-	if _, err := s.verify(ctx, actor.User.Email, password); fault.Is(err, fault.Unauthorized) {
+	if _, err := s.verify(ctx, actor.User.Email, pass); fault.Is(err, fault.Unauthorized) {
 		return fault.New(fault.Invalid, "wrong_password", "The password is wrong.").With("field", field)
 	} else if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (s *Service) checkOwnPassword(ctx context.Context, actor Actor, field, pass
 }
 
 // addProof notes in the actor's session that who they are was proven now, and by what besides.
-func (s *Service) addProof(ctx context.Context, actor Actor, proof string) error {
+func (s *Service) addProof(ctx context.Context, actor accounts.Actor, proof string) error {
 	l, err := s.store.Session(ctx, actor.SessionHash)
 	if err != nil {
 		return fmt.Errorf("reading a login session: %w", err)
@@ -134,7 +135,7 @@ func (s *Service) addProof(ctx context.Context, actor Actor, proof string) error
 
 // lessFactors follows the removal of a factor, within its transaction. Without one left no session may pass for one with a second
 // factor: this one counts as begun without, the others end, and recovery codes stand in for nothing.
-func (s *Service) lessFactors(ctx context.Context, actor Actor) error {
+func (s *Service) lessFactors(ctx context.Context, actor accounts.Actor) error {
 	ways, err := s.waysIn(ctx, actor.User.ID)
 	if err != nil {
 		return err
@@ -155,9 +156,11 @@ func (s *Service) lessFactors(ctx context.Context, actor Actor) error {
 	if err != nil {
 		return err
 	}
-	l.Factors = slices.DeleteFunc(l.Factors, func(f string) bool { return f == ProofTOTP || f == ProofRecovery || f == ProofPasskey })
+	l.Factors = slices.DeleteFunc(l.Factors, func(f string) bool {
+		return f == accounts.ProofTOTP || f == accounts.ProofRecovery || f == accounts.ProofPasskey
+	})
 	if len(l.Factors) == 0 {
-		l.Factors = []string{ProofPassword}
+		l.Factors = []string{accounts.ProofPassword}
 	}
 	return s.store.ConfirmSession(ctx, actor.SessionHash, l.Factors, l.ConfirmedAt)
 }
@@ -165,14 +168,14 @@ func (s *Service) lessFactors(ctx context.Context, actor Actor) error {
 // WaysIn is how a user can sign in.
 type WaysIn struct {
 	HasPassword   bool
-	TOTP          TOTP // ConfirmedAt 0 = none
-	RecoveryCodes int  // left
-	Passkeys      []Passkey
+	TOTP          accounts.TOTP // ConfirmedAt 0 = none
+	RecoveryCodes int           // left
+	Passkeys      []accounts.Passkey
 	Identities    int // accounts elsewhere
 }
 
 // WaysIn returns how the actor can sign in.
-func (s *Service) WaysIn(ctx context.Context, actor Actor) (WaysIn, error) {
+func (s *Service) WaysIn(ctx context.Context, actor accounts.Actor) (WaysIn, error) {
 	return s.waysIn(ctx, actor.User.ID)
 }
 
@@ -200,7 +203,7 @@ func (s *Service) waysIn(ctx context.Context, userID string) (w WaysIn, err erro
 }
 
 // hasPassword reports whether a user's password hash is one that a password can match.
-func hasPassword(u User) bool {
+func hasPassword(u accounts.User) bool {
 	return password.Usable(u.PasswordHash)
 }
 

@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -6,17 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
 
-// SignInRequest asks for a login session. Whoever asks has proven who the user is, by the ways named.
-type SignInRequest struct {
+// Request asks for a login session. Whoever asks has proven who the user is, by the ways named.
+type Request struct {
 	UserID   string
 	Factors  []string // Proof..., at least one
 	Provider string   // that vouched, "" = none
-	Meta     Meta
+	Meta     accounts.Meta
 
 	// shown is what shownPassword says of the user whose password was shown, "" = none was. A password that was changed meanwhile signs
 	// nobody in.
@@ -25,7 +26,7 @@ type SignInRequest struct {
 
 // SignIn begins a login session: every way of signing in ends here. It returns the cookie's value, of which only a hash is kept,
 // and when the session ends at the latest (ms UTC). Errors: suspended.
-func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string, expiresAt int64, err error) {
+func (s *Service) SignIn(ctx context.Context, req Request) (cookie string, expiresAt int64, err error) {
 	if len(req.Factors) == 0 {
 		return "", 0, fault.New(fault.Internal, "internal", "A login session needs a proof of who signs in.")
 	}
@@ -34,8 +35,8 @@ func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string,
 		return "", 0, err
 	}
 	now := s.cfg.Now()
-	l := LoginSession{Hash: password.Digest(cookie), ID: id.New("lgs"), UserID: req.UserID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
-		ExpiresAt: now.Add(s.cfg.Absolute).UnixMilli(), UserAgent: clip(req.Meta.UserAgent, 300), IP: clip(req.Meta.IP, 64),
+	l := accounts.LoginSession{Hash: password.Digest(cookie), ID: id.New("lgs"), UserID: req.UserID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
+		ExpiresAt: now.Add(s.cfg.Absolute).UnixMilli(), UserAgent: accounts.Clip(req.Meta.UserAgent, 300), IP: accounts.Clip(req.Meta.IP, 64),
 		Factors: req.Factors, Provider: req.Provider, ConfirmedAt: now.UnixMilli()}
 	err = s.store.Tx(ctx, func(ctx context.Context) error { // so that a suspension that comes now finds the session and ends it
 		u, err := s.store.UserByID(ctx, req.UserID)
@@ -43,7 +44,7 @@ func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string,
 			return err
 		}
 		if u.SuspendedAt != 0 {
-			return errSuspended
+			return accounts.ErrSuspended
 		}
 		if req.shown != "" && req.shown != shownPassword(u) {
 			return errWrongCredentials
@@ -60,13 +61,13 @@ func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string,
 }
 
 // shownPassword is what a sign-in remembers of the password it began with.
-func shownPassword(u User) string { return password.Digest(u.PasswordHash) }
+func shownPassword(u accounts.User) string { return password.Digest(u.PasswordHash) }
 
 var errWrongCredentials = fault.New(fault.Unauthorized, "wrong_credentials", "The e-mail address or the password is wrong.")
 
 // strong reports whether these proofs are more than a password: two of them, or one that holds two in itself.
 func strong(factors []string) bool {
-	for _, f := range []string{ProofTOTP, ProofRecovery, ProofPasskey, ProofSSOMFA} {
+	for _, f := range []string{accounts.ProofTOTP, accounts.ProofRecovery, accounts.ProofPasskey, accounts.ProofSSOMFA} {
 		if slices.Contains(factors, f) {
 			return true
 		}
@@ -75,14 +76,14 @@ func strong(factors []string) bool {
 }
 
 // LoginSessions returns the login sessions of the actor that have not ended, the latest used first.
-func (s *Service) LoginSessions(ctx context.Context, actor Actor) ([]LoginSession, error) {
+func (s *Service) LoginSessions(ctx context.Context, actor accounts.Actor) ([]accounts.LoginSession, error) {
 	now := s.cfg.Now()
 	return s.store.Sessions(ctx, actor.User.ID, now.UnixMilli(), now.Add(-s.cfg.Idle).UnixMilli())
 }
 
 // EndSession ends one of the actor's login sessions, and the API tokens that were made in it unless they are to be kept; one that is not
 // there, or not theirs, is a fault.NotFound.
-func (s *Service) EndSession(ctx context.Context, actor Actor, sessionID string, keepTokens bool) error {
+func (s *Service) EndSession(ctx context.Context, actor accounts.Actor, sessionID string, keepTokens bool) error {
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		if err := s.store.EndSession(ctx, actor.User.ID, sessionID); err != nil || keepTokens {
 			return err
@@ -97,7 +98,7 @@ func (s *Service) EndSession(ctx context.Context, actor Actor, sessionID string,
 }
 
 // EndOtherSessions ends all of the actor's login sessions but the one they ask with, and their API tokens unless they are to be kept.
-func (s *Service) EndOtherSessions(ctx context.Context, actor Actor, keepTokens bool) error {
+func (s *Service) EndOtherSessions(ctx context.Context, actor accounts.Actor, keepTokens bool) error {
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		return s.endSessions(ctx, actor.User.ID, actor.SessionHash, keepTokens)
 	})

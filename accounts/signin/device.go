@@ -1,9 +1,10 @@
-package accounts
+package signin
 
 import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
 	"strings"
 
 	"github.com/parawork/parawork/accounts/password"
@@ -16,34 +17,40 @@ import (
 // DeviceCookieDays is how long a browser keeps it.
 const DeviceCookieDays = 365
 
-// deviceCookie returns a new value for a browser that the user with this address has signed in with.
-func (s *Service) deviceCookie(email string) (string, error) {
-	nonce, err := password.NewSecret(s.cfg.Rand, 16)
+// devices tells browsers that somebody signed in with from others.
+type devices struct {
+	vault Vault
+	rand  io.Reader
+}
+
+// cookie returns a new value for a browser that the user with this address has signed in with.
+func (d devices) cookie(email string) (string, error) {
+	nonce, err := password.NewSecret(d.rand, 16)
 	if err != nil {
 		return "", err
 	}
-	mac, err := s.deviceMAC(nonce, email)
+	mac, err := d.mac(nonce, email)
 	if err != nil {
 		return "", err
 	}
 	return nonce + "." + mac, nil
 }
 
-// deviceFor returns what attempts on the account from this browser are counted by, "" where it is none that signed in to it.
-func (s *Service) deviceFor(email, cookie string) string {
+// of returns what attempts on the account from this browser are counted by, "" where it is none that signed in to it.
+func (d devices) of(email, cookie string) string {
 	nonce, sum, ok := strings.Cut(cookie, ".")
 	if !ok || len(nonce) > 64 {
 		return ""
 	}
-	want, err := s.deviceMAC(nonce, email)
+	want, err := d.mac(nonce, email)
 	if err != nil || !hmac.Equal([]byte(want), []byte(sum)) {
 		return ""
 	}
 	return nonce
 }
 
-func (s *Service) deviceMAC(nonce, email string) (string, error) {
-	key, err := s.Derive("parawork device cookie 1")
+func (d devices) mac(nonce, email string) (string, error) {
+	key, err := d.vault.Derive("parawork device cookie 1")
 	if err != nil {
 		return "", err
 	}

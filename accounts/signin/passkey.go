@@ -1,4 +1,4 @@
-package accounts
+package signin
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -46,7 +47,7 @@ func (s *Service) relyingParty(site Site) (*webauthn.WebAuthn, error) {
 
 // keyOwner is a user as the library wants one.
 type keyOwner struct {
-	user User
+	user accounts.User
 	keys []webauthn.Credential
 }
 
@@ -56,7 +57,7 @@ func (o keyOwner) WebAuthnDisplayName() string                { return o.user.Na
 func (o keyOwner) WebAuthnCredentials() []webauthn.Credential { return o.keys }
 
 // keysOf returns a user with their passkeys.
-func (s *Service) keysOf(ctx context.Context, userID string) (keyOwner, []Passkey, error) {
+func (s *Service) keysOf(ctx context.Context, userID string) (keyOwner, []accounts.Passkey, error) {
 	u, err := s.store.UserByID(ctx, userID)
 	if err != nil {
 		return keyOwner{}, nil, fmt.Errorf("reading a user: %w", err)
@@ -77,8 +78,8 @@ func (s *Service) keysOf(ctx context.Context, userID string) (keyOwner, []Passke
 }
 
 // ownCeremony is the value of a ceremony that belongs to a login session, which one browser holds: there is one of a kind at a time.
-func ownCeremony(kind string, actor Actor) Ceremony {
-	return Ceremony{Hash: password.Digest(kind + "\x00" + actor.SessionHash), Kind: kind, UserID: actor.User.ID}
+func ownCeremony(kind string, actor accounts.Actor) accounts.Ceremony {
+	return accounts.Ceremony{Hash: password.Digest(kind + "\x00" + actor.SessionHash), Kind: kind, UserID: actor.User.ID}
 }
 
 // Kinds of ceremonies that belong to a login session.
@@ -88,13 +89,13 @@ const (
 )
 
 // beginOwn keeps a challenge for the actor's login session.
-func (s *Service) beginOwn(ctx context.Context, kind string, actor Actor, challenge *webauthn.SessionData) error {
+func (s *Service) beginOwn(ctx context.Context, kind string, actor accounts.Actor, challenge *webauthn.SessionData) error {
 	c := ownCeremony(kind, actor)
 	raw, err := json.Marshal(challenge)
 	if err != nil {
 		return fmt.Errorf("keeping a challenge: %w", err)
 	}
-	if c.Sealed, err = s.Seal(sealName(c), string(raw)); err != nil {
+	if c.Sealed, err = s.vault.Seal(sealName(c), string(raw)); err != nil {
 		return err
 	}
 	now := s.cfg.Now()
@@ -115,7 +116,7 @@ func (s *Service) beginOwn(ctx context.Context, kind string, actor Actor, challe
 }
 
 // takeOwn takes the challenge that beginOwn kept.
-func (s *Service) takeOwn(ctx context.Context, kind string, actor Actor) (webauthn.SessionData, error) {
+func (s *Service) takeOwn(ctx context.Context, kind string, actor accounts.Actor) (webauthn.SessionData, error) {
 	var challenge webauthn.SessionData
 	ended := fault.New(fault.Conflict, "passkey_ended", "This took too long. Try again.")
 	c, err := s.store.Ceremony(ctx, ownCeremony(kind, actor).Hash)
@@ -130,7 +131,7 @@ func (s *Service) takeOwn(ctx context.Context, kind string, actor Actor) (webaut
 	} else if err != nil {
 		return challenge, fmt.Errorf("taking a challenge: %w", err)
 	}
-	raw, err := s.Unseal(sealName(c), c.Sealed)
+	raw, err := s.vault.Unseal(sealName(c), c.Sealed)
 	if err != nil || s.now() >= c.ExpiresAt {
 		return challenge, ended
 	}
@@ -142,7 +143,7 @@ func (s *Service) takeOwn(ctx context.Context, kind string, actor Actor) (webaut
 
 // PasskeyOptions begins the making of a passkey: what it returns is JSON for navigator.credentials.create. Errors: confirm_needed,
 // too_many_passkeys, passkeys_off, passkeys_unavailable.
-func (s *Service) PasskeyOptions(ctx context.Context, actor Actor, site Site) (json.RawMessage, error) {
+func (s *Service) PasskeyOptions(ctx context.Context, actor accounts.Actor, site Site) (json.RawMessage, error) {
 	w, err := s.relyingParty(site)
 	if err != nil {
 		return nil, err
@@ -177,38 +178,38 @@ func optionsOf(v any) (json.RawMessage, error) {
 }
 
 // AddPasskey keeps the passkey that a browser made after PasskeyOptions. Errors: passkey_ended, passkey_invalid, passkey_known.
-func (s *Service) AddPasskey(ctx context.Context, actor Actor, site Site, name string, credential []byte) (Passkey, error) {
+func (s *Service) AddPasskey(ctx context.Context, actor accounts.Actor, site Site, name string, credential []byte) (accounts.Passkey, error) {
 	w, err := s.relyingParty(site)
 	if err != nil {
-		return Passkey{}, err
+		return accounts.Passkey{}, err
 	}
-	if name, err = cleanName("name", name); err != nil {
-		return Passkey{}, err
+	if name, err = accounts.CleanName("name", name); err != nil {
+		return accounts.Passkey{}, err
 	}
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
-		return Passkey{}, err
+		return accounts.Passkey{}, err
 	}
 	challenge, err := s.takeOwn(ctx, ceremonyRegister, actor)
 	if err != nil {
-		return Passkey{}, err
+		return accounts.Passkey{}, err
 	}
 	o, _, err := s.keysOf(ctx, actor.User.ID)
 	if err != nil {
-		return Passkey{}, err
+		return accounts.Passkey{}, err
 	}
 	parsed, err := protocol.ParseCredentialCreationResponseBytes(credential)
 	if err != nil {
-		return Passkey{}, passkeyInvalid(err)
+		return accounts.Passkey{}, passkeyInvalid(err)
 	}
 	c, err := w.CreateCredential(o, challenge, parsed)
 	if err != nil {
-		return Passkey{}, passkeyInvalid(err)
+		return accounts.Passkey{}, passkeyInvalid(err)
 	}
 	raw, err := json.Marshal(c)
 	if err != nil {
-		return Passkey{}, fmt.Errorf("keeping a passkey: %w", err)
+		return accounts.Passkey{}, fmt.Errorf("keeping a passkey: %w", err)
 	}
-	k := Passkey{ID: id.New("psk"), UserID: actor.User.ID, Name: name, CredentialID: base64.RawURLEncoding.EncodeToString(c.ID), Credential: string(raw), CreatedAt: s.now()}
+	k := accounts.Passkey{ID: id.New("psk"), UserID: actor.User.ID, Name: name, CredentialID: base64.RawURLEncoding.EncodeToString(c.ID), Credential: string(raw), CreatedAt: s.now()}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
 		if ok, err := s.store.InsertPasskey(ctx, k); err != nil {
 			return err
@@ -218,10 +219,10 @@ func (s *Service) AddPasskey(ctx context.Context, actor Actor, site Site, name s
 		if !c.Flags.UserVerified {
 			return nil
 		}
-		return s.addProof(ctx, actor, ProofPasskey)
+		return s.addProof(ctx, actor, accounts.ProofPasskey)
 	})
 	if err != nil {
-		return Passkey{}, fmt.Errorf("keeping a passkey: %w", err)
+		return accounts.Passkey{}, fmt.Errorf("keeping a passkey: %w", err)
 	}
 	return k, nil
 }
@@ -235,31 +236,31 @@ func passkeyInvalid(err error) error {
 }
 
 // RenamePasskey changes what one of the actor's passkeys is called.
-func (s *Service) RenamePasskey(ctx context.Context, actor Actor, passkeyID, name string) (Passkey, error) {
-	name, err := cleanName("name", name)
+func (s *Service) RenamePasskey(ctx context.Context, actor accounts.Actor, passkeyID, name string) (accounts.Passkey, error) {
+	name, err := accounts.CleanName("name", name)
 	if err != nil {
-		return Passkey{}, err
+		return accounts.Passkey{}, err
 	}
 	if err := s.NoToken(actor); err != nil {
-		return Passkey{}, err
+		return accounts.Passkey{}, err
 	}
 	if err := s.store.RenamePasskey(ctx, actor.User.ID, passkeyID, name); err != nil {
-		return Passkey{}, fmt.Errorf("renaming a passkey: %w", err)
+		return accounts.Passkey{}, fmt.Errorf("renaming a passkey: %w", err)
 	}
 	all, err := s.store.Passkeys(ctx, actor.User.ID)
 	if err != nil {
-		return Passkey{}, fmt.Errorf("reading passkeys: %w", err)
+		return accounts.Passkey{}, fmt.Errorf("reading passkeys: %w", err)
 	}
 	for _, k := range all {
 		if k.ID == passkeyID {
 			return k, nil
 		}
 	}
-	return Passkey{}, fault.New(fault.NotFound, "not_found", "You have no such passkey.")
+	return accounts.Passkey{}, fault.New(fault.NotFound, "not_found", "You have no such passkey.")
 }
 
 // RemovePasskey forgets one of the actor's passkeys. Errors: confirm_needed, last_way_in.
-func (s *Service) RemovePasskey(ctx context.Context, actor Actor, passkeyID string) error {
+func (s *Service) RemovePasskey(ctx context.Context, actor accounts.Actor, passkeyID string) error {
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return err
 	}
