@@ -79,13 +79,13 @@ const (
 )
 
 // arrive has everybody bring to a new sandbox what belongs there.
-func (m *Manager) arrive(ctx context.Context, p *Place, s Spec, say func(step, title string, done, all int64)) error {
+func (m *Manager) arrive(ctx context.Context, p *place, s Spec, say func(step, title string, done, all int64)) error {
 	ctx = context.WithValue(ctx, takingLeave{}, p) // it is not the room's yet, and used already
 	for _, a := range m.attached() {
 		if a.Arriving == nil {
 			continue
 		}
-		if err := a.Arriving(ctx, Arrival{Place: p, Spec: s, Say: say}); err != nil {
+		if err := a.Arriving(ctx, Arrival{Place: p.Place, Spec: s, Say: say}); err != nil {
 			return fmt.Errorf("bringing workspace %s to sandbox %s: %w", p.WorkspaceID, p.SandboxID, err)
 		}
 	}
@@ -93,7 +93,7 @@ func (m *Manager) arrive(ctx context.Context, p *Place, s Spec, say func(step, t
 }
 
 // standStill lets everybody bring home what is in a place that is about to be paused. Its error is one of Home's functions.
-func (m *Manager) standStill(ctx context.Context, r *room, p *Place) error {
+func (m *Manager) standStill(ctx context.Context, r *room, p *place) error {
 	r.mu.Lock()
 	runEndsAt := p.record.RunEndsAt
 	r.mu.Unlock()
@@ -108,13 +108,13 @@ func (m *Manager) standStill(ctx context.Context, r *room, p *Place) error {
 		if a.Home == nil {
 			continue
 		}
-		errs = append(errs, a.Home(ctx, p))
+		errs = append(errs, a.Home(ctx, p.Place))
 	}
 	for _, a := range m.attached() {
 		if a.Pausing == nil {
 			continue
 		}
-		a.Pausing(ctx, p)
+		a.Pausing(ctx, p.Place)
 	}
 	err := errors.Join(errs...)
 	p.home.Store(err == nil)

@@ -8,7 +8,7 @@ import (
 
 // Awake reports whether the workspace's sandbox lives and can answer now.
 func (m *Manager) Awake(workspaceID string) bool {
-	p, ok := m.Live(workspaceID)
+	p, ok := m.live(workspaceID)
 	return ok && p.paused.Load() == nil && p.away.Load() == nil
 }
 

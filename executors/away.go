@@ -107,7 +107,7 @@ func (m *Manager) lookAt(ctx context.Context, l look) {
 }
 
 // left notes that a live place cannot be heard now. What stands still anyway is left as it is.
-func (m *Manager) left(ctx context.Context, r *room, p *Place, why error) {
+func (m *Manager) left(ctx context.Context, r *room, p *place, why error) {
 	reason := cleanReason(reasonOf(why))
 	r.mu.Lock()
 	if r.place != p || p.closing || p.paused.Load() != nil {
@@ -115,7 +115,7 @@ func (m *Manager) left(ctx context.Context, r *room, p *Place, why error) {
 		return
 	}
 	m.setAway(p, &why)
-	p.chill(reason)
+	p.Chill(reason)
 	news := p.record.Reason != reason
 	p.record.Reason = reason
 	rec := p.record
@@ -131,7 +131,7 @@ func (m *Manager) left(ctx context.Context, r *room, p *Place, why error) {
 }
 
 // setAway notes whether a place cannot be heard now, and why, and says whether it could not before.
-func (m *Manager) setAway(p *Place, why *error) (was bool) {
+func (m *Manager) setAway(p *place, why *error) (was bool) {
 	was = p.away.Swap(why) != nil
 	switch {
 	case !was && why != nil:
@@ -143,12 +143,12 @@ func (m *Manager) setAway(p *Place, why *error) (was bool) {
 }
 
 // cameBack lets a place's guest be asked again that could not be heard before. The returned func wakes who waited for that.
-func (m *Manager) cameBack(p *Place) (done func()) {
+func (m *Manager) cameBack(p *place) (done func()) {
 	if !m.setAway(p, nil) || p.paused.Load() != nil {
 		return func() {}
 	}
-	p.frozen.Store(nil) // from here on its guest may be asked
-	return p.thaw
+	p.Unfreeze() // from here on its guest may be asked
+	return p.Thaw
 }
 
 // leaveBehind gives up the workspace's sandbox, which is out of reach, so that the workspace can go on elsewhere. What it holds is brought

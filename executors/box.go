@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,7 +27,7 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 		b.MaxOutput = defaultBoxOutput
 	}
 	timeout := b.timeout()
-	defer p.use()()
+	defer p.Use()()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout+overtime,
 		fault.New(fault.Timeout, "command_timeout", "%s took longer than %s.", b.Argv[0], timeout))
 	defer cancel()
@@ -73,11 +72,6 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 		res.ExitCode = *proc.ExitCode
 	}
 	return res, nil
-}
-
-// OfKind returns the live places of a kind, or of a family.
-func (m *Manager) OfKind(k Kind) []*Place {
-	return slices.DeleteFunc(m.places(), func(p *Place) bool { return p.Kind != k && p.Kind.Base() != k })
 }
 
 // causeOr prefers the reason why ctx ended over the error that followed from it.

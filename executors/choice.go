@@ -325,7 +325,7 @@ func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Pol
 // Permit says why nothing new may start in the workspace's sandbox as it is: its place has become weaker than the team allows. What runs
 // there is left alone. Without a sandbox there is nothing to say: Ensure decides.
 func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
-	p, ok := m.Live(workspaceID)
+	p, ok := m.live(workspaceID)
 	if !ok {
 		return nil
 	}

@@ -74,7 +74,7 @@ func (m *Manager) stop(ctx context.Context, workspaceID, sandboxID, words string
 }
 
 // end ends a live place on purpose. The caller holds the room's turn.
-func (m *Manager) end(ctx context.Context, r *room, p *Place, reason string) error {
+func (m *Manager) end(ctx context.Context, r *room, p *place, reason string) error {
 	if p.paused.Load() != nil { // what stands still can neither bring anything home nor end by itself
 		if err := m.wake(ctx, r, p); errors.Is(err, ErrGone) {
 			return nil

@@ -69,7 +69,7 @@ func (mt *Meters) fellFast(dir string) bool {
 	return true
 }
 
-func (mt *Meters) lookAtDisk(ctx context.Context, p *Place, folders []string, hurry bool) {
+func (mt *Meters) lookAtDisk(ctx context.Context, p *place, folders []string, hurry bool) {
 	t := mt.meter(p.SandboxID)
 	_, paused := mt.cfg.Places.Paused(p.WorkspaceID)
 	f, counted := figuresOf(p)
@@ -121,7 +121,7 @@ func (mt *Meters) lookAtDisk(ctx context.Context, p *Place, folders []string, hu
 const StoppedByLimit = "It was stopped"
 
 // stopForDisk makes a sandbox stand still that has written too much; one that cannot stand still is ended.
-func (mt *Meters) stopForDisk(ctx context.Context, p *Place, limit int64) {
+func (mt *Meters) stopForDisk(ctx context.Context, p *place, limit int64) {
 	words := "stopped: the disk limit of " + MemoryWords(limit>>20) + " is reached; nothing was deleted"
 	mt.cfg.Tell(ctx, Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk",
 		Text: "The sandbox was " + words + ". Raise the limit, or wake it to tidy up."})

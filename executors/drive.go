@@ -147,7 +147,7 @@ var (
 // follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it lets go and
 // leaves the record open.
 func (c *Commands) follow(ctx context.Context, r *running, place *Place, timeout time.Duration) {
-	defer place.use()() // what runs is not idle, however quiet it is
+	defer place.Use()() // what runs is not idle, however quiet it is
 	rctx, stopReading := context.WithCancel(ctx)
 	defer stopReading()
 	var readers sync.WaitGroup

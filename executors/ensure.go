@@ -25,19 +25,21 @@ type flight struct {
 	done   chan struct{}
 	cancel context.CancelCauseFunc
 	making *making // nil until there is a row; under the room's mu
-	place  *Place
+	place  *place
 	err    error
 }
 
 // Ensure returns the workspace's live place and makes one when there is none. Concurrent calls join. A caller who leaves
 // early does not stop the making: the next one finds the place ready.
 func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error) {
-	if p, ok := ctx.Value(takingLeave{}).(*Place); ok && p.WorkspaceID == workspaceID {
-		return p, nil
+	if p, ok := ctx.Value(takingLeave{}).(*place); ok && p.WorkspaceID == workspaceID {
+		return p.Place, nil
 	}
 	r := m.room(workspaceID)
-	if p, err := m.standing(ctx, r, workspaceID); p != nil || err != nil {
-		return p, err
+	if p, err := m.standing(ctx, r, workspaceID); err != nil {
+		return nil, err
+	} else if p != nil {
+		return p.Place, nil
 	}
 	r.mu.Lock()
 	f := r.flight
@@ -72,7 +74,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 			return nil, err
 		}
 		m.usedFor(ctx, r, f.place, a)
-		return f.place, nil
+		return f.place.Place, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -82,7 +84,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 const trustFor = 30 * time.Second
 
 // standing returns the room's live place when it can be used as it is; nil when one has to be woken or made first.
-func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*Place, error) {
+func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*place, error) {
 	for looked := false; ; looked = true {
 		r.mu.Lock()
 		p := r.place
@@ -90,7 +92,7 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*P
 			r.mu.Unlock()
 			return nil, nil
 		}
-		p.use()()
+		p.Use()()
 		waking := p.waking.Load() // read first: who is woken in between is awake
 		why, wakes := p.paused.Load(), p.record.PausedFor.wakes()
 		stale := p.OwnDisk && m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
@@ -122,7 +124,7 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*P
 }
 
 // make brings the room a live place: the one that is there, one found again, or a new one.
-func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place, error) {
+func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*place, error) {
 	release, err := r.take(ctx)
 	if err != nil {
 		return nil, err
@@ -192,9 +194,8 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 }
 
 // connect says hello to a sandbox.
-func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
-	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind, record: rec,
-		ending: make(chan struct{}), done: make(chan struct{})}
+func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*place, error) {
+	p := &place{Place: NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
 	if e, ok := m.executor(ctx, p.Kind); ok {
 		c := m.capabilities(ctx, e)
 		p.OwnDisk, p.SharedHome = c.OwnDisk, c.SharedHome
@@ -214,7 +215,7 @@ func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, 
 
 // dialer dials the place's guest, and has the health check look at once when that fails: those who follow the guest's
 // processes learn within moments that it is gone.
-func (m *Manager) dialer(p *Place) func(context.Context) (io.ReadWriteCloser, error) {
+func (m *Manager) dialer(p *place) func(context.Context) (io.ReadWriteCloser, error) {
 	return func(ctx context.Context) (io.ReadWriteCloser, error) {
 		pipe, err := p.box().Dial(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -227,7 +228,7 @@ func (m *Manager) dialer(p *Place) func(context.Context) (io.ReadWriteCloser, er
 // worryEvery is how often at most failed dials have one place looked at.
 const worryEvery = time.Second
 
-func (m *Manager) worry(p *Place) {
+func (m *Manager) worry(p *place) {
 	r := m.room(p.WorkspaceID)
 	now := m.now()
 	r.mu.Lock()
@@ -246,7 +247,7 @@ func (m *Manager) worry(p *Place) {
 }
 
 // hello asks the guest who it is and checks the answer: what it says is not trusted.
-func (m *Manager) hello(ctx context.Context, p *Place) (guest.Hello, error) {
+func (m *Manager) hello(ctx context.Context, p *place) (guest.Hello, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.DialTimeout)
 	defer cancel()
 	h, err := p.Guest.Hello(ctx)
@@ -271,7 +272,7 @@ func CheckHello(h guest.Hello, sandboxID string) error {
 }
 
 // settle puts the place into the room and tells everybody. It may stand still.
-func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
+func (m *Manager) settle(ctx context.Context, r *room, p *place) {
 	r.mu.Lock()
 	r.place, r.stray = p, nil
 	r.mu.Unlock()
@@ -281,7 +282,7 @@ func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 		if a.Live == nil {
 			continue
 		}
-		a.Live(p)
+		a.Live(p.Place)
 	}
 }
 
@@ -324,7 +325,7 @@ func (m *Manager) finish(ctx context.Context, rec Record, state State, reason st
 }
 
 // current returns the room's live place or nil.
-func (r *room) current() *Place {
+func (r *room) current() *place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.place
@@ -346,7 +347,7 @@ func (m *Manager) adoptOpen(ctx context.Context, r *room, workspaceID string) er
 }
 
 // reclaimAwake is reclaim for somebody who needs the place: one that turns out to sleep is woken.
-func (m *Manager) reclaimAwake(ctx context.Context, r *room) (*Place, error) {
+func (m *Manager) reclaimAwake(ctx context.Context, r *room) (*place, error) {
 	p, err := m.reclaim(ctx, r)
 	if p == nil || err != nil {
 		return nil, err
@@ -356,7 +357,7 @@ func (m *Manager) reclaimAwake(ctx context.Context, r *room) (*Place, error) {
 
 // reclaim tries to reach the room's stray again. It returns (nil, nil) when there is none or it turned out to be gone, and
 // an error when it may still be there but cannot be reached.
-func (m *Manager) reclaim(ctx context.Context, r *room) (*Place, error) {
+func (m *Manager) reclaim(ctx context.Context, r *room) (*place, error) {
 	r.mu.Lock()
 	stray := r.stray
 	r.mu.Unlock()

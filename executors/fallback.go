@@ -34,7 +34,7 @@ func leadsHere(err error) bool {
 }
 
 // makeOrFallBack is make, and once more where the workspace has been given another place meanwhile.
-func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID string) (*Place, error) {
+func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID string) (*place, error) {
 	p, err := m.make(ctx, r, workspaceID)
 	m.mu.Lock()
 	fallBack := m.fallBack

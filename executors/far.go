@@ -9,7 +9,7 @@ import (
 // Far reports whether the workspace lives in a place with a disk of its own, and in which state its sandbox is there: "" = it has none
 // now. Nothing is made or woken for that.
 func (m *Manager) Far(ctx context.Context, workspaceID string) (far bool, state State, err error) {
-	if p, ok := m.Live(workspaceID); ok {
+	if p, ok := m.live(workspaceID); ok {
 		if _, paused := m.Paused(workspaceID); paused {
 			return p.OwnDisk, Paused, nil
 		}

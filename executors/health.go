@@ -185,7 +185,7 @@ func (m *Manager) Check(ctx context.Context, workspaceID string) error {
 		return why
 	}
 	defer m.cameBack(p)()
-	if p.frozen.Load() != nil {
+	if p.Asleep() {
 		return nil // it cannot answer, and is not asked
 	}
 	_, err := m.hello(ctx, p)
@@ -219,7 +219,7 @@ func (m *Manager) checkStray(ctx context.Context, r *room) error {
 }
 
 // healthy notes a good answer; it is written when it is news or a while since the last write.
-func (m *Manager) healthy(ctx context.Context, r *room, p *Place) {
+func (m *Manager) healthy(ctx context.Context, r *room, p *place) {
 	now := m.now()
 	r.mu.Lock()
 	if r.place != p {
@@ -250,7 +250,7 @@ func (m *Manager) healthy(ctx context.Context, r *room, p *Place) {
 }
 
 // suspect asks the executor about a place that did not answer: gone, or only silent?
-func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) error {
+func (m *Manager) suspect(ctx context.Context, r *room, p *place, cause error) error {
 	release, err := r.take(ctx)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 	if r.current() != p {
 		return ErrGone
 	}
-	if p.frozen.Load() != nil { // since the question was asked
+	if p.Asleep() { // since the question was asked
 		return nil
 	}
 	oom := m.KilledBy(p.WorkspaceID, p.SandboxID) // asked while its figures are there
@@ -321,7 +321,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 }
 
 // endPlace takes the place out of the room, closes its row and wakes everybody who waits for its end.
-func (m *Manager) endPlace(ctx context.Context, r *room, p *Place, state State, reason string) {
+func (m *Manager) endPlace(ctx context.Context, r *room, p *place, state State, reason string) {
 	r.mu.Lock()
 	r.place = nil
 	m.setPaused(p, nil)
@@ -333,9 +333,7 @@ func (m *Manager) endPlace(ctx context.Context, r *room, p *Place, state State, 
 }
 
 // close wakes everybody who waits for the place's end and lets go of its guest.
-func (p *Place) close(reason string) {
-	p.endOnce.Do(func() { close(p.ending) })
-	p.reason = reason
-	close(p.done)
+func (p *place) close(reason string) {
+	p.End(reason)
 	p.Guest.Close()
 }

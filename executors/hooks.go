@@ -89,7 +89,7 @@ func (m *Manager) prepare(ctx context.Context, r Record) error {
 }
 
 // takeLeave lets everybody bring home what is in a place that is about to end.
-func (m *Manager) takeLeave(ctx context.Context, p *Place) {
+func (m *Manager) takeLeave(ctx context.Context, p *place) {
 	bound := endingTimeout
 	if p.OwnDisk {
 		bound = lastTimeout
@@ -100,9 +100,9 @@ func (m *Manager) takeLeave(ctx context.Context, p *Place) {
 		if a.Ending == nil {
 			continue
 		}
-		a.Ending(ctx, p)
+		a.Ending(ctx, p.Place)
 	}
-	p.endOnce.Do(func() { close(p.ending) })
+	p.BeginEnd()
 }
 
 // takingLeave marks the context of what is done in a place before it ends: for that, it is still there.

@@ -3,33 +3,11 @@ package executors
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 )
 
-// use notes that somebody works in the place until the returned func is called.
-func (p *Place) use() func() {
-	p.useMu.Lock()
-	p.busy++
-	p.uses++
-	p.useMu.Unlock()
-	return sync.OnceFunc(func() {
-		p.useMu.Lock()
-		p.busy--
-		p.uses++
-		p.useMu.Unlock()
-	})
-}
-
-// used says how often the place was used so far, and whether it is right now.
-func (p *Place) used() (times uint64, now bool) {
-	p.useMu.Lock()
-	defer p.useMu.Unlock()
-	return p.uses, p.busy > 0
-}
-
 // idleAfter is how long a place may be idle; 0 = for ever.
-func (m *Manager) idleAfter(p *Place, purpose Purpose) time.Duration {
+func (m *Manager) idleAfter(p *place, purpose Purpose) time.Duration {
 	if m.cfg.IdleAfter == nil {
 		return 0
 	}
@@ -42,7 +20,7 @@ func (m *Manager) idleAfter(p *Place, purpose Purpose) time.Duration {
 // rest ends a place that has been idle for as long as its kind may be, or lets it sleep where that is free. Where it is ended, a place is
 // idle while no process runs in it and nobody is at it. What a guest says of its processes is its own matter: a liar keeps, or loses,
 // only itself.
-func (m *Manager) rest(ctx context.Context, r *room, p *Place) {
+func (m *Manager) rest(ctx context.Context, r *room, p *place) {
 	r.mu.Lock()
 	purpose := p.record.Purpose
 	r.mu.Unlock()
@@ -76,7 +54,7 @@ func (m *Manager) rest(ctx context.Context, r *room, p *Place) {
 	defer func() { <-r.turn }()
 	_, idle = m.idle(ctx, p)
 	r.mu.Lock()
-	if again, _ := p.used(); !idle || again != uses || r.place != p {
+	if again, _ := p.Used(); !idle || again != uses || r.place != p {
 		r.mu.Unlock()
 		return
 	}
@@ -91,7 +69,7 @@ func (m *Manager) rest(ctx context.Context, r *room, p *Place) {
 }
 
 // sleepsFree reports whether a place that stands still costs nothing, and loses nothing.
-func (m *Manager) sleepsFree(ctx context.Context, p *Place) bool {
+func (m *Manager) sleepsFree(ctx context.Context, p *place) bool {
 	e, ok := m.executor(ctx, p.Kind)
 	if !ok || !m.capabilities(ctx, e).PauseFree {
 		return false
@@ -102,7 +80,7 @@ func (m *Manager) sleepsFree(ctx context.Context, p *Place) bool {
 
 // doze lets a place sleep that nobody has used for a while: no session works, nothing was printed or typed, nobody looks, no command of
 // ours runs. Programs that wait, such as an agent for its next prompt, are no use.
-func (m *Manager) doze(ctx context.Context, r *room, p *Place, after time.Duration) {
+func (m *Manager) doze(ctx context.Context, r *room, p *place, after time.Duration) {
 	uses, quiet, at := m.quiet(p)
 	now := m.now()
 	r.mu.Lock()
@@ -152,14 +130,14 @@ func (m *Manager) doze(ctx context.Context, r *room, p *Place, after time.Durati
 }
 
 // quiet reports whether nobody uses the place now, how often it was used before, and when something last happened in it (ms UTC).
-func (m *Manager) quiet(p *Place) (uses uint64, quiet bool, at int64) {
-	uses, busy := p.used()
+func (m *Manager) quiet(p *place) (uses uint64, quiet bool, at int64) {
+	uses, busy := p.Used()
 	u := m.useOf(p.WorkspaceID)
 	return uses, !busy && !u.Working && u.Viewers == 0, u.LastAt
 }
 
 // idleAt is when an idle place is ended if nothing happens, ms UTC; 0 = it is not idle, or may be so for ever. Only with the room's mu.
-func (m *Manager) idleAt(p *Place) int64 {
+func (m *Manager) idleAt(p *place) int64 {
 	after := m.idleAfter(p, p.record.Purpose)
 	if after <= 0 || p.idleAt == 0 || p.paused.Load() != nil {
 		return 0
@@ -168,8 +146,8 @@ func (m *Manager) idleAt(p *Place) int64 {
 }
 
 // idle reports whether nothing runs in the place and nobody is at it.
-func (m *Manager) idle(ctx context.Context, p *Place) (uses uint64, idle bool) {
-	uses, busy := p.used()
+func (m *Manager) idle(ctx context.Context, p *place) (uses uint64, idle bool) {
+	uses, busy := p.Used()
 	if busy {
 		return uses, false
 	}

@@ -78,7 +78,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 		c := m.capabilities(ctx, e)
 		info.Isolation, info.Isolated, info.OwnDisk = c.Isolation, c.Isolated, c.OwnDisk
 	}
-	p, ok := m.Live(workspaceID)
+	p, ok := m.live(workspaceID)
 	if !ok || p.SandboxID != rec.Handle.ID {
 		return info, nil
 	}
@@ -130,7 +130,7 @@ func (m *Manager) stepsNow(rec Record) []Step {
 }
 
 // measured fills in what the host itself has counted.
-func (m *Manager) measured(p *Place, info *SandboxInfo) {
+func (m *Manager) measured(p *place, info *SandboxInfo) {
 	f, ok := figuresOf(p)
 	if ok {
 		info.Usage = &Usage{CPUMs: f.CPUMs, RSSBytes: f.MemoryBytes, MemoryPeak: f.MemoryPeak, Processes: int(f.Processes), OOMKills: f.OOMKills,

@@ -28,7 +28,7 @@ func (m *Manager) leaseOf(ctx context.Context, k Kind) time.Duration {
 }
 
 // keep extends the lease of a place once half of it is over: not of all places at the same moment.
-func (m *Manager) keep(ctx context.Context, r *room, p *Place) {
+func (m *Manager) keep(ctx context.Context, r *room, p *place) {
 	l, ok := p.box().(Leased)
 	if !ok || p.Asleep() {
 		return
@@ -89,7 +89,7 @@ func margins(run time.Duration) (first, last time.Duration) {
 
 // renew ends a run that its place is about to end: everything is brought home, the sandbox is paused and, where a session runs, woken into
 // the next run. An agent at work is given until the last moment to come to an end.
-func (m *Manager) renew(ctx context.Context, r *room, p *Place) {
+func (m *Manager) renew(ctx context.Context, r *room, p *place) {
 	r.mu.Lock()
 	runEndsAt := p.record.RunEndsAt
 	r.mu.Unlock()
@@ -107,7 +107,7 @@ func (m *Manager) renew(ctx context.Context, r *room, p *Place) {
 		return
 	}
 	use := m.useOf(p.WorkspaceID)
-	_, busy := p.used()
+	_, busy := p.Used()
 	if (use.Working || busy) && left > last {
 		return
 	}
@@ -207,7 +207,7 @@ func (m *Manager) goneWords(ctx context.Context, rec Record, cause error) string
 }
 
 // lose ends a live place that turned out to be gone. The caller holds the room's turn.
-func (m *Manager) lose(ctx context.Context, r *room, p *Place, cause error) {
+func (m *Manager) lose(ctx context.Context, r *room, p *place, cause error) {
 	r.mu.Lock()
 	rec := p.record
 	r.mu.Unlock()
@@ -218,7 +218,7 @@ func (m *Manager) lose(ctx context.Context, r *room, p *Place, cause error) {
 }
 
 // tell writes into the workspace's timeline what happened to its sandbox.
-func (m *Manager) tell(ctx context.Context, p *Place, kind, text string) {
+func (m *Manager) tell(ctx context.Context, p *place, kind, text string) {
 	if m.cfg.Tell != nil {
 		m.cfg.Tell(context.WithoutCancel(ctx), Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: kind, Text: text})
 	}

@@ -47,7 +47,7 @@ func (m *Manager) keepLeft(ctx context.Context, e Executor, h Handle, rec Record
 		if a.Left == nil {
 			continue
 		}
-		if err := a.Left(ctx, p); err != nil {
+		if err := a.Left(ctx, p.Place); err != nil {
 			return fmt.Errorf("keeping what sandbox %s holds: %w", h.ID, err)
 		}
 	}
@@ -58,7 +58,7 @@ func (m *Manager) keepLeft(ctx context.Context, e Executor, h Handle, rec Record
 const quietenWithin = 5 * time.Second
 
 // quieten ends everything that runs in a place nobody works in any more, so that it does not write while what it holds is kept.
-func (m *Manager) quieten(ctx context.Context, p *Place) {
+func (m *Manager) quieten(ctx context.Context, p *place) {
 	all, err := p.Guest.Processes(ctx)
 	if err != nil {
 		m.cfg.Log.Warn("what runs in a sandbox that was left behind is not known", "sandbox_id", p.SandboxID, "error", err)

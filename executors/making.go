@@ -162,7 +162,7 @@ func endSteps(steps []Step, err error, now int64) []Step {
 }
 
 // create makes the sandbox of k, whose row is stored already, and puts it into the room.
-func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabilities, spec Spec, k *making) (*Place, error) {
+func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabilities, spec Spec, k *making) (*place, error) {
 	killpoint.Reach(killpoint.SandboxStored)
 	began := m.now()
 	p, err := m.raise(ctx, e, caps, spec, k)
@@ -185,7 +185,7 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabili
 }
 
 // raise makes a sandbox, says hello to it and has the workspace brought there. On error nothing of it is left, and its row is closed.
-func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making) (*Place, error) {
+func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making) (*place, error) {
 	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
 	defer cancel()
 	sb, err := m.construct(mctx, e, caps, spec, k)
@@ -320,7 +320,7 @@ func passing(err error) bool {
 }
 
 // first stores a new sandbox's handle, before first use, and says hello to it.
-func (m *Manager) first(ctx context.Context, sb Sandbox, k *making) (*Place, error) {
+func (m *Manager) first(ctx context.Context, sb Sandbox, k *making) (*place, error) {
 	rec := k.record()
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		return nil, fmt.Errorf("storing the handle of sandbox %s: %w", rec.Handle.ID, err)

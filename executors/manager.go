@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -178,35 +176,21 @@ type room struct {
 	usedAt int64         // ms UTC when it was last asked for; under the Manager's mu
 
 	mu     sync.Mutex
-	place  *Place  // the live place, nil when there is none
+	place  *place  // the live place, nil when there is none
 	flight *flight // an Ensure under way
 	stray  *Record // an open record whose sandbox could not be reached yet
 }
 
-// Place is a live sandbox with a guest in it, shared by everybody who works in the workspace.
-type Place struct {
-	SandboxID   string
-	WorkspaceID string
-	TeamID      string
-	Kind        Kind
-	Hello       guest.Hello // what the guest said of itself when the place became live
-	Guest       *client.Client
-
-	OwnDisk    bool // the worktree inside is a copy: see Participant.Arriving
-	SharedHome bool // the home inside is somebody's own: see Capabilities
+// place is what the Manager keeps of a Place.
+type place struct {
+	*Place
 
 	sandbox atomic.Pointer[Sandbox]
 	record  Record                 // under the room's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
-	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer; changed by chill and thaw
 	home    atomic.Bool            // what was there came home when it was last asked for, see Participant.Home
 	waking  atomic.Bool            // somebody is waking it: changed with the room's turn
 	away    atomic.Pointer[error]  // why its place cannot be heard now; nil = it can
-	stirMu  sync.Mutex
-	stirred chan struct{} // closed when the guest can be asked again; nil while it can
-	ending  chan struct{}
-	done    chan struct{}
-	reason  string // why the place ended; written before done is closed
 
 	// Under the room's mu.
 	silent     int    // health checks failed in a row
@@ -216,28 +200,12 @@ type Place struct {
 	idleUses   uint64 // how often it had been used by then
 	extendedAt int64  // ms UTC when its lease was last extended in this run
 	closing    bool   // it is being ended on purpose: who asks for a place waits for the next one
-
-	endOnce sync.Once // closes ending
-
-	useMu sync.Mutex
-	busy  int    // commands of ours that run in it now
-	uses  uint64 // how often somebody asked for it, or one of them began or ended
 }
 
 // box is the place's sandbox.
-func (p *Place) box() Sandbox { return *p.sandbox.Load() }
+func (p *place) box() Sandbox { return *p.sandbox.Load() }
 
-func (p *Place) setBox(sb Sandbox) { p.sandbox.Store(&sb) }
-
-// Ending is closed when the place's end has begun, at the latest with Done: before anything in it is ended on purpose, so that what
-// fails from then on is no news.
-func (p *Place) Ending() <-chan struct{} { return p.ending }
-
-// Done is closed when the place has ended: destroyed or found gone.
-func (p *Place) Done() <-chan struct{} { return p.done }
-
-// Reason says in words why the place ended. Valid once Done is closed.
-func (p *Place) Reason() string { return p.reason }
+func (p *place) setBox(sb Sandbox) { p.sandbox.Store(&sb) }
 
 // NewManager makes a Manager. It starts nothing and panics on a Config without Store or Workspaces.
 func NewManager(cfg ManagerConfig) *Manager {
@@ -316,6 +284,14 @@ func (r *room) take(ctx context.Context) (func(), error) {
 
 // Live returns the workspace's live place without making one.
 func (m *Manager) Live(workspaceID string) (*Place, bool) {
+	if p, ok := m.live(workspaceID); ok {
+		return p.Place, true
+	}
+	return nil, false
+}
+
+// live is Live for the Manager's own.
+func (m *Manager) live(workspaceID string) (*place, bool) {
 	m.mu.Lock()
 	r := m.rooms[workspaceID]
 	m.mu.Unlock()
@@ -325,6 +301,17 @@ func (m *Manager) Live(workspaceID string) (*Place, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.place, r.place != nil
+}
+
+// OfKind returns the live places of a kind, or of a family.
+func (m *Manager) OfKind(k Kind) []*Place {
+	var out []*Place
+	for _, p := range m.places() {
+		if p.Kind == k || p.Kind.Base() == k {
+			out = append(out, p.Place)
+		}
+	}
+	return out
 }
 
 // publish tells the team that the sandbox changed.

@@ -131,8 +131,8 @@ func (m *Manager) runsOn(ctx context.Context, r Record, since int64) {
 }
 
 // settled notes that a live place is in its room: one that was just made is known to run, one that was found again is asked since when.
-func (m *Manager) settled(ctx context.Context, p *Place) {
-	if p.frozen.Load() != nil {
+func (m *Manager) settled(ctx context.Context, p *place) {
+	if p.Asleep() {
 		return // it was found as it stood
 	}
 	t := &m.metering

@@ -219,7 +219,7 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k Kind) (LimitVi
 	}
 	v := LimitView{Own: own, Project: project, Maximum: mt.cfg.Maximum}
 	m := mt.cfg.Places
-	if p, ok := m.Live(workspaceID); ok {
+	if p, ok := m.live(workspaceID); ok {
 		k = p.Kind
 	} else if e, _, err := m.pick(ctx, Policy{Default: Auto}, k); err == nil {
 		k = e.Kind()
@@ -268,7 +268,7 @@ func (mt *Meters) Maximum() Limits { return mt.cfg.Maximum }
 // when they will, "" without a sandbox: with its next one.
 func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why string, err error) {
 	m := mt.cfg.Places
-	p, ok := m.Live(workspaceID)
+	p, ok := m.live(workspaceID)
 	if !ok {
 		return false, "", nil
 	}
@@ -313,7 +313,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 
 // Live returns the limits the workspace's live sandbox has.
 func (mt *Meters) Live(workspaceID string) (Limits, bool) {
-	p, ok := mt.cfg.Places.Live(workspaceID)
+	p, ok := mt.cfg.Places.live(workspaceID)
 	if !ok {
 		return Limits{}, false
 	}
@@ -389,7 +389,7 @@ func (mt *Meters) Read(ctx context.Context) {
 	}
 }
 
-func (mt *Meters) readOne(ctx context.Context, p *Place) {
+func (mt *Meters) readOne(ctx context.Context, p *place) {
 	if p.Asleep() { // it uses nothing, and asking may wake it
 		return
 	}
@@ -414,7 +414,7 @@ func (mt *Meters) readOne(ctx context.Context, p *Place) {
 }
 
 // figuresOf asks the host, not the guest.
-func figuresOf(p *Place) (Figures, bool) {
+func figuresOf(p *place) (Figures, bool) {
 	mtd, ok := p.box().(Metered)
 	if !ok {
 		return Figures{}, false
@@ -514,7 +514,7 @@ func apart(a, b int64) bool { return max(a-b, b-a) > max(1<<20, b/100) }
 const wallWarning = 10 * time.Minute
 
 // watchTime ends a sandbox whose time is up.
-func (mt *Meters) watchTime(ctx context.Context, p *Place, t *meter, now time.Time) {
+func (mt *Meters) watchTime(ctx context.Context, p *place, t *meter, now time.Time) {
 	l := t.get()
 	if l.WallMinutes == 0 {
 		return
@@ -546,7 +546,7 @@ func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
 	m.mu.Lock()
 	mt := m.meters
 	m.mu.Unlock()
-	p, ok := m.Live(workspaceID)
+	p, ok := m.live(workspaceID)
 	if mt == nil || !ok || p.SandboxID != sandboxID {
 		return ""
 	}

@@ -19,7 +19,7 @@ func Discard(ctx context.Context) context.Context { return context.WithValue(ctx
 
 // mustBeHome brings home what a sandbox with a disk of its own holds, and refuses its end while something is left that would be lost with
 // it. The caller holds the room's turn.
-func (m *Manager) mustBeHome(ctx context.Context, r *room, p *Place) error {
+func (m *Manager) mustBeHome(ctx context.Context, r *room, p *place) error {
 	if !p.OwnDisk || ctx.Value(discarding{}) != nil {
 		return nil
 	}

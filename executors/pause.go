@@ -22,12 +22,12 @@ func errPaused(reason string) error {
 }
 
 // ready refuses what would wait for a guest that stands still. It is asked before each question to the guest.
-func (p *Place) ready() error {
+func (p *place) ready() error {
 	if away := p.away.Load(); away != nil {
 		return *away
 	}
-	if why := p.frozen.Load(); why != nil {
-		return errPaused(*why)
+	if why, asleep := p.AsleepFor(); asleep {
+		return errPaused(why)
 	}
 	return nil
 }
@@ -37,7 +37,7 @@ func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 	if m.still.Load() == 0 {
 		return "", false
 	}
-	p, ok := m.Live(workspaceID)
+	p, ok := m.live(workspaceID)
 	if !ok {
 		return "", false
 	}
@@ -76,7 +76,7 @@ func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 }
 
 // holdStill has a place that stands still, and would wake by itself, or once its limit allows it, wait for a person.
-func (m *Manager) holdStill(ctx context.Context, r *room, p *Place, reason string) error {
+func (m *Manager) holdStill(ctx context.Context, r *room, p *place, reason string) error {
 	r.mu.Lock()
 	why := p.record.PausedFor
 	r.mu.Unlock()
@@ -87,12 +87,12 @@ func (m *Manager) holdStill(ctx context.Context, r *room, p *Place, reason strin
 }
 
 // holdAs stores why a place stands still from here on.
-func (m *Manager) holdAs(ctx context.Context, r *room, p *Place, reason string, why PausedFor) error {
+func (m *Manager) holdAs(ctx context.Context, r *room, p *place, reason string, why PausedFor) error {
 	if err := m.mark(ctx, r, p, Paused, reason, why); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
 	m.setPaused(p, &reason)
-	p.chill(reason)
+	p.Chill(reason)
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 }
 
 // wakeHeld wakes a place that does not wake by itself. Who needs its guest meanwhile waits. The caller holds the room's turn.
-func (m *Manager) wakeHeld(ctx context.Context, r *room, p *Place) error {
+func (m *Manager) wakeHeld(ctx context.Context, r *room, p *place) error {
 	p.waking.Store(true)
 	defer p.waking.Store(false)
 	r.mu.Lock()
@@ -138,16 +138,16 @@ func (m *Manager) wakeHeld(ctx context.Context, r *room, p *Place) error {
 }
 
 // freeze makes a place stand still whose record says so already. No question is put to its guest from here on.
-func (m *Manager) freeze(ctx context.Context, p *Place, reason string) error {
+func (m *Manager) freeze(ctx context.Context, p *place, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
 	defer cancel()
 	pz, ok := p.box().(Pauser)
 	if !ok {
 		return fmt.Errorf("sandbox %s cannot pause", p.SandboxID)
 	}
-	p.chill(reason)
+	p.Chill(reason)
 	if err := pz.Pause(ctx); err != nil {
-		p.thaw()
+		p.Thaw()
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
@@ -164,7 +164,7 @@ func (m *Manager) refreeze(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if why := p.paused.Load(); why != nil && p.frozen.Load() == nil && r.current() == p {
+		if why := p.paused.Load(); why != nil && !p.Asleep() && r.current() == p {
 			if p.OwnDisk {
 				_ = m.standStill(ctx, r, p)
 			}
@@ -178,7 +178,7 @@ func (m *Manager) refreeze(ctx context.Context) {
 }
 
 // setPaused notes whether a place is paused, and why.
-func (m *Manager) setPaused(p *Place, reason *string) {
+func (m *Manager) setPaused(p *place, reason *string) {
 	switch was := p.paused.Swap(reason); {
 	case was == nil && reason != nil:
 		m.still.Add(1)
@@ -188,7 +188,7 @@ func (m *Manager) setPaused(p *Place, reason *string) {
 }
 
 // mark stores a live place's state and tells the team.
-func (m *Manager) mark(ctx context.Context, r *room, p *Place, state State, reason string, why PausedFor) error {
+func (m *Manager) mark(ctx context.Context, r *room, p *place, state State, reason string, why PausedFor) error {
 	r.mu.Lock()
 	if state == Paused && p.record.State != Paused {
 		p.record.HealthAt = m.now()
@@ -204,7 +204,7 @@ func (m *Manager) mark(ctx context.Context, r *room, p *Place, state State, reas
 }
 
 // pauser returns a place's ability to stand still, when it has it.
-func (m *Manager) pauser(ctx context.Context, p *Place) (Pauser, bool) {
+func (m *Manager) pauser(ctx context.Context, p *place) (Pauser, bool) {
 	pz, ok := p.box().(Pauser)
 	if !ok {
 		return nil, false
@@ -221,10 +221,10 @@ func (m *Manager) nameOf(ctx context.Context, k Kind) string {
 }
 
 // places are all live ones.
-func (m *Manager) places() []*Place {
+func (m *Manager) places() []*place {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]*Place, 0, len(m.rooms))
+	out := make([]*place, 0, len(m.rooms))
 	for _, r := range m.rooms {
 		if p := r.current(); p != nil {
 			out = append(out, p)
@@ -263,9 +263,9 @@ func sentence(words string) string {
 }
 
 // startedAt is when the sandbox was made, ms UTC.
-func (p *Place) startedAt() int64 { return p.record.StartedAt }
+func (p *place) startedAt() int64 { return p.record.StartedAt }
 
 // record0 is the place's record with what never changes.
-func (p *Place) record0() Record {
+func (p *place) record0() Record {
 	return Record{Handle: Handle{Kind: p.Kind, ID: p.SandboxID}, TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, StartedAt: p.startedAt()}
 }

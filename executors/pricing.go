@@ -88,7 +88,7 @@ func (mt *Meters) usual(ctx context.Context, k Kind) Limits {
 }
 
 // resized has a live sandbox charged for the limits it was just given, in a place that has a price and no sizes.
-func (m *Manager) resized(ctx context.Context, p *Place, l Limits) {
+func (m *Manager) resized(ctx context.Context, p *place, l Limits) {
 	e, ok := m.executor(ctx, p.Kind)
 	if !ok {
 		return
@@ -117,7 +117,7 @@ func (m *Manager) resized(ctx context.Context, p *Place, l Limits) {
 
 // mayGrow asks whether a live sandbox may have what it would be charged for with other limits, where that is more than it has: as if it began
 // with them. asked says that there is something held back for it, until it is told that it runs (resized), or released.
-func (m *Manager) mayGrow(ctx context.Context, p *Place, l Limits) (asked bool, err error) {
+func (m *Manager) mayGrow(ctx context.Context, p *place, l Limits) (asked bool, err error) {
 	e, ok := m.executor(ctx, p.Kind)
 	if !ok {
 		return false, nil

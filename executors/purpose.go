@@ -43,7 +43,7 @@ func askerOf(ctx context.Context) asker {
 }
 
 // usedFor notes a use of a live place; a stronger one than before is stored.
-func (m *Manager) usedFor(ctx context.Context, r *room, p *Place, a asker) {
+func (m *Manager) usedFor(ctx context.Context, r *room, p *place, a asker) {
 	if a.purpose == "" {
 		return
 	}

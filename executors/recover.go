@@ -63,17 +63,17 @@ var errNoTime = fault.New(fault.Unavailable, "sandbox_unreachable", "The server 
 
 // revive finds the sandbox of an open record again and makes it the room's place. The caller holds the room's turn. On
 // ErrGone the record is closed; on any other error the record becomes the room's stray.
-func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, error) {
+func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*place, error) {
 	return m.reviveBy(ctx, ctx, r, rec)
 }
 
 // reviveBy is revive whose sandbox must be found before by ends. What is stored then has all of ctx.
-func (m *Manager) reviveBy(ctx, by context.Context, r *room, rec Record) (*Place, error) {
+func (m *Manager) reviveBy(ctx, by context.Context, r *room, rec Record) (*place, error) {
 	still, asked, err := m.dormant(by, rec)
 	if err == nil && still {
 		return m.adopt(ctx, r, rec), nil
 	}
-	var p *Place
+	var p *place
 	if err == nil {
 		p, err = m.find(by, rec)
 	}
@@ -153,7 +153,7 @@ func (r *room) strayed() bool {
 }
 
 // find asks the executor for the record's sandbox and says hello to it.
-func (m *Manager) find(ctx context.Context, rec Record) (*Place, error) {
+func (m *Manager) find(ctx context.Context, rec Record) (*place, error) {
 	e, ok := m.executor(ctx, rec.Handle.Kind)
 	if !ok {
 		return nil, errNoPlace(rec.Handle.Kind)

@@ -14,7 +14,7 @@ func TestRoomsOfWorkspacesWithoutASandboxAreForgotten(t *testing.T) {
 	for i := range 1000 {
 		m.Astray(fmt.Sprint("gone", i))
 	}
-	m.room("lives").place = &Place{}
+	m.room("lives").place = &place{}
 	m.room("cannot be reached").stray = &Record{}
 	m.room("is being made").turn <- struct{}{}
 	now = now.Add(roomKept - time.Minute)

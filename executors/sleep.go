@@ -23,46 +23,6 @@ const (
 // insideHome is the agents' home in every place with a disk of its own.
 const insideHome = "/home/user"
 
-// Asleep reports whether the place stands still, so that its guest cannot be asked.
-func (p *Place) Asleep() bool { return p.frozen.Load() != nil }
-
-// Awake is closed while the place's guest can be asked: who was refused waits for it, and for Done.
-func (p *Place) Awake() <-chan struct{} {
-	p.stirMu.Lock()
-	defer p.stirMu.Unlock()
-	if p.stirred == nil {
-		return alreadyAwake
-	}
-	return p.stirred
-}
-
-var alreadyAwake = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// chill notes that the guest cannot be asked from here on.
-func (p *Place) chill(reason string) {
-	p.stirMu.Lock()
-	defer p.stirMu.Unlock()
-	p.frozen.Store(&reason)
-	if p.stirred == nil {
-		p.stirred = make(chan struct{})
-	}
-}
-
-// thaw notes that the guest can be asked again.
-func (p *Place) thaw() {
-	p.stirMu.Lock()
-	defer p.stirMu.Unlock()
-	p.frozen.Store(nil)
-	if p.stirred != nil {
-		close(p.stirred)
-		p.stirred = nil
-	}
-}
-
 // WakesItself reports whether the workspace's sandbox stands still and wakes by itself once its guest is needed: Ensure does it.
 func (m *Manager) WakesItself(workspaceID string) bool {
 	if m.still.Load() == 0 {
@@ -84,7 +44,7 @@ func (m *Manager) LiveAwake(workspaceID string) (*Place, bool) {
 }
 
 // timeoutOf bounds making a place stand still, and waking it.
-func timeoutOf(p *Place) time.Duration {
+func timeoutOf(p *place) time.Duration {
 	if p.OwnDisk {
 		return stillTimeout
 	}
@@ -93,7 +53,7 @@ func timeoutOf(p *Place) time.Duration {
 
 // lull makes a place stand still for a reason, which people read, after everything in it was brought home. The caller holds the room's
 // turn. unless, where it is given, is asked last: when it says yes, nothing has happened.
-func (m *Manager) lull(ctx context.Context, r *room, p *Place, why PausedFor, reason string, unless func() bool) error {
+func (m *Manager) lull(ctx context.Context, r *room, p *place, why PausedFor, reason string, unless func() bool) error {
 	began := m.now()
 	ctx = context.WithoutCancel(ctx)
 	if p.OwnDisk {
@@ -124,7 +84,7 @@ func (m *Manager) lull(ctx context.Context, r *room, p *Place, why PausedFor, re
 
 // rouse wakes a place that wakes by itself, for somebody who needs it. The caller holds the room's turn. It returns nil without an error
 // when the sandbox turned out to be gone.
-func (m *Manager) rouse(ctx context.Context, r *room, p *Place) (*Place, error) {
+func (m *Manager) rouse(ctx context.Context, r *room, p *place) (*place, error) {
 	why := p.paused.Load()
 	if why == nil {
 		return p, nil
@@ -152,18 +112,18 @@ func (m *Manager) rouse(ctx context.Context, r *room, p *Place) (*Place, error) 
 }
 
 // saved leaves a place that stands still so until somebody wakes it: there is no money to go on.
-func (m *Manager) saved(ctx context.Context, r *room, p *Place, cause error) {
+func (m *Manager) saved(ctx context.Context, r *room, p *place, cause error) {
 	reason := "Your work is saved. " + reasonOf(cause)
 	if err := m.mark(context.WithoutCancel(ctx), r, p, Paused, reason, ByLimit); err != nil {
 		m.cfg.Log.Warn("why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
 	m.setPaused(p, &reason)
-	p.chill(reason)
+	p.Chill(reason)
 	m.tell(ctx, p, "sandbox.held", "The sandbox stays asleep. "+reason)
 }
 
 // wake lets a place go on. The caller holds the room's turn. ErrGone when there is nothing left to wake: then the place has ended.
-func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
+func (m *Manager) wake(ctx context.Context, r *room, p *place) error {
 	began := m.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
 	defer cancel()
@@ -177,8 +137,8 @@ func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
 		}
 		return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
 	}
-	p.frozen.Store(nil) // from here on its guest may be asked; who waits for it is told once all is noted
-	defer p.thaw()
+	p.Unfreeze() // from here on its guest may be asked; who waits for it is told once all is noted
+	defer p.Thaw()
 	m.setPaused(p, nil)
 	r.mu.Lock()
 	rec := p.record
@@ -201,7 +161,7 @@ func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
 }
 
 // resume has the place itself let the sandbox go on.
-func (m *Manager) resume(ctx context.Context, r *room, p *Place) error {
+func (m *Manager) resume(ctx context.Context, r *room, p *place) error {
 	if !p.Asleep() {
 		return nil
 	}
@@ -230,7 +190,7 @@ func (m *Manager) resume(ctx context.Context, r *room, p *Place) error {
 }
 
 // greetAgain says hello to a guest that was just woken. One that does not answer yet is the health check's.
-func (m *Manager) greetAgain(ctx context.Context, r *room, p *Place) {
+func (m *Manager) greetAgain(ctx context.Context, r *room, p *place) {
 	h, err := m.hello(ctx, p)
 	if err != nil {
 		m.cfg.Log.Warn("a woken sandbox does not answer yet", "sandbox_id", p.SandboxID, "error", err)
@@ -303,15 +263,15 @@ func (m *Manager) dormant(ctx context.Context, rec Record) (still, asked bool, e
 }
 
 // adopt makes a sandbox that stands still the room's place, without waking it. The caller holds the room's turn.
-func (m *Manager) adopt(ctx context.Context, r *room, rec Record) *Place {
+func (m *Manager) adopt(ctx context.Context, r *room, rec Record) *place {
 	m.stoodGone(ctx, rec)
 	if rec.State == Running { // nobody here made it stand still
 		rec.State = Paused
 		rec.PausedFor, rec.Reason = m.fellAsleepFor(rec)
 	}
 	reason := rec.Reason
-	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind, OwnDisk: m.ownDisk(ctx, rec.Handle.Kind),
-		record: rec, ending: make(chan struct{}), done: make(chan struct{})}
+	p := &place{Place: NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
+	p.OwnDisk = m.ownDisk(ctx, rec.Handle.Kind)
 	p.setBox(&distant{m, rec.Handle})
 	p.Hello = guest.Hello{Version: guest.Version, SandboxID: rec.Handle.ID, Home: insideHome}
 	if spec, _, err := m.cfg.Workspaces.Spec(ctx, rec.WorkspaceID); err == nil {
@@ -322,7 +282,7 @@ func (m *Manager) adopt(ctx context.Context, r *room, rec Record) *Place {
 		narrow, _ := sb.(Narrow)
 		return sb.Token(), narrow != nil && narrow.OnePipe()
 	}})
-	p.chill(reason)
+	p.Chill(reason)
 	m.setPaused(p, &reason)
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
@@ -341,12 +301,12 @@ func (m *Manager) fellAsleepFor(rec Record) (PausedFor, string) {
 
 // fellAsleep notes that a live place stands still although nobody here made it do so. Where somebody worked in it, it is woken. The caller
 // holds the room's turn.
-func (m *Manager) fellAsleep(ctx context.Context, r *room, p *Place) {
+func (m *Manager) fellAsleep(ctx context.Context, r *room, p *place) {
 	r.mu.Lock()
 	why, reason := m.fellAsleepFor(p.record)
 	rec := p.record
 	r.mu.Unlock()
-	p.chill(reason)
+	p.Chill(reason)
 	m.setPaused(p, &reason)
 	m.stoodGone(ctx, rec)
 	if err := m.mark(context.WithoutCancel(ctx), r, p, Paused, reason, why); err != nil {
@@ -357,7 +317,7 @@ func (m *Manager) fellAsleep(ctx context.Context, r *room, p *Place) {
 }
 
 // wakeWorking wakes a place that fell asleep by itself while somebody worked in it.
-func (m *Manager) wakeWorking(ctx context.Context, p *Place) {
+func (m *Manager) wakeWorking(ctx context.Context, p *place) {
 	if !m.useOf(p.WorkspaceID).Working {
 		return
 	}
