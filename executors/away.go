@@ -108,7 +108,7 @@ func (m *Manager) lookAt(ctx context.Context, l look) {
 
 // left notes that a live place cannot be heard now. What stands still anyway is left as it is.
 func (m *Manager) left(ctx context.Context, r *room, p *place, why error) {
-	reason := cleanReason(reasonOf(why))
+	reason := CleanReason(ReasonOf(why))
 	r.mu.Lock()
 	if r.place != p || p.closing || p.paused.Load() != nil {
 		r.mu.Unlock()
@@ -154,7 +154,7 @@ func (m *Manager) cameBack(p *place) (done func()) {
 // leaveBehind gives up the workspace's sandbox, which is out of reach, so that the workspace can go on elsewhere. What it holds is brought
 // home once its place is back: see Participant.Left. The caller holds the room's turn.
 func (m *Manager) leaveBehind(ctx context.Context, r *room, why error) {
-	reason := fmt.Sprintf("It was left behind: %s What was done there meanwhile is kept as a branch of its own once it can be reached again, and the sandbox is ended then.", sentence(reasonOf(why)))
+	reason := fmt.Sprintf("It was left behind: %s What was done there meanwhile is kept as a branch of its own once it can be reached again, and the sandbox is ended then.", sentence(ReasonOf(why)))
 	if p := r.current(); p != nil {
 		m.noteEnd(p.SandboxID, "left behind: the workspace goes on elsewhere")
 		r.mu.Lock()

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,11 +19,57 @@ import (
 // defaultBoxOutput bounds each output of a BoxCommand that names no bound.
 const defaultBoxOutput = 4 << 20
 
-var noProcess guest.Process
+// BoxCommand asks for a bounded command that is not recorded: how other rooms run small tools inside a sandbox.
+type BoxCommand struct {
+	Argv      []string
+	Env       map[string]string
+	Stdin     []byte
+	Cwd       string
+	TimeoutMs int64 // 0 = DefaultTimeout
+	MaxOutput int64 // bytes of each output; more is an error; 0 = 4 MiB
+	// Stdout gets the output as it comes instead of the result. An error of it ends the command, and is answered.
+	Stdout io.Writer
+}
+
+// BoxResult is how a BoxCommand ended.
+type BoxResult struct {
+	ExitCode int // -1 when ended by a signal
+	Signal   string
+	Stdout   []byte
+	Stderr   []byte
+}
+
+// timeout is how long a BoxCommand may take.
+func (b BoxCommand) timeout() time.Duration {
+	if b.TimeoutMs <= 0 {
+		return DefaultTimeout
+	}
+	return time.Duration(b.TimeoutMs) * time.Millisecond
+}
+
+// Limits of a command's time.
+const (
+	DefaultTimeout = 30 * time.Second
+	MaxTimeout     = 7 * 24 * time.Hour
+)
+
+// How the host deals with the guest's processes.
+const (
+	// StopGrace is how long a cancelled command may take to end by itself after TERM.
+	StopGrace = 2 * time.Second
+	// Overtime is how much longer than a command's timeout the host waits for the guest to end it.
+	Overtime = 10 * time.Second
+	// DrainIdle is how long the output of an ended command may stand still before the host stops waiting for its end.
+	DrainIdle = 5 * time.Second
+	// AckEvery is how many bytes are read between two acknowledgements.
+	AckEvery = 256 << 10
+	// SettleTimeout bounds the writes and clean-ups that must happen although the caller has left.
+	SettleTimeout = 30 * time.Second
+)
 
 // Run runs a small tool in the place: bounded in time and output, not recorded. See Manager.RunInBox.
 func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
-	if err := checkArgv(b.Argv, b.Env); err != nil {
+	if err := CheckArgv(b.Argv, b.Env); err != nil {
 		return BoxResult{}, err
 	}
 	if b.MaxOutput <= 0 {
@@ -28,10 +77,10 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 	}
 	timeout := b.timeout()
 	defer p.Use()()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout+overtime,
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout+Overtime,
 		fault.New(fault.Timeout, "command_timeout", "%s took longer than %s.", b.Argv[0], timeout))
 	defer cancel()
-	if err := checkCwd(b.Cwd); err != nil {
+	if err := CheckCwd(b.Cwd); err != nil {
 		return BoxResult{}, err
 	}
 	spec := guest.ProcessSpec{ID: id.New("box"), Argv: b.Argv, Cwd: b.Cwd, Env: b.Env, Stdin: len(b.Stdin) > 0,
@@ -84,7 +133,7 @@ func causeOr(ctx context.Context, err error) error {
 
 // forget ends what is left of a process and lets the guest forget it.
 func (p *Place) forget(ctx context.Context, processID string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace+drainIdle)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopGrace+DrainIdle)
 	defer cancel()
 	if proc, err := p.Guest.Process(ctx, processID); err == nil && proc.State == guest.Running {
 		_, _ = p.Guest.Stop(ctx, processID, 0) // Remove says what matters
@@ -129,7 +178,7 @@ func (p *Place) pass(ctx context.Context, processID string, w io.Writer, limit i
 		if _, werr := w.Write(buf[:n]); werr != nil {
 			return werr
 		}
-		if off-acked >= ackEvery {
+		if off-acked >= AckEvery {
 			acked = off
 			if err := p.Guest.Ack(ctx, processID, guest.Stdout, off); err != nil {
 				return err
@@ -170,4 +219,43 @@ func (p *Place) unlessEnded(ctx context.Context, processID string, err error) er
 		return nil
 	}
 	return err
+}
+
+// CheckArgv refuses a program, its arguments and its environment that cannot be.
+func CheckArgv(argv []string, env map[string]string) error {
+	if len(argv) == 0 || argv[0] == "" {
+		return fault.New(fault.Invalid, "invalid_command", "Give the command to run: argv (a list) or command (a line).")
+	}
+	total := 0
+	for _, a := range argv {
+		if strings.IndexByte(a, 0) >= 0 {
+			return fault.New(fault.Invalid, "invalid_command", "An argument contains a NUL byte.")
+		}
+		total += len(a) + 1
+	}
+	if total > guest.MaxArgv {
+		return fault.New(fault.TooLarge, "command_too_large", "The arguments are longer than %d bytes.", guest.MaxArgv)
+	}
+	total = 0
+	for k, v := range env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
+			return fault.New(fault.Invalid, "invalid_env", "The environment has a name or value that cannot be: %q.", k)
+		}
+		total += len(k) + len(v) + 2
+	}
+	if total > guest.MaxEnv {
+		return fault.New(fault.TooLarge, "env_too_large", "The environment is longer than %d bytes.", guest.MaxEnv)
+	}
+	return nil
+}
+
+// CheckCwd refuses a folder that cannot be inside the root by its words; Place.Folder refuses one that leads out by a link.
+func CheckCwd(cwd string) error {
+	if strings.IndexByte(cwd, 0) >= 0 || len(cwd) > guest.MaxPath {
+		return fault.New(fault.Invalid, "invalid_cwd", "cwd is not a folder's path.")
+	}
+	if c := path.Clean(cwd); c == ".." || strings.HasPrefix(c, "../") {
+		return errCwdOutside
+	}
+	return nil
 }

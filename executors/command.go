@@ -2,7 +2,6 @@ package executors
 
 import (
 	"context"
-	"io"
 )
 
 // CommandState is the state of a command, as in the API.
@@ -95,24 +94,4 @@ type CommandStore interface {
 	OpenCommands(ctx context.Context) ([]Command, error)
 	// DropCommands removes commands that ended before the given time (ms UTC) and says how many.
 	DropCommands(ctx context.Context, before int64) (int64, error)
-}
-
-// BoxCommand asks for a bounded command that is not recorded: how other rooms run small tools inside a sandbox.
-type BoxCommand struct {
-	Argv      []string
-	Env       map[string]string
-	Stdin     []byte
-	Cwd       string
-	TimeoutMs int64 // 0 = DefaultTimeout
-	MaxOutput int64 // bytes of each output; more is an error; 0 = 4 MiB
-	// Stdout gets the output as it comes instead of the result. An error of it ends the command, and is answered.
-	Stdout io.Writer
-}
-
-// BoxResult is how a BoxCommand ended.
-type BoxResult struct {
-	ExitCode int // -1 when ended by a signal
-	Signal   string
-	Stdout   []byte
-	Stderr   []byte
 }

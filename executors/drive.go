@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,21 +14,13 @@ import (
 )
 
 const (
-	// stopGrace is how long a cancelled command may take to end by itself after TERM.
-	stopGrace = 2 * time.Second
-	// overtime is how much longer than a command's timeout the host waits for the guest to end it.
-	overtime = 10 * time.Second
 	// cancelPatience is how long somebody who cancels a command waits for its end.
-	cancelPatience = stopGrace + 2*drainIdle
-	// drainIdle is how long the output of an ended command may stand still before the host stops waiting for its end.
-	drainIdle = 5 * time.Second
+	cancelPatience = StopGrace + 2*DrainIdle
 	// backgroundLog is what the guest keeps of each output of a background command: it is not acknowledged while the command
 	// runs, so that a restarted server can read it again.
 	backgroundLog = 16 << 20
 	// settle is how long the answer to a command's start waits for its end: a short command is one way there and back.
 	settle = 25 * time.Millisecond
-	// maxReason bounds the guest's words in a record.
-	maxReason = 1000
 )
 
 // running is a command under way in this process.
@@ -190,7 +181,7 @@ func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeou
 		proc, err := c.wait(wctx, place, r.id)
 		ended <- end{proc, err}
 	}()
-	late := time.NewTimer(timeout + overtime)
+	late := time.NewTimer(timeout + Overtime)
 	defer late.Stop()
 	var why error
 	select {
@@ -219,10 +210,10 @@ func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeou
 // the command is known only there.
 func (c *Commands) halt(ctx context.Context, processID string, place *Place) (guest.Process, error) {
 	for attempt := 0; ; attempt++ {
-		sctx, cancel := context.WithTimeout(ctx, stopGrace+drainIdle)
-		proc, err := place.Guest.Stop(sctx, processID, stopGrace)
+		sctx, cancel := context.WithTimeout(ctx, StopGrace+DrainIdle)
+		proc, err := place.Guest.Stop(sctx, processID, StopGrace)
 		cancel()
-		if err == nil || ctx.Err() != nil || !c.cfg.Places.away(ctx, place.Kind) {
+		if err == nil || ctx.Err() != nil || !c.away(ctx, place.Kind) {
 			return proc, err
 		}
 		if perr := c.pause(ctx, place, attempt); perr != nil {
@@ -285,9 +276,6 @@ func (c *Commands) read(ctx context.Context, r *running, place *Place, s guest.S
 	}
 }
 
-// ackEvery is how many bytes are read between two acknowledgements.
-const ackEvery = 256 << 10
-
 func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s guest.Stream, k *sieve, ack bool, buf []byte) error {
 	out, err := place.Guest.SharedOutput(ctx, r.id, s, k.offset())
 	if err != nil {
@@ -305,7 +293,7 @@ func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s gue
 			k.take(off, buf[:n])
 			r.moves.Add(1)
 			off += int64(n)
-			if ack && off-acked >= ackEvery {
+			if ack && off-acked >= AckEvery {
 				acked = off
 				if err := place.Guest.Ack(ctx, r.id, s, off); err != nil {
 					return err
@@ -323,7 +311,7 @@ func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s gue
 
 // drain waits for the rest of an ended command's output, as long as it moves.
 func (c *Commands) drain(r *running, drained <-chan struct{}, place *Place) {
-	t := time.NewTicker(drainIdle)
+	t := time.NewTicker(DrainIdle)
 	defer t.Stop()
 	last := r.moves.Load()
 	for {
@@ -352,7 +340,7 @@ func (c *Commands) discard(place *Place, processID string) {
 		return
 	default:
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), drainIdle)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), DrainIdle)
 	defer cancel()
 	if _, err := place.Guest.Stop(ctx, processID, 0); err != nil && !fault.Is(err, fault.NotFound) {
 		c.cfg.Log.Debug("command could not be stopped", "command_id", processID, "error", err)
@@ -362,7 +350,7 @@ func (c *Commands) discard(place *Place, processID string) {
 
 // remove lets the guest forget an ended process and its log.
 func (c *Commands) remove(place *Place, processID string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), drainIdle)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), DrainIdle)
 	defer cancel()
 	if err := place.Guest.Remove(ctx, processID); err != nil && !fault.Is(err, fault.NotFound) {
 		c.cfg.Log.Debug("command could not be removed from its guest", "command_id", processID, "error", err)
@@ -375,13 +363,13 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 	r.errSieve.end()
 	state, reason := verdict(proc, err, r.wasCancelled())
 	r.mu.Lock()
-	r.cmd.State, r.cmd.Reason, r.cmd.EndedAt = state, cleanReason(reason), c.now()
+	r.cmd.State, r.cmd.Reason, r.cmd.EndedAt = state, CleanReason(reason), c.now()
 	if proc.State == guest.Exited && proc.Signal == "" {
 		r.cmd.ExitCode = proc.ExitCode
 	}
 	r.mu.Unlock()
 	cmd := r.snapshot()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), SettleTimeout)
 	defer cancel()
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
 		c.cfg.Log.Error("end of a command could not be stored", "command_id", r.id, "error", err)
@@ -394,6 +382,8 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 	close(r.done)
 }
 
+var noProcess guest.Process
+
 // verdict says in what state a command ended, and why in words where that is not plain.
 func verdict(proc guest.Process, err error, cancelled bool) (CommandState, string) {
 	switch {
@@ -404,7 +394,7 @@ func verdict(proc guest.Process, err error, cancelled bool) (CommandState, strin
 	case err != nil && cancelled:
 		return CommandCancelled, ""
 	case err != nil:
-		return CommandFailed, reasonOf(err)
+		return CommandFailed, ReasonOf(err)
 	case proc.Reason == "exit" && proc.ExitCode != nil:
 		return CommandCompleted, ""
 	case cancelled:
@@ -413,26 +403,4 @@ func verdict(proc guest.Process, err error, cancelled bool) (CommandState, strin
 		return CommandFailed, "It was ended by " + proc.Signal + "."
 	}
 	return CommandFailed, "It ended without an exit code (" + proc.Reason + ")."
-}
-
-// reasonOf is the sentence for the person where there is one, else the error's words.
-func reasonOf(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.Message
-	}
-	return err.Error()
-}
-
-// cleanReason makes foreign words fit for a record: valid, without control characters, bounded.
-func cleanReason(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	if len(s) > maxReason {
-		s = strings.ToValidUTF8(s[:maxReason], "") + "..."
-	}
-	return s
 }

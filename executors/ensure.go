@@ -17,9 +17,6 @@ import (
 // makeTimeout bounds the making of a place, whoever asked for it.
 const makeTimeout = 3 * time.Minute
 
-// settleTimeout bounds the writes and clean-ups that must happen although the caller has left.
-const settleTimeout = 30 * time.Second
-
 // flight is one Ensure under way, joined by everybody who asks meanwhile.
 type flight struct {
 	done   chan struct{}
@@ -60,7 +57,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 			r.flight = nil
 			r.mu.Unlock()
 			cancel(nil)
-			return nil, errStopping()
+			return nil, ErrStopping()
 		}
 	}
 	r.mu.Unlock()
@@ -293,14 +290,14 @@ func (m *Manager) dismantle(ctx context.Context, sb Sandbox, rec Record, cause e
 		m.finish(ctx, rec, Gone, "Its making was cancelled.")
 		return
 	}
-	m.finish(ctx, rec, Failed, "It did not answer: "+reasonOf(cause))
+	m.finish(ctx, rec, Failed, "It did not answer: "+ReasonOf(cause))
 }
 
 // finish closes a sandbox's row and tells the team.
 func (m *Manager) finish(ctx context.Context, rec Record, state State, reason string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
-	rec.State, rec.Reason, rec.EndedAt, rec.PausedFor = state, cleanReason(reason), m.now(), ""
+	rec.State, rec.Reason, rec.EndedAt, rec.PausedFor = state, CleanReason(reason), m.now(), ""
 	rec.Steps = endSteps(rec.Steps, errors.New(reason), rec.EndedAt)
 	if m.fresh(rec.Handle.ID) { // it was found gone
 		m.stoodGone(ctx, rec)

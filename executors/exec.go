@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,15 +17,31 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// Limits of a command's time.
-const (
-	DefaultTimeout = 30 * time.Second
-	MaxTimeout     = 7 * 24 * time.Hour
-)
+// Sandboxes are the places commands run in: the Manager's.
+type Sandboxes interface {
+	// Spec says what a workspace needs, and of which kind of place.
+	Spec(ctx context.Context, workspaceID string) (Spec, Kind, error)
+	// Permit refuses a workspace whose place its team does not allow any more.
+	Permit(ctx context.Context, workspaceID string) error
+	// Ensure returns the workspace's live place and makes one when there is none.
+	Ensure(ctx context.Context, workspaceID string) (*Place, error)
+	// Live returns the workspace's live place without making one.
+	Live(workspaceID string) (*Place, bool)
+	// WakesItself reports whether the workspace's sandbox stands still and wakes by itself once its guest is needed.
+	WakesItself(workspaceID string) bool
+	// MayReturn reports whether the sandbox is stored as open but could not be reached yet.
+	MayReturn(workspaceID, sandboxID string) bool
+	// KindOf says where a workspace's sandbox is, or would be; "" = not known.
+	KindOf(ctx context.Context, workspaceID string) Kind
+	// Place says what a kind of place can do now.
+	Place(ctx context.Context, kind Kind) (Capabilities, bool)
+	// Counters count what happens.
+	Counters() *Counters
+}
 
 // CommandsConfig is what Commands is made of.
 type CommandsConfig struct {
-	Places     *Manager
+	Places     Sandboxes
 	Store      CommandStore
 	Now        func() time.Time
 	After      func(time.Duration) <-chan time.Time // the clock of the sweep; default time.After
@@ -133,13 +147,9 @@ func (c *Commands) await(ctx context.Context, r *running) (Command, error) {
 	case <-late.C: // its place is away: it is ended once that is back
 	case <-c.life.Done():
 		// The followers have let go; the next start closes the record.
-		return r.snapshot(), errStopping()
+		return r.snapshot(), ErrStopping()
 	}
 	return r.snapshot(), context.Cause(ctx)
-}
-
-func errStopping() error {
-	return fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
 }
 
 // Command returns a command as it is now, with the output so far.
@@ -175,7 +185,7 @@ func (c *Commands) Wait(ctx context.Context, commandID string) (Command, error) 
 		case <-ctx.Done():
 			return Command{}, context.Cause(ctx)
 		case <-c.life.Done():
-			return Command{}, errStopping()
+			return Command{}, ErrStopping()
 		case <-c.cfg.After(waitAgain): // its place could not be reached yet when this server started: the sweep takes it up
 		}
 	}
@@ -206,7 +216,7 @@ func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error
 	case <-ctx.Done():
 		return r.snapshot(), context.Cause(ctx)
 	case <-c.life.Done():
-		return r.snapshot(), errStopping()
+		return r.snapshot(), ErrStopping()
 	}
 }
 
@@ -216,9 +226,9 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 		return nil, err
 	}
 	if c.life.Err() != nil {
-		return nil, errStopping()
+		return nil, ErrStopping()
 	}
-	spec, _, err := c.cfg.Places.cfg.Workspaces.Spec(ctx, req.WorkspaceID)
+	spec, _, err := c.cfg.Places.Spec(ctx, req.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +265,7 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 	}
 	if !c.work.Go(func() { c.drive(r, proc, timeout) }) {
 		c.forget(r) // the next start closes the record
-		return nil, errStopping()
+		return nil, ErrStopping()
 	}
 	return r, nil
 }
@@ -276,10 +286,10 @@ func checkExec(req *ExecRequest) error {
 	case req.Command != "":
 		req.Argv = []string{"/bin/sh", "-c", req.Command}
 	}
-	if err := checkArgv(req.Argv, req.Env); err != nil {
+	if err := CheckArgv(req.Argv, req.Env); err != nil {
 		return err
 	}
-	if err := checkCwd(req.Cwd); err != nil {
+	if err := CheckCwd(req.Cwd); err != nil {
 		return err
 	}
 	switch {
@@ -287,44 +297,6 @@ func checkExec(req *ExecRequest) error {
 		return fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be between 1 and %d.", MaxTimeout.Milliseconds())
 	case req.TimeoutMs == 0:
 		req.TimeoutMs = DefaultTimeout.Milliseconds()
-	}
-	return nil
-}
-
-func checkArgv(argv []string, env map[string]string) error {
-	if len(argv) == 0 || argv[0] == "" {
-		return fault.New(fault.Invalid, "invalid_command", "Give the command to run: argv (a list) or command (a line).")
-	}
-	total := 0
-	for _, a := range argv {
-		if strings.IndexByte(a, 0) >= 0 {
-			return fault.New(fault.Invalid, "invalid_command", "An argument contains a NUL byte.")
-		}
-		total += len(a) + 1
-	}
-	if total > guest.MaxArgv {
-		return fault.New(fault.TooLarge, "command_too_large", "The arguments are longer than %d bytes.", guest.MaxArgv)
-	}
-	total = 0
-	for k, v := range env {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
-			return fault.New(fault.Invalid, "invalid_env", "The environment has a name or value that cannot be: %q.", k)
-		}
-		total += len(k) + len(v) + 2
-	}
-	if total > guest.MaxEnv {
-		return fault.New(fault.TooLarge, "env_too_large", "The environment is longer than %d bytes.", guest.MaxEnv)
-	}
-	return nil
-}
-
-// checkCwd refuses a folder that cannot be inside the root by its words; Place.folder refuses one that leads out by a link.
-func checkCwd(cwd string) error {
-	if strings.IndexByte(cwd, 0) >= 0 || len(cwd) > guest.MaxPath {
-		return fault.New(fault.Invalid, "invalid_cwd", "cwd is not a folder's path.")
-	}
-	if c := path.Clean(cwd); c == ".." || strings.HasPrefix(c, "../") {
-		return errCwdOutside
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ const maxLinks = 10
 
 var errCwdOutside = fault.New(fault.Invalid, "invalid_cwd", "cwd leads out of the workspace.")
 
-// folder turns a wished working folder into one relative to the root, and refuses what is no folder inside the root, also by
+// Folder turns a wished working folder into one relative to the root, and refuses what is no folder inside the root, also by
 // a link. It keeps honest people inside; a command itself may go wherever its place allows.
-func (p *Place) folder(ctx context.Context, cwd string) (string, error) {
+func (p *Place) Folder(ctx context.Context, cwd string) (string, error) {
 	for range maxLinks {
 		rel, err := insideRoot(p.Hello.Root, cwd)
 		if err != nil || rel == "" {

@@ -306,7 +306,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *place, cause error) e
 	p.silent++
 	tell := p.silent == silentAfter
 	if tell {
-		p.record.Reason = "It does not answer: " + cleanReason(reasonOf(cause))
+		p.record.Reason = "It does not answer: " + CleanReason(ReasonOf(cause))
 	}
 	rec = p.record
 	r.mu.Unlock()

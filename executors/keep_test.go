@@ -49,10 +49,10 @@ func TestKeeperNotesAGap(t *testing.T) {
 
 func TestCleanReason(t *testing.T) {
 	t.Parallel()
-	if got := cleanReason("a\x00b\x1b[31m\xff"); got != "a b [31m\uFFFD" {
+	if got := CleanReason("a\x00b\x1b[31m\xff"); got != "a b [31m\uFFFD" {
 		t.Errorf("%q", got)
 	}
-	if got := cleanReason(string(bytes.Repeat([]byte("é"), 3000))); len(got) > maxReason+3 {
+	if got := CleanReason(string(bytes.Repeat([]byte("é"), 3000))); len(got) > maxReason+3 {
 		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -104,10 +104,10 @@ func (k *making) step(ctx context.Context, name, title, detail string, done, all
 		}
 	}
 	if title != "" {
-		s.Title = cleanReason(title)
+		s.Title = CleanReason(title)
 	}
 	if detail != "" {
-		s.Detail = cleanReason(detail)
+		s.Detail = CleanReason(detail)
 	}
 	s.Done, s.All = max(done, 0), max(all, 0)
 	k.rec.Steps = steps
@@ -150,7 +150,7 @@ func endSteps(steps []Step, err error, now int64) []Step {
 		case s.State == StepRunning && errors.Is(err, errMakingCancelled), s.State == StepPending:
 			s.State = StepCancelled
 		case s.State == StepRunning:
-			s.State, s.Detail = StepFailed, cleanReason(reasonOf(err))
+			s.State, s.Detail = StepFailed, CleanReason(ReasonOf(err))
 		default:
 			continue
 		}
@@ -200,7 +200,7 @@ func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec
 			return nil, err
 		}
 		m.cfg.Log.Warn("sandbox could not be made", "sandbox_id", rec.Handle.ID, "executor", e.Kind(), "error", err)
-		m.finish(ctx, rec, Failed, "It could not be made: "+reasonOf(err))
+		m.finish(ctx, rec, Failed, "It could not be made: "+ReasonOf(err))
 		if fault.KindOf(err) != fault.Internal {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, 
 			return nil, err
 		}
 		m.cfg.Log.Warn("sandbox could not be made; it is tried again", "sandbox_id", spec.ID, "executor", e.Kind(), "try", try+1, "error", err)
-		k.step(ctx, StepCreate, "", fmt.Sprintf("Try %d of %d: the one before failed (%s)", try+2, len(createWaits)+1, reasonOf(err)), 0, 0)
+		k.step(ctx, StepCreate, "", fmt.Sprintf("Try %d of %d: the one before failed (%s)", try+2, len(createWaits)+1, ReasonOf(err)), 0, 0)
 		select {
 		case <-m.cfg.After(createWaits[try]):
 		case <-ctx.Done():
@@ -299,7 +299,7 @@ func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, 
 
 // remove destroys a sandbox that nobody needs any more. What remains is the reaper's.
 func (m *Manager) remove(ctx context.Context, sb Sandbox) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
 	if err := sb.Destroy(ctx); err != nil {
 		m.cfg.Log.Error("half-made sandbox could not be destroyed", "sandbox_id", sb.Handle().ID, "error", err)

@@ -92,7 +92,7 @@ func (m *Manager) release(ctx context.Context, sandboxID string) {
 	if m.cfg.Ledger == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
 	if err := m.cfg.Ledger.Release(ctx, sandboxID); err != nil {
 		m.cfg.Log.Warn("what was held back for a sandbox that did not begin stays so for a while", "sandbox_id", sandboxID, "error", err)
@@ -101,7 +101,7 @@ func (m *Manager) release(ctx context.Context, sandboxID string) {
 
 // began notes that a sandbox runs. Where running costs money, what cannot be noted is an error.
 func (m *Manager) began(ctx context.Context, s Stretch, making bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
 	t := &m.metering
 	t.mu.Lock()
@@ -185,7 +185,7 @@ func (m *Manager) saw(sandboxID string) {
 // stood notes that a sandbox does not run any more.
 func (m *Manager) stood(ctx context.Context, s Stretch, at int64, by StillBy) {
 	sandboxID := s.SandboxID
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
 	m.metering.mu.Lock()
 	delete(m.metering.runs, sandboxID)

@@ -291,7 +291,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 				return false, "", refused
 			}
 			t.setLimits(same)
-			return false, reasonOf(refused) + " The sandbox that runs keeps the CPU and memory it has.", nil
+			return false, ReasonOf(refused) + " The sandbox that runs keeps the CPU and memory it has.", nil
 		}
 		if err = lim.SetLimits(l); err != nil && asked {
 			m.release(ctx, p.SandboxID)
@@ -302,7 +302,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 		t.setLimits(same)
 		return false, "This place cannot change the limits of a sandbox that runs: CPU, memory and processes hold from its next one on.", nil
 	case fault.Is(err, fault.Conflict):
-		return false, reasonOf(err) + " It holds from the next sandbox on.", nil
+		return false, ReasonOf(err) + " It holds from the next sandbox on.", nil
 	case err != nil:
 		return false, "", fault.Wrap(err, fault.Unavailable, "limits_not_applied", "The limits are kept, but the sandbox that runs could not be given them. Destroy it to get a new one.")
 	}

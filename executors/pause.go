@@ -45,7 +45,7 @@ func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 		return *why, true
 	}
 	if away := p.away.Load(); away != nil {
-		return reasonOf(*away), true
+		return ReasonOf(*away), true
 	}
 	return "", false
 }
@@ -193,7 +193,7 @@ func (m *Manager) mark(ctx context.Context, r *room, p *place, state State, reas
 	if state == Paused && p.record.State != Paused {
 		p.record.HealthAt = m.now()
 	}
-	p.record.State, p.record.Reason, p.record.PausedFor = state, cleanReason(reason), why
+	p.record.State, p.record.Reason, p.record.PausedFor = state, CleanReason(reason), why
 	rec := p.record
 	r.mu.Unlock()
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {

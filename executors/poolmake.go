@@ -90,7 +90,7 @@ func (p *pool) make1(ctx context.Context, w *WarmRecord, size Size) error {
 	h, err := p.m.byKind[w.Handle.Kind].(Warmer).Warm(mctx, w.Handle.ID, w.Class)
 	if err != nil {
 		p.m.release(ctx, s.SandboxID)
-		w.State, w.Reason, w.EndedAt = WarmEnding, cleanReason(reasonOf(err)), p.m.now()
+		w.State, w.Reason, w.EndedAt = WarmEnding, CleanReason(ReasonOf(err)), p.m.now()
 		p.store(context.WithoutCancel(ctx), *w, WarmMaking)
 		return err
 	}
@@ -111,7 +111,7 @@ func (p *pool) make1(ctx context.Context, w *WarmRecord, size Size) error {
 
 // end ends a warm sandbox. One that cannot be ended now is tried again.
 func (p *pool) end(ctx context.Context, w WarmRecord, why string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
 	from := w.State
 	w.State, w.Reason = WarmEnding, why

@@ -115,7 +115,7 @@ func (m *Manager) ask(p *probe, e Executor) {
 			p.give(m.mute(p, e, "it did not answer within "+m.cfg.ProbeTimeout.String()), true, m.now())
 		case err != nil:
 			m.cfg.Log.Warn("executor did not tell its capabilities", "executor", e.Kind(), "error", err)
-			p.give(m.mute(p, e, "it did not answer: "+cleanReason(err.Error())), true, m.now())
+			p.give(m.mute(p, e, "it did not answer: "+CleanReason(err.Error())), true, m.now())
 		default:
 			c = complete(e, c)
 			p.give(c, c.Boundary != NoBoundary && c.Kind.Member() == "", m.now())

@@ -40,7 +40,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 		}
 		if sent != nil && c.life.Err() == nil {
 			// Whether it was started is not known for sure when the pipe was cut: end it in any case.
-			if c.cfg.Places.away(ctx, sent.Kind) {
+			if c.away(ctx, sent.Kind) {
 				c.endLater(r.id, sent)
 			} else {
 				c.discard(sent, r.id)
@@ -57,7 +57,7 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 	if err := c.cfg.Places.Permit(ctx, asked.WorkspaceID); err != nil {
 		return nil, guest.Process{}, err
 	}
-	place, err := c.cfg.Places.EnsureFor(ctx, asked.WorkspaceID, ForExecution, asked.ActorID)
+	place, err := c.cfg.Places.Ensure(As(ctx, ForExecution, asked.ActorID), asked.WorkspaceID)
 	if err != nil {
 		return nil, guest.Process{}, err
 	}
@@ -65,7 +65,7 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 		return nil, guest.Process{}, fmt.Errorf("%w: it may have begun in the sandbox that was here before", errLost)
 	}
 	ready := c.now()
-	if spec.Cwd, err = place.folder(ctx, spec.Cwd); err != nil {
+	if spec.Cwd, err = place.Folder(ctx, spec.Cwd); err != nil {
 		return place, guest.Process{}, err
 	}
 	if *sent == nil {
@@ -118,8 +118,8 @@ var unheardCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_
 // whether it started it. What it waits for is in its record.
 func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) bool {
 	cmd := r.snapshot()
-	kind := c.cfg.Places.kindOf(ctx, cmd.WorkspaceID)
-	away := c.cfg.Places.away(ctx, kind)
+	kind := c.cfg.Places.KindOf(ctx, cmd.WorkspaceID)
+	away := c.away(ctx, kind)
 	// What comes and goes may have come back between the error and this question.
 	unheard := slices.Contains(unheardCodes, fault.CodeOf(err)) && (had || kind.Base() == Runner)
 	asleep := had && fault.CodeOf(err) == "workspace_paused" && c.cfg.Places.WakesItself(cmd.WorkspaceID) // it fell asleep in between
@@ -134,7 +134,7 @@ func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) b
 		name = caps.Name
 	}
 	r.mu.Lock()
-	r.cmd.Reason = cleanReason(name + " cannot be reached now. The command waits for it.")
+	r.cmd.Reason = CleanReason(name + " cannot be reached now. The command waits for it.")
 	cmd = r.cmd
 	r.mu.Unlock()
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
@@ -157,19 +157,7 @@ func (c *Commands) endLater(processID string, place *Place) {
 }
 
 // away reports whether a kind of place cannot be heard now and comes back by itself.
-func (m *Manager) away(ctx context.Context, k Kind) bool {
-	c, ok := m.Place(ctx, k)
-	return ok && c.Away
-}
-
-// kindOf says where a workspace's sandbox is, or would be; "" = not known.
-func (m *Manager) kindOf(ctx context.Context, workspaceID string) Kind {
-	if rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID); err == nil && rec.EndedAt == 0 {
-		return rec.Handle.Kind
-	}
-	_, k, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
-	if err != nil {
-		return ""
-	}
-	return k
+func (c *Commands) away(ctx context.Context, k Kind) bool {
+	caps, ok := c.cfg.Places.Place(ctx, k)
+	return ok && caps.Away
 }

@@ -120,7 +120,7 @@ func (m *Manager) reviveBy(ctx, by context.Context, r *room, rec Record) (*place
 
 // astray makes an open record that could not be reached the room's stray, and says so where people look.
 func (m *Manager) astray(ctx context.Context, r *room, rec Record, cause error) {
-	reason := "It cannot be reached: " + cleanReason(reasonOf(cause))
+	reason := "It cannot be reached: " + CleanReason(ReasonOf(cause))
 	news := rec.Reason != reason
 	rec.Reason = reason
 	r.mu.Lock()

@@ -3,7 +3,6 @@ package executors
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -54,7 +53,7 @@ func (c *Commands) sweep(ctx context.Context) {
 func (c *Commands) reopen(cmd Command) {
 	place, live := c.cfg.Places.Live(cmd.WorkspaceID)
 	here := live && place.SandboxID == cmd.SandboxID
-	if !here && cmd.SandboxID != "" && c.cfg.Places.mayReturn(cmd.WorkspaceID, cmd.SandboxID) {
+	if !here && cmd.SandboxID != "" && c.cfg.Places.MayReturn(cmd.WorkspaceID, cmd.SandboxID) {
 		return // its sandbox cannot be reached yet: the next sweep looks again
 	}
 	r := newRunning(cmd, nil)
@@ -100,45 +99,4 @@ func (c *Commands) resume(r *running, cmd Command, place *Place, here bool) {
 		c.discard(place, cmd.ID)
 	}
 	c.conclude(r, noProcess, fault.New(fault.Unavailable, "server_stopped", "%s", reason))
-}
-
-// mayReturn reports whether the sandbox is stored as open but could not be reached yet.
-func (m *Manager) mayReturn(workspaceID, sandboxID string) bool {
-	m.mu.Lock()
-	r := m.rooms[workspaceID]
-	m.mu.Unlock()
-	if r == nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stray != nil && r.stray.Handle.ID == sandboxID
-}
-
-// RunInBox runs a small tool in the workspace's sandbox for another room: bounded in time and output, not recorded. A
-// non-zero exit code is no error. Too much output is fault.TooLarge, too much time fault.Timeout.
-func (m *Manager) RunInBox(ctx context.Context, workspaceID string, b BoxCommand) (BoxResult, error) {
-	place, err := m.Ensure(ctx, workspaceID)
-	if err != nil {
-		return BoxResult{}, err
-	}
-	return place.Run(ctx, b)
-}
-
-// RunLive is RunInBox in a sandbox that lives, and never makes one: for work beside people's requests, which must not wait for a sandbox
-// that is being ended by somebody who waits for it.
-func (m *Manager) RunLive(ctx context.Context, workspaceID string, b BoxCommand) (BoxResult, error) {
-	place, ok := m.Live(workspaceID)
-	if !ok {
-		return BoxResult{}, fault.New(fault.Unavailable, "sandbox_not_live", "The workspace has no live sandbox now.")
-	}
-	return place.Run(ctx, b)
-}
-
-// boxTimeout is how long a BoxCommand may take.
-func (b BoxCommand) timeout() time.Duration {
-	if b.TimeoutMs <= 0 {
-		return DefaultTimeout
-	}
-	return time.Duration(b.TimeoutMs) * time.Millisecond
 }

@@ -113,7 +113,7 @@ func (m *Manager) rouse(ctx context.Context, r *room, p *place) (*place, error) 
 
 // saved leaves a place that stands still so until somebody wakes it: there is no money to go on.
 func (m *Manager) saved(ctx context.Context, r *room, p *place, cause error) {
-	reason := "Your work is saved. " + reasonOf(cause)
+	reason := "Your work is saved. " + ReasonOf(cause)
 	if err := m.mark(context.WithoutCancel(ctx), r, p, Paused, reason, ByLimit); err != nil {
 		m.cfg.Log.Warn("why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}

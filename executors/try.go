@@ -148,7 +148,7 @@ func (m *Manager) tryMaking(ctx context.Context, e Executor, caps Capabilities, 
 	case err != nil:
 		return nil, fmt.Errorf("running git there: %w", err)
 	case res.ExitCode != 0:
-		return nil, errors.Join(fmt.Errorf("git ended there with exit code %d", res.ExitCode), errors.New(cleanReason(string(res.Stderr))))
+		return nil, errors.Join(fmt.Errorf("git ended there with exit code %d", res.ExitCode), errors.New(CleanReason(string(res.Stderr))))
 	}
 	if len(programs) == 0 {
 		return nil, nil
