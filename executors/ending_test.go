@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -24,9 +24,9 @@ func TestNothingBeginsOnceTheManagerHasEnded(t *testing.T) {
 	if _, err := h.m.Ensure(h.ctx, h.ws); fault.CodeOf(err) != "stopping" {
 		t.Errorf("Ensure of a server that has ended: %v", err)
 	}
-	commands := executors.NewCommands(executors.CommandsConfig{Places: h.m, Store: h.store})
+	commands := command.New(command.Config{Places: h.m, Store: h.store})
 	must(t, commands.Run(ended))
-	if _, err := commands.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Argv: []string{"true"}}); fault.CodeOf(err) != "stopping" {
+	if _, err := commands.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Argv: []string{"true"}}); fault.CodeOf(err) != "stopping" {
 		t.Errorf("a command of a server that has ended: %v", err)
 	}
 }

@@ -3,12 +3,10 @@
 // else is the guest's. No executor knows another; this package knows none of them.
 //
 // A sandbox's row is stored as starting before it is made, and its handle before first use, so that whatever instant the server
-// dies at, the next one finds what exists (Recover) and reaps what has ended (Run); a sandbox without a row is left alone. Commands are the plain operations
-// people know from other sandboxes, on top of the guest's processes.
+// dies at, the next one finds what exists (Recover) and reaps what has ended (Run); a sandbox without a row is left alone.
 //
 // Goroutines: Manager.Run has one for health, one for the reaper and one for places that could not be dialed; a making goes on
-// in one of its own when its caller leaves, and Run waits for it. Commands has one for each command under way, which Commands.Run
-// waits for.
+// in one of its own when its caller leaves, and Run waits for it.
 package executors
 
 import (

@@ -6,6 +6,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
@@ -18,7 +19,7 @@ type admissionConfig struct {
 	Workspaces *workspaces.Service
 	Places     *executors.Manager
 	Sessions   *sessions.Service
-	Commands   *executors.Commands
+	Commands   *command.Commands
 	Secrets    *secrets.Service
 }
 

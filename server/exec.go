@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
@@ -19,7 +19,7 @@ import (
 
 func (h handlers) ExecCommand(ctx context.Context, req api.ExecCommandRequestObject) (api.ExecCommandResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
-	r := executors.ExecRequest{WorkspaceID: req.Id, ActorID: call.Actor.User.ID, Argv: rest.Val(b.Argv), Command: rest.Val(b.Command), Cwd: rest.Val(b.Cwd),
+	r := command.Request{WorkspaceID: req.Id, ActorID: call.Actor.User.ID, Argv: rest.Val(b.Argv), Command: rest.Val(b.Command), Cwd: rest.Val(b.Cwd),
 		Env: rest.Val(b.Env), TimeoutMs: rest.Val(b.TimeoutMs), Background: rest.Val(b.Background)}
 	if b.TimeoutMs != nil && *b.TimeoutMs <= 0 {
 		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more. Leave it out for 30000.").With("field", "timeout_ms")
@@ -49,7 +49,7 @@ func (h handlers) CancelCommand(ctx context.Context, req api.CancelCommandReques
 	return api.CancelCommand200JSONResponse(h.command(c)), nil
 }
 
-func (h handlers) command(c executors.Command) api.Command {
+func (h handlers) command(c command.Command) api.Command {
 	return api.Command{CommandId: c.ID, WorkspaceId: c.WorkspaceID, State: api.CommandState(c.State), StateReason: c.Reason, ExitCode: c.ExitCode,
 		Stdout: strings.ToValidUTF8(string(c.Stdout), "\uFFFD"), Stderr: strings.ToValidUTF8(string(c.Stderr), "\uFFFD"),
 		DurationMs: c.DurationMs(h.cfg.Now().UnixMilli()), Truncated: c.Truncated, CreatedAt: c.CreatedAt}
@@ -72,7 +72,7 @@ func wantsStream(r *http.Request) bool {
 type execStream struct {
 	h   handlers
 	ctx context.Context
-	req executors.ExecRequest
+	req command.Request
 }
 
 // heartbeat is how often a quiet stream says that it lives: proxies cut silent connections, and a client that has left shows
@@ -85,13 +85,13 @@ func (e execStream) VisitExecCommandResponse(w http.ResponseWriter) error {
 	defer cancel(nil)
 	out := &eventStream{w: w, rc: http.NewResponseController(w), failed: func(err error) { cancel(err) }}
 	stop := out.beat(ctx)
-	c, err := e.h.cfg.Commands.ExecStream(ctx, e.req, func(ev executors.ExecEvent) error {
+	c, err := e.h.cfg.Commands.ExecStream(ctx, e.req, func(ev command.Event) error {
 		switch ev.Type {
-		case executors.EventQueued:
+		case command.EventQueued:
 			return out.send("queued", map[string]any{"command_id": ev.Command.ID, "state_reason": ev.Command.Reason})
-		case executors.EventStarted:
+		case command.EventStarted:
 			return out.send("started", map[string]any{"command_id": ev.Command.ID})
-		case executors.EventStdout, executors.EventStderr:
+		case command.EventStdout, command.EventStderr:
 			return out.send(ev.Type, map[string]any{"data": ev.Data, "offset": ev.Offset})
 		}
 		return nil // the end is told below, with the record as it was stored

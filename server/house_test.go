@@ -32,6 +32,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/network"
@@ -166,7 +167,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
 	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms.Directory, SignIn: h.rooms.Logins, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
-		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}), Answers: store.NewIdempotency(h.db), Audit: log,
+		Commands: command.New(command.Config{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
@@ -299,7 +300,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 		State: workspaces.Ready, CreatedBy: userID, CreatedAt: 1, UpdatedAt: 1}
 	ws.Path = filepath.Join(h.dir, "worktrees", ws.ID, "w")
 	ses := sessions.Session{ID: id.New("ses"), TeamID: team.ID, WorkspaceID: ws.ID, Agent: "shell", State: state.Exited, Cols: 80, Rows: 24, CreatedBy: userID, StartedAt: 1, EndedAt: 2}
-	cmd := executors.Command{ID: id.New("cmd"), TeamID: team.ID, WorkspaceID: ws.ID, ActorID: userID, Argv: []string{"true"}, State: executors.CommandCompleted, CreatedAt: 1, StartedAt: 1, EndedAt: 2}
+	cmd := command.Command{ID: id.New("cmd"), TeamID: team.ID, WorkspaceID: ws.ID, ActorID: userID, Argv: []string{"true"}, State: command.Completed, CreatedAt: 1, StartedAt: 1, EndedAt: 2}
 	kept := store.NewWorkspaces(h.db)
 	if err := kept.InsertProject(ctx, prj); err != nil {
 		t.Fatal(err)
@@ -527,14 +528,14 @@ func (h *house) do(method, path, body string, header ...string) reply {
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 // commandSecrets gives commands what the program gives them.
-func commandSecrets(ws *workspaces.Service, sec *secrets.Service) func(context.Context, executors.Command) (executors.CommandSecrets, error) {
-	return func(ctx context.Context, c executors.Command) (executors.CommandSecrets, error) {
+func commandSecrets(ws *workspaces.Service, sec *secrets.Service) func(context.Context, command.Command) (command.Secrets, error) {
+	return func(ctx context.Context, c command.Command) (command.Secrets, error) {
 		w, err := ws.Workspace(ctx, c.WorkspaceID)
 		if err != nil {
-			return executors.CommandSecrets{}, err
+			return command.Secrets{}, err
 		}
 		g, err := sec.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands, WorkspaceID: w.ID,
 			Private: w.Private && w.CreatedBy == c.ActorID})
-		return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: g.Masks, Own: g.Personal}, err
+		return command.Secrets{Env: sessions.GivenEnv(g), Masks: g.Masks, Own: g.Personal}, err
 	}
 }

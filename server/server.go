@@ -31,6 +31,7 @@ import (
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/preview"
@@ -78,7 +79,7 @@ type Config struct {
 	Tokens     *tokens.Meter
 	Gateway    *gateway.Service
 	Quota      *quota.Service
-	Commands   *executors.Commands
+	Commands   *command.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
 	Machines   *machines.Service

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -15,8 +16,8 @@ import (
 type Executors struct{ db *DB }
 
 var (
-	_ executors.Store        = (*Executors)(nil)
-	_ executors.CommandStore = (*Executors)(nil)
+	_ executors.Store = (*Executors)(nil)
+	_ command.Store   = (*Executors)(nil)
 )
 
 // NewExecutors returns the storage of sandboxes and commands in db.
@@ -156,7 +157,7 @@ func (s *Executors) LastSync(ctx context.Context, workspaceID string) (executors
 }
 
 // InsertCommand stores a new command.
-func (s *Executors) InsertCommand(ctx context.Context, c executors.Command) error {
+func (s *Executors) InsertCommand(ctx context.Context, c command.Command) error {
 	argv, err := json.Marshal(c.Argv)
 	if err != nil {
 		return fmt.Errorf("encoding argv: %w", err)
@@ -173,7 +174,7 @@ func (s *Executors) InsertCommand(ctx context.Context, c executors.Command) erro
 }
 
 // UpdateCommand writes what changes in a command's life. A command that has ended stays as it ended.
-func (s *Executors) UpdateCommand(ctx context.Context, c executors.Command) error {
+func (s *Executors) UpdateCommand(ctx context.Context, c command.Command) error {
 	_, err := s.db.Exec(ctx, `UPDATE commands SET sandbox_id = ?, state = ?, state_reason = ?, exit_code = ?, stdout = ?,
 		stderr = ?, truncated = ?, started_at = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		c.SandboxID, string(c.State), c.Reason, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.StartedAt, c.EndedAt,
@@ -187,8 +188,8 @@ func (s *Executors) UpdateCommand(ctx context.Context, c executors.Command) erro
 const commandColumns = `id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state, state_reason, background,
 	exit_code, truncated, own_secrets, created_at, started_at, ended_at`
 
-func scanCommand(s scanner, more ...any) (executors.Command, error) {
-	var c executors.Command
+func scanCommand(s scanner, more ...any) (command.Command, error) {
+	var c command.Command
 	var argv string
 	var code sql.NullInt64
 	dest := append([]any{&c.ID, &c.TeamID, &c.WorkspaceID, &c.SandboxID, &c.ActorID, &argv, &c.Cwd, &c.State, &c.Reason,
@@ -207,7 +208,7 @@ func scanCommand(s scanner, more ...any) (executors.Command, error) {
 }
 
 // Command returns the record of a command with its outputs.
-func (s *Executors) Command(ctx context.Context, id string) (executors.Command, error) {
+func (s *Executors) Command(ctx context.Context, id string) (command.Command, error) {
 	var stdout, stderr []byte
 	c, err := scanCommand(s.db.QueryRow(ctx, `SELECT `+commandColumns+`, stdout, stderr FROM commands WHERE id = ? AND {team}`, id),
 		&stdout, &stderr)
@@ -222,13 +223,13 @@ func (s *Executors) Command(ctx context.Context, id string) (executors.Command, 
 }
 
 // OpenCommands returns every command that has not ended, without outputs.
-func (s *Executors) OpenCommands(ctx context.Context) ([]executors.Command, error) {
+func (s *Executors) OpenCommands(ctx context.Context) ([]command.Command, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+commandColumns+` FROM commands WHERE {team} AND ended_at = 0 ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("reading open commands: %w", err)
 	}
 	defer rows.Close()
-	var out []executors.Command
+	var out []command.Command
 	for rows.Next() {
 		c, err := scanCommand(rows)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/store"
@@ -112,8 +113,8 @@ func TestCommands(t *testing.T) {
 		ctx := t.Context()
 		s := store.NewExecutors(db)
 		team, ws := seedWorkspace(t, db)
-		c := executors.Command{ID: id.New("cmd"), TeamID: team, WorkspaceID: ws, ActorID: "usr_1", Argv: []string{"a b", "\"'\n", "é"},
-			Cwd: "dir", State: executors.CommandPending, Background: true, CreatedAt: 5}
+		c := command.Command{ID: id.New("cmd"), TeamID: team, WorkspaceID: ws, ActorID: "usr_1", Argv: []string{"a b", "\"'\n", "é"},
+			Cwd: "dir", State: command.Pending, Background: true, CreatedAt: 5}
 		if err := s.InsertCommand(ctx, c); err != nil {
 			t.Fatal(err)
 		}
@@ -121,26 +122,26 @@ func TestCommands(t *testing.T) {
 		if err != nil || got.ExitCode != nil || len(got.Argv) != 3 || got.Argv[1] != c.Argv[1] || !got.Background || got.Cwd != "dir" {
 			t.Fatalf("Command: %+v, %v", got, err)
 		}
-		c.SandboxID, c.State, c.StartedAt = "sbx_1", executors.CommandExecuting, 6
+		c.SandboxID, c.State, c.StartedAt = "sbx_1", command.Executing, 6
 		if err := s.UpdateCommand(ctx, c); err != nil {
 			t.Fatal(err)
 		}
 		open, err := s.OpenCommands(ctx)
-		if err != nil || len(open) != 1 || open[0].SandboxID != "sbx_1" || open[0].State != executors.CommandExecuting {
+		if err != nil || len(open) != 1 || open[0].SandboxID != "sbx_1" || open[0].State != command.Executing {
 			t.Fatalf("OpenCommands: %+v, %v", open, err)
 		}
 		code := 43
-		c.State, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.EndedAt = executors.CommandCompleted, &code, []byte{0, 255}, nil, true, 7
+		c.State, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.EndedAt = command.Completed, &code, []byte{0, 255}, nil, true, 7
 		if err := s.UpdateCommand(ctx, c); err != nil {
 			t.Fatal(err)
 		}
 		late := c
-		late.State, late.EndedAt = executors.CommandFailed, 9
+		late.State, late.EndedAt = command.Failed, 9
 		if err := s.UpdateCommand(ctx, late); err != nil {
 			t.Fatal(err)
 		}
 		got, err = s.Command(ctx, c.ID)
-		if err != nil || got.State != executors.CommandCompleted || got.ExitCode == nil || *got.ExitCode != 43 ||
+		if err != nil || got.State != command.Completed || got.ExitCode == nil || *got.ExitCode != 43 ||
 			!bytes.Equal(got.Stdout, []byte{0, 255}) || len(got.Stderr) != 0 || !got.Truncated || got.EndedAt != 7 {
 			t.Fatalf("Command: %+v, %v", got, err)
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts/secrets"
-	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/store"
 )
@@ -14,27 +14,27 @@ func (h *house) buildSecrets() {
 	h.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.accounts, Others: h.accounts.OthersWork, Log: h.log.With("room", "secrets"),
 		Mask: func(k secrets.Secret, masks []string) {
 			h.sessions.Mask(k, masks)
-			h.commands.Mask(func(c executors.Command) bool {
+			h.commands.Mask(func(c command.Command) bool {
 				return k.TeamID != "" && c.TeamID == k.TeamID || k.UserID != "" && c.ActorID == k.UserID
 			}, masks)
 		}})
 }
 
 // commandSecrets says what a command is given.
-func (h *house) commandSecrets(ctx context.Context, c executors.Command) (executors.CommandSecrets, error) {
+func (h *house) commandSecrets(ctx context.Context, c command.Command) (command.Secrets, error) {
 	w, err := h.workspaces.Workspace(ctx, c.WorkspaceID)
 	if err != nil {
-		return executors.CommandSecrets{}, err
+		return command.Secrets{}, err
 	}
 	g, err := h.secrets.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands,
 		WorkspaceID: w.ID, Private: w.Private && w.CreatedBy == c.ActorID})
 	if err != nil {
-		return executors.CommandSecrets{}, err
+		return command.Secrets{}, err
 	}
 	if err := h.secrets.Remember(ctx, w.TeamID, w.ID, nil, g.Uses); err != nil {
-		return executors.CommandSecrets{}, err
+		return command.Secrets{}, err
 	}
 	// A command reads what lies in the place for others, and their sessions what this one was given.
 	masks := append(g.Masks, h.sessions.ShareMasks(w.ID, g.Masks)...)
-	return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: masks, Own: g.Personal}, nil
+	return command.Secrets{Env: sessions.GivenEnv(g), Masks: masks, Own: g.Personal}, nil
 }

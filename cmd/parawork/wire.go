@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
@@ -92,7 +93,7 @@ type house struct {
 	groups     *cgroup.Tree
 	caches     *caches.Caches // nil when config.json switches them off
 	settings   *settings.Service
-	commands   *executors.Commands
+	commands   *command.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
 	agents     *agents.Registry
@@ -232,7 +233,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if err := h.buildGate(publisher, kept, env); err != nil {
 		return err
 	}
-	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Secrets: h.commandSecrets, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
+	h.commands = command.New(command.Config{Places: h.places, Store: kept, Secrets: h.commandSecrets, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
 		Queue: time.Duration(h.cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: h.log.With("room", "commands")})
 	roots, skip := agents.Kept()
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,

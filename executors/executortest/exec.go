@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -34,7 +35,7 @@ type shop struct {
 	root     string
 	store    *MemStore
 	m        *executors.Manager
-	commands *executors.Commands
+	commands *command.Commands
 	stop     func()
 }
 
@@ -63,7 +64,7 @@ func (s *shop) open(t *testing.T, cfg Config) {
 	if cfg.Deliver != nil {
 		s.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return cfg.Deliver(ctx, a.Place.Guest, s.root) }})
 	}
-	s.commands = executors.NewCommands(executors.CommandsConfig{Places: s.m, Store: s.store, Log: log})
+	s.commands = command.New(command.Config{Places: s.m, Store: s.store, Log: log})
 	if err := s.m.Recover(s.ctx); err != nil {
 		t.Fatalf("Manager.Recover: %v", err)
 	}
@@ -77,7 +78,7 @@ func (s *shop) open(t *testing.T, cfg Config) {
 	s.stop = func() { cancel(); wg.Wait() }
 }
 
-func (s *shop) exec(t *testing.T, req executors.ExecRequest) executors.Command {
+func (s *shop) exec(t *testing.T, req command.Request) command.Command {
 	t.Helper()
 	req.WorkspaceID, req.ActorID = s.ws, "usr_1"
 	c, err := s.commands.Exec(s.ctx, req)
@@ -88,9 +89,9 @@ func (s *shop) exec(t *testing.T, req executors.ExecRequest) executors.Command {
 }
 
 // ended waits for the end of a command.
-func (s *shop) ended(t *testing.T, commandID string) executors.Command {
+func (s *shop) ended(t *testing.T, commandID string) command.Command {
 	t.Helper()
-	var c executors.Command
+	var c command.Command
 	eventually(t, "the command ended", func() bool {
 		var err error
 		if c, err = s.commands.Command(s.ctx, commandID); err != nil {
@@ -104,8 +105,8 @@ func (s *shop) ended(t *testing.T, commandID string) executors.Command {
 func testExec(t *testing.T, cfg Config) {
 	t.Run("argv, code, outputs", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Argv: []string{"/bin/sh", "-c", "printf out; printf err >&2; exit 43"}})
-		if c.State != executors.CommandCompleted || c.ExitCode == nil || *c.ExitCode != 43 || string(c.Stdout) != "out" ||
+		c := s.exec(t, command.Request{Argv: []string{"/bin/sh", "-c", "printf out; printf err >&2; exit 43"}})
+		if c.State != command.Completed || c.ExitCode == nil || *c.ExitCode != 43 || string(c.Stdout) != "out" ||
 			string(c.Stderr) != "err" || c.Truncated || c.StartedAt == 0 || c.EndedAt < c.StartedAt {
 			t.Errorf("command %+v", c)
 		}
@@ -116,7 +117,7 @@ func testExec(t *testing.T, cfg Config) {
 	})
 	t.Run("a line, its folder and environment", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Command: "pwd | sed 's|.*/||'; echo $PW_X | tr a-z A-Z", Cwd: "dir",
+		c := s.exec(t, command.Request{Command: "pwd | sed 's|.*/||'; echo $PW_X | tr a-z A-Z", Cwd: "dir",
 			Env: map[string]string{"PW_X": "hello"}})
 		if string(c.Stdout) != "dir\nHELLO\n" {
 			t.Errorf("command %+v", c)
@@ -124,7 +125,7 @@ func testExec(t *testing.T, cfg Config) {
 	})
 	t.Run("wrong requests", func(t *testing.T) {
 		s := newShop(t, cfg)
-		for name, req := range map[string]executors.ExecRequest{
+		for name, req := range map[string]command.Request{
 			"nothing":      {},
 			"both":         {Argv: []string{"true"}, Command: "true"},
 			"NUL":          {Argv: []string{"a\x00b"}},
@@ -138,42 +139,42 @@ func testExec(t *testing.T, cfg Config) {
 				t.Errorf("%s: %+v, %v", name, c, err)
 			}
 		}
-		if _, err := s.commands.Exec(s.ctx, executors.ExecRequest{WorkspaceID: "ws_none", Command: "true"}); !fault.Is(err, fault.NotFound) {
+		if _, err := s.commands.Exec(s.ctx, command.Request{WorkspaceID: "ws_none", Command: "true"}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("an unknown workspace: %v", err)
 		}
 		for _, cwd := range []string{"/etc", "leads-out", "nowhere", "a.txt"} {
-			s.exec(t, executors.ExecRequest{Command: "ln -sf /etc leads-out"})
-			c := s.exec(t, executors.ExecRequest{Command: "pwd", Cwd: cwd})
-			if c.State != executors.CommandFailed || c.Reason == "" {
+			s.exec(t, command.Request{Command: "ln -sf /etc leads-out"})
+			c := s.exec(t, command.Request{Command: "pwd", Cwd: cwd})
+			if c.State != command.Failed || c.Reason == "" {
 				t.Errorf("cwd %q: %+v", cwd, c)
 			}
 		}
 	})
 	t.Run("a program that is not there fails", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Argv: []string{"no-such-program"}})
-		if c.State != executors.CommandFailed || c.Reason == "" || c.ExitCode != nil {
+		c := s.exec(t, command.Request{Argv: []string{"no-such-program"}})
+		if c.State != command.Failed || c.Reason == "" || c.ExitCode != nil {
 			t.Errorf("command %+v", c)
 		}
 	})
 	t.Run("a foreign signal fails", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Command: "kill -KILL $$"})
-		if c.State != executors.CommandFailed || !strings.Contains(c.Reason, "SIGKILL") || c.ExitCode != nil {
+		c := s.exec(t, command.Request{Command: "kill -KILL $$"})
+		if c.State != command.Failed || !strings.Contains(c.Reason, "SIGKILL") || c.ExitCode != nil {
 			t.Errorf("command %+v", c)
 		}
 	})
 	t.Run("time", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Command: "echo begin; sleep 1000", TimeoutMs: 300})
-		if c.State != executors.CommandTimedOut || string(c.Stdout) != "begin\n" {
+		c := s.exec(t, command.Request{Command: "echo begin; sleep 1000", TimeoutMs: 300})
+		if c.State != command.TimedOut || string(c.Stdout) != "begin\n" {
 			t.Errorf("command %+v", c)
 		}
 	})
 	t.Run("the middle of a long output is left out", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Command: "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last"})
-		if c.State != executors.CommandCompleted || !c.Truncated || len(c.Stdout) != 2*executors.OutputKeep ||
+		c := s.exec(t, command.Request{Command: "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last"})
+		if c.State != command.Completed || !c.Truncated || len(c.Stdout) != 2*command.OutputKeep ||
 			!bytes.HasPrefix(c.Stdout, []byte("first\nxxx")) || !bytes.HasSuffix(c.Stdout, []byte("xxxlast\n")) {
 			t.Errorf("state %s, truncated %v, %d bytes", c.State, c.Truncated, len(c.Stdout))
 		}
@@ -182,20 +183,20 @@ func testExec(t *testing.T, cfg Config) {
 		s := newShop(t, cfg)
 		ctx, cancel := context.WithCancel(s.ctx)
 		var commandID string
-		c, err := s.commands.ExecStream(ctx, executors.ExecRequest{WorkspaceID: s.ws, Command: "echo go; sleep 1000"},
-			func(e executors.ExecEvent) error {
-				if e.Type == executors.EventStarted {
+		c, err := s.commands.ExecStream(ctx, command.Request{WorkspaceID: s.ws, Command: "echo go; sleep 1000"},
+			func(e command.Event) error {
+				if e.Type == command.EventStarted {
 					commandID = e.Command.ID
 				}
-				if e.Type == executors.EventStdout {
+				if e.Type == command.EventStdout {
 					cancel()
 				}
 				return nil
 			})
-		if !errors.Is(err, context.Canceled) || c.State != executors.CommandCancelled {
+		if !errors.Is(err, context.Canceled) || c.State != command.Cancelled {
 			t.Errorf("command %+v, %v", c, err)
 		}
-		if kept := s.ended(t, commandID); kept.State != executors.CommandCancelled {
+		if kept := s.ended(t, commandID); kept.State != command.Cancelled {
 			t.Errorf("stored %+v", kept)
 		}
 	})
@@ -203,17 +204,17 @@ func testExec(t *testing.T, cfg Config) {
 		s := newShop(t, cfg)
 		var order []string
 		var out, errs bytes.Buffer
-		c, err := s.commands.ExecStream(s.ctx, executors.ExecRequest{WorkspaceID: s.ws,
+		c, err := s.commands.ExecStream(s.ctx, command.Request{WorkspaceID: s.ws,
 			Command: "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo oops >&2; exit 3"},
-			func(e executors.ExecEvent) error {
+			func(e command.Event) error {
 				order = append(order, e.Type)
 				switch e.Type {
-				case executors.EventStdout:
+				case command.EventStdout:
 					if e.Offset != int64(out.Len()) {
 						t.Errorf("offset %d after %d bytes", e.Offset, out.Len())
 					}
 					out.Write(e.Data)
-				case executors.EventStderr:
+				case command.EventStderr:
 					errs.Write(e.Data)
 				}
 				return nil
@@ -224,14 +225,14 @@ func testExec(t *testing.T, cfg Config) {
 		if !bytes.Equal(out.Bytes(), c.Stdout) || !strings.HasSuffix(out.String(), "line 19999\n") || errs.String() != "oops\n" {
 			t.Errorf("streamed %d bytes, kept %d; stderr %q", out.Len(), len(c.Stdout), errs.String())
 		}
-		if order[0] != executors.EventStarted || order[len(order)-1] != executors.EventEnded {
+		if order[0] != command.EventStarted || order[len(order)-1] != command.EventEnded {
 			t.Errorf("events %v ... %v", order[0], order[len(order)-1])
 		}
 	})
 	t.Run("background and cancel", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Command: "echo here; sleep 1000", Background: true})
-		if c.State != executors.CommandExecuting || c.ID == "" {
+		c := s.exec(t, command.Request{Command: "echo here; sleep 1000", Background: true})
+		if c.State != command.Executing || c.ID == "" {
 			t.Fatalf("command %+v", c)
 		}
 		eventually(t, "the output so far is shown", func() bool {
@@ -239,7 +240,7 @@ func testExec(t *testing.T, cfg Config) {
 			return err == nil && string(now.Stdout) == "here\n"
 		})
 		for range 2 {
-			if got, err := s.commands.Cancel(s.ctx, c.ID); err != nil || got.State != executors.CommandCancelled {
+			if got, err := s.commands.Cancel(s.ctx, c.ID); err != nil || got.State != command.Cancelled {
 				t.Errorf("Cancel: %+v, %v", got, err)
 			}
 		}
@@ -249,14 +250,14 @@ func testExec(t *testing.T, cfg Config) {
 	})
 	t.Run("a background command is followed after a restart", func(t *testing.T) {
 		s := newShop(t, cfg)
-		bg := s.exec(t, executors.ExecRequest{Command: "echo before; while ! [ -e go ]; do sleep 0.05; done; echo after; exit 5",
+		bg := s.exec(t, command.Request{Command: "echo before; while ! [ -e go ]; do sleep 0.05; done; echo after; exit 5",
 			Background: true, TimeoutMs: 60_000})
-		fgDone := make(chan executors.Command, 1)
+		fgDone := make(chan command.Command, 1)
 		started := make(chan string, 1)
 		go func() {
-			c, _ := s.commands.ExecStream(s.ctx, executors.ExecRequest{WorkspaceID: s.ws, Command: "sleep 1000", TimeoutMs: 60_000},
-				func(e executors.ExecEvent) error {
-					if e.Type == executors.EventStarted {
+			c, _ := s.commands.ExecStream(s.ctx, command.Request{WorkspaceID: s.ws, Command: "sleep 1000", TimeoutMs: 60_000},
+				func(e command.Event) error {
+					if e.Type == command.EventStarted {
 						started <- e.Command.ID
 					}
 					return nil
@@ -267,22 +268,22 @@ func testExec(t *testing.T, cfg Config) {
 		s.stop()
 		<-fgDone
 		s.open(t, cfg)
-		if got := s.ended(t, fg); got.State != executors.CommandFailed || !strings.Contains(got.Reason, "server stopped") {
+		if got := s.ended(t, fg); got.State != command.Failed || !strings.Contains(got.Reason, "server stopped") {
 			t.Errorf("the foreground command: %+v", got)
 		}
-		s.exec(t, executors.ExecRequest{Command: "touch go"})
+		s.exec(t, command.Request{Command: "touch go"})
 		got := s.ended(t, bg.ID)
-		if got.State != executors.CommandCompleted || got.ExitCode == nil || *got.ExitCode != 5 || string(got.Stdout) != "before\nafter\n" {
+		if got.State != command.Completed || got.ExitCode == nil || *got.ExitCode != 5 || string(got.Stdout) != "before\nafter\n" {
 			t.Errorf("the background command: %+v", got)
 		}
 	})
 	t.Run("a command of a destroyed sandbox fails", func(t *testing.T) {
 		s := newShop(t, cfg)
-		c := s.exec(t, executors.ExecRequest{Command: "sleep 1000", Background: true, TimeoutMs: 60_000})
+		c := s.exec(t, command.Request{Command: "sleep 1000", Background: true, TimeoutMs: 60_000})
 		if err := s.m.Destroy(s.ctx, s.ws); err != nil {
 			t.Fatalf("Destroy: %v", err)
 		}
-		if got := s.ended(t, c.ID); got.State != executors.CommandFailed || got.Reason == "" {
+		if got := s.ended(t, c.ID); got.State != command.Failed || got.Reason == "" {
 			t.Errorf("command %+v", got)
 		}
 	})
@@ -315,7 +316,7 @@ func testExec(t *testing.T, cfg Config) {
 		if _, err := s.m.Sandbox(s.ctx, s.ws); !fault.Is(err, fault.NotFound) {
 			t.Errorf("before there is one: %v", err)
 		}
-		s.exec(t, executors.ExecRequest{Command: "true"})
+		s.exec(t, command.Request{Command: "true"})
 		info, err := s.m.Sandbox(s.ctx, s.ws)
 		if err != nil || info.State != executors.Running || info.Usage == nil || info.Isolation == "" ||
 			time.Since(time.UnixMilli(info.LastHealthAt)) > time.Hour {

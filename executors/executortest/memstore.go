@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -14,12 +15,12 @@ import (
 type MemStore struct {
 	mu        sync.Mutex
 	sandboxes []executors.Record
-	commands  []executors.Command
+	commands  []command.Command
 }
 
 var (
-	_ executors.Store        = (*MemStore)(nil)
-	_ executors.CommandStore = (*MemStore)(nil)
+	_ executors.Store = (*MemStore)(nil)
+	_ command.Store   = (*MemStore)(nil)
 )
 
 // InsertSandbox refuses a second open sandbox of a workspace.
@@ -105,7 +106,7 @@ func (s *MemStore) LastSync(context.Context, string) (executors.Sync, error) {
 }
 
 // InsertCommand stores a command.
-func (s *MemStore) InsertCommand(_ context.Context, c executors.Command) error {
+func (s *MemStore) InsertCommand(_ context.Context, c command.Command) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commands = append(s.commands, c)
@@ -113,7 +114,7 @@ func (s *MemStore) InsertCommand(_ context.Context, c executors.Command) error {
 }
 
 // UpdateCommand changes an open command.
-func (s *MemStore) UpdateCommand(_ context.Context, c executors.Command) error {
+func (s *MemStore) UpdateCommand(_ context.Context, c command.Command) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, o := range s.commands {
@@ -125,7 +126,7 @@ func (s *MemStore) UpdateCommand(_ context.Context, c executors.Command) error {
 }
 
 // Command returns a command.
-func (s *MemStore) Command(_ context.Context, id string) (executors.Command, error) {
+func (s *MemStore) Command(_ context.Context, id string) (command.Command, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.commands {
@@ -133,14 +134,14 @@ func (s *MemStore) Command(_ context.Context, id string) (executors.Command, err
 			return c, nil
 		}
 	}
-	return executors.Command{}, fault.New(fault.NotFound, "command_not_found", "There is no such command.")
+	return command.Command{}, fault.New(fault.NotFound, "command_not_found", "There is no such command.")
 }
 
 // OpenCommands returns the open ones.
-func (s *MemStore) OpenCommands(context.Context) ([]executors.Command, error) {
+func (s *MemStore) OpenCommands(context.Context) ([]command.Command, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []executors.Command
+	var out []command.Command
 	for _, c := range s.commands {
 		if c.EndedAt == 0 {
 			out = append(out, c)
@@ -153,7 +154,7 @@ func (s *MemStore) OpenCommands(context.Context) ([]executors.Command, error) {
 func (s *MemStore) DropCommands(_ context.Context, before int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var keep []executors.Command
+	var keep []command.Command
 	for _, c := range s.commands {
 		if c.EndedAt == 0 || c.EndedAt >= before {
 			keep = append(keep, c)

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/watch"
-	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
@@ -31,7 +31,7 @@ type Call struct {
 	Workspace workspaces.Workspace
 	Session   sessions.Session
 	Snapshot  workspaces.Snap
-	Command   executors.Command
+	Command   command.Command
 	Machine   machines.Machine
 	Link      watch.Link
 

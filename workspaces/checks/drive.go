@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
@@ -85,15 +86,15 @@ func (s *Service) one(ctx context.Context, r Run) error {
 
 // run starts the run's command in a folder of the sandbox, or finds it running, and waits for its end. A run that is cancelled has its
 // command ended; a server that stops lets go of it.
-func (s *Service) run(ctx context.Context, r Run, dir string) (executors.Command, error) {
+func (s *Service) run(ctx context.Context, r Run, dir string) (command.Command, error) {
 	if r.CommandID == "" {
 		env, err := s.cfg.Workspaces.CheckEnv(ctx, r.WorkspaceID)
 		if err != nil {
-			return executors.Command{}, err
+			return command.Command{}, err
 		}
 		env = maps.Clone(env)
 		env["PARAWORK_CHECK"] = r.Name
-		cmd, err := s.cfg.Commands.Exec(s.by(ctx, r.StartedBy), executors.ExecRequest{WorkspaceID: r.WorkspaceID, ActorID: r.StartedBy, Background: true, Env: env,
+		cmd, err := s.cfg.Commands.Exec(s.by(ctx, r.StartedBy), command.Request{WorkspaceID: r.WorkspaceID, ActorID: r.StartedBy, Background: true, Env: env,
 			Argv: []string{"/bin/sh", "-c", inFolder, "check", dir, r.Command}, TimeoutMs: s.timeout(ctx, r) * 1000})
 		if err != nil {
 			return cmd, err
@@ -112,7 +113,7 @@ func (s *Service) run(ctx context.Context, r Run, dir string) (executors.Command
 	if err != nil && ctx.Err() != nil {
 		cmd, err = s.cfg.Commands.Cancel(s.life, r.CommandID)
 		if err == nil && !cmd.State.Ended() { // its place is away: it is ended once that is back
-			cmd.State = executors.CommandCancelled
+			cmd.State = command.Cancelled
 		}
 		return cmd, err
 	}
@@ -148,7 +149,7 @@ func (s *Service) by(ctx context.Context, userID string) context.Context {
 }
 
 // conclude stores how a run's command ended. changed says why the result is not of the files it was begun on, "" = it is.
-func (s *Service) conclude(runID string, cmd executors.Command, changed string) error {
+func (s *Service) conclude(runID string, cmd command.Command, changed string) error {
 	ctx := context.WithoutCancel(s.life)
 	_, err := s.edit(ctx, runID, func(r *Run) error {
 		r.Output, r.Truncated = ending(cmd.Stdout)
@@ -162,13 +163,13 @@ func (s *Service) conclude(runID string, cmd executors.Command, changed string) 
 		}
 		r.EndedAt, r.Reason = s.now(), cmd.Reason
 		switch {
-		case cmd.State == executors.CommandCompleted && cmd.ExitCode != nil && *cmd.ExitCode == 0:
+		case cmd.State == command.Completed && cmd.ExitCode != nil && *cmd.ExitCode == 0:
 			r.State = RunPassed
-		case cmd.State == executors.CommandCompleted && cmd.ExitCode != nil:
+		case cmd.State == command.Completed && cmd.ExitCode != nil:
 			r.State, r.Reason = RunFailed, fmt.Sprintf("It ended with exit code %d.", *cmd.ExitCode)
-		case cmd.State == executors.CommandTimedOut:
+		case cmd.State == command.TimedOut:
 			r.State = RunTimedOut
-		case cmd.State == executors.CommandCancelled:
+		case cmd.State == command.Cancelled:
 			r.State = RunCancelled
 		default:
 			r.State = RunLost

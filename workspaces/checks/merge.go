@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -296,7 +297,7 @@ func (s *Service) runMerged(ctx context.Context, w workspaces.Workspace, e Entry
 			return nil
 		})
 		if err == nil && !r.State.Ended() {
-			var cmd executors.Command
+			var cmd command.Command
 			if cmd, err = s.run(rctx, r, dir); err == nil {
 				err = s.conclude(r.ID, cmd, "")
 			} else if s.life.Err() == nil {

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -169,10 +169,10 @@ type Workspaces interface {
 
 // Commands is what the room needs of the commands in sandboxes.
 type Commands interface {
-	Exec(ctx context.Context, req executors.ExecRequest) (executors.Command, error)
-	Wait(ctx context.Context, commandID string) (executors.Command, error)
-	Command(ctx context.Context, commandID string) (executors.Command, error)
-	Cancel(ctx context.Context, commandID string) (executors.Command, error)
+	Exec(ctx context.Context, req command.Request) (command.Command, error)
+	Wait(ctx context.Context, commandID string) (command.Command, error)
+	Command(ctx context.Context, commandID string) (command.Command, error)
+	Cancel(ctx context.Context, commandID string) (command.Command, error)
 }
 
 // Accounts is what the room needs of users.

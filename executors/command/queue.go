@@ -1,4 +1,4 @@
-package executors
+package command
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // begin starts the command's process and stores that it runs. A command whose place is away waits for it, and one whose start got no
 // answer is asked for again under the same id, which its guest starts once: it runs once, or not at all.
-func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec) (*Place, error) {
+func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec) (*executors.Place, error) {
 	sctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { // ends with sctx
@@ -23,7 +24,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 		case <-sctx.Done():
 		}
 	}()
-	var sent *Place // where it was asked for, and may run
+	var sent *executors.Place // where it was asked for, and may run
 	for attempt := 0; ; attempt++ {
 		place, proc, err := c.try(sctx, r, spec, &sent)
 		if err == nil {
@@ -52,12 +53,12 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 
 // try asks for the command's place, and there for its process. sent is set as soon as the process may run. The place is told with an error,
 // too, once it was had.
-func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, sent **Place) (*Place, guest.Process, error) {
+func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, sent **executors.Place) (*executors.Place, guest.Process, error) {
 	asked := r.snapshot()
 	if err := c.cfg.Places.Permit(ctx, asked.WorkspaceID); err != nil {
 		return nil, guest.Process{}, err
 	}
-	place, err := c.cfg.Places.Ensure(As(ctx, ForExecution, asked.ActorID), asked.WorkspaceID)
+	place, err := c.cfg.Places.Ensure(executors.As(ctx, executors.ForExecution, asked.ActorID), asked.WorkspaceID)
 	if err != nil {
 		return nil, guest.Process{}, err
 	}
@@ -82,7 +83,7 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 	if !asked.Background {
 		spec.SettleMs = settle.Milliseconds()
 	}
-	proc, err := place.Guest.Start(As(ctx, ForExecution, asked.ActorID), spec)
+	proc, err := place.Guest.Start(executors.As(ctx, executors.ForExecution, asked.ActorID), spec)
 	if err != nil {
 		return place, proc, fmt.Errorf("starting the command: %w", err)
 	}
@@ -94,9 +95,9 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 }
 
 // began stores that the command runs.
-func (c *Commands) began(ctx context.Context, r *running, place *Place, proc guest.Process) error {
+func (c *Commands) began(ctx context.Context, r *running, place *executors.Place, proc guest.Process) error {
 	r.mu.Lock()
-	r.cmd.State, r.cmd.Reason, r.cmd.StartedAt = CommandExecuting, "", c.now()
+	r.cmd.State, r.cmd.Reason, r.cmd.StartedAt = Executing, "", c.now()
 	cmd := r.cmd
 	r.mu.Unlock()
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
@@ -107,7 +108,7 @@ func (c *Commands) began(ctx context.Context, r *running, place *Place, proc gue
 		r.early = &proc
 	}
 	close(r.started)
-	r.tell(ExecEvent{Type: EventStarted, Command: &cmd})
+	r.tell(Event{Type: EventStarted, Command: &cmd})
 	return nil
 }
 
@@ -121,7 +122,7 @@ func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) b
 	kind := c.cfg.Places.KindOf(ctx, cmd.WorkspaceID)
 	away := c.away(ctx, kind)
 	// What comes and goes may have come back between the error and this question.
-	unheard := slices.Contains(unheardCodes, fault.CodeOf(err)) && (had || kind.Base() == Runner)
+	unheard := slices.Contains(unheardCodes, fault.CodeOf(err)) && (had || kind.Base() == executors.Runner)
 	asleep := had && fault.CodeOf(err) == "workspace_paused" && c.cfg.Places.WakesItself(cmd.WorkspaceID) // it fell asleep in between
 	if !away && !unheard && !asleep {
 		return false
@@ -134,21 +135,21 @@ func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) b
 		name = caps.Name
 	}
 	r.mu.Lock()
-	r.cmd.Reason = CleanReason(name + " cannot be reached now. The command waits for it.")
+	r.cmd.Reason = executors.CleanReason(name + " cannot be reached now. The command waits for it.")
 	cmd = r.cmd
 	r.mu.Unlock()
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
 		c.cfg.Log.Warn("waiting of a command could not be stored", "command_id", r.id, "error", err)
 	}
 	close(r.queued)
-	r.tell(ExecEvent{Type: EventQueued, Command: &cmd})
+	r.tell(Event{Type: EventQueued, Command: &cmd})
 	return true
 }
 
 // endLater ends a process in a place that is away as soon as it is back, or has ended.
-func (c *Commands) endLater(processID string, place *Place) {
+func (c *Commands) endLater(processID string, place *executors.Place) {
 	c.work.Go(func() {
-		ctx, cancel := context.WithTimeout(c.life, MaxTimeout)
+		ctx, cancel := context.WithTimeout(c.life, executors.MaxTimeout)
 		defer cancel()
 		if _, err := c.halt(ctx, processID, place); err == nil {
 			c.remove(place, processID)
@@ -157,7 +158,7 @@ func (c *Commands) endLater(processID string, place *Place) {
 }
 
 // away reports whether a kind of place cannot be heard now and comes back by itself.
-func (c *Commands) away(ctx context.Context, k Kind) bool {
+func (c *Commands) away(ctx context.Context, k executors.Kind) bool {
 	caps, ok := c.cfg.Places.Place(ctx, k)
 	return ok && caps.Away
 }

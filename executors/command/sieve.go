@@ -1,4 +1,4 @@
-package executors
+package command
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 )
 
-// CommandSecrets is what a command is given that nobody may see in what it prints.
-type CommandSecrets struct {
+// Secrets is what a command is given that nobody may see in what it prints.
+type Secrets struct {
 	Env   map[string]string
 	Masks []string
 	Own   bool // some are its starter's own

@@ -1,28 +1,28 @@
-package executors
+package command
 
 import (
 	"context"
 )
 
-// CommandState is the state of a command, as in the API.
-type CommandState string
+// State is the state of a command, as in the API.
+type State string
 
 // States of a command. Completed means it ended by itself, also with a non-zero exit code; Failed that it could not start
 // or was ended by somebody else's signal.
 const (
-	CommandPending   CommandState = "pending"
-	CommandExecuting CommandState = "executing"
-	CommandCompleted CommandState = "completed"
-	CommandFailed    CommandState = "failed"
-	CommandCancelled CommandState = "cancelled"
-	CommandTimedOut  CommandState = "timed_out"
+	Pending   State = "pending"
+	Executing State = "executing"
+	Completed State = "completed"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+	TimedOut  State = "timed_out"
 )
 
 // Ended reports whether s is final.
-func (s CommandState) Ended() bool { return s != CommandPending && s != CommandExecuting }
+func (s State) Ended() bool { return s != Pending && s != Executing }
 
-// ExecRequest asks for a command. Exactly one of Argv and Command is set.
-type ExecRequest struct {
+// Request asks for a command. Exactly one of Argv and Command is set.
+type Request struct {
 	WorkspaceID string
 	ActorID     string
 	Argv        []string          // the program and its arguments, passed on as they are
@@ -42,7 +42,7 @@ type Command struct {
 	ActorID     string
 	Argv        []string
 	Cwd         string
-	State       CommandState
+	State       State
 	Reason      string // why it failed, in words
 	Background  bool
 	ExitCode    *int
@@ -75,16 +75,16 @@ const (
 	EventEnded   = "ended" // Command is set and final
 )
 
-// ExecEvent is one thing that happened to a streamed command.
-type ExecEvent struct {
+// Event is one thing that happened to a streamed command.
+type Event struct {
 	Type    string
 	Data    []byte // valid until the callback returns
 	Offset  int64  // absolute offset of Data in its stream; a jump means that bytes in between were dropped
 	Command *Command
 }
 
-// CommandStore is what Commands needs of the storage.
-type CommandStore interface {
+// Store is what Commands needs of the storage.
+type Store interface {
 	InsertCommand(ctx context.Context, c Command) error
 	// UpdateCommand writes everything that changes in a command's life. An ended command stays as it ended.
 	UpdateCommand(ctx context.Context, c Command) error

@@ -1,4 +1,4 @@
-package executors
+package command
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 const (
 	// cancelPatience is how long somebody who cancels a command waits for its end.
-	cancelPatience = StopGrace + 2*DrainIdle
+	cancelPatience = executors.StopGrace + 2*executors.DrainIdle
 	// backgroundLog is what the guest keeps of each output of a background command: it is not acknowledged while the command
 	// runs, so that a restarted server can read it again.
 	backgroundLog = 16 << 20
@@ -26,8 +27,8 @@ const (
 // running is a command under way in this process.
 type running struct {
 	id      string
-	fn      func(ExecEvent) error // nil when nobody streams
-	queued  chan struct{}         // closed when it waits for a place that is away
+	fn      func(Event) error // nil when nobody streams
+	queued  chan struct{}     // closed when it waits for a place that is away
 	started chan struct{}
 	done    chan struct{}
 
@@ -47,14 +48,14 @@ type running struct {
 	cmd Command
 }
 
-func newRunning(cmd Command, fn func(ExecEvent) error) *running {
+func newRunning(cmd Command, fn func(Event) error) *running {
 	r := &running{id: cmd.ID, fn: fn, cmd: cmd, queued: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}),
 		cancelled: make(chan struct{})}
 	into := func(k *keeper, event string) func(int64, []byte) {
 		return func(off int64, p []byte) {
 			k.add(off, p)
 			r.moves.Add(1)
-			r.tell(ExecEvent{Type: event, Data: p, Offset: off})
+			r.tell(Event{Type: event, Data: p, Offset: off})
 		}
 	}
 	r.outSieve.pass, r.errSieve.pass = into(&r.stdout, EventStdout), into(&r.stderr, EventStderr)
@@ -85,7 +86,7 @@ func (r *running) snapshot() Command {
 }
 
 // tell passes an event to the one who streams; an error of theirs cancels the command.
-func (r *running) tell(e ExecEvent) {
+func (r *running) tell(e Event) {
 	if r.fn == nil {
 		return
 	}
@@ -121,7 +122,7 @@ func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Durati
 }
 
 // settled concludes a command whose end and output came with the answer to its start.
-func (c *Commands) settled(r *running, place *Place) {
+func (c *Commands) settled(r *running, place *executors.Place) {
 	r.outSieve.take(0, r.early.Early[guest.Stdout])
 	r.errSieve.take(0, r.early.Early[guest.Stderr])
 	c.conclude(r, *r.early, nil)
@@ -137,7 +138,7 @@ var (
 
 // follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it lets go and
 // leaves the record open.
-func (c *Commands) follow(ctx context.Context, r *running, place *Place, timeout time.Duration) {
+func (c *Commands) follow(ctx context.Context, r *running, place *executors.Place, timeout time.Duration) {
 	defer place.Use()() // what runs is not idle, however quiet it is
 	rctx, stopReading := context.WithCancel(ctx)
 	defer stopReading()
@@ -169,7 +170,7 @@ func (c *Commands) follow(ctx context.Context, r *running, place *Place, timeout
 }
 
 // waitEnd waits until the process has ended, by itself or because it was cancelled or took too long.
-func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeout time.Duration) (guest.Process, error) {
+func (c *Commands) waitEnd(ctx context.Context, r *running, place *executors.Place, timeout time.Duration) (guest.Process, error) {
 	type end struct {
 		proc guest.Process
 		err  error
@@ -181,7 +182,7 @@ func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeou
 		proc, err := c.wait(wctx, place, r.id)
 		ended <- end{proc, err}
 	}()
-	late := time.NewTimer(timeout + Overtime)
+	late := time.NewTimer(timeout + executors.Overtime)
 	defer late.Stop()
 	var why error
 	select {
@@ -208,10 +209,10 @@ func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeou
 
 // halt ends a process. While its place is away it is waited for: the guest there minds the command's timeout itself, and what became of
 // the command is known only there.
-func (c *Commands) halt(ctx context.Context, processID string, place *Place) (guest.Process, error) {
+func (c *Commands) halt(ctx context.Context, processID string, place *executors.Place) (guest.Process, error) {
 	for attempt := 0; ; attempt++ {
-		sctx, cancel := context.WithTimeout(ctx, StopGrace+DrainIdle)
-		proc, err := place.Guest.Stop(sctx, processID, StopGrace)
+		sctx, cancel := context.WithTimeout(ctx, executors.StopGrace+executors.DrainIdle)
+		proc, err := place.Guest.Stop(sctx, processID, executors.StopGrace)
 		cancel()
 		if err == nil || ctx.Err() != nil || !c.away(ctx, place.Kind) {
 			return proc, err
@@ -223,7 +224,7 @@ func (c *Commands) halt(ctx context.Context, processID string, place *Place) (gu
 }
 
 // wait asks the guest for the end of a process, again after each cut of the pipe.
-func (c *Commands) wait(ctx context.Context, place *Place, processID string) (guest.Process, error) {
+func (c *Commands) wait(ctx context.Context, place *executors.Place, processID string) (guest.Process, error) {
 	for attempt := 0; ; attempt++ {
 		proc, err := place.Guest.Wait(ctx, processID)
 		switch {
@@ -241,7 +242,7 @@ func (c *Commands) wait(ctx context.Context, place *Place, processID string) (gu
 }
 
 // pause waits a growing while before something is asked of the guest again.
-func (c *Commands) pause(ctx context.Context, place *Place, attempt int) error {
+func (c *Commands) pause(ctx context.Context, place *executors.Place, attempt int) error {
 	t := time.NewTimer(min(50*time.Millisecond<<min(attempt, 6), 2*time.Second))
 	defer t.Stop()
 	var ended <-chan struct{}
@@ -259,7 +260,7 @@ func (c *Commands) pause(ctx context.Context, place *Place, attempt int) error {
 }
 
 // read passes one output through its sieve, again from where it stands after each cut of the pipe, until its end.
-func (c *Commands) read(ctx context.Context, r *running, place *Place, s guest.Stream, k *sieve, ack bool) {
+func (c *Commands) read(ctx context.Context, r *running, place *executors.Place, s guest.Stream, k *sieve, ack bool) {
 	buf := make([]byte, 32<<10)
 	for attempt := 0; ; attempt++ {
 		before := k.offset()
@@ -276,7 +277,7 @@ func (c *Commands) read(ctx context.Context, r *running, place *Place, s guest.S
 	}
 }
 
-func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s guest.Stream, k *sieve, ack bool, buf []byte) error {
+func (c *Commands) readOnce(ctx context.Context, r *running, place *executors.Place, s guest.Stream, k *sieve, ack bool, buf []byte) error {
 	out, err := place.Guest.SharedOutput(ctx, r.id, s, k.offset())
 	if err != nil {
 		return err
@@ -293,7 +294,7 @@ func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s gue
 			k.take(off, buf[:n])
 			r.moves.Add(1)
 			off += int64(n)
-			if ack && off-acked >= AckEvery {
+			if ack && off-acked >= executors.AckEvery {
 				acked = off
 				if err := place.Guest.Ack(ctx, r.id, s, off); err != nil {
 					return err
@@ -310,8 +311,8 @@ func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s gue
 }
 
 // drain waits for the rest of an ended command's output, as long as it moves.
-func (c *Commands) drain(r *running, drained <-chan struct{}, place *Place) {
-	t := time.NewTicker(DrainIdle)
+func (c *Commands) drain(r *running, drained <-chan struct{}, place *executors.Place) {
+	t := time.NewTicker(executors.DrainIdle)
 	defer t.Stop()
 	last := r.moves.Load()
 	for {
@@ -334,13 +335,13 @@ func (c *Commands) drain(r *running, drained <-chan struct{}, place *Place) {
 }
 
 // discard ends what is left of a process and lets the guest forget it.
-func (c *Commands) discard(place *Place, processID string) {
+func (c *Commands) discard(place *executors.Place, processID string) {
 	select {
 	case <-place.Done():
 		return
 	default:
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), DrainIdle)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), executors.DrainIdle)
 	defer cancel()
 	if _, err := place.Guest.Stop(ctx, processID, 0); err != nil && !fault.Is(err, fault.NotFound) {
 		c.cfg.Log.Debug("command could not be stopped", "command_id", processID, "error", err)
@@ -349,8 +350,8 @@ func (c *Commands) discard(place *Place, processID string) {
 }
 
 // remove lets the guest forget an ended process and its log.
-func (c *Commands) remove(place *Place, processID string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), DrainIdle)
+func (c *Commands) remove(place *executors.Place, processID string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), executors.DrainIdle)
 	defer cancel()
 	if err := place.Guest.Remove(ctx, processID); err != nil && !fault.Is(err, fault.NotFound) {
 		c.cfg.Log.Debug("command could not be removed from its guest", "command_id", processID, "error", err)
@@ -363,13 +364,13 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 	r.errSieve.end()
 	state, reason := verdict(proc, err, r.wasCancelled())
 	r.mu.Lock()
-	r.cmd.State, r.cmd.Reason, r.cmd.EndedAt = state, CleanReason(reason), c.now()
+	r.cmd.State, r.cmd.Reason, r.cmd.EndedAt = state, executors.CleanReason(reason), c.now()
 	if proc.State == guest.Exited && proc.Signal == "" {
 		r.cmd.ExitCode = proc.ExitCode
 	}
 	r.mu.Unlock()
 	cmd := r.snapshot()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), SettleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), executors.SettleTimeout)
 	defer cancel()
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
 		c.cfg.Log.Error("end of a command could not be stored", "command_id", r.id, "error", err)
@@ -377,7 +378,7 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 	r.mu.Lock()
 	r.cmd = cmd
 	r.mu.Unlock()
-	r.tell(ExecEvent{Type: EventEnded, Command: &cmd})
+	r.tell(Event{Type: EventEnded, Command: &cmd})
 	c.forget(r)
 	close(r.done)
 }
@@ -385,22 +386,22 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 var noProcess guest.Process
 
 // verdict says in what state a command ended, and why in words where that is not plain.
-func verdict(proc guest.Process, err error, cancelled bool) (CommandState, string) {
+func verdict(proc guest.Process, err error, cancelled bool) (State, string) {
 	switch {
 	case errors.Is(err, errOvertime) || proc.Reason == "timeout":
-		return CommandTimedOut, "It took longer than its timeout."
+		return TimedOut, "It took longer than its timeout."
 	case errors.Is(err, errQueue) && !cancelled:
-		return CommandTimedOut, "It waited too long for its place, which cannot be reached, and is not run any more."
+		return TimedOut, "It waited too long for its place, which cannot be reached, and is not run any more."
 	case err != nil && cancelled:
-		return CommandCancelled, ""
+		return Cancelled, ""
 	case err != nil:
-		return CommandFailed, ReasonOf(err)
+		return Failed, executors.ReasonOf(err)
 	case proc.Reason == "exit" && proc.ExitCode != nil:
-		return CommandCompleted, ""
+		return Completed, ""
 	case cancelled:
-		return CommandCancelled, ""
+		return Cancelled, ""
 	case proc.Signal != "":
-		return CommandFailed, "It was ended by " + proc.Signal + "."
+		return Failed, "It was ended by " + proc.Signal + "."
 	}
-	return CommandFailed, "It ended without an exit code (" + proc.Reason + ")."
+	return Failed, "It ended without an exit code (" + proc.Reason + ")."
 }

@@ -1,4 +1,4 @@
-package executors_test
+package command_test
 
 import (
 	"context"
@@ -12,29 +12,24 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/internal/fault"
 )
-
-// at has the house's workspaces live in the fake place by name.
-func (h *house) at(kind executors.Kind) {
-	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
-		Workspaces: specs{team: h.team, root: h.root, kind: kind}, Events: h.bus, DialTimeout: 5 * time.Second, After: soon})
-}
 
 func TestACommandWaitsForAPlaceThatIsAway(t *testing.T) {
 	h := newHouse(t)
 	h.at(fake.Kind)
 	h.ex.Set(fake.Knobs{Away: true})
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	defer h.run(c)()
-	cmd, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "echo here", Background: true})
-	if err != nil || cmd.State != executors.CommandPending || !strings.Contains(cmd.Reason, "Fake cannot be reached") {
+	cmd, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "echo here", Background: true})
+	if err != nil || cmd.State != command.Pending || !strings.Contains(cmd.Reason, "Fake cannot be reached") {
 		t.Fatalf("command %+v, %v", cmd, err)
 	}
 	h.ex.Set(fake.Knobs{})
 	got := h.until(c, cmd.ID, isEnded)
-	if got.State != executors.CommandCompleted || string(got.Stdout) != "here\n" || got.Reason != "" {
+	if got.State != command.Completed || string(got.Stdout) != "here\n" || got.Reason != "" {
 		t.Errorf("command %+v", got)
 	}
 }
@@ -45,9 +40,9 @@ func TestACommandThatWaitedTooLongIsNotRun(t *testing.T) {
 	h.ex.Set(fake.Knobs{Away: true})
 	var mu sync.Mutex
 	now := time.Now()
-	c := h.commands(executors.CommandsConfig{Queue: time.Minute, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	c := h.commands(command.Config{Queue: time.Minute, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
 	defer h.run(c)()
-	cmd, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "touch ran", Background: true})
+	cmd, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "touch ran", Background: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +50,7 @@ func TestACommandThatWaitedTooLongIsNotRun(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	mu.Unlock()
 	got := h.until(c, cmd.ID, isEnded)
-	if got.State != executors.CommandTimedOut || !strings.Contains(got.Reason, "waited too long") || got.StartedAt != 0 {
+	if got.State != command.TimedOut || !strings.Contains(got.Reason, "waited too long") || got.StartedAt != 0 {
 		t.Errorf("command %+v", got)
 	}
 	h.ex.Set(fake.Knobs{})
@@ -69,13 +64,13 @@ func TestCancelOfAWaitingCommand(t *testing.T) {
 	h := newHouse(t)
 	h.at(fake.Kind)
 	h.ex.Set(fake.Knobs{Away: true})
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	defer h.run(c)()
-	cmd, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "true", Background: true})
+	cmd, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "true", Background: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Cancel(h.ctx, cmd.ID); err != nil || got.State != executors.CommandCancelled {
+	if got, err := c.Cancel(h.ctx, cmd.ID); err != nil || got.State != command.Cancelled {
 		t.Errorf("command %+v, %v", got, err)
 	}
 }
@@ -136,14 +131,14 @@ func TestACommandWhoseStartWasNotHeardRunsOnce(t *testing.T) {
 	h.at(fake.Kind)
 	d := &deaf{}
 	h.ex.Set(fake.Knobs{Wrap: d.wrap})
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	defer h.run(c)()
 	h.ensure()
 	d.set(true)
 	ran := filepath.Join(h.root, "ran")
-	done := make(chan executors.Command, 1)
+	done := make(chan command.Command, 1)
 	go func() {
-		cmd, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "echo once >> ran; while ! [ -e go ]; do sleep 0.02; done; exit 4", Background: true})
+		cmd, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "echo once >> ran; while ! [ -e go ]; do sleep 0.02; done; exit 4", Background: true})
 		if err != nil {
 			t.Error(err)
 		}
@@ -162,16 +157,16 @@ func TestACommandWhoseStartWasNotHeardRunsOnce(t *testing.T) {
 	h.ex.Set(fake.Knobs{Away: true, DialErr: errors.New("no line"), Wrap: d.wrap})
 	d.cutAll()
 	cmd := <-done
-	if cmd.State != executors.CommandPending || !strings.Contains(cmd.Reason, "waits") {
+	if cmd.State != command.Pending || !strings.Contains(cmd.Reason, "waits") {
 		t.Fatalf("while its place is away: %+v", cmd)
 	}
 	h.ex.Set(fake.Knobs{})
-	h.until(c, cmd.ID, func(c executors.Command, err error) bool { return err == nil && c.State == executors.CommandExecuting })
+	h.until(c, cmd.ID, func(c command.Command, err error) bool { return err == nil && c.State == command.Executing })
 	if err := os.WriteFile(filepath.Join(h.root, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := h.until(c, cmd.ID, isEnded)
-	if got.State != executors.CommandCompleted || got.ExitCode == nil || *got.ExitCode != 4 {
+	if got.State != command.Completed || got.ExitCode == nil || *got.ExitCode != 4 {
 		t.Errorf("command %+v", got)
 	}
 	if b, err := os.ReadFile(ran); err != nil || string(b) != "once\n" {
@@ -185,16 +180,16 @@ func TestCancelReachesACommandWhosePlaceWasAway(t *testing.T) {
 	h.at(fake.Kind)
 	d := &deaf{}
 	h.ex.Set(fake.Knobs{Wrap: d.wrap})
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	defer h.run(c)()
-	cmd, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "sleep 600", Background: true, TimeoutMs: 700_000})
-	if err != nil || cmd.State != executors.CommandExecuting {
+	cmd, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "sleep 600", Background: true, TimeoutMs: 700_000})
+	if err != nil || cmd.State != command.Executing {
 		t.Fatalf("command %+v, %v", cmd, err)
 	}
 	asked := make(chan struct{}, 100)
 	h.ex.Set(fake.Knobs{Away: true, DialErr: errors.New("no line"), Probe: func(context.Context) error { asked <- struct{}{}; return nil }})
 	d.cutAll()
-	done := make(chan executors.Command, 1)
+	done := make(chan command.Command, 1)
 	go func() {
 		got, err := c.Cancel(h.ctx, cmd.ID)
 		if err != nil {
@@ -205,7 +200,7 @@ func TestCancelReachesACommandWhosePlaceWasAway(t *testing.T) {
 	<-asked // it could not be ended, and it is known why
 	<-asked
 	h.ex.Set(fake.Knobs{})
-	if got := <-done; got.State != executors.CommandCancelled {
+	if got := <-done; got.State != command.Cancelled {
 		t.Errorf("command %+v", got)
 	}
 }
@@ -217,10 +212,10 @@ func TestACommandOutlivesACutItsMachineIsBackFrom(t *testing.T) {
 	cut := func() error { return fault.New(fault.Unavailable, "runner_cut", "The connection was cut.") }
 	h.ex.Set(fake.Knobs{Kind: kind, CreateErrs: []error{cut(), cut(), cut(), cut(), nil}})
 	h.at(kind)
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	defer h.run(c)()
-	cmd, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "echo here"})
-	if err != nil || cmd.State != executors.CommandCompleted || string(cmd.Stdout) != "here\n" {
+	cmd, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "echo here"})
+	if err != nil || cmd.State != command.Completed || string(cmd.Stdout) != "here\n" {
 		t.Errorf("command %+v, %v", cmd, err)
 	}
 }

@@ -1,9 +1,10 @@
-package executors
+package command
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -69,8 +70,8 @@ func (c *Commands) reopen(cmd Command) {
 	}
 }
 
-func (c *Commands) resume(r *running, cmd Command, place *Place, here bool) {
-	if here && cmd.Background && cmd.State == CommandExecuting {
+func (c *Commands) resume(r *running, cmd Command, place *executors.Place, here bool) {
+	if here && cmd.Background && cmd.State == Executing {
 		if c.cfg.Secrets != nil {
 			given, err := c.cfg.Secrets(c.life, cmd)
 			if err != nil { // what it prints cannot be masked: it goes on unheard, and is asked for again with the next sweep
@@ -84,12 +85,12 @@ func (c *Commands) resume(r *running, cmd Command, place *Place, here bool) {
 		ctx, cancel := context.WithCancel(c.life)
 		defer cancel()
 		// The guest keeps the timeout; the host's own watch starts anew with the longest a command may take.
-		c.follow(ctx, r, place, MaxTimeout)
+		c.follow(ctx, r, place, executors.MaxTimeout)
 		return
 	}
 	reason := "The server stopped while this command ran."
 	switch {
-	case cmd.State == CommandPending && cmd.SandboxID == "":
+	case cmd.State == Pending && cmd.SandboxID == "":
 		reason = "The server stopped before this command was started."
 	case !here:
 		reason = "The server stopped while this command ran, and its sandbox no longer exists."

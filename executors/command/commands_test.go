@@ -1,4 +1,4 @@
-package executors_test
+package command_test
 
 import (
 	"context"
@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/internal/fault"
 )
 
-func (h *house) commands(cfg executors.CommandsConfig) *executors.Commands {
+func (h *house) commands(cfg command.Config) *command.Commands {
 	cfg.Places, cfg.Store = h.m, h.store
-	return executors.NewCommands(cfg)
+	return command.New(cfg)
 }
 
 // run runs c until the returned func is called.
-func (h *house) run(c *executors.Commands) (stop func()) {
+func (h *house) run(c *command.Commands) (stop func()) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
@@ -30,7 +31,7 @@ func (h *house) run(c *executors.Commands) (stop func()) {
 	}
 }
 
-func (h *house) insert(c executors.Command) {
+func (h *house) insert(c command.Command) {
 	h.t.Helper()
 	c.TeamID, c.WorkspaceID, c.ActorID, c.Argv = h.team, h.ws, "usr_1", []string{"true"}
 	if err := h.store.InsertCommand(h.ctx, c); err != nil {
@@ -39,7 +40,7 @@ func (h *house) insert(c executors.Command) {
 }
 
 // until asks for a command until it satisfies ok.
-func (h *house) until(c *executors.Commands, id string, ok func(executors.Command, error) bool) executors.Command {
+func (h *house) until(c *command.Commands, id string, ok func(command.Command, error) bool) command.Command {
 	h.t.Helper()
 	for {
 		got, err := c.Command(h.ctx, id)
@@ -54,17 +55,17 @@ func (h *house) until(c *executors.Commands, id string, ok func(executors.Comman
 	}
 }
 
-func isEnded(c executors.Command, err error) bool { return err == nil && c.State.Ended() }
+func isEnded(c command.Command, err error) bool { return err == nil && c.State.Ended() }
 
 func TestSweepDropsOldRecords(t *testing.T) {
 	h := newHouse(t)
 	now := time.Now()
 	for id, age := range map[string]time.Duration{"cmd_old": 49 * time.Hour, "cmd_young": 47 * time.Hour} {
-		h.insert(executors.Command{ID: id, State: executors.CommandCompleted, CreatedAt: 1, EndedAt: now.Add(-age).UnixMilli()})
+		h.insert(command.Command{ID: id, State: command.Completed, CreatedAt: 1, EndedAt: now.Add(-age).UnixMilli()})
 	}
-	c := h.commands(executors.CommandsConfig{Keep: 48 * time.Hour, Now: func() time.Time { return now }})
+	c := h.commands(command.Config{Keep: 48 * time.Hour, Now: func() time.Time { return now }})
 	defer h.run(c)()
-	h.until(c, "cmd_old", func(_ executors.Command, err error) bool { return fault.Is(err, fault.NotFound) })
+	h.until(c, "cmd_old", func(_ command.Command, err error) bool { return fault.Is(err, fault.NotFound) })
 	if _, err := c.Command(h.ctx, "cmd_young"); err != nil {
 		t.Errorf("a record that is to be kept: %v", err)
 	}
@@ -72,19 +73,19 @@ func TestSweepDropsOldRecords(t *testing.T) {
 
 func TestOpenCommandsOfADeadServerAreClosedHonestly(t *testing.T) {
 	h := newHouse(t)
-	h.insert(executors.Command{ID: "cmd_pending", State: executors.CommandPending, CreatedAt: 1})
-	h.insert(executors.Command{ID: "cmd_gone", SandboxID: "sbx_gone", State: executors.CommandExecuting, Background: true, CreatedAt: 1, StartedAt: 1})
+	h.insert(command.Command{ID: "cmd_pending", State: command.Pending, CreatedAt: 1})
+	h.insert(command.Command{ID: "cmd_gone", SandboxID: "sbx_gone", State: command.Executing, Background: true, CreatedAt: 1, StartedAt: 1})
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	if err := c.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
 	defer h.run(c)()
 	for id, want := range map[string]string{"cmd_pending": "before this command was started", "cmd_gone": "no longer exists"} {
 		got := h.until(c, id, isEnded)
-		if got.State != executors.CommandFailed || !strings.Contains(got.Reason, want) || got.EndedAt == 0 || got.ExitCode != nil {
+		if got.State != command.Failed || !strings.Contains(got.Reason, want) || got.EndedAt == 0 || got.ExitCode != nil {
 			t.Errorf("%s: %+v", id, got)
 		}
 	}
@@ -92,10 +93,10 @@ func TestOpenCommandsOfADeadServerAreClosedHonestly(t *testing.T) {
 
 func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
 	h := newHouse(t)
-	first := h.commands(executors.CommandsConfig{})
+	first := h.commands(command.Config{})
 	stop := h.run(first)
-	cmd, err := first.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "while ! [ -e go ]; do sleep 0.05; done; exit 6", Background: true})
-	if err != nil || cmd.State != executors.CommandExecuting {
+	cmd, err := first.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "while ! [ -e go ]; do sleep 0.05; done; exit 6", Background: true})
+	if err != nil || cmd.State != command.Executing {
 		t.Fatalf("Exec: %+v, %v", cmd, err)
 	}
 	stop()
@@ -106,12 +107,12 @@ func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweeps := make(chan time.Time)
-	second := h.commands(executors.CommandsConfig{After: func(time.Duration) <-chan time.Time { return sweeps }})
+	second := h.commands(command.Config{After: func(time.Duration) <-chan time.Time { return sweeps }})
 	if err := second.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
 	defer h.run(second)()
-	if got, err := second.Command(h.ctx, cmd.ID); err != nil || got.State != executors.CommandExecuting {
+	if got, err := second.Command(h.ctx, cmd.ID); err != nil || got.State != command.Executing {
 		t.Fatalf("while its sandbox cannot be reached: %+v, %v", got, err)
 	}
 	h.ex.Set(fake.Knobs{})
@@ -122,7 +123,7 @@ func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := h.until(second, cmd.ID, isEnded)
-	if got.State != executors.CommandCompleted || got.ExitCode == nil || *got.ExitCode != 6 {
+	if got.State != command.Completed || got.ExitCode == nil || *got.ExitCode != 6 {
 		t.Errorf("command %+v", got)
 	}
 }
@@ -130,10 +131,10 @@ func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
 func TestCommandsOfAPlaceThatCannotBeMade(t *testing.T) {
 	h := newHouse(t)
 	h.ex.Set(fake.Knobs{Unavailable: "the kernel forbids it"})
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	defer h.run(c)()
-	got, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "true"})
-	if err != nil || got.State != executors.CommandFailed || !strings.Contains(got.Reason, "the kernel forbids it") || got.StartedAt != 0 {
+	got, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "true"})
+	if err != nil || got.State != command.Failed || !strings.Contains(got.Reason, "the kernel forbids it") || got.StartedAt != 0 {
 		t.Errorf("command %+v, %v", got, err)
 	}
 }
@@ -141,15 +142,15 @@ func TestCommandsOfAPlaceThatCannotBeMade(t *testing.T) {
 func TestCancelWhileItsPlaceIsMade(t *testing.T) {
 	h := newHouse(t)
 	h.ex.Set(fake.Knobs{CreateDelay: 300 * time.Millisecond})
-	c := h.commands(executors.CommandsConfig{})
+	c := h.commands(command.Config{})
 	defer h.run(c)()
 	ctx, cancel := context.WithTimeout(h.ctx, 20*time.Millisecond)
 	defer cancel()
-	got, err := c.Exec(ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "true"})
-	if !errors.Is(err, context.DeadlineExceeded) || got.State != executors.CommandCancelled {
+	got, err := c.Exec(ctx, command.Request{WorkspaceID: h.ws, Command: "true"})
+	if !errors.Is(err, context.DeadlineExceeded) || got.State != command.Cancelled {
 		t.Errorf("command %+v, %v", got, err)
 	}
-	if kept, err := c.Command(h.ctx, got.ID); err != nil || kept.State != executors.CommandCancelled {
+	if kept, err := c.Command(h.ctx, got.ID); err != nil || kept.State != command.Cancelled {
 		t.Errorf("stored %+v, %v", kept, err)
 	}
 	h.ensure()

@@ -1,4 +1,4 @@
-package executors
+package command
 
 import (
 	"bytes"
@@ -44,15 +44,5 @@ func TestKeeperNotesAGap(t *testing.T) {
 	got, cut := k.bytes()
 	if string(got) != "abcxyz" || !cut || k.offset() != 13 {
 		t.Errorf("%q, cut %v, offset %d", got, cut, k.offset())
-	}
-}
-
-func TestCleanReason(t *testing.T) {
-	t.Parallel()
-	if got := CleanReason("a\x00b\x1b[31m\xff"); got != "a b [31m\uFFFD" {
-		t.Errorf("%q", got)
-	}
-	if got := CleanReason(string(bytes.Repeat([]byte("é"), 3000))); len(got) > maxReason+3 {
-		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -1,4 +1,10 @@
-package executors
+// Package command runs plain commands in the sandboxes of workspaces and keeps records of them: the operations people know from other
+// sandboxes, on top of the guest's processes. A command runs once or not at all: it waits for a place that is away, outlives a restart of the
+// server in its guest, and ends when its place ends. What it prints is masked before anybody sees it.
+//
+// Goroutines: each command under way has one that drives it, which has two for its outputs while it runs; Commands.Run waits for them. Locks:
+// Commands.mu guards which commands are under way, and a command's own locks its record and outputs; none is held while a guest is asked.
+package command
 
 import (
 	"context"
@@ -9,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -20,43 +27,43 @@ import (
 // Sandboxes are the places commands run in: the Manager's.
 type Sandboxes interface {
 	// Spec says what a workspace needs, and of which kind of place.
-	Spec(ctx context.Context, workspaceID string) (Spec, Kind, error)
+	Spec(ctx context.Context, workspaceID string) (executors.Spec, executors.Kind, error)
 	// Permit refuses a workspace whose place its team does not allow any more.
 	Permit(ctx context.Context, workspaceID string) error
 	// Ensure returns the workspace's live place and makes one when there is none.
-	Ensure(ctx context.Context, workspaceID string) (*Place, error)
+	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
 	// Live returns the workspace's live place without making one.
-	Live(workspaceID string) (*Place, bool)
+	Live(workspaceID string) (*executors.Place, bool)
 	// WakesItself reports whether the workspace's sandbox stands still and wakes by itself once its guest is needed.
 	WakesItself(workspaceID string) bool
 	// MayReturn reports whether the sandbox is stored as open but could not be reached yet.
 	MayReturn(workspaceID, sandboxID string) bool
 	// KindOf says where a workspace's sandbox is, or would be; "" = not known.
-	KindOf(ctx context.Context, workspaceID string) Kind
+	KindOf(ctx context.Context, workspaceID string) executors.Kind
 	// Place says what a kind of place can do now.
-	Place(ctx context.Context, kind Kind) (Capabilities, bool)
+	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
 	// Counters count what happens.
-	Counters() *Counters
+	Counters() *executors.Counters
 }
 
-// CommandsConfig is what Commands is made of.
-type CommandsConfig struct {
+// Config is what Commands is made of.
+type Config struct {
 	Places     Sandboxes
-	Store      CommandStore
+	Store      Store
 	Now        func() time.Time
 	After      func(time.Duration) <-chan time.Time // the clock of the sweep; default time.After
 	Keep       time.Duration                        // how long records of ended commands are kept; default 1 h
 	Queue      time.Duration                        // how long a command waits for a place that is away; default 10 min
 	SweepEvery time.Duration                        // default 1 min
 	// Secrets says what a command is given, and what it must not show; an error keeps it from being started. Nil: nothing.
-	Secrets func(ctx context.Context, c Command) (CommandSecrets, error)
+	Secrets func(ctx context.Context, c Command) (Secrets, error)
 	Log     *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
-func (c *CommandsConfig) Validate() error {
+func (c *Config) Validate() error {
 	if c.Places == nil || c.Store == nil {
-		return errors.New("executors: Commands needs Places and Store")
+		return errors.New("command: Commands needs Places and Store")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -81,7 +88,7 @@ func (c *CommandsConfig) Validate() error {
 
 // Commands runs plain commands in the places of workspaces and keeps records of them. Safe for concurrent use.
 type Commands struct {
-	cfg  CommandsConfig
+	cfg  Config
 	life context.Context // ends with Run: followers let go, the commands in the guests go on
 	end  context.CancelFunc
 
@@ -90,8 +97,8 @@ type Commands struct {
 	work tasks.Group
 }
 
-// NewCommands makes Commands. It starts nothing and panics on a Config without Places or Store.
-func NewCommands(cfg CommandsConfig) *Commands {
+// New makes Commands. It starts nothing and panics on a Config without Places or Store.
+func New(cfg Config) *Commands {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
@@ -103,7 +110,7 @@ func NewCommands(cfg CommandsConfig) *Commands {
 // Exec runs a command. In the foreground it answers when the command has ended, and ctx's end cancels the command; in the
 // background it answers once the command runs, waits for a place that is away, or could not be started. How the command ended is in the answer's State;
 // the error is for requests that are wrong and for records that cannot be stored.
-func (c *Commands) Exec(ctx context.Context, req ExecRequest) (Command, error) {
+func (c *Commands) Exec(ctx context.Context, req Request) (Command, error) {
 	r, err := c.launch(ctx, req, nil)
 	if err != nil {
 		return Command{}, err
@@ -122,7 +129,7 @@ func (c *Commands) Exec(ctx context.Context, req ExecRequest) (Command, error) {
 
 // ExecStream runs a command in the foreground and tells fn everything as it happens: started, stdout and stderr, ended. fn
 // is never called concurrently; while it blocks, the command's output waits. An error of fn cancels the command.
-func (c *Commands) ExecStream(ctx context.Context, req ExecRequest, fn func(ExecEvent) error) (Command, error) {
+func (c *Commands) ExecStream(ctx context.Context, req Request, fn func(Event) error) (Command, error) {
 	req.Background = false
 	r, err := c.launch(ctx, req, fn)
 	if err != nil {
@@ -147,7 +154,7 @@ func (c *Commands) await(ctx context.Context, r *running) (Command, error) {
 	case <-late.C: // its place is away: it is ended once that is back
 	case <-c.life.Done():
 		// The followers have let go; the next start closes the record.
-		return r.snapshot(), ErrStopping()
+		return r.snapshot(), executors.ErrStopping()
 	}
 	return r.snapshot(), context.Cause(ctx)
 }
@@ -185,7 +192,7 @@ func (c *Commands) Wait(ctx context.Context, commandID string) (Command, error) 
 		case <-ctx.Done():
 			return Command{}, context.Cause(ctx)
 		case <-c.life.Done():
-			return Command{}, ErrStopping()
+			return Command{}, executors.ErrStopping()
 		case <-c.cfg.After(waitAgain): // its place could not be reached yet when this server started: the sweep takes it up
 		}
 	}
@@ -216,25 +223,25 @@ func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error
 	case <-ctx.Done():
 		return r.snapshot(), context.Cause(ctx)
 	case <-c.life.Done():
-		return r.snapshot(), ErrStopping()
+		return r.snapshot(), executors.ErrStopping()
 	}
 }
 
 // launch checks the request, stores the record and starts driving the command.
-func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEvent) error) (*running, error) {
+func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error) (*running, error) {
 	if err := checkExec(&req); err != nil {
 		return nil, err
 	}
 	if c.life.Err() != nil {
-		return nil, ErrStopping()
+		return nil, executors.ErrStopping()
 	}
 	spec, _, err := c.cfg.Places.Spec(ctx, req.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}
 	r := newRunning(Command{ID: id.New("cmd"), TeamID: spec.TeamID, WorkspaceID: req.WorkspaceID, ActorID: req.ActorID,
-		Argv: req.Argv, Cwd: req.Cwd, State: CommandPending, Background: req.Background, CreatedAt: c.now()}, fn)
-	var given CommandSecrets
+		Argv: req.Argv, Cwd: req.Cwd, State: Pending, Background: req.Background, CreatedAt: c.now()}, fn)
+	var given Secrets
 	if c.cfg.Secrets != nil {
 		if given, err = c.cfg.Secrets(ctx, r.cmd); err != nil {
 			return nil, err
@@ -265,7 +272,7 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 	}
 	if !c.work.Go(func() { c.drive(r, proc, timeout) }) {
 		c.forget(r) // the next start closes the record
-		return nil, ErrStopping()
+		return nil, executors.ErrStopping()
 	}
 	return r, nil
 }
@@ -279,24 +286,24 @@ func (c *Commands) forget(r *running) {
 func (c *Commands) now() int64 { return c.cfg.Now().UnixMilli() }
 
 // checkExec refuses what cannot be run and fills in the defaults.
-func checkExec(req *ExecRequest) error {
+func checkExec(req *Request) error {
 	switch {
 	case req.Command != "" && len(req.Argv) > 0:
 		return fault.New(fault.Invalid, "invalid_command", "Give either argv or command, not both.")
 	case req.Command != "":
 		req.Argv = []string{"/bin/sh", "-c", req.Command}
 	}
-	if err := CheckArgv(req.Argv, req.Env); err != nil {
+	if err := executors.CheckArgv(req.Argv, req.Env); err != nil {
 		return err
 	}
-	if err := CheckCwd(req.Cwd); err != nil {
+	if err := executors.CheckCwd(req.Cwd); err != nil {
 		return err
 	}
 	switch {
-	case req.TimeoutMs < 0 || req.TimeoutMs > MaxTimeout.Milliseconds():
-		return fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be between 1 and %d.", MaxTimeout.Milliseconds())
+	case req.TimeoutMs < 0 || req.TimeoutMs > executors.MaxTimeout.Milliseconds():
+		return fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be between 1 and %d.", executors.MaxTimeout.Milliseconds())
 	case req.TimeoutMs == 0:
-		req.TimeoutMs = DefaultTimeout.Milliseconds()
+		req.TimeoutMs = executors.DefaultTimeout.Milliseconds()
 	}
 	return nil
 }
