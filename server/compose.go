@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
@@ -169,7 +170,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.Snapshot = &api.Snapshot{Ref: s.Ref, Commit: s.Commit, Head: s.Head, Uncommitted: s.Uncommitted, Unmerged: s.Unmerged, TakenAt: s.TakenAt}
 	}
 	ss, any := p.sessions[w.ID]
-	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running, Watchers: rest.List(ss.Watchers, watcherOf)}
+	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running, Watchers: rest.List(ss.Watchers, running.WatcherOf)}
 	if any && ss.State != "" {
 		out.Agents.State = api.AgentsSummaryState(ss.State)
 	}

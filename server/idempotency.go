@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/server/running"
 )
 
 // Answers keeps the answers of calls with an Idempotency-Key. store.Idempotency is one.
@@ -43,7 +44,7 @@ func (s *Server) once(c echo.Context, call *rest.Call, key string, next echo.Han
 	if !plainKey(key) {
 		return fault.New(fault.Invalid, "invalid_idempotency_key", "An Idempotency-Key has 1 to 200 visible ASCII characters.")
 	}
-	if wantsStream(req) {
+	if running.WantsStream(req) {
 		return fault.New(fault.Invalid, "idempotency_not_streamed", "A streamed answer cannot be repeated. Leave out Idempotency-Key, or ask for JSON.")
 	}
 	body, err := io.ReadAll(req.Body)

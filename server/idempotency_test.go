@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/running"
 )
 
 // keyed sends one call with a key through the guard of an operation to a handler of the test's own.
@@ -129,7 +130,7 @@ func TestStreamsTakeNoKey(t *testing.T) {
 		"application/json": false, "*/*": false, "": false, "TEXT/Event-Stream": true} {
 		req := httptest.NewRequest("POST", "/", nil)
 		req.Header.Set("Accept", accept)
-		if got := wantsStream(req); got != want {
+		if got := running.WantsStream(req); got != want {
 			t.Errorf("Accept %q: %v", accept, got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -146,7 +147,7 @@ func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (ap
 		w := about[it.WorkspaceID]
 		item := api.InboxItem{Id: it.ID, Kind: api.InboxItemKind(it.Kind), WorkspaceId: w.ID, WorkspaceKey: w.Key(), WorkspaceName: w.Name,
 			ProjectName: projects[w.ProjectID].Name, SessionId: it.SessionID, Agent: it.Agent, AgentName: it.AgentName, Reason: it.Reason, Since: it.Since,
-			Question: askedOf(it.Question)}
+			Question: running.AskedOf(it.Question)}
 		if it.SnoozedUntil > now {
 			item.SnoozedUntil = &it.SnoozedUntil
 		} else {

@@ -532,7 +532,7 @@ func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call)
 }
 
 func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byImageBuild(ctx, c, call)
+	return s.ops.ByImageBuild(ctx, c, call)
 }
 
 func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
@@ -548,7 +548,7 @@ func byWebhook(s *Server, ctx context.Context, c echo.Context, call *rest.Call) 
 }
 
 func byPrompt(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byPrompt(ctx, c, call)
+	return s.ops.ByPrompt(ctx, c, call)
 }
 
 func byReview(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
@@ -640,7 +640,7 @@ func (s *Server) admitTo(ctx context.Context, c echo.Context, r rule, call *rest
 	}
 	call.Object = object
 	if r.works {
-		if err := s.works(ctx, call); err != nil {
+		if err := s.Works(ctx, call); err != nil {
 			return err
 		}
 	}

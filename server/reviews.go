@@ -191,7 +191,7 @@ func (h handlers) SendReview(ctx context.Context, req api.SendReviewRequestObjec
 		if err := call.Can(accounts.TypeTerminal); err != nil {
 			return nil, err
 		}
-		if err := h.works(ctx, call); err != nil {
+		if err := h.Works(ctx, call); err != nil {
 			return nil, err
 		}
 	}

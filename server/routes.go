@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/server/running"
 )
 
 // byHand are the operations the generated code cannot carry: sockets, which take the connection over, and the description of
@@ -56,6 +57,7 @@ type handlers struct {
 	*Server
 	money.Money
 	places.Places
+	running.Running
 }
 
 var _ api.StrictServerInterface = handlers{}

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/runs"
 )
@@ -201,7 +202,7 @@ func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.R
 				}
 				if err == nil && s.TeamID == teamID {
 					s = h.latest(ctx, s)
-					shown := sessionOf(s)
+					shown := running.SessionOf(s)
 					at.Session = &shown
 				}
 			}

@@ -44,6 +44,7 @@ import (
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
@@ -166,7 +167,7 @@ const (
 type Server struct {
 	*rest.Privacy
 	*rest.Browsers
-	*admission
+	*running.Admission
 
 	cfg         Config
 	log         *slog.Logger
@@ -205,11 +206,14 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
-	s.admission = newAdmission(admissionConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
+	s.Admission = running.NewAdmission(running.AdmissionConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
+	place := places.New(places.Config{Version: cfg.Version, Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
+		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
 	s.ops = handlers{Server: s,
-		Places: places.New(places.Config{Version: cfg.Version, Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
-			Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared),
+		Places: place,
+		Running: running.New(running.Config{Image: cfg.Image, Accounts: cfg.Accounts, Sessions: cfg.Sessions, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
+			Standings: place.Standings, Now: cfg.Now}, shared),
 		Money: money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
 			Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared),
 	}

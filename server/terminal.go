@@ -131,7 +131,7 @@ func (s *Server) attachOf(call *rest.Call, r *http.Request) (sessions.Attach, er
 	a := sessions.Attach{UserID: call.Actor.User.ID, Name: call.Actor.User.Name}
 	may := call.Can(accounts.TypeTerminal)
 	if may == nil {
-		may = s.works(r.Context(), call)
+		may = s.Works(r.Context(), call)
 	}
 	a.Takes = call.Can(accounts.TakeTerminal) == nil
 	switch r.URL.Query().Get("role") {

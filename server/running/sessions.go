@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"bytes"
@@ -18,16 +18,17 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-func sessionOf(s sessions.Session) api.Session {
+// SessionOf is a session as the API tells it.
+func SessionOf(s sessions.Session) api.Session {
 	argv := s.Argv
 	if argv == nil {
 		argv = []string{}
 	}
-	return api.Session{Watchers: rest.List(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, AccountId: s.AccountID, Permissions: api.SessionPermissions(cmp.Or(s.Permissions, agents.AskPermissions)), Argv: argv, State: api.SessionState(s.State),
+	return api.Session{Watchers: rest.List(s.Watchers, WatcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, AccountId: s.AccountID, Permissions: api.SessionPermissions(cmp.Or(s.Permissions, agents.AskPermissions)), Argv: argv, State: api.SessionState(s.State),
 		StateReason: s.StateReason, StateAt: s.StateAt,
 		StateSource: api.SessionStateSource(s.Basis.Source), Attention: needsOf(s), Evidence: rest.List(s.Basis.Evidence, evidenceOf),
 		Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
-		StartedAt: s.StartedAt, EndedAt: rest.Ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume, Question: askedOf(s.Question)}
+		StartedAt: s.StartedAt, EndedAt: rest.Ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume, Question: AskedOf(s.Question)}
 }
 
 // inPlace says how strongly the place of a session that has not ended keeps it in.
@@ -38,17 +39,18 @@ func inPlace(s api.Session, b *api.Boundary) api.Session {
 	return s
 }
 
-func watcherOf(w sessions.Watcher) api.Watcher {
+// WatcherOf is who looks at a session.
+func WatcherOf(w sessions.Watcher) api.Watcher {
 	return api.Watcher{UserId: w.UserID, Name: w.Name, Writer: w.Writer, Guest: w.Guest, Screens: w.Screens, Holds: w.Holds}
 }
 
-func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestObject) (api.ListSessionsResponseObject, error) {
+func (h Sessions) ListSessions(ctx context.Context, req api.ListSessionsRequestObject) (api.ListSessionsResponseObject, error) {
 	all, err := h.cfg.Sessions.List(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	boundary := h.BoundaryOf(ctx, req.Id)
-	items, err := h.spent(ctx, rest.List(all, func(s sessions.Session) api.Session { return inPlace(sessionOf(s), boundary) })...)
+	boundary := h.cfg.Standings.BoundaryOf(ctx, req.Id)
+	items, err := h.spent(ctx, rest.List(all, func(s sessions.Session) api.Session { return inPlace(SessionOf(s), boundary) })...)
 	return api.ListSessions200JSONResponse{Items: items}, err
 }
 
@@ -66,7 +68,7 @@ func cells(field string, n *int) (uint16, error) {
 	return uint16(*n), nil
 }
 
-func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
+func (h Sessions) CreateSession(ctx context.Context, req api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
 	b := req.Body
 	cols, err := cells("cols", b.Cols)
 	if err != nil {
@@ -93,22 +95,22 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 	audit.Target(ctx, "session", s.ID, s.Agent)
 	audit.Note(ctx, "workspace_id", s.WorkspaceID)
 	audit.Note(ctx, "permissions", start.Permissions)
-	return api.CreateSession201JSONResponse(inPlace(sessionOf(s), h.BoundaryOf(ctx, s.WorkspaceID))), nil
+	return api.CreateSession201JSONResponse(inPlace(SessionOf(s), h.cfg.Standings.BoundaryOf(ctx, s.WorkspaceID))), nil
 }
 
-func (h handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
+func (h Sessions) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
 	s := rest.CallOf(ctx).Session
 	out, err := h.spentBy(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return api.GetSession200JSONResponse(inPlace(out, h.BoundaryOf(ctx, s.WorkspaceID))), nil
+	return api.GetSession200JSONResponse(inPlace(out, h.cfg.Standings.BoundaryOf(ctx, s.WorkspaceID))), nil
 }
 
 // maxGrace is the longest a session may be given between TERM and KILL.
 const maxGrace = 10 * time.Minute
 
-func (h handlers) StopSession(ctx context.Context, req api.StopSessionRequestObject) (api.StopSessionResponseObject, error) {
+func (h Sessions) StopSession(ctx context.Context, req api.StopSessionRequestObject) (api.StopSessionResponseObject, error) {
 	grace := time.Duration(0)
 	if req.Body != nil && req.Body.GraceMs != nil {
 		ms := *req.Body.GraceMs
@@ -125,15 +127,15 @@ func (h handlers) StopSession(ctx context.Context, req api.StopSessionRequestObj
 	return api.StopSession200JSONResponse(out), err
 }
 
-func (h handlers) ResumeSession(ctx context.Context, req api.ResumeSessionRequestObject) (api.ResumeSessionResponseObject, error) {
+func (h Sessions) ResumeSession(ctx context.Context, req api.ResumeSessionRequestObject) (api.ResumeSessionResponseObject, error) {
 	s, err := h.cfg.Sessions.Resume(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	return api.ResumeSession201JSONResponse(sessionOf(s)), nil
+	return api.ResumeSession201JSONResponse(SessionOf(s)), nil
 }
 
-func (h handlers) SendInput(ctx context.Context, req api.SendInputRequestObject) (api.SendInputResponseObject, error) {
+func (h Sessions) SendInput(ctx context.Context, req api.SendInputRequestObject) (api.SendInputResponseObject, error) {
 	if err := h.cfg.Sessions.Input(ctx, rest.CallOf(ctx).Actor, req.Id, req.Body.Text); err != nil {
 		return nil, err
 	}
@@ -146,7 +148,7 @@ const (
 	maxOutput     = 16 << 20
 )
 
-func (h handlers) GetOutput(ctx context.Context, req api.GetOutputRequestObject) (api.GetOutputResponseObject, error) {
+func (h Sessions) GetOutput(ctx context.Context, req api.GetOutputRequestObject) (api.GetOutputResponseObject, error) {
 	from, limit := rest.Val(req.Params.From), defaultOutput
 	if from < 0 {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is an offset: 0 or more.").With("field", "from")
@@ -181,7 +183,7 @@ func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
 	return rest.Stream(w, bytes.NewReader(o.bytes), int64(len(o.bytes)))
 }
 
-func (h handlers) GetScrollback(ctx context.Context, req api.GetScrollbackRequestObject) (api.GetScrollbackResponseObject, error) {
+func (h Sessions) GetScrollback(ctx context.Context, req api.GetScrollbackRequestObject) (api.GetScrollbackResponseObject, error) {
 	p := req.Params
 	got, err := h.cfg.Sessions.Scrollback(ctx, rest.CallOf(ctx).Session.ID,
 		sessions.ScrollbackQuery{Before: rest.Val(p.Before), Limit: rest.Val(p.Limit), Plain: rest.Val(p.Style) != api.Sgr})
@@ -191,7 +193,7 @@ func (h handlers) GetScrollback(ctx context.Context, req api.GetScrollbackReques
 	return api.GetScrollback200JSONResponse{Items: append([]string{}, got.Lines...), NextCursor: rest.Text(got.Next)}, nil
 }
 
-func (h handlers) GetScreen(ctx context.Context, req api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
+func (h Sessions) GetScreen(ctx context.Context, req api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
 	shown, tail, err := h.cfg.Sessions.Screen(ctx, rest.CallOf(ctx).Session.ID, rest.Val(req.Params.Tail))
 	if err != nil {
 		return nil, err
@@ -206,7 +208,7 @@ func (h handlers) GetScreen(ctx context.Context, req api.GetScreenRequestObject)
 }
 
 // spent adds what sessions asked of models, for who may see costs.
-func (h handlers) spent(ctx context.Context, all ...api.Session) ([]api.Session, error) {
+func (h Sessions) spent(ctx context.Context, all ...api.Session) ([]api.Session, error) {
 	if len(all) == 0 || rest.CallOf(ctx).Can(accounts.ViewCosts) != nil {
 		return all, nil
 	}
@@ -227,8 +229,8 @@ func (h handlers) spent(ctx context.Context, all ...api.Session) ([]api.Session,
 }
 
 // spentBy is a session with what it asked of models.
-func (h handlers) spentBy(ctx context.Context, s sessions.Session) (api.Session, error) {
-	all, err := h.spent(ctx, sessionOf(s))
+func (h Sessions) spentBy(ctx context.Context, s sessions.Session) (api.Session, error) {
+	all, err := h.spent(ctx, SessionOf(s))
 	if err != nil {
 		return api.Session{}, err
 	}

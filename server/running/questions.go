@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -20,8 +20,8 @@ func optionOf(o agents.Option) api.QuestionOption {
 	return api.QuestionOption{Id: o.ID, Label: o.Label, Description: o.Description, Role: api.QuestionOptionRole(o.Role)}
 }
 
-// askedOf is the question of a session or an inbox item, nil without one.
-func askedOf(q *sessions.Question) *api.Question {
+// AskedOf is the question of a session or an inbox item, nil without one.
+func AskedOf(q *sessions.Question) *api.Question {
 	if q == nil {
 		return nil
 	}
@@ -29,7 +29,7 @@ func askedOf(q *sessions.Question) *api.Question {
 	return &out
 }
 
-func (h handlers) ListQuestions(ctx context.Context, req api.ListQuestionsRequestObject) (api.ListQuestionsResponseObject, error) {
+func (h Questions) ListQuestions(ctx context.Context, req api.ListQuestionsRequestObject) (api.ListQuestionsResponseObject, error) {
 	all, next, err := h.cfg.Sessions.Questions(ctx, rest.CallOf(ctx).Session.ID, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (h handlers) ListQuestions(ctx context.Context, req api.ListQuestionsReques
 	return api.ListQuestions200JSONResponse{Items: rest.List(all, questionOf), NextCursor: rest.Text(next)}, nil
 }
 
-func (h handlers) AnswerQuestion(ctx context.Context, req api.AnswerQuestionRequestObject) (api.AnswerQuestionResponseObject, error) {
+func (h Questions) AnswerQuestion(ctx context.Context, req api.AnswerQuestionRequestObject) (api.AnswerQuestionResponseObject, error) {
 	b := req.Body
 	if !rest.PlainID(b.QuestionId) {
 		return nil, fault.New(fault.NotFound, "question_not_found", "The session has asked no such question.").With("field", "question_id")

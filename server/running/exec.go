@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) ExecCommand(ctx context.Context, req api.ExecCommandRequestObject) (api.ExecCommandResponseObject, error) {
+func (h Commands) ExecCommand(ctx context.Context, req api.ExecCommandRequestObject) (api.ExecCommandResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	r := command.Request{WorkspaceID: req.Id, ActorID: call.Actor.User.ID, Argv: rest.Val(b.Argv), Command: rest.Val(b.Command), Cwd: rest.Val(b.Cwd),
 		Env: rest.Val(b.Env), TimeoutMs: rest.Val(b.TimeoutMs), Background: rest.Val(b.Background)}
 	if b.TimeoutMs != nil && *b.TimeoutMs <= 0 {
 		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more. Leave it out for 30000.").With("field", "timeout_ms")
 	}
-	if wantsStream(call.Request) {
+	if WantsStream(call.Request) {
 		if r.Background {
 			return nil, fault.New(fault.Invalid, "invalid_command", "A background command has no stream. Leave out background, or ask for JSON and follow GET /commands/{id}.")
 		}
@@ -37,11 +37,11 @@ func (h handlers) ExecCommand(ctx context.Context, req api.ExecCommandRequestObj
 	return api.ExecCommand200JSONResponse(h.command(c)), nil
 }
 
-func (h handlers) GetCommand(ctx context.Context, _ api.GetCommandRequestObject) (api.GetCommandResponseObject, error) {
+func (h Commands) GetCommand(ctx context.Context, _ api.GetCommandRequestObject) (api.GetCommandResponseObject, error) {
 	return api.GetCommand200JSONResponse(h.command(rest.CallOf(ctx).Command)), nil
 }
 
-func (h handlers) CancelCommand(ctx context.Context, req api.CancelCommandRequestObject) (api.CancelCommandResponseObject, error) {
+func (h Commands) CancelCommand(ctx context.Context, req api.CancelCommandRequestObject) (api.CancelCommandResponseObject, error) {
 	c, err := h.cfg.Commands.Cancel(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -49,14 +49,14 @@ func (h handlers) CancelCommand(ctx context.Context, req api.CancelCommandReques
 	return api.CancelCommand200JSONResponse(h.command(c)), nil
 }
 
-func (h handlers) command(c command.Command) api.Command {
+func (h Commands) command(c command.Command) api.Command {
 	return api.Command{CommandId: c.ID, WorkspaceId: c.WorkspaceID, State: api.CommandState(c.State), StateReason: c.Reason, ExitCode: c.ExitCode,
 		Stdout: strings.ToValidUTF8(string(c.Stdout), "\uFFFD"), Stderr: strings.ToValidUTF8(string(c.Stderr), "\uFFFD"),
 		DurationMs: c.DurationMs(h.cfg.Now().UnixMilli()), Truncated: c.Truncated, CreatedAt: c.CreatedAt}
 }
 
-// wantsStream reports whether the client asks for server-sent events rather than for JSON.
-func wantsStream(r *http.Request) bool {
+// WantsStream reports whether the client asks for server-sent events rather than for JSON.
+func WantsStream(r *http.Request) bool {
 	for _, accept := range r.Header["Accept"] {
 		for part := range strings.SplitSeq(accept, ",") {
 			kind, params, err := mime.ParseMediaType(part)
@@ -70,7 +70,7 @@ func wantsStream(r *http.Request) bool {
 
 // execStream runs a command while its answer is being written.
 type execStream struct {
-	h   handlers
+	h   Commands
 	ctx context.Context
 	req command.Request
 }
@@ -108,7 +108,7 @@ func (e execStream) VisitExecCommandResponse(w http.ResponseWriter) error {
 		return out.send("error", p.Body)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		e.h.log.Debug("streamed command was cut", "command_id", c.ID, "error", err)
+		e.h.Log.Debug("streamed command was cut", "command_id", c.ID, "error", err)
 	}
 	return out.send("command", e.h.command(c))
 }

@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -15,7 +15,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) byImageBuild(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// ByImageBuild finds an image build that a path names.
+func (h Images) ByImageBuild(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -29,7 +30,7 @@ func imageBuildOf(b images.Build) api.ImageBuild {
 		StateReason: b.Reason, CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt, EndedAt: rest.Ptr(b.EndedAt)}
 }
 
-func (h handlers) GetProjectImage(ctx context.Context, req api.GetProjectImageRequestObject) (api.GetProjectImageResponseObject, error) {
+func (h Images) GetProjectImage(ctx context.Context, req api.GetProjectImageRequestObject) (api.GetProjectImageResponseObject, error) {
 	o, err := h.cfg.Images.Overview(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (h handlers) GetProjectImage(ctx context.Context, req api.GetProjectImageRe
 		})}, nil
 }
 
-func (h handlers) ListImageBuilds(ctx context.Context, req api.ListImageBuildsRequestObject) (api.ListImageBuildsResponseObject, error) {
+func (h Images) ListImageBuilds(ctx context.Context, req api.ListImageBuildsRequestObject) (api.ListImageBuildsResponseObject, error) {
 	items, next, err := h.cfg.Images.List(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (h handlers) ListImageBuilds(ctx context.Context, req api.ListImageBuildsRe
 	return api.ListImageBuilds200JSONResponse{Items: rest.List(items, imageBuildOf), NextCursor: rest.Text(next)}, nil
 }
 
-func (h handlers) BuildImage(ctx context.Context, req api.BuildImageRequestObject) (api.BuildImageResponseObject, error) {
+func (h Images) BuildImage(ctx context.Context, req api.BuildImageRequestObject) (api.BuildImageResponseObject, error) {
 	call := rest.CallOf(ctx)
 	b, err := h.cfg.Images.Start(ctx, call.Team.ID, req.Id, call.Actor.User.ID, rest.Val(req.Body.Source))
 	if err != nil {
@@ -68,7 +69,7 @@ func (h handlers) BuildImage(ctx context.Context, req api.BuildImageRequestObjec
 	return api.BuildImage201JSONResponse(imageBuildOf(b)), nil
 }
 
-func (h handlers) GetImageBuild(ctx context.Context, req api.GetImageBuildRequestObject) (api.GetImageBuildResponseObject, error) {
+func (h Images) GetImageBuild(ctx context.Context, req api.GetImageBuildRequestObject) (api.GetImageBuildResponseObject, error) {
 	b, err := h.cfg.Images.Get(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (h handlers) GetImageBuild(ctx context.Context, req api.GetImageBuildReques
 	return api.GetImageBuild200JSONResponse(imageBuildOf(b)), nil
 }
 
-func (h handlers) CancelImageBuild(ctx context.Context, req api.CancelImageBuildRequestObject) (api.CancelImageBuildResponseObject, error) {
+func (h Images) CancelImageBuild(ctx context.Context, req api.CancelImageBuildRequestObject) (api.CancelImageBuildResponseObject, error) {
 	b, err := h.cfg.Images.Cancel(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -86,12 +87,12 @@ func (h handlers) CancelImageBuild(ctx context.Context, req api.CancelImageBuild
 
 // buildLog streams what a build prints.
 type buildLog struct {
-	h   handlers
+	h   Images
 	ctx context.Context
 	id  string
 }
 
-func (h handlers) GetImageBuildLog(ctx context.Context, req api.GetImageBuildLogRequestObject) (api.GetImageBuildLogResponseObject, error) {
+func (h Images) GetImageBuildLog(ctx context.Context, req api.GetImageBuildLogRequestObject) (api.GetImageBuildLogResponseObject, error) {
 	return buildLog{h, ctx, req.Id}, nil
 }
 
@@ -107,7 +108,7 @@ func (b buildLog) VisitGetImageBuildLogResponse(w http.ResponseWriter) error {
 	err := b.h.cfg.Images.Follow(ctx, b.id, out.line)
 	stop()
 	if err != nil {
-		b.h.log.Debug("log of a build was cut", "build_id", b.id, "error", err)
+		b.h.Log.Debug("log of a build was cut", "build_id", b.id, "error", err)
 		return nil
 	}
 	build, err := b.h.cfg.Images.Get(ctx, b.id)

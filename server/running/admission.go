@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// admissionConfig is what an admission works with.
-type admissionConfig struct {
+// AdmissionConfig is what an admission works with.
+type AdmissionConfig struct {
 	Accounts   *accounts.Service
 	Workspaces *workspaces.Service
 	Places     *executors.Manager
@@ -23,14 +23,15 @@ type admissionConfig struct {
 	Secrets    *secrets.Service
 }
 
-// admission says who may have something done in a workspace's place, beyond what their role allows.
-type admission struct{ cfg admissionConfig }
+// Admission says who may have something done in a workspace's place, beyond what their role allows.
+type Admission struct{ cfg AdmissionConfig }
 
-func newAdmission(cfg admissionConfig) *admission { return &admission{cfg} }
+// NewAdmission makes an Admission.
+func NewAdmission(cfg AdmissionConfig) *Admission { return &Admission{cfg} }
 
 // beside reports why the caller may not work beside sessions and commands that run in a workspace: somebody's own secrets are there, whose
 // owner did not agree that others could read them. They are told who asks.
-func (a *admission) beside(ctx context.Context, call *rest.Call, workspaceID string) error {
+func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID string) error {
 	if workspaceID == "" {
 		return nil
 	}
@@ -57,9 +58,9 @@ func (a *admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 	return nil
 }
 
-// works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
+// Works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
 // secrets are there.
-func (a *admission) works(ctx context.Context, call *rest.Call) error {
+func (a *Admission) Works(ctx context.Context, call *rest.Call) error {
 	if err := a.beside(ctx, call, rest.First(call.Workspace.ID, call.Session.WorkspaceID, call.Command.WorkspaceID)); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 const maxWords = 800
 
 // GetConversation answers with what a session's agent did.
-func (h handlers) GetConversation(ctx context.Context, req api.GetConversationRequestObject) (api.GetConversationResponseObject, error) {
+func (h Conversations) GetConversation(ctx context.Context, req api.GetConversationRequestObject) (api.GetConversationResponseObject, error) {
 	p := rest.PageOf(req.Params.Limit, req.Params.Cursor)
 	q := conversation.Query{Limit: p.Size(), Since: rest.Val(req.Params.Since), Search: rest.Val(req.Params.Q)}
 	if q.Since < 0 || req.Params.Since != nil && p.Cursor != "" {
@@ -79,7 +79,7 @@ func tokensOf(u conversation.Usage) api.TokenUsage {
 }
 
 // ListConversations answers with the conversations of a workspace's sessions, or those that hold some words.
-func (h handlers) ListConversations(ctx context.Context, req api.ListConversationsRequestObject) (api.ListConversationsResponseObject, error) {
+func (h Conversations) ListConversations(ctx context.Context, req api.ListConversationsRequestObject) (api.ListConversationsResponseObject, error) {
 	p := rest.PageOf(req.Params.Limit, req.Params.Cursor)
 	words := rest.Val(req.Params.Q)
 	if err := checkWords(words); err != nil {

@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -22,10 +22,10 @@ func needsOf(s sessions.Session) *api.Attention {
 	return &api.Attention{Reason: api.AttentionReason(why), Text: reason, At: at, SessionId: rest.Text(s.ID)}
 }
 
-func (h handlers) CorrectState(ctx context.Context, req api.CorrectStateRequestObject) (api.CorrectStateResponseObject, error) {
+func (h Sessions) CorrectState(ctx context.Context, req api.CorrectStateRequestObject) (api.CorrectStateResponseObject, error) {
 	s, err := h.cfg.Sessions.Correct(ctx, rest.CallOf(ctx).Actor, req.Id, string(req.Body.State))
 	if err != nil {
 		return nil, err
 	}
-	return api.CorrectState200JSONResponse(sessionOf(s)), nil
+	return api.CorrectState200JSONResponse(SessionOf(s)), nil
 }

@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/parawork/parawork/sessions"
 )
 
-func (h handlers) byPrompt(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// ByPrompt finds a prompt that a path names.
+func (h Prompts) ByPrompt(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -36,12 +37,12 @@ func promptOf(p sessions.Prompt, names map[string]string) api.Prompt {
 		Waits: p.Waits, Urgent: p.Urgent, CreatedBy: p.CreatedBy, CreatedByName: name, CreatedAt: p.CreatedAt, SentAt: rest.Ptr(p.SentAt)}
 }
 
-func (h handlers) prompt(ctx context.Context, p sessions.Prompt) (api.Prompt, error) {
+func (h Prompts) prompt(ctx context.Context, p sessions.Prompt) (api.Prompt, error) {
 	names, err := rest.MemberNames(ctx, h.cfg.Accounts, p.TeamID)
 	return promptOf(p, names), err
 }
 
-func (h handlers) ListPrompts(ctx context.Context, req api.ListPromptsRequestObject) (api.ListPromptsResponseObject, error) {
+func (h Prompts) ListPrompts(ctx context.Context, req api.ListPromptsRequestObject) (api.ListPromptsResponseObject, error) {
 	all, err := h.cfg.Sessions.ListPrompts(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (h handlers) ListPrompts(ctx context.Context, req api.ListPromptsRequestObj
 	return api.ListPrompts200JSONResponse{Items: rest.List(all, func(p sessions.Prompt) api.Prompt { return promptOf(p, names) })}, nil
 }
 
-func (h handlers) CreatePrompt(ctx context.Context, req api.CreatePromptRequestObject) (api.CreatePromptResponseObject, error) {
+func (h Prompts) CreatePrompt(ctx context.Context, req api.CreatePromptRequestObject) (api.CreatePromptResponseObject, error) {
 	b := req.Body
 	p, err := h.cfg.Sessions.AddPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, sessions.NewPrompt{Text: b.Text, Now: rest.Val(b.Now), Resume: rest.Val(b.Resume)})
 	if err != nil {
@@ -63,7 +64,7 @@ func (h handlers) CreatePrompt(ctx context.Context, req api.CreatePromptRequestO
 	return api.CreatePrompt201JSONResponse(out), err
 }
 
-func (h handlers) UpdatePrompt(ctx context.Context, req api.UpdatePromptRequestObject) (api.UpdatePromptResponseObject, error) {
+func (h Prompts) UpdatePrompt(ctx context.Context, req api.UpdatePromptRequestObject) (api.UpdatePromptResponseObject, error) {
 	b := req.Body
 	p, err := h.cfg.Sessions.EditPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, sessions.PromptEdit{Text: b.Text, Position: b.Position,
 		Release: rest.Val(b.Release), Now: rest.Val(b.Now)})
@@ -74,7 +75,7 @@ func (h handlers) UpdatePrompt(ctx context.Context, req api.UpdatePromptRequestO
 	return api.UpdatePrompt200JSONResponse(out), err
 }
 
-func (h handlers) DeletePrompt(ctx context.Context, req api.DeletePromptRequestObject) (api.DeletePromptResponseObject, error) {
+func (h Prompts) DeletePrompt(ctx context.Context, req api.DeletePromptRequestObject) (api.DeletePromptResponseObject, error) {
 	p, err := h.cfg.Sessions.CancelPrompt(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -83,11 +84,11 @@ func (h handlers) DeletePrompt(ctx context.Context, req api.DeletePromptRequestO
 	return api.DeletePrompt200JSONResponse(out), err
 }
 
-func (h handlers) InterruptSession(ctx context.Context, req api.InterruptSessionRequestObject) (api.InterruptSessionResponseObject, error) {
+func (h Prompts) InterruptSession(ctx context.Context, req api.InterruptSessionRequestObject) (api.InterruptSessionResponseObject, error) {
 	force := req.Body != nil && rest.Val(req.Body.Force)
 	got, err := h.cfg.Sessions.Interrupt(ctx, rest.CallOf(ctx).Actor, req.Id, force)
 	if err != nil {
 		return nil, err
 	}
-	return api.InterruptSession200JSONResponse{Outcome: api.InterruptionOutcome(got.Outcome), Keys: got.Keys, Held: got.Held, Session: sessionOf(got.Session)}, nil
+	return api.InterruptSession200JSONResponse{Outcome: api.InterruptionOutcome(got.Outcome), Keys: got.Keys, Held: got.Held, Session: SessionOf(got.Session)}, nil
 }

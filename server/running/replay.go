@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ const (
 )
 
 // GetTiming answers with when a session's output came.
-func (h handlers) GetTiming(ctx context.Context, req api.GetTimingRequestObject) (api.GetTimingResponseObject, error) {
+func (h Replay) GetTiming(ctx context.Context, req api.GetTimingRequestObject) (api.GetTimingResponseObject, error) {
 	p, most := req.Params, defaultMarks
 	if p.Limit != nil {
 		if most = *p.Limit; most < 10 || most > maxMarks {
@@ -48,7 +48,7 @@ func deltas(all []int64) []int64 {
 }
 
 // GetMoment answers with the screen at an offset.
-func (h handlers) GetMoment(ctx context.Context, req api.GetMomentRequestObject) (api.GetMomentResponseObject, error) {
+func (h Replay) GetMoment(ctx context.Context, req api.GetMomentRequestObject) (api.GetMomentResponseObject, error) {
 	m, err := h.cfg.Sessions.Moment(ctx, req.Id, req.Params.At)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ var exports = map[sessions.Format][2]string{
 }
 
 // ExportSession answers with a file of everything a session printed.
-func (h handlers) ExportSession(ctx context.Context, req api.ExportSessionRequestObject) (api.ExportSessionResponseObject, error) {
+func (h Replay) ExportSession(ctx context.Context, req api.ExportSessionRequestObject) (api.ExportSessionResponseObject, error) {
 	f := sessions.Asciicast
 	if req.Params.Format != nil {
 		f = sessions.Format(*req.Params.Format)

@@ -1,4 +1,4 @@
-package server
+package running
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const (
 )
 
 // GetJournal answers with what happened beside a session's output.
-func (h handlers) GetJournal(ctx context.Context, req api.GetJournalRequestObject) (api.GetJournalResponseObject, error) {
+func (h History) GetJournal(ctx context.Context, req api.GetJournalRequestObject) (api.GetJournalResponseObject, error) {
 	q := sessions.JournalQuery{From: rest.Val(req.Params.From), Limit: defaultEntries}
 	if q.From < 0 {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is the number of an entry: 0 or more.").With("field", "from")
@@ -67,7 +67,7 @@ const (
 )
 
 // SearchHistory looks for lines in what a workspace's sessions have printed.
-func (h handlers) SearchHistory(ctx context.Context, req api.SearchHistoryRequestObject) (api.SearchHistoryResponseObject, error) {
+func (h History) SearchHistory(ctx context.Context, req api.SearchHistoryRequestObject) (api.SearchHistoryResponseObject, error) {
 	p := req.Params
 	q := sessions.SearchQuery{Query: find.Query{Text: p.Q, Regex: rest.Val(p.Regex), Case: rest.Val(p.Case)}, Agent: rest.Val(p.Agent), Limit: defaultHits, Cursor: rest.Val(p.Cursor)}
 	if p.Limit != nil {

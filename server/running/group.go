@@ -1,0 +1,78 @@
+// Package running has the operations of the HTTP API about what runs in workspaces: sessions, their prompts, questions, conversations and
+// history, commands, and the images sandboxes are made from. A handler maps the request, calls one service and maps the answer. Admission
+// says who may have something done in a workspace's place.
+//
+// It starts no goroutine but one that keeps a stream of events awake, which ends with its request; a lock lets that and the command write in
+// turns.
+package running
+
+import (
+	"time"
+
+	"github.com/parawork/parawork/executors/command"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/server/places"
+	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/sessions"
+)
+
+// Config is what the operations are made of.
+type Config struct {
+	Image string // what containers are made from unless a project says otherwise
+
+	Accounts  *accounts.Service
+	Sessions  *sessions.Service
+	Commands  *command.Commands
+	Images    *images.Service
+	Tokens    *tokens.Meter
+	Standings places.Standings
+
+	Now func() time.Time
+}
+
+// group is what all operations of the package stand on.
+type group struct {
+	rest.Shared
+	cfg Config
+}
+
+// The operations, a type for each subject.
+type (
+	// Sessions are agents and shells that run or ran.
+	Sessions struct{ *group }
+	// Conversations are what people and agents said.
+	Conversations struct{ *group }
+	// Prompts wait for their turn in a session.
+	Prompts struct{ *group }
+	// Questions are what agents ask.
+	Questions struct{ *group }
+	// History is what sessions printed.
+	History struct{ *group }
+	// Replay shows sessions as they went.
+	Replay struct{ *group }
+	// Commands run once and have an answer.
+	Commands struct{ *group }
+	// Images are what sandboxes of projects are made from.
+	Images struct{ *group }
+)
+
+// Running has all operations of the package.
+type Running struct {
+	Sessions
+	Conversations
+	Prompts
+	Questions
+	History
+	Replay
+	Commands
+	Images
+}
+
+// New makes the operations.
+func New(cfg Config, shared rest.Shared) Running {
+	g := &group{shared, cfg}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Images{g}}
+}
