@@ -36,7 +36,7 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 		return "", "", err
 	}
 	text = secrets.Masked(text) // notes go to the remote
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return "", "", err
 	}

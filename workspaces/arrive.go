@@ -38,7 +38,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 		return err
 	}
 	s.packed(ctx, a.Place.SandboxID)
-	unlock, err := s.homing.LockContext(ctx, w.ID)
+	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (s *Service) foundBase(p Project, base, commit string, err error) (string, 
 // stepBase makes or fast-forwards the local branch of a cloned project to the remote's, and says how far they differ after
 // that. A branch that is checked out somewhere is not moved under whoever works there.
 func (s *Service) stepBase(ctx context.Context, p Project, base string) (ahead, behind int, err error) {
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -46,7 +46,7 @@ func (s *Service) bringHome(ctx context.Context, p Project, w Workspace, b *box,
 	if !s.apart(w.ID) {
 		return nil
 	}
-	unlock, err := s.homing.LockContext(ctx, w.ID)
+	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
 	if err != nil {
 		return err
 	}

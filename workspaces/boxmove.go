@@ -14,7 +14,7 @@ import (
 // branch is here, before where it was there when it was asked last.
 func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxView, was, before string, have, want map[string]string) error {
 	tip := v.refs[headsPrefix+w.Branch]
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func (s *Service) buildWorktree(ctx context.Context, p Project, w Workspace) (ou
 }
 
 func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error {
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}

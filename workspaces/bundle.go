@@ -52,7 +52,7 @@ func (s *Service) createFromMachine(ctx context.Context, actor accounts.Actor, p
 	}
 	p, err := s.insertProject(ctx, p, repoName(p.Source))
 	if err == nil {
-		if err = s.jobs.add(p.ID, func(ctx context.Context) { s.clone(executors.As(ctx, "", actor.User.ID), p) }); err != nil {
+		if err = s.jobs.Add(p.ID, func(ctx context.Context) { s.clone(executors.As(ctx, "", actor.User.ID), p) }); err != nil {
 			s.failClone(ctx, p, reason(err))
 		}
 	}
@@ -254,7 +254,7 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 	if err := in.Keep(); err != nil {
 		return diskFault(err, "Fetching from the machine")
 	}
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Pro
 		}
 	}
 	if err == nil {
-		if err = s.jobs.add(p.ID, func(ctx context.Context) { s.clone(ctx, p) }); err != nil {
+		if err = s.jobs.Add(p.ID, func(ctx context.Context) { s.clone(ctx, p) }); err != nil {
 			s.failClone(ctx, p, reason(err))
 		}
 	}
@@ -190,7 +190,7 @@ func (s *Service) CancelClone(ctx context.Context, projectID string) (Project, e
 	if err != nil {
 		return Project{}, err
 	}
-	done := s.jobs.cancel(projectID, errCancelled)
+	done := s.jobs.Cancel(projectID, errCancelled)
 	if done == nil {
 		return Project{}, fault.New(fault.Conflict, "not_cloning", "The project %q is not being cloned.", p.Name)
 	}

@@ -41,7 +41,7 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 	if err != nil {
 		return 0, err
 	}
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return 0, err
 	}

@@ -142,7 +142,7 @@ func (s *Service) begin(ctx context.Context, workspaceID string) (Workspace, Pro
 		return w, Project{}, nil, fault.New(fault.Conflict, "workspace_not_ready", "%s is %s.", w.Key(), strings.ReplaceAll(stateWord(w), "_", " "))
 	}
 	soon, cancel := context.WithTimeout(ctx, freeIn)
-	release, err := s.busy.LockContext(soon, workspaceID)
+	release, err := s.locks.Busy.LockContext(soon, workspaceID)
 	cancel()
 	switch {
 	case err == nil:

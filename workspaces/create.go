@@ -60,7 +60,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	s.note(ctx, Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
 		Text: fmt.Sprintf("Created from %s on branch %s%s", hostgit.Clean(w.Base), w.Branch, s.homeWords(ctx, w.Executor)), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
 	s.publishWorkspace(ctx, w)
-	if err := s.jobs.add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
+	if err := s.jobs.Add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
 		s.failCreate(context.WithoutCancel(ctx), w.ID, err)
 		return Workspace{}, err
 	}
@@ -69,7 +69,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 
 // reserve settles the branch's name and stores the row, which keeps the name from others until the branch exists.
 func (s *Service) reserve(ctx context.Context, p Project, w Workspace) (Workspace, error) {
-	unlock, err := s.names.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {
 		return Workspace{}, err
 	}
@@ -200,7 +200,7 @@ func (s *Service) Cancel(ctx context.Context, workspaceID string) (Workspace, er
 	}
 	var done <-chan struct{}
 	if w.State == Creating || w.State == SettingUp {
-		done = s.jobs.cancel(workspaceID, errCancelled)
+		done = s.jobs.Cancel(workspaceID, errCancelled)
 	}
 	if done == nil {
 		return Workspace{}, fault.New(fault.Conflict, "not_creating", "%s is not being created.", w.Key())
@@ -223,7 +223,7 @@ func (s *Service) RetryCreate(ctx context.Context, workspaceID string) (Workspac
 	if err != nil {
 		return Workspace{}, err
 	}
-	unlock, err := s.names.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {
 		return Workspace{}, err
 	}
@@ -244,7 +244,7 @@ func (s *Service) RetryCreate(ctx context.Context, workspaceID string) (Workspac
 	if err != nil {
 		return Workspace{}, err
 	}
-	if err := s.jobs.add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
+	if err := s.jobs.Add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
 		s.failCreate(context.WithoutCancel(ctx), w.ID, err)
 		return Workspace{}, err
 	}

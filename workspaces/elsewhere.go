@@ -124,7 +124,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 	if _, _, err := s.stepBase(ctx, p, target); err != nil { // it stays behind, and says so where it is asked for
 		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge elsewhere", "workspace_id", w.ID, "error", reason(err))
 	}
-	unlock, err := s.busy.LockContext(ctx, workspaceID)
+	unlock, err := s.locks.Busy.LockContext(ctx, workspaceID)
 	if err != nil {
 		return err
 	}

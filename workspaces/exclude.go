@@ -40,7 +40,7 @@ func (s *Service) Exclude(ctx context.Context, workspaceID string, names []strin
 	if err != nil {
 		return err
 	}
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (s *Service) returnHome(ctx context.Context, w Workspace, sandboxID string)
 	if !s.far(w.ID) {
 		return nil
 	}
-	unlock, err := s.homing.LockContext(ctx, w.ID)
+	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
 	if err != nil {
 		return err
 	}

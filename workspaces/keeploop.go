@@ -240,7 +240,7 @@ func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
 // dropSnaps removes snapshots of one workspace whose days are over, with the refs of those days. gitDir is its project's repository, "" where
 // the project is gone.
 func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old []Snap) error {
-	unlock, err := s.snapshots.LockContext(ctx, workspaceID)
+	unlock, err := s.locks.Snapshots.LockContext(ctx, workspaceID)
 	if err != nil {
 		return err
 	}

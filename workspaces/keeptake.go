@@ -41,7 +41,7 @@ type entry struct{ mode, oid string }
 // capture takes one snapshot. seen says what differs: with Base, everything that does; without, what may since the snapshot before; nil,
 // the worktree is read. made is false where nothing changed and none was asked for.
 func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *Seen) (sn Snap, made bool, err error) {
-	unlock, err := s.snapshots.LockContext(ctx, w.ID)
+	unlock, err := s.locks.Snapshots.LockContext(ctx, w.ID)
 	if err != nil {
 		return Snap{}, false, err
 	}

@@ -13,7 +13,7 @@ import (
 // land makes the planned commit the base. Where the base is checked out in a folder of a person's, folder and branch move
 // together or not at all. errBaseMoved when the base is no longer where the plan began.
 func (m *merger) land(ctx context.Context, res MergeResult) error {
-	unlock, err := m.s.repos.LockContext(ctx, m.p.GitDir)
+	unlock, err := m.s.locks.Repos.LockContext(ctx, m.p.GitDir)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (s *Service) KeepLeft(ctx context.Context, pl *executors.Place) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := s.homing.LockContext(ctx, w.ID)
+	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ const leftMark = "-on-"
 
 // nameLeft makes a branch of each line of work, and tells the workspace's people.
 func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *executors.Place, t taken, fresh []left) error {
-	unlock, err := s.names.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {
 		return err
 	}

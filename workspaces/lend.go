@@ -90,7 +90,7 @@ func (o objectStore) note(was map[string]bool, ids []string) error {
 // lend makes sure that the workspace's sandbox may read ids, objects of the repository, and all they reach: who calls has decided that it
 // may. What the team may read goes into the shared store, the rest into the workspace's own. Objects that are not there are passed over.
 func (s *Service) lend(ctx context.Context, p Project, w Workspace, ids ...string) error {
-	unlock, err := s.lending.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *Service) lend(ctx context.Context, p Project, w Workspace, ids ...strin
 
 // share brings the project's shared store up to what its team may read now, and returns the tips of that.
 func (s *Service) share(ctx context.Context, p Project) ([]string, error) {
-	unlock, err := s.lending.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (s *Service) packInto(ctx context.Context, p Project, o objectStore, ids []
 
 // noteLent remembers that a pack that came from the workspace's sandbox, and was put into its store, has all these reach.
 func (s *Service) noteLent(ctx context.Context, p Project, w Workspace, ids []string) error {
-	unlock, err := s.lending.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func loggedHeads(admin string) []string {
 // shareClone makes the shared store of a repository that was just cloned of the very packs that came: they hold what the team may read and
 // nothing else, and cost no room twice. Where that cannot be, the first sandbox makes it.
 func (s *Service) shareClone(ctx context.Context, p Project) error {
-	unlock, err := s.lending.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
 		return err
 	}
@@ -358,7 +358,7 @@ func (s *Service) shareClone(ctx context.Context, p Project) error {
 // dropShared removes a project's shared store that no sandbox's git stands on: the next one makes it anew, without what no branch names any
 // more.
 func (s *Service) dropShared(ctx context.Context, p Project) error {
-	unlock, err := s.lending.LockContext(ctx, p.ID)
+	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (s *Service) recoverMoves(ctx context.Context) error {
 		return fmt.Errorf("listing cut moves: %w", err)
 	}
 	for _, m := range open {
-		release, ok := s.busy.TryLock(m.WorkspaceID)
+		release, ok := s.locks.Busy.TryLock(m.WorkspaceID)
 		if !ok {
 			return fmt.Errorf("workspace %s of a cut move is busy", m.WorkspaceID)
 		}
@@ -126,7 +126,7 @@ func (s *Service) recoverMoves(ctx context.Context) error {
 		s.movings.mu.Lock()
 		s.movings.jobs[m.WorkspaceID] = j
 		s.movings.mu.Unlock()
-		if err := s.jobs.add(m.ID, func(ctx context.Context) { s.takeUpMove(ctx, j) }); err != nil {
+		if err := s.jobs.Add(m.ID, func(ctx context.Context) { s.takeUpMove(ctx, j) }); err != nil {
 			return err
 		}
 	}

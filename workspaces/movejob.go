@@ -68,7 +68,7 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 	s.movings.jobs[w.ID] = j
 	s.movings.mu.Unlock()
 	killpoint.Reach(killpoint.MoveStored)
-	if err = s.jobs.add(j.m.ID, func(ctx context.Context) { s.runMove(ctx, j) }); err != nil {
+	if err = s.jobs.Add(j.m.ID, func(ctx context.Context) { s.runMove(ctx, j) }); err != nil {
 		s.endMove(context.WithoutCancel(ctx), j, MoveFailed, err)
 		return Workspace{}, err
 	}
@@ -128,7 +128,7 @@ func (s *Service) CancelMove(ctx context.Context, workspaceID string) (Workspace
 	if !ok {
 		return Workspace{}, fault.New(fault.Conflict, "not_moving", "The workspace is not being moved.")
 	}
-	if done := s.jobs.cancel(m.ID, errCancelled); done != nil {
+	if done := s.jobs.Cancel(m.ID, errCancelled); done != nil {
 		select {
 		case <-done:
 		case <-ctx.Done():

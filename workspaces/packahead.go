@@ -50,7 +50,7 @@ func (s *Service) packFor(ctx context.Context, workspaceID, sandboxID string) er
 	if err != nil {
 		return err
 	}
-	unlock, err := s.homing.LockContext(ctx, w.ID)
+	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
 	if err != nil {
 		return err
 	}

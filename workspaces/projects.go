@@ -265,7 +265,7 @@ func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, proje
 		return fault.New(fault.Conflict, "project_has_workspaces", "The project still has %d workspaces: %s. Delete them first.",
 			len(left), strings.Join(keys[:min(len(keys), 10)], ", ")).With("workspaces", keys)
 	}
-	if done := s.jobs.cancel(projectID, errCancelled); done != nil {
+	if done := s.jobs.Cancel(projectID, errCancelled); done != nil {
 		select {
 		case <-done:
 		case <-ctx.Done():

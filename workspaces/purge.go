@@ -170,7 +170,7 @@ func (s *Service) hiddenRefs(ctx context.Context, gitDir, workspaceID string) (m
 }
 
 func (s *Service) dropRefsOf(ctx context.Context, gitDir, workspaceID string) error {
-	unlock, err := s.repos.LockContext(ctx, gitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, gitDir)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/locks"
+	"github.com/parawork/parawork/internal/jobs"
 )
 
 // Causes with which work under way is cancelled.
@@ -22,32 +22,16 @@ var (
 	errShutdown  = errors.New("the server was stopped")
 )
 
-// guards are the locks that exclude requests from each other, in the order in which one request takes them: tests report who does not
-// (locks.CheckOrder). Locks that are not here are never held while another one is waited for.
-type guards struct {
-	busy      locks.Keyed // by workspace id: commit, merge, archive, delete and restore
-	homing    locks.Keyed // by workspace id: bringing a sandbox's commits home
-	snapshots locks.Keyed // by workspace id: taking a snapshot
-	names     locks.Keyed // by project id: choosing a branch name and reserving it
-	repos     locks.Keyed // by git dir: writing a repository's refs
-	lending   locks.Keyed // by project id: packing what sandboxes may read
-}
-
-func newGuards() guards {
-	return guards{busy: locks.Ordered(1, "busy"), homing: locks.Ordered(2, "homing"), snapshots: locks.Ordered(3, "snapshots"),
-		names: locks.Ordered(4, "names"), repos: locks.Ordered(5, "repos"), lending: locks.Ordered(6, "lending")}
-}
-
 // Service is the room's door. Safe for concurrent use.
 //
 // Order of a start: New, Connect, Recover, Run. Clones and creations go on in goroutines Run owns; everything else runs in
 // the caller's.
 type Service struct {
-	cfg   Config
-	git   *hostgit.Git
-	store Store
-	jobs  *jobs
-	guards
+	cfg     Config
+	git     *hostgit.Git
+	store   Store
+	jobs    *jobs.Jobs
+	locks   *Locks
 	moved   moved
 	packs   *packs
 	works   *works
@@ -76,7 +60,7 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
-		store: cfg.Store, jobs: newJobs(), guards: newGuards(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
+		store: cfg.Store, jobs: cfg.Jobs, locks: cfg.Locks, moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
 		places: cfg.Places, sessions: cfg.Sessions, numbers: numbers{path: filepath.Join(cfg.DataDir, "numbers.json")},
 		movings: movings{jobs: make(map[string]*moveJob), lacks: make(map[string]map[string]bool)},
 		bases:   make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
@@ -97,7 +81,7 @@ func (s *Service) Run(ctx context.Context) error {
 	wg.Go(func() { s.follow(ctx) })
 	wg.Go(func() { s.retain(ctx) })
 	wg.Go(func() { s.keepOn(ctx) })
-	s.jobs.run(ctx)
+	s.jobs.Run(ctx)
 	s.packs.close()
 	s.works.close()
 	wg.Wait()

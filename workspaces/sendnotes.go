@@ -77,7 +77,7 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p Project
 
 // adoptNotes brings what the remote has of notes into the repository's own, in which notes on what is not pushed stay.
 func (s *Service) adoptNotes(ctx context.Context, p Project, n notesSender, now string) error {
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/jobs"
 	"github.com/parawork/parawork/internal/page"
 )
 
@@ -126,6 +127,10 @@ type Config struct {
 	Trash     TrashStore    // nil = what was deleted stays
 	TrashKeep time.Duration // how long what was deleted can be restored; 0 = for ever
 
+	// Locks and Jobs are shared with everything else that works on workspaces; nil = nothing else does.
+	Locks *Locks
+	Jobs  *jobs.Jobs // clones, creations and moves
+
 	DataDir      string
 	AllowedRoots []string // folders below which people may choose repositories
 	BranchPrefix string   // of the branches of workspaces, such as "parawork/"; "" = none
@@ -175,6 +180,12 @@ func (c *Config) Validate() error {
 		}
 		c.GitPath = p
 	}
+	if c.Locks == nil {
+		c.Locks = NewLocks()
+	}
+	if c.Jobs == nil {
+		c.Jobs = NewJobs()
+	}
 	if c.CheckoutWorkers <= 0 {
 		c.CheckoutWorkers = min(max(runtime.NumCPU(), 2), 8)
 	}
@@ -201,6 +212,12 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// mostJobs is how many clones, creations and moves work at the same time.
+const mostJobs = 4
+
+// NewJobs makes what runs clones, creations and moves.
+func NewJobs() *jobs.Jobs { return jobs.New(mostJobs, errShutdown) }
 
 func defaultTo(d *time.Duration, v time.Duration) {
 	if *d <= 0 {

@@ -16,7 +16,7 @@ import (
 
 // PinSnapshot keeps a snapshot until a person lets go of it: by a ref of its own, and a commit that holds no other snapshot with it.
 func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, error) {
-	unlock, err := s.snapshots.LockContext(ctx, sn.WorkspaceID)
+	unlock, err := s.locks.Snapshots.LockContext(ctx, sn.WorkspaceID)
 	if err != nil {
 		return Snap{}, err
 	}
@@ -107,7 +107,7 @@ func (s *Service) NameSnapshot(ctx context.Context, sn Snap, title string) (Snap
 
 // DeleteSnapshot takes a snapshot out of the timeline. What only it holds is freed with its day.
 func (s *Service) DeleteSnapshot(ctx context.Context, sn Snap) error {
-	unlock, err := s.snapshots.LockContext(ctx, sn.WorkspaceID)
+	unlock, err := s.locks.Snapshots.LockContext(ctx, sn.WorkspaceID)
 	if err != nil {
 		return err
 	}

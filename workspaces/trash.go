@@ -98,7 +98,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 		return Workspace{}, err
 	}
 	if remove {
-		if done := s.jobs.cancel(workspaceID, errCancelled); done != nil {
+		if done := s.jobs.Cancel(workspaceID, errCancelled); done != nil {
 			select {
 			case <-done:
 			case <-ctx.Done():
@@ -187,7 +187,7 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p Project, w Works
 
 // take reserves the workspace for one operation.
 func (s *Service) take(ctx context.Context, workspaceID string) (Workspace, func(), error) {
-	release, ok := s.busy.TryLock(workspaceID)
+	release, ok := s.locks.Busy.TryLock(workspaceID)
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err == nil && !ok {
 		err = busyFault(w)
@@ -248,7 +248,7 @@ func (s *Service) takeAway(ctx context.Context, places Places, p Project, w Work
 	if err := places.Destroy(executors.Discard(ctx), w.ID); err != nil { // the snapshot has what it held
 		return "", fmt.Errorf("ending the sandbox: %w", err)
 	}
-	free, err := s.snapshots.LockContext(ctx, w.ID) // a snapshot under way would take what goes for removed by somebody
+	free, err := s.locks.Snapshots.LockContext(ctx, w.ID) // a snapshot under way would take what goes for removed by somebody
 	if err != nil {
 		return "", err
 	}
@@ -262,7 +262,7 @@ func (s *Service) takeAway(ctx context.Context, places Places, p Project, w Work
 	if err := s.clearBox(w); err != nil {
 		return doomed, err
 	}
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return doomed, err
 	}
@@ -332,7 +332,7 @@ func (s *Service) dropBranch(ctx context.Context, p Project, w Workspace) error 
 	if w.Snapshot == nil {
 		return nil
 	}
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}
@@ -442,12 +442,12 @@ func (s *Service) rebuild(ctx context.Context, p Project, w Workspace) (Workspac
 // restoreBranch makes the branch where the snapshot's head is, or uses the one that is there; under another name when its own
 // is taken by something else.
 func (s *Service) restoreBranch(ctx context.Context, p Project, w Workspace) (Workspace, error) {
-	unlockNames, err := s.names.LockContext(ctx, p.ID)
+	unlockNames, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {
 		return w, err
 	}
 	defer unlockNames()
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return w, err
 	}

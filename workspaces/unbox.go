@@ -154,7 +154,7 @@ func (s *Service) forgetBox(ctx context.Context, w Workspace) error {
 // leadHome makes git's own folder of the linked worktree say what the sandbox's said. Only commits that the host has checked are
 // read; the index is made anew from one.
 func (s *Service) leadHome(ctx context.Context, p Project, w Workspace, admin string, home homeState) error {
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}

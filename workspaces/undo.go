@@ -3,6 +3,7 @@ package workspaces
 import (
 	"context"
 	"errors"
+
 	"github.com/parawork/parawork/executors"
 )
 
@@ -76,7 +77,7 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	if creating {
 		errs = append(errs, s.discard(s.boxDir(w.ID)))
 	}
-	unlock, err := s.repos.LockContext(ctx, p.GitDir)
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}

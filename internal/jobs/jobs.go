@@ -1,4 +1,6 @@
-package workspaces
+// Package jobs runs work that goes on when who asked for it has left, a bounded number at a time. Each job has an id, under which it can be
+// cancelled. Jobs owns a goroutine for each job; Run returns when all of them have ended. Its lock is never held while a job works.
+package jobs
 
 import (
 	"context"
@@ -8,11 +10,10 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// maxJobs is how many clones and creations work at the same time; the others wait their turn.
-const maxJobs = 4
+// Jobs are the jobs under way, by their ids. Safe for concurrent use.
+type Jobs struct {
+	stopped error // the cause with which Run's end cancels what is under way
 
-// jobs are the clones and creations under way, by the id of their project or workspace.
-type jobs struct {
 	mu      sync.Mutex
 	known   map[string]*job
 	waiting []*job
@@ -30,13 +31,14 @@ type job struct {
 	done   chan struct{}
 }
 
-func newJobs() *jobs {
-	return &jobs{known: make(map[string]*job), turns: make(chan struct{}, maxJobs)}
+// New makes Jobs of which most work at the same time; the others wait their turn. stopped is the cause with which the end of Run cancels.
+func New(most int, stopped error) *Jobs {
+	return &Jobs{stopped: stopped, known: make(map[string]*job), turns: make(chan struct{}, most)}
 }
 
-// add starts fn under Run, or as soon as Run runs. fn gets a context that ends when the job is cancelled, and always runs:
+// Add starts fn under Run, or as soon as Run runs. fn gets a context that ends when the job is cancelled, and always runs:
 // it is what cleans up.
-func (j *jobs) add(id string, fn func(ctx context.Context)) error {
+func (j *Jobs) Add(id string, fn func(ctx context.Context)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -57,7 +59,7 @@ func (j *jobs) add(id string, fn func(ctx context.Context)) error {
 }
 
 // start runs b; the lock is held.
-func (j *jobs) start(b *job) {
+func (j *Jobs) start(b *job) {
 	j.wg.Go(func() {
 		defer func() {
 			b.cancel(nil)
@@ -75,8 +77,8 @@ func (j *jobs) start(b *job) {
 	})
 }
 
-// cancel ends the job's context with cause and returns what is closed when the job has cleaned up; nil when there is none.
-func (j *jobs) cancel(id string, cause error) <-chan struct{} {
+// Cancel ends the job's context with cause and returns what is closed when the job has cleaned up; nil when there is none.
+func (j *Jobs) Cancel(id string, cause error) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	b, ok := j.known[id]
@@ -87,8 +89,8 @@ func (j *jobs) cancel(id string, cause error) <-chan struct{} {
 	return b.done
 }
 
-// run starts what waits and everything that is added, until ctx is done and every job has ended.
-func (j *jobs) run(ctx context.Context) {
+// Run starts what waits and everything that is added, until ctx is done and every job has ended.
+func (j *Jobs) Run(ctx context.Context) {
 	j.mu.Lock()
 	j.running = true
 	for _, b := range j.waiting {
@@ -102,7 +104,7 @@ func (j *jobs) run(ctx context.Context) {
 	j.mu.Lock()
 	j.closed = true
 	for _, b := range j.known {
-		b.cancel(errShutdown)
+		b.cancel(j.stopped)
 	}
 	j.mu.Unlock()
 	j.wg.Wait()
