@@ -14,20 +14,6 @@ import (
 // operator allows it and the workspace's owner agreed beforehand, for it changes what the work costs, how it is isolated and where the
 // code goes; or because somebody asks for it at that moment.
 
-// hereChooser is an optional ability of a Chooser: the strongest place on this server.
-type hereChooser interface {
-	ChooseHere(ctx context.Context, teamID string) (executors.Kind, error)
-}
-
-// afar reports whether a place is another machine.
-func afar(ctx context.Context, c Chooser, kind string) bool {
-	caps, ok := c.Place(ctx, executors.Kind(kind))
-	return ok && caps.OwnDisk
-}
-
-// personal reports whether a place is a member's own machine: work that is there for its files and its hardware goes nowhere else by itself.
-func personal(kind string) bool { return executors.Kind(kind).Base() == executors.Runner }
-
 // FallBack gives a workspace that is being made ready a place on this server where that was agreed beforehand, because its own cannot
 // serve for the cause given. It says whether it did; no sandbox of the workspace lives then.
 func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error) (bool, error) {
@@ -112,34 +98,4 @@ func (s *Service) AgreeToFallBack(ctx context.Context, actor accounts.Actor, wor
 		w.FallbackOK = ok
 		return nil
 	})
-}
-
-// CheckPlace says why a new workspace could have no place to work, for those wishes.
-func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project executors.Kind, fallbackOK bool) error {
-	c := s.chooser()
-	if c == nil {
-		return nil
-	}
-	_, err := s.chooseOrFallBack(ctx, c, teamID, wish, project, fallbackOK)
-	return err
-}
-
-// chooseOrFallBack is Choose. What cannot be used now may be chosen where it is agreed what then happens.
-func (s *Service) chooseOrFallBack(ctx context.Context, c Chooser, teamID string, wish, project executors.Kind, fallbackOK bool) (executors.Kind, error) {
-	kind, err := c.Choose(ctx, teamID, wish, project)
-	if fault.CodeOf(err) != "executor_unavailable" || !fallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
-		return kind, err
-	}
-	here, ok := c.(hereChooser)
-	asked := wish
-	if asked == "" {
-		asked = project
-	}
-	if !ok || personal(string(asked)) || !afar(ctx, c, string(asked)) {
-		return kind, err
-	}
-	if _, herr := here.ChooseHere(ctx, teamID); herr != nil {
-		return kind, err
-	}
-	return asked, nil // it is given another place once its own is seen not to serve, and told so
 }

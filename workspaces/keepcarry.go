@@ -438,9 +438,12 @@ func sizeWords(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 }
 
+// shownNames is how many files are named to people.
+const shownNames = 4
+
 // someNames names a few files, in wire form, for people.
 func someNames(names []string) string {
-	shown := names[:min(len(names), shownIgnored)]
+	shown := names[:min(len(names), shownNames)]
 	out := strings.Join(shown, ", ")
 	if n := len(names) - len(shown); n > 0 {
 		out += " and " + plural(n, "other", "others")

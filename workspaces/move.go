@@ -12,58 +12,6 @@ import (
 	"github.com/parawork/parawork/internal/killpoint"
 )
 
-// Chooser is an optional ability of Places: it knows which places there are. Without it every workspace gets Config.DefaultExecutor.
-type Chooser interface {
-	// Choose says where a new workspace lives: the first wish that is not "", else what team and instance say.
-	Choose(ctx context.Context, teamID string, wishes ...executors.Kind) (executors.Kind, error)
-	// CheckWish refuses a place that a project cannot name.
-	CheckWish(ctx context.Context, teamID string, kind executors.Kind) error
-	// Place says what a place can do now; false when there is no such place any more.
-	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
-	// Lost reports whether the workspace's sandbox is in a place that cannot be reached.
-	Lost(ctx context.Context, workspaceID string) bool
-	// Leave ends the workspace's sandbox for good, and leaves it behind where its place cannot be reached.
-	Leave(ctx context.Context, workspaceID string) error
-}
-
-// chooser returns the Chooser, nil without one.
-func (s *Service) chooser() Chooser {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, _ := s.places.(Chooser)
-	return c
-}
-
-// choose says where a new workspace of p lives.
-func (s *Service) choose(ctx context.Context, p Project, wish string, fallbackOK bool) (string, error) {
-	if c := s.chooser(); c != nil {
-		kind, err := s.chooseOrFallBack(ctx, c, p.TeamID, executors.Kind(wish), executors.Kind(p.Executor), fallbackOK)
-		return string(kind), err
-	}
-	if wish == "" {
-		wish = s.cfg.DefaultExecutor
-	}
-	return wish, nil
-}
-
-// Home is where new workspaces of a project live that name no place, as it is now.
-func (s *Service) Home(ctx context.Context, p Project) (string, error) {
-	return s.choose(ctx, p, "", false)
-}
-
-// homeWords say in a timeline where a workspace lives, "" when nobody knows.
-func (s *Service) homeWords(ctx context.Context, kind string) string {
-	c := s.chooser()
-	if c == nil {
-		return ""
-	}
-	caps, ok := c.Place(ctx, executors.Kind(kind))
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf("; lives in %s: %s", caps.Name, strings.ToLower(caps.Boundary.Name()))
-}
-
 // Movable says why the workspace cannot be moved now.
 func (s *Service) Movable(ctx context.Context, w Workspace) error {
 	if w.DeletedAt != 0 {
@@ -219,14 +167,4 @@ func (s *Service) changes(ctx context.Context, c Chooser, from, to executors.Kin
 		old = executors.Capabilities{Kind: from}
 	}
 	return executors.Differences(old, next)
-}
-
-// SharesCaches reports whether the sandboxes of a workspace share the team's caches: its project may say no.
-func (s *Service) SharesCaches(ctx context.Context, workspaceID string) (bool, error) {
-	w, err := s.store.Workspace(ctx, workspaceID)
-	if err != nil {
-		return false, err
-	}
-	p, err := s.store.Project(ctx, w.ProjectID)
-	return err == nil && !p.NoCaches, err
 }

@@ -74,9 +74,6 @@ func (s *Service) staysBehind(ctx context.Context, w Workspace) error {
 		plural(int(n), "file is", "files are")).With("not_synced", n)
 }
 
-// shownIgnored is how many ignored files and folders a plan names.
-const shownIgnored = 4
-
 // leftIgnored names what git ignores in a workspace and would not come along, folders with a slash; nil where nobody can be asked now. along
 // are files that do.
 func (s *Service) leftIgnored(ctx context.Context, b *box, along func(name string) bool) []string {
