@@ -57,6 +57,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
@@ -131,7 +132,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	var log *audit.Log
 	h.rooms, log = auditing(h.db, testaccounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
 	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
-	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	rows, locks, jobs := store.NewWorkspaces(h.db), workspaces.NewLocks(), workspaces.NewJobs()
+	ws := workspaces.New(workspaces.Config{Store: rows, Locks: locks, Jobs: jobs, Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	moves := move.New(move.Config{Store: rows, Workspaces: ws, Locks: locks, Jobs: jobs})
 	kept := store.NewExecutors(h.db)
 	prices := price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return time.Now().UnixMilli() }})
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
@@ -154,7 +157,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		t.Fatal(err)
 	}
 	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Others: h.rooms.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Mask(k, masks) }})
-	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
+	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: manager, Workspaces: movable{ws, moves}, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
 	ws.Connect(managed{manager}, ss)
 	manager.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
@@ -166,7 +169,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
-	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms.Directory, SignIn: h.rooms.Logins, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
+	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms.Directory, SignIn: h.rooms.Logins, Workspaces: ws, Moves: moves, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
 		Commands: command.New(command.Config{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -538,4 +541,14 @@ func commandSecrets(ws *workspaces.Service, sec *secrets.Service) func(context.C
 			Private: w.Private && w.CreatedBy == c.ActorID})
 		return command.Secrets{Env: sessions.GivenEnv(g), Masks: g.Masks, Own: g.Personal}, err
 	}
+}
+
+// movable is workspaces that say whether one is on its way to another place.
+type movable struct {
+	*workspaces.Service
+	moves *move.Service
+}
+
+func (m movable) Moving(ctx context.Context, workspaceID string) error {
+	return m.moves.Moving(ctx, workspaceID)
 }

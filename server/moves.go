@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/move"
 )
 
 func movePlaceOf(c executors.Capabilities) api.MovePlace {
@@ -32,7 +33,7 @@ func movedSessionOf(m workspaces.MovedSession) api.MovedSession {
 	return out
 }
 
-func moveItemOf(i workspaces.MoveItem) api.MoveItem {
+func moveItemOf(i move.MoveItem) api.MoveItem {
 	return api.MoveItem{What: i.What, Detail: i.Detail, Bytes: rest.Ptr(i.Bytes)}
 }
 
@@ -50,7 +51,7 @@ func (h handlers) moveOf(ctx context.Context, m workspaces.Moving) api.Move {
 
 // moveNow is the move of a workspace that is under way, nil when there is none.
 func (h handlers) moveNow(ctx context.Context, workspaceID string) *api.Move {
-	m, ok := h.cfg.Workspaces.MoveOf(workspaceID)
+	m, ok := h.cfg.Moves.MoveOf(workspaceID)
 	if !ok {
 		return nil
 	}
@@ -63,7 +64,7 @@ func (h handlers) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.cfg.Workspaces.PlanMove(ctx, rest.CallOf(ctx).Actor, req.Id, string(kind), rest.Val(req.Params.Folder))
+	p, err := h.cfg.Moves.PlanMove(ctx, rest.CallOf(ctx).Actor, req.Id, string(kind), rest.Val(req.Params.Folder))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceReques
 		return nil, err
 	}
 	audit.Note(ctx, "to", string(kind))
-	w, err := h.cfg.Workspaces.MoveLive(ctx, rest.CallOf(ctx).Actor, req.Id, string(kind), rest.Val(req.Body.Folder))
+	w, err := h.cfg.Moves.MoveLive(ctx, rest.CallOf(ctx).Actor, req.Id, string(kind), rest.Val(req.Body.Folder))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceReques
 }
 
 func (h handlers) CancelMove(ctx context.Context, req api.CancelMoveRequestObject) (api.CancelMoveResponseObject, error) {
-	w, err := h.cfg.Workspaces.CancelMove(ctx, req.Id)
+	w, err := h.cfg.Moves.CancelMove(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (h handlers) CancelMove(ctx context.Context, req api.CancelMoveRequestObjec
 }
 
 func (h handlers) ListMoves(ctx context.Context, req api.ListMovesRequestObject) (api.ListMovesResponseObject, error) {
-	all, err := h.cfg.Workspaces.Moves(ctx, req.Id)
+	all, err := h.cfg.Moves.Moves(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}

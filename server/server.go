@@ -53,6 +53,7 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
@@ -70,6 +71,7 @@ type Config struct {
 	Watch      *watch.Service
 	SSO        *sso.Service
 	Workspaces *workspaces.Service
+	Moves      *move.Service
 	Places     *executors.Manager
 	Meters     *executors.Meters
 	Ledger     *billing.Ledger
@@ -124,7 +126,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Moves == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
@@ -208,7 +210,7 @@ func New(cfg Config) (*Server, error) {
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
 	s.Admission = running.NewAdmission(running.AdmissionConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
-	place := places.New(places.Config{Version: cfg.Version, Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
+	place := places.New(places.Config{Version: cfg.Version, Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
 		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
 	s.ops = handlers{Server: s,
 		Places: place,

@@ -108,7 +108,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 	}
 	if ok := req.Body.FallbackOk; ok != nil {
 		var err error
-		if w, err = h.cfg.Workspaces.AgreeToFallBack(ctx, rest.CallOf(ctx).Actor, w.ID, *ok); err != nil {
+		if w, err = h.cfg.Moves.AgreeToFallBack(ctx, rest.CallOf(ctx).Actor, w.ID, *ok); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +118,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		if err != nil {
 			return nil, err
 		}
-		if w, changes, err = h.cfg.Workspaces.Move(ctx, rest.CallOf(ctx).Actor, w.ID, string(kind), rest.Val(req.Body.RunnerFolder)); err != nil {
+		if w, changes, err = h.cfg.Moves.Move(ctx, rest.CallOf(ctx).Actor, w.ID, string(kind), rest.Val(req.Body.RunnerFolder)); err != nil {
 			return nil, err
 		}
 		h.Remember(ctx, w.ProjectID, kind)
@@ -131,7 +131,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 }
 
 func (h handlers) FallBack(ctx context.Context, req api.FallBackRequestObject) (api.FallBackResponseObject, error) {
-	w, changes, err := h.cfg.Workspaces.FallBackNow(ctx, rest.CallOf(ctx).Actor, req.Id)
+	w, changes, err := h.cfg.Moves.FallBackNow(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}

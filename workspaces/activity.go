@@ -26,14 +26,14 @@ func (s *Service) Record(ctx context.Context, a Activity) error {
 		a.ID = id.New("act")
 	}
 	if a.At == 0 {
-		a.At = s.now()
+		a.At = s.Millis()
 	}
 	a.Text = strings.ReplaceAll(strings.ToValidUTF8(a.Text, "\uFFFD"), "\x00", "")
 	return s.store.InsertActivity(ctx, a)
 }
 
-// note records what has already happened: a timeline that cannot be written is logged and stops nothing.
-func (s *Service) note(ctx context.Context, a Activity) {
+// Note records what has already happened: a timeline that cannot be written is logged and stops nothing.
+func (s *Service) Note(ctx context.Context, a Activity) {
 	if err := s.Record(context.WithoutCancel(ctx), a); err != nil {
 		s.cfg.Log.WarnContext(ctx, "activity could not be recorded", "workspace_id", a.WorkspaceID, "kind", a.Kind, "error", err)
 	}

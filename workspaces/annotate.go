@@ -24,7 +24,7 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 		return "", "", err
 	}
 	if w.MergedCommit != "" {
-		if commit, err = s.commitOf(ctx, p.GitDir, w.MergedCommit); err != nil {
+		if commit, err = s.CommitOf(ctx, p.GitDir, w.MergedCommit); err != nil {
 			return "", "", err
 		}
 	}
@@ -46,6 +46,6 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 	if err != nil {
 		return "", "", gitFault(err, fault.Unavailable, "note_failed", "Attaching the report")
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "report.attached", Text: "Attached the report to " + commit[:12], Data: map[string]any{"commit": commit}})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "report.attached", Text: "Attached the report to " + commit[:12], Data: map[string]any{"commit": commit}})
 	return commit, notesRef, nil
 }

@@ -62,7 +62,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	}
 	f, err := os.Open(filepath.Join(s.parcelDir(sandbox), "parcel"))
 	if err != nil {
-		return diskFault(err, "Reading what is sent to the sandbox")
+		return DiskFault(err, "Reading what is sent to the sandbox")
 	}
 	defer f.Close()
 	say(executors.StepSend, titleSend, 0, n.Size)
@@ -73,7 +73,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 			return err
 		}
 		if err := s.beginFar(w, n, sandbox); err != nil {
-			return diskFault(err, "Noting what is sent to the sandbox")
+			return DiskFault(err, "Noting what is sent to the sandbox")
 		}
 		return nil
 	})
@@ -96,7 +96,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	if err != nil {
 		return arriveFault(err)
 	}
-	if err := s.discard(s.parcelDir(sandbox)); err != nil {
+	if err := s.RemoveFolder(s.parcelDir(sandbox)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "parcel could not be removed", "sandbox_id", sandbox, "error", err)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 
 // beginFar marks the workspace as far, with where its work begins there.
 func (s *Service) beginFar(w Workspace, n parcelNote, sandboxID string) error {
-	if err := mkdirs(s.boxDir(w.ID)); err != nil {
+	if err := MakeFolders(s.SandboxDir(w.ID)); err != nil {
 		return err
 	}
 	if err := s.writeHome(w.ID, n.Home); err != nil {
@@ -125,7 +125,7 @@ func arriveFault(err error) error {
 	case fault.Is(err, fault.DiskFull):
 		return fault.Wrap(err, fault.DiskFull, "sandbox_disk_full", "The repository does not fit on the sandbox's disk. Choose a larger size, or another place.")
 	case fault.Is(err, fault.Unavailable), fault.Is(err, fault.Conflict):
-		return fault.Wrap(err, fault.Unavailable, "send_failed", "The repository could not be brought to the sandbox: %s", reason(err))
+		return fault.Wrap(err, fault.Unavailable, "send_failed", "The repository could not be brought to the sandbox: %s", Reason(err))
 	}
 	return err
 }
@@ -142,7 +142,7 @@ func (s *Service) ArriveSetup(ctx context.Context, a executors.Arrival) error {
 	if err != nil || strings.TrimSpace(p.SetupScript) == "" {
 		return err
 	}
-	_, sessions, err := s.rooms()
+	_, sessions, err := s.Rooms()
 	if err != nil {
 		return err
 	}
@@ -165,10 +165,10 @@ func (s *Service) ArriveSetup(ctx context.Context, a executors.Arrival) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		why = "The setup script could not be run: " + reason(err)
+		why = "The setup script could not be run: " + Reason(err)
 	}
 	s.cfg.Log.InfoContext(ctx, "setup script failed in a new sandbox", "workspace_id", w.ID, "session_id", sid, "error", why)
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "setup.failed", Text: why, Data: map[string]any{"session_id": sid}})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "setup.failed", Text: why, Data: map[string]any{"session_id": sid}})
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 // checkBase checks the shape of a base a person named.
 func (s *Service) checkBase(ctx context.Context, base string) error {
 	name := base
-	for _, prefix := range [...]string{headsPrefix, "refs/remotes/"} {
+	for _, prefix := range [...]string{HeadsPrefix, "refs/remotes/"} {
 		name = strings.TrimPrefix(name, prefix)
 	}
 	if strings.HasPrefix(name, "refs/") {
@@ -27,26 +27,26 @@ func exactBase(base string) bool { return strings.HasPrefix(base, "refs/") }
 // branch is kept in step with the remote's; where they have parted the person must say which one is meant.
 func (s *Service) resolveBase(ctx context.Context, p Project, base string) (commit, note string, err error) {
 	if exactBase(base) {
-		commit, err = s.commitOf(ctx, p.GitDir, base)
+		commit, err = s.CommitOf(ctx, p.GitDir, base)
 		return s.foundBase(p, base, commit, err)
 	}
-	local, err := s.commitOf(ctx, p.GitDir, headsPrefix+base)
+	local, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+base)
 	if err != nil {
 		return "", "", err
 	}
 	if !p.cloned() {
 		if local == "" {
-			local, err = s.commitOf(ctx, p.GitDir, "refs/remotes/"+base)
+			local, err = s.CommitOf(ctx, p.GitDir, "refs/remotes/"+base)
 		}
 		return s.foundBase(p, base, local, err)
 	}
-	remote, err := s.commitOf(ctx, p.GitDir, "refs/remotes/origin/"+base)
+	remote, err := s.CommitOf(ctx, p.GitDir, "refs/remotes/origin/"+base)
 	if err != nil {
 		return "", "", err
 	}
 	switch {
 	case local == "" && remote == "":
-		commit, err = s.commitOf(ctx, p.GitDir, "refs/remotes/"+base)
+		commit, err = s.CommitOf(ctx, p.GitDir, "refs/remotes/"+base)
 		return s.foundBase(p, base, commit, err)
 	case remote == "":
 		return local, "The remote has no branch " + base + ": it is used as it is here.", nil
@@ -61,7 +61,7 @@ func (s *Service) resolveBase(ctx context.Context, p Project, base string) (comm
 			"%s here has %d commits the remote has not, and lacks %d of its. Start from origin/%s (the remote's) or from refs/heads/%s (as it is here).",
 			base, ahead, behind, base, base).With("ahead", ahead).With("behind", behind)
 	case ahead > 0:
-		return local, plural(ahead, "commit is", "commits are") + " here that the remote has not.", nil
+		return local, Plural(ahead, "commit is", "commits are") + " here that the remote has not.", nil
 	}
 	return remote, "", nil
 }
@@ -81,16 +81,16 @@ func (s *Service) stepBase(ctx context.Context, p Project, base string) (ahead, 
 		return 0, 0, err
 	}
 	defer unlock()
-	local, err := s.commitOf(ctx, p.GitDir, headsPrefix+base)
+	local, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+base)
 	if err != nil {
 		return 0, 0, err
 	}
-	remote, err := s.commitOf(ctx, p.GitDir, "refs/remotes/origin/"+base)
+	remote, err := s.CommitOf(ctx, p.GitDir, "refs/remotes/origin/"+base)
 	if err != nil || remote == "" {
 		return 0, 0, err
 	}
 	if local == "" {
-		err = s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refCreate(headsPrefix+base, remote))
+		err = s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refCreate(HeadsPrefix+base, remote))
 		return 0, 0, gitFault(err, fault.Conflict, "base_blocked", "Making the branch "+base)
 	}
 	if ahead, behind, err = s.aheadBehind(ctx, p.GitDir, local, remote); err != nil {
@@ -99,11 +99,11 @@ func (s *Service) stepBase(ctx context.Context, p Project, base string) (ahead, 
 	if ahead > 0 || behind == 0 {
 		return ahead, behind, nil
 	}
-	at, err := s.checkedOut(ctx, p.GitDir, headsPrefix+base)
+	at, err := s.checkedOut(ctx, p.GitDir, HeadsPrefix+base)
 	if err != nil || at != nil {
 		return 0, behind, err
 	}
-	if err := s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refUpdate(headsPrefix+base, remote, local)); err != nil {
+	if err := s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refUpdate(HeadsPrefix+base, remote, local)); err != nil {
 		return 0, behind, gitFault(err, fault.Conflict, "base_moved", "Bringing "+base+" up to date")
 	}
 	return 0, 0, nil
@@ -125,16 +125,16 @@ func (s *Service) checkedOut(ctx context.Context, gitDir, ref string) (*worktree
 
 // target returns the local branch work based on base is merged into.
 func (s *Service) target(ctx context.Context, p Project, base string) (string, error) {
-	if name, ok := strings.CutPrefix(base, headsPrefix); ok {
+	if name, ok := strings.CutPrefix(base, HeadsPrefix); ok {
 		return name, nil
 	}
 	remoteName, isRemote := strings.CutPrefix(base, "refs/remotes/")
 	if !isRemote {
-		c, err := s.commitOf(ctx, p.GitDir, headsPrefix+base)
+		c, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+base)
 		if err != nil || c != "" {
 			return base, err
 		}
-		if c, err = s.commitOf(ctx, p.GitDir, "refs/remotes/"+base); err != nil || c == "" {
+		if c, err = s.CommitOf(ctx, p.GitDir, "refs/remotes/"+base); err != nil || c == "" {
 			return base, err
 		}
 		remoteName = base

@@ -60,7 +60,7 @@ func baseOf(ctx context.Context, s *Service, p Project, w Workspace) (string, er
 // base where that is newer.
 func (s *Service) newestBase(ctx context.Context, p Project, w Workspace) (string, error) {
 	best := w.BaseCommit
-	head, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	head, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	if err != nil || head == "" {
 		return best, err
 	}
@@ -68,8 +68,8 @@ func (s *Service) newestBase(ctx context.Context, p Project, w Workspace) (strin
 	if err != nil {
 		return best, err
 	}
-	for _, ref := range [...]string{headsPrefix + target, "refs/remotes/origin/" + target} {
-		tip, err := s.commitOf(ctx, p.GitDir, ref)
+	for _, ref := range [...]string{HeadsPrefix + target, "refs/remotes/origin/" + target} {
+		tip, err := s.CommitOf(ctx, p.GitDir, ref)
 		if err != nil {
 			return best, err
 		}
@@ -92,10 +92,10 @@ func (s *Service) newestBase(ctx context.Context, p Project, w Workspace) (strin
 
 // refStamp changes when a ref BaseCommit depends on may have changed. It only looks at files' times and sizes.
 func refStamp(gitDir string, w Workspace) string {
-	base := strings.TrimPrefix(strings.TrimPrefix(w.Base, headsPrefix), "refs/remotes/")
+	base := strings.TrimPrefix(strings.TrimPrefix(w.Base, HeadsPrefix), "refs/remotes/")
 	var b strings.Builder
-	for _, name := range [...]string{"packed-refs", "reftable/tables.list", headsPrefix + w.Branch, headsPrefix + base,
-		headsPrefix + strings.TrimPrefix(base, "origin/"), "refs/remotes/" + base, "refs/remotes/origin/" + base} {
+	for _, name := range [...]string{"packed-refs", "reftable/tables.list", HeadsPrefix + w.Branch, HeadsPrefix + base,
+		HeadsPrefix + strings.TrimPrefix(base, "origin/"), "refs/remotes/" + base, "refs/remotes/origin/" + base} {
 		if fi, err := os.Stat(filepath.Join(gitDir, name)); err == nil {
 			fmt.Fprintf(&b, " %d.%d", fi.ModTime().UnixNano(), fi.Size())
 		} else {

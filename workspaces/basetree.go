@@ -214,17 +214,17 @@ func (s *Service) HereDiff(ctx context.Context, workspaceID string, d HereDiff, 
 		return err
 	}
 	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
-		return diskFault(err, "Comparing the file")
+		return DiskFault(err, "Comparing the file")
 	}
 	dir, err := os.MkdirTemp(s.tmpDir(), "diff-")
 	if err != nil {
-		return diskFault(err, "Comparing the file")
+		return DiskFault(err, "Comparing the file")
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	call := hostgit.Call{GitDir: p.GitDir, Objects: filepath.Join(dir, "objects"), Max: diffMost,
 		Env: []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index"), "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + alternate(filepath.Join(p.GitDir, "objects"))}}
 	if err := os.Mkdir(call.Objects, 0o700); err != nil {
-		return diskFault(err, "Comparing the file")
+		return DiskFault(err, "Comparing the file")
 	}
 	if d.Mode != "" {
 		c := call

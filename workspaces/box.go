@@ -18,16 +18,16 @@ import (
 // boxOutput bounds what a git call in a sandbox may print.
 const boxOutput = 64 << 20
 
-// box runs git where the agent works: whatever the agent's hooks, filters and nested repositories run, they run there and not
+// Sandbox runs git where the agent works: whatever the agent's hooks, filters and nested repositories run, they run there and not
 // on the host. What a box answers is checked before it is used outside.
-type box struct {
-	do     func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error)
-	ws     Workspace
-	limit  time.Duration
-	env    map[string]string // of every call
-	like   string            // a name as the repository gives them: of its length
-	gitDir string            // the worktree's own git dir, as the box sees it
-	index  string            // the temporary index
+type Sandbox struct {
+	do        func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error)
+	Workspace Workspace
+	limit     time.Duration
+	env       map[string]string // of every call
+	like      string            // a name as the repository gives them: of its length
+	gitDir    string            // the worktree's own git dir, as the box sees it
+	index     string            // the temporary index
 
 	secrets SecretFiles // what no commit may hold
 	all     bool        // what is committed is everything: of it they are left out
@@ -36,26 +36,26 @@ type box struct {
 }
 
 // openBox makes the sandbox if need be and a temporary index that holds HEAD, so that the agent's own is not disturbed.
-func (s *Service) openBox(ctx context.Context, w Workspace) (*box, error) {
-	places, _, err := s.rooms()
+func (s *Service) openBox(ctx context.Context, w Workspace) (*Sandbox, error) {
+	places, _, err := s.Rooms()
 	if err != nil {
 		return nil, err
 	}
 	if err := places.Ensure(ctx, w.ID); err != nil {
 		return nil, err
 	}
-	return s.boxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+	return s.OpenSandboxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 		return places.RunInBox(ctx, w.ID, c)
 	})
 }
 
-// boxWith is openBox for a place that is there, in which do runs commands.
-func (s *Service) boxWith(ctx context.Context, w Workspace, do func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) (*box, error) {
-	b := &box{do: do, ws: w, limit: s.cfg.BoxTimeout, env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
+// OpenSandboxWith is openBox for a place that is there, in which do runs commands.
+func (s *Service) OpenSandboxWith(ctx context.Context, w Workspace, do func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) (*Sandbox, error) {
+	b := &Sandbox{do: do, Workspace: w, limit: s.cfg.BoxTimeout, env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
 		"GIT_PAGER": "cat", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}}
-	out, err := b.git(ctx, nil, "rev-parse", "--absolute-git-dir", "--show-prefix")
+	out, err := b.Git(ctx, nil, "rev-parse", "--absolute-git-dir", "--show-prefix")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Opening the worktree")
+		return nil, SandboxFault(err, "worktree_unreadable", "Opening the worktree")
 	}
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	if len(lines) != 2 || !path.IsAbs(lines[0]) || lines[1] != "" {
@@ -67,20 +67,20 @@ func (s *Service) boxWith(ctx context.Context, w Workspace, do func(context.Cont
 }
 
 // head returns the commit the worktree is at and the branch it is on, "" when detached.
-func (b *box) head(ctx context.Context) (commit, branch string, err error) {
-	out, err := b.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+func (b *Sandbox) head(ctx context.Context) (commit, branch string, err error) {
+	out, err := b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	if err != nil {
-		return "", "", boxFault(err, "worktree_unreadable", "Reading the worktree's commit")
+		return "", "", SandboxFault(err, "worktree_unreadable", "Reading the worktree's commit")
 	}
 	if commit = strings.TrimSpace(out); !isCommitID(commit) {
 		return "", "", fmt.Errorf("box: HEAD is %q", commit)
 	}
 	b.like = commit
-	out, err = b.git(ctx, nil, "symbolic-ref", "--quiet", "HEAD")
+	out, err = b.Git(ctx, nil, "symbolic-ref", "--quiet", "HEAD")
 	if err != nil && boxCode(err) != 1 {
-		return "", "", boxFault(err, "worktree_unreadable", "Reading the worktree's branch")
+		return "", "", SandboxFault(err, "worktree_unreadable", "Reading the worktree's branch")
 	}
-	branch, _ = strings.CutPrefix(strings.TrimSuffix(out, "\n"), headsPrefix)
+	branch, _ = strings.CutPrefix(strings.TrimSuffix(out, "\n"), HeadsPrefix)
 	return commit, branch, nil
 }
 
@@ -94,7 +94,7 @@ var underWay = [...]struct{ file, name, cure string }{
 }
 
 // operation names the merge, rebase or the like that is under way in the worktree, "" when there is none.
-func (b *box) operation(ctx context.Context) (string, error) {
+func (b *Sandbox) operation(ctx context.Context) (string, error) {
 	r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"ls", "-A", "--", b.gitDir}})
 	if err != nil {
 		return "", err
@@ -108,54 +108,54 @@ func (b *box) operation(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-const codeUnderWay = "operation_in_progress"
+const CodeUnderWay = "operation_in_progress"
 
-// idle refuses while a merge, rebase or the like is under way in the worktree.
-func (b *box) idle(ctx context.Context) error {
+// Idle refuses while a merge, rebase or the like is under way in the worktree.
+func (b *Sandbox) Idle(ctx context.Context) error {
 	name, err := b.operation(ctx)
 	if err != nil {
 		return err
 	}
 	for _, op := range underWay {
 		if op.name == name {
-			return fault.New(fault.Conflict, codeUnderWay, "A %s is under way in the workspace. Finish it in the terminal first: %s.", op.name, op.cure)
+			return fault.New(fault.Conflict, CodeUnderWay, "A %s is under way in the workspace. Finish it in the terminal first: %s.", op.name, op.cure)
 		}
 	}
 	return nil
 }
 
 // fresh makes the temporary index: HEAD, with what the real index knows of the files, so that only changed ones are read.
-func (b *box) fresh(ctx context.Context) error {
+func (b *Sandbox) fresh(ctx context.Context) error {
 	b.newIndex()
-	if _, err := b.git(ctx, nil, "read-tree", "--reset", "--index-output="+b.index, "HEAD"); err == nil {
+	if _, err := b.Git(ctx, nil, "read-tree", "--reset", "--index-output="+b.index, "HEAD"); err == nil {
 		return nil
 	}
 	// The real index may be broken or locked: do without it.
 	_, err := b.indexGit(ctx, nil, "read-tree", "HEAD")
-	return boxFault(err, "worktree_unreadable", "Reading the worktree's commit")
+	return SandboxFault(err, "worktree_unreadable", "Reading the worktree's commit")
 }
 
 // newIndex names the temporary index.
-func (b *box) newIndex() {
+func (b *Sandbox) newIndex() {
 	if b.index == "" {
 		b.index = path.Join(b.gitDir, id.New("parawork")+".index")
 	}
 }
 
 // sh runs a script of ours; args are $1 and so on.
-func (b *box) sh(ctx context.Context, script string, args ...string) (string, error) {
+func (b *Sandbox) sh(ctx context.Context, script string, args ...string) (string, error) {
 	r, err := b.run(ctx, executors.BoxCommand{Argv: append([]string{"sh", "-c", script, "sh"}, args...)})
 	if err != nil {
 		return "", err
 	}
 	if r.ExitCode != 0 {
-		return "", boxFault(&boxError{sub: "sh", result: r}, "worktree_unreadable", "Working in the workspace's folder")
+		return "", SandboxFault(&boxError{sub: "sh", result: r}, "worktree_unreadable", "Working in the workspace's folder")
 	}
 	return string(r.Stdout), nil
 }
 
 // close removes the temporary index.
-func (b *box) close(ctx context.Context) {
+func (b *Sandbox) close(ctx context.Context) {
 	if b.index == "" {
 		return
 	}
@@ -165,26 +165,26 @@ func (b *box) close(ctx context.Context) {
 }
 
 // keepForced adds to the temporary index what was added by hand although it is ignored: nothing else would find it.
-func (b *box) keepForced(ctx context.Context) error {
-	out, err := b.git(ctx, nil, "diff-index", "--cached", "--no-renames", "--diff-filter=A", "--name-only", "-z", "--ignore-submodules=all", "HEAD")
+func (b *Sandbox) keepForced(ctx context.Context) error {
+	out, err := b.Git(ctx, nil, "diff-index", "--cached", "--no-renames", "--diff-filter=A", "--name-only", "-z", "--ignore-submodules=all", "HEAD")
 	if err != nil || out == "" {
-		return boxFault(err, "worktree_unreadable", "Reading what is staged")
+		return SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 	}
 	_, err = b.indexGit(ctx, []byte(out), "update-index", "--add", "--remove", "-z", "--stdin")
-	return boxFault(err, "worktree_unreadable", "Reading what is staged")
+	return SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 }
 
-// git runs git in the box with the agent's own index.
-func (b *box) git(ctx context.Context, stdin []byte, args ...string) (string, error) {
+// Git runs git in the box with the agent's own index.
+func (b *Sandbox) Git(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	return b.gitEnv(ctx, nil, stdin, args...)
 }
 
 // indexGit runs git in the box with the temporary index.
-func (b *box) indexGit(ctx context.Context, stdin []byte, args ...string) (string, error) {
+func (b *Sandbox) indexGit(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	return b.gitEnv(ctx, map[string]string{"GIT_INDEX_FILE": b.index}, stdin, args...)
 }
 
-func (b *box) gitEnv(ctx context.Context, env map[string]string, stdin []byte, args ...string) (string, error) {
+func (b *Sandbox) gitEnv(ctx context.Context, env map[string]string, stdin []byte, args ...string) (string, error) {
 	r, err := b.run(ctx, executors.BoxCommand{Argv: b.argv(args...), Env: env, Stdin: stdin})
 	if err != nil {
 		return "", err
@@ -196,12 +196,12 @@ func (b *box) gitEnv(ctx context.Context, env map[string]string, stdin []byte, a
 }
 
 // argv is the command line of a git call.
-func (b *box) argv(args ...string) []string {
+func (b *Sandbox) argv(args ...string) []string {
 	return append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
 		"-c", "maintenance.auto=false", "-c", "core.quotePath=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"}, args...)
 }
 
-func (b *box) run(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+func (b *Sandbox) run(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 	env := make(map[string]string, len(b.env)+len(c.Env))
 	for k, v := range b.env {
 		env[k] = v
@@ -263,7 +263,7 @@ func (e *boxError) Error() string {
 func (e *boxError) words() string { return hostgit.Words(string(e.result.Stderr)) }
 
 // command runs a program in the box that must succeed.
-func (b *box) command(ctx context.Context, argv ...string) error {
+func (b *Sandbox) command(ctx context.Context, argv ...string) error {
 	r, err := b.run(ctx, executors.BoxCommand{Argv: argv})
 	if err == nil && r.ExitCode != 0 {
 		err = &boxError{sub: argv[0], result: r}

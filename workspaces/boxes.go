@@ -23,20 +23,20 @@ import (
 // boxHome is the agents' home inside every isolating place.
 const boxHome = "/home/agent"
 
-// firstBoxUser is the id before that of the first workspace's user: far from what systems, people and containers use.
-const firstBoxUser = 600_100_000
+// FirstSandboxUser is the id before that of the first workspace's user: far from what systems, people and containers use.
+const FirstSandboxUser = 600_100_000
 
-// boxDir holds what a boxed workspace has beside its worktree. It belongs to the server; what is in it, to the workspace's user.
-func (s *Service) boxDir(workspaceID string) string {
+// SandboxDir holds what a boxed workspace has beside its worktree. It belongs to the server; what is in it, to the workspace's user.
+func (s *Service) SandboxDir(workspaceID string) string {
 	return filepath.Join(s.cfg.DataDir, "boxes", workspaceID)
 }
 
 func (s *Service) privateGit(workspaceID string) string {
-	return filepath.Join(s.boxDir(workspaceID), "git")
+	return filepath.Join(s.SandboxDir(workspaceID), "git")
 }
 
-// boxed reports whether the workspace's commits are made in a git dir of its own.
-func (s *Service) boxed(workspaceID string) bool { return folderExists(s.privateGit(workspaceID)) }
+// OwnGitDir reports whether the workspace's commits are made in a git dir of its own.
+func (s *Service) OwnGitDir(workspaceID string) bool { return folderExists(s.privateGit(workspaceID)) }
 
 // Box prepares what an isolating place is given of the host, or finds it prepared. Called before each making of such a place, when
 // the workspace has none. What is there of an earlier place is kept as it is.
@@ -49,7 +49,7 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 	if err != nil {
 		return executors.Box{}, err
 	}
-	if err := s.returnHome(ctx, w, ""); err != nil {
+	if err := s.ReturnHome(ctx, w, ""); err != nil {
 		return executors.Box{}, err
 	}
 	uid := -1
@@ -58,18 +58,18 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 		if err != nil {
 			return executors.Box{}, err
 		}
-		uid = firstBoxUser + int(n)
+		uid = FirstSandboxUser + int(n)
 	}
-	dir := s.boxDir(w.ID)
-	if err := mkdirs(dir); err != nil {
-		return executors.Box{}, diskFault(err, "Preparing the workspace's sandbox")
+	dir := s.SandboxDir(w.ID)
+	if err := MakeFolders(dir); err != nil {
+		return executors.Box{}, DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	if err := s.gitFile(p, w); err != nil {
 		return executors.Box{}, err
 	}
 	home := filepath.Join(dir, "home")
 	if err := s.makeHome(home); err != nil {
-		return executors.Box{}, diskFault(err, "Preparing the workspace's sandbox")
+		return executors.Box{}, DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	git := s.privateGit(w.ID)
 	if !folderExists(git) {
@@ -81,10 +81,10 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 	}
 	gitfile := filepath.Join(dir, "gitfile")
 	if err := writeOnce(gitfile, "gitdir: "+git+"\n"); err != nil {
-		return executors.Box{}, diskFault(err, "Preparing the workspace's sandbox")
+		return executors.Box{}, DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	if err := s.giveBox(ctx, w, uid); err != nil {
-		return executors.Box{}, diskFault(err, "Giving the workspace's files to its sandbox")
+		return executors.Box{}, DiskFault(err, "Giving the workspace's files to its sandbox")
 	}
 	b := executors.Box{Home: boxHome, UID: uid, GID: uid, Mounts: []executors.Mount{
 		{Source: w.Path, Target: w.Path},
@@ -147,7 +147,7 @@ func (s *Service) gitFile(p Project, w Workspace) error {
 
 // ownerMark says to which user the workspace's files were given last.
 func (s *Service) ownerMark(workspaceID string) string {
-	return filepath.Join(s.boxDir(workspaceID), "owner")
+	return filepath.Join(s.SandboxDir(workspaceID), "owner")
 }
 
 // boxOwner is the user the workspace's files were given to, -1 when they are the server's.
@@ -173,7 +173,7 @@ func (s *Service) giveBox(ctx context.Context, w Workspace, uid int) error {
 	if s.boxOwner(w.ID) == uid {
 		return nil
 	}
-	dir := s.boxDir(w.ID)
+	dir := s.SandboxDir(w.ID)
 	if err := os.Lchown(filepath.Join(dir, "gitfile"), uid, uid); err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (m *moved) first(id, why string) bool {
 // HeadMoved says that a workspace's sandbox is at another commit or became live: if the workspace is boxed or far, its commits are
 // brought home under Run.
 func (s *Service) HeadMoved(workspaceID string) {
-	if s.apart(workspaceID) {
+	if s.Apart(workspaceID) {
 		s.moved.add(workspaceID)
 		return
 	}
@@ -143,8 +143,8 @@ func (s *Service) follow(ctx context.Context) {
 	}
 }
 
-// liveRunner is an optional ability of Places: commands in sandboxes that live, without making one.
-type liveRunner interface {
+// LiveRunner is an optional ability of Places: commands in sandboxes that live, without making one.
+type LiveRunner interface {
 	RunLive(ctx context.Context, workspaceID string, c executors.BoxCommand) (executors.BoxResult, error)
 }
 
@@ -161,16 +161,16 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	if done, err := s.endFar(ctx, w); done || err != nil {
 		return err
 	}
-	places, _, err := s.rooms()
-	if err != nil || !places.Live(workspaceID) || !s.apart(workspaceID) {
+	places, _, err := s.Rooms()
+	if err != nil || !places.Live(workspaceID) || !s.Apart(workspaceID) {
 		return err
 	}
 	s.stirred(workspaceID)
 	run := places.RunInBox
-	if live, is := places.(liveRunner); is {
+	if live, is := places.(LiveRunner); is {
 		run = live.RunLive // never waits for a sandbox whose end waits for this
 	}
-	b, err := s.boxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+	b, err := s.OpenSandboxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 		return run(ctx, w.ID, c)
 	})
 	if fault.CodeOf(err) == "sandbox_not_live" {
@@ -193,7 +193,7 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	}
 	s.moved.first(w.ID, "")
 	if now := s.readHome(w.ID); now.Tip != was.Tip || now.Head != was.Head {
-		s.publishWorkspace(ctx, w)
+		s.PublishWorkspace(ctx, w)
 		s.committed(w.ID)
 	}
 	return nil
@@ -208,7 +208,7 @@ func Refused(err error) bool {
 // noteRefused says once in the workspace's activity why its commits do not come home.
 func (s *Service) noteRefused(ctx context.Context, w Workspace, err error) {
 	if fault.CodeOf(err) != "secrets_unknown" && s.moved.first(w.ID, err.Error()) {
-		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "commits.refused", Text: reason(err)})
+		s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "commits.refused", Text: Reason(err)})
 	}
 }
 
@@ -232,7 +232,7 @@ func (s *Service) comeHome(ctx context.Context, p Project, w Workspace) error {
 
 // TakeLeave brings home what a sandbox that is about to end on purpose has: commits, and what is staged. run runs commands in it.
 func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) error {
-	if !s.apart(workspaceID) {
+	if !s.Apart(workspaceID) {
 		return nil
 	}
 	w, err := s.store.Workspace(ctx, workspaceID)
@@ -243,11 +243,11 @@ func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(co
 	if err != nil {
 		return err
 	}
-	b, err := s.boxWith(ctx, w, run)
+	b, err := s.OpenSandboxWith(ctx, w, run)
 	if err != nil {
 		return err
 	}
-	b.leave = s.far(workspaceID)
+	b.leave = s.Remote(workspaceID)
 	staged, unkept := b.staged(ctx)
 	if unkept != nil {
 		s.cfg.Log.InfoContext(ctx, "what is staged could not be kept", "workspace_id", w.ID, "error", unkept)
@@ -288,7 +288,7 @@ func (s *Service) keepStaged(ctx context.Context, p Project, w Workspace, staged
 		home.Index = ""
 		return s.writeHome(w.ID, home)
 	}
-	parent, err := s.commitOf(ctx, p.GitDir, staged+"^1")
+	parent, err := s.CommitOf(ctx, p.GitDir, staged+"^1")
 	if err != nil || parent != home.Head {
 		return err
 	}
@@ -300,19 +300,19 @@ func (s *Service) keepStaged(ctx context.Context, p Project, w Workspace, staged
 }
 
 // staged makes a commit of what is staged, "" when that is what HEAD holds or cannot be one.
-func (b *box) staged(ctx context.Context) (string, error) {
+func (b *Sandbox) staged(ctx context.Context) (string, error) {
 	head, _, err := b.head(ctx)
 	if err != nil {
 		return "", err
 	}
-	tree, err := b.git(ctx, nil, "write-tree")
+	tree, err := b.Git(ctx, nil, "write-tree")
 	switch {
 	case diskIsFull(err):
 		return "", err
 	case err != nil: // conflicts that are not resolved
 		return "", nil
 	}
-	was, err := b.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
+	was, err := b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
 	if tree = strings.TrimSpace(tree); err != nil || tree == strings.TrimSpace(was) {
 		return "", err
 	}
@@ -325,28 +325,28 @@ func (b *box) staged(ctx context.Context) (string, error) {
 // clearBox removes what a workspace that is put away had in its sandbox's git dir. Where that could not be brought home it stays, and
 // is what the workspace works with again when it is restored.
 func (s *Service) clearBox(w Workspace) error {
-	if !folderExists(s.boxDir(w.ID)) {
+	if !folderExists(s.SandboxDir(w.ID)) {
 		return nil
 	}
-	if s.far(w.ID) { // what came home is in the snapshot
+	if s.Remote(w.ID) { // what came home is in the snapshot
 		if err := s.forgetFar(w.ID); err != nil {
 			return err
 		}
 	}
-	if s.boxed(w.ID) && s.boxStamp(w.ID) == s.readHome(w.ID).Stamp && s.readHome(w.ID).Stamp != "" {
-		if err := s.discard(s.privateGit(w.ID)); err != nil {
-			return diskFault(err, "Removing the sandbox's git folder")
+	if s.OwnGitDir(w.ID) && s.boxStamp(w.ID) == s.readHome(w.ID).Stamp && s.readHome(w.ID).Stamp != "" {
+		if err := s.RemoveFolder(s.privateGit(w.ID)); err != nil {
+			return DiskFault(err, "Removing the sandbox's git folder")
 		}
 	}
-	if !s.boxed(w.ID) {
+	if !s.OwnGitDir(w.ID) {
 		if err := s.dropStore(w.ID); err != nil {
-			return diskFault(err, "Removing the objects of the workspace's sandbox")
+			return DiskFault(err, "Removing the objects of the workspace's sandbox")
 		}
 	}
 	killpoint.Reach(killpoint.BoxCleared)
-	for _, f := range [...]string{s.ownerMark(w.ID), filepath.Join(s.boxDir(w.ID), "gitfile")} {
+	for _, f := range [...]string{s.ownerMark(w.ID), filepath.Join(s.SandboxDir(w.ID), "gitfile")} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return diskFault(err, "Removing the sandbox's git folder")
+			return DiskFault(err, "Removing the sandbox's git folder")
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace) er
 		if _, ok := errors.AsType[*fault.Error](err); ok {
 			return err
 		}
-		return fault.Wrap(err, fault.Unavailable, "box_failed", "The git folder of the workspace's sandbox could not be made: %s", reason(err))
+		return fault.Wrap(err, fault.Unavailable, "box_failed", "The git folder of the workspace's sandbox could not be made: %s", Reason(err))
 	}
 	if err := os.Remove(s.ownerMark(w.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed(err)
@@ -52,9 +52,9 @@ func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace) er
 	if err := s.lend(ctx, p, w, append(from, sortedValues(told)...)...); err != nil {
 		return failed(err)
 	}
-	fresh, err := os.MkdirTemp(s.boxDir(w.ID), "new-git-")
+	fresh, err := os.MkdirTemp(s.SandboxDir(w.ID), "new-git-")
 	if err != nil {
-		return diskFault(err, "Preparing the workspace's sandbox")
+		return DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	if err := s.fillPrivateGit(ctx, p, fresh, admin, config, refs, true); err != nil {
 		_ = os.RemoveAll(fresh)
@@ -255,23 +255,23 @@ func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin str
 	r := boxRefs{local: make(map[string]string), told: told}
 	heads := []string{w.Branch}
 	if at, err := s.git.Text(ctx, hostgit.Call{GitDir: admin, Args: []string{"symbolic-ref", "--quiet", "HEAD"}}); err == nil {
-		heads = append(heads, strings.TrimPrefix(at, headsPrefix))
+		heads = append(heads, strings.TrimPrefix(at, HeadsPrefix))
 	}
 	for _, name := range heads {
-		c, err := s.commitOf(ctx, p.GitDir, headsPrefix+name)
+		c, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+name)
 		if err != nil {
 			return r, err
 		}
 		if c != "" {
-			r.local[headsPrefix+name] = c
+			r.local[HeadsPrefix+name] = c
 		}
 	}
-	own, err := s.refsBelow(ctx, p, agentRefs(w.ID))
+	own, err := s.refsBelow(ctx, p, AgentRefs(w.ID))
 	if err != nil {
 		return r, err
 	}
 	for name, c := range own {
-		rest := strings.TrimPrefix(name, agentRefs(w.ID))
+		rest := strings.TrimPrefix(name, AgentRefs(w.ID))
 		if strings.HasPrefix(rest, "stash/") {
 			continue
 		}
@@ -280,7 +280,7 @@ func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin str
 		}
 	}
 	for i := 0; ; i++ {
-		c, ok := own[fmt.Sprintf("%sstash/%d", agentRefs(w.ID), i)]
+		c, ok := own[fmt.Sprintf("%sstash/%d", AgentRefs(w.ID), i)]
 		if !ok {
 			break
 		}
@@ -308,10 +308,10 @@ func (s *Service) boxTold(ctx context.Context, p Project, w Workspace) (map[stri
 		return nil, err
 	}
 	told := toldRefs(slices.DeleteFunc(refs, func(r repoRef) bool {
-		return hidden.hide(r.name) && r.name != headsPrefix+w.Branch && r.name != headsPrefix+target
+		return hidden.hide(r.name) && r.name != HeadsPrefix+w.Branch && r.name != HeadsPrefix+target
 	}))
-	if c, err := s.commitOf(ctx, p.GitDir, headsPrefix+target); err == nil && c != "" && target != w.Branch {
-		told[headsPrefix+target] = c
+	if c, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+target); err == nil && c != "" && target != w.Branch {
+		told[HeadsPrefix+target] = c
 	}
 	return told, nil
 }
@@ -340,7 +340,7 @@ type branchSet map[string]bool
 
 // hide reports whether a ref is one of these branches, or was made of what a machine that was away had of one (see nameLeft).
 func (b branchSet) hide(ref string) bool {
-	name, ok := strings.CutPrefix(ref, headsPrefix)
+	name, ok := strings.CutPrefix(ref, HeadsPrefix)
 	if !ok {
 		return false
 	}
@@ -377,7 +377,7 @@ func toldRefs(refs []repoRef) map[string]string {
 	told := make(map[string]string)
 	var heads [][2]string
 	for _, r := range refs {
-		if name, ok := strings.CutPrefix(r.name, headsPrefix); ok {
+		if name, ok := strings.CutPrefix(r.name, HeadsPrefix); ok {
 			heads = append(heads, [2]string{"refs/remotes/origin/" + name, r.id})
 		} else {
 			told[r.name] = r.id
@@ -460,9 +460,9 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// agentRefs is where the repository keeps the branches, tags and stashes of a boxed workspace beside its own branch: refs/heads/x of
+// AgentRefs is where the repository keeps the branches, tags and stashes of a boxed workspace beside its own branch: refs/heads/x of
 // the sandbox is heads/x below it.
-func agentRefs(workspaceID string) string { return "refs/parawork/agent/" + workspaceID + "/" }
+func AgentRefs(workspaceID string) string { return "refs/parawork/agent/" + workspaceID + "/" }
 
 // keepRefs is where the repository keeps commits that a boxed workspace no longer names.
 func keepRefs(workspaceID string) string { return "refs/parawork/keep/" + workspaceID + "/" }
@@ -472,7 +472,7 @@ func indexRef(workspaceID string) string { return "refs/parawork/index/" + works
 
 // toldFile remembers what a sandbox was told last of the repository's refs. It lies beside what the sandbox may write.
 func (s *Service) toldFile(workspaceID string) string {
-	return filepath.Join(s.boxDir(workspaceID), "told")
+	return filepath.Join(s.SandboxDir(workspaceID), "told")
 }
 
 // noteTold remembers what the sandbox was told.

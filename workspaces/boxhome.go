@@ -42,8 +42,8 @@ type boxView struct {
 // bringHome takes the commits a boxed workspace has made into the repository, where its branch and the refs of its own follow them,
 // and tells the sandbox what is new in the repository. extra are further commits to take. A workspace that is not boxed has
 // nothing to bring home. What a sandbox says is refused or checked: on an error the repository is as it was.
-func (s *Service) bringHome(ctx context.Context, p Project, w Workspace, b *box, extra ...string) error {
-	if !s.apart(w.ID) {
+func (s *Service) bringHome(ctx context.Context, p Project, w Workspace, b *Sandbox, extra ...string) error {
+	if !s.Apart(w.ID) {
 		return nil
 	}
 	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
@@ -79,10 +79,10 @@ const tellRounds = 3
 // isHome reports whether everything the sandbox has was brought home before. It is a hint: a sandbox that hides what it did only hides
 // its own work.
 func (s *Service) isHome(ctx context.Context, w Workspace) bool {
-	if s.far(w.ID) {
+	if s.Remote(w.ID) {
 		return s.asleep(ctx, w) // what came home is all there is
 	}
-	if !s.boxed(w.ID) {
+	if !s.OwnGitDir(w.ID) {
 		return true
 	}
 	stamp := s.boxStamp(w.ID)
@@ -90,18 +90,18 @@ func (s *Service) isHome(ctx context.Context, w Workspace) bool {
 }
 
 // look asks the sandbox for its refs and checks what they are called.
-func (s *Service) look(ctx context.Context, w Workspace, b *box) (boxView, error) {
+func (s *Service) look(ctx context.Context, w Workspace, b *Sandbox) (boxView, error) {
 	v := boxView{refs: make(map[string]string), told: make(map[string]string)}
 	var err error
 	if v.head, v.branch, err = b.head(ctx); err != nil {
 		return v, err
 	}
-	if v.branch != "" && !plainRef(headsPrefix+v.branch) {
+	if v.branch != "" && !plainRef(HeadsPrefix+v.branch) {
 		return v, refused("the branch has a name git does not accept")
 	}
-	out, err := b.git(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags", "refs/remotes", "refs/stash")
+	out, err := b.Git(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags", "refs/remotes", "refs/stash")
 	if err != nil {
-		return v, boxFault(err, "worktree_unreadable", "Reading the sandbox's branches")
+		return v, SandboxFault(err, "worktree_unreadable", "Reading the sandbox's branches")
 	}
 	known := s.readTold(w.ID)
 	for _, l := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
@@ -116,7 +116,7 @@ func (s *Service) look(ctx context.Context, w Workspace, b *box) (boxView, error
 		case name == "refs/stash":
 		case strings.HasPrefix(name, "refs/remotes/"), strings.HasPrefix(name, "refs/tags/") && known[name] != "":
 			v.told[name] = id
-		case strings.HasPrefix(name, headsPrefix), strings.HasPrefix(name, "refs/tags/"):
+		case strings.HasPrefix(name, HeadsPrefix), strings.HasPrefix(name, "refs/tags/"):
 			if v.refs[name] = id; len(v.refs) > maxHomeRefs {
 				return v, refused(fmt.Sprintf("it has more than %d branches and tags of its own", maxHomeRefs))
 			}
@@ -125,13 +125,13 @@ func (s *Service) look(ctx context.Context, w Workspace, b *box) (boxView, error
 		}
 	}
 	// HEAD was read a moment before: what its branch says by now is where it is.
-	if tip := v.refs[headsPrefix+v.branch]; v.branch != "" && tip != "" {
+	if tip := v.refs[HeadsPrefix+v.branch]; v.branch != "" && tip != "" {
 		v.head = tip
 	}
 	if strings.Contains(out, " refs/stash\n") {
-		out, err := b.git(ctx, nil, "log", "--walk-reflogs", "--format=%H", fmt.Sprintf("--max-count=%d", maxStashes), "refs/stash", "--")
+		out, err := b.Git(ctx, nil, "log", "--walk-reflogs", "--format=%H", fmt.Sprintf("--max-count=%d", maxStashes), "refs/stash", "--")
 		if err != nil {
-			return v, boxFault(err, "worktree_unreadable", "Reading the sandbox's stashes")
+			return v, SandboxFault(err, "worktree_unreadable", "Reading the sandbox's stashes")
 		}
 		for _, id := range strings.Fields(out) {
 			if !isCommitID(id) || len(id) != len(v.head) || len(v.stash) == maxStashes {
@@ -162,10 +162,10 @@ func refused(why string) error {
 
 // homeRefs are the refs of the repository that follow the sandbox's, by their names there.
 func (v boxView) homeRefs(w Workspace) map[string]string {
-	own := agentRefs(w.ID)
+	own := AgentRefs(w.ID)
 	refs := make(map[string]string)
 	for name, id := range v.refs {
-		if name != headsPrefix+w.Branch {
+		if name != HeadsPrefix+w.Branch {
 			refs[own+strings.TrimPrefix(name, "refs/")] = id
 		}
 	}
@@ -179,13 +179,13 @@ func (v boxView) homeRefs(w Workspace) map[string]string {
 }
 
 // takeHome takes what the repository does not have and moves its refs.
-func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, v boxView, stamp string, extra []string) error {
-	tip := v.refs[headsPrefix+w.Branch]
-	was, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *Sandbox, v boxView, stamp string, extra []string) error {
+	tip := v.refs[HeadsPrefix+w.Branch]
+	was, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	if err != nil {
 		return err
 	}
-	have, err := s.refsBelow(ctx, p, agentRefs(w.ID))
+	have, err := s.refsBelow(ctx, p, AgentRefs(w.ID))
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 		}
 	}
 	for name, id := range want { // a copy of the base's branch that nobody worked on is no work
-		if head := "refs/" + strings.TrimPrefix(name, agentRefs(w.ID)); known[id] && have[name] == "" && told[head] == id {
+		if head := "refs/" + strings.TrimPrefix(name, AgentRefs(w.ID)); known[id] && have[name] == "" && told[head] == id {
 			delete(want, name)
 		}
 	}
@@ -211,13 +211,13 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 	add(tip, true)
 	add(v.head, true)
 	for name, id := range want {
-		add(id, !strings.HasPrefix(name, agentRefs(w.ID)+"tags/"))
+		add(id, !strings.HasPrefix(name, AgentRefs(w.ID)+"tags/"))
 	}
 	for _, id := range extra {
 		add(id, true)
 	}
 	state := s.readHome(w.ID)
-	if len(tips) > 0 && s.far(w.ID) { // of a history that is cut not all that is known here is there
+	if len(tips) > 0 && s.Remote(w.ID) { // of a history that is cut not all that is known here is there
 		there, err := b.has(ctx, firstOf(known, maxNegatives))
 		if err != nil {
 			return err
@@ -245,7 +245,7 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 	if state.Head != v.head {
 		index = ""
 	}
-	if s.far(w.ID) { // should its sandbox be gone in a moment, this is all that says where it was
+	if s.Remote(w.ID) { // should its sandbox be gone in a moment, this is all that says where it was
 		if err := s.writeHome(w.ID, homeState{Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes}); err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func firstOf(names map[string]bool, n int) []string {
 // takePack has the sandbox pack what the tips reach beyond known, which this server knows it may read, and takes it. What comes stands on
 // that alone: a sandbox that names an object of somebody else's does not get it by that. before is how many bytes were taken of the workspace up to now; it
 // returns how many came.
-func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *box, tips, known map[string]bool, before int64) (int64, error) {
+func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *Sandbox, tips, known map[string]bool, before int64) (int64, error) {
 	if err := s.lend(ctx, p, w, sortedKeys(known)...); err != nil {
 		return 0, err
 	}
@@ -283,7 +283,7 @@ func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *box, 
 	}
 	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir, own)
 	if err != nil {
-		return 0, diskFault(err, "Taking the workspace's commits home")
+		return 0, DiskFault(err, "Taking the workspace's commits home")
 	}
 	defer func() { _ = in.Close() }()
 	limits := hostgit.IntakeLimits{Bytes: maxHomePack, Blob: maxHomeBlob, Memory: maxHomeMemory, Time: homeTime}
@@ -322,11 +322,11 @@ func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *box, 
 		return 0, refused(fmt.Sprintf("the workspace has sent more than %d GiB of commits in all", maxHomeAll>>30))
 	}
 	if err := in.CopyTo(own); err != nil { // what it has sent it may stand on
-		return 0, diskFault(err, "Taking the workspace's commits home")
+		return 0, DiskFault(err, "Taking the workspace's commits home")
 	}
 	killpoint.Reach(killpoint.HomeChecked)
 	if err := in.Keep(); err != nil {
-		return 0, diskFault(err, "Taking the workspace's commits home")
+		return 0, DiskFault(err, "Taking the workspace's commits home")
 	}
 	return size, s.noteLent(ctx, p, w, sortedKeys(tips))
 }
@@ -335,7 +335,7 @@ func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *box, 
 var errPipe = errors.New("what was packed was not taken")
 
 // pack streams a pack of what ask names.
-func (b *box) pack(ctx context.Context, ask string, to *os.File) error {
+func (b *Sandbox) pack(ctx context.Context, ask string, to *os.File) error {
 	broken := &noted{w: to}
 	r, err := b.run(ctx, executors.BoxCommand{Argv: b.argv("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"), Stdin: []byte(ask),
 		Stdout: broken, MaxOutput: maxHomePack + 1<<20})
@@ -353,7 +353,7 @@ func (b *box) pack(ctx context.Context, ask string, to *os.File) error {
 // packFault says why a sandbox did not pack its commits. What its git dies of, such as a branch or a commit that names what is not there,
 // is the same at the next try: the commits are refused, which is told to people, and not only to who merges.
 func packFault(e *boxError) error {
-	err := boxFault(e, "home_failed", "Packing the workspace's commits")
+	err := SandboxFault(e, "home_failed", "Packing the workspace's commits")
 	if boxCode(e) != 128 || fault.Is(err, fault.DiskFull) || e.words() == "" {
 		return err
 	}

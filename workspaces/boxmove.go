@@ -13,7 +13,7 @@ import (
 // moveHome moves the refs of the repository after those of the sandbox. What they no longer reach is kept. was is where the workspace's
 // branch is here, before where it was there when it was asked last.
 func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxView, was, before string, have, want map[string]string) error {
-	tip := v.refs[headsPrefix+w.Branch]
+	tip := v.refs[HeadsPrefix+w.Branch]
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxVie
 // branchHome says how the workspace's own branch follows the sandbox's: the sandbox is where its work is done. Only what somebody
 // added to it in the repository meanwhile is left where it is.
 func (s *Service) branchHome(ctx context.Context, p Project, w Workspace, tip, was, before string) (first, then []refEdit, lost []string, err error) {
-	ref := headsPrefix + w.Branch
+	ref := HeadsPrefix + w.Branch
 	switch {
 	case tip == "" || tip == was:
 		return nil, nil, nil, nil
@@ -150,8 +150,8 @@ func (s *Service) reachedFrom(ctx context.Context, p Project, id string, tips []
 }
 
 // tellBox shows the sandbox the repository's branches as they are now. told says whether anything was new.
-func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v boxView) (told bool, err error) {
-	far := s.far(w.ID)
+func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *Sandbox, v boxView) (told bool, err error) {
+	far := s.Remote(w.ID)
 	now, err := s.boxTold(ctx, p, w)
 	if far {
 		now, err = s.farTold(ctx, p, w)
@@ -172,9 +172,9 @@ func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v
 		if was[name] == id {
 			continue
 		}
-		if own := v.refs[name]; own != "" || strings.HasPrefix(name, headsPrefix) {
+		if own := v.refs[name]; own != "" || strings.HasPrefix(name, HeadsPrefix) {
 			// A branch or tag the sandbox has itself follows only where nobody worked on it.
-			if own != was[name] || own == "" || v.branch == strings.TrimPrefix(name, headsPrefix) {
+			if own != was[name] || own == "" || v.branch == strings.TrimPrefix(name, HeadsPrefix) {
 				continue
 			}
 			news = append(news, id)
@@ -193,8 +193,8 @@ func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v
 		if edits == "" {
 			continue
 		}
-		if _, err := b.git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
-			return false, boxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
+		if _, err := b.Git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
+			return false, SandboxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
 		}
 		told = true
 	}

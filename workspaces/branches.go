@@ -29,7 +29,7 @@ func (s *Service) checkBranch(ctx context.Context, name string) error {
 	if name == "" || len(name) > 200 || strings.HasPrefix(name, "-") || name == "HEAD" || strings.ContainsFunc(name, unicode.IsControl) {
 		return bad
 	}
-	if _, err := s.git.Run(ctx, hostgit.Call{Args: []string{"check-ref-format", headsPrefix + name}}); err != nil {
+	if _, err := s.git.Run(ctx, hostgit.Call{Args: []string{"check-ref-format", HeadsPrefix + name}}); err != nil {
 		if hostgit.ExitCode(err) > 0 {
 			return bad
 		}
@@ -116,7 +116,7 @@ func (s *Service) takenNames(ctx context.Context, p Project, exceptWorkspace str
 	taken := make(map[string]string)
 	for _, l := range strings.Split(out, "\n") {
 		ref, at, _ := strings.Cut(l, " ")
-		if name, ok := strings.CutPrefix(ref, headsPrefix); ok {
+		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok {
 			taken[name] = at
 		}
 	}
@@ -197,7 +197,7 @@ func (s *Service) Branches(ctx context.Context, projectID string, fetch bool) (B
 			if ctx.Err() != nil {
 				return Branches{}, context.Cause(ctx)
 			}
-			out.FetchError = reason(err)
+			out.FetchError = Reason(err)
 		}
 	}
 	out.FetchedAt = p.FetchedAt
@@ -223,8 +223,8 @@ func (s *Service) listBranches(ctx context.Context, p Project) ([]Branch, error)
 		at, _ := strconv.ParseInt(f[2], 10, 64)
 		b := Branch{Commit: f[1], CommitAt: at * 1000, Subject: hostgit.Clean(f[6])}
 		switch {
-		case strings.HasPrefix(f[0], headsPrefix):
-			b.Name, b.Upstream = strings.TrimPrefix(f[0], headsPrefix), f[4]
+		case strings.HasPrefix(f[0], HeadsPrefix):
+			b.Name, b.Upstream = strings.TrimPrefix(f[0], HeadsPrefix), f[4]
 			b.Default = b.Name == p.DefaultBranch
 			if f[5] != "" {
 				b.CheckedOut = f[5]
@@ -254,7 +254,7 @@ func (s *Service) listBranches(ctx context.Context, p Project) ([]Branch, error)
 			b.Upstream = ""
 			continue
 		}
-		b.Upstream = strings.TrimPrefix(strings.TrimPrefix(b.Upstream, "refs/remotes/"), headsPrefix)
+		b.Upstream = strings.TrimPrefix(strings.TrimPrefix(b.Upstream, "refs/remotes/"), HeadsPrefix)
 		if counted++; counted <= maxCounted || b.Default {
 			if b.Ahead, b.Behind, err = s.aheadBehind(ctx, p.GitDir, b.Commit, up); err != nil {
 				return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing branches")
@@ -293,7 +293,7 @@ const fetchFresh = 2 * time.Second
 // fetch asks the project's remote for its branches and notes when. did is false when there is no remote to ask.
 func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 	const doing = "Fetching"
-	asked := s.now()
+	asked := s.Millis()
 	ctx, end, err := s.beginWork(ctx, *p, "", "", WorkFetch)
 	if err != nil {
 		return false, err
@@ -308,7 +308,7 @@ func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 	} else if err != nil {
 		return false, endedBy(ctx, err)
 	}
-	at := s.now()
+	at := s.Millis()
 	stored, err := s.store.EditProject(context.WithoutCancel(ctx), p.ID, func(p *Project) error {
 		p.FetchedAt = max(p.FetchedAt, at)
 		return nil

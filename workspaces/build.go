@@ -26,28 +26,28 @@ const (
 
 // States of a step.
 const (
-	stepPending   = "pending"
-	stepRunning   = "running"
-	stepDone      = "done"
-	stepFailed    = "failed"
-	stepCancelled = "cancelled"
-	stepSkipped   = "skipped"
+	StepPending   = "pending"
+	StepRunning   = "running"
+	StepDone      = "done"
+	StepFailed    = "failed"
+	StepCancelled = "cancelled"
+	StepSkipped   = "skipped"
 )
 
 func newSteps() []Step {
 	return []Step{
-		{Name: stepFetch, Title: "Fetch the base branch", State: stepPending},
-		{Name: stepWorktree, Title: "Make the worktree", State: stepPending},
-		{Name: stepCopy, Title: "Copy ignored files", State: stepPending},
-		{Name: stepSandbox, Title: "Start the sandbox", State: stepPending},
-		{Name: stepSetup, Title: "Run the setup script", State: stepPending},
+		{Name: stepFetch, Title: "Fetch the base branch", State: StepPending},
+		{Name: stepWorktree, Title: "Make the worktree", State: StepPending},
+		{Name: stepCopy, Title: "Copy ignored files", State: StepPending},
+		{Name: stepSandbox, Title: "Start the sandbox", State: StepPending},
+		{Name: stepSetup, Title: "Run the setup script", State: StepPending},
 	}
 }
 
-// outcome of a step that did not fail.
-type outcome struct {
-	detail  string
-	skipped bool
+// Outcome of a step that did not fail.
+type Outcome struct {
+	Detail  string
+	Skipped bool
 }
 
 // build is the job behind a creation. It ends with the workspace ready, or failed with nothing left behind.
@@ -76,13 +76,13 @@ func (s *Service) buildSteps(ctx context.Context, workspaceID string) error {
 	for _, st := range []struct {
 		name  string
 		limit time.Duration
-		do    func(ctx context.Context) (outcome, error)
+		do    func(ctx context.Context) (Outcome, error)
 	}{
-		{stepFetch, s.cfg.FetchTimeout + s.cfg.GitTimeout, func(ctx context.Context) (outcome, error) { return s.buildFetch(ctx, &p, &w) }},
-		{stepWorktree, s.cfg.StepTimeout, func(ctx context.Context) (outcome, error) { return s.buildWorktree(ctx, p, w) }},
-		{stepCopy, s.cfg.StepTimeout, func(ctx context.Context) (outcome, error) { return s.buildCopy(ctx, p, w) }},
-		{stepSandbox, s.cfg.StepTimeout, func(ctx context.Context) (outcome, error) { return s.buildSandbox(ctx, w) }},
-		{stepSetup, s.cfg.SetupTimeout, func(ctx context.Context) (outcome, error) { return s.buildSetup(ctx, p, w) }},
+		{stepFetch, s.cfg.FetchTimeout + s.cfg.GitTimeout, func(ctx context.Context) (Outcome, error) { return s.buildFetch(ctx, &p, &w) }},
+		{stepWorktree, s.cfg.StepTimeout, func(ctx context.Context) (Outcome, error) { return s.buildWorktree(ctx, p, w) }},
+		{stepCopy, s.cfg.StepTimeout, func(ctx context.Context) (Outcome, error) { return s.buildCopy(ctx, p, w) }},
+		{stepSandbox, s.cfg.StepTimeout, func(ctx context.Context) (Outcome, error) { return s.buildSandbox(ctx, w) }},
+		{stepSetup, s.cfg.SetupTimeout, func(ctx context.Context) (Outcome, error) { return s.buildSetup(ctx, p, w) }},
 	} {
 		if err := s.step(ctx, workspaceID, st.name, st.limit, st.do); err != nil {
 			return err
@@ -92,12 +92,12 @@ func (s *Service) buildSteps(ctx context.Context, workspaceID string) error {
 }
 
 // step runs one step under its limit and keeps its times, state and detail in the row.
-func (s *Service) step(ctx context.Context, workspaceID, name string, limit time.Duration, do func(ctx context.Context) (outcome, error)) error {
+func (s *Service) step(ctx context.Context, workspaceID, name string, limit time.Duration, do func(ctx context.Context) (Outcome, error)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err := s.setStep(ctx, workspaceID, name, func(st *Step) {
-		*st = Step{Name: st.Name, Title: st.Title, State: stepRunning, StartedAt: s.now()}
+		*st = Step{Name: st.Name, Title: st.Title, State: StepRunning, StartedAt: s.Millis()}
 	}); err != nil {
 		return err
 	}
@@ -111,23 +111,23 @@ func (s *Service) step(ctx context.Context, workspaceID, name string, limit time
 		err = fault.Wrap(err, fault.Timeout, "step_timeout", "It took longer than %s and was ended.", limit)
 	}
 	if err != nil {
-		why := reason(err)
-		ended := s.setStep(context.WithoutCancel(ctx), workspaceID, name, func(st *Step) { st.State, st.Detail, st.EndedAt = stepFailed, why, s.now() })
+		why := Reason(err)
+		ended := s.setStep(context.WithoutCancel(ctx), workspaceID, name, func(st *Step) { st.State, st.Detail, st.EndedAt = StepFailed, why, s.Millis() })
 		if ended != nil { // failCreate ends the steps that run, and says why
 			s.cfg.Log.WarnContext(ctx, "how a step ended could not be stored", "workspace_id", workspaceID, "step", name, "error", ended)
 		}
 		return err
 	}
 	return s.setStep(ctx, workspaceID, name, func(st *Step) {
-		st.State, st.Detail, st.EndedAt = stepDone, out.detail, s.now()
-		if out.skipped {
-			st.State = stepSkipped
+		st.State, st.Detail, st.EndedAt = StepDone, out.Detail, s.Millis()
+		if out.Skipped {
+			st.State = StepSkipped
 		}
 	})
 }
 
 func (s *Service) setStep(ctx context.Context, workspaceID, name string, fn func(*Step)) error {
-	_, err := s.edit(ctx, workspaceID, func(w *Workspace) error {
+	_, err := s.Edit(ctx, workspaceID, func(w *Workspace) error {
 		for i := range w.Steps {
 			if w.Steps[i].Name == name {
 				fn(&w.Steps[i])
@@ -140,12 +140,12 @@ func (s *Service) setStep(ctx context.Context, workspaceID, name string, fn func
 
 // buildFetch fetches and resolves the base. What cannot be fetched is never quietly replaced by what was known before: only a
 // branch of this server's own, which is what was asked for, may be used without, and the step says so.
-func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (outcome, error) {
-	out := outcome{skipped: true}
+func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (Outcome, error) {
+	out := Outcome{Skipped: true}
 	if exactBase(w.Base) {
-		out.detail = "Used as it is here, without asking the remote."
+		out.Detail = "Used as it is here, without asking the remote."
 	} else if p.SourceKind == SourceSample {
-		out.detail = "The sample has no remote."
+		out.Detail = "The sample has no remote."
 	} else {
 		did, err := s.fetch(executors.As(ctx, "", w.CreatedBy), p)
 		switch {
@@ -154,18 +154,18 @@ func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (out
 		case err != nil:
 			own := ""
 			if p.SourceKind == SourcePath {
-				if own, _ = s.commitOf(ctx, p.GitDir, headsPrefix+w.Base); own == "" {
+				if own, _ = s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Base); own == "" {
 					return out, err
 				}
 			}
 			if own == "" {
 				return out, err
 			}
-			out.detail = fmt.Sprintf("%s is a branch of this folder and is used as it is. The remote could not be asked: %s", w.Base, reason(err))
+			out.Detail = fmt.Sprintf("%s is a branch of this folder and is used as it is. The remote could not be asked: %s", w.Base, Reason(err))
 		case !did:
-			out.detail = "The repository has no remote."
+			out.Detail = "The repository has no remote."
 		default:
-			out.skipped = false
+			out.Skipped = false
 		}
 	}
 	commit, note, err := s.resolveBase(ctx, *p, w.Base)
@@ -173,26 +173,26 @@ func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (out
 		return out, err
 	}
 	w.BaseCommit = commit
-	out.detail = strings.Join(slices.DeleteFunc([]string{out.detail, note, "Starts at " + commit[:12] + "."}, func(s string) bool { return s == "" }), " ")
-	_, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.BaseCommit = commit; return nil })
+	out.Detail = strings.Join(slices.DeleteFunc([]string{out.Detail, note, "Starts at " + commit[:12] + "."}, func(s string) bool { return s == "" }), " ")
+	_, err = s.Edit(ctx, w.ID, func(w *Workspace) error { w.BaseCommit = commit; return nil })
 	return out, err
 }
 
 // buildWorktree makes branch and worktree. The branch and the mark that it is ours appear in one transaction, so that a
 // clean-up after a crash never removes a branch somebody else made.
-func (s *Service) buildWorktree(ctx context.Context, p Project, w Workspace) (outcome, error) {
+func (s *Service) buildWorktree(ctx context.Context, p Project, w Workspace) (Outcome, error) {
 	if err := os.MkdirAll(s.workspaceDir(w.ID), 0o700); err != nil {
-		return outcome{}, diskFault(err, "Making the workspace's folder")
+		return Outcome{}, DiskFault(err, "Making the workspace's folder")
 	}
 	if err := s.addWorktree(ctx, p, w); err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	killpoint.Reach(killpoint.WorkspaceLinked)
 	if err := s.checkout(ctx, p, w); err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	killpoint.Reach(killpoint.WorkspaceCheckedOut)
-	return outcome{detail: "Branch " + w.Branch}, nil
+	return Outcome{Detail: "Branch " + w.Branch}, nil
 }
 
 func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error {
@@ -204,7 +204,7 @@ func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error
 	if err := s.claimBranch(ctx, p, w.Branch, w.ID); err != nil {
 		return err
 	}
-	err = s.updateRefs(ctx, p.GitDir, "create "+w.Key(), refCreate(headsPrefix+w.Branch, w.BaseCommit), refCreate(creatingRef(w.ID), w.BaseCommit),
+	err = s.updateRefs(ctx, p.GitDir, "create "+w.Key(), refCreate(HeadsPrefix+w.Branch, w.BaseCommit), refCreate(creatingRef(w.ID), w.BaseCommit),
 		refSet(baseRef(w.ID), w.BaseCommit))
 	if err != nil {
 		return gitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
@@ -285,19 +285,19 @@ func (s *Service) noFilters(ctx context.Context, gitDir string, also ...string) 
 	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), nil
 }
 
-func (s *Service) buildCopy(ctx context.Context, p Project, w Workspace) (outcome, error) {
+func (s *Service) buildCopy(ctx context.Context, p Project, w Workspace) (Outcome, error) {
 	if len(p.CopyIgnored) == 0 {
-		return outcome{"The project names no files to copy.", true}, nil
+		return Outcome{"The project names no files to copy.", true}, nil
 	}
 	if fi, err := os.Lstat(p.Source + "/.git"); p.cloned() || err != nil || !fi.IsDir() {
-		return outcome{"The project has no folder of its own with ignored files.", true}, nil
+		return Outcome{"The project has no folder of its own with ignored files.", true}, nil
 	}
 	names, err := s.copyIgnored(ctx, p, w.Path)
 	if err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	if len(names) == 0 {
-		return outcome{"No such files in the project's folder.", true}, nil
+		return Outcome{"No such files in the project's folder.", true}, nil
 	}
 	for i := range names {
 		names[i] = hostgit.Clean(names[i])
@@ -306,48 +306,48 @@ func (s *Service) buildCopy(ctx context.Context, p Project, w Workspace) (outcom
 	if len(names) > 5 {
 		text += fmt.Sprintf(" and %d more", len(names)-5)
 	}
-	return outcome{detail: text}, nil
+	return Outcome{Detail: text}, nil
 }
 
-func (s *Service) buildSandbox(ctx context.Context, w Workspace) (outcome, error) {
-	places, _, err := s.rooms()
+func (s *Service) buildSandbox(ctx context.Context, w Workspace) (Outcome, error) {
+	places, _, err := s.Rooms()
 	if err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
-	return outcome{}, places.Ensure(executors.As(ctx, executors.ForAgent, w.CreatedBy), w.ID)
+	return Outcome{}, places.Ensure(executors.As(ctx, executors.ForAgent, w.CreatedBy), w.ID)
 }
 
 // buildSetup runs the project's setup script as a session everybody can watch.
-func (s *Service) buildSetup(ctx context.Context, p Project, w Workspace) (outcome, error) {
+func (s *Service) buildSetup(ctx context.Context, p Project, w Workspace) (Outcome, error) {
 	if strings.TrimSpace(p.SetupScript) == "" {
-		return outcome{"The project has no setup script.", true}, nil
+		return Outcome{"The project has no setup script.", true}, nil
 	}
-	_, sessions, err := s.rooms()
+	_, sessions, err := s.Rooms()
 	if err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
-	w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.State = SettingUp; return nil })
+	w, err = s.Edit(ctx, w.ID, func(w *Workspace) error { w.State = SettingUp; return nil })
 	if err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	sid, err := sessions.StartSetup(ctx, w, p.SetupScript, setupEnv(p, w))
 	if err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	if err := s.setStep(ctx, w.ID, stepSetup, func(st *Step) { st.SessionID = sid }); err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	code, why, err := sessions.WaitEnd(ctx, sid)
 	if err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	if code != 0 {
 		if why != "" {
 			why = ": " + hostgit.Clean(why)
 		}
-		return outcome{}, fault.New(fault.Conflict, "setup_failed", "The setup script ended with exit code %d%s. Its terminal shows why.", code, why)
+		return Outcome{}, fault.New(fault.Conflict, "setup_failed", "The setup script ended with exit code %d%s. Its terminal shows why.", code, why)
 	}
-	return outcome{}, nil
+	return Outcome{}, nil
 }
 
 func (s *Service) finishBuild(ctx context.Context, workspaceID string) error {
@@ -360,7 +360,7 @@ func (s *Service) finishBuild(ctx context.Context, workspaceID string) error {
 		return err
 	}
 	killpoint.Reach(killpoint.WorkspaceBuilt)
-	if _, err = s.edit(ctx, workspaceID, func(w *Workspace) error { w.State, w.StateReason = Ready, ""; return nil }); err != nil {
+	if _, err = s.Edit(ctx, workspaceID, func(w *Workspace) error { w.State, w.StateReason = Ready, ""; return nil }); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.WorkspaceReady)

@@ -48,16 +48,16 @@ func (s *Service) createFromMachine(ctx context.Context, actor accounts.Actor, p
 	p.Source, p.RunnerID, p.State = n.Path, n.RunnerID, Cloning
 	p.GitDir = filepath.Join(s.projectDir(p.ID), "repo.git")
 	if err := os.MkdirAll(s.projectDir(p.ID), 0o700); err != nil {
-		return Project{}, diskFault(err, "Making the project's folder")
+		return Project{}, DiskFault(err, "Making the project's folder")
 	}
 	p, err := s.insertProject(ctx, p, repoName(p.Source))
 	if err == nil {
 		if err = s.jobs.Add(p.ID, func(ctx context.Context) { s.clone(executors.As(ctx, "", actor.User.ID), p) }); err != nil {
-			s.failClone(ctx, p, reason(err))
+			s.failClone(ctx, p, Reason(err))
 		}
 	}
 	if err != nil {
-		_ = s.discard(s.projectDir(p.ID))
+		_ = s.RemoveFolder(s.projectDir(p.ID))
 		return Project{}, err
 	}
 	return p, nil
@@ -90,7 +90,7 @@ func (s *Service) cloneFromMachine(ctx context.Context, p Project) (string, erro
 		return "", err
 	}
 	if b.head != "" { // what is checked out there counts where nothing is called main or master
-		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", headsPrefix + b.head}}); err != nil {
+		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", HeadsPrefix + b.head}}); err != nil {
 			return "", gitFault(err, fault.Internal, "clone_failed", doing)
 		}
 	}
@@ -98,12 +98,12 @@ func (s *Service) cloneFromMachine(ctx context.Context, p Project) (string, erro
 	if err != nil {
 		return "", err
 	}
-	if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", headsPrefix + branch}}); err != nil {
+	if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", HeadsPrefix + branch}}); err != nil {
 		return "", gitFault(err, fault.Internal, "clone_failed", doing)
 	}
-	commit, err := s.commitOf(ctx, p.GitDir, originPrefix+branch)
+	commit, err := s.CommitOf(ctx, p.GitDir, originPrefix+branch)
 	if err == nil && commit != "" {
-		err = s.updateRefs(ctx, p.GitDir, "clone", refCreate(headsPrefix+branch, commit))
+		err = s.updateRefs(ctx, p.GitDir, "clone", refCreate(HeadsPrefix+branch, commit))
 	}
 	return branch, err
 }
@@ -204,9 +204,9 @@ func readBundle(body io.ReadCloser) (*bundle, error) {
 		case name == "HEAD":
 			at = id
 		case !plainRef(name) || len(b.refs) >= maxBundleRefs: // a name that git takes and nobody needs is left out
-		case strings.HasPrefix(name, headsPrefix):
+		case strings.HasPrefix(name, HeadsPrefix):
 			if b.head == "" && id == at {
-				b.head = strings.TrimPrefix(name, headsPrefix)
+				b.head = strings.TrimPrefix(name, HeadsPrefix)
 			}
 			b.refs[name] = id
 		case strings.HasPrefix(name, "refs/tags/"):
@@ -225,13 +225,13 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 	}
 	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir, s.sharedStore(p.ID).objects())
 	if err != nil {
-		return diskFault(err, "Fetching from the machine")
+		return DiskFault(err, "Fetching from the machine")
 	}
 	defer func() { _ = in.Close() }()
 	limits := hostgit.IntakeLimits{Bytes: maxBundle, Blob: maxBundleBlob, Memory: maxBundleMemory, Time: s.cfg.CloneTimeout}
 	tips := make(map[string]bool) // by name: whether it must be a commit
 	for name, id := range b.refs {
-		tips[id] = tips[id] || strings.HasPrefix(name, headsPrefix)
+		tips[id] = tips[id] || strings.HasPrefix(name, HeadsPrefix)
 	}
 	pack := &counting{r: b.pack, say: func(n int64) {
 		if p.State == Cloning {
@@ -252,7 +252,7 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 		return gitFault(err, fault.Unavailable, "fetch_failed", doing)
 	}
 	if err := in.Keep(); err != nil {
-		return diskFault(err, "Fetching from the machine")
+		return DiskFault(err, "Fetching from the machine")
 	}
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
@@ -269,13 +269,13 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 	}
 	var gone, moved []refEdit
 	for name := range was {
-		if b.refs[headsPrefix+strings.TrimPrefix(name, originPrefix)] == "" {
+		if b.refs[HeadsPrefix+strings.TrimPrefix(name, originPrefix)] == "" {
 			gone = append(gone, refDrop(name))
 		}
 	}
 	for _, name := range sortedKeys(b.refs) {
 		id := b.refs[name]
-		if branch, ok := strings.CutPrefix(name, headsPrefix); !ok {
+		if branch, ok := strings.CutPrefix(name, HeadsPrefix); !ok {
 			if tags[name] == "" {
 				moved = append(moved, refCreate(name, id))
 			}

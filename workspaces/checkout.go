@@ -70,7 +70,7 @@ func (s *Service) BranchNow(ctx context.Context, workspaceID string) (commit, tr
 	if err := s.comeHome(ctx, p, w); err != nil {
 		return "", "", err
 	}
-	if commit, err = s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch); err != nil {
+	if commit, err = s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch); err != nil {
 		return "", "", err
 	}
 	if commit == "" {
@@ -137,7 +137,7 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 	if !isCommitID(commit) {
 		return "", errors.New("workspaces: CheckOut of no commit")
 	}
-	if target, err := s.target(ctx, p, branch); err != nil || !plainRef(headsPrefix+target) {
+	if target, err := s.target(ctx, p, branch); err != nil || !plainRef(HeadsPrefix+target) {
 		branch = "merged"
 	} else {
 		branch = target
@@ -166,7 +166,7 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 
 // DropCheckOut removes what CheckOut made. Without a sandbox there is nothing to do.
 func (s *Service) DropCheckOut(ctx context.Context, workspaceID string) error {
-	places, _, err := s.rooms()
+	places, _, err := s.Rooms()
 	if err != nil || !places.Live(workspaceID) {
 		return err
 	}
@@ -182,7 +182,7 @@ func (s *Service) DropCheckOut(ctx context.Context, workspaceID string) error {
 const copyScript = `exec xargs -0 sh -c 'to=$1; shift; for f; do mkdir -p -- "$to/$(dirname -- "$f")" && cp -p -- "$f" "$to/$f" || exit 255; done' copy "$1"`
 
 // copyIgnoredTo copies the ignored files that patterns want from the worktree to a folder of the same sandbox.
-func (b *box) copyIgnoredTo(ctx context.Context, patterns []string, dir string) error {
+func (b *Sandbox) copyIgnoredTo(ctx context.Context, patterns []string, dir string) error {
 	if len(patterns) == 0 {
 		return nil
 	}
@@ -201,10 +201,10 @@ func (b *box) copyIgnoredTo(ctx context.Context, patterns []string, dir string) 
 }
 
 // ignoredNames names the ignored files of the sandbox's worktree that patterns want.
-func (b *box) ignoredNames(ctx context.Context, patterns []string) ([]string, error) {
-	out, err := b.git(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+func (b *Sandbox) ignoredNames(ctx context.Context, patterns []string) ([]string, error) {
+	out, err := b.Git(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Looking for ignored files")
+		return nil, SandboxFault(err, "worktree_unreadable", "Looking for ignored files")
 	}
 	var names []string
 	for line := range strings.SplitSeq(out, "\x00") {

@@ -23,13 +23,13 @@ type Chooser interface {
 	Leave(ctx context.Context, workspaceID string) error
 }
 
-// hereChooser is an optional ability of a Chooser: the strongest place on this server.
-type hereChooser interface {
+// LocalChooser is an optional ability of a Chooser: the strongest place on this server.
+type LocalChooser interface {
 	ChooseHere(ctx context.Context, teamID string) (executors.Kind, error)
 }
 
-// chooser returns the Chooser, nil without one.
-func (s *Service) chooser() Chooser {
+// Chooser returns the Chooser, nil without one.
+func (s *Service) Chooser() Chooser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, _ := s.places.(Chooser)
@@ -38,7 +38,7 @@ func (s *Service) chooser() Chooser {
 
 // choose says where a new workspace of p lives.
 func (s *Service) choose(ctx context.Context, p Project, wish string, fallbackOK bool) (string, error) {
-	if c := s.chooser(); c != nil {
+	if c := s.Chooser(); c != nil {
 		kind, err := s.chooseOrFallBack(ctx, c, p.TeamID, executors.Kind(wish), executors.Kind(p.Executor), fallbackOK)
 		return string(kind), err
 	}
@@ -55,7 +55,7 @@ func (s *Service) Home(ctx context.Context, p Project) (string, error) {
 
 // homeWords say in a timeline where a workspace lives, "" when nobody knows.
 func (s *Service) homeWords(ctx context.Context, kind string) string {
-	c := s.chooser()
+	c := s.Chooser()
 	if c == nil {
 		return ""
 	}
@@ -68,7 +68,7 @@ func (s *Service) homeWords(ctx context.Context, kind string) string {
 
 // CheckPlace says why a new workspace could have no place to work, for those wishes.
 func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project executors.Kind, fallbackOK bool) error {
-	c := s.chooser()
+	c := s.Chooser()
 	if c == nil {
 		return nil
 	}
@@ -82,12 +82,12 @@ func (s *Service) chooseOrFallBack(ctx context.Context, c Chooser, teamID string
 	if fault.CodeOf(err) != "executor_unavailable" || !fallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
 		return kind, err
 	}
-	here, ok := c.(hereChooser)
+	here, ok := c.(LocalChooser)
 	asked := wish
 	if asked == "" {
 		asked = project
 	}
-	if !ok || personal(string(asked)) || !afar(ctx, c, string(asked)) {
+	if !ok || Personal(string(asked)) || !OnRemoteDisk(ctx, c, string(asked)) {
 		return kind, err
 	}
 	if _, herr := here.ChooseHere(ctx, teamID); herr != nil {
@@ -96,14 +96,14 @@ func (s *Service) chooseOrFallBack(ctx context.Context, c Chooser, teamID string
 	return asked, nil // it is given another place once its own is seen not to serve, and told so
 }
 
-// afar reports whether a place is another machine.
-func afar(ctx context.Context, c Chooser, kind string) bool {
+// OnRemoteDisk reports whether a place is another machine.
+func OnRemoteDisk(ctx context.Context, c Chooser, kind string) bool {
 	caps, ok := c.Place(ctx, executors.Kind(kind))
 	return ok && caps.OwnDisk
 }
 
-// personal reports whether a place is a member's own machine: work that is there for its files and its hardware goes nowhere else by itself.
-func personal(kind string) bool { return executors.Kind(kind).Base() == executors.Runner }
+// Personal reports whether a place is a member's own machine: work that is there for its files and its hardware goes nowhere else by itself.
+func Personal(kind string) bool { return executors.Kind(kind).Base() == executors.Runner }
 
 // SharesCaches reports whether the sandboxes of a workspace share the team's caches: its project may say no.
 func (s *Service) SharesCaches(ctx context.Context, workspaceID string) (bool, error) {

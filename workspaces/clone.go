@@ -44,16 +44,16 @@ func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Pro
 	p, err = s.insertProject(ctx, p, r.Name)
 	if err == nil {
 		if err = s.keepCredential(ctx, p, r); err != nil {
-			s.failClone(ctx, p, reason(err))
+			s.failClone(ctx, p, Reason(err))
 		}
 	}
 	if err == nil {
 		if err = s.jobs.Add(p.ID, func(ctx context.Context) { s.clone(ctx, p) }); err != nil {
-			s.failClone(ctx, p, reason(err))
+			s.failClone(ctx, p, Reason(err))
 		}
 	}
 	if err != nil {
-		_ = s.discard(s.projectDir(p.ID))
+		_ = s.RemoveFolder(s.projectDir(p.ID))
 		return Project{}, err
 	}
 	return p, nil
@@ -84,15 +84,15 @@ func (s *Service) clone(ctx context.Context, p Project) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		s.cfg.Log.InfoContext(done, "clone failed", "project_id", p.ID, "error", reason(err))
-		s.failClone(done, p, reason(err))
+		s.cfg.Log.InfoContext(done, "clone failed", "project_id", p.ID, "error", Reason(err))
+		s.failClone(done, p, Reason(err))
 		return
 	}
 	if err := s.shareClone(done, p); err != nil {
 		s.cfg.Log.InfoContext(done, "what came with the clone is packed again for its first sandbox", "project_id", p.ID, "error", err)
 	}
 	p, err = s.store.EditProject(done, p.ID, func(p *Project) error {
-		p.State, p.StateReason, p.DefaultBranch, p.FetchedAt = ProjectReady, "", branch, s.now()
+		p.State, p.StateReason, p.DefaultBranch, p.FetchedAt = ProjectReady, "", branch, s.Millis()
 		return nil
 	})
 	s.setProgress(done, p, "")
@@ -105,7 +105,7 @@ func (s *Service) clone(ctx context.Context, p Project) {
 
 // failClone removes what a clone left and says why it failed.
 func (s *Service) failClone(ctx context.Context, p Project, why string) {
-	if err := s.discard(s.projectDir(p.ID)); err != nil {
+	if err := s.RemoveFolder(s.projectDir(p.ID)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "project folder could not be removed", "project_id", p.ID, "error", err)
 	}
 	s.setProgress(ctx, p, "")
@@ -161,7 +161,7 @@ func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
 	}
 	if line, _, _ := strings.Cut(head, "\n"); strings.HasPrefix(line, "ref: refs/heads/") && p.DefaultBranch == "" {
 		name := strings.TrimPrefix(strings.TrimSuffix(line, "\tHEAD"), "ref: refs/heads/")
-		if commit, err := s.commitOf(ctx, p.GitDir, "refs/remotes/origin/"+name); err == nil && commit != "" {
+		if commit, err := s.CommitOf(ctx, p.GitDir, "refs/remotes/origin/"+name); err == nil && commit != "" {
 			_, _ = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/" + name}})
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
 	if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}}); err != nil {
 		return "", gitFault(err, fault.Internal, "clone_failed", doing)
 	}
-	commit, err := s.commitOf(ctx, p.GitDir, "refs/remotes/origin/"+branch)
+	commit, err := s.CommitOf(ctx, p.GitDir, "refs/remotes/origin/"+branch)
 	if err == nil && commit != "" {
 		err = s.updateRefs(ctx, p.GitDir, "clone", refCreate("refs/heads/"+branch, commit))
 	}
@@ -190,7 +190,7 @@ func (s *Service) CancelClone(ctx context.Context, projectID string) (Project, e
 	if err != nil {
 		return Project{}, err
 	}
-	done := s.jobs.Cancel(projectID, errCancelled)
+	done := s.jobs.Cancel(projectID, ErrCancelled)
 	if done == nil {
 		return Project{}, fault.New(fault.Conflict, "not_cloning", "The project %q is not being cloned.", p.Name)
 	}

@@ -99,7 +99,7 @@ func (s *Service) borrowings(ctx context.Context, p Project) ([]string, error) {
 			return nil, fmt.Errorf("listing the project's workspaces: %w", err)
 		}
 		for _, w := range all {
-			if !s.boxed(w.ID) {
+			if !s.OwnGitDir(w.ID) {
 				continue
 			}
 			for _, id := range s.readTold(w.ID) {

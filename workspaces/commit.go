@@ -50,7 +50,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	if branch != w.Branch {
 		return Commit{}, wrongBranch(w, branch)
 	}
-	if err := b.idle(ctx); err != nil {
+	if err := b.Idle(ctx); err != nil {
 		return Commit{}, err
 	}
 	tree, index, err := s.commitFiles(ctx, actor, p, w, b, r)
@@ -65,13 +65,13 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	// index that takes the work back, unseen, with the agent's next commit.
 	told := index.tell(ctx, commit, 1) == nil
 	killpoint.Reach(killpoint.CommitStaged)
-	if _, err := b.git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+firstLine(r.Message), headsPrefix+branch, commit, head); err != nil {
+	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+firstLine(r.Message), HeadsPrefix+branch, commit, head); err != nil {
 		if told {
 			if err := index.takeBack(context.WithoutCancel(ctx)); err != nil {
 				s.cfg.Log.WarnContext(ctx, "index could not be taken back", "workspace_id", w.ID, "error", err)
 			}
 		}
-		return Commit{}, boxFault(err, "branch_moved", "The branch moved on meanwhile; moving it to the new commit")
+		return Commit{}, SandboxFault(err, "branch_moved", "The branch moved on meanwhile; moving it to the new commit")
 	}
 	killpoint.Reach(killpoint.CommitMoved)
 	if !told {
@@ -86,9 +86,9 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	if err != nil {
 		return Commit{}, err
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "commit",
-		Text: "Committed " + plural(made.Files, "file", "files") + ": " + made.Subject, Data: map[string]any{"commit": commit, "files": made.Files}})
-	if _, err := s.edit(context.WithoutCancel(ctx), w.ID, func(*Workspace) error { return nil }); err != nil {
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "commit",
+		Text: "Committed " + Plural(made.Files, "file", "files") + ": " + made.Subject, Data: map[string]any{"commit": commit, "files": made.Files}})
+	if _, err := s.Edit(context.WithoutCancel(ctx), w.ID, func(*Workspace) error { return nil }); err != nil {
 		return Commit{}, err
 	}
 	return made, nil
@@ -179,10 +179,10 @@ func wrongBranch(w Workspace, branch string) error {
 }
 
 // resolved refuses while files have unresolved conflicts.
-func (b *box) resolved(ctx context.Context) error {
-	out, err := b.git(ctx, nil, "ls-files", "--unmerged", "-z")
+func (b *Sandbox) resolved(ctx context.Context) error {
+	out, err := b.Git(ctx, nil, "ls-files", "--unmerged", "-z")
 	if err != nil {
-		return boxFault(err, "worktree_unreadable", "Reading the index")
+		return SandboxFault(err, "worktree_unreadable", "Reading the index")
 	}
 	if out != "" {
 		return fault.New(fault.Conflict, "unresolved_conflicts", "The workspace has files with unresolved conflicts. Resolve them in the terminal first.")
@@ -191,7 +191,7 @@ func (b *box) resolved(ctx context.Context) error {
 }
 
 // stage builds the tree of the commit: HEAD with the chosen paths as they are in the worktree.
-func (b *box) stage(ctx context.Context, paths []string) (string, error) {
+func (b *Sandbox) stage(ctx context.Context, paths []string) (string, error) {
 	if err := b.resolved(ctx); err != nil {
 		return "", err
 	}
@@ -203,7 +203,7 @@ func (b *box) stage(ctx context.Context, paths []string) (string, error) {
 			return "", err
 		}
 		if _, err := b.indexGit(ctx, nil, "add", "--all"); err != nil {
-			return "", boxFault(err, "commit_failed", "Collecting the changes")
+			return "", SandboxFault(err, "commit_failed", "Collecting the changes")
 		}
 	} else if err := b.addPaths(ctx, paths); err != nil {
 		return "", err
@@ -212,20 +212,20 @@ func (b *box) stage(ctx context.Context, paths []string) (string, error) {
 }
 
 // changedTree makes the tree of the temporary index, which must differ from that of HEAD.
-func (b *box) changedTree(ctx context.Context) (string, error) {
+func (b *Sandbox) changedTree(ctx context.Context) (string, error) {
 	if err := b.withoutSecrets(ctx); err != nil {
 		return "", err
 	}
 	tree, err := b.indexGit(ctx, nil, "write-tree")
 	if err != nil {
-		return "", boxFault(err, "commit_failed", "Writing the tree")
+		return "", SandboxFault(err, "commit_failed", "Writing the tree")
 	}
 	if tree = strings.TrimSpace(tree); !isCommitID(tree) {
 		return "", fmt.Errorf("box: write-tree answered %q", tree)
 	}
-	was, err := b.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
+	was, err := b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
 	if err != nil {
-		return "", boxFault(err, "worktree_unreadable", "Reading the worktree's commit")
+		return "", SandboxFault(err, "worktree_unreadable", "Reading the worktree's commit")
 	}
 	if strings.TrimSpace(was) == tree {
 		return "", fault.New(fault.Conflict, "nothing_to_commit", "Nothing to commit: the chosen files are as they were in the last commit.")
@@ -234,7 +234,7 @@ func (b *box) changedTree(ctx context.Context) (string, error) {
 }
 
 // withoutSecrets leaves secrets' files out of the temporary index when everything is committed, and else refuses those that were chosen.
-func (b *box) withoutSecrets(ctx context.Context) error {
+func (b *Sandbox) withoutSecrets(ctx context.Context) error {
 	index := func(args ...string) (string, error) { return b.indexGit(ctx, nil, args...) }
 	if !b.all {
 		if err := b.secrets.noSecret(index); err != nil {
@@ -259,16 +259,16 @@ func (b *box) withoutSecrets(ctx context.Context) error {
 	}
 	_, err = b.indexGit(ctx, []byte(in.String()), "update-index", "-z", "--index-info")
 	if err != nil {
-		return boxFault(err, "commit_failed", "Leaving out secrets' files")
+		return SandboxFault(err, "commit_failed", "Leaving out secrets' files")
 	}
 	return b.stagedValue(ctx, index)
 }
 
 // addPaths stages exactly the named paths. One that is ignored counts when it was staged by hand.
-func (b *box) addPaths(ctx context.Context, paths []string) error {
+func (b *Sandbox) addPaths(ctx context.Context, paths []string) error {
 	var rest []string
 	forced := make(map[string]bool)
-	if out, err := b.git(ctx, nil, "diff-index", "--cached", "--no-renames", "--diff-filter=A", "--name-only", "-z", "--ignore-submodules=all", "HEAD"); err == nil {
+	if out, err := b.Git(ctx, nil, "diff-index", "--cached", "--no-renames", "--diff-filter=A", "--name-only", "-z", "--ignore-submodules=all", "HEAD"); err == nil {
 		for _, p := range strings.Split(out, "\x00") {
 			forced[p] = true
 		}
@@ -283,7 +283,7 @@ func (b *box) addPaths(ctx context.Context, paths []string) error {
 	}
 	if staged.Len() > 0 {
 		if _, err := b.indexGit(ctx, staged.Bytes(), "update-index", "--add", "--remove", "--replace", "-z", "--stdin"); err != nil {
-			return boxFault(err, "commit_failed", "Collecting the changes")
+			return SandboxFault(err, "commit_failed", "Collecting the changes")
 		}
 	}
 	if len(rest) == 0 {
@@ -300,14 +300,14 @@ func (b *box) addPaths(ctx context.Context, paths []string) error {
 			return fault.Wrap(err, fault.Invalid, "path_invalid", "%s", strings.TrimPrefix(words, "fatal: "))
 		}
 	}
-	return boxFault(err, "commit_failed", "Collecting the changes")
+	return SandboxFault(err, "commit_failed", "Collecting the changes")
 }
 
 // commitTree makes a commit object and returns its name.
-func (b *box) commitTree(ctx context.Context, tree, parent, message string) (string, error) {
-	out, err := b.git(ctx, []byte(tidyMessage(message)), "commit-tree", "-p", parent, "-F", "-", tree)
+func (b *Sandbox) commitTree(ctx context.Context, tree, parent, message string) (string, error) {
+	out, err := b.Git(ctx, []byte(tidyMessage(message)), "commit-tree", "-p", parent, "-F", "-", tree)
 	if err != nil {
-		return "", boxFault(err, "commit_failed", "Making the commit")
+		return "", SandboxFault(err, "commit_failed", "Making the commit")
 	}
 	if out = strings.TrimSpace(out); !isCommitID(out) {
 		return "", fmt.Errorf("box: commit-tree answered %q", out)
@@ -320,7 +320,7 @@ const indexTries = 10
 
 // refresh makes the agent's index know of paths, of everything without any, what a commit holds; HEAD stays where it is. The
 // index may be held by a git of the agent's for a moment.
-func (b *box) refresh(ctx context.Context, commit string, paths []string, tries int) error {
+func (b *Sandbox) refresh(ctx context.Context, commit string, paths []string, tries int) error {
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
@@ -334,7 +334,7 @@ func (b *box) refresh(ctx context.Context, commit string, paths []string, tries 
 				return err
 			}
 		}
-		_, err = b.git(ctx, stdin, "reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", commit)
+		_, err = b.Git(ctx, stdin, "reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", commit)
 		if e, ok := errors.AsType[*boxError](err); !ok || !strings.Contains(e.words(), "index.lock") {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 
 // commitIndex is how the agent's index learns of a commit, and forgets it again.
 type commitIndex struct {
-	b     *box
+	b     *Sandbox
 	whole bool     // everything, or paths
 	paths []string // of whole; none = everything
 	none  bool     // it needs to learn nothing
@@ -86,7 +86,7 @@ func (i commitIndex) set(ctx context.Context, entries map[string]fileEntry, trie
 }
 
 // commitFiles builds the tree of a commit.
-func (s *Service) commitFiles(ctx context.Context, actor accounts.Actor, p Project, w Workspace, b *box, r CommitRequest) (string, commitIndex, error) {
+func (s *Service) commitFiles(ctx context.Context, actor accounts.Actor, p Project, w Workspace, b *Sandbox, r CommitRequest) (string, commitIndex, error) {
 	index := commitIndex{b: b, whole: true, paths: r.Paths}
 	switch {
 	case r.Staged:
@@ -100,7 +100,7 @@ func (s *Service) commitFiles(ctx context.Context, actor accounts.Actor, p Proje
 }
 
 // stagedTree is the tree of what is staged.
-func (b *box) stagedTree(ctx context.Context) (string, error) {
+func (b *Sandbox) stagedTree(ctx context.Context) (string, error) {
 	if err := b.resolved(ctx); err != nil {
 		return "", err
 	}
@@ -115,7 +115,7 @@ func (b *box) stagedTree(ctx context.Context) (string, error) {
 }
 
 // commitParts builds the tree of HEAD with parts of what differs.
-func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p Project, w Workspace, b *box, r Parts) (string, commitIndex, error) {
+func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p Project, w Workspace, b *Sandbox, r Parts) (string, commitIndex, error) {
 	var none commitIndex
 	if err := r.check(); err != nil {
 		return "", none, err
@@ -174,7 +174,7 @@ func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p Proje
 }
 
 // alsoIn is what the agent has staged of a file with what became of another by a commit; the zero entry where the two cannot be had together.
-func (b *box) alsoIn(ctx context.Context, name string, before, after, staged fileEntry) (fileEntry, error) {
+func (b *Sandbox) alsoIn(ctx context.Context, name string, before, after, staged fileEntry) (fileEntry, error) {
 	var text [3][]byte
 	for i, e := range [...]fileEntry{before, after, staged} {
 		t, err := b.ownBlob(ctx, name, e)
@@ -204,10 +204,10 @@ func (b *box) alsoIn(ctx context.Context, name string, before, after, staged fil
 }
 
 // putEntries puts entries into the temporary index.
-func (b *box) putEntries(ctx context.Context, set map[string]fileEntry) error {
+func (b *Sandbox) putEntries(ctx context.Context, set map[string]fileEntry) error {
 	in := indexInfo(set)
 	_, err := b.indexGit(ctx, in, "update-index", "--add", "--remove", "--replace", "-z", "--index-info")
-	return boxFault(err, "commit_failed", "Collecting the changes")
+	return SandboxFault(err, "commit_failed", "Collecting the changes")
 }
 
 // indexInfo is what update-index --index-info reads. What goes is told first: a file may stand where a folder was.

@@ -14,13 +14,13 @@ import (
 )
 
 // indexNow looks paths up in the agent's index; what is in conflict there is none.
-func (b *box) indexNow(ctx context.Context, paths []string) (map[string]fileEntry, error) {
+func (b *Sandbox) indexNow(ctx context.Context, paths []string) (map[string]fileEntry, error) {
 	said, err := b.indexSaid(ctx, paths)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]fileEntry)
-	for _, e := range splitZero(said) {
+	for _, e := range SplitZero(said) {
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
 		if !ok || len(f) != 3 || !isCommitID(f[1]) {
@@ -34,11 +34,11 @@ func (b *box) indexNow(ctx context.Context, paths []string) (map[string]fileEntr
 }
 
 // indexSaid is what the agent's index says of paths, to tell when it says something else.
-func (b *box) indexSaid(ctx context.Context, paths []string) (said string, err error) {
+func (b *Sandbox) indexSaid(ctx context.Context, paths []string) (said string, err error) {
 	err = eachBatch(paths, func(some []string) error {
-		list, err := b.git(ctx, nil, append([]string{"ls-files", "-s", "-z", "--"}, some...)...)
+		list, err := b.Git(ctx, nil, append([]string{"ls-files", "-s", "-z", "--"}, some...)...)
 		said += list
-		return boxFault(err, "worktree_unreadable", "Reading the index")
+		return SandboxFault(err, "worktree_unreadable", "Reading the index")
 	})
 	return said, err
 }
@@ -56,15 +56,15 @@ func blobs(all map[string][4]fileEntry) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-func (b *box) blobSizes(ctx context.Context, all map[string][4]fileEntry) (map[string]int64, error) {
+func (b *Sandbox) blobSizes(ctx context.Context, all map[string][4]fileEntry) (map[string]int64, error) {
 	oids := blobs(all)
 	out := make(map[string]int64, len(oids))
 	if len(oids) == 0 {
 		return out, nil
 	}
-	said, err := b.git(ctx, []byte(strings.Join(oids, "\n")+"\n"), "cat-file", "--batch-check")
+	said, err := b.Git(ctx, []byte(strings.Join(oids, "\n")+"\n"), "cat-file", "--batch-check")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the files in conflict")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the files in conflict")
 	}
 	for line := range strings.Lines(said) {
 		if f := strings.Fields(line); len(f) == 3 && f[1] == "blob" {
@@ -77,14 +77,14 @@ func (b *box) blobSizes(ctx context.Context, all map[string][4]fileEntry) (map[s
 }
 
 // textBlobs says which contents have lines, as git tells them from binary ones.
-func (b *box) textBlobs(ctx context.Context, all map[string][4]fileEntry) (map[string]bool, error) {
+func (b *Sandbox) textBlobs(ctx context.Context, all map[string][4]fileEntry) (map[string]bool, error) {
 	out := make(map[string]bool)
 	err := eachBatch(blobs(all), func(some []string) error {
-		said, err := b.git(ctx, nil, append([]string{"grep", "-I", "--files-with-matches", "-z", "--no-color", "-e", ""}, some...)...)
+		said, err := b.Git(ctx, nil, append([]string{"grep", "-I", "--files-with-matches", "-z", "--no-color", "-e", ""}, some...)...)
 		if err != nil && boxCode(err) != 1 {
-			return boxFault(err, "worktree_unreadable", "Reading the files in conflict")
+			return SandboxFault(err, "worktree_unreadable", "Reading the files in conflict")
 		}
-		for _, oid := range splitZero(said) {
+		for _, oid := range SplitZero(said) {
 			out[oid] = true
 		}
 		return nil
@@ -93,7 +93,7 @@ func (b *box) textBlobs(ctx context.Context, all map[string][4]fileEntry) (map[s
 }
 
 // conflictBlob reads a content where the agent works, as it is written into the file where out says so.
-func (b *box) conflictBlob(ctx context.Context, name string, e fileEntry, out bool) ([]byte, error) {
+func (b *Sandbox) conflictBlob(ctx context.Context, name string, e fileEntry, out bool) ([]byte, error) {
 	args := []string{"cat-file", "blob", e.oid}
 	if out {
 		args = []string{"cat-file", "--filters", "--path=" + name, e.oid}
@@ -106,7 +106,7 @@ func (b *box) conflictBlob(ctx context.Context, name string, e fileEntry, out bo
 		return nil, err
 	}
 	if r.ExitCode != 0 {
-		return nil, boxFault(&boxError{sub: "cat-file", result: r}, "worktree_unreadable", "Reading a file in conflict")
+		return nil, SandboxFault(&boxError{sub: "cat-file", result: r}, "worktree_unreadable", "Reading a file in conflict")
 	}
 	if !out && gitName(e.oid, r.Stdout) != e.oid {
 		return nil, fmt.Errorf("box: cat-file answered other bytes than %s", e.oid)

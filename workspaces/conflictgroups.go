@@ -12,7 +12,7 @@ import (
 // grouping makes decisions of the paths in an index that has conflicts. git tells of one that is of several names (both sides renamed a file, a
 // file here and a link there) as of so many files.
 type grouping struct {
-	b            *box
+	b            *Sandbox
 	op, head     string
 	all          map[string][4]fileEntry
 	branch, base int // which stage is whose
@@ -126,7 +126,7 @@ func (g *grouping) other(ctx context.Context) string {
 	if g.op == StrategyRebase {
 		ref = "REBASE_HEAD"
 	}
-	out, err := g.b.git(ctx, nil, "rev-parse", "--verify", "--quiet", ref+"^{commit}")
+	out, err := g.b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", ref+"^{commit}")
 	if out = strings.TrimSpace(out); err != nil || !isCommitID(out) {
 		return ""
 	}
@@ -158,11 +158,11 @@ func (g *grouping) moved(ctx context.Context) (map[string]string, error) {
 			continue
 		}
 		err := eachBatch(ask, func(some []string) error {
-			out, err := g.b.git(ctx, nil, append([]string{"ls-tree", "-z", "--name-only", "--full-tree", commit, "--"}, some...)...)
-			for _, name := range splitZero(out) {
+			out, err := g.b.Git(ctx, nil, append([]string{"ls-tree", "-z", "--name-only", "--full-tree", commit, "--"}, some...)...)
+			for _, name := range SplitZero(out) {
 				there[name] = true
 			}
-			return boxFault(err, "worktree_unreadable", "Reading the files of both sides")
+			return SandboxFault(err, "worktree_unreadable", "Reading the files of both sides")
 		})
 		if err != nil {
 			return nil, err
@@ -198,18 +198,18 @@ func (g *grouping) renamed(ctx context.Context) ([4]map[string]string, error) {
 	if g.op == StrategyRebase {
 		args = []string{"rev-parse", "--verify", "--quiet", other + "^1"}
 	}
-	said, err := g.b.git(ctx, nil, args...)
+	said, err := g.b.Git(ctx, nil, args...)
 	from := strings.TrimSpace(said)
 	if err != nil || !isCommitID(from) {
 		return out, nil //nolint:nilerr // without what both began with, names are told as they are
 	}
 	for stage, commit := range map[int]string{2: g.head, 3: other} {
-		list, err := g.b.git(ctx, nil, "diff-tree", "-r", "-z", "--name-status", "--find-renames", "-l", strconv.Itoa(maxRenames), "--diff-filter=R", from, commit)
+		list, err := g.b.Git(ctx, nil, "diff-tree", "-r", "-z", "--name-status", "--find-renames", "-l", strconv.Itoa(maxRenames), "--diff-filter=R", from, commit)
 		if err != nil {
-			return out, boxFault(err, "worktree_unreadable", "Reading the files of both sides")
+			return out, SandboxFault(err, "worktree_unreadable", "Reading the files of both sides")
 		}
 		out[stage] = make(map[string]string)
-		for f := splitZero(list); len(f) >= 3; f = f[3:] {
+		for f := SplitZero(list); len(f) >= 3; f = f[3:] {
 			out[stage][f[1]] = f[2]
 		}
 	}

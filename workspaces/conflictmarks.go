@@ -17,7 +17,7 @@ const markPattern = "^(<{7,12}|>{7,12}) "
 
 // findMarks fills in the lines of files at which marks of a conflict are left: of those that are open in the folder, of those that were resolved
 // in what is staged. A line that a side itself has is none.
-func (b *box) findMarks(ctx context.Context, list []OpenConflict) error {
+func (b *Sandbox) findMarks(ctx context.Context, list []OpenConflict) error {
 	var open, staged []string
 	for _, c := range list {
 		switch {
@@ -77,13 +77,13 @@ type mark struct {
 }
 
 // marks finds the lines of files that begin with a conflict's marks.
-func (b *box) marks(ctx context.Context, files []string, where ...string) (map[string][]mark, error) {
+func (b *Sandbox) marks(ctx context.Context, files []string, where ...string) (map[string][]mark, error) {
 	out := make(map[string][]mark)
 	for some := range slices.Chunk(files, 200) { // as arguments: grep reads no list
 		args := append([]string{"grep", "--line-number", "-z", "-I", "-E", "--full-name", "--no-color"}, where...)
-		said, err := b.git(ctx, nil, append(append(args, "-e", markPattern, "--"), some...)...)
+		said, err := b.Git(ctx, nil, append(append(args, "-e", markPattern, "--"), some...)...)
 		if err != nil && boxCode(err) != 1 {
-			return nil, boxFault(err, "worktree_unreadable", "Reading the files in conflict")
+			return nil, SandboxFault(err, "worktree_unreadable", "Reading the files in conflict")
 		}
 		for line := range strings.Lines(said) {
 			f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\x00", 3)
@@ -100,7 +100,7 @@ func (b *box) marks(ctx context.Context, files []string, where ...string) (map[s
 
 // ownMarks are lines like marks that a file had before the conflict. What git has merged itself, where both sides gave a file other names, has
 // its marks in the stages.
-func (b *box) ownMarks(ctx context.Context, c *OpenConflict, name string) (map[string]bool, error) {
+func (b *Sandbox) ownMarks(ctx context.Context, c *OpenConflict, name string) (map[string]bool, error) {
 	own := make(map[string]bool)
 	if c.Kind == ConflictRenames {
 		return own, nil
@@ -110,9 +110,9 @@ func (b *box) ownMarks(ctx context.Context, c *OpenConflict, name string) (map[s
 			if !e.plain() {
 				continue
 			}
-			said, err := b.git(ctx, nil, "grep", "-h", "-I", "-E", "--no-color", "-e", markPattern, e.oid)
+			said, err := b.Git(ctx, nil, "grep", "-h", "-I", "-E", "--no-color", "-e", markPattern, e.oid)
 			if err != nil && boxCode(err) != 1 {
-				return nil, boxFault(err, "worktree_unreadable", "Reading a side of "+name)
+				return nil, SandboxFault(err, "worktree_unreadable", "Reading a side of "+name)
 			}
 			for line := range strings.Lines(said) {
 				own[strings.TrimRight(line, "\r\n")] = true
@@ -133,7 +133,7 @@ func markedWords(list []MarkedFile) string {
 	var names []string
 	for i, m := range list {
 		if i == 5 {
-			names = append(names, plural(len(list)-i, "more file", "more files"))
+			names = append(names, Plural(len(list)-i, "more file", "more files"))
 			break
 		}
 		var lines []string

@@ -161,8 +161,8 @@ func marks(line, mark, commit string) bool {
 	return ok && (rest == "" || rest[0] == ':')
 }
 
-// encodePaths has raw paths in wire form.
-func encodePaths(paths []string) []string {
+// EncodePaths has raw paths in wire form.
+func EncodePaths(paths []string) []string {
 	out := make([]string, len(paths))
 	for i, p := range paths {
 		out[i] = guest.EncodePath(p)

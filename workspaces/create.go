@@ -44,10 +44,10 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if n.Executor, err = s.choose(executors.As(ctx, "", actor.User.ID), p, n.Executor, n.FallbackOK); err != nil {
 		return Workspace{}, err
 	}
-	if n.Folder, err = folderFor(p, n.Executor, n.Folder); err != nil {
+	if n.Folder, err = FolderFor(p, n.Executor, n.Folder); err != nil {
 		return Workspace{}, err
 	}
-	now := s.now()
+	now := s.Millis()
 	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Folder: n.Folder, Limits: n.Limits, FallbackOK: n.FallbackOK, Private: n.Private,
 		State: Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
@@ -57,9 +57,9 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		return Workspace{}, err
 	}
 	killpoint.Reach(killpoint.WorkspaceStored)
-	s.note(ctx, Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
+	s.Note(ctx, Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
 		Text: fmt.Sprintf("Created from %s on branch %s%s", hostgit.Clean(w.Base), w.Branch, s.homeWords(ctx, w.Executor)), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	if err := s.jobs.Add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
 		s.failCreate(context.WithoutCancel(ctx), w.ID, err)
 		return Workspace{}, err
@@ -149,14 +149,14 @@ func (s *Service) Rename(ctx context.Context, workspaceID, name string) (Workspa
 	if err != nil {
 		return Workspace{}, err
 	}
-	return s.edit(ctx, workspaceID, func(w *Workspace) error { w.Name = name; return nil })
+	return s.Edit(ctx, workspaceID, func(w *Workspace) error { w.Name = name; return nil })
 }
 
 // SetPrivate keeps a workspace to who made it, or gives it to the team. Only who made it keeps it to themselves; the caller has seen to
 // it that actor sees it at all.
 func (s *Service) SetPrivate(ctx context.Context, actor accounts.Actor, workspaceID string, private bool) (Workspace, error) {
 	was := private
-	w, err := s.edit(ctx, workspaceID, func(w *Workspace) error {
+	w, err := s.Edit(ctx, workspaceID, func(w *Workspace) error {
 		if private && !w.Private && w.CreatedBy != actor.User.ID {
 			return fault.New(fault.Forbidden, "not_the_owner", "Only who made %s can keep it to themselves.", w.Key()).With("field", "private")
 		}
@@ -170,7 +170,7 @@ func (s *Service) SetPrivate(ctx context.Context, actor accounts.Actor, workspac
 	if private {
 		text = "Made private: only its owner sees it"
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.private", Text: text, Data: map[string]any{"private": private}})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.private", Text: text, Data: map[string]any{"private": private}})
 	return w, nil
 }
 
@@ -179,16 +179,16 @@ func (s *Service) Private(ctx context.Context, teamID string) ([]Workspace, erro
 	return s.store.PrivateWorkspaces(ctx, teamID)
 }
 
-// edit changes a workspace, notes when, and tells the team.
-func (s *Service) edit(ctx context.Context, workspaceID string, fn func(*Workspace) error) (Workspace, error) {
+// Edit changes a workspace, notes when, and tells the team.
+func (s *Service) Edit(ctx context.Context, workspaceID string, fn func(*Workspace) error) (Workspace, error) {
 	w, err := s.store.EditWorkspace(ctx, workspaceID, func(w *Workspace) error {
-		w.UpdatedAt = s.now()
+		w.UpdatedAt = s.Millis()
 		return fn(w)
 	})
 	if err != nil {
 		return Workspace{}, err
 	}
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	return w, nil
 }
 
@@ -200,7 +200,7 @@ func (s *Service) Cancel(ctx context.Context, workspaceID string) (Workspace, er
 	}
 	var done <-chan struct{}
 	if w.State == Creating || w.State == SettingUp {
-		done = s.jobs.Cancel(workspaceID, errCancelled)
+		done = s.jobs.Cancel(workspaceID, ErrCancelled)
 	}
 	if done == nil {
 		return Workspace{}, fault.New(fault.Conflict, "not_creating", "%s is not being created.", w.Key())
@@ -234,7 +234,7 @@ func (s *Service) RetryCreate(ctx context.Context, workspaceID string) (Workspac
 	if err := s.claimBranch(ctx, p, w.Branch, w.ID); err != nil {
 		return Workspace{}, err
 	}
-	w, err = s.edit(ctx, workspaceID, func(w *Workspace) error {
+	w, err = s.Edit(ctx, workspaceID, func(w *Workspace) error {
 		if w.State != Failed || w.DeletedAt != 0 {
 			return fault.New(fault.Conflict, "not_failed", "%s is %s: only a failed creation can be tried again.", w.Key(), stateWord(*w))
 		}

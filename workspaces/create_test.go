@@ -286,7 +286,7 @@ func TestCleanUpKeepsBranchesOfOthers(t *testing.T) {
 	dir := h.repo("app")
 	p := h.pathProject(dir)
 	h.stop() // the creation waits
-	h.s = workspaces.New(h.cfg)
+	h.s = h.build()
 	h.s.Connect(h.box, h.ses)
 	w := h.create(workspaces.NewWorkspace{ProjectID: p.ID})
 	git(t, dir, "branch", w.Branch) // somebody is quicker

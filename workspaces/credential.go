@@ -125,7 +125,7 @@ func (s *Service) fetchApart(ctx context.Context, p Project, remote string, c ho
 	}
 	var packed strings.Builder
 	for ref, id := range before {
-		if name, ok := strings.CutPrefix(ref, headsPrefix); ok { // what is had beside, so that it is not sent again
+		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok { // what is had beside, so that it is not sent again
 			ref = "refs/parawork/have/" + name
 		}
 		packed.WriteString(id + " " + ref + "\n")

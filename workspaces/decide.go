@@ -71,7 +71,7 @@ func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID 
 	}
 	title := "Before deciding " + namesOf([]string{r.List[0].Path})
 	if len(r.List) > 1 {
-		title = "Before deciding " + plural(len(r.List), "conflict", "conflicts")
+		title = "Before deciding " + Plural(len(r.List), "conflict", "conflicts")
 	}
 	snap, err := s.Keep(ctx, w.ID, KeepFor{Kind: "kept", Reason: "update", Title: title, ActorID: actor.User.ID})
 	if err != nil {
@@ -100,10 +100,10 @@ func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID 
 		d.done = append(d.done, one)
 	}
 	if len(d.done) > 0 {
-		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: decidedWords(d.done, base, w.Branch),
+		s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: decidedWords(d.done, base, w.Branch),
 			Data: map[string]any{"snapshot_id": snap.ID, "files": len(d.done)}})
 	}
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	return snap.ID, err
 }
 
@@ -115,7 +115,7 @@ func nothingUnderWay() error {
 func decidedWords(list []Decision, base, branch string) string {
 	one := list[0]
 	if len(list) > 1 {
-		return "Decided " + plural(len(list), "conflict", "conflicts")
+		return "Decided " + Plural(len(list), "conflict", "conflicts")
 	}
 	name := namesOf([]string{one.Path})
 	if one.Undo {
@@ -146,7 +146,7 @@ type deciding struct {
 	s     *Service
 	p     Project
 	w     Workspace
-	b     *box
+	b     *Sandbox
 	files Files
 	actor accounts.Actor
 	snap  Snap // as it was before
@@ -208,10 +208,10 @@ func (d *deciding) lying(ctx context.Context, c *OpenConflict) (map[string]fileE
 	if pr.what != "file" {
 		return nil, fault.New(fault.Conflict, "part_unsupported", "There is no file %q in the folder now: take one of the two, or delete it.", c.Path).With("path", guest.EncodePath(c.Path))
 	}
-	out, err := d.b.git(ctx, nil, "hash-object", "-w", "--", c.Path)
+	out, err := d.b.Git(ctx, nil, "hash-object", "-w", "--", c.Path)
 	oid := strings.TrimSpace(out)
 	if err != nil || !isCommitID(oid) {
-		return nil, boxFault(err, "stage_failed", "Taking the file as it lies")
+		return nil, SandboxFault(err, "stage_failed", "Taking the file as it lies")
 	}
 	return map[string]fileEntry{c.Path: {mode: pr.mode, oid: oid, size: pr.size}}, nil
 }
@@ -264,7 +264,7 @@ func (d *deciding) before(c *OpenConflict, name string) bool {
 }
 
 func inTheWayOf(name, what string) error {
-	return fault.New(fault.Conflict, "files_in_the_way", "%q is %s: move it away first, then decide.", name, what).With("paths", encodePaths([]string{name}))
+	return fault.New(fault.Conflict, "files_in_the_way", "%q is %s: move it away first, then decide.", name, what).With("paths", EncodePaths([]string{name}))
 }
 
 // kept makes sure that what is written over is in the snapshot, or is a side of the conflict, which git has.
@@ -287,7 +287,7 @@ func (d *deciding) kept(ctx context.Context, c *OpenConflict, name string, pr pr
 		return nil
 	}
 	if filtered && have[name].is() {
-		if out, err := d.b.git(ctx, nil, "hash-object", "--", name); err == nil && strings.TrimSpace(out) == have[name].oid {
+		if out, err := d.b.Git(ctx, nil, "hash-object", "--", name); err == nil && strings.TrimSpace(out) == have[name].oid {
 			return nil
 		}
 	}

@@ -33,7 +33,7 @@ func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return Delivery{}, err
 	}
-	places, _, err := s.rooms()
+	places, _, err := s.Rooms()
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -41,7 +41,7 @@ func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID
 	if err := places.Ensure(ctx, w.ID); err != nil {
 		return Delivery{}, err
 	}
-	a := s.sandboxes()
+	a := s.Sandboxes()
 	if a == nil {
 		return Delivery{}, fault.New(fault.Unavailable, "sandbox_not_live", "The workspace has no live sandbox now.")
 	}
@@ -53,14 +53,14 @@ func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return Delivery{}, err
 	}
-	if !plainRef(headsPrefix+got.Branch) || !isCommitID(got.Commit) {
+	if !plainRef(HeadsPrefix+got.Branch) || !isCommitID(got.Commit) {
 		return Delivery{}, fault.New(fault.Unavailable, "runner_answer_wrong", "The machine answered something that is no branch. Look into the folder's repository there.")
 	}
 	text := fmt.Sprintf("Delivered to %s on the machine: branch %s at %s", hostgit.Clean(w.Folder), got.Branch, got.Commit[:12])
 	if got.Branch != w.Branch {
 		text += fmt.Sprintf(". %s there has work of its own, or is checked out, and is as it was", w.Branch)
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "branch.delivered", Text: text,
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "branch.delivered", Text: text,
 		Data: map[string]any{"branch": got.Branch, "commit": got.Commit}})
 	return Delivery{got.Branch, got.Commit}, nil
 }

@@ -67,7 +67,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 			return Discarded{}, err
 		}
 	}
-	snap, err := s.Keep(ctx, w.ID, KeepFor{Kind: "kept", Reason: "discard", Title: plural(len(r.List), "file", "files"), ActorID: actor.User.ID})
+	snap, err := s.Keep(ctx, w.ID, KeepFor{Kind: "kept", Reason: "discard", Title: Plural(len(r.List), "file", "files"), ActorID: actor.User.ID})
 	if err != nil {
 		return Discarded{}, err
 	}
@@ -84,7 +84,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 	}
 	if len(out.Files) > 0 {
 		d.unstage(ctx)
-		s.note(context.WithoutCancel(ctx), Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "discard",
+		s.Note(context.WithoutCancel(ctx), Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "discard",
 			Text: "Discarded changes of " + namesOf(out.Files), Data: map[string]any{"snapshot_id": snap.ID, "files": len(out.Files)}})
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func namesOf(files []string) string {
 	if len(files) <= 3 {
 		return hostgit.Clean(strings.Join(files, ", "))
 	}
-	return hostgit.Clean(strings.Join(files[:2], ", ")) + " and " + plural(len(files)-2, "other file", "other files")
+	return hostgit.Clean(strings.Join(files[:2], ", ")) + " and " + Plural(len(files)-2, "other file", "other files")
 }
 
 // discarding is one discard.
@@ -114,7 +114,7 @@ type discarding struct {
 	w        Workspace
 	v        shown
 	files    Files
-	b        *box // nil where no sandbox runs: then there is no index, and git changes nothing on its way
+	b        *Sandbox // nil where no sandbox runs: then there is no index, and git changes nothing on its way
 	filtered map[string]bool
 	steps    []discardStep
 }
@@ -207,7 +207,7 @@ func (d *discarding) asShown(ctx context.Context, name string, pr presentFile) e
 		return nil
 	}
 	if d.b != nil && d.filtered[name] && pr.what == "file" && n.plain() {
-		out, err := d.b.git(ctx, nil, "hash-object", "--", name)
+		out, err := d.b.Git(ctx, nil, "hash-object", "--", name)
 		if err == nil && strings.TrimSpace(out) == n.oid {
 			return nil
 		}
@@ -236,7 +236,7 @@ func (d *discarding) checkKept(ctx context.Context, snap Snap) error {
 			continue
 		}
 		if d.b != nil && d.filtered[st.name] && k.is() { // a snapshot taken by git has it as the repository would
-			if out, err := d.b.git(ctx, nil, "hash-object", "--", st.name); err == nil && strings.TrimSpace(out) == k.oid {
+			if out, err := d.b.Git(ctx, nil, "hash-object", "--", st.name); err == nil && strings.TrimSpace(out) == k.oid {
 				continue
 			}
 		}
@@ -299,7 +299,7 @@ func putFile(ctx context.Context, files Files, workspaceID, name string, r io.Re
 type entryPut struct {
 	p        Project // whose repository has it
 	w        Workspace
-	b        *box // nil: git changes nothing on its way
+	b        *Sandbox // nil: git changes nothing on its way
 	files    Files
 	name     string
 	was      presentFile
@@ -323,9 +323,9 @@ func (s *Service) putEntry(ctx context.Context, e entryPut) error {
 		if err != nil {
 			return err
 		}
-		out, err := e.b.git(ctx, nil, "cat-file", "--filters", "--path="+e.name, oid)
+		out, err := e.b.Git(ctx, nil, "cat-file", "--filters", "--path="+e.name, oid)
 		if err != nil {
-			return boxFault(err, "discard_failed", "Having git write "+e.name)
+			return SandboxFault(err, "discard_failed", "Having git write "+e.name)
 		}
 		return putFile(ctx, e.files, e.w.ID, e.name, strings.NewReader(out), e.was, e.to)
 	}

@@ -67,8 +67,8 @@ func (s *Service) discover(ctx context.Context, path string) (repository, error)
 // what is checked out, the newest.
 func (s *Service) defaultBranch(ctx context.Context, gitDir, wanted string) (string, error) {
 	has := func(name string) (bool, error) {
-		for _, ref := range [...]string{headsPrefix + name, "refs/remotes/origin/" + name} {
-			c, err := s.commitOf(ctx, gitDir, ref)
+		for _, ref := range [...]string{HeadsPrefix + name, "refs/remotes/origin/" + name} {
+			c, err := s.CommitOf(ctx, gitDir, ref)
 			if err != nil || c != "" {
 				return c != "", err
 			}
@@ -89,7 +89,7 @@ func (s *Service) defaultBranch(ctx context.Context, gitDir, wanted string) (str
 		}
 		return strings.TrimPrefix(out, prefix)
 	}
-	for _, name := range []string{symbolic("refs/remotes/origin/HEAD", "refs/remotes/origin/"), "main", "master", symbolic("HEAD", headsPrefix)} {
+	for _, name := range []string{symbolic("refs/remotes/origin/HEAD", "refs/remotes/origin/"), "main", "master", symbolic("HEAD", HeadsPrefix)} {
 		if name == "" {
 			continue
 		}
@@ -103,14 +103,14 @@ func (s *Service) defaultBranch(ctx context.Context, gitDir, wanted string) (str
 		return "", gitFault(err, fault.Invalid, "not_a_repository", "Reading the branches")
 	}
 	for _, ref := range strings.Fields(out) {
-		if name, ok := strings.CutPrefix(ref, headsPrefix); ok {
+		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok {
 			return name, nil
 		}
 		if name, ok := strings.CutPrefix(ref, "refs/remotes/origin/"); ok && name != "HEAD" {
 			return name, nil
 		}
 	}
-	if c, err := s.commitOf(ctx, gitDir, "HEAD"); err == nil && c != "" {
+	if c, err := s.CommitOf(ctx, gitDir, "HEAD"); err == nil && c != "" {
 		return "", fault.New(fault.Invalid, "no_branch", "The repository has commits but no branch (detached HEAD). Make one: git switch -c main.")
 	}
 	return "", fault.New(fault.Invalid, "repository_empty", "The repository is empty. Make a first commit on a branch, then try again.")

@@ -19,8 +19,8 @@ import (
 // of it can be taken for the whole; what a crash leaves is swept at the next start.
 const doomedPrefix = ".doomed-"
 
-// discard removes a folder of ours and everything in it. What is not there is no error.
-func (s *Service) discard(dir string) error {
+// RemoveFolder removes a folder of ours and everything in it. What is not there is no error.
+func (s *Service) RemoveFolder(dir string) error {
 	doomed, err := doom(dir)
 	if err != nil || doomed == "" {
 		return err
@@ -141,7 +141,7 @@ func (s *Service) holdsTrash(ctx context.Context, p Project) bool {
 	return err != nil || out != ""
 }
 
-func plural(n int, one, many string) string {
+func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -158,8 +158,8 @@ func fileExists(path string) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// mkdirs makes a folder of ours and those above it.
-func mkdirs(dir string) error { return os.MkdirAll(dir, 0o700) }
+// MakeFolders makes a folder of ours and those above it.
+func MakeFolders(dir string) error { return os.MkdirAll(dir, 0o700) }
 
 // fullBelow is how many free bytes count as a full disk once a write has failed.
 const fullBelow = 16 << 20

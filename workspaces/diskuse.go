@@ -34,7 +34,7 @@ func (s *Service) UseOfWorkspace(ctx context.Context, workspaceID, gitDir string
 	if u.Worktree, err = treeBytes(ctx, s.workspaceDir(workspaceID)); err != nil {
 		return u, err
 	}
-	for _, dir := range [...]string{s.boxDir(workspaceID), filepath.Join(s.cfg.DataDir, "sync", workspaceID), filepath.Join(s.cfg.DataDir, "kept", workspaceID)} {
+	for _, dir := range [...]string{s.SandboxDir(workspaceID), filepath.Join(s.cfg.DataDir, "sync", workspaceID), filepath.Join(s.cfg.DataDir, "kept", workspaceID)} {
 		n, err := treeBytes(ctx, dir)
 		if err != nil {
 			return u, err
@@ -46,7 +46,7 @@ func (s *Service) UseOfWorkspace(ctx context.Context, workspaceID, gitDir string
 			return u, err
 		}
 	}
-	if _, sessions, err := s.rooms(); err == nil {
+	if _, sessions, err := s.Rooms(); err == nil {
 		if f, ok := sessions.(Forgetter); ok {
 			if u.History, err = f.HistoryBytes(ctx, workspaceID); err != nil {
 				return u, err
@@ -142,7 +142,7 @@ func (s *Service) RemoveLeftovers(ctx context.Context) (freed int64, err error) 
 	}
 	for _, d := range dirs {
 		if err := removeTree(d); err != nil {
-			return 0, diskFault(err, "Removing what a deletion left")
+			return 0, DiskFault(err, "Removing what a deletion left")
 		}
 	}
 	return bytes, nil

@@ -62,12 +62,12 @@ func (s *Service) Ahead(ctx context.Context, workspaceID string) (Ahead, error) 
 	if out.Target, err = s.target(ctx, p, w.Base); err != nil {
 		return out, err
 	}
-	if out.Head, err = s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch); err != nil || out.Head == "" {
+	if out.Head, err = s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch); err != nil || out.Head == "" {
 		return out, err
 	}
 	args := []string{"log", "-z", "--format=%s", "--max-count=50", out.Head}
-	for _, ref := range [...]string{headsPrefix + out.Target, originPrefix + out.Target} {
-		c, err := s.commitOf(ctx, p.GitDir, ref)
+	for _, ref := range [...]string{HeadsPrefix + out.Target, originPrefix + out.Target} {
+		c, err := s.CommitOf(ctx, p.GitDir, ref)
 		if err != nil {
 			return out, err
 		}
@@ -122,7 +122,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		return err
 	}
 	if _, _, err := s.stepBase(ctx, p, target); err != nil { // it stays behind, and says so where it is asked for
-		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge elsewhere", "workspace_id", w.ID, "error", reason(err))
+		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge elsewhere", "workspace_id", w.ID, "error", Reason(err))
 	}
 	unlock, err := s.locks.Busy.LockContext(ctx, workspaceID)
 	if err != nil {
@@ -145,10 +145,10 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		commit = m.Head
 	}
 	again := false
-	_, err = s.edit(ctx, w.ID, func(w *Workspace) error {
+	_, err = s.Edit(ctx, w.ID, func(w *Workspace) error {
 		again = w.MergedCommit == commit
 		if !again {
-			w.MergedAt = s.now()
+			w.MergedAt = s.Millis()
 		}
 		w.MergedCommit = commit
 		if base != "" {
@@ -160,7 +160,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		return fmt.Errorf("noting the merge: %w", err)
 	}
 	if !again {
-		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "merge", Text: m.Text, Data: m.Data})
+		s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "merge", Text: m.Text, Data: m.Data})
 	}
 	s.publishProject(ctx, p)
 	s.projectMoved(ctx, p)
@@ -169,11 +169,11 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 
 // mergedPart is the last commit of the workspace's branch that was part of what was merged; "" when that cannot be told from here.
 func (s *Service) mergedPart(ctx context.Context, p Project, w Workspace, head string) (string, error) {
-	tip, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	tip, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	if err != nil || tip == "" {
 		return "", err
 	}
-	if there, err := s.commitOf(ctx, p.GitDir, head); err != nil || there == "" {
+	if there, err := s.CommitOf(ctx, p.GitDir, head); err != nil || there == "" {
 		return "", nil //nolint:nilerr // others pushed there what this repository never saw
 	}
 	part, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"merge-base", tip, head}})

@@ -47,10 +47,10 @@ func (s *Service) Exclude(ctx context.Context, workspaceID string, names []strin
 	defer unlock()
 	root, err := os.OpenRoot(p.GitDir)
 	if err != nil {
-		return diskFault(err, "Keeping a file out of git")
+		return DiskFault(err, "Keeping a file out of git")
 	}
 	defer root.Close()
-	return diskFault(exclude(root, names), "Keeping a file out of git")
+	return DiskFault(exclude(root, names), "Keeping a file out of git")
 }
 
 // exclude adds what is missing to info/exclude below root. A link there is somebody's trick, and not followed.

@@ -28,7 +28,7 @@ type farState struct {
 }
 
 func (s *Service) farFile(workspaceID string) string {
-	return filepath.Join(s.boxDir(workspaceID), "far")
+	return filepath.Join(s.SandboxDir(workspaceID), "far")
 }
 
 // readFar returns the mark of a far workspace, false when it is none.
@@ -49,14 +49,16 @@ func (s *Service) writeFar(workspaceID string, f farState) error {
 	return writeOnce(s.farFile(workspaceID), string(b))
 }
 
-// far reports whether the workspace works, or worked last, in a place with a disk of its own.
-func (s *Service) far(workspaceID string) bool {
+// Remote reports whether the workspace works, or worked last, in a place with a disk of its own.
+func (s *Service) Remote(workspaceID string) bool {
 	_, ok := s.readFar(workspaceID)
 	return ok
 }
 
-// apart reports whether the workspace's commits are made in a git dir other than the linked worktree's.
-func (s *Service) apart(workspaceID string) bool { return s.boxed(workspaceID) || s.far(workspaceID) }
+// Apart reports whether the workspace's commits are made in a git dir other than the linked worktree's.
+func (s *Service) Apart(workspaceID string) bool {
+	return s.OwnGitDir(workspaceID) || s.Remote(workspaceID)
+}
 
 // Sandboxes is an optional ability of Places that have places with a disk of their own.
 type Sandboxes interface {
@@ -68,7 +70,7 @@ type Sandboxes interface {
 	At(workspaceID string) (*executors.Place, bool)
 }
 
-func (s *Service) sandboxes() Sandboxes {
+func (s *Service) Sandboxes() Sandboxes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, _ := s.places.(Sandboxes)
@@ -78,19 +80,19 @@ func (s *Service) sandboxes() Sandboxes {
 // asleep reports whether the workspace lives in a place with a disk of its own and has no sandbox there that can be asked now: then
 // nobody starts or wakes one, which costs money, for what this server can do itself.
 func (s *Service) asleep(ctx context.Context, w Workspace) bool {
-	if !s.far(w.ID) {
-		if c := s.chooser(); c == nil || !afar(ctx, c, w.Executor) {
+	if !s.Remote(w.ID) {
+		if c := s.Chooser(); c == nil || !OnRemoteDisk(ctx, c, w.Executor) {
 			return false
 		}
 	}
-	a := s.sandboxes()
+	a := s.Sandboxes()
 	return a == nil || !a.Awake(w.ID)
 }
 
-// unseen reports whether a far workspace's sandbox stands still with work that may not have come home.
-func (s *Service) unseen(ctx context.Context, workspaceID string) bool {
+// Unseen reports whether a far workspace's sandbox stands still with work that may not have come home.
+func (s *Service) Unseen(ctx context.Context, workspaceID string) bool {
 	f, ok := s.readFar(workspaceID)
-	a := s.sandboxes()
+	a := s.Sandboxes()
 	if !ok || f.Left || a == nil || a.Awake(workspaceID) {
 		return false
 	}
@@ -106,10 +108,10 @@ func (s *Service) Afar(ctx context.Context, workspaceID string) error {
 	return s.Unbox(ctx, workspaceID)
 }
 
-// returnHome leads the linked worktree of a far workspace, whose sandbox has ended, to where that was. sandboxID is the sandbox it is
+// ReturnHome leads the linked worktree of a far workspace, whose sandbox has ended, to where that was. sandboxID is the sandbox it is
 // about, "" = whichever it was. Killed in between it is done again.
-func (s *Service) returnHome(ctx context.Context, w Workspace, sandboxID string) error {
-	if !s.far(w.ID) {
+func (s *Service) ReturnHome(ctx context.Context, w Workspace, sandboxID string) error {
+	if !s.Remote(w.ID) {
 		return nil
 	}
 	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
@@ -134,7 +136,7 @@ func (s *Service) returnHome(ctx context.Context, w Workspace, sandboxID string)
 			return err
 		}
 		if err := dropOperation(admin); err != nil {
-			return diskFault(err, "Bringing the worktree up to date")
+			return DiskFault(err, "Bringing the worktree up to date")
 		}
 	}
 	if err := s.ignoredHome(ctx, p, w); err != nil {
@@ -146,7 +148,7 @@ func (s *Service) returnHome(ctx context.Context, w Workspace, sandboxID string)
 	if err := s.forgetFar(w.ID); err != nil {
 		return err
 	}
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	return nil
 }
 
@@ -171,7 +173,7 @@ func dropOperation(gitDir string) error {
 func (s *Service) forgetFar(workspaceID string) error {
 	for _, f := range [...]string{s.farFile(workspaceID), s.homeFile(workspaceID), s.toldFile(workspaceID), s.sentFile(workspaceID)} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return diskFault(err, "Forgetting the workspace's sandbox")
+			return DiskFault(err, "Forgetting the workspace's sandbox")
 		}
 	}
 	return nil
@@ -197,11 +199,11 @@ func (s *Service) stirred(workspaceID string) {
 func (s *Service) SandboxEnded(workspaceID, sandboxID string) {
 	s.unpack(sandboxID)
 	if dir := s.parcelDir(sandboxID); folderExists(dir) {
-		if err := s.discard(dir); err != nil {
+		if err := s.RemoveFolder(dir); err != nil {
 			s.cfg.Log.Warn("parcel could not be removed", "sandbox_id", sandboxID, "error", err)
 		}
 	}
-	if s.far(workspaceID) {
+	if s.Remote(workspaceID) {
 		s.moved.add(workspaceID)
 	}
 }
@@ -217,7 +219,7 @@ func (s *Service) farAgain() {
 // endFar leads a far workspace home whose sandbox has ended; done says that there is nothing more to do for it now.
 func (s *Service) endFar(ctx context.Context, w Workspace) (done bool, err error) {
 	f, ok := s.readFar(w.ID)
-	a := s.sandboxes()
+	a := s.Sandboxes()
 	if !ok || a == nil {
 		return false, nil
 	}
@@ -230,12 +232,12 @@ func (s *Service) endFar(ctx context.Context, w Workspace) (done bool, err error
 	case !folderExists(w.Path):
 		return true, nil // it is put away
 	}
-	return true, s.returnHome(ctx, w, f.Sandbox)
+	return true, s.ReturnHome(ctx, w, f.Sandbox)
 }
 
-// hostChanges lists what differs from the commit a worktree is at, untracked files included, as the host's copy of it has them.
-func (s *Service) hostChanges(ctx context.Context, p Project, w Workspace) ([]string, error) {
-	head, err := s.hostHead(ctx, p, w)
+// LocalChanges lists what differs from the commit a worktree is at, untracked files included, as the host's copy of it has them.
+func (s *Service) LocalChanges(ctx context.Context, p Project, w Workspace) ([]string, error) {
+	head, err := s.LocalHead(ctx, p, w)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knob
 }
 
 // hook is for a service that was started anew: the Manager's hooks ask the house for it.
-func (a *away) hook(*workspaces.Service) {}
+func (a *away) hook(parts) {}
 
 // specs asks the house's present service.
 type specs struct{ h *house }

@@ -21,14 +21,14 @@ import (
 )
 
 // has says which of these objects are in the sandbox. One that lies only harms its own work.
-func (b *box) has(ctx context.Context, ids []string) (map[string]bool, error) {
+func (b *Sandbox) has(ctx context.Context, ids []string) (map[string]bool, error) {
 	there := make(map[string]bool)
 	if len(ids) == 0 {
 		return there, nil
 	}
-	out, err := b.git(ctx, []byte(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	out, err := b.Git(ctx, []byte(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch-check=%(objectname) %(objecttype)")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the sandbox's repository")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the sandbox's repository")
 	}
 	for l := range strings.Lines(out) {
 		if id, kind, _ := strings.Cut(strings.TrimSpace(l), " "); kind != "missing" && slices.Contains(ids, id) {
@@ -40,10 +40,10 @@ func (b *box) has(ctx context.Context, ids []string) (map[string]bool, error) {
 
 // supply makes objects readable in a sandbox that is going to be told of them, where its git does not have them yet. A far one is sent what
 // lies between them and what it has, or a history that is cut where it would go deeper.
-func (s *Service) supply(ctx context.Context, p Project, w Workspace, b *box, ids []string) error {
+func (s *Service) supply(ctx context.Context, p Project, w Workspace, b *Sandbox, ids []string) error {
 	ids = unique(ids)
-	if !s.far(w.ID) {
-		if !s.boxed(w.ID) {
+	if !s.Remote(w.ID) {
+		if !s.OwnGitDir(w.ID) {
 			return nil // its git is the repository's
 		}
 		return s.lend(ctx, p, w, ids...)
@@ -109,7 +109,7 @@ func (s *Service) knownFloor(ctx context.Context, p Project, w Workspace, commit
 
 // sendObjects brings a piece of history to a far workspace's live sandbox.
 func (s *Service) sendObjects(ctx context.Context, p Project, w Workspace, h history, have []string) error {
-	a := s.sandboxes()
+	a := s.Sandboxes()
 	if a == nil {
 		return errors.New("there are no places with a disk of their own")
 	}
@@ -118,11 +118,11 @@ func (s *Service) sendObjects(ctx context.Context, p Project, w Workspace, h his
 		return fault.New(fault.Unavailable, "sandbox_not_live", "The workspace has no live sandbox now.")
 	}
 	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
-		return diskFault(err, "Packing new commits for the sandbox")
+		return DiskFault(err, "Packing new commits for the sandbox")
 	}
 	dir, err := os.MkdirTemp(s.tmpDir(), "objects-")
 	if err != nil {
-		return diskFault(err, "Packing new commits for the sandbox")
+		return DiskFault(err, "Packing new commits for the sandbox")
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if err := s.packHistory(ctx, p, dir, h, have, nil); err != nil {
@@ -130,7 +130,7 @@ func (s *Service) sendObjects(ctx context.Context, p Project, w Workspace, h his
 	}
 	file, r, err := objectsParcel(ctx, dir, h.shallow)
 	if err != nil {
-		return diskFault(err, "Packing new commits for the sandbox")
+		return DiskFault(err, "Packing new commits for the sandbox")
 	}
 	defer file.Close()
 	name := id.New("prc")

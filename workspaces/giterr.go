@@ -32,7 +32,7 @@ func gitFault(err error, kind fault.Kind, code, doing string) error {
 		return fault.Wrap(err, fault.Invalid, "url_not_public", "%s failed: %s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", doing, hostgit.Clean(refused.Host))
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, code+"_timeout", "%s took too long and was ended. %s", doing, words)
-	case errors.Is(err, context.Canceled), errors.Is(err, errCancelled), errors.Is(err, errShutdown):
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrCancelled), errors.Is(err, ErrShutdown):
 		return err
 	case errors.Is(err, hostgit.ErrTooMuch):
 		return fault.Wrap(err, fault.TooLarge, code+"_too_large", "%s gave more output than Parawork reads.", doing)
@@ -64,12 +64,12 @@ func cure(words string) string {
 	return ""
 }
 
-// reason is what a failed row says to people.
-func reason(err error) string {
+// Reason is what a failed row says to people.
+func Reason(err error) string {
 	switch {
-	case errors.Is(err, errCancelled):
+	case errors.Is(err, ErrCancelled):
 		return "Cancelled."
-	case errors.Is(err, errShutdown):
+	case errors.Is(err, ErrShutdown):
 		return "The server was stopped in the middle of it. Try again."
 	}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
@@ -81,8 +81,8 @@ func reason(err error) string {
 	return hostgit.Clean(err.Error())
 }
 
-// diskFault turns an error of the file system into one a person can act on.
-func diskFault(err error, doing string) error {
+// DiskFault turns an error of the file system into one a person can act on.
+func DiskFault(err error, doing string) error {
 	switch {
 	case err == nil:
 		return nil
@@ -122,8 +122,8 @@ func boxCode(err error) int {
 	return -1
 }
 
-// boxFault is gitFault for calls in the box.
-func boxFault(err error, code, doing string) error {
+// SandboxFault is gitFault for calls in the box.
+func SandboxFault(err error, code, doing string) error {
 	if err == nil {
 		return nil
 	}

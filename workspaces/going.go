@@ -17,7 +17,7 @@ func (s *Service) stay(ctx context.Context, w Workspace) {
 	// Also where putting it away ran out of time: else a later start would go on with it over work that was done since.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stayTime)
 	defer cancel()
-	_, err := s.edit(ctx, w.ID, func(w *Workspace) error {
+	_, err := s.Edit(ctx, w.ID, func(w *Workspace) error {
 		if w.Snapshot != nil && w.Snapshot.Commit == "" {
 			w.Snapshot = nil
 		} else if w.Snapshot != nil {
@@ -73,18 +73,18 @@ func (s *Service) recoverGoing(ctx context.Context) error {
 
 func (s *Service) endGoing(ctx context.Context, w Workspace) error {
 	going := w.Snapshot.Going
-	places, _, err := s.rooms()
+	places, _, err := s.Rooms()
 	if err != nil {
 		return err
 	}
 	// Files that are not on this machine went with their sandbox: the snapshot alone has them.
-	if folderExists(w.Path) && (!s.far(w.ID) || places.Live(w.ID)) {
+	if folderExists(w.Path) && (!s.Remote(w.ID) || places.Live(w.ID)) {
 		s.stay(ctx, w)
 		what := "archived"
 		if going.Delete {
 			what = "deleted"
 		}
-		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: going.By, Kind: "workspace.stayed",
+		s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: going.By, Kind: "workspace.stayed",
 			Text: "The server ended while this was being " + what + ": sessions have ended, nothing was removed"})
 		return nil
 	}

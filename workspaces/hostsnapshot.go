@@ -23,7 +23,7 @@ import (
 // server itself below the worktree and streamed to git fast-import: no filter, hook, config or nested repository of the
 // worktree's is ever looked at by git.
 func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (taken, error) {
-	head, err := s.hostHead(ctx, p, w)
+	head, err := s.LocalHead(ctx, p, w)
 	if err != nil {
 		return taken{}, err
 	}
@@ -83,19 +83,19 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 	return t, nil
 }
 
-// hostHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree is at none. Of a boxed
+// LocalHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree is at none. Of a boxed
 // or far workspace it is what came home last.
-func (s *Service) hostHead(ctx context.Context, p Project, w Workspace) (string, error) {
-	if s.apart(w.ID) {
+func (s *Service) LocalHead(ctx context.Context, p Project, w Workspace) (string, error) {
+	if s.Apart(w.ID) {
 		if home := s.readHome(w.ID); home.Head != "" {
 			return home.Head, nil
 		}
 	} else if dir := linkedDir(p, w); dir != "" {
-		if c, err := s.commitOf(ctx, dir, "HEAD"); err == nil && c != "" {
+		if c, err := s.CommitOf(ctx, dir, "HEAD"); err == nil && c != "" {
 			return c, nil
 		}
 	}
-	return s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	return s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 }
 
 // importer writes a fast-import stream.

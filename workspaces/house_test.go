@@ -19,13 +19,14 @@ import (
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/move"
 )
 
 // house is the room with a real store and real git; sandboxes and sessions run commands straight in the worktree.
 type house struct {
 	db    *store.DB
 	t     testing.TB
-	s     *workspaces.Service
+	s     parts
 	store *store.Workspaces
 	actor accounts.Actor
 	team  string
@@ -71,9 +72,38 @@ func newHouse(t testing.TB, db *store.DB, change ...func(*workspaces.Config)) *h
 	return h
 }
 
+// The services under their own names: embedded, their methods are those of parts.
+type (
+	core  = workspaces.Service
+	moves = move.Service
+)
+
+// parts are the services that work on workspaces, as one.
+type parts struct {
+	*core
+	*moves
+}
+
+// build makes the services.
+func (h *house) build() parts {
+	cfg := h.cfg
+	cfg.Locks, cfg.Jobs = workspaces.NewLocks(), workspaces.NewJobs()
+	s := workspaces.New(cfg)
+	return parts{s, move.New(move.Config{Store: cfg.Store.(move.Store), Workspaces: s, Locks: cfg.Locks, Jobs: cfg.Jobs, FallBackAllowed: cfg.FallBackAllowed,
+		Chown: cfg.Chown, Now: cfg.Now, Log: cfg.Log})}
+}
+
+// Recover takes up what a server died over, in the order of a start.
+func (p parts) Recover(ctx context.Context) error {
+	if err := p.core.Recover(ctx); err != nil {
+		return err
+	}
+	return p.moves.Recover(ctx)
+}
+
 // start makes and runs the service; stop ends it.
 func (h *house) start() {
-	h.s = workspaces.New(h.cfg)
+	h.s = h.build()
 	h.s.Connect(h.box, h.ses)
 	if h.walls != nil {
 		h.s.Connect(h.walls, h.ses)

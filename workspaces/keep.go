@@ -69,8 +69,8 @@ type KeepFor struct {
 	SessionID string
 	Changed   bool // take none where the files are as in the newest one
 
-	there *ignoredThere // of a sandbox with a disk of its own
-	ahead *ahead        // what was compared while the sandbox was looked at; nil = nothing
+	Ignored *RemoteIgnored // of a sandbox with a disk of its own
+	ahead   *ahead         // what was compared while the sandbox was looked at; nil = nothing
 }
 
 // SnapshotStore keeps the rows of snapshots. Reads of what does not exist are fault.NotFound.
@@ -182,7 +182,7 @@ func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap
 	if err != nil {
 		return Snap{}, err
 	}
-	if !s.hasFiles(w) {
+	if !s.HasFiles(w) {
 		sn, err := s.newestSnap(ctx, workspaceID)
 		if fault.Is(err, fault.NotFound) {
 			return Snap{}, nil
@@ -193,7 +193,7 @@ func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap
 	if err != nil {
 		return Snap{}, err
 	}
-	if !s.far(w.ID) { // there much may come home before
+	if !s.Remote(w.ID) { // there much may come home before
 		f.ahead = s.compareAhead(ctx, p, w)
 		defer f.ahead.wait()
 	}
@@ -201,8 +201,8 @@ func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap
 	if err != nil {
 		return Snap{}, err
 	}
-	if f.there == nil {
-		f.there = s.askIgnored(ctx, p, w, f.Kind)
+	if f.Ignored == nil {
+		f.Ignored = s.askIgnored(ctx, p, w, f.Kind)
 	}
 	sn, _, err := s.capture(ctx, w, f, seen)
 	if seen != nil && seen.Kept != nil {
@@ -211,8 +211,8 @@ func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap
 	return sn, err
 }
 
-// hasFiles reports whether the workspace has a worktree now.
-func (s *Service) hasFiles(w Workspace) bool {
+// HasFiles reports whether the workspace has a worktree now.
+func (s *Service) HasFiles(w Workspace) bool {
 	return w.DeletedAt == 0 && (w.State == Ready || w.State == Paused || w.State == SettingUp) && w.Path != "" && folderExists(w.Path)
 }
 
@@ -240,9 +240,9 @@ func (s *Service) lookAround(ctx context.Context, w Workspace) (*Seen, error) {
 		return nil, context.Cause(ctx)
 	}
 	switch {
-	case err != nil && s.far(w.ID):
+	case err != nil && s.Remote(w.ID):
 		s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at for a snapshot", "workspace_id", w.ID, "error", err)
-		return &Seen{Stale: "The sandbox could not be asked: what changed in it lately is not in this snapshot. " + reason(err)}, nil
+		return &Seen{Stale: "The sandbox could not be asked: what changed in it lately is not in this snapshot. " + Reason(err)}, nil
 	case err != nil:
 		s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at for a snapshot, the host reads its files", "workspace_id", w.ID, "error", err)
 		return nil, nil
@@ -258,7 +258,7 @@ func (s *Service) lookAround(ctx context.Context, w Workspace) (*Seen, error) {
 // that all files on this server are compared.
 func (s *Service) Polled(ctx context.Context, workspaceID, base string, paths []string, whole bool) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
-	if err != nil || !s.hasFiles(w) {
+	if err != nil || !s.HasFiles(w) {
 		return err
 	}
 	seen := &Seen{Base: base, Paths: paths}
@@ -312,4 +312,4 @@ func (s *Service) toldSnap(ctx context.Context, sn Snap) {
 	}
 }
 
-var errNoHead = errors.New("the worktree is at no commit")
+var ErrNoHead = errors.New("the worktree is at no commit")

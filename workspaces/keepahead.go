@@ -112,11 +112,11 @@ func (t *taking) readTips(ctx context.Context, ref string) *refTips {
 	r := &refTips{done: make(chan struct{}), ref: ref}
 	go func() { // ends with its calls of git, whose context is the caller's
 		defer close(r.done)
-		if r.head, r.err = t.s.hostHead(ctx, t.p, t.w); r.err == nil && r.head == "" {
-			r.err = errNoHead
+		if r.head, r.err = t.s.LocalHead(ctx, t.p, t.w); r.err == nil && r.head == "" {
+			r.err = ErrNoHead
 		}
 		if r.err == nil {
-			r.before, r.err = t.s.commitOf(ctx, t.p.GitDir, ref)
+			r.before, r.err = t.s.CommitOf(ctx, t.p.GitDir, ref)
 		}
 	}()
 	return r
@@ -134,5 +134,5 @@ func (t *taking) beforeOn(ctx context.Context, ref string) (string, error) {
 	if ref == t.tips.ref {
 		return t.tips.before, nil
 	}
-	return t.s.commitOf(ctx, t.p.GitDir, ref) // the day has ended meanwhile
+	return t.s.CommitOf(ctx, t.p.GitDir, ref) // the day has ended meanwhile
 }

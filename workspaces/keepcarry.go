@@ -27,12 +27,14 @@ import (
 // they are put into the worktree on this server: the next place has them from there, be it another folder of this server or a parcel again.
 // What can be brought home can be sent, and no more: the bounds are those of askIgnored.
 
-// farIgnored holds the ignored files that a far workspace's sandbox had when it was asked last. It ends with the sandbox.
-func farIgnored(workspaceID string) string { return "refs/parawork/far/" + workspaceID + "/ignored" }
+// RemoteIgnoredRef holds the ignored files that a far workspace's sandbox had when it was asked last. It ends with the sandbox.
+func RemoteIgnoredRef(workspaceID string) string {
+	return "refs/parawork/far/" + workspaceID + "/ignored"
+}
 
 // sentFile says what of the ignored files was sent to a far workspace's sandbox: git's names of them, by path in wire form.
 func (s *Service) sentFile(workspaceID string) string {
-	return filepath.Join(s.boxDir(workspaceID), "ignored-sent")
+	return filepath.Join(s.SandboxDir(workspaceID), "ignored-sent")
 }
 
 func (s *Service) writeSent(workspaceID string, sent map[string]string) error {
@@ -56,47 +58,47 @@ func (s *Service) readSent(workspaceID string) map[string]string {
 	return sent
 }
 
-// chosenFile is an ignored file that goes along.
-type chosenFile struct {
-	name string // raw bytes
-	size int64
+// ChosenFile is an ignored file that goes along.
+type ChosenFile struct {
+	Name string // raw bytes
+	Size int64
 	oid  string // git's name of what is in it, where it was read
 }
 
-// chosenFiles are the ignored files a project wants kept, as far as they go along to or from a place with a disk of its own.
-type chosenFiles struct {
-	files []chosenFile
-	left  []Missing // those that do not, and why
+// ChosenFiles are the ignored files a project wants kept, as far as they go along to or from a place with a disk of its own.
+type ChosenFiles struct {
+	Files []ChosenFile
+	Left  []Missing // those that do not, and why
 }
 
-func (c chosenFiles) bytes() (sum int64) {
-	for _, f := range c.files {
-		sum += f.size
+func (c ChosenFiles) Bytes() (sum int64) {
+	for _, f := range c.Files {
+		sum += f.Size
 	}
 	return sum
 }
 
-// take adds a file, or names it where the bounds leave it out.
-func (c *chosenFiles) take(f chosenFile) {
+// Take adds a file, or names it where the bounds leave it out.
+func (c *ChosenFiles) Take(f ChosenFile) {
 	switch {
-	case f.size > farIgnoredFile:
+	case f.Size > farIgnoredFile:
 		c.leave(f, fmt.Sprintf("It is larger than %d MB.", farIgnoredFile>>20))
-	case len(c.files) >= farIgnoredCount:
+	case len(c.Files) >= farIgnoredCount:
 		c.leave(f, fmt.Sprintf("At most %d files go along.", farIgnoredCount))
-	case c.bytes()+f.size > farIgnoredTotal:
+	case c.Bytes()+f.Size > farIgnoredTotal:
 		c.leave(f, fmt.Sprintf("At most %d MB go along.", farIgnoredTotal>>20))
 	default:
-		c.files = append(c.files, f)
+		c.Files = append(c.Files, f)
 	}
 }
 
-func (c *chosenFiles) leave(f chosenFile, why string) {
-	c.left = append(c.left, Missing{Path: guest.EncodePath(f.name), Reason: why, Size: f.size})
+func (c *ChosenFiles) leave(f ChosenFile, why string) {
+	c.Left = append(c.Left, Missing{Path: guest.EncodePath(f.Name), Reason: why, Size: f.Size})
 }
 
-// chosenHere finds them in the worktree on this server, which is at head. read has each of them read, so that git's name of it is known, and
+// ChosenLocal finds them in the worktree on this server, which is at head. read has each of them read, so that git's name of it is known, and
 // none goes along that has a secret's bytes.
-func (s *Service) chosenHere(ctx context.Context, p Project, w Workspace, head string, read bool) (c chosenFiles, err error) {
+func (s *Service) ChosenLocal(ctx context.Context, p Project, w Workspace, head string, read bool) (c ChosenFiles, err error) {
 	if len(p.KeepIgnored) == 0 {
 		return c, nil
 	}
@@ -110,7 +112,7 @@ func (s *Service) chosenHere(ctx context.Context, p Project, w Workspace, head s
 	defer func() { _ = t.desk.Close() }()
 	root, err := os.OpenRoot(w.Path)
 	if err != nil {
-		return c, diskFault(err, "Opening the workspace's folder")
+		return c, DiskFault(err, "Opening the workspace's folder")
 	}
 	defer root.Close()
 	names, err := t.listIgnored(ctx, root)
@@ -121,17 +123,17 @@ func (s *Service) chosenHere(ctx context.Context, p Project, w Workspace, head s
 	if err != nil {
 		return c, err
 	}
-	c.left = t.missing
+	c.Left = t.missing
 	read = read || len(t.secrets.Blobs) > 0
 	for _, name := range names {
 		f, fi, err := plainFile(root, name)
 		if err != nil || fi == nil {
 			if err != nil {
-				c.leave(chosenFile{name: name}, "It could not be read.")
+				c.leave(ChosenFile{Name: name}, "It could not be read.")
 			}
 			continue
 		}
-		one := chosenFile{name: name, size: fi.Size()}
+		one := ChosenFile{Name: name, Size: fi.Size()}
 		switch {
 		case excluded[ExcludePattern(name)]:
 			c.leave(one, excludedMissing)
@@ -140,8 +142,8 @@ func (s *Service) chosenHere(ctx context.Context, p Project, w Workspace, head s
 		case foreign(fi, s.boxOwner(w.ID)):
 			c.leave(one, foreignMissing)
 		default:
-			if read && one.size <= farIgnoredFile {
-				one.oid, err = blobOf(f, head, one.size)
+			if read && one.Size <= farIgnoredFile {
+				one.oid, err = blobOf(f, head, one.Size)
 			}
 			switch {
 			case err != nil:
@@ -149,7 +151,7 @@ func (s *Service) chosenHere(ctx context.Context, p Project, w Workspace, head s
 			case t.secrets.Has("", one.oid):
 				c.leave(one, secretMissing)
 			default:
-				c.take(one)
+				c.Take(one)
 			}
 		}
 		f.Close()
@@ -198,14 +200,14 @@ func (s *Service) sendIgnored(ctx context.Context, p Project, w Workspace, head 
 		return nil, err
 	}
 	st.ignored = slices.DeleteFunc(st.ignored, func(name string) bool { return excluded[ExcludePattern(name)] || secrets.Has(name, "") })
-	c, err := s.chosenHere(ctx, p, w, head, true)
+	c, err := s.ChosenLocal(ctx, p, w, head, true)
 	if err != nil {
 		return nil, err
 	}
-	sent = make(map[string]string, len(c.files))
-	for _, f := range c.files {
-		st.ignored = append(st.ignored, f.name)
-		sent[guest.EncodePath(f.name)] = f.oid
+	sent = make(map[string]string, len(c.Files))
+	for _, f := range c.Files {
+		st.ignored = append(st.ignored, f.Name)
+		sent[guest.EncodePath(f.Name)] = f.oid
 	}
 	return sent, nil
 }
@@ -213,8 +215,8 @@ func (s *Service) sendIgnored(ctx context.Context, p Project, w Workspace, head 
 // sizesScript prints the size of each file it is given, - of what is no plain file.
 const sizesScript = `for f; do if [ -f "$f" ] && [ ! -L "$f" ]; then wc -c < "$f" || echo -; else echo -; fi; done`
 
-// chosenThere finds them in a sandbox with a disk of its own, without reading them.
-func (s *Service) chosenThere(ctx context.Context, p Project, w Workspace, b *box) (c chosenFiles, err error) {
+// ChosenRemote finds them in a sandbox with a disk of its own, without reading them.
+func (s *Service) ChosenRemote(ctx context.Context, p Project, w Workspace, b *Sandbox) (c ChosenFiles, err error) {
 	if len(p.KeepIgnored) == 0 {
 		return c, nil
 	}
@@ -250,14 +252,14 @@ func (s *Service) chosenThere(ctx context.Context, p Project, w Workspace, b *bo
 			if err != nil || size < 0 {
 				continue
 			}
-			one := chosenFile{name: name, size: size}
+			one := ChosenFile{Name: name, Size: size}
 			switch {
 			case excluded[ExcludePattern(name)]:
 				c.leave(one, excludedMissing)
 			case secrets.Has(name, ""):
 				c.leave(one, secretMissing)
 			default:
-				c.take(one)
+				c.Take(one)
 			}
 		}
 	}
@@ -266,19 +268,19 @@ func (s *Service) chosenThere(ctx context.Context, p Project, w Workspace, b *bo
 
 // noteFarIgnored has the ref name what the sandbox of a far workspace had just now.
 func (t *taking) noteFarIgnored(ctx context.Context, commit string) error {
-	if t.f.there == nil || t.f.there.failed != "" || !t.s.far(t.w.ID) {
+	if t.f.Ignored == nil || t.f.Ignored.failed != "" || !t.s.Remote(t.w.ID) {
 		return nil
 	}
-	edit := refDrop(farIgnored(t.w.ID))
+	edit := refDrop(RemoteIgnoredRef(t.w.ID))
 	if commit != "" {
-		edit = refSet(farIgnored(t.w.ID), commit)
+		edit = refSet(RemoteIgnoredRef(t.w.ID), commit)
 	}
 	return t.s.dropRefs(ctx, t.p, []refEdit{edit})
 }
 
 // lastIgnored is what the sandbox of a far workspace had when it was asked last; "" = it was not asked.
 func (t *taking) lastIgnored(ctx context.Context) (commit string, n int, err error) {
-	if commit, err = t.s.commitOf(ctx, t.p.GitDir, farIgnored(t.w.ID)); err != nil || commit == "" {
+	if commit, err = t.s.CommitOf(ctx, t.p.GitDir, RemoteIgnoredRef(t.w.ID)); err != nil || commit == "" {
 		return "", 0, err
 	}
 	files, err := t.s.CommitFiles(ctx, t.p.ID, commit, "")
@@ -288,11 +290,11 @@ func (t *taking) lastIgnored(ctx context.Context) (commit string, n int, err err
 // ignoredHome brings the ignored files of a sandbox that has ended into the worktree on this server. Those that lie there as they were sent
 // give way to what became of them; what else has a name of theirs is left as it is, and told of.
 func (s *Service) ignoredHome(ctx context.Context, p Project, w Workspace) error {
-	commit, err := s.commitOf(ctx, p.GitDir, farIgnored(w.ID))
+	commit, err := s.CommitOf(ctx, p.GitDir, RemoteIgnoredRef(w.ID))
 	if err != nil || commit == "" {
 		return err
 	}
-	files, err := s.ignoredFiles(ctx, p, w.ID, commit)
+	files, err := s.IgnoredFiles(ctx, p, w.ID, commit)
 	if err != nil {
 		return err
 	}
@@ -301,8 +303,8 @@ func (s *Service) ignoredHome(ctx context.Context, p Project, w Workspace) error
 		return err
 	}
 	if len(left) > 0 {
-		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "ignored.left", Data: map[string]any{"paths": encodePaths(left)},
-			Text: fmt.Sprintf("%s of the sandbox did not take the place of others on this server: %s. The timeline has both.", plural(len(left), "ignored file", "ignored files"), someNames(encodePaths(left)))})
+		s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "ignored.left", Data: map[string]any{"paths": EncodePaths(left)},
+			Text: fmt.Sprintf("%s of the sandbox did not take the place of others on this server: %s. The timeline has both.", Plural(len(left), "ignored file", "ignored files"), SomeNames(EncodePaths(left)))})
 	}
 	return nil
 }
@@ -311,7 +313,7 @@ func (s *Service) ignoredHome(ctx context.Context, p Project, w Workspace) error
 func (s *Service) putIgnored(ctx context.Context, p Project, w Workspace, files []ChangedFile, sent map[string]string) (left []string, err error) {
 	root, err := os.OpenRoot(w.Path)
 	if err != nil {
-		return nil, diskFault(err, "Opening the workspace's folder")
+		return nil, DiskFault(err, "Opening the workspace's folder")
 	}
 	defer root.Close()
 	to := hereFiles{root, s.boxOwner(w.ID)}
@@ -367,18 +369,18 @@ func sameMode(root *os.Root, f ChangedFile) bool {
 
 // forgetIgnored lets go of what is known of the ignored files in a sandbox that has ended.
 func (s *Service) forgetIgnored(ctx context.Context, p Project, workspaceID string) error {
-	commit, err := s.commitOf(ctx, p.GitDir, farIgnored(workspaceID))
+	commit, err := s.CommitOf(ctx, p.GitDir, RemoteIgnoredRef(workspaceID))
 	if err == nil && commit != "" {
-		err = s.dropRefs(ctx, p, []refEdit{refDrop(farIgnored(workspaceID))})
+		err = s.dropRefs(ctx, p, []refEdit{refDrop(RemoteIgnoredRef(workspaceID))})
 	}
 	return err
 }
 
-// readIgnoredThere asks a sandbox that is about to be left for good for its ignored files, and refuses to leave it where they cannot be had.
-func (s *Service) readIgnoredThere(ctx context.Context, p Project, w Workspace) (*ignoredThere, error) {
+// ReadRemoteIgnored asks a sandbox that is about to be left for good for its ignored files, and refuses to leave it where they cannot be had.
+func (s *Service) ReadRemoteIgnored(ctx context.Context, p Project, w Workspace) (*RemoteIgnored, error) {
 	there := s.askIgnored(ctx, p, w, SnapKept)
-	if there == nil && s.far(w.ID) && wantsIgnored(p, SnapKept) {
-		there = &ignoredThere{failed: "The sandbox does not answer."}
+	if there == nil && s.Remote(w.ID) && wantsIgnored(p, SnapKept) {
+		there = &RemoteIgnored{failed: "The sandbox does not answer."}
 	}
 	if there != nil && there.failed != "" {
 		return nil, fault.New(fault.Unavailable, "ignored_not_home", "The ignored files that the project keeps could not be brought from the sandbox: %s Try again, or have the project keep none.", there.failed)
@@ -386,20 +388,20 @@ func (s *Service) readIgnoredThere(ctx context.Context, p Project, w Workspace) 
 	return there, nil
 }
 
-// words say what became of the files.
-func (t *ignoredThere) words() string {
+// Words say what became of the files.
+func (t *RemoteIgnored) Words() string {
 	if t == nil || len(t.files)+len(t.missing) == 0 {
 		return ""
 	}
-	out := plural(len(t.files), "ignored file comes", "ignored files come") + " along."
+	out := Plural(len(t.files), "ignored file comes", "ignored files come") + " along."
 	if len(t.missing) > 0 {
-		out += " Left behind: " + missingWords(t.missing) + "."
+		out += " Left behind: " + MissingWords(t.missing) + "."
 	}
 	return out
 }
 
-// missingWords name files and why they are left out, those with the same reason together.
-func missingWords(list []Missing) string {
+// MissingWords name files and why they are left out, those with the same reason together.
+func MissingWords(list []Missing) string {
 	var whys []string
 	by := make(map[string][]string)
 	for _, m := range list {
@@ -409,13 +411,13 @@ func missingWords(list []Missing) string {
 		}
 		name := m.Path
 		if m.Size > 0 {
-			name += " (" + sizeWords(m.Size) + ")"
+			name += " (" + SizeWords(m.Size) + ")"
 		}
 		by[why] = append(by[why], name)
 	}
 	var out []string
 	for _, why := range whys {
-		out = append(out, someNames(by[why])+": "+lowerFirst(why))
+		out = append(out, SomeNames(by[why])+": "+lowerFirst(why))
 	}
 	return strings.Join(out, "; ")
 }
@@ -427,11 +429,11 @@ func lowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// sizeWords is a size as people read it.
-func sizeWords(n int64) string {
+// SizeWords is a size as people read it.
+func SizeWords(n int64) string {
 	switch {
 	case n < 1<<10:
-		return plural(int(n), "byte", "bytes")
+		return Plural(int(n), "byte", "bytes")
 	case n < 1<<20:
 		return fmt.Sprintf("%d kB", n>>10)
 	}
@@ -441,12 +443,12 @@ func sizeWords(n int64) string {
 // shownNames is how many files are named to people.
 const shownNames = 4
 
-// someNames names a few files, in wire form, for people.
-func someNames(names []string) string {
+// SomeNames names a few files, in wire form, for people.
+func SomeNames(names []string) string {
 	shown := names[:min(len(names), shownNames)]
 	out := strings.Join(shown, ", ")
 	if n := len(names) - len(shown); n > 0 {
-		out += " and " + plural(n, "other", "others")
+		out += " and " + Plural(n, "other", "others")
 	}
 	return out
 }

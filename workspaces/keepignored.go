@@ -42,8 +42,8 @@ func wantsIgnored(p Project, kind string) bool {
 	return len(p.KeepIgnored) > 0 && (kind == SnapKept || kind == SnapManual)
 }
 
-// ignoredThere are ignored files as they are in a sandbox with a disk of its own.
-type ignoredThere struct {
+// RemoteIgnored are ignored files as they are in a sandbox with a disk of its own.
+type RemoteIgnored struct {
 	files   []edit
 	missing []Missing
 	failed  string // why not all of them could be read, in words; "" = all could that the bounds let in
@@ -60,8 +60,8 @@ func (t *taking) keepIgnored(ctx context.Context, root *os.Root) (commit string,
 	defer func() { t.missing = append(before, fewOf(t.missing)...) }()
 	var files []edit
 	switch {
-	case t.f.there != nil:
-		files = slices.DeleteFunc(slices.Clone(t.f.there.files), func(e edit) bool {
+	case t.f.Ignored != nil:
+		files = slices.DeleteFunc(slices.Clone(t.f.Ignored.files), func(e edit) bool {
 			secret := t.secrets.Has(e.path, e.oid)
 			if secret {
 				t.miss(e.path, secretMissing, int64(len(e.data)))
@@ -74,8 +74,8 @@ func (t *taking) keepIgnored(ctx context.Context, root *os.Root) (commit string,
 				files[i].data, files[i].oid = data, blobName(t.head, data)
 			}
 		}
-		t.missing = append(t.missing, t.f.there.missing...)
-	case t.s.far(t.w.ID):
+		t.missing = append(t.missing, t.f.Ignored.missing...)
+	case t.s.Remote(t.w.ID):
 		commit, n, err := t.lastIgnored(ctx)
 		if err != nil || commit != "" {
 			t.missing = append(t.missing, Missing{Reason: "The sandbox could not be asked: ignored files are as it had them when it was."})
@@ -110,7 +110,7 @@ func (t *taking) readIgnored(ctx context.Context, root *os.Root) ([]edit, error)
 		if ctx.Err() != nil || diskIsFull(err) {
 			return nil, err
 		}
-		t.missing = append(t.missing, Missing{Reason: "The ignored files could not be listed: " + reason(err)})
+		t.missing = append(t.missing, Missing{Reason: "The ignored files could not be listed: " + Reason(err)})
 		return nil, nil
 	}
 	t.limit, t.total = ignoredFile, ignoredTotal
@@ -221,17 +221,17 @@ func (t *taking) writeIgnored(ctx context.Context, files []edit) (string, error)
 
 // askIgnored reads the ignored files of a sandbox with a disk of its own that is awake; nil where there is none, or none is wanted. It is
 // asked before the snapshot's lock is taken: files on their way here are snapshots themselves.
-func (s *Service) askIgnored(ctx context.Context, p Project, w Workspace, kind string) *ignoredThere {
-	if !wantsIgnored(p, kind) || !s.far(w.ID) || s.asleep(ctx, w) {
+func (s *Service) askIgnored(ctx context.Context, p Project, w Workspace, kind string) *RemoteIgnored {
+	if !wantsIgnored(p, kind) || !s.Remote(w.ID) || s.asleep(ctx, w) {
 		return nil
 	}
-	pl, ok := s.sandboxes().At(w.ID) // it may be about to stand still or to end, and nobody makes or wakes another
+	pl, ok := s.Sandboxes().At(w.ID) // it may be about to stand still or to end, and nobody makes or wakes another
 	if !ok {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	b, err := s.boxWith(ctx, w, pl.Run)
+	b, err := s.OpenSandboxWith(ctx, w, pl.Run)
 	var names []string
 	if err == nil {
 		defer b.close(ctx)
@@ -245,7 +245,7 @@ func (s *Service) askIgnored(ctx context.Context, p Project, w Workspace, kind s
 		return unlisted(err)
 	}
 	slices.Sort(names)
-	var t ignoredThere
+	var t RemoteIgnored
 	left := farIgnoredTotal
 	for _, name := range slices.Compact(names) {
 		miss := func(why string) {
@@ -280,9 +280,9 @@ func (s *Service) askIgnored(ctx context.Context, p Project, w Workspace, kind s
 	return &t
 }
 
-func unlisted(err error) *ignoredThere {
-	why := "The ignored files could not be listed: " + reason(err)
-	return &ignoredThere{missing: []Missing{{Reason: why}}, failed: why}
+func unlisted(err error) *RemoteIgnored {
+	why := "The ignored files could not be listed: " + Reason(err)
+	return &RemoteIgnored{missing: []Missing{{Reason: why}}, failed: why}
 }
 
 // errNotPlain says that a name is not a regular file's.
@@ -292,7 +292,7 @@ var errNotPlain = errors.New("no regular file")
 const readPlainScript = `[ -f "$1" ] && [ ! -L "$1" ] || exit 3; if [ -x "$1" ]; then printf x; else printf -; fi; exec head -c "$2" "$1"`
 
 // readPlain reads a regular file of the sandbox, at most a byte more than limit.
-func (b *box) readPlain(ctx context.Context, name string, limit int64) (mode string, data []byte, err error) {
+func (b *Sandbox) readPlain(ctx context.Context, name string, limit int64) (mode string, data []byte, err error) {
 	r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", readPlainScript, "read", "./" + name, fmt.Sprint(limit + 1)}})
 	switch {
 	case err != nil:
@@ -307,8 +307,8 @@ func (b *box) readPlain(ctx context.Context, name string, limit int64) (mode str
 	return "100644", append([]byte{}, r.Stdout[1:]...), nil
 }
 
-// ignoredFiles are the files of a commit of ignored files that may be written now: those of secrets are not.
-func (s *Service) ignoredFiles(ctx context.Context, p Project, workspaceID, commit string) ([]ChangedFile, error) {
+// IgnoredFiles are the files of a commit of ignored files that may be written now: those of secrets are not.
+func (s *Service) IgnoredFiles(ctx context.Context, p Project, workspaceID, commit string) ([]ChangedFile, error) {
 	list, err := s.CommitFiles(ctx, p.ID, commit, "")
 	if err != nil {
 		return nil, err
@@ -329,13 +329,13 @@ func (s *Service) ignoredFiles(ctx context.Context, p Project, workspaceID, comm
 // restoreIgnored brings ignored files of a snapshot back where nothing lies under their names. What lies there with other bytes is left as it
 // is, and named.
 func (s *Service) restoreIgnored(ctx context.Context, p Project, w Workspace, commit string, dryRun bool, out *Restored) error {
-	files, err := s.ignoredFiles(ctx, p, w.ID, commit)
+	files, err := s.IgnoredFiles(ctx, p, w.ID, commit)
 	if err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(w.Path)
 	if err != nil {
-		return diskFault(err, "Opening the workspace's folder")
+		return DiskFault(err, "Opening the workspace's folder")
 	}
 	defer root.Close()
 	var lack []ChangedFile
@@ -370,11 +370,11 @@ func (s *Service) restoreIgnored(ctx context.Context, p Project, w Workspace, co
 
 // rebuildIgnored brings back the ignored files of a workspace that was put away, into its folder made anew.
 func (s *Service) rebuildIgnored(ctx context.Context, p Project, w Workspace) error {
-	commit, err := s.commitOf(ctx, p.GitDir, trashIgnored(w.ID))
+	commit, err := s.CommitOf(ctx, p.GitDir, trashIgnored(w.ID))
 	if err != nil || commit == "" {
 		return err
 	}
-	files, err := s.ignoredFiles(ctx, p, w.ID, commit)
+	files, err := s.IgnoredFiles(ctx, p, w.ID, commit)
 	if err != nil {
 		return err
 	}

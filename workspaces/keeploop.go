@@ -103,14 +103,14 @@ func (s *Service) keepNoted(ctx context.Context, n dueSnap) error {
 		return err
 	}
 	w, err := s.store.Workspace(ctx, n.workspaceID)
-	if err != nil || !s.hasFiles(w) {
+	if err != nil || !s.HasFiles(w) {
 		return err
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
 		return err
 	}
-	head, err := s.hostHead(ctx, p, w)
+	head, err := s.LocalHead(ctx, p, w)
 	if err != nil || head == "" {
 		return err
 	}
@@ -161,13 +161,13 @@ func (s *Service) KeepBefore(ctx context.Context, workspaceID, reason string) {
 // keepAway puts into the timeline what an archive or a deletion has kept by refs of its own, and keeps the ignored files the project chose.
 // An error says that these are not kept: nothing may be removed then.
 func (s *Service) keepAway(ctx context.Context, p Project, w Workspace, snap *Snapshot, why string) error {
-	if snap == nil || !s.hasFiles(w) {
+	if snap == nil || !s.HasFiles(w) {
 		return nil
 	}
 	var sn Snap
 	tree, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--verify", "--quiet", snap.Commit + "^{tree}"}})
 	if err == nil {
-		sn, _, err = s.capture(ctx, w, KeepFor{Kind: SnapKept, Reason: why, there: s.askIgnored(ctx, p, w, SnapKept)}, &Seen{Tree: tree, Missing: snap.Missing})
+		sn, _, err = s.capture(ctx, w, KeepFor{Kind: SnapKept, Reason: why, Ignored: s.askIgnored(ctx, p, w, SnapKept)}, &Seen{Tree: tree, Missing: snap.Missing})
 	}
 	if err == nil {
 		edit := refDrop(trashIgnored(w.ID))
@@ -215,7 +215,7 @@ func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
 	ctx = tenant.All(ctx, "snapshots of all teams end")
 	total := 0
 	for {
-		old, err := s.store.OldSnapshots(ctx, s.now(), pruneBatch)
+		old, err := s.store.OldSnapshots(ctx, s.Millis(), pruneBatch)
 		if err != nil || len(old) == 0 {
 			return total, err
 		}
@@ -285,7 +285,7 @@ func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
 		ids[i] = sn.ID
 	}
 	now, err := s.store.SnapshotsNamed(ctx, ids)
-	return slices.DeleteFunc(now, func(sn Snap) bool { return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.now() }), err
+	return slices.DeleteFunc(now, func(sn Snap) bool { return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.Millis() }), err
 }
 
 // dayNeeded reports whether the ref of a snapshot's day holds others that are to stay: how long they do may have been set anew meanwhile, and a review's stays.

@@ -60,7 +60,7 @@ func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *See
 		seen = &Seen{Paths: seen.Paths, All: true}
 	}
 	// From here on it goes to its end, whoever asked: what was read is stored.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), PutAwayTime)
 	defer cancel()
 	if f.Title = hostgit.Clean(f.Title); len([]rune(f.Title)) > maxSnapTitle {
 		f.Title = string([]rune(f.Title)[:maxSnapTitle])
@@ -82,7 +82,7 @@ func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *See
 		return Snap{}, false, fault.Wrap(err, fault.DiskFull, "disk_full", "The workspace's files could not be kept: the server's disk is full. Make room, then try again.")
 	}
 	if err != nil {
-		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be kept: %s", reason(err))
+		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be kept: %s", Reason(err))
 	}
 	s.keeps.mu.Lock()
 	if seen == nil || seen.Stale == "" && (!part || seen.All) {
@@ -137,7 +137,7 @@ type taking struct {
 
 func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	var err error
-	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.w.ID, At: max(t.s.now(), t.prev.At+1)}))
+	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.w.ID, At: max(t.s.Millis(), t.prev.At+1)}))
 	defer func() { <-t.tips.done }()
 	if t.desk, err = t.s.deskOf(ctx, t.p); err != nil {
 		return Snap{}, false, err
@@ -179,7 +179,7 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 		return Snap{}, false, err
 	}
 	sn := Snap{ID: id.New("snp"), TeamID: t.w.TeamID, WorkspaceID: t.w.ID, Kind: t.f.Kind, Reason: t.f.Reason, Title: t.f.Title, ActorID: t.f.ActorID, SessionID: t.f.SessionID,
-		Head: t.head, BaseCommit: base, At: max(t.s.now(), t.prev.At+1), Missing: t.missing,
+		Head: t.head, BaseCommit: base, At: max(t.s.Millis(), t.prev.At+1), Missing: t.missing,
 		Ignored: ignoredCommit, IgnoredN: ignoredN}
 	sn.ExpiresAt = t.s.snapEnd(sn)
 	ref := chainRef(sn)
@@ -495,7 +495,7 @@ func (s *Service) lastSnap(ctx context.Context, p Project, w Workspace) (Snap, e
 		return Snap{}, err
 	}
 	if sn.Commit != "" {
-		if c, err := s.commitOf(ctx, p.GitDir, sn.Commit); err != nil {
+		if c, err := s.CommitOf(ctx, p.GitDir, sn.Commit); err != nil {
 			return Snap{}, err
 		} else if c == "" { // the repository was put back to an older state: begin anew
 			sn = Snap{At: sn.At}

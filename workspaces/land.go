@@ -18,8 +18,8 @@ func (m *merger) land(ctx context.Context, res MergeResult) error {
 		return err
 	}
 	defer unlock()
-	ref := headsPrefix + m.target
-	now, err := m.s.commitOf(ctx, m.p.GitDir, ref)
+	ref := HeadsPrefix + m.target
+	now, err := m.s.CommitOf(ctx, m.p.GitDir, ref)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (m *merger) land(ctx context.Context, res MergeResult) error {
 		edit = refCreate(ref, res.Commit)
 	}
 	if err := m.s.updateRefs(ctx, m.p.GitDir, "merge "+m.w.Key(), edit); err != nil {
-		if moved, e := m.s.commitOf(ctx, m.p.GitDir, ref); e == nil && moved != now {
+		if moved, e := m.s.CommitOf(ctx, m.p.GitDir, ref); e == nil && moved != now {
 			return errBaseMoved
 		}
 		return gitFault(err, fault.Conflict, "merge_failed", "Moving "+m.target)
@@ -69,7 +69,7 @@ func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult)
 	}
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: at.path, Env: plain, Config: []string{"merge.autoStash=false"},
 		Args: []string{"merge", "--ff-only", "--no-stat", "--quiet", "--no-verify-signatures", "--no-autostash", "--no-overwrite-ignore", res.Commit}})
-	now, e := s.commitOf(ctx, m.p.GitDir, headsPrefix+m.target)
+	now, e := s.CommitOf(ctx, m.p.GitDir, HeadsPrefix+m.target)
 	switch {
 	case e == nil && now == res.Commit:
 		return nil // the branch moved; what failed came after

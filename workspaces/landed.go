@@ -49,7 +49,7 @@ func (s *Service) landedAs(ctx context.Context, p Project, w Workspace) (landing
 	if w.MergedCommit == "" {
 		return landing{}, nil
 	}
-	commit, err := s.commitOf(ctx, p.GitDir, w.MergedCommit)
+	commit, err := s.CommitOf(ctx, p.GitDir, w.MergedCommit)
 	if err != nil || commit == "" {
 		return landing{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Service) landedAs(ctx context.Context, p Project, w Workspace) (landing
 	if base == "" { // merged elsewhere: what the commit itself did
 		base = commit + "^1"
 	}
-	if base, err = s.commitOf(ctx, p.GitDir, base); err != nil || base == "" {
+	if base, err = s.CommitOf(ctx, p.GitDir, base); err != nil || base == "" {
 		return landing{}, err
 	}
 	if head == "" {

@@ -35,7 +35,7 @@ func (s *Service) KeepLeft(ctx context.Context, pl *executors.Place) error {
 		return err
 	}
 	defer unlock()
-	b, err := s.boxWith(ctx, w, pl.Run)
+	b, err := s.OpenSandboxWith(ctx, w, pl.Run)
 	if fault.CodeOf(err) == "worktree_unreadable" {
 		return s.nothingLeft(ctx, w, pl, err)
 	}
@@ -65,10 +65,10 @@ type left struct {
 }
 
 // takeLeft takes what this server does not have, and says which lines of work that are.
-func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *box, t taken, v boxView) ([]left, error) {
-	dirty, err := b.git(ctx, nil, "diff-tree", "-r", "--name-only", t.head, t.commit)
+func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *Sandbox, t taken, v boxView) ([]left, error) {
+	dirty, err := b.Git(ctx, nil, "diff-tree", "-r", "--name-only", t.head, t.commit)
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the sandbox's changes")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the sandbox's changes")
 	}
 	first := left{commit: t.head}
 	if strings.TrimSpace(dirty) != "" {
@@ -76,7 +76,7 @@ func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *box, 
 	}
 	all := []left{first}
 	for _, name := range sortedKeys(v.refs) {
-		if head, ok := strings.CutPrefix(name, headsPrefix); ok {
+		if head, ok := strings.CutPrefix(name, HeadsPrefix); ok {
 			all = append(all, left{v.refs[name], head})
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *box, 
 	tips := make(map[string]bool)
 	var fresh []left
 	for _, l := range all {
-		have, err := s.commitOf(ctx, p.GitDir, l.commit)
+		have, err := s.CommitOf(ctx, p.GitDir, l.commit)
 		if err != nil {
 			return nil, err
 		}
@@ -98,11 +98,11 @@ func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *box, 
 	if len(fresh) == 0 {
 		return nil, nil
 	}
-	was, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	was, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	if err != nil {
 		return nil, err
 	}
-	own, err := s.refsBelow(ctx, p, agentRefs(w.ID))
+	own, err := s.refsBelow(ctx, p, AgentRefs(w.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *box, 
 	}
 	var ask []string
 	for _, id := range firstOf(known, maxNegatives) {
-		if have, err := s.commitOf(ctx, p.GitDir, id); err == nil && have != "" {
+		if have, err := s.CommitOf(ctx, p.GitDir, id); err == nil && have != "" {
 			ask = append(ask, id)
 		}
 	}
@@ -165,7 +165,7 @@ func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *exec
 	defer unlock()
 	machine := s.machineName(ctx, pl.Kind)
 	prefix := w.Branch + leftMark + pathSlug(machine)
-	refs, err := s.refsBelow(ctx, p, headsPrefix)
+	refs, err := s.refsBelow(ctx, p, HeadsPrefix)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *exec
 		if err != nil {
 			return err
 		}
-		if err := s.updateRefs(ctx, p.GitDir, "left on "+machine+" by "+w.Key(), refCreate(headsPrefix+name, l.commit)); err != nil {
+		if err := s.updateRefs(ctx, p.GitDir, "left on "+machine+" by "+w.Key(), refCreate(HeadsPrefix+name, l.commit)); err != nil {
 			return gitFault(err, fault.Conflict, "home_failed", "Keeping what was left behind")
 		}
 		names = append(names, name)
@@ -200,17 +200,17 @@ func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *exec
 	}
 	what := "What had been done there"
 	if n := len(paths); n > 0 {
-		what += fmt.Sprintf(" (%s not committed)", plural(n, "file", "files"))
+		what += fmt.Sprintf(" (%s not committed)", Plural(n, "file", "files"))
 	}
 	where := "the branch " + names[0]
 	if len(names) > 1 {
 		where = "the branches " + strings.Join(names, ", ")
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.left_kept",
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.left_kept",
 		Text: fmt.Sprintf("%s is back. %s and was not on this server is kept as %s. Merge it, or begin a workspace from it.", machine, what, where),
 		Data: map[string]any{"branches": names, "commit": fresh[0].commit}})
 	s.publishProject(ctx, p)
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	return nil
 }
 
@@ -226,7 +226,7 @@ func (s *Service) keptAlready(ctx context.Context, p Project, refs map[string]st
 		return len(f)%2 == 0 && n > 0 && f[0] == f[1] && slices.Equal(f[2:1+n], f[1+n:]), nil
 	}
 	for name, id := range refs {
-		if !strings.HasPrefix(name, headsPrefix+prefix) {
+		if !strings.HasPrefix(name, HeadsPrefix+prefix) {
 			continue
 		}
 		if id == commit {
@@ -251,7 +251,7 @@ func (s *Service) nothingLeft(ctx context.Context, w Workspace, pl *executors.Pl
 
 // machineName is what people call a place.
 func (s *Service) machineName(ctx context.Context, k executors.Kind) string {
-	if c := s.chooser(); c != nil {
+	if c := s.Chooser(); c != nil {
 		if caps, ok := c.Place(ctx, k); ok && caps.Name != "" {
 			return caps.Name
 		}

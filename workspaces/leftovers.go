@@ -92,12 +92,12 @@ func (s *Service) Adopt(ctx context.Context, actor accounts.Actor, l Leftover) (
 	}
 	p := l.Project
 	base := p.DefaultBranch
-	commit, err := s.commitOf(ctx, p.GitDir, headsPrefix+base)
+	commit, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+base)
 	if err != nil {
 		return Workspace{}, err
 	}
 	if commit != "" {
-		out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"merge-base", commit, headsPrefix + l.Branch}})
+		out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"merge-base", commit, HeadsPrefix + l.Branch}})
 		if err == nil {
 			commit = strings.TrimSpace(out)
 		}
@@ -107,14 +107,14 @@ func (s *Service) Adopt(ctx context.Context, actor accounts.Actor, l Leftover) (
 		by = p.CreatedBy
 	}
 	w := Workspace{ID: l.ID, TeamID: p.TeamID, ProjectID: p.ID, Name: l.Name, Branch: l.Branch, Base: base, BaseCommit: commit, Executor: p.Executor, State: Ready,
-		Path: l.Path, CreatedBy: by, CreatedAt: l.At, UpdatedAt: s.now()}
+		Path: l.Path, CreatedBy: by, CreatedAt: l.At, UpdatedAt: s.Millis()}
 	if w.Executor == "" {
 		w.Executor = "local"
 	}
 	if w, err = s.store.InsertWorkspace(ctx, w); err != nil {
 		return w, err
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.adopted",
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.adopted",
 		Text: "Brought back by an operator: the database had lost it, and its folder and branch were on the disk", Data: map[string]any{"branch": w.Branch}})
 	return w, s.numbers.raise(map[string]int64{w.TeamID: w.Num})
 }

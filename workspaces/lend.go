@@ -36,12 +36,12 @@ func (s *Service) sharedStore(projectID string) objectStore {
 
 // ownStore is what only the workspace's sandbox is shown. It lies beside what that may write.
 func (s *Service) ownStore(workspaceID string) objectStore {
-	return objectStore(filepath.Join(s.boxDir(workspaceID), "lent"))
+	return objectStore(filepath.Join(s.SandboxDir(workspaceID), "lent"))
 }
 
 // make makes the folders, with what they borrow from.
 func (o objectStore) make(alternate string) error {
-	if err := mkdirs(string(o)); err != nil {
+	if err := MakeFolders(string(o)); err != nil {
 		return err
 	}
 	for _, dir := range [...]string{o.objects(), filepath.Join(o.objects(), "pack"), filepath.Join(o.objects(), "info")} {
@@ -99,7 +99,7 @@ func (s *Service) lend(ctx context.Context, p Project, w Workspace, ids ...strin
 	begins := !fileExists(own.tipsFile()) || !folderExists(shared.objects())
 	if begins {
 		if err := errors.Join(shared.make(""), own.make(shared.objects())); err != nil {
-			return diskFault(err, "Preparing the objects of the workspace's sandbox")
+			return DiskFault(err, "Preparing the objects of the workspace's sandbox")
 		}
 		before, err := s.borrowedBefore(ctx, p, w)
 		if err != nil {
@@ -157,7 +157,7 @@ func (s *Service) shareRefs(ctx context.Context, p Project) (tips []string, err 
 		}
 	}
 	if err := shared.make(""); err != nil {
-		return nil, diskFault(err, "Preparing the objects of the project's sandboxes")
+		return nil, DiskFault(err, "Preparing the objects of the project's sandboxes")
 	}
 	if len(fresh) == 0 {
 		return tips, nil
@@ -182,12 +182,12 @@ func (s *Service) packInto(ctx context.Context, p Project, o objectStore, ids []
 	if len(ids) == 0 {
 		return o.note(has, nil)
 	}
-	if err := mkdirs(s.tmpDir()); err != nil {
-		return diskFault(err, "Packing the objects of the workspace's sandbox")
+	if err := MakeFolders(s.tmpDir()); err != nil {
+		return DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
 	dir, err := os.MkdirTemp(s.tmpDir(), "lend-")
 	if err != nil {
-		return diskFault(err, "Packing the objects of the workspace's sandbox")
+		return DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ask := strings.Join(ids, "\n") + "\n"
@@ -202,11 +202,11 @@ func (s *Service) packInto(ctx context.Context, p Project, o objectStore, ids []
 		return gitFault(err, fault.Unavailable, "repository_unreadable", "Packing what the workspace's sandbox may read")
 	}
 	if err := hostgit.KeepPacks(dir, o.objects()); err != nil {
-		return diskFault(err, "Packing the objects of the workspace's sandbox")
+		return DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
 	killpoint.Reach(killpoint.ObjectsLent)
 	if err := o.note(has, ids); err != nil {
-		return diskFault(err, "Packing the objects of the workspace's sandbox")
+		return DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
 	s.packTogether(ctx, p, o)
 	return nil
@@ -221,7 +221,7 @@ func (s *Service) noteLent(ctx context.Context, p Project, w Workspace, ids []st
 	defer unlock()
 	own := s.ownStore(w.ID)
 	if err := own.note(own.tips(), ids); err != nil {
-		return diskFault(err, "Taking the workspace's commits home")
+		return DiskFault(err, "Taking the workspace's commits home")
 	}
 	s.packTogether(ctx, p, own)
 	return nil
@@ -258,7 +258,7 @@ func (s *Service) packTogether(ctx context.Context, p Project, o objectStore) {
 // borrowedBefore are the objects that a git dir which is older than the workspace's store may stand on: that of a sandbox of an earlier
 // version, which was shown the whole repository. They are the workspace's own, snapshots included, and what its sandbox was told.
 func (s *Service) borrowedBefore(ctx context.Context, p Project, w Workspace) ([]string, error) {
-	if !s.apart(w.ID) {
+	if !s.Apart(w.ID) {
 		return nil, nil
 	}
 	own, err := s.hiddenRefs(ctx, p.GitDir, w.ID)
@@ -269,7 +269,7 @@ func (s *Service) borrowedBefore(ctx context.Context, p Project, w Workspace) ([
 	ids := []string{home.Head, home.Tip, home.Index, w.BaseCommit}
 	ids = slices.AppendSeq(ids, maps.Values(own))
 	ids = slices.AppendSeq(ids, maps.Values(s.readTold(w.ID)))
-	tip, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	tip, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	return unique(append(ids, tip)), err
 }
 
@@ -278,7 +278,7 @@ func (s *Service) borrowedBefore(ctx context.Context, p Project, w Workspace) ([
 func (s *Service) madeFrom(ctx context.Context, p Project, refs boxRefs, admin string) ([]string, error) {
 	ids := slices.Collect(maps.Values(refs.local))
 	ids = append(ids, refs.stash...)
-	head, err := s.commitOf(ctx, admin, "HEAD")
+	head, err := s.CommitOf(ctx, admin, "HEAD")
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +381,7 @@ func (s *Service) drop(o objectStore) error {
 	if err := os.Remove(o.tipsFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return s.discard(string(o))
+	return s.RemoveFolder(string(o))
 }
 
 // dropStore removes the workspace's own store: its sandbox's git dir is gone.

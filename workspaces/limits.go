@@ -25,11 +25,11 @@ func (s *Service) SetLimits(ctx context.Context, actor accounts.Actor, workspace
 	if err := l.Check(s.cfg.MaxLimits); err != nil {
 		return Workspace{}, err
 	}
-	w, err := s.edit(ctx, workspaceID, func(w *Workspace) error { w.Limits = l; return nil })
+	w, err := s.Edit(ctx, workspaceID, func(w *Workspace) error { w.Limits = l; return nil })
 	if err != nil {
 		return w, err
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.limits", Text: "Changed the limits: " + l.Words()})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.limits", Text: "Changed the limits: " + l.Words()})
 	return w, nil
 }
 
@@ -42,7 +42,7 @@ func (s *Service) Tell(ctx context.Context, workspaceID, kind, text string) erro
 	if err := s.Record(context.WithoutCancel(ctx), Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: kind, Text: text}); err != nil {
 		return err
 	}
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	return nil
 }
 

@@ -156,9 +156,9 @@ func (s *Service) ArriveIgnored(ctx context.Context, a executors.Arrival) error 
 		return context.Cause(ctx)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		why := "Ignored files of the machine's folder could not be copied: " + reason(err)
+		why := "Ignored files of the machine's folder could not be copied: " + Reason(err)
 		s.cfg.Log.InfoContext(ctx, "ignored files not copied on a machine", "workspace_id", w.ID, "error", err)
-		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "copy.failed", Text: why})
+		s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "copy.failed", Text: why})
 	}
 	return nil
 }

@@ -42,11 +42,11 @@ func (s *Service) Commits(ctx context.Context, workspaceID string) ([]Commit, er
 
 // branchTip is where the workspace's branch is, or what the last archive or deletion kept of it; "" when there is neither.
 func (s *Service) branchTip(ctx context.Context, p Project, w Workspace) (string, error) {
-	head, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	head, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	if err != nil || head != "" || w.Snapshot == nil {
 		return head, err
 	}
-	return s.commitOf(ctx, p.GitDir, w.Snapshot.HeadRef)
+	return s.CommitOf(ctx, p.GitDir, w.Snapshot.HeadRef)
 }
 
 // unmergedArgs are rev-list arguments for the commits in head that are neither in the base branch nor were merged into it in
@@ -57,8 +57,8 @@ func (s *Service) unmergedArgs(ctx context.Context, p Project, w Workspace, head
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range [...]string{headsPrefix + target, "refs/remotes/origin/" + target, baseRef(w.ID)} {
-		c, err := s.commitOf(ctx, p.GitDir, name)
+	for _, name := range [...]string{HeadsPrefix + target, "refs/remotes/origin/" + target, baseRef(w.ID)} {
+		c, err := s.CommitOf(ctx, p.GitDir, name)
 		if err != nil {
 			return nil, err
 		}

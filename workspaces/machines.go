@@ -61,9 +61,9 @@ func checkFolder(folder string) error {
 	return nil
 }
 
-// folderFor says which folder a workspace of p borrows from that lives in a place of this kind: the one that is asked for, else the
+// FolderFor says which folder a workspace of p borrows from that lives in a place of this kind: the one that is asked for, else the
 // project's own where it is on that machine.
-func folderFor(p Project, kind, asked string) (string, error) {
+func FolderFor(p Project, kind, asked string) (string, error) {
 	machine := machineOf(kind)
 	switch {
 	case asked == "" && machine != "" && p.SourceKind == SourceRunner && p.RunnerID == machine:

@@ -35,7 +35,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Conflict || !r.DryRun {
 			return MergeResult{}, err
 		}
-		blocked = reason(err)
+		blocked = Reason(err)
 	}
 	m, release, err := s.merger(ctx, actor, workspaceID, r)
 	if err != nil {
@@ -134,18 +134,18 @@ func (s *Service) freshBase(ctx context.Context, p *Project, target string) []st
 	if !p.cloned() {
 		return nil
 	}
-	if s.now()-p.FetchedAt > mergeFetchAge {
+	if s.Millis()-p.FetchedAt > mergeFetchAge {
 		if _, err := s.fetch(ctx, p); err != nil {
-			return []string{fmt.Sprintf("The remote could not be asked, %s is as it is here. %s", target, reason(err))}
+			return []string{fmt.Sprintf("The remote could not be asked, %s is as it is here. %s", target, Reason(err))}
 		}
 	}
 	ahead, behind, err := s.stepBase(ctx, *p, target)
 	switch {
 	case err != nil:
-		return []string{fmt.Sprintf("%s could not be brought up to date with the remote: %s", target, reason(err))}
+		return []string{fmt.Sprintf("%s could not be brought up to date with the remote: %s", target, Reason(err))}
 	case ahead > 0 && behind > 0:
 		return []string{fmt.Sprintf("%s here and origin/%s have parted: %s only here, %s only there. Merge origin/%s into the workspace's branch in the terminal to join them.",
-			target, target, plural(ahead, "commit", "commits"), plural(behind, "commit", "commits"), target)}
+			target, target, Plural(ahead, "commit", "commits"), Plural(behind, "commit", "commits"), target)}
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (s *Service) workspaceWarnings(ctx context.Context, p Project, w Workspace)
 	}
 	b, err := s.openBox(ctx, w)
 	if err != nil {
-		return []string{"Whether the workspace has uncommitted changes could not be seen: " + reason(err)}
+		return []string{"Whether the workspace has uncommitted changes could not be seen: " + Reason(err)}
 	}
 	var out []string
 	if _, branch, err := b.head(ctx); err == nil {
@@ -173,13 +173,13 @@ func (s *Service) workspaceWarnings(ctx context.Context, p Project, w Workspace)
 // asleepWarnings are workspaceWarnings of a far workspace whose sandbox is not asked: as the host knows it.
 func (s *Service) asleepWarnings(ctx context.Context, p Project, w Workspace) []string {
 	var out []string
-	if s.unseen(ctx, w.ID) {
+	if s.Unseen(ctx, w.ID) {
 		out = append(out, unseenWords)
 	}
 	if home := s.readHome(w.ID); home.Head != "" {
 		out = append(out, elsewhere(w, home.Branch)...)
 	}
-	paths, err := s.hostChanges(ctx, p, w)
+	paths, err := s.LocalChanges(ctx, p, w)
 	return append(out, uncommittedWords(len(paths), err)...)
 }
 
@@ -199,18 +199,18 @@ func elsewhere(w Workspace, branch string) []string {
 func uncommittedWords(n int, err error) []string {
 	switch {
 	case err != nil:
-		return []string{"Whether the workspace has uncommitted changes could not be seen: " + reason(err)}
+		return []string{"Whether the workspace has uncommitted changes could not be seen: " + Reason(err)}
 	case n > 0:
-		return []string{fmt.Sprintf("%s in the workspace will not be merged; they stay as they are.", plural(n, "uncommitted change", "uncommitted changes"))}
+		return []string{fmt.Sprintf("%s in the workspace will not be merged; they stay as they are.", Plural(n, "uncommitted change", "uncommitted changes"))}
 	}
 	return nil
 }
 
 // uncommitted lists what differs from HEAD in the worktree, untracked files included.
-func (b *box) uncommitted(ctx context.Context, untracked string) ([]string, error) {
-	out, err := b.git(ctx, nil, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files="+untracked, "--ignore-submodules=none")
+func (b *Sandbox) uncommitted(ctx context.Context, untracked string) ([]string, error) {
+	out, err := b.Git(ctx, nil, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files="+untracked, "--ignore-submodules=none")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the worktree")
 	}
 	var paths []string
 	for _, e := range strings.Split(out, "\x00") {
@@ -245,16 +245,16 @@ func (m *merger) keep(ctx context.Context, res MergeResult) error {
 	if err := s.updateRefs(ctx, m.p.GitDir, "merged "+m.w.Key(), refSet(baseRef(m.w.ID), res.Head)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", m.w.ID, "error", err)
 	}
-	_, err := s.edit(ctx, m.w.ID, func(w *Workspace) error {
-		w.MergedAt, w.MergedCommit, w.BaseCommit = s.now(), res.Commit, res.Head
+	_, err := s.Edit(ctx, m.w.ID, func(w *Workspace) error {
+		w.MergedAt, w.MergedCommit, w.BaseCommit = s.Millis(), res.Commit, res.Head
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("noting the merge: %w", err)
 	}
 	how := map[string]string{StrategyMerge: "Merged", StrategySquash: "Squashed", StrategyRebase: "Rebased"}[res.Strategy]
-	s.note(ctx, Activity{TeamID: m.w.TeamID, WorkspaceID: m.w.ID, ActorID: m.actor.User.ID, Kind: "merge",
-		Text: fmt.Sprintf("%s %s into %s (%s)", how, plural(res.Commits, "commit", "commits"), m.target, res.Commit[:12]),
+	s.Note(ctx, Activity{TeamID: m.w.TeamID, WorkspaceID: m.w.ID, ActorID: m.actor.User.ID, Kind: "merge",
+		Text: fmt.Sprintf("%s %s into %s (%s)", how, Plural(res.Commits, "commit", "commits"), m.target, res.Commit[:12]),
 		Data: map[string]any{"strategy": res.Strategy, "base": m.target, "base_commit": res.BaseCommit, "head": res.Head, "commit": res.Commit}})
 	s.publishProject(ctx, m.p)
 	s.projectMoved(ctx, m.p)

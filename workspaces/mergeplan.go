@@ -14,7 +14,7 @@ import (
 func (m *merger) plan(ctx context.Context) (MergeResult, error) {
 	res := MergeResult{DryRun: m.req.DryRun, Strategy: m.req.Strategy, Base: m.target, Conflicts: []Conflict{}, Warnings: []string{}}
 	var err error
-	if res.Head, err = m.s.commitOf(ctx, m.p.GitDir, headsPrefix+m.w.Branch); err != nil {
+	if res.Head, err = m.s.CommitOf(ctx, m.p.GitDir, HeadsPrefix+m.w.Branch); err != nil {
 		return res, err
 	}
 	if res.Head == "" {
@@ -66,8 +66,8 @@ func mergeFault(err error) error {
 
 // baseTip is the commit the target branch is at. A target only the remote has begins where that is.
 func (m *merger) baseTip(ctx context.Context) (string, error) {
-	for _, name := range [...]string{headsPrefix + m.target, "refs/remotes/" + strings.TrimPrefix(m.w.Base, "refs/remotes/")} {
-		c, err := m.s.commitOf(ctx, m.p.GitDir, name)
+	for _, name := range [...]string{HeadsPrefix + m.target, "refs/remotes/" + strings.TrimPrefix(m.w.Base, "refs/remotes/")} {
+		c, err := m.s.CommitOf(ctx, m.p.GitDir, name)
 		if err != nil || c != "" {
 			return c, err
 		}

@@ -58,7 +58,7 @@ func (s *Service) snapshotNested(ctx context.Context, p Project, w Workspace, t 
 	}
 	tmp, err := os.CreateTemp(s.tmpDir(), "nested-")
 	if err != nil {
-		return "", diskFault(err, "Keeping nested repositories")
+		return "", DiskFault(err, "Keeping nested repositories")
 	}
 	defer func() { _ = tmp.Close(); _ = os.Remove(tmp.Name()) }()
 	buf := bufio.NewWriterSize(tmp, 1<<20)
@@ -98,7 +98,7 @@ func (s *Service) snapshotNested(ctx context.Context, p Project, w Workspace, t 
 // archiveFault says when the disk is full and leaves other errors as they are.
 func archiveFault(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return diskFault(err, "Keeping nested repositories")
+		return DiskFault(err, "Keeping nested repositories")
 	}
 	return err
 }

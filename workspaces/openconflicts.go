@@ -178,7 +178,7 @@ func (cs *conflictSet) named(name string) *OpenConflict {
 }
 
 // conflicts reads the stages in the agent's index, and those that were in it before they were resolved, which git keeps until the commit.
-func (b *box) conflicts(ctx context.Context, base string) (conflictSet, error) {
+func (b *Sandbox) conflicts(ctx context.Context, base string) (conflictSet, error) {
 	var cs conflictSet
 	var err error
 	if cs.op, err = b.operation(ctx); err != nil {
@@ -215,13 +215,13 @@ func (b *box) conflicts(ctx context.Context, base string) (conflictSet, error) {
 }
 
 // stages lists the stages of files in conflict, by raw path.
-func (b *box) stages(ctx context.Context, which string) (map[string][4]fileEntry, error) {
-	out, err := b.git(ctx, nil, "ls-files", which, "-z")
+func (b *Sandbox) stages(ctx context.Context, which string) (map[string][4]fileEntry, error) {
+	out, err := b.Git(ctx, nil, "ls-files", which, "-z")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the index")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the index")
 	}
 	list := make(map[string][4]fileEntry)
-	for _, e := range splitZero(out) {
+	for _, e := range SplitZero(out) {
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
 		if !ok || len(f) != 3 || !isCommitID(f[1]) || len(f[2]) != 1 || f[2] < "1" || f[2] > "3" {
@@ -255,7 +255,7 @@ func (g *grouping) describe(ctx context.Context, base string, open map[string][4
 				side.Size = sizes[side.OID]
 			}
 		}
-		c.Other = otherName(c.Path, base, g.b.ws.Branch, c)
+		c.Other = otherName(c.Path, base, g.b.Workspace.Branch, c)
 		c.settle(func(e fileEntry) bool { return texts[e.oid] || sizes[e.oid] == 0 })
 		names = append(names, c.touched()...)
 	}

@@ -53,7 +53,7 @@ func (s *Service) Footprint(ctx context.Context, w Workspace, tree string, known
 		return Footprint{}, err
 	}
 	if tree == "" {
-		head, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+		head, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 		if err != nil || head == "" {
 			return Footprint{WorkspaceID: w.ID}, err
 		}

@@ -56,11 +56,11 @@ func (s *Service) spooled(ctx context.Context, p Project, w Workspace, sandboxID
 		return n, nil
 	}
 	dir := s.parcelDir(sandboxID)
-	if err := s.discard(dir); err != nil {
-		return parcelNote{}, diskFault(err, "Preparing the repository to be sent")
+	if err := s.RemoveFolder(dir); err != nil {
+		return parcelNote{}, DiskFault(err, "Preparing the repository to be sent")
 	}
-	if err := mkdirs(dir); err != nil {
-		return parcelNote{}, diskFault(err, "Preparing the repository to be sent")
+	if err := MakeFolders(dir); err != nil {
+		return parcelNote{}, DiskFault(err, "Preparing the repository to be sent")
 	}
 	n, err := s.makeParcel(ctx, p, w, sandboxID, dir, say)
 	if err == nil {
@@ -70,12 +70,12 @@ func (s *Service) spooled(ctx context.Context, p Project, w Workspace, sandboxID
 		}
 	}
 	if err != nil {
-		_ = s.discard(dir)
+		_ = s.RemoveFolder(dir)
 		if errors.Is(err, syscall.ENOSPC) || nearlyFull(s.cfg.DataDir) {
-			return n, diskFault(errors.Join(syscall.ENOSPC, err), "Preparing the repository to be sent")
+			return n, DiskFault(errors.Join(syscall.ENOSPC, err), "Preparing the repository to be sent")
 		}
 		if _, told := errors.AsType[*fault.Error](err); !told && ctx.Err() == nil {
-			err = fault.Wrap(err, fault.Unavailable, "parcel_failed", "The repository could not be prepared to be sent to the sandbox: %s", reason(err))
+			err = fault.Wrap(err, fault.Unavailable, "parcel_failed", "The repository could not be prepared to be sent to the sandbox: %s", Reason(err))
 		}
 		return n, err
 	}
@@ -106,12 +106,12 @@ func (s *Service) makeParcel(ctx context.Context, p Project, w Workspace, sandbo
 		return n, err
 	}
 	n.ID = sandboxID + "-" + n.Hash[:16]
-	return n, s.discard(git)
+	return n, s.RemoveFolder(git)
 }
 
 // parcelGit makes the git folder of a parcel, and returns what is staged.
 func (s *Service) parcelGit(ctx context.Context, p Project, w Workspace, admin, dir string, n *parcelNote, say func(done, all int64)) (staged string, err error) {
-	head, err := s.commitOf(ctx, admin, "HEAD")
+	head, err := s.CommitOf(ctx, admin, "HEAD")
 	if err != nil {
 		return "", err
 	}
@@ -125,9 +125,9 @@ func (s *Service) parcelGit(ctx context.Context, p Project, w Workspace, admin, 
 	if err != nil {
 		return "", err
 	}
-	n.Home = homeState{Head: head, Tip: refs.local[headsPrefix+w.Branch], Bytes: s.readHome(w.ID).Bytes}
+	n.Home = homeState{Head: head, Tip: refs.local[HeadsPrefix+w.Branch], Bytes: s.readHome(w.ID).Bytes}
 	if at, err := s.git.Text(ctx, hostgit.Call{GitDir: admin, Args: []string{"symbolic-ref", "--quiet", "HEAD"}}); err == nil {
-		n.Home.Branch = strings.TrimPrefix(at, headsPrefix)
+		n.Home.Branch = strings.TrimPrefix(at, HeadsPrefix)
 	}
 	config, err := s.boxConfig(ctx, p, admin, "")
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Service) parcelTips(ctx context.Context, p Project, w Workspace, refs b
 	if err != nil {
 		return parcelTips{}, err
 	}
-	main := []string{head, base, refs.local[headsPrefix+w.Branch]}
+	main := []string{head, base, refs.local[HeadsPrefix+w.Branch]}
 	all := []string{}
 	for _, id := range refs.told {
 		all = append(all, id)

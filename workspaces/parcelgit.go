@@ -177,7 +177,7 @@ func (s *Service) farTold(ctx context.Context, p Project, w Workspace) (map[stri
 	}
 	told := make(map[string]string)
 	for name, id := range all {
-		if name == headsPrefix+target || strings.HasPrefix(name, "refs/remotes/") && strings.HasSuffix(name, "/"+target) && strings.Count(name, "/") == strings.Count(target, "/")+3 ||
+		if name == HeadsPrefix+target || strings.HasPrefix(name, "refs/remotes/") && strings.HasSuffix(name, "/"+target) && strings.Count(name, "/") == strings.Count(target, "/")+3 ||
 			name == "refs/tags/"+strings.TrimPrefix(w.Base, "refs/tags/") {
 			told[name] = id
 		}
@@ -255,7 +255,7 @@ func (s *Service) peeled(ctx context.Context, p Project, ids []string) ([]string
 		case "commit":
 			out = append(out, id)
 		case "tag":
-			c, err := s.commitOf(ctx, p.GitDir, id)
+			c, err := s.CommitOf(ctx, p.GitDir, id)
 			if err != nil {
 				continue // a tag of a file
 			}

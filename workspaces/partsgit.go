@@ -216,21 +216,21 @@ func (s *Service) present(ctx context.Context, files Files, w Workspace, name, l
 }
 
 // filtered says which files git changes between the worktree and the repository: line ends, large files kept elsewhere, encryption.
-func (b *box) filtered(ctx context.Context, paths []string) (map[string]bool, error) {
+func (b *Sandbox) filtered(ctx context.Context, paths []string) (map[string]bool, error) {
 	out := make(map[string]bool)
 	all := false
 	for key, changes := range map[string]string{"core.autocrlf": "true input", "core.eol": "crlf"} {
-		v, err := b.git(ctx, nil, "config", "--get", key)
+		v, err := b.Git(ctx, nil, "config", "--get", key)
 		if err != nil && boxCode(err) != 1 {
-			return nil, boxFault(err, "worktree_unreadable", "Reading the config")
+			return nil, SandboxFault(err, "worktree_unreadable", "Reading the config")
 		}
 		if v = strings.ToLower(strings.TrimSpace(v)); v != "" && strings.Contains(changes, v) {
 			all = true
 		}
 	}
-	list, err := b.git(ctx, []byte(strings.Join(paths, "\x00")+"\x00"), "check-attr", "-z", "--stdin", "filter", "eol", "crlf", "text", "ident", "working-tree-encoding")
+	list, err := b.Git(ctx, []byte(strings.Join(paths, "\x00")+"\x00"), "check-attr", "-z", "--stdin", "filter", "eol", "crlf", "text", "ident", "working-tree-encoding")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the attributes of files")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the attributes of files")
 	}
 	f := strings.Split(list, "\x00")
 	for i := 0; i+2 < len(f); i += 3 {
@@ -252,10 +252,10 @@ func (b *box) filtered(ctx context.Context, paths []string) (map[string]bool, er
 }
 
 // putBlob makes a blob of these bytes as they are, where the agent works.
-func (b *box) putBlob(ctx context.Context, text []byte) (string, error) {
+func (b *Sandbox) putBlob(ctx context.Context, text []byte) (string, error) {
 	out, err := b.gitStdin(ctx, text, "hash-object", "-w", "--no-filters", "--stdin")
 	if err != nil {
-		return "", boxFault(err, "stage_failed", "Writing a part of a file")
+		return "", SandboxFault(err, "stage_failed", "Writing a part of a file")
 	}
 	if out = strings.TrimSpace(out); out != gitName(out, text) {
 		return "", fmt.Errorf("box: hash-object answered %q", out)
@@ -264,9 +264,9 @@ func (b *box) putBlob(ctx context.Context, text []byte) (string, error) {
 }
 
 // gitStdin is git for a call that reads its input even when that is empty.
-func (b *box) gitStdin(ctx context.Context, stdin []byte, args ...string) (string, error) {
+func (b *Sandbox) gitStdin(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	if len(stdin) > 0 {
-		return b.git(ctx, stdin, args...)
+		return b.Git(ctx, stdin, args...)
 	}
 	r, err := b.run(ctx, executors.BoxCommand{Argv: append([]string{"sh", "-c", `exec "$@" </dev/null`, "sh"}, b.argv(args...)...)})
 	if err != nil {
@@ -279,14 +279,14 @@ func (b *box) gitStdin(ctx context.Context, stdin []byte, args ...string) (strin
 }
 
 // ownIndex looks paths up in the agent's index, and remembers what it said to tell when it changes. Unresolved conflicts are refused.
-func (b *box) ownIndex(ctx context.Context, paths []string) (map[string]fileEntry, string, error) {
+func (b *Sandbox) ownIndex(ctx context.Context, paths []string) (map[string]fileEntry, string, error) {
 	out := make(map[string]fileEntry)
 	said := ""
 	err := eachBatch(paths, func(some []string) error {
-		list, err := b.git(ctx, nil, append([]string{"ls-files", "-s", "-z", "--"}, some...)...)
+		list, err := b.Git(ctx, nil, append([]string{"ls-files", "-s", "-z", "--"}, some...)...)
 		said += list
 		if err != nil {
-			return boxFault(err, "worktree_unreadable", "Reading the index")
+			return SandboxFault(err, "worktree_unreadable", "Reading the index")
 		}
 		return parseIndex(list, out)
 	})
@@ -313,7 +313,7 @@ func parseIndex(list string, out map[string]fileEntry) error {
 }
 
 // ownBlob reads a content the agent's git has.
-func (b *box) ownBlob(ctx context.Context, name string, e fileEntry) ([]byte, error) {
+func (b *Sandbox) ownBlob(ctx context.Context, name string, e fileEntry) ([]byte, error) {
 	if !e.is() {
 		return nil, nil
 	}
@@ -325,7 +325,7 @@ func (b *box) ownBlob(ctx context.Context, name string, e fileEntry) ([]byte, er
 		return nil, err
 	}
 	if r.ExitCode != 0 {
-		return nil, boxFault(&boxError{sub: "cat-file", result: r}, "worktree_unreadable", "Reading a file of the index")
+		return nil, SandboxFault(&boxError{sub: "cat-file", result: r}, "worktree_unreadable", "Reading a file of the index")
 	}
 	if len(r.Stdout) > maxPartBytes {
 		return nil, wholeOnly(name, "it is larger than 8 MiB")
@@ -355,7 +355,7 @@ var errIndexMoved = errors.New("the index changed meanwhile")
 
 // setIndex makes the agent's index have these entries, the zero one for none. said is what ownIndex remembered of paths: when it says
 // something else by now, the error is errIndexMoved.
-func (b *box) setIndex(ctx context.Context, paths []string, said string, entries map[string]fileEntry, tries int) error {
+func (b *Sandbox) setIndex(ctx context.Context, paths []string, said string, entries map[string]fileEntry, tries int) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -363,7 +363,7 @@ func (b *box) setIndex(ctx context.Context, paths []string, said string, entries
 }
 
 // setIndexTo is setIndex for what update-index reads: in may have stages of a conflict.
-func (b *box) setIndexTo(ctx context.Context, paths []string, said string, in []byte, tries int) error {
+func (b *Sandbox) setIndexTo(ctx context.Context, paths []string, said string, in []byte, tries int) error {
 	size := 0
 	for _, p := range paths {
 		size += len(p) + 1
@@ -383,7 +383,7 @@ func (b *box) setIndexTo(ctx context.Context, paths []string, said string, in []
 		case r.ExitCode == 76:
 			return errIndexMoved
 		case r.ExitCode != 75:
-			return boxFault(&boxError{sub: "update-index", result: r}, "stage_failed", "Changing the index")
+			return SandboxFault(&boxError{sub: "update-index", result: r}, "stage_failed", "Changing the index")
 		case try+1 >= tries:
 			return fault.New(fault.Conflict, "index_locked", "Another git command has held the workspace's index for a while. Try again in a moment; when none runs, remove %s in the terminal.", path.Join(b.gitDir, "index.lock"))
 		}

@@ -49,7 +49,7 @@ func (s *Service) shownParts(ctx context.Context, p Project, w Workspace, r Part
 }
 
 // text reads a file of one of the two states: of the agent's index in the box, of others in the repository.
-func (s *Service) partText(ctx context.Context, p Project, b *box, own bool, name string, e fileEntry) ([]byte, error) {
+func (s *Service) partText(ctx context.Context, p Project, b *Sandbox, own bool, name string, e fileEntry) ([]byte, error) {
 	if own {
 		return b.ownBlob(ctx, name, e)
 	}
@@ -86,7 +86,7 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 	if err != nil {
 		return FileHunks{}, err
 	}
-	var b *box
+	var b *Sandbox
 	if v.fromOwn || v.toOwn {
 		if b, err = s.lookBox(ctx, w); err != nil {
 			return FileHunks{}, err
@@ -134,8 +134,8 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 }
 
 // lookBox opens the box of a workspace whose sandbox lives. It starts none: looking costs nothing.
-func (s *Service) lookBox(ctx context.Context, w Workspace) (*box, error) {
-	places, _, err := s.rooms()
+func (s *Service) lookBox(ctx context.Context, w Workspace) (*Sandbox, error) {
+	places, _, err := s.Rooms()
 	if err != nil {
 		return nil, err
 	}
@@ -180,12 +180,12 @@ func (s *Service) Index(ctx context.Context, workspaceID string) (Index, error) 
 	if err != nil {
 		return Index{}, err
 	}
-	out, err := b.git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+	out, err := b.Git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
 	if err != nil {
-		return Index{}, boxFault(err, "worktree_unreadable", "Reading what is staged")
+		return Index{}, SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 	}
 	x := Index{Live: true, Head: head}
-	for _, e := range splitZero(out) {
+	for _, e := range SplitZero(out) {
 		if len(e) < 4 || e[2] != ' ' {
 			continue
 		}

@@ -23,7 +23,7 @@ import (
 func (s *Service) CreateProject(ctx context.Context, actor accounts.Actor, teamID string, n NewProject) (Project, error) {
 	p := Project{ID: id.New("prj"), TeamID: teamID, Name: strings.TrimSpace(n.Name), SourceKind: n.Kind,
 		DefaultBranch: n.DefaultBranch, State: ProjectReady, CopyIgnored: slices.Clone(s.cfg.CopyIgnored),
-		CreatedBy: actor.User.ID, CreatedAt: s.now()}
+		CreatedBy: actor.User.ID, CreatedAt: s.Millis()}
 	if n.DefaultBranch != "" {
 		if err := s.checkBranch(ctx, n.DefaultBranch); err != nil {
 			return Project{}, err
@@ -191,7 +191,7 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 		}
 	}
 	if patch.Executor != nil && *patch.Executor != p.Executor {
-		if c := s.chooser(); c != nil {
+		if c := s.Chooser(); c != nil {
 			if err := c.CheckWish(ctx, p.TeamID, executors.Kind(*patch.Executor)); err != nil {
 				return Project{}, err
 			}
@@ -265,19 +265,19 @@ func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, proje
 		return fault.New(fault.Conflict, "project_has_workspaces", "The project still has %d workspaces: %s. Delete them first.",
 			len(left), strings.Join(keys[:min(len(keys), 10)], ", ")).With("workspaces", keys)
 	}
-	if done := s.jobs.Cancel(projectID, errCancelled); done != nil {
+	if done := s.jobs.Cancel(projectID, ErrCancelled); done != nil {
 		select {
 		case <-done:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	if err := s.store.DeleteProject(ctx, projectID, actor.User.ID, s.now()); err != nil {
+	if err := s.store.DeleteProject(ctx, projectID, actor.User.ID, s.Millis()); err != nil {
 		return err
 	}
 	s.setProgress(ctx, p, "")
 	if p.SourceKind != SourcePath && (s.cfg.Trash == nil || p.State != ProjectReady) && !s.holdsTrash(ctx, p) {
-		if err := s.discard(s.projectDir(p.ID)); err != nil {
+		if err := s.RemoveFolder(s.projectDir(p.ID)); err != nil {
 			s.cfg.Log.WarnContext(ctx, "project folder could not be removed", "project_id", p.ID, "error", err)
 		}
 	}

@@ -76,7 +76,7 @@ func (x *whole) born(ctx context.Context) {
 		go db.Close() // waits for what it is asked just now
 	})
 	h.cfg.Store, h.cfg.Trash, h.cfg.DefaultExecutor, h.cfg.Log = mortalStore{store.NewWorkspaces(db), life}, store.NewTrash(db), string(hereKind), x.log
-	s := workspaces.New(h.cfg)
+	s := h.build()
 	m := executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{mortalPlace{here, life}, mortalPlace{far, life}, mortalCloud{cloud, life}}, Default: hereKind,
 		Store: mortalRows{store.NewExecutors(db), life}, Workspaces: s, Log: x.log})
 	files := filesync.New(filesync.Config{Store: store.NewChanges(db), Places: m, Workspaces: s, Events: h.bus, Moved: s.HeadMoved, Polled: s.Polled, Trees: hostTrees{s},
@@ -188,7 +188,7 @@ func (w wholeWatcher) Remove(ctx context.Context, id, path, ifMatch string) erro
 }
 
 // hostTrees shows the room that brings files home the repositories and worktrees.
-type hostTrees struct{ *workspaces.Service }
+type hostTrees struct{ parts }
 
 func (t hostTrees) Team(ctx context.Context, id string) (string, error) {
 	w, err := t.Workspace(ctx, id)
@@ -196,7 +196,7 @@ func (t hostTrees) Team(ctx context.Context, id string) (string, error) {
 }
 
 func (t hostTrees) BaseFiles(ctx context.Context, id, commit string, paths []string) ([]filesync.BaseFile, error) {
-	files, err := t.Service.BaseFiles(ctx, id, commit, paths)
+	files, err := t.parts.BaseFiles(ctx, id, commit, paths)
 	var out []filesync.BaseFile
 	for _, f := range files {
 		out = append(out, filesync.BaseFile{Path: f.Path, Mode: fmt.Sprintf("%06o", f.Mode), Size: f.Size, OID: f.OID})
@@ -214,14 +214,14 @@ func (t hostTrees) BaseBlobs(ctx context.Context, id string, files []filesync.Ba
 		ask = append(ask, hostgit.TreeFile{Path: f.Path, Mode: uint32(mode), Size: f.Size, OID: f.OID})
 	}
 	i := 0
-	return t.Service.BaseBlobs(ctx, id, ask, func(_ hostgit.TreeFile, r io.Reader) error {
+	return t.parts.BaseBlobs(ctx, id, ask, func(_ hostgit.TreeFile, r io.Reader) error {
 		i++
 		return fn(files[i-1], r)
 	})
 }
 
 func (t hostTrees) HostDiff(ctx context.Context, id string, d filesync.HostDiff, w io.Writer) error {
-	return t.HereDiff(ctx, id, workspaces.HereDiff(d), w)
+	return t.parts.HereDiff(ctx, id, workspaces.HereDiff(d), w)
 }
 
 // mortalPlace is a kind of place as a mortal server uses it.

@@ -93,18 +93,18 @@ func (s *Service) NoteSize(ctx context.Context, kind TrashKind, id string, bytes
 // and what it cost stay known. Errors: not_found, project_in_use.
 func (s *Service) Purge(ctx context.Context, kind TrashKind, id string) error {
 	if kind == TrashWorkspace {
-		_, release, err := s.take(ctx, id)
+		_, release, err := s.Acquire(ctx, id)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	if err := s.cfg.Trash.BeginPurge(ctx, kind, id, s.now()); err != nil {
+	if err := s.cfg.Trash.BeginPurge(ctx, kind, id, s.Millis()); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.PurgeBegun)
 	// From here on it goes to its end, whoever asked; what a crash cuts is taken up again.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), PutAwayTime)
 	defer cancel()
 	return s.purge(ctx, kind, id)
 }
@@ -112,7 +112,7 @@ func (s *Service) Purge(ctx context.Context, kind TrashKind, id string) error {
 func (s *Service) purge(ctx context.Context, kind TrashKind, id string) error {
 	var err error
 	if kind == TrashProject {
-		err = errors.Join(s.discard(s.projectDir(id)), s.discard(string(s.sharedStore(id))))
+		err = errors.Join(s.RemoveFolder(s.projectDir(id)), s.RemoveFolder(string(s.sharedStore(id))))
 	} else {
 		err = s.purgeWorkspace(ctx, id)
 	}
@@ -140,16 +140,16 @@ func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
 	delete(s.keeps.sizes, id)
 	s.keeps.mu.Unlock()
 	var errs []error
-	for _, dir := range [...]string{s.workspaceDir(id), s.boxDir(id), filepath.Join(s.cfg.DataDir, "sync", id), filepath.Join(s.cfg.DataDir, "kept", id)} {
-		errs = append(errs, s.discard(dir))
+	for _, dir := range [...]string{s.workspaceDir(id), s.SandboxDir(id), filepath.Join(s.cfg.DataDir, "sync", id), filepath.Join(s.cfg.DataDir, "kept", id)} {
+		errs = append(errs, s.RemoveFolder(dir))
 	}
-	if _, sessions, err := s.rooms(); err == nil {
+	if _, sessions, err := s.Rooms(); err == nil {
 		if f, ok := sessions.(Forgetter); ok {
 			errs = append(errs, f.Forget(ctx, id))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return diskFault(err, "Removing what was kept")
+		return DiskFault(err, "Removing what was kept")
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (s *Service) Retain(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if t.Kind != kind || t.PurgeAt > s.now() || folderExists(filepath.Join(s.cfg.DataDir, "kept", t.ID)) { // what was set aside waits for a person
+			if t.Kind != kind || t.PurgeAt > s.Millis() || folderExists(filepath.Join(s.cfg.DataDir, "kept", t.ID)) { // what was set aside waits for a person
 				continue
 			}
 			switch err := s.Purge(ctx, kind, t.ID); {

@@ -51,7 +51,7 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err != nil {
 		return PushResult{}, err
 	}
-	commit, err := s.commitOf(ctx, p.GitDir, headsPrefix+from)
+	commit, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+from)
 	if err != nil {
 		return PushResult{}, err
 	}
@@ -81,13 +81,13 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	}
 	// What the remote thinks of notes is not to fail a push that has landed.
 	if res.Notes, err = s.sendNotes(ctx, actor, p, to.URL, cred, commit); err != nil {
-		res.NotesProblem = reason(gitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
+		res.NotesProblem = Reason(gitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
 	}
 	if !res.UpToDate {
-		s.note(done, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
+		s.Note(done, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
 			Data: map[string]any{"branch": r.Branch, "commit": commit, "forced": res.Forced}})
 	}
-	s.publishWorkspace(done, w)
+	s.PublishWorkspace(done, w)
 	s.projectMoved(done, p)
 	return res, nil
 }
@@ -166,15 +166,15 @@ func (s *Service) push(ctx context.Context, p Project, to string, cred *hostgit.
 	defer func() { _ = desk.Close() }()
 	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed"}
 	if r.Force {
-		seen, err := s.commitOf(ctx, p.GitDir, originPrefix+r.Branch)
+		seen, err := s.CommitOf(ctx, p.GitDir, originPrefix+r.Branch)
 		if err != nil {
 			return PushResult{}, err
 		}
-		args = append(args, "--force-with-lease="+headsPrefix+r.Branch+":"+seen)
+		args = append(args, "--force-with-lease="+HeadsPrefix+r.Branch+":"+seen)
 	}
 	var words strings.Builder // what the remote itself says
 	progress := s.progressOf(ctx)
-	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.CloneTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+headsPrefix+r.Branch),
+	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.CloneTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+HeadsPrefix+r.Branch),
 		Progress: func(line string) {
 			if said, ok := strings.CutPrefix(line, "remote: "); ok && words.Len() < 4000 {
 				words.WriteString(strings.TrimRight(said, " ") + "\n")
@@ -189,7 +189,7 @@ func (s *Service) push(ctx context.Context, p Project, to string, cred *hostgit.
 	switch {
 	case flag == '!':
 		return res, pushRefused(r.Branch, why, res.Words)
-	case err != nil && context.Cause(ctx) == errCancelled: //nolint:errorlint // the cause itself
+	case err != nil && context.Cause(ctx) == ErrCancelled: //nolint:errorlint // the cause itself
 		return res, fault.New(fault.Conflict, "cancelled", "It was cancelled. If the remote had everything by then, the branch is there nevertheless.")
 	case err != nil:
 		return res, gitFault(err, fault.Unavailable, "push_failed", "Pushing")

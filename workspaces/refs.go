@@ -16,7 +16,7 @@ func trashTree(workspaceID string) string   { return "refs/parawork/trash/" + wo
 func trashHead(workspaceID string) string   { return "refs/parawork/trash/" + workspaceID + "/head" }
 func trashNested(workspaceID string) string { return "refs/parawork/trash/" + workspaceID + "/nested" }
 
-const headsPrefix = "refs/heads/"
+const HeadsPrefix = "refs/heads/"
 
 // isCommitID reports whether h is a full object name.
 func isCommitID(h string) bool {
@@ -26,8 +26,8 @@ func isCommitID(h string) bool {
 	return strings.Trim(h, "0123456789abcdef") == ""
 }
 
-// commitOf returns the commit a full ref name or object name stands for, "" when there is none.
-func (s *Service) commitOf(ctx context.Context, gitDir, name string) (string, error) {
+// CommitOf returns the commit a full ref name or object name stands for, "" when there is none.
+func (s *Service) CommitOf(ctx context.Context, gitDir, name string) (string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"rev-parse", "--quiet", "--verify", "--end-of-options", name + "^{commit}"}})
 	if hostgit.ExitCode(err) == 1 {
 		return "", nil

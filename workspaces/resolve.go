@@ -57,12 +57,12 @@ func (s *Service) BeginResolve(ctx context.Context, actor accounts.Actor, worksp
 	}
 	r.Files, r.Prompt = left, resolvePrompt(m.w, r.Base, r.Strategy, left)
 	s.HeadMoved(m.w.ID)
-	s.publishWorkspace(ctx, m.w)
+	s.PublishWorkspace(ctx, m.w)
 	return r, nil
 }
 
 // start begins the merge or rebase in the worktree.
-func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snapshotID string, err error) {
+func (m *merger) start(ctx context.Context, b *Sandbox, strategy, base string) (snapshotID string, err error) {
 	head, branch, err := b.head(ctx)
 	if err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 	if branch != m.w.Branch {
 		return "", wrongBranch(m.w, branch)
 	}
-	if err := b.idle(ctx); err != nil {
+	if err := b.Idle(ctx); err != nil {
 		return "", err
 	}
 	u := updater{merger: m, req: UpdateRequest{Strategy: strategy, DryRun: true}}
@@ -90,7 +90,7 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 	}
 	if len(dirty) > 0 {
 		return "", fault.New(fault.Conflict, "files_in_the_way", "%s: commit or discard them first, then resolve the conflicts.",
-			plural(len(dirty), "file has uncommitted changes", "files have uncommitted changes")).With("paths", encodePaths(dirty))
+			Plural(len(dirty), "file has uncommitted changes", "files have uncommitted changes")).With("paths", EncodePaths(dirty))
 	}
 	// Ignored files it writes over without a word, and no snapshot has them.
 	if u.added, err = m.onlyIn(ctx, base, head); err != nil {
@@ -103,7 +103,7 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 	}
 	if len(unseen) > 0 {
 		return "", fault.New(fault.Conflict, "files_in_the_way", "%s where %s has files of its own: move them away first, then resolve the conflicts.",
-			plural(len(unseen), "untracked or ignored file lies", "untracked or ignored files lie"), m.target).With("paths", encodePaths(unseen))
+			Plural(len(unseen), "untracked or ignored file lies", "untracked or ignored files lie"), m.target).With("paths", EncodePaths(unseen))
 	}
 	kept, err := m.s.Keep(ctx, m.w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before resolving conflicts with " + m.target, ActorID: m.actor.User.ID})
 	if err != nil {
@@ -120,12 +120,12 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 		}
 		args = []string{"rebase", "--no-autostash", "--no-verify", "--no-gpg-sign", "--no-stat", "--onto", base, from}
 	}
-	_, err = b.git(context.WithoutCancel(ctx), nil, args...)
+	_, err = b.Git(context.WithoutCancel(ctx), nil, args...)
 	killpoint.Reach(killpoint.ResolveBegun)
 	if err == nil || boxCode(err) == 1 {
 		return kept.ID, nil // conflicts; or git found a way where the plan had none
 	}
-	return kept.ID, boxFault(err, "update_failed", "Beginning the update in the workspace")
+	return kept.ID, SandboxFault(err, "update_failed", "Beginning the update in the workspace")
 }
 
 // onlyIn lists the files a commit has and another has not, as raw paths.
@@ -134,7 +134,7 @@ func (m *merger) onlyIn(ctx context.Context, commit, other string) ([]string, er
 	if err != nil {
 		return nil, mergeFault(err)
 	}
-	return splitZero(string(out)), nil
+	return SplitZero(string(out)), nil
 }
 
 // AbortResolve gives up a merge or rebase that is under way in the worktree: branch and files are as they were before it.
@@ -160,12 +160,12 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 		return err
 	}
 	maps.Copy(b.env, identity("COMMITTER", actor.User))
-	if _, err := b.git(context.WithoutCancel(ctx), nil, op, "--abort"); err != nil {
-		return boxFault(err, "update_failed", "Giving up the "+op)
+	if _, err := b.Git(context.WithoutCancel(ctx), nil, op, "--abort"); err != nil {
+		return SandboxFault(err, "update_failed", "Giving up the "+op)
 	}
 	killpoint.Reach(killpoint.ResolveGiven)
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Gave up the " + op})
-	s.publishWorkspace(ctx, w)
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Gave up the " + op})
+	s.PublishWorkspace(ctx, w)
 	return s.bringHome(ctx, p, w, b)
 }
 
@@ -201,8 +201,8 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 		return op, nil, err
 	}
 	if len(files) > 0 {
-		if _, err := b.git(ctx, []byte(strings.Join(files, "\x00")+"\x00"), "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
-			return op, nil, boxFault(err, "update_failed", "Taking the resolved files")
+		if _, err := b.Git(ctx, []byte(strings.Join(files, "\x00")+"\x00"), "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
+			return op, nil, SandboxFault(err, "update_failed", "Taking the resolved files")
 		}
 	}
 	killpoint.Reach(killpoint.ResolveTaken)
@@ -211,7 +211,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 	if err != nil {
 		return op, nil, err
 	}
-	if err := (SecretFiles{Blobs: secrets.Blobs}).noSecret(func(args ...string) (string, error) { return b.git(ctx, nil, args...) }); err != nil {
+	if err := (SecretFiles{Blobs: secrets.Blobs}).noSecret(func(args ...string) (string, error) { return b.Git(ctx, nil, args...) }); err != nil {
 		return op, nil, err
 	}
 	maps.Copy(b.env, identity("COMMITTER", actor.User))
@@ -226,14 +226,14 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 		return op, nil, err
 	}
 	if failed != nil && len(left) == 0 {
-		return op, nil, boxFault(failed, "update_failed", "Finishing the "+op)
+		return op, nil, SandboxFault(failed, "update_failed", "Finishing the "+op)
 	}
 	s.HeadMoved(w.ID)
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	if len(left) > 0 { // the next commit of a rebase
 		return op, left, nil
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Finished the " + op})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Finished the " + op})
 	return op, nil, s.bringHome(ctx, p, w, b)
 }
 
@@ -256,7 +256,7 @@ func (cs *conflictSet) finished() ([]string, error) {
 	}
 	if len(undecided) > 0 {
 		return nil, fault.New(fault.Conflict, "undecided_conflicts", "%s no lines in which both sides could stand (%s): decide what is taken, then finish.",
-			plural(len(undecided), "file in conflict has", "files in conflict have"), namesOf(undecided)).With("paths", encodePaths(undecided))
+			Plural(len(undecided), "file in conflict has", "files in conflict have"), namesOf(undecided)).With("paths", EncodePaths(undecided))
 	}
 	if len(marked) > 0 {
 		paths := make([]string, len(marked))
@@ -264,13 +264,13 @@ func (cs *conflictSet) finished() ([]string, error) {
 			paths[i] = m.Path
 		}
 		return nil, fault.New(fault.Conflict, "unresolved_conflicts", "%s <<<<<<< or >>>>>>> of a conflict left: %s. Resolve that first, then finish.",
-			plural(len(marked), "file has", "files have"), markedWords(marked)).With("paths", paths).With("marks", marked)
+			Plural(len(marked), "file has", "files have"), markedWords(marked)).With("paths", paths).With("marks", marked)
 	}
 	return files, nil
 }
 
 // unmerged lists the files with conflicts that are not resolved.
-func (b *box) unmerged(ctx context.Context) ([]string, error) {
+func (b *Sandbox) unmerged(ctx context.Context) ([]string, error) {
 	list, err := b.stages(ctx, "--unmerged")
 	return slices.Sorted(maps.Keys(list)), err
 }

@@ -39,7 +39,7 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 		out.Changed = append(out.Changed, f.Path)
 	}
 	if r.Ignored && sn.Ignored != "" {
-		files, err := s.ignoredFiles(ctx, p, of.ID, sn.Ignored)
+		files, err := s.IgnoredFiles(ctx, p, of.ID, sn.Ignored)
 		if err != nil {
 			return Restored{}, err
 		}
@@ -50,7 +50,7 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 	if r.DryRun {
 		return out, nil
 	}
-	now := s.now()
+	now := s.Millis()
 	w := Workspace{ID: id.New("ws"), TeamID: of.TeamID, ProjectID: of.ProjectID, Name: name, Base: of.Base, BaseCommit: sn.BaseCommit, Executor: of.Executor, Limits: of.Limits,
 		FallbackOK: of.FallbackOK, Private: of.Private, State: Archived, ArchivedAt: now, Steps: []Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
@@ -72,16 +72,16 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 		return Restored{}, err
 	}
 	s.forgetNew(ctx, named)
-	_, ss, err := s.rooms()
+	_, ss, err := s.Rooms()
 	if err == nil {
 		err = ss.SecretsPass(ctx, of, w)
 	}
 	if err != nil { // it has no files yet
 		return Restored{}, err
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
 		Text: fmt.Sprintf("Made from a snapshot of %s; the setup script was not run", of.Key()), Data: map[string]any{"snapshot": sn.ID, "workspace": of.ID}})
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	w, err = s.Restore(ctx, actor, w.ID)
 	out.Workspace = w
 	return out, err
@@ -93,11 +93,11 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 func (s *Service) newsDir() string { return filepath.Join(s.cfg.DataDir, "restoring") }
 
 func (s *Service) noteNew(workspaceID, gitDir string) error {
-	err := mkdirs(s.newsDir())
+	err := MakeFolders(s.newsDir())
 	if err == nil {
 		err = os.WriteFile(filepath.Join(s.newsDir(), workspaceID), []byte(gitDir), 0o600)
 	}
-	return diskFault(err, "Noting the restore")
+	return DiskFault(err, "Noting the restore")
 }
 
 func (s *Service) forgetNew(ctx context.Context, workspaceID string) {

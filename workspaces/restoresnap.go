@@ -75,11 +75,11 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 		return Restored{}, err
 	}
 	defer release()
-	if !s.hasFiles(w) {
+	if !s.HasFiles(w) {
 		return Restored{}, fault.New(fault.Conflict, "workspace_not_active", "%s has no files now. Restore the workspace first, or restore the snapshot into a new one.", w.Key())
 	}
 	if !r.DryRun && !r.EvenWhileWorking {
-		_, ss, err := s.rooms()
+		_, ss, err := s.Rooms()
 		if err != nil {
 			return Restored{}, err
 		}
@@ -125,7 +125,7 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 		}
 		return out, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), PutAwayTime)
 	defer cancel()
 	if err := s.apply(ctx, p, w, files, &out); err != nil {
 		return Restored{}, err
@@ -135,16 +135,16 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 			return Restored{}, err
 		}
 	}
-	text := fmt.Sprintf("Restored %s from a snapshot (%s)", plural(len(out.Changed), "file", "files"), snapLabel(sn))
+	text := fmt.Sprintf("Restored %s from a snapshot (%s)", Plural(len(out.Changed), "file", "files"), snapLabel(sn))
 	if n := len(out.Ignored); n > 0 {
-		text += fmt.Sprintf(", with %s", plural(n, "ignored file", "ignored files"))
+		text += fmt.Sprintf(", with %s", Plural(n, "ignored file", "ignored files"))
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "snapshot.restored",
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "snapshot.restored",
 		Text: text, Data: map[string]any{"snapshot": sn.ID, "kept": out.Kept.ID}})
 	if _, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapPoll}); err != nil { // so that what was restored shows at once
 		s.cfg.Log.WarnContext(ctx, "restored files could not be kept", "workspace_id", w.ID, "error", err)
 	}
-	s.publishWorkspace(ctx, w)
+	s.PublishWorkspace(ctx, w)
 	return out, nil
 }
 
@@ -175,7 +175,7 @@ func (s *Service) apply(ctx context.Context, p Project, w Workspace, files []Cha
 	}
 	root, err := os.OpenRoot(w.Path)
 	if err != nil {
-		return diskFault(err, "Opening the workspace's folder")
+		return DiskFault(err, "Opening the workspace's folder")
 	}
 	defer root.Close()
 	if to == nil {
@@ -311,10 +311,10 @@ func (h hereFiles) folders(name string) error {
 	}
 	for i := len(missing) - 1; i >= 0; i-- {
 		if err := h.root.Mkdir(missing[i], 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return diskFault(err, "Making a folder")
+			return DiskFault(err, "Making a folder")
 		}
 		if err := h.own(missing[i]); err != nil {
-			return diskFault(err, "Making a folder")
+			return DiskFault(err, "Making a folder")
 		}
 	}
 	return nil
@@ -343,20 +343,20 @@ func (h hereFiles) put(_ context.Context, name, mode string, r io.Reader, was li
 			err = h.root.Symlink(string(to), temp)
 		}
 		if err != nil {
-			return diskFault(err, "Writing a link")
+			return DiskFault(err, "Writing a link")
 		}
 	} else if err := h.write(temp, mode, r); err != nil {
-		return diskFault(err, "Writing a file")
+		return DiskFault(err, "Writing a file")
 	}
 	if err := h.own(temp); err != nil {
-		return diskFault(err, "Writing a file")
+		return DiskFault(err, "Writing a file")
 	}
 	if was.still != nil { // writing it may have taken a while
 		if same, err := was.still(); err != nil || !same {
 			return cmp.Or(err, errInTheWay)
 		}
 	}
-	return diskFault(h.root.Rename(temp, name), "Writing a file")
+	return DiskFault(h.root.Rename(temp, name), "Writing a file")
 }
 
 func (h hereFiles) write(temp, mode string, r io.Reader) error {
@@ -380,7 +380,7 @@ func (h hereFiles) remove(_ context.Context, name string, _ lies) error {
 		return nil
 	}
 	if err := h.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return diskFault(err, "Removing a file")
+		return DiskFault(err, "Removing a file")
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // git knows no empty folders
 		if h.root.Remove(dir) != nil {

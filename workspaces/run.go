@@ -18,8 +18,8 @@ import (
 
 // Causes with which work under way is cancelled.
 var (
-	errCancelled = errors.New("cancelled by a person")
-	errShutdown  = errors.New("the server was stopped")
+	ErrCancelled = errors.New("cancelled by a person")
+	ErrShutdown  = errors.New("the server was stopped")
 )
 
 // Service is the room's door. Safe for concurrent use.
@@ -36,7 +36,6 @@ type Service struct {
 	packs   *packs
 	works   *works
 	keeps   *keeps
-	movings movings
 	opens   opens // which secrets' values bases show
 	numbers numbers
 
@@ -62,8 +61,7 @@ func New(cfg Config) *Service {
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
 		store: cfg.Store, jobs: cfg.Jobs, locks: cfg.Locks, moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
 		places: cfg.Places, sessions: cfg.Sessions, numbers: numbers{path: filepath.Join(cfg.DataDir, "numbers.json")},
-		movings: movings{jobs: make(map[string]*moveJob), lacks: make(map[string]map[string]bool)},
-		bases:   make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
+		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
 }
 
@@ -111,16 +109,13 @@ func (s *Service) Recover(ctx context.Context) error {
 		return fmt.Errorf("listing cut creations: %w", err)
 	}
 	for _, w := range cut {
-		s.failCreate(ctx, w.ID, errShutdown)
+		s.failCreate(ctx, w.ID, ErrShutdown)
 	}
 	if err := s.recoverGoing(ctx); err != nil { // before the sweep: it leaves folders to remove
 		return err
 	}
 	s.sweep(ctx)
-	if err := s.recoverNew(ctx); err != nil {
-		return err
-	}
-	return s.recoverMoves(ctx)
+	return s.recoverNew(ctx)
 }
 
 // leftovers are patterns of folders below the data folder that nothing needs any more.
@@ -172,11 +167,11 @@ func stateWord(w Workspace) string {
 	return string(w.State)
 }
 
-func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
+func (s *Service) Millis() int64 { return s.cfg.Now().UnixMilli() }
 
 func (s *Service) tmpDir() string { return filepath.Join(s.cfg.DataDir, "tmp", "git") }
 
-func (s *Service) rooms() (Places, Sessions, error) {
+func (s *Service) Rooms() (Places, Sessions, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.places == nil || s.sessions == nil {
@@ -185,14 +180,14 @@ func (s *Service) rooms() (Places, Sessions, error) {
 	return s.places, s.sessions, nil
 }
 
-func (s *Service) publishWorkspace(ctx context.Context, w Workspace) {
+func (s *Service) PublishWorkspace(ctx context.Context, w Workspace) {
 	if s.cfg.Events != nil {
-		s.cfg.Events.Publish(ctx, events.Event{Type: "workspace.updated", ID: w.ID, WorkspaceID: w.ID, TeamID: w.TeamID, Version: s.now()})
+		s.cfg.Events.Publish(ctx, events.Event{Type: "workspace.updated", ID: w.ID, WorkspaceID: w.ID, TeamID: w.TeamID, Version: s.Millis()})
 	}
 }
 
 func (s *Service) publishProject(ctx context.Context, p Project) {
 	if s.cfg.Events != nil {
-		s.cfg.Events.Publish(ctx, events.Event{Type: "project.updated", ID: p.ID, TeamID: p.TeamID, Version: s.now()})
+		s.cfg.Events.Publish(ctx, events.Event{Type: "project.updated", ID: p.ID, TeamID: p.TeamID, Version: s.Millis()})
 	}
 }

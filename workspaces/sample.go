@@ -74,12 +74,12 @@ func (s *Service) createSample(ctx context.Context, p Project) (Project, error) 
 	root := filepath.Join(s.projectDir(p.ID), "sample")
 	p.Source, p.GitDir, p.DefaultBranch = root, filepath.Join(root, ".git"), "main"
 	if err := writeSample(root, s.cfg.Now()); err != nil {
-		_ = s.discard(s.projectDir(p.ID))
+		_ = s.RemoveFolder(s.projectDir(p.ID))
 		return Project{}, fmt.Errorf("making the sample: %w", err)
 	}
 	p, err := s.insertProject(ctx, p, "Sample: wordcount")
 	if err != nil {
-		_ = s.discard(s.projectDir(p.ID))
+		_ = s.RemoveFolder(s.projectDir(p.ID))
 		return Project{}, err
 	}
 	return p, nil

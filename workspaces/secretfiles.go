@@ -34,7 +34,7 @@ var ErrSecretValue = fault.New(fault.Forbidden, "secret_value", "This file holds
 
 // SecretFiles is what a workspace was ever given of secrets. On an error nothing of its files is shown or kept.
 func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (SecretFiles, error) {
-	_, ss, err := s.rooms()
+	_, ss, err := s.Rooms()
 	if err != nil {
 		return SecretFiles{}, err
 	}
@@ -161,7 +161,7 @@ func (f SecretFiles) staged(git func(args ...string) (string, error)) (names []s
 	}
 	out, err := git("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "--ignore-submodules=all", "HEAD")
 	if err != nil {
-		return nil, nil, boxFault(err, "worktree_unreadable", "Reading what is staged")
+		return nil, nil, SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 	}
 	was = make(map[string]fileEntry)
 	words := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
@@ -187,5 +187,5 @@ func (f SecretFiles) noSecret(git func(args ...string) (string, error)) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return fault.New(fault.Conflict, "secret_file_staged", "%q is a secret's file, and is not committed. Have git ignore it, and take it out of what is staged: git rm --cached.", names[0]).With("paths", encodePaths(names))
+	return fault.New(fault.Conflict, "secret_file_staged", "%q is a secret's file, and is not committed. Have git ignore it, and take it out of what is staged: git rm --cached.", names[0]).With("paths", EncodePaths(names))
 }

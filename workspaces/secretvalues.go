@@ -144,13 +144,13 @@ func (s *Service) noSecretHome(ctx context.Context, workspaceID string, in *host
 }
 
 // stagedValue refuses to commit files that hold a secret's value: git runs a command of git over the index, run one in the box.
-func (b *box) stagedValue(ctx context.Context, git func(args ...string) (string, error)) error {
+func (b *Sandbox) stagedValue(ctx context.Context, git func(args ...string) (string, error)) error {
 	if b.secrets.Values == nil {
 		return nil
 	}
 	out, err := git("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "--ignore-submodules=all", "HEAD")
 	if err != nil {
-		return boxFault(err, "worktree_unreadable", "Reading what is staged")
+		return SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 	}
 	var ask strings.Builder
 	var names []string
@@ -191,7 +191,7 @@ func (b *box) stagedValue(ctx context.Context, git func(args ...string) (string,
 	case err != nil && !errors.Is(err, io.ErrClosedPipe):
 		return err
 	case bad != nil || res.ExitCode != 0:
-		return boxFault(errors.Join(bad, &boxError{sub: "cat-file", result: res}), "worktree_unreadable", "Reading what is staged")
+		return SandboxFault(errors.Join(bad, &boxError{sub: "cat-file", result: res}), "worktree_unreadable", "Reading what is staged")
 	}
 	return nil
 }

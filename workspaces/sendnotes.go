@@ -25,7 +25,7 @@ const (
 // sendNotes sends the notes on what a push brought to the remote along, merged with those that are there: of a note that was changed on both
 // sides, both stay. It returns how many notes the remote has now that it had not, or had otherwise.
 func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p Project, to string, cred *hostgit.Credential, commit string) (int, error) {
-	local, err := s.commitOf(ctx, p.GitDir, notesRef)
+	local, err := s.CommitOf(ctx, p.GitDir, notesRef)
 	if err != nil || local == "" {
 		return 0, err
 	}
@@ -35,7 +35,7 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p Project
 	}
 	defer func() { _ = desk.Close() }()
 	n := notesSender{desk: desk, env: identityEnv(actor.User, "AUTHOR", "COMMITTER")}
-	seen, err := s.commitOf(ctx, p.GitDir, sentNotes)
+	seen, err := s.CommitOf(ctx, p.GitDir, sentNotes)
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +82,7 @@ func (s *Service) adoptNotes(ctx context.Context, p Project, n notesSender, now 
 		return err
 	}
 	defer unlock()
-	local, err := s.commitOf(ctx, p.GitDir, notesRef)
+	local, err := s.CommitOf(ctx, p.GitDir, notesRef)
 	if err != nil {
 		return err
 	}

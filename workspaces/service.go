@@ -82,7 +82,6 @@ type Store interface {
 	WorkspaceStore
 	ActivityStore
 	SnapshotStore
-	MoveStore
 }
 
 // Places is what the room needs of the sandboxes.
@@ -217,7 +216,7 @@ func (c *Config) Validate() error {
 const mostJobs = 4
 
 // NewJobs makes what runs clones, creations and moves.
-func NewJobs() *jobs.Jobs { return jobs.New(mostJobs, errShutdown) }
+func NewJobs() *jobs.Jobs { return jobs.New(mostJobs, ErrShutdown) }
 
 func defaultTo(d *time.Duration, v time.Duration) {
 	if *d <= 0 {

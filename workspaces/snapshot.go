@@ -23,10 +23,10 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (_ *Snap
 		snap, err := s.snapshotOfNothing(ctx, p, w)
 		return snap, false, err
 	} else if err != nil {
-		return nil, false, diskFault(err, "Reading the workspace's folder")
+		return nil, false, DiskFault(err, "Reading the workspace's folder")
 	}
 	made, err := taken{}, errAsleep
-	if !s.asleep(ctx, w) || s.unseen(ctx, w.ID) {
+	if !s.asleep(ctx, w) || s.Unseen(ctx, w.ID) {
 		made, err = s.snapshotInBox(ctx, p, w)
 	}
 	if err == nil {
@@ -41,7 +41,7 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (_ *Snap
 		}
 		if !errors.Is(err, errAsleep) {
 			s.cfg.Log.WarnContext(ctx, "snapshot in the sandbox failed, the host takes it", "workspace_id", w.ID, "error", err)
-			behind = s.far(w.ID)
+			behind = s.Remote(w.ID)
 		}
 		if made, err = s.snapshotOnHost(ctx, p, w); err != nil {
 			return nil, false, notKept(err, "The workspace's files")
@@ -60,7 +60,7 @@ func notKept(err error, what string) error {
 	if diskIsFull(err) {
 		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s could not be kept, so nothing was removed: the server's disk is full. Make room, then try again.", what)
 	}
-	return fault.Wrap(err, fault.Unavailable, "snapshot_failed", "%s could not be kept, so nothing was removed: %s", what, reason(err))
+	return fault.Wrap(err, fault.Unavailable, "snapshot_failed", "%s could not be kept, so nothing was removed: %s", what, Reason(err))
 }
 
 // errAsleep says that nobody starts or wakes a sandbox for what the host can do.
@@ -88,7 +88,7 @@ func (s *Service) snapshotInBox(ctx context.Context, p Project, w Workspace) (ta
 }
 
 // everything makes a commit of all files of the worktree as they are, on the commit it is at. Who opened the box closes it.
-func (b *box) everything(ctx context.Context, message string) (taken, error) {
+func (b *Sandbox) everything(ctx context.Context, message string) (taken, error) {
 	for _, role := range [...]string{"AUTHOR", "COMMITTER"} {
 		b.env["GIT_"+role+"_NAME"], b.env["GIT_"+role+"_EMAIL"] = "Parawork", "parawork@localhost"
 	}
@@ -106,11 +106,11 @@ func (b *box) everything(ctx context.Context, message string) (taken, error) {
 		return taken{}, err
 	}
 	if _, err := b.indexGit(ctx, nil, "add", "--all"); err != nil {
-		return taken{}, boxFault(err, "snapshot_failed", "Collecting the files")
+		return taken{}, SandboxFault(err, "snapshot_failed", "Collecting the files")
 	}
 	tree, err := b.indexGit(ctx, nil, "write-tree")
 	if err != nil {
-		return taken{}, boxFault(err, "snapshot_failed", "Writing the tree")
+		return taken{}, SandboxFault(err, "snapshot_failed", "Writing the tree")
 	}
 	if tree = strings.TrimSpace(tree); !isCommitID(tree) {
 		return taken{}, fmt.Errorf("box: write-tree answered %q", tree)
@@ -120,14 +120,14 @@ func (b *box) everything(ctx context.Context, message string) (taken, error) {
 }
 
 // unhide clears the marks that make git look away from changed files.
-func (b *box) unhide(ctx context.Context) error {
+func (b *Sandbox) unhide(ctx context.Context) error {
 	out, err := b.indexGit(ctx, nil, "ls-files", "-v", "-z")
 	if err != nil {
-		return boxFault(err, "snapshot_failed", "Reading the index")
+		return SandboxFault(err, "snapshot_failed", "Reading the index")
 	}
-	sparse, err := b.git(ctx, nil, "config", "--type=bool", "--get", "core.sparseCheckout")
+	sparse, err := b.Git(ctx, nil, "config", "--type=bool", "--get", "core.sparseCheckout")
 	if err != nil && boxCode(err) != 1 {
-		return boxFault(err, "snapshot_failed", "Reading the config")
+		return SandboxFault(err, "snapshot_failed", "Reading the config")
 	}
 	var assumed, skipped strings.Builder
 	for _, e := range strings.Split(out, "\x00") {
@@ -146,7 +146,7 @@ func (b *box) unhide(ctx context.Context) error {
 			continue
 		}
 		if _, err := b.indexGit(ctx, []byte(names), "update-index", flag, "-z", "--stdin"); err != nil {
-			return boxFault(err, "snapshot_failed", "Reading the index")
+			return SandboxFault(err, "snapshot_failed", "Reading the index")
 		}
 	}
 	return nil
@@ -154,11 +154,11 @@ func (b *box) unhide(ctx context.Context) error {
 
 // checkSnapshot makes sure on the host that the commit a box named is there, whole, and stands on the head it named.
 func (s *Service) checkSnapshot(ctx context.Context, p Project, t taken) error {
-	c, err := s.commitOf(ctx, p.GitDir, t.commit)
+	c, err := s.CommitOf(ctx, p.GitDir, t.commit)
 	if err != nil {
 		return err
 	}
-	parent, err := s.commitOf(ctx, p.GitDir, t.commit+"^1")
+	parent, err := s.CommitOf(ctx, p.GitDir, t.commit+"^1")
 	if err != nil {
 		return err
 	}
@@ -176,15 +176,15 @@ func (s *Service) checkSnapshot(ctx context.Context, p Project, t taken) error {
 // earlier, cut deletion kept.
 func (s *Service) snapshotOfNothing(ctx context.Context, p Project, w Workspace) (*Snapshot, error) {
 	if w.Snapshot != nil {
-		if c, err := s.commitOf(ctx, p.GitDir, w.Snapshot.HeadRef); err != nil || c == w.Snapshot.Head {
+		if c, err := s.CommitOf(ctx, p.GitDir, w.Snapshot.HeadRef); err != nil || c == w.Snapshot.Head {
 			return w.Snapshot, err
 		}
 	}
-	for _, name := range [...]string{headsPrefix + w.Branch, baseRef(w.ID), w.BaseCommit} {
+	for _, name := range [...]string{HeadsPrefix + w.Branch, baseRef(w.ID), w.BaseCommit} {
 		if name == "" {
 			continue
 		}
-		c, err := s.commitOf(ctx, p.GitDir, name)
+		c, err := s.CommitOf(ctx, p.GitDir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -206,7 +206,7 @@ func (s *Service) keepSnapshot(ctx context.Context, p Project, w Workspace, t ta
 	if err := s.updateRefs(ctx, p.GitDir, "snapshot of "+w.Key(), edits...); err != nil {
 		return nil, gitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
 	}
-	snap := &Snapshot{Ref: trashTree(w.ID), Commit: t.commit, HeadRef: trashHead(w.ID), Head: t.head, TakenAt: s.now(), Missing: t.missing}
+	snap := &Snapshot{Ref: trashTree(w.ID), Commit: t.commit, HeadRef: trashHead(w.ID), Head: t.head, TakenAt: s.Millis(), Missing: t.missing}
 	paths, err := s.snapshotPaths(ctx, p, *snap)
 	if err != nil {
 		return nil, err

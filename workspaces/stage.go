@@ -19,7 +19,7 @@ const indexLook = 30 * time.Second
 // stageTries is how often staging begins anew because the agent changed its index meanwhile.
 const stageTries = 5
 
-func splitZero(s string) []string {
+func SplitZero(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == 0 })
 }
 
@@ -72,7 +72,7 @@ func (s *Service) Stage(ctx context.Context, actor accounts.Actor, workspaceID s
 	return fault.New(fault.Conflict, "index_busy", "The agent keeps changing what is staged. Try again in a moment.")
 }
 
-func (s *Service) unstageOnce(ctx context.Context, p Project, b *box, r Parts, v shown) error {
+func (s *Service) unstageOnce(ctx context.Context, p Project, b *Sandbox, r Parts, v shown) error {
 	own, said, err := b.ownIndex(ctx, r.paths())
 	if err != nil {
 		return err
@@ -124,14 +124,14 @@ func (s *Service) unstageOnce(ctx context.Context, p Project, b *box, r Parts, v
 }
 
 // partOld reads the older side of a part: of what was named, or of the agent's last commit.
-func (s *Service) partOld(ctx context.Context, p Project, b *box, v shown, name string, head fileEntry) ([]byte, error) {
+func (s *Service) partOld(ctx context.Context, p Project, b *Sandbox, v shown, name string, head fileEntry) ([]byte, error) {
 	if v.from.Commit != "" {
 		return s.blobText(ctx, p, name, v.old[name])
 	}
 	return b.ownBlob(ctx, name, head)
 }
 
-func (s *Service) stageOnce(ctx context.Context, p Project, w Workspace, b *box, r Parts, v shown) error {
+func (s *Service) stageOnce(ctx context.Context, p Project, w Workspace, b *Sandbox, r Parts, v shown) error {
 	own, said, err := b.ownIndex(ctx, r.paths())
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *Service) stageOnce(ctx context.Context, p Project, w Workspace, b *box,
 
 // takeParts works out what the temporary index, and what goes out from it, must have for the parts: whole files as git adds them, of others
 // target with what was chosen. Nothing is taken that is not as it was shown.
-func (s *Service) takeParts(ctx context.Context, p Project, w Workspace, b *box, r Parts, v shown, own, target map[string]fileEntry) (map[string]fileEntry, error) {
+func (s *Service) takeParts(ctx context.Context, p Project, w Workspace, b *Sandbox, r Parts, v shown, own, target map[string]fileEntry) (map[string]fileEntry, error) {
 	out := make(map[string]fileEntry)
 	var whole, some []Part
 	for _, part := range r.List {
@@ -192,7 +192,7 @@ func (s *Service) takeParts(ctx context.Context, p Project, w Workspace, b *box,
 }
 
 // takeSome puts the chosen lines of one file into target.
-func (s *Service) takeSome(ctx context.Context, p Project, w Workspace, b *box, files Files, part Part, v shown, own, target fileEntry) (fileEntry, error) {
+func (s *Service) takeSome(ctx context.Context, p Project, w Workspace, b *Sandbox, files Files, part Part, v shown, own, target fileEntry) (fileEntry, error) {
 	name := part.Path
 	old := v.old[name]
 	if v.fromOwn {
@@ -248,12 +248,12 @@ func (s *Service) takeSome(ctx context.Context, p Project, w Workspace, b *box, 
 }
 
 // targetText reads what a part goes into: an entry of the agent's index or of its last commit.
-func (s *Service) targetText(ctx context.Context, _ Project, b *box, name string, e fileEntry) ([]byte, error) {
+func (s *Service) targetText(ctx context.Context, _ Project, b *Sandbox, name string, e fileEntry) ([]byte, error) {
 	return b.ownBlob(ctx, name, e)
 }
 
 // addShown has git add whole files to the temporary index, and refuses what is not as it was shown.
-func (s *Service) addShown(ctx context.Context, w Workspace, b *box, parts []Part, v shown) (map[string]fileEntry, error) {
+func (s *Service) addShown(ctx context.Context, w Workspace, b *Sandbox, parts []Part, v shown) (map[string]fileEntry, error) {
 	paths := Parts{List: parts}.paths()
 	gone, err := b.addThere(ctx, w, paths)
 	if err != nil {
@@ -263,7 +263,7 @@ func (s *Service) addShown(ctx context.Context, w Workspace, b *box, parts []Par
 	err = eachBatch(paths, func(some []string) error {
 		out, err := b.indexGit(ctx, nil, append([]string{"ls-files", "-s", "-z", "--"}, some...)...)
 		list += out
-		return boxFault(err, "worktree_unreadable", "Reading the index")
+		return SandboxFault(err, "worktree_unreadable", "Reading the index")
 	})
 	if err != nil {
 		return nil, err
@@ -314,7 +314,7 @@ func changedFault(path string) error {
 }
 
 // addThere adds files to the temporary index, and takes out those that are gone, which it names.
-func (b *box) addThere(ctx context.Context, w Workspace, paths []string) (map[string]bool, error) {
+func (b *Sandbox) addThere(ctx context.Context, w Workspace, paths []string) (map[string]bool, error) {
 	gone := make(map[string]bool)
 	err := b.addPaths(ctx, paths)
 	if fault.CodeOf(err) != "path_unknown" {
@@ -339,7 +339,7 @@ func (b *box) addThere(ctx context.Context, w Workspace, paths []string) (map[st
 }
 
 // rawNames are git's names of files' bytes as they are.
-func (b *box) rawNames(ctx context.Context, paths []string) ([]string, error) {
+func (b *Sandbox) rawNames(ctx context.Context, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
@@ -348,9 +348,9 @@ func (b *box) rawNames(ctx context.Context, paths []string) ([]string, error) {
 			return nil, changedFault(p)
 		}
 	}
-	out, err := b.git(ctx, []byte(strings.Join(paths, "\n")+"\n"), "hash-object", "--no-filters", "--stdin-paths")
+	out, err := b.Git(ctx, []byte(strings.Join(paths, "\n")+"\n"), "hash-object", "--no-filters", "--stdin-paths")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading files")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading files")
 	}
 	names := strings.Fields(out)
 	if len(names) != len(paths) || slices.ContainsFunc(names, func(n string) bool { return !isCommitID(n) }) {
@@ -360,12 +360,12 @@ func (b *box) rawNames(ctx context.Context, paths []string) ([]string, error) {
 }
 
 // treeEntries looks paths up in a commit the agent's git has.
-func (b *box) treeEntries(ctx context.Context, commit string, paths []string) (map[string]fileEntry, error) {
+func (b *Sandbox) treeEntries(ctx context.Context, commit string, paths []string) (map[string]fileEntry, error) {
 	out := make(map[string]fileEntry)
 	err := eachBatch(paths, func(some []string) error {
-		list, err := b.git(ctx, nil, append([]string{"ls-tree", "-z", "-l", "--full-tree", commit, "--"}, some...)...)
+		list, err := b.Git(ctx, nil, append([]string{"ls-tree", "-z", "-l", "--full-tree", commit, "--"}, some...)...)
 		if err != nil {
-			return boxFault(err, "worktree_unreadable", "Reading the last commit")
+			return SandboxFault(err, "worktree_unreadable", "Reading the last commit")
 		}
 		return parseTree(list, out)
 	})
@@ -373,7 +373,7 @@ func (b *box) treeEntries(ctx context.Context, commit string, paths []string) (m
 }
 
 // copyIndex makes the temporary index what the agent's is.
-func (b *box) copyIndex(ctx context.Context) error {
+func (b *Sandbox) copyIndex(ctx context.Context) error {
 	b.newIndex()
 	_, err := b.sh(ctx, `if [ -e "$1/index" ]; then cp "$1/index" "$2"; fi`, b.gitDir, b.index)
 	return err

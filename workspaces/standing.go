@@ -36,14 +36,14 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 	defer func() { _ = desk.Close() }()
 	m := &merger{s: s, desk: desk, p: p, w: w, target: target, brief: true}
 	st := Standing{Base: target, FetchedAt: p.FetchedAt, Conflicts: []Conflict{}, UnderWay: s.underWay(p, w)}
-	if st.Head, err = s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch); err != nil {
+	if st.Head, err = s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch); err != nil {
 		return st, nil, err
 	}
 	if st.BaseCommit, err = m.baseTip(ctx); err != nil {
 		if fault.CodeOf(err) != "base_missing" {
 			return st, nil, err
 		}
-		warnings = append(warnings, reason(err))
+		warnings = append(warnings, Reason(err))
 	}
 	if to, err := s.pushRemote(ctx, p); err == nil {
 		st.Remote = to.URL
@@ -60,7 +60,7 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 // lookAtRemote asks the project's remote and brings the base here up to date with it.
 func (s *Service) lookAtRemote(ctx context.Context, p Project, target string) ([]string, Project) {
 	if _, err := s.fetch(ctx, &p); err != nil { // somebody asks for it: also where it was asked a moment ago
-		return []string{"The remote could not be asked. " + reason(err)}, p
+		return []string{"The remote could not be asked. " + Reason(err)}, p
 	}
 	return s.freshBase(ctx, &p, target), p
 }
@@ -108,7 +108,7 @@ func (m *merger) bring(ctx context.Context, res *MergeResult, from, ours, theirs
 
 // remoteStanding says what of branch and base the remote had when it was last asked.
 func (s *Service) remoteStanding(ctx context.Context, p Project, w Workspace, st *Standing) error {
-	there, err := s.commitOf(ctx, p.GitDir, originPrefix+w.Branch)
+	there, err := s.CommitOf(ctx, p.GitDir, originPrefix+w.Branch)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *Service) remoteStanding(ctx context.Context, p Project, w Workspace, st
 		}
 		st.Pushed = &pushed
 	}
-	base, err := s.commitOf(ctx, p.GitDir, originPrefix+st.Base)
+	base, err := s.CommitOf(ctx, p.GitDir, originPrefix+st.Base)
 	if err != nil || base == "" || st.BaseCommit == "" {
 		return err
 	}
@@ -132,9 +132,9 @@ func (s *Service) remoteStanding(ctx context.Context, p Project, w Workspace, st
 func (s *Service) underWay(p Project, w Workspace) string {
 	dir := linkedDir(p, w)
 	switch {
-	case s.far(w.ID):
+	case s.Remote(w.ID):
 		return ""
-	case s.boxed(w.ID):
+	case s.OwnGitDir(w.ID):
 		dir = s.privateGit(w.ID)
 	}
 	if dir == "" {

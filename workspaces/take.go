@@ -102,7 +102,7 @@ func (s *Service) Take(ctx context.Context, actor accounts.Actor, workspaceID st
 	}
 	if len(conflicts) > 0 && r.OnConflict == TakeRefuse {
 		return out, fault.New(fault.Conflict, "take_conflicts", "%s here in a way of %s own. Keep both, write over, or leave out.",
-			plural(len(conflicts), "file differs", "files differ"), map[bool]string{true: "its", false: "their"}[len(conflicts) == 1]).With("paths", conflicts)
+			Plural(len(conflicts), "file differs", "files differ"), map[bool]string{true: "its", false: "their"}[len(conflicts) == 1]).With("paths", conflicts)
 	}
 	return t.run(ctx, actor, out)
 }
@@ -314,7 +314,7 @@ func (t *taker) common(ctx context.Context) (map[string]fileEntry, error) {
 // run writes the files.
 func (t *taker) run(ctx context.Context, actor accounts.Actor, out Taken) (Taken, error) {
 	s, w := t.s, t.w
-	var b *box
+	var b *Sandbox
 	filtered := make(map[string]bool)
 	if !s.asleep(ctx, w) {
 		var err error
@@ -371,7 +371,7 @@ func (t *taker) run(ctx context.Context, actor accounts.Actor, out Taken) (Taken
 		killpoint.Reach(killpoint.PartsWriting)
 	}
 	if len(done) > 0 {
-		s.note(context.WithoutCancel(ctx), Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "take",
+		s.Note(context.WithoutCancel(ctx), Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "take",
 			Text: "Took " + namesOf(done) + " from another workspace", Data: map[string]any{"snapshot_id": snap.ID, "files": len(done)}})
 	}
 	return out, err

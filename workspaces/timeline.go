@@ -104,8 +104,8 @@ func (s *Service) Resolve(ctx context.Context, w Workspace, rev, userID string) 
 		}
 		t.Label = "base (" + w.Base + ")"
 	case RevHead:
-		if s.hasFiles(w) {
-			t.Commit, err = s.hostHead(ctx, p, w)
+		if s.HasFiles(w) {
+			t.Commit, err = s.LocalHead(ctx, p, w)
 		} else {
 			t.Commit, err = s.branchTip(ctx, p, w)
 		}
@@ -221,7 +221,7 @@ func (s *Service) resolveID(ctx context.Context, p Project, w Workspace, rev str
 		if terr != nil {
 			return Tree{}, terr
 		}
-		if c, cerr := s.commitOf(ctx, p.GitDir, name); cerr != nil || c != name {
+		if c, cerr := s.CommitOf(ctx, p.GitDir, name); cerr != nil || c != name {
 			return Tree{}, unknownRev(rev)
 		}
 		found := false
@@ -238,7 +238,7 @@ func (s *Service) resolveID(ctx context.Context, p Project, w Workspace, rev str
 	}
 	t := Tree{Rev: rev, Commit: name, Label: "commit " + name[:8]}
 	if before {
-		parent, err := s.commitOf(ctx, p.GitDir, name+"^1")
+		parent, err := s.CommitOf(ctx, p.GitDir, name+"^1")
 		if err != nil {
 			return Tree{}, err
 		}
@@ -262,8 +262,8 @@ func (s *Service) historyTips(ctx context.Context, p Project, w Workspace) ([]st
 			tips = append(tips, c)
 		}
 	}
-	if s.hasFiles(w) {
-		if c, err := s.hostHead(ctx, p, w); err == nil && c != "" && c != head {
+	if s.HasFiles(w) {
+		if c, err := s.LocalHead(ctx, p, w); err == nil && c != "" && c != head {
 			tips = append(tips, c)
 		}
 	}

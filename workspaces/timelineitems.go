@@ -81,7 +81,7 @@ func (s *Service) pinCommit(ctx context.Context, p Project, sn Snap) (string, er
 
 // chainCommit finds the commit of a snapshot among those of its day, "" when the day is gone.
 func (s *Service) chainCommit(ctx context.Context, p Project, sn Snap) (string, error) {
-	at, err := s.commitOf(ctx, p.GitDir, chainRef(sn))
+	at, err := s.CommitOf(ctx, p.GitDir, chainRef(sn))
 	for err == nil && at != "" {
 		var c chained
 		if c, err = s.readChained(ctx, p, sn.WorkspaceID, at); err == nil && c.note.ID == sn.ID {
@@ -135,7 +135,7 @@ func (s *Service) dropTips(ctx context.Context, p Project, sn Snap) error {
 	}
 	edits := []refEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}
 	ref := chainRef(sn)
-	tip, err := s.commitOf(ctx, p.GitDir, ref)
+	tip, err := s.CommitOf(ctx, p.GitDir, ref)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *Service) snapChanged(ctx context.Context, sn Snap) {
 		delete(s.keeps.last, sn.WorkspaceID)
 	}
 	s.keeps.mu.Unlock()
-	s.publishSnap(ctx, sn, s.now())
+	s.publishSnap(ctx, sn, s.Millis())
 }
 
 // Moment is one line of a timeline: a snapshot or an activity.

@@ -19,8 +19,8 @@ import (
 // maxLossPaths is how many paths a loss names.
 const maxLossPaths = 100
 
-// putAwayTime bounds an archive, a deletion or a restore, which go on when their caller has left.
-const putAwayTime = 30 * time.Minute
+// PutAwayTime bounds an archive, a deletion or a restore, which go on when their caller has left.
+const PutAwayTime = 30 * time.Minute
 
 // Loss says what archiving or deleting the workspace would take away.
 func (s *Service) Loss(ctx context.Context, workspaceID string) (Loss, error) {
@@ -36,7 +36,7 @@ func (s *Service) Loss(ctx context.Context, workspaceID string) (Loss, error) {
 	if err != nil {
 		return Loss{}, err
 	}
-	_, sessions, err := s.rooms()
+	_, sessions, err := s.Rooms()
 	if err != nil {
 		return Loss{}, err
 	}
@@ -53,12 +53,12 @@ func (s *Service) Loss(ctx context.Context, workspaceID string) (Loss, error) {
 			return Loss{}, err
 		}
 		if s.asleep(ctx, w) {
-			if head, err = s.hostHead(ctx, p, w); err == nil {
-				paths, err = s.hostChanges(ctx, p, w)
+			if head, err = s.LocalHead(ctx, p, w); err == nil {
+				paths, err = s.LocalChanges(ctx, p, w)
 			}
 			break
 		}
-		var b *box
+		var b *Sandbox
 		if b, err = s.openBox(ctx, w); err != nil {
 			return Loss{}, err
 		}
@@ -98,7 +98,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 		return Workspace{}, err
 	}
 	if remove {
-		if done := s.jobs.Cancel(workspaceID, errCancelled); done != nil {
+		if done := s.jobs.Cancel(workspaceID, ErrCancelled); done != nil {
 			select {
 			case <-done:
 			case <-ctx.Done():
@@ -106,7 +106,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 			}
 		}
 	}
-	w, release, err := s.take(ctx, workspaceID)
+	w, release, err := s.Acquire(ctx, workspaceID)
 	if err != nil {
 		return Workspace{}, err
 	}
@@ -126,7 +126,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 		return Workspace{}, err
 	}
 	// From here on it goes to its end, whoever asked.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), PutAwayTime)
 	defer cancel()
 	doomed := ""
 	if w.State != Archived && w.State != Failed {
@@ -141,7 +141,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 // putAwayRest does what is left when sandbox and worktree are gone. It may be run again after a cut.
 func (s *Service) putAwayRest(ctx context.Context, by string, p Project, w Workspace, doomed string, remove bool) (Workspace, error) {
 	if remove {
-		if err := s.discard(filepath.Join(s.boxDir(w.ID), "home")); err != nil {
+		if err := s.RemoveFolder(filepath.Join(s.SandboxDir(w.ID), "home")); err != nil {
 			s.cfg.Log.WarnContext(ctx, "home could not be removed", "workspace_id", w.ID, "error", err)
 		}
 		if err := s.dropBranch(ctx, p, w); err != nil {
@@ -149,8 +149,8 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p Project, w Works
 		}
 	}
 	killpoint.Reach(killpoint.PutAwayCleared)
-	now := s.now()
-	w, err := s.edit(ctx, w.ID, func(w *Workspace) error {
+	now := s.Millis()
+	w, err := s.Edit(ctx, w.ID, func(w *Workspace) error {
 		if w.Snapshot != nil && w.Snapshot.Commit == "" { // it only said that the workspace goes
 			w.Snapshot = nil
 		} else if w.Snapshot != nil {
@@ -179,14 +179,14 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p Project, w Works
 		kind, text = "workspace.deleted", "Deleted"
 	}
 	if sn := w.Snapshot; sn != nil && sn.Uncommitted+sn.Unmerged > 0 {
-		text += fmt.Sprintf("; kept %s and %s", plural(sn.Uncommitted, "uncommitted change", "uncommitted changes"), plural(sn.Unmerged, "unmerged commit", "unmerged commits"))
+		text += fmt.Sprintf("; kept %s and %s", Plural(sn.Uncommitted, "uncommitted change", "uncommitted changes"), Plural(sn.Unmerged, "unmerged commit", "unmerged commits"))
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: by, Kind: kind, Text: text})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: by, Kind: kind, Text: text})
 	return w, nil
 }
 
-// take reserves the workspace for one operation.
-func (s *Service) take(ctx context.Context, workspaceID string) (Workspace, func(), error) {
+// Acquire reserves the workspace for one operation.
+func (s *Service) Acquire(ctx context.Context, workspaceID string) (Workspace, func(), error) {
 	release, ok := s.locks.Busy.TryLock(workspaceID)
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err == nil && !ok {
@@ -204,7 +204,7 @@ func (s *Service) take(ctx context.Context, workspaceID string) (Workspace, func
 // clear stops what runs, keeps what is there, and takes sandbox and worktree away. Nothing is removed before the snapshot is
 // stored.
 func (s *Service) clear(ctx context.Context, p Project, w Workspace, going *Going) (Workspace, string, error) {
-	places, sessions, err := s.rooms()
+	places, sessions, err := s.Rooms()
 	if err != nil {
 		return w, "", err
 	}
@@ -233,7 +233,7 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace, going *Goin
 	}
 	killpoint.Reach(killpoint.PutAwayKept)
 	snap.Going = going
-	if w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
+	if w, err = s.Edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)
 	}
 	killpoint.Reach(killpoint.PutAwayStored)
@@ -244,7 +244,7 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace, going *Goin
 // takeAway removes sandbox and worktree of a workspace that is kept in a snapshot. It may be run again after a cut. doomed is the folder's new
 // name, "" when there was none.
 func (s *Service) takeAway(ctx context.Context, places Places, p Project, w Workspace) (doomed string, err error) {
-	defer s.leave(w.ID)()                                                // nothing new may start in what is already kept
+	defer s.BeginLeaving(w.ID)()                                         // nothing new may start in what is already kept
 	if err := places.Destroy(executors.Discard(ctx), w.ID); err != nil { // the snapshot has what it held
 		return "", fmt.Errorf("ending the sandbox: %w", err)
 	}
@@ -256,7 +256,7 @@ func (s *Service) takeAway(ctx context.Context, places Places, p Project, w Work
 	doomed, err = doom(s.workspaceDir(w.ID))
 	free()
 	if err != nil {
-		return "", diskFault(err, "Removing the workspace's folder")
+		return "", DiskFault(err, "Removing the workspace's folder")
 	}
 	killpoint.Reach(killpoint.PutAwayDoomed)
 	if err := s.clearBox(w); err != nil {
@@ -274,7 +274,7 @@ func (s *Service) takeAway(ctx context.Context, places Places, p Project, w Work
 // ends without being given up, which brings everything home or is refused, and then the host takes them. What is on a machine that is
 // away stays there, and was is what is known of it.
 func (s *Service) snapshotAfterEnd(ctx context.Context, places Places, p Project, w Workspace, was *Snapshot) (*Snapshot, error) {
-	defer s.leave(w.ID)()
+	defer s.BeginLeaving(w.ID)()
 	err := places.Destroy(ctx, w.ID)
 	if fault.CodeOf(err) == "runner_offline" {
 		return was, nil
@@ -286,8 +286,8 @@ func (s *Service) snapshotAfterEnd(ctx context.Context, places Places, p Project
 	return snap, err
 }
 
-// leave lets no new sandbox be made for the workspace until the returned func is called.
-func (s *Service) leave(workspaceID string) func() {
+// BeginLeaving lets no new sandbox be made for the workspace until the returned func is called.
+func (s *Service) BeginLeaving(workspaceID string) func() {
 	set := func(v bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -304,25 +304,25 @@ func (s *Service) leave(workspaceID string) func() {
 // clearWithoutRepository puts a workspace away whose repository was removed from the server: no snapshot can be taken, so its
 // files are set aside instead of removed.
 func (s *Service) clearWithoutRepository(ctx context.Context, places Places, w Workspace, going *Going) (Workspace, string, error) {
-	w, err := s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = &Snapshot{Going: going}; return nil })
+	w, err := s.Edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = &Snapshot{Going: going}; return nil })
 	if err != nil {
 		return w, "", fmt.Errorf("storing that the workspace goes: %w", err)
 	}
-	defer s.leave(w.ID)()
+	defer s.BeginLeaving(w.ID)()
 	if err := places.Destroy(ctx, w.ID); err != nil {
 		return w, "", fmt.Errorf("ending the sandbox: %w", err)
 	}
 	kept := filepath.Join(s.cfg.DataDir, "kept", w.ID)
-	if err := mkdirs(filepath.Dir(kept)); err != nil {
-		return w, "", diskFault(err, "Setting the workspace's files aside")
+	if err := MakeFolders(filepath.Dir(kept)); err != nil {
+		return w, "", DiskFault(err, "Setting the workspace's files aside")
 	}
 	if err := os.Rename(s.workspaceDir(w.ID), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return w, "", diskFault(err, "Setting the workspace's files aside")
+		return w, "", DiskFault(err, "Setting the workspace's files aside")
 	} else if err == nil {
 		if err := os.Rename(s.privateGit(w.ID), filepath.Join(kept, "git")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return w, "", diskFault(err, "Setting the workspace's files aside")
+			return w, "", DiskFault(err, "Setting the workspace's files aside")
 		}
-		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.kept", Text: "The project's repository is gone; the files were set aside in " + kept})
+		s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.kept", Text: "The project's repository is gone; the files were set aside in " + kept})
 	}
 	return w, "", nil
 }
@@ -337,8 +337,8 @@ func (s *Service) dropBranch(ctx context.Context, p Project, w Workspace) error 
 		return err
 	}
 	defer unlock()
-	ref := headsPrefix + w.Branch
-	tip, err := s.commitOf(ctx, p.GitDir, ref)
+	ref := HeadsPrefix + w.Branch
+	tip, err := s.CommitOf(ctx, p.GitDir, ref)
 	if err != nil || tip == "" {
 		return err
 	}
@@ -353,7 +353,7 @@ func (s *Service) dropBranch(ctx context.Context, p Project, w Workspace) error 
 
 // Restore brings an archived or deleted workspace back: branch, worktree and the uncommitted state, as uncommitted changes.
 func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID string) (Workspace, error) {
-	w, release, err := s.take(ctx, workspaceID)
+	w, release, err := s.Acquire(ctx, workspaceID)
 	if err != nil {
 		return Workspace{}, err
 	}
@@ -373,7 +373,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return Workspace{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), PutAwayTime)
 	defer cancel()
 	was := w.Branch
 	w, err = s.rebuild(ctx, p, w)
@@ -385,7 +385,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 	}
 	killpoint.Reach(killpoint.RestoreRebuilt)
 	branch := w.Branch
-	w, err = s.edit(ctx, w.ID, func(w *Workspace) error {
+	w, err = s.Edit(ctx, w.ID, func(w *Workspace) error {
 		w.State, w.StateReason, w.ArchivedAt, w.DeletedAt, w.Snapshot, w.Branch = Ready, "", 0, 0, nil, branch
 		return nil
 	})
@@ -400,7 +400,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 	if branch != was {
 		text += " on branch " + branch + ", because " + was + " is taken"
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.restored", Text: text})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.restored", Text: text})
 	s.publishProject(ctx, p)
 	return w, nil
 }
@@ -411,14 +411,14 @@ func (s *Service) rebuild(ctx context.Context, p Project, w Workspace) (Workspac
 		return w, err
 	}
 	snap := *w.Snapshot
-	if c, err := s.commitOf(ctx, p.GitDir, snap.HeadRef); err != nil || c != snap.Head {
+	if c, err := s.CommitOf(ctx, p.GitDir, snap.HeadRef); err != nil || c != snap.Head {
 		return w, fault.Wrap(err, fault.Gone, "snapshot_gone", "The snapshot of %s is no longer in the repository.", w.Key())
 	}
-	if err := mkdirs(filepath.Dir(w.Path)); err != nil {
-		return w, diskFault(err, "Making the workspace's folder")
+	if err := MakeFolders(filepath.Dir(w.Path)); err != nil {
+		return w, DiskFault(err, "Making the workspace's folder")
 	}
 	if err := os.Remove(s.ownerMark(w.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) { // the files are made anew
-		return w, diskFault(err, "Making the workspace's folder")
+		return w, DiskFault(err, "Making the workspace's folder")
 	}
 	w, err := s.restoreBranch(ctx, p, w)
 	if err != nil {
@@ -452,8 +452,8 @@ func (s *Service) restoreBranch(ctx context.Context, p Project, w Workspace) (Wo
 		return w, err
 	}
 	defer unlock()
-	ref, head := headsPrefix+w.Branch, w.Snapshot.Head
-	tip, err := s.commitOf(ctx, p.GitDir, ref)
+	ref, head := HeadsPrefix+w.Branch, w.Snapshot.Head
+	tip, err := s.CommitOf(ctx, p.GitDir, ref)
 	if err != nil {
 		return w, err
 	}
@@ -467,7 +467,7 @@ func (s *Service) restoreBranch(ctx context.Context, p Project, w Workspace) (Wo
 	if w.Branch, err = s.freeBranch(ctx, p, strings.TrimSpace(w.Branch), w.ID); err != nil {
 		return w, err
 	}
-	err = s.updateRefs(ctx, p.GitDir, "restore "+w.Key(), refCreate(headsPrefix+w.Branch, head), refSet(creatingRef(w.ID), head))
+	err = s.updateRefs(ctx, p.GitDir, "restore "+w.Key(), refCreate(HeadsPrefix+w.Branch, head), refSet(creatingRef(w.ID), head))
 	if err != nil {
 		return w, gitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
 	}

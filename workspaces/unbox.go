@@ -26,7 +26,7 @@ type homeState struct {
 }
 
 func (s *Service) homeFile(workspaceID string) string {
-	return filepath.Join(s.boxDir(workspaceID), "home-state")
+	return filepath.Join(s.SandboxDir(workspaceID), "home-state")
 }
 
 func (s *Service) readHome(workspaceID string) homeState {
@@ -103,10 +103,10 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.returnHome(ctx, w, ""); err != nil {
+	if err := s.ReturnHome(ctx, w, ""); err != nil {
 		return err
 	}
-	if !s.boxed(w.ID) {
+	if !s.OwnGitDir(w.ID) {
 		return s.forgetBox(ctx, w)
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
@@ -127,10 +127,10 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 	}
 	// A merge that was under way when the sandbox was made was ended there.
 	if err := dropOperation(admin); err != nil {
-		return diskFault(err, "Bringing the worktree up to date")
+		return DiskFault(err, "Bringing the worktree up to date")
 	}
-	if err := s.discard(s.privateGit(w.ID)); err != nil {
-		return diskFault(err, "Putting the sandbox's git folder away")
+	if err := s.RemoveFolder(s.privateGit(w.ID)); err != nil {
+		return DiskFault(err, "Putting the sandbox's git folder away")
 	}
 	return s.forgetBox(ctx, w)
 }
@@ -138,14 +138,14 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 // forgetBox gives the files of a workspace without a private git dir back, and forgets what was known of that.
 func (s *Service) forgetBox(ctx context.Context, w Workspace) error {
 	if err := s.giveBack(ctx, w); err != nil {
-		return diskFault(err, "Taking the workspace's files back from its sandbox")
+		return DiskFault(err, "Taking the workspace's files back from its sandbox")
 	}
 	if err := s.dropStore(w.ID); err != nil {
-		return diskFault(err, "Putting the sandbox's git folder away")
+		return DiskFault(err, "Putting the sandbox's git folder away")
 	}
 	for _, f := range [...]string{s.homeFile(w.ID), s.toldFile(w.ID)} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return diskFault(err, "Putting the sandbox's git folder away")
+			return DiskFault(err, "Putting the sandbox's git folder away")
 		}
 	}
 	return nil
@@ -164,8 +164,8 @@ func (s *Service) leadHome(ctx context.Context, p Project, w Workspace, admin st
 	}
 	at := home.Head // detached there
 	if home.Branch != "" {
-		ref := headsPrefix + home.Branch
-		tip, err := s.commitOf(ctx, p.GitDir, ref)
+		ref := HeadsPrefix + home.Branch
+		tip, err := s.CommitOf(ctx, p.GitDir, ref)
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (s *Service) leadHome(ctx context.Context, p Project, w Workspace, admin st
 				tip = home.Head
 			}
 		}
-		if tip != "" && tip != home.Head && home.Branch == w.Branch && home.Tip == home.Head && s.far(w.ID) {
+		if tip != "" && tip != home.Head && home.Branch == w.Branch && home.Tip == home.Head && s.Remote(w.ID) {
 			// The move of the branch was cut. What else moved it is left where it is.
 			if behind, err := s.contains(ctx, p.GitDir, home.Head, tip); err == nil && behind {
 				if err := s.updateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), refUpdate(ref, home.Head, tip)); err == nil {

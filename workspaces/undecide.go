@@ -87,7 +87,7 @@ func (d *deciding) restored(ctx context.Context, name string, e fileEntry, filte
 }
 
 // remerge writes both sides of a text between marks, as git did when it stopped.
-func (b *box) remerge(ctx context.Context, c *OpenConflict) ([]byte, error) {
+func (b *Sandbox) remerge(ctx context.Context, c *OpenConflict) ([]byte, error) {
 	st := c.stages[c.paths[0]]
 	was := st[1].oid
 	if was == "" {

@@ -16,27 +16,27 @@ func (s *Service) failCreate(ctx context.Context, workspaceID string, cause erro
 		s.cfg.Log.ErrorContext(ctx, "failed creation could not be read", "workspace_id", workspaceID, "error", err)
 		return
 	}
-	why := reason(cause)
+	why := Reason(cause)
 	s.cfg.Log.InfoContext(ctx, "creation failed", "workspace_id", workspaceID, "error", why)
 	if err := s.undo(ctx, w); err != nil {
 		s.cfg.Log.ErrorContext(ctx, "creation could not be cleaned up", "workspace_id", workspaceID, "error", err)
-		why += " Not everything it made could be removed: " + reason(err)
+		why += " Not everything it made could be removed: " + Reason(err)
 	}
-	ended := stepFailed
-	if errors.Is(cause, errCancelled) || errors.Is(cause, errShutdown) {
-		ended = stepCancelled
+	ended := StepFailed
+	if errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrShutdown) {
+		ended = StepCancelled
 	}
-	_, err = s.edit(ctx, workspaceID, func(w *Workspace) error {
+	_, err = s.Edit(ctx, workspaceID, func(w *Workspace) error {
 		w.State, w.StateReason = Failed, why
 		for i := range w.Steps {
 			switch st := &w.Steps[i]; st.State {
-			case stepRunning:
-				st.State, st.EndedAt = ended, s.now()
-				if ended == stepCancelled {
+			case StepRunning:
+				st.State, st.EndedAt = ended, s.Millis()
+				if ended == StepCancelled {
 					st.Detail = ""
 				}
-			case stepPending:
-				st.State = stepSkipped
+			case StepPending:
+				st.State = StepSkipped
 			}
 		}
 		return nil
@@ -45,7 +45,7 @@ func (s *Service) failCreate(ctx context.Context, workspaceID string, cause erro
 		s.cfg.Log.ErrorContext(ctx, "failed creation could not be stored", "workspace_id", workspaceID, "error", err)
 		return
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.failed", Text: why})
+	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.failed", Text: why})
 }
 
 // undo removes sandbox, worktree and branch of a creation or restore that did not end well. Only a branch that carries the
@@ -55,12 +55,12 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	reached := func(step string) bool {
 		for _, st := range w.Steps {
 			if st.Name == step {
-				return st.State != stepPending
+				return st.State != StepPending
 			}
 		}
 		return false
 	}
-	if places, sessions, err := s.rooms(); err == nil && reached(stepSandbox) {
+	if places, sessions, err := s.Rooms(); err == nil && reached(stepSandbox) {
 		if reached(stepSetup) {
 			errs = append(errs, sessions.StopAll(ctx, w.ID))
 		}
@@ -70,12 +70,12 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	if err := s.discard(s.workspaceDir(w.ID)); err != nil {
+	if err := s.RemoveFolder(s.workspaceDir(w.ID)); err != nil {
 		errs = append(errs, err)
 	}
 	creating := w.State == Creating || w.State == SettingUp
 	if creating {
-		errs = append(errs, s.discard(s.boxDir(w.ID)))
+		errs = append(errs, s.RemoveFolder(s.SandboxDir(w.ID)))
 	}
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	}
 	defer unlock()
 	errs = append(errs, forgetWorktree(p.GitDir, w.Path))
-	mark, err := s.commitOf(ctx, p.GitDir, creatingRef(w.ID))
+	mark, err := s.CommitOf(ctx, p.GitDir, creatingRef(w.ID))
 	if err != nil || mark == "" {
 		return errors.Join(append(errs, err)...)
 	}
@@ -91,13 +91,13 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	if creating {
 		edits = append(edits, refDrop(baseRef(w.ID)))
 	}
-	tip, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	tip, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	switch {
 	case tip == "":
 	case tip == mark:
-		edits = append(edits, refDelete(headsPrefix+w.Branch, tip))
+		edits = append(edits, refDelete(HeadsPrefix+w.Branch, tip))
 	case creating: // a setup script that commits
-		edits = append(edits, refSet(trashHead(w.ID), tip), refDelete(headsPrefix+w.Branch, tip))
+		edits = append(edits, refSet(trashHead(w.ID), tip), refDelete(HeadsPrefix+w.Branch, tip))
 	}
 	errs = append(errs, err, s.updateRefs(ctx, p.GitDir, "undo "+w.Key(), edits...))
 	return errors.Join(errs...)

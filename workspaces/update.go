@@ -83,7 +83,7 @@ type updater struct {
 func (u *updater) plan(ctx context.Context) error {
 	u.res = UpdateResult{DryRun: u.req.DryRun, Strategy: u.req.Strategy, Base: u.target, Conflicts: []Conflict{}}
 	var err error
-	if u.res.Head, err = u.s.commitOf(ctx, u.p.GitDir, headsPrefix+u.w.Branch); err != nil {
+	if u.res.Head, err = u.s.CommitOf(ctx, u.p.GitDir, HeadsPrefix+u.w.Branch); err != nil {
 		return err
 	}
 	if u.res.Head == "" {
@@ -198,9 +198,9 @@ func (u *updater) inTheWay(paths []string) []string {
 // look says what of the worktree stands in the way. It changes nothing there.
 func (u *updater) look(ctx context.Context) error {
 	if u.s.asleep(ctx, u.w) {
-		paths, err := u.s.hostChanges(ctx, u.p, u.w)
+		paths, err := u.s.LocalChanges(ctx, u.p, u.w)
 		if err != nil {
-			u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+reason(err))
+			u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+Reason(err))
 			return nil
 		}
 		if way := u.inTheWay(paths); len(way) > 0 {
@@ -211,15 +211,15 @@ func (u *updater) look(ctx context.Context) error {
 	}
 	b, err := u.s.openBox(ctx, u.w)
 	if err != nil {
-		u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+reason(err))
+		u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+Reason(err))
 		return nil
 	}
 	defer b.close(ctx)
 	if _, branch, err := b.head(ctx); err == nil {
 		u.res.Warnings = append(u.res.Warnings, elsewhere(u.w, branch)...)
 	}
-	if err := b.idle(ctx); err != nil {
-		u.res.Warnings = append(u.res.Warnings, reason(err))
+	if err := b.Idle(ctx); err != nil {
+		u.res.Warnings = append(u.res.Warnings, Reason(err))
 		return nil
 	}
 	_, _, err = u.carry(ctx, b)
@@ -228,7 +228,7 @@ func (u *updater) look(ctx context.Context) error {
 
 // carry works out what uncommitted changes the update meets. Where they fit on top of it, over is a commit of all files as they are now
 // and onto one of all files as they are to be; both are "" when no such file is met. What does not fit is in res.Dirty.
-func (u *updater) carry(ctx context.Context, b *box) (over, onto string, err error) {
+func (u *updater) carry(ctx context.Context, b *Sandbox) (over, onto string, err error) {
 	paths, err := b.uncommitted(ctx, "all")
 	if err != nil {
 		return "", "", err
@@ -240,8 +240,8 @@ func (u *updater) carry(ctx context.Context, b *box) (over, onto string, err err
 	if len(way) == 0 {
 		return "", "", nil
 	}
-	if unmerged, err := b.git(ctx, nil, "ls-files", "--unmerged", "-z"); err != nil {
-		return "", "", boxFault(err, "worktree_unreadable", "Reading the index")
+	if unmerged, err := b.Git(ctx, nil, "ls-files", "--unmerged", "-z"); err != nil {
+		return "", "", SandboxFault(err, "worktree_unreadable", "Reading the index")
 	} else if unmerged != "" {
 		u.res.Dirty = way
 		return "", "", nil
@@ -285,15 +285,15 @@ func (u *updater) note(ctx context.Context) error {
 		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.w.ID, "error", err)
 	}
 	killpoint.Reach(killpoint.UpdateBased)
-	if _, err := s.edit(ctx, u.w.ID, func(w *Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
+	if _, err := s.Edit(ctx, u.w.ID, func(w *Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
 		return fmt.Errorf("noting the update: %w", err)
 	}
 	how := "Merged " + u.target + " into the branch"
 	if u.res.Strategy == StrategyRebase {
 		how = "Rebased the branch onto " + u.target
 	}
-	s.note(ctx, Activity{TeamID: u.w.TeamID, WorkspaceID: u.w.ID, ActorID: u.actor.User.ID, Kind: "update",
-		Text: fmt.Sprintf("%s (%s)", how, plural(u.res.Commits, "commit", "commits")),
+	s.Note(ctx, Activity{TeamID: u.w.TeamID, WorkspaceID: u.w.ID, ActorID: u.actor.User.ID, Kind: "update",
+		Text: fmt.Sprintf("%s (%s)", how, Plural(u.res.Commits, "commit", "commits")),
 		Data: map[string]any{"strategy": u.res.Strategy, "base": u.target, "base_commit": u.res.BaseCommit, "head": u.res.Head, "commit": u.res.Commit}})
 	s.HeadMoved(u.w.ID)
 	return nil

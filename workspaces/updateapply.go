@@ -31,7 +31,7 @@ func (u *updater) apply(ctx context.Context) error {
 	case head != u.res.Head:
 		return headMovedOn(u.w)
 	}
-	if err := b.idle(ctx); err != nil {
+	if err := b.Idle(ctx); err != nil {
 		return err
 	}
 	over, onto, err := u.carry(ctx, b)
@@ -55,7 +55,7 @@ func (u *updater) apply(ctx context.Context) error {
 	}
 	killpoint.Reach(killpoint.UpdateApplied)
 	what := "update (parawork): " + u.req.Strategy + " " + u.target
-	if _, err := b.git(ctx, nil, "update-ref", "--create-reflog", "-m", what, headsPrefix+branch, u.res.Commit, head); err != nil {
+	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", what, HeadsPrefix+branch, u.res.Commit, head); err != nil {
 		if done, derr := u.committed(ctx, b); derr == nil && done {
 			return headMovedOn(u.w) // the agent's commit took the update along: files and index are as it has them
 		}
@@ -72,13 +72,13 @@ func (u *updater) apply(ctx context.Context) error {
 
 // move changes the files and the agent's index from what they are to what they are to be, and says how that is taken back. git changes
 // nothing where a file is not as it is expected to be.
-func (u *updater) move(ctx context.Context, b *box, over, onto string) (undo func() error, err error) {
+func (u *updater) move(ctx context.Context, b *Sandbox, over, onto string) (undo func() error, err error) {
 	if over == "" {
-		_, _ = b.git(ctx, nil, "update-index", "-q", "--refresh") // exits with 1 where files differ
-		if err := u.readTree(ctx, b.git, u.res.Head, u.res.Commit); err != nil || len(u.res.Dirty) > 0 {
+		_, _ = b.Git(ctx, nil, "update-index", "-q", "--refresh") // exits with 1 where files differ
+		if err := u.readTree(ctx, b.Git, u.res.Head, u.res.Commit); err != nil || len(u.res.Dirty) > 0 {
 			return nil, err
 		}
-		return func() error { return u.readTree(ctx, b.git, u.res.Commit, u.res.Head) }, nil
+		return func() error { return u.readTree(ctx, b.Git, u.res.Commit, u.res.Head) }, nil
 	}
 	// The temporary index knows every file as it was a moment ago: one that changed since stops this.
 	if err := u.readTree(ctx, b.indexGit, over, onto); err != nil || len(u.res.Dirty) > 0 {
@@ -89,16 +89,16 @@ func (u *updater) move(ctx context.Context, b *box, over, onto string) (undo fun
 		return errors.Join(u.readTree(ctx, b.indexGit, onto, over), b.refresh(ctx, u.res.Head, touched, indexTries))
 	}
 	if err := b.refresh(ctx, u.res.Commit, touched, indexTries); err != nil {
-		return nil, errors.Join(boxFault(err, "index_locked", "Telling git of the new files"), undo())
+		return nil, errors.Join(SandboxFault(err, "index_locked", "Telling git of the new files"), undo())
 	}
 	return undo, nil
 }
 
 // committed reports whether the branch holds the files of the update as they were planned.
-func (u *updater) committed(ctx context.Context, b *box) (bool, error) {
-	out, err := b.git(ctx, nil, "diff-tree", "-r", "-z", "--name-only", "--no-renames", u.res.Commit, "HEAD")
+func (u *updater) committed(ctx context.Context, b *Sandbox) (bool, error) {
+	out, err := b.Git(ctx, nil, "diff-tree", "-r", "-z", "--name-only", "--no-renames", u.res.Commit, "HEAD")
 	if err != nil {
-		return false, boxFault(err, "worktree_unreadable", "Reading the branch")
+		return false, SandboxFault(err, "worktree_unreadable", "Reading the branch")
 	}
 	for p := range strings.SplitSeq(out, "\x00") {
 		if u.touched[p] {
@@ -110,13 +110,13 @@ func (u *updater) committed(ctx context.Context, b *box) (bool, error) {
 
 // unseenFiles returns files that the update would lay others over and that git does not look at, because they are ignored or lie in a
 // repository of their own: no snapshot has them. known are those that are seen to anyway.
-func (u *updater) unseenFiles(ctx context.Context, b *box, known []string) ([]string, error) {
+func (u *updater) unseenFiles(ctx context.Context, b *Sandbox, known []string) ([]string, error) {
 	if len(u.added) == 0 {
 		return nil, nil
 	}
-	out, err := b.git(ctx, nil, "ls-files", "-z", "--others", "--directory")
+	out, err := b.Git(ctx, nil, "ls-files", "-z", "--others", "--directory")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the worktree")
 	}
 	others := make(map[string]bool) // files, and folders with a slash of which nothing is tracked
 	for p := range strings.SplitSeq(out, "\x00") {
@@ -151,10 +151,10 @@ func (u *updater) unseenFiles(ctx context.Context, b *box, known []string) ([]st
 		return nil, err
 	}
 	if _, err := b.indexGit(ctx, nil, "read-tree", u.res.Commit); err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the base")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the base")
 	}
 	if out, err = b.indexGit(ctx, nil, "ls-files", "-z", "--deleted"); err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+		return nil, SandboxFault(err, "worktree_unreadable", "Reading the worktree")
 	}
 	b.close(ctx)
 	b.index = ""
@@ -199,5 +199,5 @@ func (u *updater) readTree(ctx context.Context, git func(context.Context, []byte
 			return nil
 		}
 	}
-	return boxFault(err, "update_failed", "Putting the update into the files")
+	return SandboxFault(err, "update_failed", "Putting the update into the files")
 }

@@ -56,7 +56,7 @@ func (k *works) close() {
 	defer k.mu.Unlock()
 	k.closed = true
 	for _, w := range k.list {
-		w.cancel(errShutdown)
+		w.cancel(ErrShutdown)
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *Service) beginWork(ctx context.Context, p Project, workspaceID, actorID
 		own = ctx
 	}
 	life, cancel := context.WithCancelCause(own)
-	k := &work{Work: Work{ID: id.New("wrk"), TeamID: p.TeamID, ProjectID: p.ID, WorkspaceID: workspaceID, ActorID: actorID, Kind: kind, Waiting: remote, At: s.now()},
+	k := &work{Work: Work{ID: id.New("wrk"), TeamID: p.TeamID, ProjectID: p.ID, WorkspaceID: workspaceID, ActorID: actorID, Kind: kind, Waiting: remote, At: s.Millis()},
 		gitDir: p.GitDir, cancel: cancel}
 	s.works.mu.Lock()
 	if s.works.closed {
@@ -112,7 +112,7 @@ func (s *Service) beginWork(ctx context.Context, p Project, workspaceID, actorID
 		unlock = free
 	}
 	s.works.mu.Lock()
-	k.Waiting, k.StartedAt = false, s.now()
+	k.Waiting, k.StartedAt = false, s.Millis()
 	s.works.mu.Unlock()
 	s.publishWork(ctx, k)
 	return context.WithValue(life, workKey{}, k), end, nil
@@ -120,7 +120,7 @@ func (s *Service) beginWork(ctx context.Context, p Project, workspaceID, actorID
 
 // workFault says of a work that a person cancelled that they did.
 func workFault(err error) error {
-	if err == errCancelled { //nolint:errorlint // the cause itself
+	if err == ErrCancelled { //nolint:errorlint // the cause itself
 		return fault.New(fault.Conflict, "cancelled", "It was cancelled. Nothing was changed.")
 	}
 	return err
@@ -128,8 +128,8 @@ func workFault(err error) error {
 
 // endedBy has an error of a work that somebody cancelled say so.
 func endedBy(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errCancelled) {
-		return workFault(errCancelled)
+	if err != nil && errors.Is(context.Cause(ctx), ErrCancelled) {
+		return workFault(ErrCancelled)
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func (s *Service) progressOf(ctx context.Context) func(string) {
 		return nil
 	}
 	return func(line string) {
-		now := s.now()
+		now := s.Millis()
 		s.works.mu.Lock()
 		k.Progress = line
 		tell := now-k.told >= progressPause
@@ -196,7 +196,7 @@ func (s *Service) CancelWork(ctx context.Context, workID string) error {
 	defer s.works.mu.Unlock()
 	for _, k := range s.works.list {
 		if k.ID == workID {
-			k.cancel(errCancelled)
+			k.cancel(ErrCancelled)
 		}
 	}
 	return nil
@@ -204,6 +204,6 @@ func (s *Service) CancelWork(ctx context.Context, workID string) error {
 
 func (s *Service) publishWork(ctx context.Context, k *work) {
 	if s.cfg.Events != nil {
-		s.cfg.Events.Publish(ctx, events.Event{Type: "git.updated", ID: k.ProjectID, WorkspaceID: k.WorkspaceID, TeamID: k.TeamID, Version: s.now()})
+		s.cfg.Events.Publish(ctx, events.Event{Type: "git.updated", ID: k.ProjectID, WorkspaceID: k.WorkspaceID, TeamID: k.TeamID, Version: s.Millis()})
 	}
 }

@@ -234,11 +234,19 @@ func (h *house) recovery() []step {
 		{"recovering sandboxes", h.places.Recover},
 		{"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover},
-		{"recovering workspaces", h.workspaces.Recover},
+		{"recovering workspaces", h.recoverWorkspaces},
 		{"recovering builds of images", h.images.Recover},
 		{"recovering graces", h.enforcer.Recover},
 		{"recovering checks", h.checks.Recover},
 	}
+}
+
+// recoverWorkspaces takes up creations, then moves.
+func (h *house) recoverWorkspaces(ctx context.Context) error {
+	if err := h.workspaces.Recover(ctx); err != nil {
+		return err
+	}
+	return h.moves.Recover(ctx)
 }
 
 // recover takes up what an earlier server left, while the door says "starting".

@@ -46,6 +46,6 @@ func (h *house) buildSettings(ctx context.Context) error {
 		Changed: func(v settings.Values) {
 			h.places.SetRules(executors.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice})
 		}, Log: h.log.With("room", "settings")})
-	h.places.UseFallback(h.workspaces.FallBack)
+	h.places.UseFallback(h.moves.FallBack)
 	return h.settings.Load(ctx)
 }

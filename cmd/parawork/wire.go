@@ -55,6 +55,7 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
@@ -95,6 +96,7 @@ type house struct {
 	settings   *settings.Service
 	commands   *command.Commands
 	workspaces *workspaces.Service
+	moves      *move.Service
 	files      *filesync.Service
 	agents     *agents.Registry
 	sessions   *sessions.Service
@@ -210,10 +212,14 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if err != nil {
 		return err
 	}
-	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Trash: store.NewTrash(h.db), TrashKeep: time.Duration(cfg.Trash.KeepDays) * 24 * time.Hour, Retention: snapshotsKept(cfg.Snapshots), Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
+	rows, locks, jobs := store.NewWorkspaces(h.db), workspaces.NewLocks(), workspaces.NewJobs()
+	fallback := func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }
+	h.workspaces = workspaces.New(workspaces.Config{Store: rows, Locks: locks, Jobs: jobs, Trash: store.NewTrash(h.db), TrashKeep: time.Duration(cfg.Trash.KeepDays) * 24 * time.Hour, Retention: snapshotsKept(cfg.Snapshots), Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
 		Protocols: protocols, Outgoing: &egress.Guard{Allow: exceptions(cfg.Outgoing)}, Connector: connector, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
-		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
+		FallBackAllowed: fallback, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
+	h.moves = move.New(move.Config{Store: rows, Workspaces: h.workspaces, Locks: locks, Jobs: jobs, FallBackAllowed: fallback, Chown: os.Geteuid() == 0,
+		Log: h.log.With("room", "workspaces")})
 	made, err := placesOf(cfg, guest, h.groups, h.accounts.CountTeams, func(ctx context.Context) e2b.Settings { return e2bSettings(cfg, h.settings.Values(ctx).E2B) }, h.log)
 	if err != nil {
 		return err
@@ -299,7 +305,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 	if h.cfg.Gateway.Enabled {
 		way = h.gateway
 	}
-	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
+	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: movable{h.workspaces, h.moves}, Accounts: h.accounts,
 		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, TurnEnded: h.turnEnded, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), TeamHistory: h.teamHistory, MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
@@ -331,6 +337,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		SignIn:         h.signin,
 		Watch:          h.watch,
 		Workspaces:     h.workspaces,
+		Moves:          h.moves,
 		Places:         h.places,
 		Meters:         h.meters,
 		Ledger:         h.ledger,
@@ -456,4 +463,15 @@ func logCap(c config.History) int64 {
 		return 1 << 60
 	}
 	return c.MaxSession << 20
+}
+
+// movable is what sessions ask of workspaces: also whether one is on its way to another place.
+type movable struct {
+	*workspaces.Service
+	moves *move.Service
+}
+
+// Moving says why nothing may start in a workspace that is on its way to another place.
+func (m movable) Moving(ctx context.Context, workspaceID string) error {
+	return m.moves.Moving(ctx, workspaceID)
 }

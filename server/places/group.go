@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/move"
 )
 
 // Config is what the operations are made of.
@@ -23,6 +24,7 @@ type Config struct {
 
 	Accounts   *accounts.Service
 	Workspaces *workspaces.Service
+	Moves      *move.Service
 	Files      *filesync.Service
 	Places     *executors.Manager
 	Machines   *machines.Service

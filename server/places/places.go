@@ -195,7 +195,7 @@ func (h Standings) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspac
 		}
 		out.Items = append(out.Items, c)
 	}
-	if err := h.cfg.Workspaces.Movable(ctx, w); err != nil {
+	if err := h.cfg.Moves.Movable(ctx, w); err != nil {
 		f, ok := err.(*fault.Error)
 		if !ok {
 			return nil, err

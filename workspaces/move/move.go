@@ -1,4 +1,4 @@
-package workspaces
+package move
 
 import (
 	"context"
@@ -10,21 +10,22 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // Movable says why the workspace cannot be moved now.
-func (s *Service) Movable(ctx context.Context, w Workspace) error {
+func (s *Service) Movable(ctx context.Context, w workspaces.Workspace) error {
 	if w.DeletedAt != 0 {
 		return fault.New(fault.Conflict, "already_deleted", "%s is deleted. Restore it first.", w.Key())
 	}
-	if w.State == Creating || w.State == SettingUp {
+	if w.State == workspaces.Creating || w.State == workspaces.SettingUp {
 		return fault.New(fault.Conflict, "still_creating", "%s is still being created. Cancel that first.", w.Key())
 	}
-	_, sessions, err := s.rooms()
+	_, sessions, err := s.w.Rooms()
 	if err != nil {
 		return err
 	}
-	c := s.chooser()
+	c := s.w.Chooser()
 	if c == nil {
 		return fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
 	}
@@ -34,7 +35,7 @@ func (s *Service) Movable(ctx context.Context, w Workspace) error {
 	}
 	if n > 0 && !c.Lost(ctx, w.ID) {
 		return fault.Wrap(errRunning, fault.Conflict, "sessions_running",
-			"%s run in %s. Stop them first: they do not move along.", plural(n, "session", "sessions"), w.Key()).With("running", n)
+			"%s run in %s. Stop them first: they do not move along.", workspaces.Plural(n, "session", "sessions"), w.Key()).With("running", n)
 	}
 	return nil
 }
@@ -45,68 +46,68 @@ var errRunning = errors.New("sessions run")
 // Move gives a workspace another place, for good: its sandbox ends, the next one is made there. What was committed and what lies in the
 // worktree stays; what else the sandbox held goes. It says what changes, in words. Sessions must have ended, unless the old place
 // cannot be reached any more. folder is the one it borrows from on a member's machine, as in NewWorkspace.
-func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, executor, folder string) (Workspace, []string, error) {
-	w, release, err := s.take(ctx, workspaceID)
+func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, executor, folder string) (workspaces.Workspace, []string, error) {
+	w, release, err := s.w.Acquire(ctx, workspaceID)
 	if err != nil {
-		return Workspace{}, nil, err
+		return workspaces.Workspace{}, nil, err
 	}
 	defer release()
 	if err := s.Movable(ctx, w); err != nil {
-		return Workspace{}, nil, err
+		return workspaces.Workspace{}, nil, err
 	}
-	c := s.chooser()
+	c := s.w.Chooser()
 	to, err := c.Choose(executors.As(ctx, "", actor.User.ID), w.TeamID, executors.Kind(executor))
 	if err != nil {
-		return Workspace{}, nil, err
+		return workspaces.Workspace{}, nil, err
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
-		return Workspace{}, nil, err
+		return workspaces.Workspace{}, nil, err
 	}
-	if folder, err = folderFor(p, string(to), folder); err != nil {
-		return Workspace{}, nil, err
+	if folder, err = workspaces.FolderFor(p, string(to), folder); err != nil {
+		return workspaces.Workspace{}, nil, err
 	}
-	if string(to) != w.Executor && s.hasFiles(w) {
+	if string(to) != w.Executor && s.w.HasFiles(w) {
 		if !c.Lost(ctx, w.ID) {
 			caps, _ := c.Place(ctx, to)
 			if err := s.unfinished(ctx, w, caps); err != nil {
-				return Workspace{}, nil, err
+				return workspaces.Workspace{}, nil, err
 			}
 		}
 		// A folder that is at no commit has nothing a snapshot could stand on; what lies in it stays.
-		if _, err := s.Keep(ctx, w.ID, KeepFor{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, errNoHead) {
-			return Workspace{}, nil, err
+		if _, err := s.w.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, workspaces.ErrNoHead) {
+			return workspaces.Workspace{}, nil, err
 		}
 	}
 	return s.moveTo(ctx, actor, w, c, to, folder)
 }
 
 // moveTo is Move for whoever has taken the workspace and knows where to.
-func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w Workspace, c Chooser, to executors.Kind, folder string) (Workspace, []string, error) {
+func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, c workspaces.Chooser, to executors.Kind, folder string) (workspaces.Workspace, []string, error) {
 	if string(to) == w.Executor {
 		return w, []string{}, nil
 	}
 	// From here on it goes to its end, whoever asked.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
 	defer cancel()
 	from := w.Executor
 	changes := s.changes(ctx, c, executors.Kind(from), to)
-	if w.State != Archived && w.State != Failed {
+	if w.State != workspaces.Archived && w.State != workspaces.Failed {
 		if err := s.moveOut(ctx, c, w, to); err != nil {
-			return Workspace{}, nil, err
+			return workspaces.Workspace{}, nil, err
 		}
 	}
-	w, err := s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor, w.Folder = string(to), folder; return nil })
+	w, err := s.w.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = string(to), folder; return nil })
 	if err != nil {
-		return Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
+		return workspaces.Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
 	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.moved",
+	s.w.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.moved",
 		Text: strings.TrimSpace(fmt.Sprintf("Moved from %s to %s. %s", s.placeWords(ctx, c, executors.Kind(from)), s.placeWords(ctx, c, to), strings.Join(changes, " "))), Data: map[string]any{"from": from, "to": string(to)}})
 	return w, changes, nil
 }
 
 // placeWords is what people call a place.
-func (s *Service) placeWords(ctx context.Context, c Chooser, kind executors.Kind) string {
+func (s *Service) placeWords(ctx context.Context, c workspaces.Chooser, kind executors.Kind) string {
 	if kind.Member() == "" {
 		return string(kind)
 	}
@@ -117,22 +118,22 @@ func (s *Service) placeWords(ctx context.Context, c Chooser, kind executors.Kind
 }
 
 // moveOut ends the sandbox. A place that does not isolate works on what the repository knows: commits come home first, or it stays.
-func (s *Service) moveOut(ctx context.Context, c Chooser, w Workspace, to executors.Kind) error {
-	places, _, err := s.rooms()
+func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspaces.Workspace, to executors.Kind) error {
+	places, _, err := s.w.Rooms()
 	if err != nil {
 		return err
 	}
-	if s.far(w.ID) {
+	if s.w.Remote(w.ID) {
 		return s.moveFromAfar(ctx, c, places, w)
 	}
 	caps, _ := c.Place(ctx, to)
-	open := s.boxed(w.ID) && (!caps.Isolated || caps.OwnDisk)
+	open := s.w.OwnGitDir(w.ID) && (!caps.Isolated || caps.OwnDisk)
 	if open {
 		if err := places.Ensure(ctx, w.ID); err != nil { // what is not home then, Unbox says
 			s.cfg.Log.WarnContext(ctx, "sandbox could not be asked for its commits before the workspace is moved", "workspace_id", w.ID, "error", err)
 		}
 	}
-	defer s.leave(w.ID)() // nothing new may start in the old place
+	defer s.w.BeginLeaving(w.ID)() // nothing new may start in the old place
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
@@ -140,27 +141,27 @@ func (s *Service) moveOut(ctx context.Context, c Chooser, w Workspace, to execut
 	if !open {
 		return nil
 	}
-	return s.Unbox(ctx, w.ID)
+	return s.w.Unbox(ctx, w.ID)
 }
 
 // moveFromAfar ends the sandbox of a far workspace. One that stands still with work that is not home is woken for that; where its place
 // cannot be reached any more, what came home is all there is.
-func (s *Service) moveFromAfar(ctx context.Context, c Chooser, places Places, w Workspace) error {
-	if s.unseen(ctx, w.ID) && !c.Lost(ctx, w.ID) {
+func (s *Service) moveFromAfar(ctx context.Context, c workspaces.Chooser, places workspaces.Places, w workspaces.Workspace) error {
+	if s.w.Unseen(ctx, w.ID) && !c.Lost(ctx, w.ID) {
 		if err := places.Ensure(ctx, w.ID); err != nil {
 			return err
 		}
 	}
-	defer s.leave(w.ID)() // nothing new may start in the old place
+	defer s.w.BeginLeaving(w.ID)() // nothing new may start in the old place
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.MoveEnded)
-	return s.returnHome(ctx, w, "")
+	return s.w.ReturnHome(ctx, w, "")
 }
 
 // changes says in words what another place changes for a workspace.
-func (s *Service) changes(ctx context.Context, c Chooser, from, to executors.Kind) []string {
+func (s *Service) changes(ctx context.Context, c workspaces.Chooser, from, to executors.Kind) []string {
 	next, _ := c.Place(ctx, to)
 	old, known := c.Place(ctx, from)
 	if !known {

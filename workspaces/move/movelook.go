@@ -1,4 +1,4 @@
-package workspaces
+package move
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // Keepers is an optional ability of Places that have places with a disk of their own.
@@ -16,19 +17,19 @@ type Keepers interface {
 }
 
 // liveBox is openBox for a sandbox that lives; nil where none does, and none is made or woken.
-func (s *Service) liveBox(ctx context.Context, w Workspace) (*box, error) {
-	places, _, err := s.rooms()
+func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*workspaces.Sandbox, error) {
+	places, _, err := s.w.Rooms()
 	if err != nil {
 		return nil, err
 	}
-	if a := s.sandboxes(); !places.Live(w.ID) || a != nil && !a.Awake(w.ID) {
+	if a := s.w.Sandboxes(); !places.Live(w.ID) || a != nil && !a.Awake(w.ID) {
 		return nil, nil
 	}
 	run := places.RunInBox
-	if live, is := places.(liveRunner); is {
+	if live, is := places.(workspaces.LiveRunner); is {
 		run = live.RunLive
 	}
-	b, err := s.boxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+	b, err := s.w.OpenSandboxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 		return run(ctx, w.ID, c)
 	})
 	if fault.CodeOf(err) == "sandbox_not_live" {
@@ -39,13 +40,13 @@ func (s *Service) liveBox(ctx context.Context, w Workspace) (*box, error) {
 
 // leavesGit reports whether a move to another place leaves the git dir that the workspace's agents work with: commits, what is staged and
 // other refs come along, and nothing else of it does.
-func (s *Service) leavesGit(w Workspace, to executors.Capabilities) bool {
-	return s.far(w.ID) || s.boxed(w.ID) && (!to.Isolated || to.OwnDisk)
+func (s *Service) leavesGit(w workspaces.Workspace, to executors.Capabilities) bool {
+	return s.w.Remote(w.ID) || s.w.OwnGitDir(w.ID) && (!to.Isolated || to.OwnDisk)
 }
 
 // unfinished refuses to leave a git dir in which a merge, a rebase or the like is under way: what git noted of it would be lost, and the next
 // commit would be one of half a merge. A sandbox that does not live is not asked: it is looked at again before it is left.
-func (s *Service) unfinished(ctx context.Context, w Workspace, to executors.Capabilities) error {
+func (s *Service) unfinished(ctx context.Context, w workspaces.Workspace, to executors.Capabilities) error {
 	if !s.leavesGit(w, to) {
 		return nil
 	}
@@ -53,13 +54,13 @@ func (s *Service) unfinished(ctx context.Context, w Workspace, to executors.Capa
 	if err != nil || b == nil {
 		return err
 	}
-	return b.idle(ctx)
+	return b.Idle(ctx)
 }
 
 // staysBehind refuses to leave a sandbox that alone holds files, in the words of who would refuse its end later.
-func (s *Service) staysBehind(ctx context.Context, w Workspace) error {
-	places, _, err := s.rooms()
-	if err != nil || !s.far(w.ID) {
+func (s *Service) staysBehind(ctx context.Context, w workspaces.Workspace) error {
+	places, _, err := s.w.Rooms()
+	if err != nil || !s.w.Remote(w.ID) {
 		return err
 	}
 	k, ok := places.(Keepers)
@@ -71,21 +72,21 @@ func (s *Service) staysBehind(ctx context.Context, w Workspace) error {
 		return err
 	}
 	return fault.New(fault.Conflict, "sandbox_not_home", "%s in the sandbox alone, too large or of a kind that is not brought home. Move or remove what is listed as not synced, or have git ignore it if it may be lost.",
-		plural(int(n), "file is", "files are")).With("not_synced", n)
+		workspaces.Plural(int(n), "file is", "files are")).With("not_synced", n)
 }
 
 // leftIgnored names what git ignores in a workspace and would not come along, folders with a slash; nil where nobody can be asked now. along
 // are files that do.
-func (s *Service) leftIgnored(ctx context.Context, b *box, along func(name string) bool) []string {
+func (s *Service) leftIgnored(ctx context.Context, b *workspaces.Sandbox, along func(name string) bool) []string {
 	if b == nil {
 		return nil
 	}
-	out, err := b.git(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+	out, err := b.Git(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
-		s.cfg.Log.InfoContext(ctx, "what is ignored could not be listed for the plan of a move", "workspace_id", b.ws.ID, "error", err)
+		s.cfg.Log.InfoContext(ctx, "what is ignored could not be listed for the plan of a move", "workspace_id", b.Workspace.ID, "error", err)
 		return nil
 	}
-	return slices.DeleteFunc(splitZero(out), along)
+	return slices.DeleteFunc(workspaces.SplitZero(out), along)
 }
 
 // ignoredWords are what a plan says of ignored files. others says that it told of some already.
@@ -96,58 +97,58 @@ func ignoredWords(names []string, others bool) string {
 	case len(names) == 0:
 		return "Files that git ignores, such as installed packages and build results"
 	case others:
-		return "Other files that git ignores: " + someNames(encodePaths(names))
+		return "Other files that git ignores: " + workspaces.SomeNames(workspaces.EncodePaths(names))
 	}
-	return "Files that git ignores: " + someNames(encodePaths(names))
+	return "Files that git ignores: " + workspaces.SomeNames(workspaces.EncodePaths(names))
 }
 
 // planChosen says which of the ignored files that the project keeps come along to or from a place with a disk of its own: as its sandbox has
 // them, else as they came to this server last.
-func (s *Service) planChosen(ctx context.Context, p Project, w Workspace, b *box, lost bool) (chosenFiles, error) {
+func (s *Service) planChosen(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *workspaces.Sandbox, lost bool) (workspaces.ChosenFiles, error) {
 	switch {
 	case len(p.KeepIgnored) == 0:
-		return chosenFiles{}, nil
-	case s.far(w.ID) && b != nil && !lost:
-		return s.chosenThere(ctx, p, w, b)
-	case s.far(w.ID):
-		commit, err := s.commitOf(ctx, p.GitDir, farIgnored(w.ID))
+		return workspaces.ChosenFiles{}, nil
+	case s.w.Remote(w.ID) && b != nil && !lost:
+		return s.w.ChosenRemote(ctx, p, w, b)
+	case s.w.Remote(w.ID):
+		commit, err := s.w.CommitOf(ctx, p.GitDir, workspaces.RemoteIgnoredRef(w.ID))
 		if err != nil {
-			return chosenFiles{}, err
+			return workspaces.ChosenFiles{}, err
 		}
 		if commit != "" {
-			var c chosenFiles
-			files, err := s.ignoredFiles(ctx, p, w.ID, commit)
+			var c workspaces.ChosenFiles
+			files, err := s.w.IgnoredFiles(ctx, p, w.ID, commit)
 			for _, f := range files {
-				c.take(chosenFile{name: f.Path, size: f.Size})
+				c.Take(workspaces.ChosenFile{Name: f.Path, Size: f.Size})
 			}
 			return c, err
 		}
 	}
-	head, err := s.hostHead(ctx, p, w)
+	head, err := s.w.LocalHead(ctx, p, w)
 	if err != nil {
-		return chosenFiles{}, err
+		return workspaces.ChosenFiles{}, err
 	}
-	return s.chosenHere(ctx, p, w, head, false)
+	return s.w.ChosenLocal(ctx, p, w, head, false)
 }
 
 // lackKey is what a trial's finding is kept under.
 func lackKey(workspaceID, kind string) string { return workspaceID + " " + kind }
 
 // planSessions says what becomes of the sessions that run, with what a trial of the place found.
-func (s *Service) planSessions(ctx context.Context, movers Movers, w Workspace, from, to executors.Capabilities) ([]MovedSession, error) {
+func (s *Service) planSessions(ctx context.Context, movers workspaces.Movers, w workspaces.Workspace, from, to executors.Capabilities) ([]workspaces.MovedSession, error) {
 	plan, err := movers.MovePlan(ctx, w.ID, from, to)
 	s.movings.mu.Lock()
 	defer s.movings.mu.Unlock()
 	found, tried := s.movings.lacks[lackKey(w.ID, string(to.Kind))]
 	for i := range plan {
 		m := &plan[i]
-		if m.Program == "" || m.How == MoveWaits || !tried {
+		if m.Program == "" || m.How == workspaces.MoveWaits || !tried {
 			continue
 		}
 		lacking, looked := found[m.Program]
 		switch {
 		case lacking:
-			m.How, m.Busy, m.Reason = MoveWaits, false, m.Lacking
+			m.How, m.Busy, m.Reason = workspaces.MoveWaits, false, m.Lacking
 		case looked:
 			m.Reason = ""
 		}
@@ -156,16 +157,16 @@ func (s *Service) planSessions(ctx context.Context, movers Movers, w Workspace, 
 }
 
 // programsFor are the programs that the sessions which run need in the place a workspace goes to. asked are the sessions.
-func (s *Service) programsFor(ctx context.Context, w Workspace, m Moving) (asked []MovedSession, programs []string, err error) {
-	_, sessions, err := s.rooms()
+func (s *Service) programsFor(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (asked []workspaces.MovedSession, programs []string, err error) {
+	_, sessions, err := s.w.Rooms()
 	if err != nil {
 		return nil, nil, err
 	}
-	movers, ok := sessions.(Movers)
+	movers, ok := sessions.(workspaces.Movers)
 	if !ok {
 		return nil, nil, nil
 	}
-	c := s.chooser()
+	c := s.w.Chooser()
 	from, _ := c.Place(ctx, executors.Kind(m.From))
 	to, _ := c.Place(ctx, executors.Kind(m.To))
 	if asked, err = s.planSessions(ctx, movers, w, from, to); err != nil {
@@ -181,7 +182,7 @@ func (s *Service) programsFor(ctx context.Context, w Workspace, m Moving) (asked
 
 // noteLacks remembers what a trial found, and stops a move of which its plan did not say that an agent cannot go on: nothing was stopped yet.
 // Asked for again, it goes on without.
-func (s *Service) noteLacks(w Workspace, m Moving, asked []MovedSession, lacks []string) error {
+func (s *Service) noteLacks(w workspaces.Workspace, m workspaces.Moving, asked []workspaces.MovedSession, lacks []string) error {
 	found := make(map[string]bool)
 	news := ""
 	for _, one := range asked {
@@ -189,7 +190,7 @@ func (s *Service) noteLacks(w Workspace, m Moving, asked []MovedSession, lacks [
 			continue
 		}
 		found[one.Program] = slices.Contains(lacks, one.Program)
-		if found[one.Program] && one.How != MoveWaits && news == "" {
+		if found[one.Program] && one.How != workspaces.MoveWaits && news == "" {
 			news = one.Lacking
 		}
 	}

@@ -1,4 +1,4 @@
-package workspaces
+package move
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // Steps of a move, in their order. The last one is there only where the move had begun to change something and went back.
@@ -31,21 +32,21 @@ const (
 // moveEndTime bounds what is done after a failed or cut move has to come to an end.
 const moveEndTime = 10 * time.Minute
 
-func moveSteps(to string) []Step {
-	out := []Step{{Name: moveKeep, Title: "Keep a snapshot"}, {Name: moveTry, Title: "Try " + to}, {Name: moveStop, Title: "Stop the agents"},
+func moveSteps(to string) []workspaces.Step {
+	out := []workspaces.Step{{Name: moveKeep, Title: "Keep a snapshot"}, {Name: moveTry, Title: "Try " + to}, {Name: moveStop, Title: "Stop the agents"},
 		{Name: moveHome, Title: "Bring files and commits home"}, {Name: moveSwitch, Title: "Leave the old place"}, {Name: moveStart, Title: "Start in " + to},
 		{Name: moveResume, Title: "Resume the agents"}}
 	for i := range out {
-		out[i].State = stepPending
+		out[i].State = workspaces.StepPending
 	}
 	return out
 }
 
 // MoveLive begins to move a workspace to another place with the agents that run in it, and returns with the move's row stored.
-func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceID, to, folder string) (Workspace, error) {
-	w, release, err := s.take(ctx, workspaceID)
+func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceID, to, folder string) (workspaces.Workspace, error) {
+	w, release, err := s.w.Acquire(ctx, workspaceID)
 	if err != nil {
-		return Workspace{}, err
+		return workspaces.Workspace{}, err
 	}
 	j := &moveJob{release: release}
 	defer func() {
@@ -55,34 +56,34 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 	}()
 	var kind executors.Kind
 	if kind, folder, err = s.mayMove(ctx, actor, w, to, folder); err != nil {
-		return Workspace{}, err
+		return workspaces.Workspace{}, err
 	}
-	c := s.chooser()
+	c := s.w.Chooser()
 	j.lost = c.Lost(ctx, w.ID)
-	j.m = Moving{ID: id.New("mov"), TeamID: w.TeamID, WorkspaceID: w.ID, From: w.Executor, To: string(kind), Folder: folder, FromFolder: w.Folder, State: MoveRunning,
+	j.m = workspaces.Moving{ID: id.New("mov"), TeamID: w.TeamID, WorkspaceID: w.ID, From: w.Executor, To: string(kind), Folder: folder, FromFolder: w.Folder, State: workspaces.MoveRunning,
 		Steps: moveSteps(s.placeTitle(ctx, c, kind)), ActorID: actor.User.ID, CreatedAt: s.now()}
 	if err = s.store.InsertMove(ctx, j.m); err != nil {
-		return Workspace{}, err
+		return workspaces.Workspace{}, err
 	}
 	s.movings.mu.Lock()
 	s.movings.jobs[w.ID] = j
 	s.movings.mu.Unlock()
 	killpoint.Reach(killpoint.MoveStored)
 	if err = s.jobs.Add(j.m.ID, func(ctx context.Context) { s.runMove(ctx, j) }); err != nil {
-		s.endMove(context.WithoutCancel(ctx), j, MoveFailed, err)
-		return Workspace{}, err
+		s.endMove(context.WithoutCancel(ctx), j, workspaces.MoveFailed, err)
+		return workspaces.Workspace{}, err
 	}
-	s.publishWorkspace(ctx, w)
+	s.w.PublishWorkspace(ctx, w)
 	return w, nil
 }
 
 // mayMove refuses a move that cannot be.
-func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w Workspace, to, folder string) (executors.Kind, string, error) {
-	c := s.chooser()
+func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, to, folder string) (executors.Kind, string, error) {
+	c := s.w.Chooser()
 	switch {
 	case w.DeletedAt != 0:
 		return "", "", fault.New(fault.Conflict, "already_deleted", "%s is deleted. Restore it first.", w.Key())
-	case w.State != Ready && w.State != Paused:
+	case w.State != workspaces.Ready && w.State != workspaces.Paused:
 		return "", "", fault.New(fault.Conflict, "workspace_not_ready", "%s is %s: a workspace is moved when it is ready.", w.Key(), w.State)
 	case c == nil:
 		return "", "", fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
@@ -98,7 +99,7 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w Workspace
 	if string(kind) == w.Executor {
 		return "", "", fault.New(fault.Conflict, "already_there", "%s lives in %s already.", w.Key(), s.placeTitle(ctx, c, kind))
 	}
-	if folder, err = folderFor(p, string(kind), folder); err != nil || c.Lost(ctx, w.ID) {
+	if folder, err = workspaces.FolderFor(p, string(kind), folder); err != nil || c.Lost(ctx, w.ID) {
 		return kind, folder, err
 	}
 	caps, _ := c.Place(ctx, kind)
@@ -106,7 +107,7 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w Workspace
 		return kind, folder, err
 	}
 	switch err := s.unfinished(ctx, w, caps); {
-	case fault.CodeOf(err) == codeUnderWay:
+	case fault.CodeOf(err) == workspaces.CodeUnderWay:
 		return kind, folder, err
 	case err != nil: // it is asked again before it is left
 		s.cfg.Log.InfoContext(ctx, "whether a merge is under way could not be seen before a move", "workspace_id", w.ID, "error", err)
@@ -115,7 +116,7 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w Workspace
 }
 
 // placeTitle is what people call a place, as a heading has it.
-func (s *Service) placeTitle(ctx context.Context, c Chooser, kind executors.Kind) string {
+func (s *Service) placeTitle(ctx context.Context, c workspaces.Chooser, kind executors.Kind) string {
 	if caps, ok := c.Place(ctx, kind); ok && caps.Name != "" {
 		return caps.Name
 	}
@@ -123,50 +124,50 @@ func (s *Service) placeTitle(ctx context.Context, c Chooser, kind executors.Kind
 }
 
 // CancelMove has a move go back to where the workspace was, and returns when it did. One that has come to the new place goes on.
-func (s *Service) CancelMove(ctx context.Context, workspaceID string) (Workspace, error) {
+func (s *Service) CancelMove(ctx context.Context, workspaceID string) (workspaces.Workspace, error) {
 	m, ok := s.MoveOf(workspaceID)
 	if !ok {
-		return Workspace{}, fault.New(fault.Conflict, "not_moving", "The workspace is not being moved.")
+		return workspaces.Workspace{}, fault.New(fault.Conflict, "not_moving", "The workspace is not being moved.")
 	}
-	if done := s.jobs.Cancel(m.ID, errCancelled); done != nil {
+	if done := s.jobs.Cancel(m.ID, workspaces.ErrCancelled); done != nil {
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return Workspace{}, context.Cause(ctx)
+			return workspaces.Workspace{}, context.Cause(ctx)
 		}
 	}
 	return s.store.Workspace(ctx, workspaceID)
 }
 
 // changeMove changes the move in memory and stores it. That it cannot be stored is an error where something irreversible follows.
-func (s *Service) changeMove(ctx context.Context, j *moveJob, fn func(*Moving)) error {
+func (s *Service) changeMove(ctx context.Context, j *moveJob, fn func(*workspaces.Moving)) error {
 	s.movings.mu.Lock()
 	fn(&j.m)
-	m := j.m.clone()
+	m := j.m.Clone()
 	s.movings.mu.Unlock()
 	err := s.store.UpdateMove(context.WithoutCancel(ctx), m)
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "how far a move came could not be stored", "workspace_id", m.WorkspaceID, "error", err)
 	}
 	if w, werr := s.store.Workspace(ctx, m.WorkspaceID); werr == nil {
-		s.publishWorkspace(ctx, w)
+		s.w.PublishWorkspace(ctx, w)
 	}
 	return err
 }
 
-func (j *moveJob) of(s *Service) Moving {
+func (j *moveJob) of(s *Service) workspaces.Moving {
 	s.movings.mu.Lock()
 	defer s.movings.mu.Unlock()
-	return j.m.clone()
+	return j.m.Clone()
 }
 
 // moveStep runs one step and keeps its times, state and detail.
-func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func(ctx context.Context) (outcome, error)) error {
+func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func(ctx context.Context) (workspaces.Outcome, error)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	set := func(fn func(*Step)) error {
-		return s.changeMove(ctx, j, func(m *Moving) {
+	set := func(fn func(*workspaces.Step)) error {
+		return s.changeMove(ctx, j, func(m *workspaces.Moving) {
 			for i := range m.Steps {
 				if m.Steps[i].Name == name {
 					fn(&m.Steps[i])
@@ -174,23 +175,25 @@ func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func
 			}
 		})
 	}
-	if err := set(func(st *Step) { st.State, st.Detail, st.StartedAt, st.EndedAt = stepRunning, "", s.now(), 0 }); err != nil {
+	if err := set(func(st *workspaces.Step) {
+		st.State, st.Detail, st.StartedAt, st.EndedAt = workspaces.StepRunning, "", s.now(), 0
+	}); err != nil {
 		return err
 	}
 	out, err := do(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
-	state, detail := stepDone, out.detail
+	state, detail := workspaces.StepDone, out.Detail
 	switch {
-	case errors.Is(err, errCancelled):
-		state, detail = stepCancelled, ""
+	case errors.Is(err, workspaces.ErrCancelled):
+		state, detail = workspaces.StepCancelled, ""
 	case err != nil:
-		state, detail = stepFailed, reason(err)
-	case out.skipped:
-		state = stepSkipped
+		state, detail = workspaces.StepFailed, workspaces.Reason(err)
+	case out.Skipped:
+		state = workspaces.StepSkipped
 	}
-	serr := set(func(st *Step) { st.State, st.Detail, st.EndedAt = state, detail, s.now() })
+	serr := set(func(st *workspaces.Step) { st.State, st.Detail, st.EndedAt = state, detail, s.now() })
 	return errors.Join(err, serr)
 }
 
@@ -200,10 +203,10 @@ func (s *Service) runMove(ctx context.Context, j *moveJob) {
 	ctx = executors.As(context.WithValue(ctx, movingCtx{}, true), executors.ForAgent, m.ActorID)
 	switched, err := s.moveThere(ctx, j)
 	if err == nil {
-		s.endMove(ctx, j, MoveDone, nil)
+		s.endMove(ctx, j, workspaces.MoveDone, nil)
 		return
 	}
-	if errors.Is(context.Cause(ctx), errShutdown) {
+	if errors.Is(context.Cause(ctx), workspaces.ErrShutdown) {
 		s.letGoMove(j) // its row is open: the next server goes on
 		return
 	}
@@ -222,7 +225,7 @@ func (s *Service) letGoMove(j *moveJob) {
 func unlessStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); errors.Is(cause, errShutdown) {
+		if cause := context.Cause(ctx); errors.Is(cause, workspaces.ErrShutdown) {
 			cancel(cause)
 		}
 	})
@@ -238,12 +241,12 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 	}
 	for _, st := range []struct {
 		name string
-		do   func(context.Context) (outcome, error)
+		do   func(context.Context) (workspaces.Outcome, error)
 	}{
-		{moveKeep, func(ctx context.Context) (outcome, error) { return s.moveKeep(ctx, w, m) }},
-		{moveTry, func(ctx context.Context) (outcome, error) { return s.moveTry(ctx, w, m) }},
-		{moveStop, func(ctx context.Context) (outcome, error) { return s.moveStop(ctx, j, w) }},
-		{moveHome, func(ctx context.Context) (outcome, error) { return s.moveHomeFirst(ctx, j, w) }},
+		{moveKeep, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveKeep(ctx, w, m) }},
+		{moveTry, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveTry(ctx, w, m) }},
+		{moveStop, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveStop(ctx, j, w) }},
+		{moveHome, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveHomeFirst(ctx, j, w) }},
 	} {
 		if err := s.moveStep(ctx, j, st.name, st.do); err != nil {
 			return false, err
@@ -254,7 +257,9 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 	}
 	ctx, cancel := unlessStopped(ctx)
 	defer cancel()
-	if err := s.moveStep(ctx, j, moveSwitch, func(ctx context.Context) (outcome, error) { return outcome{}, s.shift(ctx, w, m.To, m.Folder) }); err != nil {
+	if err := s.moveStep(ctx, j, moveSwitch, func(ctx context.Context) (workspaces.Outcome, error) {
+		return workspaces.Outcome{}, s.shift(ctx, w, m.To, m.Folder)
+	}); err != nil {
 		return true, err
 	}
 	return true, s.moveIn(ctx, j)
@@ -263,108 +268,108 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 // moveIn starts the sandbox in the new place, which the row names, and has the agents go on there.
 func (s *Service) moveIn(ctx context.Context, j *moveJob) error {
 	m := j.of(s)
-	err := s.moveStep(ctx, j, moveStart, func(ctx context.Context) (outcome, error) {
-		places, _, err := s.rooms()
+	err := s.moveStep(ctx, j, moveStart, func(ctx context.Context) (workspaces.Outcome, error) {
+		places, _, err := s.w.Rooms()
 		if err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
-		return outcome{}, places.Ensure(ctx, m.WorkspaceID)
+		return workspaces.Outcome{}, places.Ensure(ctx, m.WorkspaceID)
 	})
 	if err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.MoveStarted)
-	return s.moveStep(ctx, j, moveResume, func(ctx context.Context) (outcome, error) { return s.moveGoOn(ctx, j, m.To) })
+	return s.moveStep(ctx, j, moveResume, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveGoOn(ctx, j, m.To) })
 }
 
-func (s *Service) moveKeep(ctx context.Context, w Workspace, m Moving) (outcome, error) {
-	sn, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapKept, Reason: "move", ActorID: m.ActorID})
+func (s *Service) moveKeep(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (workspaces.Outcome, error) {
+	sn, err := s.w.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapKept, Reason: "move", ActorID: m.ActorID})
 	if err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
 	for _, miss := range sn.Missing {
 		if miss.Path == "" {
-			return outcome{detail: miss.Reason}, nil
+			return workspaces.Outcome{Detail: miss.Reason}, nil
 		}
 	}
-	return outcome{detail: "All files, uncommitted ones included, are in the timeline."}, nil
+	return workspaces.Outcome{Detail: "All files, uncommitted ones included, are in the timeline."}, nil
 }
 
 // moveTry has a sandbox made in the new place while the agents work on in the old one.
-func (s *Service) moveTry(ctx context.Context, w Workspace, m Moving) (outcome, error) {
-	places, _, err := s.rooms()
+func (s *Service) moveTry(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (workspaces.Outcome, error) {
+	places, _, err := s.w.Rooms()
 	if err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
-	t, ok := places.(Trier)
+	t, ok := places.(workspaces.Trier)
 	if !ok {
-		return outcome{skipped: true}, nil
+		return workspaces.Outcome{Skipped: true}, nil
 	}
-	if err := mkdirs(s.boxDir(w.ID)); err != nil {
-		return outcome{}, diskFault(err, "Trying the new place")
+	if err := workspaces.MakeFolders(s.w.SandboxDir(w.ID)); err != nil {
+		return workspaces.Outcome{}, workspaces.DiskFault(err, "Trying the new place")
 	}
-	dir, err := os.MkdirTemp(s.boxDir(w.ID), "new-home-try-") // one that is left over is swept at the next start
+	dir, err := os.MkdirTemp(s.w.SandboxDir(w.ID), "new-home-try-") // one that is left over is swept at the next start
 	if err != nil {
-		return outcome{}, diskFault(err, "Trying the new place")
+		return workspaces.Outcome{}, workspaces.DiskFault(err, "Trying the new place")
 	}
-	defer func() { _ = s.discard(dir) }()
+	defer func() { _ = s.w.RemoveFolder(dir) }()
 	root := filepath.Join(dir, "tree")
 	if err := os.Mkdir(root, 0o700); err != nil {
-		return outcome{}, diskFault(err, "Trying the new place")
+		return workspaces.Outcome{}, workspaces.DiskFault(err, "Trying the new place")
 	}
 	if s.cfg.Chown {
 		n, err := s.store.BoxUser(ctx, w.ID)
 		if err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
 		for _, d := range []string{root, dir} {
-			if err := os.Lchown(d, firstBoxUser+int(n), firstBoxUser+int(n)); err != nil {
-				return outcome{}, err
+			if err := os.Lchown(d, workspaces.FirstSandboxUser+int(n), workspaces.FirstSandboxUser+int(n)); err != nil {
+				return workspaces.Outcome{}, err
 			}
 		}
 	}
 	asked, programs, err := s.programsFor(ctx, w, m)
 	if err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
 	lacks, err := t.Try(ctx, w.ID, executors.Kind(m.To), root, programs)
 	if err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
 	if err := s.noteLacks(w, m, asked, lacks); err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
 	killpoint.Reach(killpoint.MoveTried)
-	return outcome{detail: "A sandbox was made there, git ran in it, and it was ended."}, nil
+	return workspaces.Outcome{Detail: "A sandbox was made there, git ran in it, and it was ended."}, nil
 }
 
 // moveStop stops what runs. From now on nothing new starts in the workspace but by this move.
-func (s *Service) moveStop(ctx context.Context, j *moveJob, w Workspace) (outcome, error) {
-	_, sessions, err := s.rooms()
+func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspace) (workspaces.Outcome, error) {
+	_, sessions, err := s.w.Rooms()
 	if err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
-	movers, ok := sessions.(Movers)
+	movers, ok := sessions.(workspaces.Movers)
 	if !ok {
-		return outcome{skipped: true}, s.Movable(ctx, w)
+		return workspaces.Outcome{Skipped: true}, s.Movable(ctx, w)
 	}
-	c, m := s.chooser(), j.of(s)
+	c, m := s.w.Chooser(), j.of(s)
 	from, _ := c.Place(ctx, executors.Kind(m.From))
 	to, _ := c.Place(ctx, executors.Kind(m.To))
 	plan, err := s.planSessions(ctx, movers, w, from, to)
 	if err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
 	for i := range plan {
 		plan[i].State = "running"
 	}
 	// What is to go on is stored before any of it is stopped.
-	if err := s.changeMove(ctx, j, func(m *Moving) { m.Sessions = plan }); err != nil {
-		return outcome{}, err
+	if err := s.changeMove(ctx, j, func(m *workspaces.Moving) { m.Sessions = plan }); err != nil {
+		return workspaces.Outcome{}, err
 	}
 	if len(plan) == 0 {
 		killpoint.Reach(killpoint.MoveStopped)
-		return outcome{skipped: true, detail: "Nothing runs."}, nil
+		return workspaces.Outcome{Skipped: true, Detail: "Nothing runs."}, nil
 	}
 	fails := make([]error, len(plan))
 	var wg sync.WaitGroup
@@ -375,69 +380,69 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w Workspace) (outcom
 	}
 	wg.Wait()
 	if err := errors.Join(fails...); err != nil && !j.lost { // in a place that cannot be reached they end with it
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
-	if err := s.changeMove(ctx, j, func(m *Moving) {
+	if err := s.changeMove(ctx, j, func(m *workspaces.Moving) {
 		for i := range m.Sessions {
 			m.Sessions[i].State = "stopped"
-			if m.Sessions[i].How == MoveEnds {
+			if m.Sessions[i].How == workspaces.MoveEnds {
 				m.Sessions[i].State = "ended"
 			}
 		}
 	}); err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
 	killpoint.Reach(killpoint.MoveStopped)
-	return outcome{detail: plural(len(plan), "session has", "sessions have") + " ended. Their terminals stay readable."}, nil
+	return workspaces.Outcome{Detail: workspaces.Plural(len(plan), "session has", "sessions have") + " ended. Their terminals stay readable."}, nil
 }
 
 // moveHomeFirst brings home what the sandbox has, while it still stands, and keeps the files as the agents left them.
-func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w Workspace) (outcome, error) {
+func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Workspace) (workspaces.Outcome, error) {
 	m := j.of(s)
-	switch lost := s.chooser().Lost(ctx, w.ID); {
+	switch lost := s.w.Chooser().Lost(ctx, w.ID); {
 	case lost && !j.lost: // who asked was told that everything comes along
-		return outcome{}, fault.New(fault.Unavailable, "move_place_away", "The place it lives in went away in the middle of the move: what was done there last has not come home. Move it again once that place is back; or move it now, and leave behind what is only there.")
+		return workspaces.Outcome{}, fault.New(fault.Unavailable, "move_place_away", "The place it lives in went away in the middle of the move: what was done there last has not come home. Move it again once that place is back; or move it now, and leave behind what is only there.")
 	case lost:
-		return outcome{skipped: true, detail: "The old place cannot be reached: what came home before is what there is."}, nil
+		return workspaces.Outcome{Skipped: true, Detail: "The old place cannot be reached: what came home before is what there is."}, nil
 	}
-	var there *ignoredThere
-	if s.apart(w.ID) {
-		places, _, err := s.rooms()
+	var there *workspaces.RemoteIgnored
+	if s.w.Apart(w.ID) {
+		places, _, err := s.w.Rooms()
 		if err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
 		if err := places.Ensure(ctx, w.ID); err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
-		caps, _ := s.chooser().Place(ctx, executors.Kind(m.To))
+		caps, _ := s.w.Chooser().Place(ctx, executors.Kind(m.To))
 		if err := s.unfinished(ctx, w, caps); err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
-		if err := s.TakeLeave(ctx, w.ID, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+		if err := s.w.TakeLeave(ctx, w.ID, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 			return places.RunInBox(ctx, w.ID, c)
 		}); err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
 		p, err := s.store.Project(ctx, w.ProjectID)
 		if err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
-		if there, err = s.readIgnoredThere(ctx, p, w); err != nil {
-			return outcome{}, err
+		if there, err = s.w.ReadRemoteIgnored(ctx, p, w); err != nil {
+			return workspaces.Outcome{}, err
 		}
 	}
-	_, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapKept, Reason: "move", ActorID: m.ActorID, there: there})
+	_, err := s.w.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapKept, Reason: "move", ActorID: m.ActorID, Ignored: there})
 	killpoint.Reach(killpoint.MoveHome)
-	return outcome{detail: there.words()}, err
+	return workspaces.Outcome{Detail: there.Words()}, err
 }
 
 // shift ends the sandbox and has the row name another place.
-func (s *Service) shift(ctx context.Context, w Workspace, to, folder string) error {
-	if err := s.moveOut(ctx, s.chooser(), w, executors.Kind(to)); err != nil {
+func (s *Service) shift(ctx context.Context, w workspaces.Workspace, to, folder string) error {
+	if err := s.moveOut(ctx, s.w.Chooser(), w, executors.Kind(to)); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.MoveLeft)
-	if _, err := s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor, w.Folder = to, folder; return nil }); err != nil {
+	if _, err := s.w.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = to, folder; return nil }); err != nil {
 		return fmt.Errorf("storing the workspace's place: %w", err)
 	}
 	killpoint.Reach(killpoint.MoveSwitched)
@@ -445,30 +450,30 @@ func (s *Service) shift(ctx context.Context, w Workspace, to, folder string) err
 }
 
 // moveGoOn resumes the agents that were stopped. One that cannot be resumed is told of; its session can be resumed by hand.
-func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (outcome, error) {
-	_, sessions, err := s.rooms()
+func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (workspaces.Outcome, error) {
+	_, sessions, err := s.w.Rooms()
 	if err != nil {
-		return outcome{}, err
+		return workspaces.Outcome{}, err
 	}
-	movers, ok := sessions.(Movers)
+	movers, ok := sessions.(workspaces.Movers)
 	m := j.of(s)
 	if !ok || len(m.Sessions) == 0 {
-		return outcome{skipped: true}, nil
+		return workspaces.Outcome{Skipped: true}, nil
 	}
 	words := fmt.Sprintf("This workspace was moved to another place (%s) while you worked: you were stopped, and programs that you had started have ended. Files and commits are as you left them. Go on where you were.",
-		s.placeTitle(ctx, s.chooser(), executors.Kind(place)))
+		s.placeTitle(ctx, s.w.Chooser(), executors.Kind(place)))
 	var on, failed, waits int
 	for i, one := range m.Sessions {
-		if one.How == MoveEnds || one.State == "resumed" {
+		if one.How == workspaces.MoveEnds || one.State == "resumed" {
 			continue
 		}
-		if one.How == MoveWaits && place == m.To {
+		if one.How == workspaces.MoveWaits && place == m.To {
 			waits++
 			continue
 		}
 		next, err := movers.GoOn(ctx, one, words)
 		if ctx.Err() != nil {
-			return outcome{}, context.Cause(ctx)
+			return workspaces.Outcome{}, context.Cause(ctx)
 		}
 		if err != nil {
 			failed++
@@ -476,19 +481,19 @@ func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (outco
 		} else {
 			on++
 		}
-		_ = s.changeMove(ctx, j, func(m *Moving) {
+		_ = s.changeMove(ctx, j, func(m *workspaces.Moving) {
 			to := &m.Sessions[i]
 			if to.State, to.Next = "resumed", next; err != nil {
-				to.State, to.Reason = "failed", reason(err)
+				to.State, to.Reason = "failed", workspaces.Reason(err)
 			}
 		})
 	}
-	detail := plural(on, "agent goes", "agents go") + " on."
+	detail := workspaces.Plural(on, "agent goes", "agents go") + " on."
 	if failed > 0 {
-		detail += " " + plural(failed, "agent", "agents") + " could not be resumed: resume the session by hand."
+		detail += " " + workspaces.Plural(failed, "agent", "agents") + " could not be resumed: resume the session by hand."
 	}
 	if waits > 0 {
-		detail += " " + plural(waits, "agent waits", "agents wait") + " until the place has its program: then resume the session by hand."
+		detail += " " + workspaces.Plural(waits, "agent waits", "agents wait") + " until the place has its program: then resume the session by hand."
 	}
-	return outcome{detail: detail, skipped: on+failed+waits == 0}, nil
+	return workspaces.Outcome{Detail: detail, Skipped: on+failed+waits == 0}, nil
 }

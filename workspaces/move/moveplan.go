@@ -1,4 +1,4 @@
-package workspaces
+package move
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/ignored"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // MoveItem is something that a move carries, loses or changes.
@@ -28,7 +29,7 @@ type MovePlan struct {
 	Code          string // the stable code of the refusal
 	Carried, Lost []MoveItem
 	Changes       []string // what else is different there, a sentence each
-	Sessions      []MovedSession
+	Sessions      []workspaces.MovedSession
 	PriceNano     int64 // nano-USD an hour there; 0 = free
 }
 
@@ -42,7 +43,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	if err != nil {
 		return MovePlan{}, err
 	}
-	c := s.chooser()
+	c := s.w.Chooser()
 	if c == nil {
 		return MovePlan{}, fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
 	}
@@ -59,7 +60,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 		if fault.KindOf(err) == fault.Internal {
 			return MovePlan{}, err
 		}
-		plan.Possible, plan.Reason, plan.Code = false, reason(err), fault.CodeOf(err)
+		plan.Possible, plan.Reason, plan.Code = false, workspaces.Reason(err), fault.CodeOf(err)
 		if kind = executors.Kind(to); kind == "" {
 			kind = executors.Auto
 		}
@@ -69,8 +70,8 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 		return plan, nil // there is nothing to compare with
 	}
 	plan.PriceNano = plan.To.PriceNano
-	if _, sessions, err := s.rooms(); err == nil {
-		if movers, ok := sessions.(Movers); ok {
+	if _, sessions, err := s.w.Rooms(); err == nil {
+		if movers, ok := sessions.(workspaces.Movers); ok {
 			if plan.Sessions, err = s.planSessions(ctx, movers, w, from, plan.To); err != nil {
 				return MovePlan{}, err
 			}
@@ -80,8 +81,8 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	if err := s.planCarried(ctx, p, w, &plan, lost); err != nil {
 		return MovePlan{}, err
 	}
-	s.planLost(&plan, !s.apart(w.ID))
-	if s.hasFiles(w) {
+	s.planLost(&plan, !s.w.Apart(w.ID))
+	if s.w.HasFiles(w) {
 		s.planIgnored(ctx, p, w, &plan, lost)
 	}
 	if lost {
@@ -96,11 +97,11 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 }
 
 // planCarried lists what comes along.
-func (s *Service) planCarried(ctx context.Context, p Project, w Workspace, plan *MovePlan, lost bool) error {
+func (s *Service) planCarried(ctx context.Context, p workspaces.Project, w workspaces.Workspace, plan *MovePlan, lost bool) error {
 	add := func(what string, bytes int64, format string, args ...any) {
 		plan.Carried = append(plan.Carried, MoveItem{what, fmt.Sprintf(format, args...), bytes})
 	}
-	tip, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	tip, err := s.w.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+w.Branch)
 	if err != nil {
 		return err
 	}
@@ -110,23 +111,23 @@ func (s *Service) planCarried(ctx context.Context, p Project, w Workspace, plan 
 	default:
 		add("branch", 0, "The branch %s with all its commits, at %s.", w.Branch, tip[:12])
 	}
-	if s.hasFiles(w) && !lost {
+	if s.w.HasFiles(w) && !lost {
 		paths, err := s.planFiles(ctx, p, w)
 		if err != nil {
 			s.cfg.Log.WarnContext(ctx, "what differs in a workspace's files could not be read for the plan of a move", "workspace_id", w.ID, "error", err)
 			add("files", 0, "All uncommitted files: changed, staged and untracked ones.")
 		} else if len(paths) > 0 {
-			add("files", sizeBelow(w.Path, paths), "%s: changed, staged and untracked ones.", plural(len(paths), "uncommitted file", "uncommitted files"))
+			add("files", sizeBelow(w.Path, paths), "%s: changed, staged and untracked ones.", workspaces.Plural(len(paths), "uncommitted file", "uncommitted files"))
 		}
 	}
 	if lost {
 		add("files", 0, "Files and commits as they came to this server last: the old place cannot be reached.")
 	}
-	switch apart := s.apart(w.ID); {
+	switch apart := s.w.Apart(w.ID); {
 	case apart && (plan.To.Isolated || plan.To.OwnDisk):
 		add("refs", 0, "Other branches, tags and stashes that were made in it.")
 	case apart:
-		add("refs", 0, "Other branches, tags and stashes that were made in it: they are in the project's repository, below %s.", agentRefs(w.ID))
+		add("refs", 0, "Other branches, tags and stashes that were made in it: they are in the project's repository, below %s.", workspaces.AgentRefs(w.ID))
 	case plan.To.Isolated && !plan.To.OwnDisk:
 		add("refs", 0, "Other branches and tags of the project's repository, as those of origin.")
 	}
@@ -138,20 +139,20 @@ func (s *Service) planCarried(ctx context.Context, p Project, w Workspace, plan 
 }
 
 // planFiles names what differs from the commit the worktree is at: as its sandbox has it, else as this server has it.
-func (s *Service) planFiles(ctx context.Context, p Project, w Workspace) ([]string, error) {
+func (s *Service) planFiles(ctx context.Context, p workspaces.Project, w workspaces.Workspace) ([]string, error) {
 	b, err := s.liveBox(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	if b == nil {
-		return s.hostChanges(ctx, p, w)
+		return s.w.LocalChanges(ctx, p, w)
 	}
-	out, err := b.git(ctx, nil, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
+	out, err := b.Git(ctx, nil, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
 	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+		return nil, workspaces.SandboxFault(err, "worktree_unreadable", "Reading the worktree")
 	}
 	var names []string
-	for _, line := range splitZero(out) {
+	for _, line := range workspaces.SplitZero(out) {
 		if len(line) > 3 {
 			names = append(names, line[3:])
 		}
@@ -183,22 +184,22 @@ func (s *Service) planLost(plan *MovePlan, here bool) {
 	ends, restarts, waits := 0, 0, 0
 	for _, m := range plan.Sessions {
 		switch m.How {
-		case MoveEnds:
+		case workspaces.MoveEnds:
 			ends++
-		case MoveRestarts:
+		case workspaces.MoveRestarts:
 			restarts++
-		case MoveWaits:
+		case workspaces.MoveWaits:
 			waits++
 		}
 	}
 	if ends > 0 {
-		plan.loses("shells", "%s: what runs in it ends.", plural(ends, "shell or command", "shells and commands"))
+		plan.loses("shells", "%s: what runs in it ends.", workspaces.Plural(ends, "shell or command", "shells and commands"))
 	}
 	if restarts > 0 {
-		plan.loses("conversations", "%s anew: the record of the conversation stays behind.", plural(restarts, "agent begins", "agents begin"))
+		plan.loses("conversations", "%s anew: the record of the conversation stays behind.", workspaces.Plural(restarts, "agent begins", "agents begin"))
 	}
 	if waits > 0 {
-		plan.loses("agents", "%s until the place has its program. Move all the same, install it there first, or choose another place.", plural(waits, "agent does not go on", "agents do not go on"))
+		plan.loses("agents", "%s until the place has its program. Move all the same, install it there first, or choose another place.", workspaces.Plural(waits, "agent does not go on", "agents do not go on"))
 	}
 	plan.loses("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
 	plan.loses("ports", "Previews of ports until their programs run again.")
@@ -211,7 +212,7 @@ func (s *Service) planLost(plan *MovePlan, here bool) {
 }
 
 // planIgnored says what becomes of ignored files.
-func (s *Service) planIgnored(ctx context.Context, p Project, w Workspace, plan *MovePlan, lost bool) {
+func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, plan *MovePlan, lost bool) {
 	if !plan.From.OwnDisk && !plan.To.OwnDisk {
 		plan.Carried = append(plan.Carried, MoveItem{What: "ignored", Detail: "Ignored files such as installed packages: both places work on the same folder."})
 		return
@@ -227,33 +228,33 @@ func (s *Service) planIgnored(ctx context.Context, p Project, w Workspace, plan 
 	}
 	told := make(map[string]bool)
 	var names []string
-	for _, f := range chosen.files {
-		told[f.name] = true
-		names = append(names, guest.EncodePath(f.name))
+	for _, f := range chosen.Files {
+		told[f.Name] = true
+		names = append(names, guest.EncodePath(f.Name))
 	}
 	if len(names) > 0 {
 		as := ""
-		if s.far(w.ID) && (b == nil || lost) {
+		if s.w.Remote(w.ID) && (b == nil || lost) {
 			as = ", as they came to this server last"
 		}
-		plan.Carried = append(plan.Carried, MoveItem{"kept_ignored", fmt.Sprintf("%s that the project keeps, %s%s: %s.", plural(len(names), "ignored file", "ignored files"), sizeWords(chosen.bytes()), as, someNames(names)), chosen.bytes()})
+		plan.Carried = append(plan.Carried, MoveItem{"kept_ignored", fmt.Sprintf("%s that the project keeps, %s%s: %s.", workspaces.Plural(len(names), "ignored file", "ignored files"), workspaces.SizeWords(chosen.Bytes()), as, workspaces.SomeNames(names)), chosen.Bytes()})
 	}
 	stays := "They are not sent there, and stay on this server."
 	if plan.From.OwnDisk {
 		stays = "They end with the old place."
 	}
-	for _, m := range chosen.left {
+	for _, m := range chosen.Left {
 		told[guest.DecodePath(m.Path)] = true
 	}
-	if len(chosen.left) > 0 {
-		plan.loses("kept_left", "%s that the project keeps: %s. %s", plural(len(chosen.left), "ignored file", "ignored files"), missingWords(chosen.left), stays)
+	if len(chosen.Left) > 0 {
+		plan.loses("kept_left", "%s that the project keeps: %s. %s", workspaces.Plural(len(chosen.Left), "ignored file", "ignored files"), workspaces.MissingWords(chosen.Left), stays)
 	}
 	if lost {
 		return
 	}
 	words := ignoredWords(s.leftIgnored(ctx, b, func(name string) bool {
 		return told[name] || !plan.From.OwnDisk && !strings.HasSuffix(name, "/") && ignored.Wants(p.CopyIgnored, name)
-	}), len(chosen.files)+len(chosen.left) > 0) + ". " + stays
+	}), len(chosen.Files)+len(chosen.Left) > 0) + ". " + stays
 	if plan.To.OwnDisk && strings.TrimSpace(p.SetupScript) != "" {
 		words += " The setup script runs in the new place."
 	}

@@ -1,4 +1,4 @@
-package workspaces
+package move
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // moveBack has a workspace go on where it was.
@@ -19,40 +20,40 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 	ctx, cancel := context.WithTimeout(ctx, moveEndTime)
 	defer cancel()
 	m := j.of(s)
-	state := MoveFailed
-	if errors.Is(context.Cause(was), errCancelled) {
-		state = MoveCancelled
+	state := workspaces.MoveFailed
+	if errors.Is(context.Cause(was), workspaces.ErrCancelled) {
+		state = workspaces.MoveCancelled
 	}
 	stopped := switched
 	for _, one := range m.Sessions {
-		stopped = stopped || one.How != MoveEnds
+		stopped = stopped || one.How != workspaces.MoveEnds
 	}
 	if !stopped {
 		s.endMove(ctx, j, state, cause)
 		return
 	}
-	name := s.placeTitle(ctx, s.chooser(), executors.Kind(m.From))
-	_ = s.changeMove(ctx, j, func(m *Moving) {
+	name := s.placeTitle(ctx, s.w.Chooser(), executors.Kind(m.From))
+	_ = s.changeMove(ctx, j, func(m *workspaces.Moving) {
 		for i := range m.Sessions {
 			if m.Sessions[i].State != "ended" {
 				m.Sessions[i].State, m.Sessions[i].Next, m.Sessions[i].Reason = "stopped", "", ""
 			}
 		}
 		for i := range m.Steps {
-			if m.Steps[i].State == stepPending {
-				m.Steps[i].State = stepSkipped
+			if m.Steps[i].State == workspaces.StepPending {
+				m.Steps[i].State = workspaces.StepSkipped
 			}
 		}
-		m.Steps = append(m.Steps, Step{Name: moveBack, Title: "Go on in " + name, State: stepPending})
+		m.Steps = append(m.Steps, workspaces.Step{Name: moveBack, Title: "Go on in " + name, State: workspaces.StepPending})
 	})
-	err := s.moveStep(ctx, j, moveBack, func(ctx context.Context) (outcome, error) {
+	err := s.moveStep(ctx, j, moveBack, func(ctx context.Context) (workspaces.Outcome, error) {
 		w, err := s.store.Workspace(ctx, m.WorkspaceID)
 		if err != nil {
-			return outcome{}, err
+			return workspaces.Outcome{}, err
 		}
 		if w.Executor != m.From {
 			if err := s.shift(ctx, w, m.From, m.FromFolder); err != nil {
-				return outcome{}, err
+				return workspaces.Outcome{}, err
 			}
 		}
 		if !j.lost {
@@ -60,12 +61,12 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 		}
 		return s.moveGoOn(ctx, j, m.From)
 	})
-	if errors.Is(context.Cause(ctx), errShutdown) {
+	if errors.Is(context.Cause(ctx), workspaces.ErrShutdown) {
 		s.letGoMove(j)
 		return
 	}
 	if err != nil {
-		cause = fault.Wrap(cause, fault.Unavailable, "move_back_failed", "%s It could not go on in %s either: %s", reason(cause), name, reason(err))
+		cause = fault.Wrap(cause, fault.Unavailable, "move_back_failed", "%s It could not go on in %s either: %s", workspaces.Reason(cause), name, workspaces.Reason(err))
 	}
 	s.endMove(ctx, j, state, cause)
 }
@@ -76,14 +77,14 @@ func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause e
 	s.movings.mu.Lock()
 	j.m.State, j.m.EndedAt = state, s.now()
 	if cause != nil {
-		j.m.Reason = reason(cause)
+		j.m.Reason = workspaces.Reason(cause)
 	}
 	for i := range j.m.Steps {
-		if j.m.Steps[i].State == stepPending {
-			j.m.Steps[i].State = stepSkipped
+		if j.m.Steps[i].State == workspaces.StepPending {
+			j.m.Steps[i].State = workspaces.StepSkipped
 		}
 	}
-	m := j.m.clone()
+	m := j.m.Clone()
 	s.movings.mu.Unlock()
 	if err := s.store.UpdateMove(ctx, m); err != nil {
 		s.cfg.Log.ErrorContext(ctx, "the end of a move could not be stored: the next start looks at it again", "workspace_id", m.WorkspaceID, "error", err)
@@ -96,23 +97,23 @@ func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause e
 	if err != nil {
 		return
 	}
-	c := s.chooser()
-	a := Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "workspace.moved", Data: map[string]any{"from": m.From, "to": m.To, "move_id": m.ID}}
+	c := s.w.Chooser()
+	a := workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "workspace.moved", Data: map[string]any{"from": m.From, "to": m.To, "move_id": m.ID}}
 	from, to := s.placeWords(ctx, c, executors.Kind(m.From)), s.placeWords(ctx, c, executors.Kind(m.To))
 	switch state {
-	case MoveDone:
+	case workspaces.MoveDone:
 		a.Text = fmt.Sprintf("Moved from %s to %s. %s", from, to, strings.Join(s.changes(ctx, c, executors.Kind(m.From), executors.Kind(m.To)), " "))
-	case MoveCancelled:
+	case workspaces.MoveCancelled:
 		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s was cancelled: it goes on in %s.", from, to, from)
 	default:
 		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s failed: it goes on in %s. %s", from, to, from, m.Reason)
 	}
-	s.note(ctx, a)
-	s.publishWorkspace(ctx, w)
+	s.w.Note(ctx, a)
+	s.w.PublishWorkspace(ctx, w)
 }
 
-// recoverMoves takes up the moves a server died over: on to the new place where the row names that, else back to the old one.
-func (s *Service) recoverMoves(ctx context.Context) error {
+// Recover takes up the moves a server died over: on to the new place where the row names that, else back to the old one.
+func (s *Service) Recover(ctx context.Context) error {
 	open, err := s.store.OpenMoves(ctx)
 	if err != nil {
 		return fmt.Errorf("listing cut moves: %w", err)
@@ -142,7 +143,7 @@ func (s *Service) awaitMachines(ctx context.Context, kinds ...string) {
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	c := s.chooser()
+	c := s.w.Chooser()
 	for _, kind := range kinds {
 		if c == nil || executors.Kind(kind).Member() == "" {
 			continue
@@ -162,12 +163,12 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 	ctx = executors.As(context.WithValue(ctx, movingCtx{}, true), executors.ForAgent, m.ActorID)
 	s.awaitMachines(ctx, m.From, m.To)
 	w, err := s.store.Workspace(ctx, m.WorkspaceID)
-	if err != nil || w.DeletedAt != 0 || w.State != Ready && w.State != Paused {
-		s.endMove(ctx, j, MoveFailed, errShutdown)
+	if err != nil || w.DeletedAt != 0 || w.State != workspaces.Ready && w.State != workspaces.Paused {
+		s.endMove(ctx, j, workspaces.MoveFailed, workspaces.ErrShutdown)
 		return
 	}
-	if _, sessions, err := s.rooms(); err == nil {
-		if movers, ok := sessions.(Movers); ok {
+	if _, sessions, err := s.w.Rooms(); err == nil {
+		if movers, ok := sessions.(workspaces.Movers); ok {
 			for _, one := range m.Sessions {
 				if err := movers.Halted(ctx, one.ID); err != nil {
 					s.cfg.Log.WarnContext(ctx, "a session that was being stopped did not end", "session_id", one.ID, "error", err)
@@ -176,23 +177,23 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 		}
 	}
 	err = error(fault.New(fault.Unavailable, "move_cut", "The server was stopped in the middle of it. It is where it was: move it again."))
-	_ = s.changeMove(ctx, j, func(m *Moving) {
+	_ = s.changeMove(ctx, j, func(m *workspaces.Moving) {
 		m.Steps = withoutStep(m.Steps, moveBack)
 		for i := range m.Steps {
 			switch st := &m.Steps[i]; {
 			case w.Executor == m.To && st.Name == moveSwitch:
-				st.State = stepDone
-			case st.State == stepRunning && w.Executor != m.To:
-				st.State, st.Detail, st.EndedAt = stepFailed, "The server was stopped.", s.now()
+				st.State = workspaces.StepDone
+			case st.State == workspaces.StepRunning && w.Executor != m.To:
+				st.State, st.Detail, st.EndedAt = workspaces.StepFailed, "The server was stopped.", s.now()
 			}
 		}
 	})
 	if w.Executor == m.To {
 		if err = s.moveIn(ctx, j); err == nil {
-			s.endMove(ctx, j, MoveDone, nil)
+			s.endMove(ctx, j, workspaces.MoveDone, nil)
 			return
 		}
-		if errors.Is(context.Cause(ctx), errShutdown) {
+		if errors.Is(context.Cause(ctx), workspaces.ErrShutdown) {
 			s.letGoMove(j)
 			return
 		}
@@ -200,8 +201,8 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 	s.moveBack(ctx, j, w.Executor == m.To, err)
 }
 
-func withoutStep(steps []Step, name string) []Step {
-	var out []Step
+func withoutStep(steps []workspaces.Step, name string) []workspaces.Step {
+	var out []workspaces.Step
 	for _, st := range steps {
 		if st.Name != name {
 			out = append(out, st)

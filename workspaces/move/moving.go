@@ -1,0 +1,63 @@
+package move
+
+import (
+	"context"
+	"sync"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// movings are the moves under way, by workspace id.
+type movings struct {
+	mu    sync.Mutex
+	jobs  map[string]*moveJob
+	lacks map[string]map[string]bool // by workspace id and place: programs that a trial did not find there
+}
+
+type moveJob struct {
+	m       workspaces.Moving // under movings.mu
+	release func()            // of the workspace's busy lock
+	lost    bool              // the old place could not be reached when the move was asked for
+}
+
+type movingCtx struct{}
+
+// Moving says why nothing may start in a workspace that is on its way to another place.
+func (s *Service) Moving(ctx context.Context, workspaceID string) error {
+	if ctx.Value(movingCtx{}) != nil {
+		return nil
+	}
+	m, ok := s.MoveOf(workspaceID)
+	if !ok {
+		return nil
+	}
+	return fault.New(fault.Conflict, "workspace_moving", "The workspace is being moved to another place. Wait until that is done, or cancel it.").With("move_id", m.ID)
+}
+
+// MoveOf returns the move of a workspace that is under way.
+func (s *Service) MoveOf(workspaceID string) (workspaces.Moving, bool) {
+	s.movings.mu.Lock()
+	defer s.movings.mu.Unlock()
+	j := s.movings.jobs[workspaceID]
+	if j == nil {
+		return workspaces.Moving{}, false
+	}
+	return j.m.Clone(), true
+}
+
+// shownMoves bounds a list of moves.
+const shownMoves = 20
+
+// Moves returns the newest moves of a workspace, the newest first.
+func (s *Service) Moves(ctx context.Context, workspaceID string) ([]workspaces.Moving, error) {
+	all, err := s.store.Moves(ctx, workspaceID, shownMoves)
+	if now, ok := s.MoveOf(workspaceID); ok && err == nil {
+		for i := range all {
+			if all[i].ID == now.ID {
+				all[i] = now
+			}
+		}
+	}
+	return all, err
+}
