@@ -540,11 +540,11 @@ func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *rest.Call
 }
 
 func byInvite(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byInvite(ctx, c, call)
+	return s.ops.ByInvite(ctx, c, call)
 }
 
 func byWebhook(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byWebhook(ctx, c, call)
+	return s.ops.ByWebhook(ctx, c, call)
 }
 
 func byPrompt(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {

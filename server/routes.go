@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/money"
+	"github.com/parawork/parawork/server/people"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
@@ -56,6 +57,7 @@ func (s *Server) routes() *echo.Echo {
 type handlers struct {
 	*Server
 	money.Money
+	people.People
 	places.Places
 	running.Running
 }

@@ -42,6 +42,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server/money"
+	"github.com/parawork/parawork/server/people"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
@@ -101,7 +102,7 @@ type Config struct {
 	Network    *network.Service
 	Events     *events.Bus
 	Answers    Answers
-	Audit      Auditor
+	Audit      people.Auditor
 
 	GatewayEnabled bool // agents are pointed at the gateway
 
@@ -214,6 +215,8 @@ func New(cfg Config) (*Server, error) {
 		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
 	s.ops = handlers{Server: s,
 		Places: place,
+		People: people.New(people.Config{Accounts: cfg.Accounts, SignIn: cfg.SignIn, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
+			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
 		Running: running.New(running.Config{Image: cfg.Image, Accounts: cfg.Accounts, Sessions: cfg.Sessions, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
 			Standings: place.Standings, Now: cfg.Now}, shared),
 		Money: money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/server/people"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testissuer"
@@ -54,13 +55,13 @@ func TestSignInWithAProvider(t *testing.T) {
 	begin := func(with ...string) (string, []string) {
 		t.Helper()
 		r := h.do("GET", "/api/v1/login/providers/corp?next=/t/engines", "", with...)
-		if r.StatusCode != 302 || len(r.Cookies()) != 1 || r.Cookies()[0].Name != hostTripCookie {
+		if r.StatusCode != 302 || len(r.Cookies()) != 1 || r.Cookies()[0].Name != people.HostTripCookie {
 			t.Fatalf("begin: %d %s %v", r.StatusCode, r.body, r.Cookies())
 		}
 		if c := r.Header.Get("Set-Cookie"); !strings.Contains(c, "HttpOnly") || !strings.Contains(c, "Secure") || !strings.Contains(c, "SameSite=Lax") || strings.Contains(c, "Domain") {
 			t.Errorf("cookie: %s", c)
 		}
-		return r.Header.Get("Location"), []string{"Cookie", hostTripCookie + "=" + r.Cookies()[0].Value}
+		return r.Header.Get("Location"), []string{"Cookie", people.HostTripCookie + "=" + r.Cookies()[0].Value}
 	}
 	to, trip := begin()
 	back := callback(t, issuer, to, "1")
@@ -86,7 +87,7 @@ func TestSignInWithAProvider(t *testing.T) {
 		t.Errorf("no such provider: %v", r.Header)
 	}
 	if r := h.do("GET", "/api/v1/login/providers/corp?next=https://evil.example/", ""); r.StatusCode == 302 {
-		_, trip := r.Header.Get("Location"), []string{"Cookie", hostTripCookie + "=" + r.Cookies()[0].Value}
+		_, trip := r.Header.Get("Location"), []string{"Cookie", people.HostTripCookie + "=" + r.Cookies()[0].Value}
 		if r := h.do("GET", callback(t, issuer, r.Header.Get("Location"), "1"), "", trip...); r.Header.Get("Location") != "/" {
 			t.Errorf("led elsewhere: %v", r.Header)
 		}
@@ -124,14 +125,14 @@ func TestLinkIdentity(t *testing.T) {
 	if r.StatusCode != 200 || len(r.Cookies()) != 1 {
 		t.Fatalf("link: %d %s", r.StatusCode, r.body)
 	}
-	trip := hostTripCookie + "=" + r.Cookies()[0].Value
+	trip := people.HostTripCookie + "=" + r.Cookies()[0].Value
 	back := callback(t, issuer, way.URL, "1")
 	if r := h.do("GET", back, "", "Cookie", session+"; "+trip); r.StatusCode != 302 || r.Header.Get("Location") != "/account" || len(r.Cookies()) != 0 {
 		t.Fatalf("callback: %d %v", r.StatusCode, r.Header)
 	}
 	r = h.do("POST", "/api/v1/me/identities/corp?next=/account?tab=security", "", "Cookie", session)
 	r.into(t, &way)
-	trip = hostTripCookie + "=" + r.Cookies()[0].Value
+	trip = people.HostTripCookie + "=" + r.Cookies()[0].Value
 	if r := h.do("GET", callback(t, issuer, way.URL, "1"), "", "Cookie", trip); r.Header.Get("Location") != "/account?tab=security&error=sso_other_user&provider=corp" {
 		t.Errorf("signed out meanwhile: %v", r.Header)
 	}

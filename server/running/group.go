@@ -9,10 +9,9 @@ package running
 import (
 	"time"
 
-	"github.com/parawork/parawork/executors/command"
-
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"

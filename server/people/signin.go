@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // enterAs gives the browser what a sign-in has come to: its session, or what it goes on with.
-func (h handlers) enterAs(call *rest.Call, e signin.Entered) {
+func (h *group) enterAs(call *rest.Call, e signin.Entered) {
 	if e.Cookie == "" {
 		h.SetCookie(call, rest.LoginCookie, e.Pending, time.UnixMilli(e.ExpiresAt))
 		return
@@ -26,7 +26,7 @@ func (h handlers) enterAs(call *rest.Call, e signin.Entered) {
 	h.SetCookie(call, rest.DeviceCookie, e.Device, h.cfg.Now().Add(signin.DeviceCookieDays*24*time.Hour))
 }
 
-func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (api.GetSignInResponseObject, error) {
+func (h SigningIn) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (api.GetSignInResponseObject, error) {
 	r := rest.CallOf(ctx).Request
 	return api.GetSignIn200JSONResponse{
 		Password:  h.cfg.SignIn.TakesPasswords(),
@@ -37,7 +37,7 @@ func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (
 	}, nil
 }
 
-func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.LoginResponseObject, error) {
+func (h SigningIn) Login(ctx context.Context, req api.LoginRequestObject) (api.LoginResponseObject, error) {
 	call := rest.CallOf(ctx)
 	e, err := h.cfg.SignIn.Login(ctx, req.Body.Email, req.Body.Password, h.Meta(call))
 	if err != nil {
@@ -62,7 +62,7 @@ func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.Lo
 }
 
 // entered is the answer to who has just signed in.
-func (h handlers) entered(ctx context.Context, call *rest.Call, e signin.Entered) (api.Me, error) {
+func (h SigningIn) entered(ctx context.Context, call *rest.Call, e signin.Entered) (api.Me, error) {
 	audit.Target(ctx, "user", e.UserID, "")
 	me, err := h.me(ctx, e.Cookie)
 	if err == nil {
@@ -76,11 +76,11 @@ func waitingOf(e signin.Entered) api.LoginWaiting {
 }
 
 // pending is what the browser goes on with in a sign-in under way.
-func (h handlers) pending(call *rest.Call) string {
+func (h SigningIn) pending(call *rest.Call) string {
 	return h.ReadCookie(call.Request, rest.LoginCookie)
 }
 
-func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequestObject) (api.GetLoginWaitingResponseObject, error) {
+func (h SigningIn) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequestObject) (api.GetLoginWaitingResponseObject, error) {
 	e, err := h.cfg.SignIn.LoginWaiting(ctx, h.pending(rest.CallOf(ctx)))
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequ
 	return api.GetLoginWaiting200JSONResponse(waitingOf(e)), nil
 }
 
-func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObject) (api.LoginFactorResponseObject, error) {
+func (h SigningIn) LoginFactor(ctx context.Context, req api.LoginFactorRequestObject) (api.LoginFactorResponseObject, error) {
 	call := rest.CallOf(ctx)
 	audit.Note(ctx, "method", string(req.Body.Method))
 	e, err := h.cfg.SignIn.LoginByCode(ctx, h.pending(call), string(req.Body.Method), req.Body.Code, h.Meta(call))
@@ -102,7 +102,7 @@ func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObj
 	return api.LoginFactor200JSONResponse(me), err
 }
 
-func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOptionsRequestObject) (api.LoginPasskeyOptionsResponseObject, error) {
+func (h SigningIn) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOptionsRequestObject) (api.LoginPasskeyOptionsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	options, e, err := h.cfg.SignIn.LoginPasskeyOptions(ctx, h.pending(call), h.Site(call.Request), h.Meta(call))
 	if err != nil {
@@ -112,7 +112,7 @@ func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOpt
 	return api.LoginPasskeyOptions200JSONResponse{Options: options}, nil
 }
 
-func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestObject) (api.LoginPasskeyResponseObject, error) {
+func (h SigningIn) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestObject) (api.LoginPasskeyResponseObject, error) {
 	call := rest.CallOf(ctx)
 	audit.Note(ctx, "method", accounts.ProofPasskey)
 	e, err := h.cfg.SignIn.LoginByPasskey(ctx, h.pending(call), h.Site(call.Request), req.Body.Credential, h.Meta(call))
@@ -124,7 +124,7 @@ func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestO
 }
 
 // ForgotPassword answers all alike, in words and as far as can be in time.
-func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequestObject) (api.ForgotPasswordResponseObject, error) {
+func (h SigningIn) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequestObject) (api.ForgotPasswordResponseObject, error) {
 	call := rest.CallOf(ctx)
 	userID, err := h.cfg.SignIn.ForgotPassword(ctx, req.Body.Email, h.Meta(call))
 	if err != nil {
@@ -136,7 +136,7 @@ func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequ
 	return api.ForgotPassword202Response{}, nil
 }
 
-func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordRequestObject) (api.ResetPasswordResponseObject, error) {
+func (h SigningIn) ResetPassword(ctx context.Context, req api.ResetPasswordRequestObject) (api.ResetPasswordResponseObject, error) {
 	call := rest.CallOf(ctx)
 	userID, err := h.cfg.SignIn.ResetByLink(ctx, req.Body.Token, req.Body.Password, rest.Val(req.Body.KeepTokens), h.Meta(call))
 	if err != nil {
@@ -146,7 +146,7 @@ func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordReques
 	return api.ResetPassword204Response{}, nil
 }
 
-func (h handlers) Confirm(ctx context.Context, req api.ConfirmRequestObject) (api.ConfirmResponseObject, error) {
+func (h SigningIn) Confirm(ctx context.Context, req api.ConfirmRequestObject) (api.ConfirmResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	var err error
 	switch {
@@ -163,7 +163,7 @@ func (h handlers) Confirm(ctx context.Context, req api.ConfirmRequestObject) (ap
 	return api.Confirm204Response{}, nil
 }
 
-func (h handlers) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasskeyOptionsRequestObject) (api.ConfirmPasskeyOptionsResponseObject, error) {
+func (h SigningIn) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasskeyOptionsRequestObject) (api.ConfirmPasskeyOptionsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	options, err := h.cfg.SignIn.ConfirmPasskeyOptions(ctx, call.Actor, h.Site(call.Request))
 	if err != nil {
@@ -172,7 +172,7 @@ func (h handlers) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasske
 	return api.ConfirmPasskeyOptions200JSONResponse{Options: options}, nil
 }
 
-func (h handlers) ConfirmPasskey(ctx context.Context, req api.ConfirmPasskeyRequestObject) (api.ConfirmPasskeyResponseObject, error) {
+func (h SigningIn) ConfirmPasskey(ctx context.Context, req api.ConfirmPasskeyRequestObject) (api.ConfirmPasskeyResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if err := h.cfg.SignIn.ConfirmByPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Credential); err != nil {
 		return nil, err

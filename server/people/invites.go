@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) byInvite(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
+// ByInvite finds an invite that a path names.
+func (h Invites) ByInvite(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -27,7 +28,7 @@ func inviteOf(i accounts.Invite) api.Invite {
 		ExpiresAt: i.ExpiresAt, Mailed: i.MailedAt != 0}
 }
 
-func (h handlers) ListInvites(ctx context.Context, _ api.ListInvitesRequestObject) (api.ListInvitesResponseObject, error) {
+func (h Invites) ListInvites(ctx context.Context, _ api.ListInvitesRequestObject) (api.ListInvitesResponseObject, error) {
 	call := rest.CallOf(ctx)
 	all, err := h.cfg.Accounts.Invites(ctx, call.Actor, call.Team.ID)
 	if err != nil {
@@ -36,13 +37,13 @@ func (h handlers) ListInvites(ctx context.Context, _ api.ListInvitesRequestObjec
 	return api.ListInvites200JSONResponse{Items: rest.List(all, inviteOf)}, nil
 }
 
-func (h handlers) CreateInvite(ctx context.Context, req api.CreateInviteRequestObject) (api.CreateInviteResponseObject, error) {
+func (h Invites) CreateInvite(ctx context.Context, req api.CreateInviteRequestObject) (api.CreateInviteResponseObject, error) {
 	made, err := h.invite(ctx, accounts.NewInvite{Role: accounts.Role(req.Body.Role), Email: rest.Val(req.Body.Email)})
 	return api.CreateInvite201JSONResponse(made), err
 }
 
 // invite invites somebody to the team of the call. Who lets somebody in who may let others in has proven lately who they are.
-func (h handlers) invite(ctx context.Context, req accounts.NewInvite) (api.InviteMade, error) {
+func (h *group) invite(ctx context.Context, req accounts.NewInvite) (api.InviteMade, error) {
 	call := rest.CallOf(ctx)
 	if req.Role.AtLeast(accounts.Admin) {
 		if err := h.cfg.SignIn.NeedConfirmed(call.Actor); err != nil {
@@ -60,14 +61,14 @@ func (h handlers) invite(ctx context.Context, req accounts.NewInvite) (api.Invit
 		Url: accounts.Link(h.Here(call.Request), "join", token)}, nil
 }
 
-func (h handlers) RevokeInvite(ctx context.Context, req api.RevokeInviteRequestObject) (api.RevokeInviteResponseObject, error) {
+func (h Invites) RevokeInvite(ctx context.Context, req api.RevokeInviteRequestObject) (api.RevokeInviteResponseObject, error) {
 	if err := h.cfg.Accounts.RevokeInvite(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	return api.RevokeInvite204Response{}, nil
 }
 
-func (h handlers) LookInvite(ctx context.Context, req api.LookInviteRequestObject) (api.LookInviteResponseObject, error) {
+func (h Invites) LookInvite(ctx context.Context, req api.LookInviteRequestObject) (api.LookInviteResponseObject, error) {
 	i, t, err := h.cfg.Accounts.LookInvite(ctx, req.Body.Token)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (h handlers) LookInvite(ctx context.Context, req api.LookInviteRequestObjec
 }
 
 // AcceptInvite is open to who is not signed in: the invite itself is the right to join.
-func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestObject) (api.AcceptInviteResponseObject, error) {
+func (h Invites) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestObject) (api.AcceptInviteResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if !call.Cred.None() {
 		actor, err := rest.Authenticate(ctx, h.cfg.SignIn, call.Cred)
@@ -120,7 +121,7 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 }
 
 // joined is who the actor is, now that they belong to one more team.
-func (h handlers) joined(ctx context.Context, was accounts.Actor) (api.Me, error) {
+func (h *group) joined(ctx context.Context, was accounts.Actor) (api.Me, error) {
 	now, err := h.cfg.Accounts.Actor(ctx, was.User.ID)
 	if err != nil {
 		return api.Me{}, err

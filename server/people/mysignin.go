@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) GetMySignIn(ctx context.Context, _ api.GetMySignInRequestObject) (api.GetMySignInResponseObject, error) {
+func (h MySignIn) GetMySignIn(ctx context.Context, _ api.GetMySignInRequestObject) (api.GetMySignInResponseObject, error) {
 	w, err := h.cfg.SignIn.WaysIn(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func passkeyOf(k accounts.Passkey) api.Passkey {
 	return api.Passkey{Id: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, LastUsedAt: rest.Ptr(k.LastUsedAt)}
 }
 
-func (h handlers) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (api.BeginTotpResponseObject, error) {
+func (h MySignIn) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (api.BeginTotpResponseObject, error) {
 	secret, uri, err := h.cfg.SignIn.BeginTOTP(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (h handlers) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (
 	return api.BeginTotp200JSONResponse{Secret: secret, Uri: uri}, nil
 }
 
-func (h handlers) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObject) (api.ConfirmTotpResponseObject, error) {
+func (h MySignIn) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObject) (api.ConfirmTotpResponseObject, error) {
 	codes, err := h.cfg.SignIn.ConfirmTOTP(ctx, rest.CallOf(ctx).Actor, req.Body.Code)
 	if err != nil {
 		return nil, err
@@ -44,14 +44,14 @@ func (h handlers) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObj
 	return api.ConfirmTotp200JSONResponse{RecoveryCodes: codes}, nil
 }
 
-func (h handlers) RemoveTotp(ctx context.Context, _ api.RemoveTotpRequestObject) (api.RemoveTotpResponseObject, error) {
+func (h MySignIn) RemoveTotp(ctx context.Context, _ api.RemoveTotpRequestObject) (api.RemoveTotpResponseObject, error) {
 	if err := h.cfg.SignIn.RemoveTOTP(ctx, rest.CallOf(ctx).Actor); err != nil {
 		return nil, err
 	}
 	return api.RemoveTotp204Response{}, nil
 }
 
-func (h handlers) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCodesRequestObject) (api.RenewRecoveryCodesResponseObject, error) {
+func (h MySignIn) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCodesRequestObject) (api.RenewRecoveryCodesResponseObject, error) {
 	codes, err := h.cfg.SignIn.RenewRecoveryCodes(ctx, rest.CallOf(ctx).Actor)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (h handlers) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCod
 	return api.RenewRecoveryCodes200JSONResponse{RecoveryCodes: codes}, nil
 }
 
-func (h handlers) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsRequestObject) (api.PasskeyOptionsResponseObject, error) {
+func (h MySignIn) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsRequestObject) (api.PasskeyOptionsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	options, err := h.cfg.SignIn.PasskeyOptions(ctx, call.Actor, h.Site(call.Request))
 	if err != nil {
@@ -68,7 +68,7 @@ func (h handlers) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsReques
 	return api.PasskeyOptions200JSONResponse{Options: options}, nil
 }
 
-func (h handlers) AddPasskey(ctx context.Context, req api.AddPasskeyRequestObject) (api.AddPasskeyResponseObject, error) {
+func (h MySignIn) AddPasskey(ctx context.Context, req api.AddPasskeyRequestObject) (api.AddPasskeyResponseObject, error) {
 	call := rest.CallOf(ctx)
 	k, err := h.cfg.SignIn.AddPasskey(ctx, call.Actor, h.Site(call.Request), req.Body.Name, req.Body.Credential)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h handlers) AddPasskey(ctx context.Context, req api.AddPasskeyRequestObjec
 	return api.AddPasskey201JSONResponse(passkeyOf(k)), nil
 }
 
-func (h handlers) RenamePasskey(ctx context.Context, req api.RenamePasskeyRequestObject) (api.RenamePasskeyResponseObject, error) {
+func (h MySignIn) RenamePasskey(ctx context.Context, req api.RenamePasskeyRequestObject) (api.RenamePasskeyResponseObject, error) {
 	if !rest.PlainID(req.Id) {
 		return nil, rest.ErrNotFound
 	}
@@ -90,7 +90,7 @@ func (h handlers) RenamePasskey(ctx context.Context, req api.RenamePasskeyReques
 	return api.RenamePasskey200JSONResponse(passkeyOf(k)), nil
 }
 
-func (h handlers) RemovePasskey(ctx context.Context, req api.RemovePasskeyRequestObject) (api.RemovePasskeyResponseObject, error) {
+func (h MySignIn) RemovePasskey(ctx context.Context, req api.RemovePasskeyRequestObject) (api.RemovePasskeyResponseObject, error) {
 	if !rest.PlainID(req.Id) {
 		return nil, rest.ErrNotFound
 	}
@@ -101,7 +101,7 @@ func (h handlers) RemovePasskey(ctx context.Context, req api.RemovePasskeyReques
 	return api.RemovePasskey204Response{}, nil
 }
 
-func (h handlers) ListLoginSessions(ctx context.Context, _ api.ListLoginSessionsRequestObject) (api.ListLoginSessionsResponseObject, error) {
+func (h MySignIn) ListLoginSessions(ctx context.Context, _ api.ListLoginSessionsRequestObject) (api.ListLoginSessionsResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	all, err := h.cfg.SignIn.LoginSessions(ctx, actor)
 	if err != nil {
@@ -113,7 +113,7 @@ func (h handlers) ListLoginSessions(ctx context.Context, _ api.ListLoginSessions
 	})}, nil
 }
 
-func (h handlers) EndLoginSession(ctx context.Context, req api.EndLoginSessionRequestObject) (api.EndLoginSessionResponseObject, error) {
+func (h MySignIn) EndLoginSession(ctx context.Context, req api.EndLoginSessionRequestObject) (api.EndLoginSessionResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if !rest.PlainID(req.Id) {
 		return nil, rest.ErrNotFound
@@ -128,7 +128,7 @@ func (h handlers) EndLoginSession(ctx context.Context, req api.EndLoginSessionRe
 	return api.EndLoginSession204Response{}, nil
 }
 
-func (h handlers) EndOtherLoginSessions(ctx context.Context, req api.EndOtherLoginSessionsRequestObject) (api.EndOtherLoginSessionsResponseObject, error) {
+func (h MySignIn) EndOtherLoginSessions(ctx context.Context, req api.EndOtherLoginSessionsRequestObject) (api.EndOtherLoginSessionsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if call.Actor.SessionHash == "" {
 		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in: there is no session of its own to keep. End sessions one by one, or in the web app.")

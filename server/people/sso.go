@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 // Names of the cookie that a browser on its way to a provider and back holds; see hostCookie for why there are two. What comes back is
 // believed from that browser alone, so that nobody is signed in as somebody else by an address they open.
 const (
-	hostTripCookie  = "__Host-parawork-sso"
+	HostTripCookie  = "__Host-parawork-sso"
 	plainTripCookie = "parawork-sso"
 )
 
 // BeginProviderLogin leads the browser to a provider.
-func (h handlers) BeginProviderLogin(ctx context.Context, req api.BeginProviderLoginRequestObject) (api.BeginProviderLoginResponseObject, error) {
+func (h SSO) BeginProviderLogin(ctx context.Context, req api.BeginProviderLoginRequestObject) (api.BeginProviderLoginResponseObject, error) {
 	call := rest.CallOf(ctx)
 	begun, err := h.cfg.SSO.Begin(ctx, h.trip(call, req.Provider, rest.Val(req.Params.Next)))
 	if err != nil {
@@ -33,7 +33,7 @@ func (h handlers) BeginProviderLogin(ctx context.Context, req api.BeginProviderL
 }
 
 // FinishProviderLogin takes what a provider answered.
-func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProviderLoginRequestObject) (api.FinishProviderLoginResponseObject, error) {
+func (h SSO) FinishProviderLogin(ctx context.Context, req api.FinishProviderLoginRequestObject) (api.FinishProviderLoginResponseObject, error) {
 	call := rest.CallOf(ctx)
 	a := sso.Answer{Provider: req.Provider, Browser: h.tripOf(call.Request), State: rest.Val(req.Params.State), Code: rest.Val(req.Params.Code), Error: rest.Val(req.Params.Error),
 		Issuer: rest.Val(req.Params.Iss), Meta: h.Meta(call)}
@@ -64,7 +64,7 @@ func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProvide
 }
 
 // LinkIdentity begins to link an account elsewhere to one's user.
-func (h handlers) LinkIdentity(ctx context.Context, req api.LinkIdentityRequestObject) (api.LinkIdentityResponseObject, error) {
+func (h SSO) LinkIdentity(ctx context.Context, req api.LinkIdentityRequestObject) (api.LinkIdentityResponseObject, error) {
 	call := rest.CallOf(ctx)
 	begun, err := h.cfg.SSO.BeginLink(ctx, call.Actor, h.trip(call, req.Provider, rest.Val(req.Params.Next)))
 	if err != nil {
@@ -75,7 +75,7 @@ func (h handlers) LinkIdentity(ctx context.Context, req api.LinkIdentityRequestO
 }
 
 // UnlinkIdentity ends the link to an account elsewhere; the path's last part is its id here.
-func (h handlers) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequestObject) (api.UnlinkIdentityResponseObject, error) {
+func (h SSO) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequestObject) (api.UnlinkIdentityResponseObject, error) {
 	if err := h.cfg.SSO.Unlink(ctx, rest.CallOf(ctx).Actor, req.Provider); err != nil {
 		return nil, err
 	}
@@ -83,19 +83,19 @@ func (h handlers) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequ
 }
 
 // trip is what is asked of the room for a way to a provider.
-func (h handlers) trip(call *rest.Call, providerID, next string) sso.BeginRequest {
+func (h SSO) trip(call *rest.Call, providerID, next string) sso.BeginRequest {
 	return sso.BeginRequest{Provider: providerID, Base: h.Here(call.Request), Next: next, Browser: h.tripOf(call.Request), Meta: h.Meta(call)}
 }
 
 // providers are the ways to sign in elsewhere, for the sign-in page.
-func (h handlers) providers() []api.SignInProvider {
+func (h *group) providers() []api.SignInProvider {
 	return rest.List(h.cfg.SSO.Ways(), func(w sso.Way) api.SignInProvider {
 		return api.SignInProvider{Id: w.ID, Name: w.Name, Kind: api.SignInProviderKind(w.Kind)}
 	})
 }
 
 // identities are a user's accounts elsewhere.
-func (h handlers) identities(ctx context.Context, userID string) ([]api.Identity, error) {
+func (h *group) identities(ctx context.Context, userID string) ([]api.Identity, error) {
 	all, err := h.cfg.SSO.Identities(ctx, userID)
 	return rest.List(all, func(i sso.Identity) api.Identity {
 		return api.Identity{Id: i.ID, Provider: i.Provider, Name: i.Name, Email: i.Email, CreatedAt: i.CreatedAt, LastUsedAt: rest.Ptr(i.LastUsedAt)}
@@ -103,8 +103,8 @@ func (h handlers) identities(ctx context.Context, userID string) ([]api.Identity
 }
 
 // tripOf is what the browser's cookie for such ways holds.
-func (h handlers) tripOf(r *http.Request) string {
-	names := []string{hostTripCookie}
+func (h SSO) tripOf(r *http.Request) string {
+	names := []string{HostTripCookie}
 	if !h.Secure(r) {
 		names = append(names, plainTripCookie)
 	}
@@ -116,9 +116,9 @@ func (h handlers) tripOf(r *http.Request) string {
 	return ""
 }
 
-func (h handlers) setTrip(call *rest.Call, b sso.Begun) {
+func (h SSO) setTrip(call *rest.Call, b sso.Begun) {
 	c := h.Cookie(call.Request, b.Browser, time.UnixMilli(b.ExpiresAt))
-	c.Name = map[bool]string{true: hostTripCookie, false: plainTripCookie}[c.Name == rest.HostCookie]
+	c.Name = map[bool]string{true: HostTripCookie, false: plainTripCookie}[c.Name == rest.HostCookie]
 	http.SetCookie(call.Writer, c)
 }
 
@@ -131,7 +131,7 @@ func known(err error) error {
 }
 
 // signInFailed is where a browser is led whose sign-in did not come to its end.
-func (h handlers) signInFailed(_ context.Context, providerID string, err error) (string, error) {
+func (h SSO) signInFailed(_ context.Context, providerID string, err error) (string, error) {
 	return withError("/login", providerID, err), known(err)
 }
 

@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func instanceTeamOf(i accounts.TeamInfo) api.InstanceTeam {
 }
 
 // userInfo reads a user anew, as operators see them.
-func (h handlers) userInfo(ctx context.Context, userID string) (api.InstanceUser, error) {
+func (h Operators) userInfo(ctx context.Context, userID string) (api.InstanceUser, error) {
 	i, err := h.cfg.Accounts.UserInfo(ctx, userID)
 	if err != nil {
 		return api.InstanceUser{}, err
@@ -41,7 +41,7 @@ func (h handlers) userInfo(ctx context.Context, userID string) (api.InstanceUser
 	return instanceUserOf(i), nil
 }
 
-func (h handlers) teamInfo(ctx context.Context, teamID string) (api.InstanceTeam, error) {
+func (h Operators) teamInfo(ctx context.Context, teamID string) (api.InstanceTeam, error) {
 	i, err := h.cfg.Accounts.TeamInfo(ctx, teamID)
 	if err != nil {
 		return api.InstanceTeam{}, err
@@ -49,7 +49,7 @@ func (h handlers) teamInfo(ctx context.Context, teamID string) (api.InstanceTeam
 	return instanceTeamOf(i), nil
 }
 
-func (h handlers) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
+func (h Operators) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
 	all, next, err := h.cfg.Accounts.Users(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (h handlers) ListUsers(ctx context.Context, req api.ListUsersRequestObject)
 	return api.ListUsers200JSONResponse{Items: rest.List(all, instanceUserOf), NextCursor: rest.Text(next)}, nil
 }
 
-func (h handlers) GetUser(ctx context.Context, req api.GetUserRequestObject) (api.GetUserResponseObject, error) {
+func (h Operators) GetUser(ctx context.Context, req api.GetUserRequestObject) (api.GetUserResponseObject, error) {
 	u, err := h.userInfo(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (h handlers) GetUser(ctx context.Context, req api.GetUserRequestObject) (ap
 	return api.GetUser200JSONResponse(u), nil
 }
 
-func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
+func (h Operators) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
 	if rest.Val(req.Body.Operator) {
 		if err := h.cfg.SignIn.NeedConfirmed(rest.CallOf(ctx).Actor); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObjec
 }
 
 // resetLink makes a link by which a user chooses a password.
-func (h handlers) resetLink(ctx context.Context, userID string, fresh bool) (api.ResetLink, error) {
+func (h Operators) resetLink(ctx context.Context, userID string, fresh bool) (api.ResetLink, error) {
 	call := rest.CallOf(ctx)
 	token, expires, mailed, err := h.cfg.SignIn.ResetLink(ctx, call.Actor.User.ID, userID, fresh)
 	if err != nil {
@@ -104,7 +104,7 @@ func (h handlers) resetLink(ctx context.Context, userID string, fresh bool) (api
 	return api.ResetLink{Url: accounts.Link(h.Here(call.Request), "reset", token), ExpiresAt: expires, Mailed: mailed}, nil
 }
 
-func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
+func (h Operators) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
 	if req.Body.Email != nil || req.Body.Operator != nil { // links to set a password go to the address
 		if err := h.cfg.SignIn.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObjec
 	return api.UpdateUser200JSONResponse(u), nil
 }
 
-func (h handlers) SuspendUser(ctx context.Context, req api.SuspendUserRequestObject) (api.SuspendUserResponseObject, error) {
+func (h Operators) SuspendUser(ctx context.Context, req api.SuspendUserRequestObject) (api.SuspendUserResponseObject, error) {
 	if _, err := h.cfg.Accounts.SuspendUser(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (h handlers) SuspendUser(ctx context.Context, req api.SuspendUserRequestObj
 	return api.SuspendUser200JSONResponse(u), nil
 }
 
-func (h handlers) RestoreUser(ctx context.Context, req api.RestoreUserRequestObject) (api.RestoreUserResponseObject, error) {
+func (h Operators) RestoreUser(ctx context.Context, req api.RestoreUserRequestObject) (api.RestoreUserResponseObject, error) {
 	if _, err := h.cfg.Accounts.RestoreUser(ctx, req.Id); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (h handlers) RestoreUser(ctx context.Context, req api.RestoreUserRequestObj
 	return api.RestoreUser200JSONResponse(u), nil
 }
 
-func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRequestObject) (api.CreateResetLinkResponseObject, error) {
+func (h Operators) CreateResetLink(ctx context.Context, req api.CreateResetLinkRequestObject) (api.CreateResetLinkResponseObject, error) {
 	if err := h.cfg.SignIn.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRe
 	return api.CreateResetLink200JSONResponse(link), nil
 }
 
-func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestObject) (api.ResetFactorsResponseObject, error) {
+func (h Operators) ResetFactors(ctx context.Context, req api.ResetFactorsRequestObject) (api.ResetFactorsResponseObject, error) {
 	if err := h.cfg.SignIn.MayChangeSignInOf(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestO
 	return api.ResetFactors200JSONResponse(u), nil
 }
 
-func (h handlers) ListInstanceTeams(ctx context.Context, req api.ListInstanceTeamsRequestObject) (api.ListInstanceTeamsResponseObject, error) {
+func (h Operators) ListInstanceTeams(ctx context.Context, req api.ListInstanceTeamsRequestObject) (api.ListInstanceTeamsResponseObject, error) {
 	all, next, err := h.cfg.Accounts.Teams(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (h handlers) ListInstanceTeams(ctx context.Context, req api.ListInstanceTea
 	return api.ListInstanceTeams200JSONResponse{Items: rest.List(all, instanceTeamOf), NextCursor: rest.Text(next)}, nil
 }
 
-func (h handlers) CreateInstanceTeam(ctx context.Context, req api.CreateInstanceTeamRequestObject) (api.CreateInstanceTeamResponseObject, error) {
+func (h Operators) CreateInstanceTeam(ctx context.Context, req api.CreateInstanceTeamRequestObject) (api.CreateInstanceTeamResponseObject, error) {
 	owner := rest.Val(req.Body.Owner)
 	if owner == "" {
 		owner = rest.CallOf(ctx).Actor.User.Email
@@ -202,7 +202,7 @@ func (h handlers) CreateInstanceTeam(ctx context.Context, req api.CreateInstance
 	return api.CreateInstanceTeam201JSONResponse(info), nil
 }
 
-func (h handlers) SuspendTeam(ctx context.Context, req api.SuspendTeamRequestObject) (api.SuspendTeamResponseObject, error) {
+func (h Operators) SuspendTeam(ctx context.Context, req api.SuspendTeamRequestObject) (api.SuspendTeamResponseObject, error) {
 	if _, err := h.cfg.Accounts.SuspendTeam(ctx, req.Id); err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (h handlers) SuspendTeam(ctx context.Context, req api.SuspendTeamRequestObj
 	return api.SuspendTeam200JSONResponse(t), nil
 }
 
-func (h handlers) RestoreTeam(ctx context.Context, req api.RestoreTeamRequestObject) (api.RestoreTeamResponseObject, error) {
+func (h Operators) RestoreTeam(ctx context.Context, req api.RestoreTeamRequestObject) (api.RestoreTeamResponseObject, error) {
 	if _, err := h.cfg.Accounts.RestoreTeam(ctx, req.Id); err != nil {
 		return nil, err
 	}

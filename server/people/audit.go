@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -21,14 +21,14 @@ func auditEntryOf(r audit.Row) api.AuditEntry {
 		RequestId: r.RequestID, Data: data, Seal: r.Seal}
 }
 
-func (h handlers) listAudit(ctx context.Context, q audit.Query, limit *int, cursor *string) (api.AuditList, error) {
+func (h Audit) listAudit(ctx context.Context, q audit.Query, limit *int, cursor *string) (api.AuditList, error) {
 	q.Limit = rest.Val(limit)
 	rows, next, err := h.cfg.Audit.List(ctx, q, rest.Val(cursor))
 	return api.AuditList{Items: rest.List(rows, auditEntryOf), NextCursor: rest.Text(next)}, err
 }
 
 // ListTeamAudit answers with what was done in a team.
-func (h handlers) ListTeamAudit(ctx context.Context, req api.ListTeamAuditRequestObject) (api.ListTeamAuditResponseObject, error) {
+func (h Audit) ListTeamAudit(ctx context.Context, req api.ListTeamAuditRequestObject) (api.ListTeamAuditResponseObject, error) {
 	p := req.Params
 	page, err := h.listAudit(ctx, audit.Query{Chain: rest.CallOf(ctx).Team.ID, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
 		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, p.Limit, p.Cursor)
@@ -36,7 +36,7 @@ func (h handlers) ListTeamAudit(ctx context.Context, req api.ListTeamAuditReques
 }
 
 // ListInstanceAudit answers with what concerns no one team.
-func (h handlers) ListInstanceAudit(ctx context.Context, req api.ListInstanceAuditRequestObject) (api.ListInstanceAuditResponseObject, error) {
+func (h Audit) ListInstanceAudit(ctx context.Context, req api.ListInstanceAuditRequestObject) (api.ListInstanceAuditResponseObject, error) {
 	p := req.Params
 	page, err := h.listAudit(ctx, audit.Query{Chain: audit.Instance, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
 		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, p.Limit, p.Cursor)
@@ -44,20 +44,20 @@ func (h handlers) ListInstanceAudit(ctx context.Context, req api.ListInstanceAud
 }
 
 // ExportTeamAudit answers with a file of what was done in a team.
-func (h handlers) ExportTeamAudit(ctx context.Context, req api.ExportTeamAuditRequestObject) (api.ExportTeamAuditResponseObject, error) {
+func (h Audit) ExportTeamAudit(ctx context.Context, req api.ExportTeamAuditRequestObject) (api.ExportTeamAuditResponseObject, error) {
 	p, team := req.Params, rest.CallOf(ctx).Team
 	return h.exportAudit(ctx, audit.Query{Chain: team.ID, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
 		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, rest.Val(p.Format), team.Slug), nil
 }
 
 // ExportInstanceAudit answers with a file of what concerns no one team.
-func (h handlers) ExportInstanceAudit(ctx context.Context, req api.ExportInstanceAuditRequestObject) (api.ExportInstanceAuditResponseObject, error) {
+func (h Audit) ExportInstanceAudit(ctx context.Context, req api.ExportInstanceAuditRequestObject) (api.ExportInstanceAuditResponseObject, error) {
 	p := req.Params
 	return h.exportAudit(ctx, audit.Query{Chain: audit.Instance, From: rest.Val(p.From), To: rest.Val(p.To), Actor: rest.Val(p.Actor), Action: rest.Val(p.Action),
 		Target: rest.Val(p.Target), Result: audit.Result(rest.Val(p.Result))}, api.ExportTeamAuditParamsFormat(rest.Val(p.Format)), audit.Instance), nil
 }
 
-func (h handlers) exportAudit(ctx context.Context, q audit.Query, format api.ExportTeamAuditParamsFormat, name string) auditFile {
+func (h Audit) exportAudit(ctx context.Context, q audit.Query, format api.ExportTeamAuditParamsFormat, name string) auditFile {
 	f := audit.Format(format)
 	if f == "" {
 		f = audit.JSON

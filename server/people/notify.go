@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) byWebhook(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
+// ByWebhook finds a webhook that a path names.
+func (h Notifications) ByWebhook(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -23,7 +24,7 @@ func (h handlers) byWebhook(ctx context.Context, c echo.Context, _ *rest.Call) (
 
 func scopeOf(v string) *api.NotifyScope { s := api.NotifyScope(v); return &s }
 
-func (h handlers) notifications(ctx context.Context) (api.NotificationSettings, error) {
+func (h Notifications) notifications(ctx context.Context) (api.NotificationSettings, error) {
 	user := rest.CallOf(ctx).Actor.User.ID
 	rules, err := h.cfg.Notify.RulesOf(ctx, user)
 	if err != nil {
@@ -45,7 +46,7 @@ func browserOf(p notify.Subscription) api.PushSubscription {
 	return api.PushSubscription{Id: p.ID, Label: p.Label, CreatedAt: p.CreatedAt, UsedAt: rest.Ptr(p.UsedAt)}
 }
 
-func (h handlers) GetNotifications(ctx context.Context, _ api.GetNotificationsRequestObject) (api.GetNotificationsResponseObject, error) {
+func (h Notifications) GetNotifications(ctx context.Context, _ api.GetNotificationsRequestObject) (api.GetNotificationsResponseObject, error) {
 	out, err := h.notifications(ctx)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (h handlers) GetNotifications(ctx context.Context, _ api.GetNotificationsRe
 	return api.GetNotifications200JSONResponse(out), nil
 }
 
-func (h handlers) SetNotifications(ctx context.Context, req api.SetNotificationsRequestObject) (api.SetNotificationsResponseObject, error) {
+func (h Notifications) SetNotifications(ctx context.Context, req api.SetNotificationsRequestObject) (api.SetNotificationsResponseObject, error) {
 	rules := notify.Rules{}
 	for kind, v := range map[string]*api.NotifyScope{notify.Question: req.Body.Question, notify.Failed: req.Body.Failed, notify.Stuck: req.Body.Stuck, notify.Finished: req.Body.Finished,
 		notify.Review: req.Body.Review, notify.Budget: req.Body.Budget} {
@@ -71,7 +72,7 @@ func (h handlers) SetNotifications(ctx context.Context, req api.SetNotifications
 	return api.SetNotifications200JSONResponse(out), nil
 }
 
-func (h handlers) AddPushSubscription(ctx context.Context, req api.AddPushSubscriptionRequestObject) (api.AddPushSubscriptionResponseObject, error) {
+func (h Notifications) AddPushSubscription(ctx context.Context, req api.AddPushSubscriptionRequestObject) (api.AddPushSubscriptionResponseObject, error) {
 	b := req.Body
 	sub, err := h.cfg.Notify.Subscribe(ctx, notify.Subscription{UserID: rest.CallOf(ctx).Actor.User.ID, Endpoint: b.Endpoint, P256dh: b.P256dh, Auth: b.Auth, Label: rest.Val(b.Label)})
 	if err != nil {
@@ -80,14 +81,14 @@ func (h handlers) AddPushSubscription(ctx context.Context, req api.AddPushSubscr
 	return api.AddPushSubscription201JSONResponse(browserOf(sub)), nil
 }
 
-func (h handlers) DeletePushSubscription(ctx context.Context, req api.DeletePushSubscriptionRequestObject) (api.DeletePushSubscriptionResponseObject, error) {
+func (h Notifications) DeletePushSubscription(ctx context.Context, req api.DeletePushSubscriptionRequestObject) (api.DeletePushSubscriptionResponseObject, error) {
 	if err := h.cfg.Notify.Unsubscribe(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
 		return nil, err
 	}
 	return api.DeletePushSubscription204Response{}, nil
 }
 
-func (h handlers) TestPushSubscription(ctx context.Context, req api.TestPushSubscriptionRequestObject) (api.TestPushSubscriptionResponseObject, error) {
+func (h Notifications) TestPushSubscription(ctx context.Context, req api.TestPushSubscriptionRequestObject) (api.TestPushSubscriptionResponseObject, error) {
 	if err := h.cfg.Notify.TestPush(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func deliveryOf(d notify.Delivery) api.WebhookDelivery {
 	return out
 }
 
-func (h handlers) ListWebhooks(ctx context.Context, _ api.ListWebhooksRequestObject) (api.ListWebhooksResponseObject, error) {
+func (h Notifications) ListWebhooks(ctx context.Context, _ api.ListWebhooksRequestObject) (api.ListWebhooksResponseObject, error) {
 	all, err := h.cfg.Notify.Webhooks(ctx, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func kindsOf(kinds *[]api.NotifyKind) *[]string {
 	return &out
 }
 
-func (h handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookRequestObject) (api.CreateWebhookResponseObject, error) {
+func (h Notifications) CreateWebhook(ctx context.Context, req api.CreateWebhookRequestObject) (api.CreateWebhookResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	w, key, err := h.cfg.Notify.AddWebhook(ctx, call.Team.ID, call.Actor.User.ID, notify.WebhookChange{Name: b.Name, URL: &b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds)})
 	if err != nil {
@@ -141,7 +142,7 @@ func (h handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookReques
 	return api.CreateWebhook201JSONResponse{Webhook: webhookOf(w), SigningKey: key}, nil
 }
 
-func (h handlers) UpdateWebhook(ctx context.Context, req api.UpdateWebhookRequestObject) (api.UpdateWebhookResponseObject, error) {
+func (h Notifications) UpdateWebhook(ctx context.Context, req api.UpdateWebhookRequestObject) (api.UpdateWebhookResponseObject, error) {
 	b := req.Body
 	w, key, err := h.cfg.Notify.ChangeWebhook(ctx, req.Id, rest.CallOf(ctx).Actor.User.ID, notify.WebhookChange{Name: b.Name, URL: b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds), Enabled: b.Enabled})
 	if err != nil {
@@ -153,14 +154,14 @@ func (h handlers) UpdateWebhook(ctx context.Context, req api.UpdateWebhookReques
 	return api.UpdateWebhook200JSONResponse(out), nil
 }
 
-func (h handlers) DeleteWebhook(ctx context.Context, req api.DeleteWebhookRequestObject) (api.DeleteWebhookResponseObject, error) {
+func (h Notifications) DeleteWebhook(ctx context.Context, req api.DeleteWebhookRequestObject) (api.DeleteWebhookResponseObject, error) {
 	if err := h.cfg.Notify.RemoveWebhook(ctx, req.Id); err != nil {
 		return nil, err
 	}
 	return api.DeleteWebhook204Response{}, nil
 }
 
-func (h handlers) TestWebhook(ctx context.Context, req api.TestWebhookRequestObject) (api.TestWebhookResponseObject, error) {
+func (h Notifications) TestWebhook(ctx context.Context, req api.TestWebhookRequestObject) (api.TestWebhookResponseObject, error) {
 	team := rest.CallOf(ctx).Team
 	d, err := h.cfg.Notify.TestWebhook(ctx, req.Id, team.Slug, team.Name)
 	if err != nil {
@@ -169,7 +170,7 @@ func (h handlers) TestWebhook(ctx context.Context, req api.TestWebhookRequestObj
 	return api.TestWebhook200JSONResponse(deliveryOf(d)), nil
 }
 
-func (h handlers) ListDeliveries(ctx context.Context, req api.ListDeliveriesRequestObject) (api.ListDeliveriesResponseObject, error) {
+func (h Notifications) ListDeliveries(ctx context.Context, req api.ListDeliveriesRequestObject) (api.ListDeliveriesResponseObject, error) {
 	all, next, err := h.cfg.Notify.Deliveries(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (h handlers) ListDeliveries(ctx context.Context, req api.ListDeliveriesRequ
 	return api.ListDeliveries200JSONResponse{Items: rest.List(all, deliveryOf), NextCursor: rest.Text(next)}, nil
 }
 
-func (h handlers) Redeliver(ctx context.Context, req api.RedeliverRequestObject) (api.RedeliverResponseObject, error) {
+func (h Notifications) Redeliver(ctx context.Context, req api.RedeliverRequestObject) (api.RedeliverResponseObject, error) {
 	d, err := h.cfg.Notify.Redeliver(ctx, req.Id, req.Body.DeliveryId)
 	if err != nil {
 		return nil, err

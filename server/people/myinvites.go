@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) ListMyInvites(ctx context.Context, _ api.ListMyInvitesRequestObject) (api.ListMyInvitesResponseObject, error) {
+func (h Invites) ListMyInvites(ctx context.Context, _ api.ListMyInvitesRequestObject) (api.ListMyInvitesResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	all, err := h.cfg.Accounts.MyInvites(ctx, actor)
 	if err != nil {
@@ -22,7 +22,7 @@ func (h handlers) ListMyInvites(ctx context.Context, _ api.ListMyInvitesRequestO
 	})}, nil
 }
 
-func (h handlers) AcceptMyInvite(ctx context.Context, req api.AcceptMyInviteRequestObject) (api.AcceptMyInviteResponseObject, error) {
+func (h Invites) AcceptMyInvite(ctx context.Context, req api.AcceptMyInviteRequestObject) (api.AcceptMyInviteResponseObject, error) {
 	if !rest.PlainID(req.Id) {
 		return nil, rest.ErrNotFound
 	}
@@ -37,7 +37,7 @@ func (h handlers) AcceptMyInvite(ctx context.Context, req api.AcceptMyInviteRequ
 	return api.AcceptMyInvite200JSONResponse(me), err
 }
 
-func (h handlers) DeclineMyInvite(ctx context.Context, req api.DeclineMyInviteRequestObject) (api.DeclineMyInviteResponseObject, error) {
+func (h Invites) DeclineMyInvite(ctx context.Context, req api.DeclineMyInviteRequestObject) (api.DeclineMyInviteResponseObject, error) {
 	if !rest.PlainID(req.Id) {
 		return nil, rest.ErrNotFound
 	}

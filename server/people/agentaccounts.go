@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -30,14 +30,14 @@ func consented(kind api.AgentAccountKind, consent *bool) error {
 
 // mayRedirect asks for a proof of who it is where a change says which key is used or where it is sent: with another address, whoever has it
 // is sent the key.
-func (h handlers) mayRedirect(ctx context.Context, kind api.AgentAccountKind, key, address *string) error {
+func (h AgentAccounts) mayRedirect(ctx context.Context, kind api.AgentAccountKind, key, address *string) error {
 	if rest.Val(key) == "" && address == nil && kind != api.ExistingLogin {
 		return nil
 	}
 	return h.cfg.SignIn.NeedConfirmed(rest.CallOf(ctx).Actor)
 }
 
-func (h handlers) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {
+func (h AgentAccounts) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	all, err := h.cfg.Accounts.AgentAccounts(ctx, actor, accounts.OfUser(actor.User.ID))
 	if err != nil {
@@ -46,7 +46,7 @@ func (h handlers) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccounts
 	return api.ListAgentAccounts200JSONResponse{Items: rest.List(all, agentAccountOf)}, nil
 }
 
-func (h handlers) ListTeamAgentAccounts(ctx context.Context, _ api.ListTeamAgentAccountsRequestObject) (api.ListTeamAgentAccountsResponseObject, error) {
+func (h AgentAccounts) ListTeamAgentAccounts(ctx context.Context, _ api.ListTeamAgentAccountsRequestObject) (api.ListTeamAgentAccountsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	all, err := h.cfg.Accounts.AgentAccounts(ctx, call.Actor, accounts.OfTeam(call.Team.ID))
 	if err != nil {
@@ -55,7 +55,7 @@ func (h handlers) ListTeamAgentAccounts(ctx context.Context, _ api.ListTeamAgent
 	return api.ListTeamAgentAccounts200JSONResponse{Items: rest.List(all, agentAccountOf)}, nil
 }
 
-func (h handlers) AddAgentAccount(ctx context.Context, req api.AddAgentAccountRequestObject) (api.AddAgentAccountResponseObject, error) {
+func (h AgentAccounts) AddAgentAccount(ctx context.Context, req api.AddAgentAccountRequestObject) (api.AddAgentAccountResponseObject, error) {
 	a, err := h.addAgentAccount(ctx, accounts.OfUser(rest.CallOf(ctx).Actor.User.ID), *req.Body)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (h handlers) AddAgentAccount(ctx context.Context, req api.AddAgentAccountRe
 	return api.AddAgentAccount201JSONResponse(a), nil
 }
 
-func (h handlers) AddTeamAgentAccount(ctx context.Context, req api.AddTeamAgentAccountRequestObject) (api.AddTeamAgentAccountResponseObject, error) {
+func (h AgentAccounts) AddTeamAgentAccount(ctx context.Context, req api.AddTeamAgentAccountRequestObject) (api.AddTeamAgentAccountResponseObject, error) {
 	a, err := h.addAgentAccount(ctx, accounts.OfTeam(rest.CallOf(ctx).Team.ID), *req.Body)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (h handlers) AddTeamAgentAccount(ctx context.Context, req api.AddTeamAgentA
 	return api.AddTeamAgentAccount201JSONResponse(a), nil
 }
 
-func (h handlers) addAgentAccount(ctx context.Context, owner accounts.Holder, b api.NewAgentAccount) (api.AgentAccount, error) {
+func (h AgentAccounts) addAgentAccount(ctx context.Context, owner accounts.Holder, b api.NewAgentAccount) (api.AgentAccount, error) {
 	if err := consented(b.Kind, b.Consent); err != nil {
 		return api.AgentAccount{}, err
 	}
@@ -89,7 +89,7 @@ func (h handlers) addAgentAccount(ctx context.Context, owner accounts.Holder, b 
 	return agentAccountOf(a), nil
 }
 
-func (h handlers) UpdateAgentAccount(ctx context.Context, req api.UpdateAgentAccountRequestObject) (api.UpdateAgentAccountResponseObject, error) {
+func (h AgentAccounts) UpdateAgentAccount(ctx context.Context, req api.UpdateAgentAccountRequestObject) (api.UpdateAgentAccountResponseObject, error) {
 	b := req.Body
 	if err := h.mayRedirect(ctx, "", b.ApiKey, b.BaseUrl); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (h handlers) UpdateAgentAccount(ctx context.Context, req api.UpdateAgentAcc
 	return api.UpdateAgentAccount200JSONResponse(agentAccountOf(a)), nil
 }
 
-func (h handlers) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAccountRequestObject) (api.RemoveAgentAccountResponseObject, error) {
+func (h AgentAccounts) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAccountRequestObject) (api.RemoveAgentAccountResponseObject, error) {
 	a, err := h.cfg.Accounts.RemoveAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, rest.Val(req.Params.Force))
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (h handlers) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAcc
 	return api.RemoveAgentAccount204Response{}, nil
 }
 
-func (h handlers) TestAgentAccount(ctx context.Context, req api.TestAgentAccountRequestObject) (api.TestAgentAccountResponseObject, error) {
+func (h AgentAccounts) TestAgentAccount(ctx context.Context, req api.TestAgentAccountRequestObject) (api.TestAgentAccountResponseObject, error) {
 	p, err := h.cfg.Sessions.TestAccount(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (h handlers) TestAgentAccount(ctx context.Context, req api.TestAgentAccount
 	return api.TestAgentAccount200JSONResponse{Result: api.AgentAccountTestResult(p.Result), Detail: p.Detail}, nil
 }
 
-func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRequestObject) (api.SetAgentAccountResponseObject, error) {
+func (h AgentAccounts) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRequestObject) (api.SetAgentAccountResponseObject, error) {
 	b := req.Body
 	if err := consented(b.Kind, b.Consent); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRe
 	return api.SetAgentAccount200JSONResponse(agentAccountOf(a)), nil
 }
 
-func (h handlers) DeleteAgentAccount(ctx context.Context, req api.DeleteAgentAccountRequestObject) (api.DeleteAgentAccountResponseObject, error) {
+func (h AgentAccounts) DeleteAgentAccount(ctx context.Context, req api.DeleteAgentAccountRequestObject) (api.DeleteAgentAccountResponseObject, error) {
 	a, err := h.cfg.Accounts.DeleteAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Agent)
 	if err != nil {
 		return nil, err
@@ -149,14 +149,14 @@ func (h handlers) DeleteAgentAccount(ctx context.Context, req api.DeleteAgentAcc
 }
 
 // forgetLogin removes what a deleted account left in homes. The account is gone in any case.
-func (h handlers) forgetLogin(ctx context.Context, a accounts.AgentAccount) {
+func (h AgentAccounts) forgetLogin(ctx context.Context, a accounts.AgentAccount) {
 	h.noteAccount(ctx, "agent account deleted", a)
 	if err := h.cfg.Sessions.ForgetLogin(a); err != nil {
-		h.log.Warn("login of a deleted account not removed", "account_id", a.ID, "error", err)
+		h.Log.Warn("login of a deleted account not removed", "account_id", a.ID, "error", err)
 	}
 }
 
 // noteAccount leaves a line about who did what to which account.
-func (h handlers) noteAccount(ctx context.Context, what string, a accounts.AgentAccount) {
-	h.log.Info(what, "account_id", a.ID, "agent", a.Agent, "kind", string(a.Kind), "team_id", a.TeamID, "user_id", rest.CallOf(ctx).Actor.User.ID)
+func (h AgentAccounts) noteAccount(ctx context.Context, what string, a accounts.AgentAccount) {
+	h.Log.Info(what, "account_id", a.ID, "agent", a.Agent, "kind", string(a.Kind), "team_id", a.TeamID, "user_id", rest.CallOf(ctx).Actor.User.ID)
 }

@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) GetMail(ctx context.Context, _ api.GetMailRequestObject) (api.GetMailResponseObject, error) {
+func (h Mail) GetMail(ctx context.Context, _ api.GetMailRequestObject) (api.GetMailResponseObject, error) {
 	st, err := h.cfg.Mail.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -16,7 +16,7 @@ func (h handlers) GetMail(ctx context.Context, _ api.GetMailRequestObject) (api.
 	return api.GetMail200JSONResponse{Enabled: st.Enabled, Host: st.Host, From: st.From, Pending: st.Pending, GivenUp: st.GivenUp, LastError: st.LastError}, nil
 }
 
-func (h handlers) TestMail(ctx context.Context, req api.TestMailRequestObject) (api.TestMailResponseObject, error) {
+func (h Mail) TestMail(ctx context.Context, req api.TestMailRequestObject) (api.TestMailResponseObject, error) {
 	to := rest.Val(req.Body.To)
 	if to == "" {
 		to = rest.CallOf(ctx).Actor.User.Email

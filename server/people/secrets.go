@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // maxOutdated bounds how many sessions with an earlier value are named for one secret.
 const maxOutdated = 20
 
-func (h handlers) ListMySecrets(ctx context.Context, _ api.ListMySecretsRequestObject) (api.ListMySecretsResponseObject, error) {
+func (h Secrets) ListMySecrets(ctx context.Context, _ api.ListMySecretsRequestObject) (api.ListMySecretsResponseObject, error) {
 	all, err := h.cfg.Secrets.List(ctx, secrets.Owner{UserID: rest.CallOf(ctx).Actor.User.ID})
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (h handlers) ListMySecrets(ctx context.Context, _ api.ListMySecretsRequestO
 	return api.ListMySecrets200JSONResponse{Items: h.secretsOf(ctx, all)}, nil
 }
 
-func (h handlers) ListSecrets(ctx context.Context, req api.ListSecretsRequestObject) (api.ListSecretsResponseObject, error) {
+func (h Secrets) ListSecrets(ctx context.Context, req api.ListSecretsRequestObject) (api.ListSecretsResponseObject, error) {
 	owner, err := h.secretOwner(ctx, rest.Val(req.Params.ProjectId))
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (h handlers) ListSecrets(ctx context.Context, req api.ListSecretsRequestObj
 }
 
 // secretOwner is the team the path names, or a project of it.
-func (h handlers) secretOwner(ctx context.Context, projectID string) (secrets.Owner, error) {
+func (h Secrets) secretOwner(ctx context.Context, projectID string) (secrets.Owner, error) {
 	owner := secrets.Owner{TeamID: rest.CallOf(ctx).Team.ID, ProjectID: projectID}
 	if projectID == "" {
 		return owner, nil
@@ -49,7 +49,7 @@ func (h handlers) secretOwner(ctx context.Context, projectID string) (secrets.Ow
 	return owner, err
 }
 
-func (h handlers) CreateMySecret(ctx context.Context, req api.CreateMySecretRequestObject) (api.CreateMySecretResponseObject, error) {
+func (h Secrets) CreateMySecret(ctx context.Context, req api.CreateMySecretRequestObject) (api.CreateMySecretResponseObject, error) {
 	if rest.Val(req.Body.ProjectId) != "" {
 		return nil, fault.New(fault.Invalid, "invalid_secret", "A secret of your own is for no single project.").With("field", "project_id")
 	}
@@ -57,7 +57,7 @@ func (h handlers) CreateMySecret(ctx context.Context, req api.CreateMySecretRequ
 	return api.CreateMySecret201JSONResponse(k), err
 }
 
-func (h handlers) CreateSecret(ctx context.Context, req api.CreateSecretRequestObject) (api.CreateSecretResponseObject, error) {
+func (h Secrets) CreateSecret(ctx context.Context, req api.CreateSecretRequestObject) (api.CreateSecretResponseObject, error) {
 	owner, err := h.secretOwner(ctx, rest.Val(req.Body.ProjectId))
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (h handlers) CreateSecret(ctx context.Context, req api.CreateSecretRequestO
 	return api.CreateSecret201JSONResponse(k), err
 }
 
-func (h handlers) addSecret(ctx context.Context, owner secrets.Owner, b api.NewSecret) (api.Secret, error) {
+func (h Secrets) addSecret(ctx context.Context, owner secrets.Owner, b api.NewSecret) (api.Secret, error) {
 	k, err := h.cfg.Secrets.Add(ctx, rest.CallOf(ctx).Actor, owner, secrets.NewSecret{Kind: secrets.Kind(b.Kind), Name: b.Name, Value: b.Value, Target: rest.Val(b.Target),
 		Username: rest.Val(b.Username), InSandbox: rest.Val(b.InSandbox), Agents: rest.Val(b.Agents)})
 	if err != nil {
@@ -76,7 +76,7 @@ func (h handlers) addSecret(ctx context.Context, owner secrets.Owner, b api.NewS
 	return h.secretsOf(ctx, []secrets.Secret{k})[0], nil
 }
 
-func (h handlers) UpdateSecret(ctx context.Context, req api.UpdateSecretRequestObject) (api.UpdateSecretResponseObject, error) {
+func (h Secrets) UpdateSecret(ctx context.Context, req api.UpdateSecretRequestObject) (api.UpdateSecretResponseObject, error) {
 	b := req.Body
 	k, err := h.cfg.Secrets.Change(ctx, rest.CallOf(ctx).Actor, req.Id, secrets.Change{Name: b.Name, Value: b.Value, Target: b.Target, Username: b.Username,
 		InSandbox: b.InSandbox, Agents: b.Agents})
@@ -88,7 +88,7 @@ func (h handlers) UpdateSecret(ctx context.Context, req api.UpdateSecretRequestO
 	return api.UpdateSecret200JSONResponse(h.secretsOf(ctx, []secrets.Secret{k})[0]), nil
 }
 
-func (h handlers) DeleteSecret(ctx context.Context, req api.DeleteSecretRequestObject) (api.DeleteSecretResponseObject, error) {
+func (h Secrets) DeleteSecret(ctx context.Context, req api.DeleteSecretRequestObject) (api.DeleteSecretResponseObject, error) {
 	k, err := h.cfg.Secrets.Delete(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func noteSecret(ctx context.Context, k secrets.Secret) {
 }
 
 // secretsOf are secrets as the API shows them, with the sessions that were given them.
-func (h handlers) secretsOf(ctx context.Context, all []secrets.Secret) []api.Secret {
+func (h Secrets) secretsOf(ctx context.Context, all []secrets.Secret) []api.Secret {
 	uses := map[string][]sessions.SecretUse{}
 	for _, u := range h.cfg.Sessions.SecretUses() {
 		uses[u.SecretID] = append(uses[u.SecretID], u)

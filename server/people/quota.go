@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func usedOf(u quota.UserStanding) api.QuotaUsed {
 }
 
 // teamQuotas are all members' of a team.
-func (h handlers) teamQuotas(ctx context.Context, teamID string) (api.TeamQuotas, error) {
+func (h Quotas) teamQuotas(ctx context.Context, teamID string) (api.TeamQuotas, error) {
 	all, members, plan, err := h.cfg.Quota.TeamStandings(ctx, teamID)
 	if err != nil {
 		return api.TeamQuotas{}, err
@@ -50,17 +50,17 @@ func (h handlers) teamQuotas(ctx context.Context, teamID string) (api.TeamQuotas
 	return out, nil
 }
 
-func (h handlers) GetTeamQuotas(ctx context.Context, _ api.GetTeamQuotasRequestObject) (api.GetTeamQuotasResponseObject, error) {
+func (h Quotas) GetTeamQuotas(ctx context.Context, _ api.GetTeamQuotasRequestObject) (api.GetTeamQuotasResponseObject, error) {
 	out, err := h.teamQuotas(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamQuotas200JSONResponse(out), err
 }
 
-func (h handlers) SetTeamQuotas(ctx context.Context, req api.SetTeamQuotasRequestObject) (api.SetTeamQuotasResponseObject, error) {
+func (h Quotas) SetTeamQuotas(ctx context.Context, req api.SetTeamQuotasRequestObject) (api.SetTeamQuotasResponseObject, error) {
 	out, err := h.setQuotas(ctx, rest.CallOf(ctx).Team.ID, req.Body.Items, false)
 	return api.SetTeamQuotas200JSONResponse(out), err
 }
 
-func (h handlers) setQuotas(ctx context.Context, teamID string, items []api.QuotaChange, byOperator bool) (api.TeamQuotas, error) {
+func (h Quotas) setQuotas(ctx context.Context, teamID string, items []api.QuotaChange, byOperator bool) (api.TeamQuotas, error) {
 	changes := make([]quota.UserChange, 0, len(items))
 	var users []string
 	for _, it := range items {
@@ -103,7 +103,7 @@ func amount(v *int64) string {
 	return strconv.FormatInt(*v, 10)
 }
 
-func (h handlers) GetMyQuotas(ctx context.Context, _ api.GetMyQuotasRequestObject) (api.GetMyQuotasResponseObject, error) {
+func (h Quotas) GetMyQuotas(ctx context.Context, _ api.GetMyQuotasRequestObject) (api.GetMyQuotasResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	mine := actor.TeamIDs()
 	out := api.GetMyQuotas200JSONResponse{Items: []api.MyQuota{}}
@@ -129,7 +129,7 @@ func (h handlers) GetMyQuotas(ctx context.Context, _ api.GetMyQuotasRequestObjec
 }
 
 // teamBudget is a team's budget with how it stands.
-func (h handlers) teamBudget(ctx context.Context, teamID string) (api.BudgetOfTeam, error) {
+func (h Quotas) teamBudget(ctx context.Context, teamID string) (api.BudgetOfTeam, error) {
 	st, err := h.cfg.Quota.TeamStanding(ctx, teamID)
 	if err != nil {
 		return api.BudgetOfTeam{}, err
@@ -149,12 +149,12 @@ func (h handlers) teamBudget(ctx context.Context, teamID string) (api.BudgetOfTe
 		})}, nil
 }
 
-func (h handlers) GetTeamBudget(ctx context.Context, _ api.GetTeamBudgetRequestObject) (api.GetTeamBudgetResponseObject, error) {
+func (h Quotas) GetTeamBudget(ctx context.Context, _ api.GetTeamBudgetRequestObject) (api.GetTeamBudgetResponseObject, error) {
 	out, err := h.teamBudget(ctx, rest.CallOf(ctx).Team.ID)
 	return api.GetTeamBudget200JSONResponse(out), err
 }
 
-func (h handlers) SetTeamBudget(ctx context.Context, req api.SetTeamBudgetRequestObject) (api.SetTeamBudgetResponseObject, error) {
+func (h Quotas) SetTeamBudget(ctx context.Context, req api.SetTeamBudgetRequestObject) (api.SetTeamBudgetResponseObject, error) {
 	call, in := rest.CallOf(ctx), req.Body
 	b, err := h.cfg.Quota.ChangeBudget(ctx, call.Team.ID, call.Actor.User.ID, func(b *quota.Budget) {
 		in.LimitNano.Put(&b.LimitNano)
@@ -194,7 +194,7 @@ func quotaPlan(p quota.Plan) api.Plan {
 		SeatMonthNano: p.SeatMonthNano, TrialDays: p.TrialDays, MeteredUsage: p.MeteredUsage}
 }
 
-func (h handlers) plans(ctx context.Context) (api.PlanList, error) {
+func (h Quotas) plans(ctx context.Context) (api.PlanList, error) {
 	all, err := h.cfg.Quota.Plans(ctx)
 	if err != nil {
 		return api.PlanList{}, err
@@ -211,12 +211,12 @@ func (h handlers) plans(ctx context.Context) (api.PlanList, error) {
 		DefaultChosen: chosen || def.ID != quota.Enterprise}, nil
 }
 
-func (h handlers) ListPlans(ctx context.Context, _ api.ListPlansRequestObject) (api.ListPlansResponseObject, error) {
+func (h Quotas) ListPlans(ctx context.Context, _ api.ListPlansRequestObject) (api.ListPlansResponseObject, error) {
 	out, err := h.plans(ctx)
 	return api.ListPlans200JSONResponse(out), err
 }
 
-func (h handlers) SetDefaultPlan(ctx context.Context, req api.SetDefaultPlanRequestObject) (api.SetDefaultPlanResponseObject, error) {
+func (h Quotas) SetDefaultPlan(ctx context.Context, req api.SetDefaultPlanRequestObject) (api.SetDefaultPlanResponseObject, error) {
 	if _, err := h.cfg.Quota.Plan(ctx, req.Body.DefaultPlan); err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func putPlan(p *quota.Plan, in api.PlanPatch) {
 	in.Seats.Put(&q.Seats)
 }
 
-func (h handlers) CreatePlan(ctx context.Context, req api.CreatePlanRequestObject) (api.CreatePlanResponseObject, error) {
+func (h Quotas) CreatePlan(ctx context.Context, req api.CreatePlanRequestObject) (api.CreatePlanResponseObject, error) {
 	in := req.Body
 	p := quota.Plan{ID: in.Id}
 	putPlan(&p, api.PlanPatch{Name: &in.Name, Description: in.Description, Position: in.Position, Offered: in.Offered, HoursMonth: in.HoursMonth, Concurrent: in.Concurrent,
@@ -263,7 +263,7 @@ func (h handlers) CreatePlan(ctx context.Context, req api.CreatePlanRequestObjec
 	return api.CreatePlan201JSONResponse(quotaPlan(p)), nil
 }
 
-func (h handlers) UpdatePlan(ctx context.Context, req api.UpdatePlanRequestObject) (api.UpdatePlanResponseObject, error) {
+func (h Quotas) UpdatePlan(ctx context.Context, req api.UpdatePlanRequestObject) (api.UpdatePlanResponseObject, error) {
 	p, err := h.cfg.Quota.ChangePlan(ctx, req.Id, rest.CallOf(ctx).Actor.User.ID, func(p *quota.Plan) { putPlan(p, *req.Body) })
 	if err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (h handlers) UpdatePlan(ctx context.Context, req api.UpdatePlanRequestObjec
 	return api.UpdatePlan200JSONResponse(quotaPlan(p)), nil
 }
 
-func (h handlers) DeletePlan(ctx context.Context, req api.DeletePlanRequestObject) (api.DeletePlanResponseObject, error) {
+func (h Quotas) DeletePlan(ctx context.Context, req api.DeletePlanRequestObject) (api.DeletePlanResponseObject, error) {
 	audit.Target(ctx, "plan", req.Id, "")
 	if err := h.cfg.Quota.DeletePlan(ctx, req.Id); err != nil {
 		return nil, err
@@ -285,7 +285,7 @@ func (h handlers) DeletePlan(ctx context.Context, req api.DeletePlanRequestObjec
 }
 
 // anyTeam is a team of an operator's path.
-func (h handlers) anyTeam(ctx context.Context, id string) (accounts.Team, error) {
+func (h Quotas) anyTeam(ctx context.Context, id string) (accounts.Team, error) {
 	if !rest.PlainID(id) {
 		return accounts.Team{}, rest.ErrNotFound
 	}
@@ -293,12 +293,12 @@ func (h handlers) anyTeam(ctx context.Context, id string) (accounts.Team, error)
 	return i.Team, err
 }
 
-func (h handlers) teamPlan(ctx context.Context, teamID string) (api.TeamPlan, error) {
+func (h Quotas) teamPlan(ctx context.Context, teamID string) (api.TeamPlan, error) {
 	p, t, err := h.cfg.Quota.PlanOf(ctx, teamID)
 	return api.TeamPlan{Plan: quotaPlan(p), Source: t.Source, PaidPlanId: rest.Text(t.PaidPlanID)}, err
 }
 
-func (h handlers) GetInstanceTeamPlan(ctx context.Context, req api.GetInstanceTeamPlanRequestObject) (api.GetInstanceTeamPlanResponseObject, error) {
+func (h Quotas) GetInstanceTeamPlan(ctx context.Context, req api.GetInstanceTeamPlanRequestObject) (api.GetInstanceTeamPlanResponseObject, error) {
 	t, err := h.anyTeam(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -307,7 +307,7 @@ func (h handlers) GetInstanceTeamPlan(ctx context.Context, req api.GetInstanceTe
 	return api.GetInstanceTeamPlan200JSONResponse(out), err
 }
 
-func (h handlers) SetInstanceTeamPlan(ctx context.Context, req api.SetInstanceTeamPlanRequestObject) (api.SetInstanceTeamPlanResponseObject, error) {
+func (h Quotas) SetInstanceTeamPlan(ctx context.Context, req api.SetInstanceTeamPlanRequestObject) (api.SetInstanceTeamPlanResponseObject, error) {
 	t, err := h.anyTeam(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ func (h handlers) SetInstanceTeamPlan(ctx context.Context, req api.SetInstanceTe
 	return api.SetInstanceTeamPlan200JSONResponse(out), err
 }
 
-func (h handlers) GetInstanceTeamQuotas(ctx context.Context, req api.GetInstanceTeamQuotasRequestObject) (api.GetInstanceTeamQuotasResponseObject, error) {
+func (h Quotas) GetInstanceTeamQuotas(ctx context.Context, req api.GetInstanceTeamQuotasRequestObject) (api.GetInstanceTeamQuotasResponseObject, error) {
 	t, err := h.anyTeam(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ func (h handlers) GetInstanceTeamQuotas(ctx context.Context, req api.GetInstance
 	return api.GetInstanceTeamQuotas200JSONResponse(out), err
 }
 
-func (h handlers) SetInstanceTeamQuotas(ctx context.Context, req api.SetInstanceTeamQuotasRequestObject) (api.SetInstanceTeamQuotasResponseObject, error) {
+func (h Quotas) SetInstanceTeamQuotas(ctx context.Context, req api.SetInstanceTeamQuotasRequestObject) (api.SetInstanceTeamQuotasResponseObject, error) {
 	t, err := h.anyTeam(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -344,12 +344,12 @@ func killSwitchOf(k quota.KillSwitch) api.KillSwitchState {
 	return api.KillSwitchState{On: k.On, Stop: k.Stop, Reason: k.Reason, At: rest.Ptr(k.At)}
 }
 
-func (h handlers) GetKillSwitch(ctx context.Context, _ api.GetKillSwitchRequestObject) (api.GetKillSwitchResponseObject, error) {
+func (h Quotas) GetKillSwitch(ctx context.Context, _ api.GetKillSwitchRequestObject) (api.GetKillSwitchResponseObject, error) {
 	k, err := h.cfg.Quota.KillSwitch(ctx)
 	return api.GetKillSwitch200JSONResponse(killSwitchOf(k)), err
 }
 
-func (h handlers) SetKillSwitch(ctx context.Context, req api.SetKillSwitchRequestObject) (api.SetKillSwitchResponseObject, error) {
+func (h Quotas) SetKillSwitch(ctx context.Context, req api.SetKillSwitchRequestObject) (api.SetKillSwitchResponseObject, error) {
 	k, err := h.cfg.Quota.SetKillSwitch(ctx, req.Body.On, rest.Val(req.Body.Stop), rest.Val(req.Body.Reason), rest.CallOf(ctx).Actor.User.ID)
 	if err != nil {
 		return nil, err

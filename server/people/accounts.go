@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h handlers) GetSetup(ctx context.Context, _ api.GetSetupRequestObject) (api.GetSetupResponseObject, error) {
+func (h Accounts) GetSetup(ctx context.Context, _ api.GetSetupRequestObject) (api.GetSetupResponseObject, error) {
 	needed, err := h.cfg.Accounts.SetupNeeded(ctx)
 	if err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func (h handlers) GetSetup(ctx context.Context, _ api.GetSetupRequestObject) (ap
 	return api.GetSetup200JSONResponse{Needed: needed}, nil
 }
 
-func (h handlers) Setup(ctx context.Context, req api.SetupRequestObject) (api.SetupResponseObject, error) {
+func (h Accounts) Setup(ctx context.Context, req api.SetupRequestObject) (api.SetupResponseObject, error) {
 	call := rest.CallOf(ctx)
 	user, _, err := h.cfg.Accounts.Setup(ctx, accounts.SetupRequest{Token: req.Body.Token, Name: req.Body.Name, Email: req.Body.Email,
 		Password: req.Body.Password, Team: req.Body.Team})
@@ -38,7 +38,7 @@ func (h handlers) Setup(ctx context.Context, req api.SetupRequestObject) (api.Se
 	return api.Setup201JSONResponse{Body: me}, nil
 }
 
-func (h handlers) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.LogoutResponseObject, error) {
+func (h Accounts) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.LogoutResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if call.Actor.SessionHash == "" {
 		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in and cannot sign out. Delete the token to end it.")
@@ -50,12 +50,12 @@ func (h handlers) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.Lo
 	return api.Logout204Response{}, nil
 }
 
-func (h handlers) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetMeResponseObject, error) {
+func (h Accounts) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetMeResponseObject, error) {
 	return api.GetMe200JSONResponse(meOf(rest.CallOf(ctx).Actor)), nil
 }
 
 // me is what /me tells who has just signed in and was given this cookie.
-func (h handlers) me(ctx context.Context, cookie string) (api.Me, error) {
+func (h *group) me(ctx context.Context, cookie string) (api.Me, error) {
 	actor, err := h.cfg.SignIn.Authenticate(ctx, cookie)
 	return meOf(actor), err
 }
@@ -69,14 +69,14 @@ func userOf(u accounts.User) api.User {
 	return api.User{Id: u.ID, Email: u.Email, Name: u.Name, Operator: u.Operator}
 }
 
-func (h handlers) ChangePassword(ctx context.Context, req api.ChangePasswordRequestObject) (api.ChangePasswordResponseObject, error) {
+func (h Accounts) ChangePassword(ctx context.Context, req api.ChangePasswordRequestObject) (api.ChangePasswordResponseObject, error) {
 	if err := h.cfg.SignIn.ChangePassword(ctx, rest.CallOf(ctx).Actor, rest.Val(req.Body.CurrentPassword), req.Body.NewPassword, rest.Val(req.Body.KeepTokens)); err != nil {
 		return nil, err
 	}
 	return api.ChangePassword204Response{}, nil
 }
 
-func (h handlers) ListTokens(ctx context.Context, _ api.ListTokensRequestObject) (api.ListTokensResponseObject, error) {
+func (h Accounts) ListTokens(ctx context.Context, _ api.ListTokensRequestObject) (api.ListTokensResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	tokens, err := h.cfg.SignIn.Tokens(ctx, actor.User.ID)
 	if err != nil {
@@ -85,7 +85,7 @@ func (h handlers) ListTokens(ctx context.Context, _ api.ListTokensRequestObject)
 	return api.ListTokens200JSONResponse{Items: rest.List(tokens, func(t accounts.Token) api.Token { return tokenOf(t, actor) })}, nil
 }
 
-func (h handlers) CreateToken(ctx context.Context, req api.CreateTokenRequestObject) (api.CreateTokenResponseObject, error) {
+func (h Accounts) CreateToken(ctx context.Context, req api.CreateTokenRequestObject) (api.CreateTokenResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	want := signin.TokenRequest{Name: req.Body.Name, Team: rest.Val(req.Body.Team), ExpiresAt: rest.Val(req.Body.ExpiresAt)}
 	for _, sc := range rest.Val(req.Body.Scopes) {
@@ -99,7 +99,7 @@ func (h handlers) CreateToken(ctx context.Context, req api.CreateTokenRequestObj
 	return api.CreateToken201JSONResponse{Token: tokenOf(t, actor), Value: value}, nil
 }
 
-func (h handlers) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObject) (api.DeleteTokenResponseObject, error) {
+func (h Accounts) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObject) (api.DeleteTokenResponseObject, error) {
 	if err := h.cfg.SignIn.DeleteToken(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id); err != nil {
 		return nil, err
 	}

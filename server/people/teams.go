@@ -1,4 +1,4 @@
-package server
+package people
 
 import (
 	"context"
@@ -17,11 +17,11 @@ func teamOf(m accounts.Membership) api.Team {
 		Actions: rest.List(accounts.Actions(m.Role), func(a accounts.Action) string { return string(a) })}
 }
 
-func (h handlers) ListTeams(ctx context.Context, _ api.ListTeamsRequestObject) (api.ListTeamsResponseObject, error) {
+func (h Teams) ListTeams(ctx context.Context, _ api.ListTeamsRequestObject) (api.ListTeamsResponseObject, error) {
 	return api.ListTeams200JSONResponse{Items: rest.List(rest.CallOf(ctx).Actor.Memberships, teamOf)}, nil
 }
 
-func (h handlers) CreateTeam(ctx context.Context, req api.CreateTeamRequestObject) (api.CreateTeamResponseObject, error) {
+func (h Teams) CreateTeam(ctx context.Context, req api.CreateTeamRequestObject) (api.CreateTeamResponseObject, error) {
 	t, err := h.cfg.Accounts.CreateTeam(ctx, rest.CallOf(ctx).Actor, req.Body.Name, rest.Val(req.Body.Slug))
 	if err != nil {
 		return nil, err
@@ -30,12 +30,12 @@ func (h handlers) CreateTeam(ctx context.Context, req api.CreateTeamRequestObjec
 	return api.CreateTeam201JSONResponse(teamOf(accounts.Membership{Team: t, Role: accounts.Owner})), nil
 }
 
-func (h handlers) GetTeam(ctx context.Context, _ api.GetTeamRequestObject) (api.GetTeamResponseObject, error) {
+func (h Teams) GetTeam(ctx context.Context, _ api.GetTeamRequestObject) (api.GetTeamResponseObject, error) {
 	call := rest.CallOf(ctx)
 	return api.GetTeam200JSONResponse(teamOf(accounts.Membership{Team: call.Team, Role: call.Actor.RoleIn(call.Team.ID)})), nil
 }
 
-func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) (api.UpdateTeamResponseObject, error) {
+func (h Teams) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) (api.UpdateTeamResponseObject, error) {
 	call := rest.CallOf(ctx)
 	t := call.Team
 	audit.Note(ctx, "name", rest.Val(req.Body.Name))
@@ -67,7 +67,7 @@ func memberOf(m accounts.TeamMember, call *rest.Call) api.Member {
 	return out
 }
 
-func (h handlers) ListMembers(ctx context.Context, _ api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
+func (h Teams) ListMembers(ctx context.Context, _ api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
 	call := rest.CallOf(ctx)
 	all, err := h.cfg.Accounts.Members(ctx, call.Team.ID)
 	if err != nil {
@@ -76,7 +76,7 @@ func (h handlers) ListMembers(ctx context.Context, _ api.ListMembersRequestObjec
 	return api.ListMembers200JSONResponse{Items: rest.List(all, func(m accounts.TeamMember) api.Member { return memberOf(m, call) })}, nil
 }
 
-func (h handlers) AddMember(ctx context.Context, req api.AddMemberRequestObject) (api.AddMemberResponseObject, error) {
+func (h Teams) AddMember(ctx context.Context, req api.AddMemberRequestObject) (api.AddMemberResponseObject, error) {
 	if req.Body.Email == "" { // an invite for whoever has the link is another operation
 		_, err := accounts.CleanEmail("")
 		return nil, err
@@ -85,7 +85,7 @@ func (h handlers) AddMember(ctx context.Context, req api.AddMemberRequestObject)
 	return api.AddMember202JSONResponse(made), err
 }
 
-func (h handlers) UpdateMember(ctx context.Context, req api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
+func (h Teams) UpdateMember(ctx context.Context, req api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
 	call := rest.CallOf(ctx)
 	m, err := h.cfg.Accounts.SetRole(ctx, call.Actor, call.Team.ID, req.Id, accounts.Role(req.Body.Role))
 	if err != nil {
@@ -94,7 +94,7 @@ func (h handlers) UpdateMember(ctx context.Context, req api.UpdateMemberRequestO
 	return api.UpdateMember200JSONResponse(memberOf(m, call)), nil
 }
 
-func (h handlers) RemoveMember(ctx context.Context, req api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
+func (h Teams) RemoveMember(ctx context.Context, req api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if err := h.cfg.Accounts.RemoveMember(ctx, call.Actor, call.Team.ID, req.Id); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (h handlers) RemoveMember(ctx context.Context, req api.RemoveMemberRequestO
 }
 
 // ListAgents always looks for the programs anew; only their versions are remembered, until the program itself changes.
-func (h handlers) ListAgents(ctx context.Context, _ api.ListAgentsRequestObject) (api.ListAgentsResponseObject, error) {
+func (h Teams) ListAgents(ctx context.Context, _ api.ListAgentsRequestObject) (api.ListAgentsResponseObject, error) {
 	infos, err := h.cfg.Sessions.Agents(ctx, rest.CallOf(ctx).Actor, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
