@@ -37,29 +37,29 @@ type Export struct {
 
 // Export returns everything a session has printed so far. Reading it slows nobody. Errors: not_found.
 func (s *Service) Export(ctx context.Context, id string, f Format) (Export, error) {
-	l, err := s.acquire(ctx, id)
+	rec, err := s.Recording(ctx, id)
 	if err != nil {
 		return Export{}, err
 	}
-	first, end := l.log.Bounds()
-	x := exporter{l: l, first: first, end: end, row: s.dress(l.snapshot())}
+	first, end := rec.Log().Bounds()
+	x := exporter{rec: rec, first: first, end: end, row: rec.Session()}
 	write := map[Format]func(context.Context, io.Writer) error{Asciicast: x.asciicast, PlainText: x.text, RawBytes: x.raw}[f]
 	select {
 	case s.exports <- struct{}{}:
 	default:
-		s.release(l)
+		rec.Close()
 		return Export{}, fault.New(fault.Unavailable, "exports_busy", "%d exports are being made already. Try again in a moment.", exportsAtOnce)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
-	if !s.run(func() {
-		defer func() { <-s.exports; s.release(l) }()
+	if !s.Go(func() {
+		defer func() { <-s.exports; rec.Close() }()
 		out := bufio.NewWriterSize(w, 32<<10)
 		_ = w.CloseWithError(errors.Join(write(ctx, out), out.Flush()))
 	}) {
 		cancel()
 		<-s.exports
-		s.release(l)
+		rec.Close()
 		return Export{}, ErrRestarting
 	}
 	return Export{pipe{r, cancel}, -1}, nil
@@ -77,13 +77,13 @@ func (p pipe) Close() error {
 }
 
 type exporter struct {
-	l          *live
+	rec        *Recording
 	first, end int64
 	row        Session
 }
 
 func (x *exporter) raw(ctx context.Context, w io.Writer) error {
-	return x.l.show(ctx, x.first, x.end, func(int, int) {}, w.Write)
+	return show(ctx, x.rec, x.first, x.end, func(int, int) {}, w.Write)
 }
 
 // castHead is the first line of an asciicast.
@@ -98,7 +98,7 @@ type castHead struct {
 
 // asciicast writes the output with the times at which it came and the sizes the terminal had.
 func (x *exporter) asciicast(ctx context.Context, w io.Writer) error {
-	size := x.l.dimsAt(x.first)
+	size := dimsAt(x.rec, x.first)
 	c := &cast{enc: json.NewEncoder(w), began: x.row.StartedAt}
 	c.enc.SetEscapeHTML(false)
 	head := castHead{Version: 2, Width: size.Cols, Height: size.Rows, Timestamp: x.row.StartedAt / 1000, Title: strings.ToValidUTF8(x.row.AgentName, ""),
@@ -109,11 +109,11 @@ func (x *exporter) asciicast(ctx context.Context, w io.Writer) error {
 	off, last := x.first, x.row.StartedAt
 	var fail error
 	upTo := func(to, at int64) bool {
-		fail = x.l.show(ctx, off, to, func(int, int) {}, func(p []byte) (int, error) { return len(p), c.output(at, p) })
+		fail = show(ctx, x.rec, off, to, func(int, int) {}, func(p []byte) (int, error) { return len(p), c.output(at, p) })
 		off = max(off, to)
 		return fail == nil
 	}
-	err := x.l.notes.Scan(0, func(e journal.Entry) bool {
+	err := x.rec.Journal().Scan(0, func(e journal.Entry) bool {
 		if e.Offset > x.end {
 			return false
 		}
@@ -193,7 +193,7 @@ const textPiece = 16 << 10
 
 // text writes the lines that scrolled off a terminal as they go, then what it shows at the end.
 func (x *exporter) text(ctx context.Context, w io.Writer) error {
-	size := x.l.dimsAt(x.first)
+	size := dimsAt(x.rec, x.first)
 	shown := screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: textPiece + screen.MaxRows})
 	var fail error
 	open := false
@@ -206,7 +206,7 @@ func (x *exporter) text(ctx context.Context, w io.Writer) error {
 		}
 		_, fail = io.WriteString(w, text)
 	}
-	err := x.l.show(ctx, x.first, x.end, func(cols, rows int) {
+	err := show(ctx, x.rec, x.first, x.end, func(cols, rows int) {
 		shown.Resize(cols, rows)
 		shown.TakeLines(say)
 	}, func(p []byte) (int, error) {

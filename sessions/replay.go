@@ -13,6 +13,7 @@ import (
 const (
 	replayBytes = 8 << 20 // of output, at most, are read for a moment's screen: older bytes have nearly always scrolled away
 	replayAbove = 1000    // lines above it
+	pieceSize   = 64 << 10 // of output is read at a time
 )
 
 // Moment is a session's terminal at one offset of its output.
@@ -25,25 +26,24 @@ type Moment struct {
 // Moment returns what the terminal showed when output had reached offset at, in the size it had then. Errors: not_found,
 // offset_beyond_end; ctx's.
 func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, error) {
-	l, err := s.acquire(ctx, id)
+	rec, err := s.Recording(ctx, id)
 	if err != nil {
 		return Moment{}, err
 	}
-	defer s.release(l)
-	first, end := l.log.Bounds()
+	defer rec.Close()
+	first, end := rec.Log().Bounds()
 	if at < 0 || at > end {
 		return Moment{}, fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d.", end, at).With("end", end)
 	}
-	select {
-	case s.screens <- struct{}{}:
-		defer func() { <-s.screens }()
-	case <-ctx.Done():
-		return Moment{}, ctx.Err()
+	giveBack, err := s.ScreenSlot(ctx)
+	if err != nil {
+		return Moment{}, err
 	}
+	defer giveBack()
 	from := max(first, at-replayBytes)
-	size := l.dimsAt(from)
+	size := dimsAt(rec, from)
 	shown := screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: replayAbove})
-	if err := l.show(ctx, from, at, shown.Resize, shown.Write); err != nil {
+	if err := show(ctx, rec, from, at, shown.Resize, shown.Write); err != nil {
 		return Moment{}, err
 	}
 	cols, rows := shown.Size()
@@ -51,27 +51,26 @@ func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, erro
 }
 
 // dimsAt returns the size the terminal had at off, as far as that is known.
-func (l *live) dimsAt(off int64) journal.Dims {
-	if d, ok := l.notes.SizeAt(off); ok {
+func dimsAt(rec *Recording, off int64) journal.Dims {
+	if d, ok := rec.Journal().SizeAt(off); ok {
 		return d
 	}
-	if all := l.notes.Sizes(); len(all) > 0 {
+	if all := rec.Journal().Sizes(); len(all) > 0 {
 		return all[0].Dims
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return journal.Dims{Cols: l.row.Cols, Rows: l.row.Rows}
+	row := rec.Session()
+	return journal.Dims{Cols: row.Cols, Rows: row.Rows}
 }
 
 // show gives the output from one offset to another to write, and to resize the sizes where they changed.
-func (l *live) show(ctx context.Context, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
+func show(ctx context.Context, rec *Recording, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
 	var sizes []journal.SizeMark
-	for _, m := range l.notes.Sizes() {
+	for _, m := range rec.Journal().Sizes() {
 		if m.Offset > from {
 			sizes = append(sizes, m)
 		}
 	}
-	buf := make([]byte, readSize)
+	buf := make([]byte, pieceSize)
 	for off := from; off < to; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -80,11 +79,11 @@ func (l *live) show(ctx context.Context, from, to int64, resize func(cols, rows 
 			resize(int(sizes[0].Cols), int(sizes[0].Rows))
 			sizes = sizes[1:]
 		}
-		stop := min(to, off+readSize)
+		stop := min(to, off+pieceSize)
 		if len(sizes) > 0 {
 			stop = min(stop, sizes[0].Offset)
 		}
-		n, at, err := l.log.ReadAt(buf[:stop-off], off)
+		n, at, err := rec.Log().ReadAt(buf[:stop-off], off)
 		if n == 0 || errors.Is(err, io.EOF) || at >= to {
 			return nil
 		}
@@ -110,15 +109,15 @@ type Timing struct {
 // Timing returns the time marks between two times (ms UTC; 0 = no bound), at most about most of them, evenly thinned, and all
 // sizes. Errors: not_found.
 func (s *Service) Timing(ctx context.Context, id string, from, to int64, most int) (Timing, error) {
-	l, err := s.acquire(ctx, id)
+	rec, err := s.Recording(ctx, id)
 	if err != nil {
 		return Timing{}, err
 	}
-	defer s.release(l)
-	t := Timing{Exact: true, Sizes: l.notes.Sizes()}
-	t.First, t.End = l.log.Bounds()
+	defer rec.Close()
+	t := Timing{Exact: true, Sizes: rec.Journal().Sizes()}
+	t.First, t.End = rec.Log().Bounds()
 	every, skipped := 1, 0 // one of so many marks is kept
-	err = l.notes.Scan(0, func(e journal.Entry) bool {
+	err = rec.Journal().Scan(0, func(e journal.Entry) bool {
 		if e.Kind != journal.Time || e.At < from || e.Offset <= t.First {
 			return ctx.Err() == nil
 		}

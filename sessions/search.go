@@ -80,8 +80,8 @@ func parsePlace(s string) (p place, err error) {
 // source is one session that is searched.
 type source struct {
 	row   Session
-	live  *live // once it is needed
-	dates *dater
+	rec   *Recording // once it is needed
+	dates *find.Dater
 }
 
 // stretch is a part of a session's output that may hold hits.
@@ -117,7 +117,7 @@ type search struct {
 	limit   int
 	todo    stretches
 	hits    []Hit
-	readers map[*source]*blockReader
+	readers map[*source]*find.Reader
 	out     Found
 }
 
@@ -133,7 +133,7 @@ func (s *Service) Search(ctx context.Context, workspaceID string, q SearchQuery)
 	if err != nil {
 		return Found{}, err
 	}
-	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
+	rows, err := s.List(ctx, workspaceID)
 	if err != nil {
 		return Found{}, err
 	}
@@ -143,13 +143,13 @@ func (s *Service) Search(ctx context.Context, workspaceID string, q SearchQuery)
 	case <-ctx.Done():
 		return Found{}, ctx.Err()
 	}
-	r := &search{svc: s, m: m, before: before, limit: max(q.Limit, 1), readers: map[*source]*blockReader{}}
+	r := &search{svc: s, m: m, before: before, limit: max(q.Limit, 1), readers: map[*source]*find.Reader{}}
 	defer r.close()
 	for _, row := range rows {
 		if q.Agent != "" && row.Agent != q.Agent {
 			continue
 		}
-		if err := r.add(ctx, s.fresh(row)); err != nil {
+		if err := r.add(ctx, row); err != nil {
 			return Found{}, err
 		}
 	}
@@ -159,7 +159,7 @@ func (s *Service) Search(ctx context.Context, workspaceID string, q SearchQuery)
 
 func (r *search) close() {
 	for src := range r.readers {
-		r.svc.release(src.live)
+		src.rec.Close()
 	}
 }
 
@@ -169,14 +169,14 @@ func (r *search) add(ctx context.Context, row Session) error {
 		return ctx.Err()
 	}
 	src := &source{row: row}
-	dir := r.svc.dir(row.ID)
-	starts, err := shards(dir)
+	dir := r.svc.Dir(row.ID)
+	starts, err := find.Shards(dir)
 	if err != nil {
 		return err
 	}
 	latest := row.EndedAt
 	if !row.State.Ended() {
-		latest = r.svc.now()
+		latest = r.svc.cfg.Now().UnixMilli()
 	}
 	put := func(from, to, since, at int64) {
 		if at == 0 {
@@ -193,7 +193,7 @@ func (r *search) add(ctx context.Context, row Session) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		blocks := readShard(dir, start)
+		blocks := find.ReadShard(dir, start)
 		if len(blocks) == 0 {
 			continue
 		}
@@ -270,7 +270,7 @@ func (r *search) read(ctx context.Context, st stretch) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		p, from, err := reader.at(off, st.to-off)
+		p, from, err := reader.At(off, st.to-off)
 		if err != nil {
 			return err
 		}
@@ -280,8 +280,8 @@ func (r *search) read(ctx context.Context, st stretch) error {
 		if len(p) == 0 || from >= st.to {
 			return nil
 		}
-		n, _ := reader.text.Take(p)
-		r.match(st.src, &reader.text, from)
+		n, _ := reader.Text.Take(p)
+		r.match(st.src, &reader.Text, from)
 		off = from + int64(n)
 	}
 	return nil
@@ -289,15 +289,15 @@ func (r *search) read(ctx context.Context, st stretch) error {
 
 // open brings a session's log at hand.
 func (r *search) open(ctx context.Context, src *source) error {
-	if src.live != nil {
+	if src.rec != nil {
 		return nil
 	}
-	l, err := r.svc.acquire(ctx, src.row.ID)
+	rec, err := r.svc.Recording(ctx, src.row.ID)
 	if err != nil {
 		return err
 	}
-	src.live = l
-	r.readers[src] = newBlockReader(l.log)
+	src.rec = rec
+	r.readers[src] = find.NewReader(rec.Log())
 	return nil
 }
 
@@ -307,10 +307,10 @@ func (r *search) match(src *source, t *find.Text, off int64) {
 	first := len(r.hits)
 	r.m.Each(t, func(at int, line []byte, from, to int) {
 		if src.dates == nil {
-			src.dates = newDater(src.live.notes)
+			src.dates = find.NewDater(src.rec.Journal())
 		}
 		raw := off + int64(t.Raw(at+from))
-		h := Hit{SessionID: src.row.ID, Agent: src.row.Agent, AgentName: src.row.AgentName, Offset: raw, At: src.dates.date(raw, src.row.StartedAt)}
+		h := Hit{SessionID: src.row.ID, Agent: src.row.Agent, AgentName: src.row.AgentName, Offset: raw, At: src.dates.Date(raw, src.row.StartedAt)}
 		if h.place().compare(r.before) <= 0 {
 			return
 		}

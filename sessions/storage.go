@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/bytelog"
+	"github.com/parawork/parawork/sessions/find"
 )
 
 // capEvery is how often the caps of the history are looked after; also after a session was packed.
@@ -89,7 +90,7 @@ func (s *Service) historyFiles(id string) ([]historyFile, error) {
 			continue
 		}
 		switch ext := filepath.Ext(e.Name()); {
-		case ext == ".seg", ext == ".segz", ext == searchSuffix, e.Name() == journalName, e.Name() == screenFile:
+		case ext == ".seg", ext == ".segz", ext == find.Suffix, e.Name() == journalName, e.Name() == screenFile:
 			out = append(out, historyFile{e.Name(), info.Size()})
 		}
 	}
