@@ -47,6 +47,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/reviewqueue"
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/sessions/state"
@@ -169,10 +170,40 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
-	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms.Directory, SignIn: h.rooms.Logins, Workspaces: ws, Moves: moves, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
-		Commands: command.New(command.Config{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}), Answers: store.NewIdempotency(h.db), Audit: log,
-		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
-		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
+	h.cfg = Config{
+		Version:    "test",
+		Watch:      links,
+		Machines:   mm,
+		Downloads:  machines.NewDownloads(filepath.Join(h.dir, "downloads")),
+		Runs:       rr,
+		Reviews:    rv,
+		Viewed:     rv,
+		Network:    nw,
+		Images:     ii,
+		Accounts:   h.rooms.Directory,
+		SignIn:     h.rooms.Logins,
+		Workspaces: ws,
+		Moves:      moves,
+		Places:     manager,
+		Meters:     meters,
+		Ledger:     ledger,
+		Prices:     prices,
+		Usage:      usage.New(store.NewUsage(h.db), ledger.Now),
+		Files:      files,
+		Sessions:   ss,
+		History:    history.New(history.Config{Sessions: ss}),
+		Events:     h.bus,
+		Notify:     notifying(h),
+		Mail:       mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
+		Commands:   command.New(command.Config{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}),
+		Answers:    store.NewIdempotency(h.db),
+		Audit:      log,
+		Policies:   kept,
+		Settings:   settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}),
+		Loopback:   true,
+		Drain:      2 * time.Second,
+		UI:         http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") }),
+	}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, sec, h.rooms)

@@ -47,6 +47,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
@@ -86,6 +87,7 @@ type Config struct {
 	Commands   *command.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
+	History    *history.Service
 	Machines   *machines.Service
 	Downloads  *machines.Downloads // programs for machines
 	Notify     *notify.Service
@@ -217,7 +219,7 @@ func New(cfg Config) (*Server, error) {
 		Places: place,
 		People: people.New(people.Config{Accounts: cfg.Accounts, SignIn: cfg.SignIn, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
-		Running: running.New(running.Config{Image: cfg.Image, Accounts: cfg.Accounts, Sessions: cfg.Sessions, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
+		Running: running.New(running.Config{Image: cfg.Image, Accounts: cfg.Accounts, Sessions: cfg.Sessions, History: cfg.History, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
 			Standings: place.Standings, Now: cfg.Now}, shared),
 		Money: money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
 			Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared),

@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
@@ -46,7 +47,8 @@ type house struct {
 	settings map[string]agents.Settings
 	timeline []string
 	tune     func(*sessions.Config)
-	knobs    fake.Knobs // of the next server's executor
+	search   time.Duration // how long a search reads; 0 = as long as it does by default
+	knobs    fake.Knobs    // of the next server's executor
 	places   func(*executors.ManagerConfig)
 }
 
@@ -142,8 +144,12 @@ func (h *house) UsableAgentAccounts(context.Context, accounts.Actor, string) ([]
 }
 
 // server is one life of a server over a house.
+// recordings is an alias: two embedded types cannot both be called Service.
+type recordings = history.Service
+
 type server struct {
 	*sessions.Service
+	*recordings
 	h       *house
 	manager *executors.Manager
 	places  *fake.Executor
@@ -192,6 +198,7 @@ func (h *house) start() *server {
 		h.tune(&cfg)
 	}
 	s.Service = sessions.New(cfg)
+	s.recordings = history.New(history.Config{Sessions: s.Service, SearchTime: h.search})
 	s.manager.Attach(executors.Participant{Use: s.Use})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := s.manager.Recover(ctx); err != nil {

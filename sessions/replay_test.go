@@ -12,10 +12,11 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 	scr "github.com/parawork/parawork/sessions/screen"
 )
 
-func (s *server) export(t *testing.T, id string, f sessions.Format) string {
+func (s *server) export(t *testing.T, id string, f history.Format) string {
 	t.Helper()
 	x, err := s.Export(t.Context(), id, f)
 	if err != nil {
@@ -55,11 +56,11 @@ func TestExports(t *testing.T) {
 	row := story(t, s)
 	packed(t, h, row.ID)
 	raw := s.output(t, row.ID)
-	if got := s.export(t, row.ID, sessions.RawBytes); got != raw {
+	if got := s.export(t, row.ID, history.RawBytes); got != raw {
 		t.Errorf("raw export has %d bytes, want %d", len(got), len(raw))
 	}
 
-	lines := strings.Split(strings.TrimSuffix(s.export(t, row.ID, sessions.PlainText), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(s.export(t, row.ID, history.PlainText), "\n"), "\n")
 	want := []string{"café", strings.TrimSpace(strings.Repeat("wide ", 40)), "100%"}
 	for i := range 60 {
 		want = append(want, fmt.Sprintf("number %d", i+1))
@@ -69,7 +70,7 @@ func TestExports(t *testing.T) {
 		t.Errorf("text is %q", lines)
 	}
 
-	in := bufio.NewScanner(strings.NewReader(s.export(t, row.ID, sessions.Asciicast)))
+	in := bufio.NewScanner(strings.NewReader(s.export(t, row.ID, history.Asciicast)))
 	in.Scan()
 	var head struct{ Version, Width, Height, Timestamp int }
 	if err := json.Unmarshal(in.Bytes(), &head); err != nil || head.Version != 2 || head.Width != 120 || int64(head.Timestamp) != row.StartedAt/1000 {
@@ -100,11 +101,11 @@ func TestExports(t *testing.T) {
 	if all.String() != raw || len(sizes) != 1 || sizes[0] != "60x20" {
 		t.Errorf("%d of %d bytes, sizes %v, %v s", all.Len(), len(raw), sizes, last)
 	}
-	if _, err := s.Export(t.Context(), "ses_none", sessions.RawBytes); !fault.Is(err, fault.NotFound) {
+	if _, err := s.Export(t.Context(), "ses_none", history.RawBytes); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an export of nothing: %v", err)
 	}
 	// A reader who leaves in the middle ends the export.
-	x, err := s.Export(t.Context(), row.ID, sessions.Asciicast)
+	x, err := s.Export(t.Context(), row.ID, history.Asciicast)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/find"
+	"github.com/parawork/parawork/sessions/history"
 )
 
-func (s *server) search(t *testing.T, q sessions.SearchQuery) sessions.Found {
+func (s *server) search(t *testing.T, q history.SearchQuery) history.Found {
 	t.Helper()
 	if q.Limit == 0 {
 		q.Limit = 50
@@ -29,7 +29,7 @@ func (s *server) search(t *testing.T, q sessions.SearchQuery) sessions.Found {
 func text(s string) find.Query { return find.Query{Text: s} }
 
 // finds is search to its end, however often the time is up before.
-func (s *server) finds(t *testing.T, q sessions.SearchQuery) sessions.Found {
+func (s *server) finds(t *testing.T, q history.SearchQuery) history.Found {
 	t.Helper()
 	f := s.search(t, q)
 	for f.Late {
@@ -73,7 +73,7 @@ func TestSearchOverSessions(t *testing.T) {
 	b := s.run(t, "sh", "-c", `echo third needle; read x`)
 	eventually(t, "it is printed", func() bool { return strings.Contains(s.output(t, b.ID), "third") })
 
-	found := s.search(t, sessions.SearchQuery{Query: text("needle")})
+	found := s.search(t, history.SearchQuery{Query: text("needle")})
 	if len(found.Hits) != 3 || found.Next != "" || found.Late {
 		t.Fatalf("found %+v", found)
 	}
@@ -87,18 +87,18 @@ func TestSearchOverSessions(t *testing.T) {
 			t.Errorf("hit %d stands at %d, which is %q", i, hit.Offset, n)
 		}
 	}
-	if f := s.search(t, sessions.SearchQuery{Query: find.Query{Text: "Needle", Case: true}}); len(f.Hits) != 1 {
+	if f := s.search(t, history.SearchQuery{Query: find.Query{Text: "Needle", Case: true}}); len(f.Hits) != 1 {
 		t.Errorf("with case: %+v", f.Hits)
 	}
-	if f := s.search(t, sessions.SearchQuery{Query: find.Query{Text: `(first|third) n\w+e`, Regex: true}}); len(f.Hits) != 2 {
+	if f := s.search(t, history.SearchQuery{Query: find.Query{Text: `(first|third) n\w+e`, Regex: true}}); len(f.Hits) != 2 {
 		t.Errorf("expression: %+v", f.Hits)
 	}
-	if f := s.search(t, sessions.SearchQuery{Query: text("needle"), Agent: "codex"}); len(f.Hits) != 0 {
+	if f := s.search(t, history.SearchQuery{Query: text("needle"), Agent: "codex"}); len(f.Hits) != 0 {
 		t.Errorf("another agent: %+v", f.Hits)
 	}
 	// Page by page it is the same.
 	var lines []string
-	for q := (sessions.SearchQuery{Query: text("needle"), Limit: 1}); ; {
+	for q := (history.SearchQuery{Query: text("needle"), Limit: 1}); ; {
 		f := s.search(t, q)
 		for _, hit := range f.Hits {
 			lines = append(lines, hit.Line)
@@ -110,12 +110,12 @@ func TestSearchOverSessions(t *testing.T) {
 	if strings.Join(lines, "|") != strings.Join(want, "|") {
 		t.Errorf("pages %q", lines)
 	}
-	if _, err := s.Search(t.Context(), h.ws.ID, sessions.SearchQuery{Query: text("x"), Cursor: "rubbish"}); !fault.Is(err, fault.Invalid) {
+	if _, err := s.Search(t.Context(), h.ws.ID, history.SearchQuery{Query: text("x"), Cursor: "rubbish"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a bad cursor: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Search(ctx, h.ws.ID, sessions.SearchQuery{Query: text("x")}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Search(ctx, h.ws.ID, history.SearchQuery{Query: text("x")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search nobody waits for: %v", err)
 	}
 }
@@ -148,7 +148,7 @@ func TestADamagedSearchFileIsWrittenAnew(t *testing.T) {
 		b, err := os.ReadFile(now[0])
 		return err == nil && string(b) != "rubbish"
 	})
-	if f := s.finds(t, sessions.SearchQuery{Query: text("early needle")}); len(f.Hits) != 1 {
+	if f := s.finds(t, history.SearchQuery{Query: text("early needle")}); len(f.Hits) != 1 {
 		t.Errorf("found %+v", f)
 	}
 }
@@ -166,13 +166,13 @@ func TestSearchOfALongHistory(t *testing.T) {
 	})
 	check := func(when string, skips bool) {
 		t.Helper()
-		f := s.finds(t, sessions.SearchQuery{Query: text("only needle")})
+		f := s.finds(t, history.SearchQuery{Query: text("only needle")})
 		if len(f.Hits) != 1 || f.Hits[0].Line != "the only needle" {
 			t.Fatalf("%s: %+v", when, f)
 		}
 		if skips { // once the search files are there, which are written as it goes
 			eventually(t, when+": much is skipped", func() bool {
-				f := s.finds(t, sessions.SearchQuery{Query: text("only needle")})
+				f := s.finds(t, history.SearchQuery{Query: text("only needle")})
 				return len(f.Hits) == 1 && f.Skipped >= f.Bytes/4
 			})
 		}
@@ -181,7 +181,7 @@ func TestSearchOfALongHistory(t *testing.T) {
 			t.Errorf("%s: at the offset stands %q (%v)", when, b, err)
 		}
 		// Newest first, the same lines page after page as in one.
-		q := sessions.SearchQuery{Query: find.Query{Text: `line \d*0000 of`, Regex: true}, Limit: 7}
+		q := history.SearchQuery{Query: find.Query{Text: `line \d*0000 of`, Regex: true}, Limit: 7}
 		var got []string
 		for pages := 0; pages < 20; {
 			f := s.search(t, q)
@@ -200,7 +200,7 @@ func TestSearchOfALongHistory(t *testing.T) {
 		}
 	}
 	check("running", true)
-	h.tune = func(c *sessions.Config) { c.SearchTime = 1 } // of the server that starts below: each page ends as soon as it may
+	h.search = 1 // of the server that starts below: each page ends as soon as it may
 	if err := s.Input(t.Context(), h.actor, row.ID, "x\r"); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestSearchOfALongHistory(t *testing.T) {
 	if err := os.WriteFile(again, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := s.finds(t, sessions.SearchQuery{Query: text("line 180000 of the tests")})
+	f := s.finds(t, history.SearchQuery{Query: text("line 180000 of the tests")})
 	if len(f.Hits) != 1 || f.Hits[0].Repeats != 0 {
 		t.Errorf("with two search files of the same bytes: %+v", f.Hits)
 	}

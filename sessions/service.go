@@ -145,7 +145,6 @@ type Config struct {
 	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
 	ScreenSleep  time.Duration // after so much silence a session's screen is kept on disk only; default 1 min
 	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
-	SearchTime   time.Duration // how long one search reads before it answers with what it found and a cursor to go on from; default 4 s
 	TakeUpTries  int           // how often after a start a session whose files are damaged is tried before people are asked; default 8
 
 	// MaxConversationBytes bounds what is kept of one session's conversation; default 32 MiB.
@@ -196,9 +195,6 @@ func (c *Config) Validate() error {
 	if c.EndPatience <= 0 {
 		c.EndPatience = 15 * time.Second
 	}
-	if c.SearchTime <= 0 {
-		c.SearchTime = 4 * time.Second
-	}
 	if c.TakeUpTries <= 0 {
 		c.TakeUpTries = 8
 	}
@@ -228,9 +224,7 @@ type Service struct {
 	keeping keeping // sessions whose history waits to be packed
 	views   viewCache
 
-	packed   chan struct{} // a session's history was packed
-	searches chan struct{} // one place for each search under way
-	exports  chan struct{} // one place for each export under way
+	packed chan struct{} // a session's history was packed
 
 	screens chan struct{} // one place for each screen being built
 
@@ -248,7 +242,6 @@ func New(cfg Config) *Service {
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, doors: map[string]*door{}, shows: map[[32]byte]string{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
-		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
 		screens: make(chan struct{}, screensBuilt), stranded: strandings{all: map[string]*stranding{}}, placed: map[string]int{}}
 }
 

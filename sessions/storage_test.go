@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 )
 
 func (s *server) kept(t *testing.T) (all map[string]int64, sum int64) {
@@ -62,7 +63,7 @@ func TestTeamCapDropsWhatEndedFirst(t *testing.T) {
 	if _, err := s.Moment(t.Context(), first.ID, want); err != nil {
 		t.Fatal(err)
 	}
-	if f := s.search(t, sessions.SearchQuery{Query: text("A")}); f.Late {
+	if f := s.search(t, history.SearchQuery{Query: text("A")}); f.Late {
 		t.Fatal("late")
 	}
 }

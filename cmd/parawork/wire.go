@@ -47,6 +47,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
 	filesync "github.com/parawork/parawork/sync"
@@ -350,6 +351,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		Disk:           h.disk,
 		Files:          h.files,
 		Sessions:       h.sessions,
+		History:        history.New(history.Config{Sessions: h.sessions}),
 		Runs:           h.runs,
 		Forge:          h.forge,
 		Reviews:        h.reviews,

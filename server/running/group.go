@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 )
 
 // Config is what the operations are made of.
@@ -24,6 +25,7 @@ type Config struct {
 
 	Accounts  *accounts.Service
 	Sessions  *sessions.Service
+	History   *history.Service
 	Commands  *command.Commands
 	Images    *images.Service
 	Tokens    *tokens.Meter

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/find"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -69,18 +70,18 @@ const (
 // SearchHistory looks for lines in what a workspace's sessions have printed.
 func (h History) SearchHistory(ctx context.Context, req api.SearchHistoryRequestObject) (api.SearchHistoryResponseObject, error) {
 	p := req.Params
-	q := sessions.SearchQuery{Query: find.Query{Text: p.Q, Regex: rest.Val(p.Regex), Case: rest.Val(p.Case)}, Agent: rest.Val(p.Agent), Limit: defaultHits, Cursor: rest.Val(p.Cursor)}
+	q := history.SearchQuery{Query: find.Query{Text: p.Q, Regex: rest.Val(p.Regex), Case: rest.Val(p.Case)}, Agent: rest.Val(p.Agent), Limit: defaultHits, Cursor: rest.Val(p.Cursor)}
 	if p.Limit != nil {
 		if q.Limit = *p.Limit; q.Limit < 1 || q.Limit > maxHits {
 			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of lines from 1 to %d.", maxHits).With("field", "limit")
 		}
 	}
-	found, err := h.cfg.Sessions.Search(ctx, req.Id, q)
+	found, err := h.cfg.History.Search(ctx, req.Id, q)
 	if err != nil {
 		return nil, err
 	}
 	return api.SearchHistory200JSONResponse{NextCursor: rest.Text(found.Next), Bytes: found.Bytes, Skipped: found.Skipped, Late: found.Late,
-		Items: rest.List(found.Hits, func(h sessions.Hit) api.SearchHit {
+		Items: rest.List(found.Hits, func(h history.Hit) api.SearchHit {
 			return api.SearchHit{SessionId: h.SessionID, Agent: h.Agent, AgentName: h.AgentName, Offset: h.Offset, At: h.At, Line: h.Line,
 				Start: h.Start, End: h.End, Repeats: h.Repeats}
 		})}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -27,7 +27,7 @@ func (h Replay) GetTiming(ctx context.Context, req api.GetTimingRequestObject) (
 			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of marks from 10 to %d.", maxMarks).With("field", "limit")
 		}
 	}
-	t, err := h.cfg.Sessions.Timing(ctx, req.Id, rest.Val(p.From), rest.Val(p.To), most)
+	t, err := h.cfg.History.Timing(ctx, req.Id, rest.Val(p.From), rest.Val(p.To), most)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func deltas(all []int64) []int64 {
 
 // GetMoment answers with the screen at an offset.
 func (h Replay) GetMoment(ctx context.Context, req api.GetMomentRequestObject) (api.GetMomentResponseObject, error) {
-	m, err := h.cfg.Sessions.Moment(ctx, req.Id, req.Params.At)
+	m, err := h.cfg.History.Moment(ctx, req.Id, req.Params.At)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (h Replay) GetMoment(ctx context.Context, req api.GetMomentRequestObject) (
 }
 
 // momentAnswer is a screen as the bytes that draw it.
-type momentAnswer sessions.Moment
+type momentAnswer history.Moment
 
 // VisitGetMomentResponse writes the bytes with what is to be known of them.
 func (m momentAnswer) VisitGetMomentResponse(w http.ResponseWriter) error {
@@ -71,23 +71,23 @@ func (m momentAnswer) VisitGetMomentResponse(w http.ResponseWriter) error {
 }
 
 // exports are the formats of an export: the ending of the file's name and its type. All are downloads, never shown.
-var exports = map[sessions.Format][2]string{
-	sessions.Asciicast: {".cast", "application/x-asciicast"},
-	sessions.PlainText: {".txt", "text/plain; charset=utf-8"},
-	sessions.RawBytes:  {".log", "application/octet-stream"},
+var exports = map[history.Format][2]string{
+	history.Asciicast: {".cast", "application/x-asciicast"},
+	history.PlainText: {".txt", "text/plain; charset=utf-8"},
+	history.RawBytes:  {".log", "application/octet-stream"},
 }
 
 // ExportSession answers with a file of everything a session printed.
 func (h Replay) ExportSession(ctx context.Context, req api.ExportSessionRequestObject) (api.ExportSessionResponseObject, error) {
-	f := sessions.Asciicast
+	f := history.Asciicast
 	if req.Params.Format != nil {
-		f = sessions.Format(*req.Params.Format)
+		f = history.Format(*req.Params.Format)
 	}
 	kind, ok := exports[f]
 	if !ok {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "format is asciicast, text or raw.").With("field", "format")
 	}
-	file, err := h.cfg.Sessions.Export(ctx, req.Id, f)
+	file, err := h.cfg.History.Export(ctx, req.Id, f)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (h Replay) ExportSession(ctx context.Context, req api.ExportSessionRequestO
 
 // exportAnswer is a download.
 type exportAnswer struct {
-	file       sessions.Export
+	file       history.Export
 	name, mime string
 }
 

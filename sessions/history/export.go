@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/screen"
 )
@@ -37,7 +38,7 @@ type Export struct {
 
 // Export returns everything a session has printed so far. Reading it slows nobody. Errors: not_found.
 func (s *Service) Export(ctx context.Context, id string, f Format) (Export, error) {
-	rec, err := s.Recording(ctx, id)
+	rec, err := s.sessions.Recording(ctx, id)
 	if err != nil {
 		return Export{}, err
 	}
@@ -52,7 +53,7 @@ func (s *Service) Export(ctx context.Context, id string, f Format) (Export, erro
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
-	if !s.Go(func() {
+	if !s.sessions.Go(func() {
 		defer func() { <-s.exports; rec.Close() }()
 		out := bufio.NewWriterSize(w, 32<<10)
 		_ = w.CloseWithError(errors.Join(write(ctx, out), out.Flush()))
@@ -60,7 +61,7 @@ func (s *Service) Export(ctx context.Context, id string, f Format) (Export, erro
 		cancel()
 		<-s.exports
 		rec.Close()
-		return Export{}, ErrRestarting
+		return Export{}, sessions.ErrRestarting
 	}
 	return Export{pipe{r, cancel}, -1}, nil
 }
@@ -77,9 +78,9 @@ func (p pipe) Close() error {
 }
 
 type exporter struct {
-	rec        *Recording
+	rec        *sessions.Recording
 	first, end int64
-	row        Session
+	row        sessions.Session
 }
 
 func (x *exporter) raw(ctx context.Context, w io.Writer) error {

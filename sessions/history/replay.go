@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"context"
@@ -6,13 +6,14 @@ import (
 	"io"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/screen"
 )
 
 const (
-	replayBytes = 8 << 20 // of output, at most, are read for a moment's screen: older bytes have nearly always scrolled away
-	replayAbove = 1000    // lines above it
+	replayBytes = 8 << 20  // of output, at most, are read for a moment's screen: older bytes have nearly always scrolled away
+	replayAbove = 1000     // lines above it
 	pieceSize   = 64 << 10 // of output is read at a time
 )
 
@@ -26,7 +27,7 @@ type Moment struct {
 // Moment returns what the terminal showed when output had reached offset at, in the size it had then. Errors: not_found,
 // offset_beyond_end; ctx's.
 func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, error) {
-	rec, err := s.Recording(ctx, id)
+	rec, err := s.sessions.Recording(ctx, id)
 	if err != nil {
 		return Moment{}, err
 	}
@@ -35,7 +36,7 @@ func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, erro
 	if at < 0 || at > end {
 		return Moment{}, fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d.", end, at).With("end", end)
 	}
-	giveBack, err := s.ScreenSlot(ctx)
+	giveBack, err := s.sessions.ScreenSlot(ctx)
 	if err != nil {
 		return Moment{}, err
 	}
@@ -51,7 +52,7 @@ func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, erro
 }
 
 // dimsAt returns the size the terminal had at off, as far as that is known.
-func dimsAt(rec *Recording, off int64) journal.Dims {
+func dimsAt(rec *sessions.Recording, off int64) journal.Dims {
 	if d, ok := rec.Journal().SizeAt(off); ok {
 		return d
 	}
@@ -63,7 +64,7 @@ func dimsAt(rec *Recording, off int64) journal.Dims {
 }
 
 // show gives the output from one offset to another to write, and to resize the sizes where they changed.
-func show(ctx context.Context, rec *Recording, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
+func show(ctx context.Context, rec *sessions.Recording, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
 	var sizes []journal.SizeMark
 	for _, m := range rec.Journal().Sizes() {
 		if m.Offset > from {
@@ -109,7 +110,7 @@ type Timing struct {
 // Timing returns the time marks between two times (ms UTC; 0 = no bound), at most about most of them, evenly thinned, and all
 // sizes. Errors: not_found.
 func (s *Service) Timing(ctx context.Context, id string, from, to int64, most int) (Timing, error) {
-	rec, err := s.Recording(ctx, id)
+	rec, err := s.sessions.Recording(ctx, id)
 	if err != nil {
 		return Timing{}, err
 	}

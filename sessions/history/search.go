@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/find"
 )
 
@@ -79,8 +80,8 @@ func parsePlace(s string) (p place, err error) {
 
 // source is one session that is searched.
 type source struct {
-	row   Session
-	rec   *Recording // once it is needed
+	row   sessions.Session
+	rec   *sessions.Recording // once it is needed
 	dates *find.Dater
 }
 
@@ -133,7 +134,7 @@ func (s *Service) Search(ctx context.Context, workspaceID string, q SearchQuery)
 	if err != nil {
 		return Found{}, err
 	}
-	rows, err := s.List(ctx, workspaceID)
+	rows, err := s.sessions.List(ctx, workspaceID)
 	if err != nil {
 		return Found{}, err
 	}
@@ -164,12 +165,12 @@ func (r *search) close() {
 }
 
 // add puts what may hold hits of one session on the list.
-func (r *search) add(ctx context.Context, row Session) error {
+func (r *search) add(ctx context.Context, row sessions.Session) error {
 	if row.Bytes == 0 {
 		return ctx.Err()
 	}
 	src := &source{row: row}
-	dir := r.svc.Dir(row.ID)
+	dir := r.svc.sessions.Dir(row.ID)
 	starts, err := find.Shards(dir)
 	if err != nil {
 		return err
@@ -292,7 +293,7 @@ func (r *search) open(ctx context.Context, src *source) error {
 	if src.rec != nil {
 		return nil
 	}
-	rec, err := r.svc.Recording(ctx, src.row.ID)
+	rec, err := r.svc.sessions.Recording(ctx, src.row.ID)
 	if err != nil {
 		return err
 	}
