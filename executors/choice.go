@@ -129,7 +129,7 @@ func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...Kind) (Ki
 	if err != nil {
 		return "", err
 	}
-	return e.Kind(), m.admit(ctx, e, askerOf(ctx).userID)
+	return e.Kind(), m.admit(ctx, e, AsOf(ctx).UserID)
 }
 
 // CheckWish refuses a place that cannot be a project's or a team's: one this server does not have. One that merely cannot be used
@@ -304,7 +304,7 @@ func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Pol
 		all = append(all, m.capabilities(ctx, e))
 	}
 	for _, c := range all {
-		if c, err = m.forWhom(ctx, teamID, askerOf(ctx).userID, c); err != nil {
+		if c, err = m.forWhom(ctx, teamID, AsOf(ctx).UserID, c); err != nil {
 			return nil, pol, err
 		}
 		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def, Owner: owners[c.Kind]}
@@ -337,7 +337,7 @@ func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
 	if !ok {
 		return noSuchMember()
 	}
-	if err := m.Admit(ctx, p.Kind, askerOf(ctx).userID); err != nil {
+	if err := m.Admit(ctx, p.Kind, AsOf(ctx).UserID); err != nil {
 		return err
 	}
 	c := m.capabilities(ctx, e)

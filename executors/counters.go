@@ -184,5 +184,8 @@ func (c *Counters) Counts() map[Kind]Counts {
 	return out
 }
 
+// Begin notes since when is counted, ms UTC, where that is not known yet.
+func (c *Counters) Begin(now int64) { c.since.CompareAndSwap(0, now) }
+
 // Since is since when is counted, ms UTC.
 func (c *Counters) Since() int64 { return c.since.Load() }

@@ -28,7 +28,7 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 		}
 	}
 	if why := m.Away(ctx, workspaceID); why != nil {
-		if ctx.Value(discarding{}) == nil {
+		if !Discarding(ctx) {
 			return why
 		}
 		m.leaveBehind(ctx, r, why)

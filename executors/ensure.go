@@ -66,8 +66,8 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 		if f.err != nil {
 			return nil, f.err
 		}
-		a := askerOf(ctx)
-		if err := m.Admit(ctx, f.place.Kind, a.userID); err != nil {
+		a := AsOf(ctx)
+		if err := m.Admit(ctx, f.place.Kind, a.UserID); err != nil {
 			return nil, err
 		}
 		m.usedFor(ctx, r, f.place, a)
@@ -94,7 +94,7 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*p
 		why, wakes := p.paused.Load(), p.record.PausedFor.wakes()
 		stale := p.OwnDisk && m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
 		r.mu.Unlock()
-		if err := m.Admit(ctx, p.Kind, askerOf(ctx).userID); err != nil {
+		if err := m.Admit(ctx, p.Kind, AsOf(ctx).UserID); err != nil {
 			return nil, err
 		}
 		if away := m.awayWhy(ctx, p.Kind); away != nil {
@@ -112,7 +112,7 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*p
 			}
 			continue
 		}
-		if a := askerOf(ctx); a.purpose != "" {
+		if a := AsOf(ctx); a.Purpose != "" {
 			m.cfg.Counters.Reused(p.Kind)
 			m.usedFor(ctx, r, p, a)
 		}
@@ -149,23 +149,23 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*place
 	if err != nil {
 		return nil, err
 	}
-	who := askerOf(ctx)
-	if err := m.Admit(ctx, e.Kind(), who.userID); err != nil {
+	who := AsOf(ctx)
+	if err := m.Admit(ctx, e.Kind(), who.UserID); err != nil {
 		return nil, err
 	}
 	if err := m.clearLeft(ctx, e, workspaceID); err != nil {
 		return nil, err
 	}
-	owner := who.userID // what is used is somebody's, also where they asked for files or a port only
+	owner := who.UserID // what is used is somebody's, also where they asked for files or a port only
 	if owner == "" {
 		_, owner = AskerOf(ctx)
 	}
 	if owner == "" {
 		owner = spec.UserID
 	}
-	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), workspaceID, who.userID
+	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), workspaceID, who.UserID
 	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
-		State: Starting, StartedAt: m.now(), UserID: owner, Purpose: who.purpose}, caps)
+		State: Starting, StartedAt: m.now(), UserID: owner, Purpose: who.Purpose}, caps)
 	rec := k.record()
 	err = m.cfg.Store.InsertSandbox(ctx, rec)
 	if fault.Is(err, fault.Conflict) {

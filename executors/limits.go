@@ -38,6 +38,15 @@ var fields = [...]field{
 		func(v float64) string { return MinutesWords(int64(v)) }},
 }
 
+// LimitNames are the names of the limits, as in the API.
+func LimitNames() []string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = f.name
+	}
+	return out
+}
+
 // With is l with what over says put over it.
 func (l Limits) With(over Limits) Limits {
 	for _, f := range fields {
@@ -66,10 +75,10 @@ func (l Limits) Check(most Limits) error {
 		case v == 0:
 		case v < f.least || v > f.most || v != v:
 			return fault.New(fault.Invalid, "invalid_limit", "%s must be between %s and %s, or 0 for none of its own.", f.name,
-				plain(f.least), plain(f.most)).With("field", f.name)
+				Plain(f.least), Plain(f.most)).With("field", f.name)
 		case top > 0 && v > top:
 			return fault.New(fault.Invalid, "limit_above_maximum", "%s may be %s (%s) at most on this server. Choose less, or ask an operator to raise sandboxing.limits.maximum.",
-				f.name, plain(top), f.words(top)).With("field", f.name).With("maximum", top)
+				f.name, Plain(top), f.words(top)).With("field", f.name).With("maximum", top)
 		}
 	}
 	return nil
@@ -101,13 +110,14 @@ func (l Limits) Words() string {
 	return strings.Join(out, ", ")
 }
 
-func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// Plain writes a number without needless digits.
+func Plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func cpuWords(v float64) string {
 	if v == 1 {
 		return "1 core"
 	}
-	return plain(v) + " cores"
+	return Plain(v) + " cores"
 }
 
 // MemoryWords writes MiB for people: "512 MiB", "2 GiB", "1.5 GiB".

@@ -131,7 +131,7 @@ func (c *ManagerConfig) Validate() error {
 	if c.Counters == nil {
 		c.Counters = &Counters{}
 	}
-	c.Counters.since.CompareAndSwap(0, c.Now().UnixMilli())
+	c.Counters.Begin(c.Now().UnixMilli())
 	if len(c.Order) == 0 {
 		for _, e := range c.Executors {
 			c.Order = append(c.Order, e.Kind())

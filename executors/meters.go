@@ -233,9 +233,9 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k Kind) (LimitVi
 	if e, ok := m.executor(ctx, k); ok {
 		c = m.capabilities(ctx, e)
 	}
-	for _, f := range fields {
-		one := Enforced{Name: f.name}
-		switch f.name {
+	for _, name := range LimitNames() {
+		one := Enforced{Name: name}
+		switch name {
 		case "disk_mb":
 			one.OK, one.How = true, "looked at every "+seconds(mt.cfg.DiskEvery)+"; what would write more is paused"
 		case "wall_minutes":
@@ -258,7 +258,7 @@ func seconds(d time.Duration) string {
 	if d == time.Second {
 		return "second"
 	}
-	return plain(d.Seconds()) + " seconds"
+	return Plain(d.Seconds()) + " seconds"
 }
 
 // Maximum is the most a project or workspace may ask for.

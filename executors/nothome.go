@@ -12,15 +12,10 @@ import (
 // codeNotHome is the code of the error that a sandbox is not ended while it alone holds something.
 const codeNotHome = "sandbox_not_home"
 
-type discarding struct{}
-
-// Discard marks a Destroy whose caller gives up what the sandbox holds and this server does not.
-func Discard(ctx context.Context) context.Context { return context.WithValue(ctx, discarding{}, true) }
-
 // mustBeHome brings home what a sandbox with a disk of its own holds, and refuses its end while something is left that would be lost with
 // it. The caller holds the room's turn.
 func (m *Manager) mustBeHome(ctx context.Context, r *room, p *place) error {
-	if !p.OwnDisk || ctx.Value(discarding{}) != nil {
+	if !p.OwnDisk || Discarding(ctx) {
 		return nil
 	}
 	if p.paused.Load() != nil {

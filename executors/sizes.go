@@ -62,7 +62,7 @@ func (m *Manager) CheckSize(ctx context.Context, teamID string, k Kind, l Limits
 	if !ok || l.CPUs == 0 && l.MemoryMB == 0 {
 		return nil
 	}
-	c, err := m.forWhom(ctx, teamID, askerOf(ctx).userID, m.capabilities(ctx, e))
+	c, err := m.forWhom(ctx, teamID, AsOf(ctx).UserID, m.capabilities(ctx, e))
 	if err != nil {
 		return err
 	}

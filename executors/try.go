@@ -41,11 +41,11 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root s
 	if err != nil {
 		return nil, err
 	}
-	who := askerOf(ctx)
-	if err := m.Admit(ctx, e.Kind(), who.userID); err != nil {
+	who := AsOf(ctx)
+	if err := m.Admit(ctx, e.Kind(), who.UserID); err != nil {
 		return nil, err
 	}
-	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New(trialPrefix), workspaceID, who.userID, root
+	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New(trialPrefix), workspaceID, who.UserID, root
 	spec.GitDirs, spec.Folder = nil, ""
 	if caps.Isolated && !caps.OwnDisk {
 		if spec.Box, err = trialBox(root); err != nil {
@@ -53,7 +53,7 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root s
 		}
 	}
 	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: Starting,
-		StartedAt: m.now(), UserID: or(who.userID, spec.UserID), Purpose: who.purpose}, caps)
+		StartedAt: m.now(), UserID: or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
 	m.mu.Lock()
 	m.trials[spec.ID] = true // the reaper leaves it alone
 	m.mu.Unlock()
