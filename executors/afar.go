@@ -2,8 +2,6 @@ package executors
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -77,52 +75,3 @@ const (
 	StepCheckout = "checkout" // the worktree is laid out
 	StepSetup    = "setup"    // the project's setup script, where this is not the workspace's first sandbox
 )
-
-// arrive has everybody bring to a new sandbox what belongs there.
-func (m *Manager) arrive(ctx context.Context, p *place, s Spec, say func(step, title string, done, all int64)) error {
-	ctx = context.WithValue(ctx, takingLeave{}, p) // it is not the room's yet, and used already
-	for _, a := range m.attached() {
-		if a.Arriving == nil {
-			continue
-		}
-		if err := a.Arriving(ctx, Arrival{Place: p.Place, Spec: s, Say: say}); err != nil {
-			return fmt.Errorf("bringing workspace %s to sandbox %s: %w", p.WorkspaceID, p.SandboxID, err)
-		}
-	}
-	return nil
-}
-
-// standStill lets everybody bring home what is in a place that is about to be paused. Its error is one of Home's functions.
-func (m *Manager) standStill(ctx context.Context, r *room, p *place) error {
-	r.mu.Lock()
-	runEndsAt := p.record.RunEndsAt
-	r.mu.Unlock()
-	bound := homeTimeout
-	if left := time.Duration(runEndsAt-m.now())*time.Millisecond - runReserve; runEndsAt > 0 {
-		bound = min(bound, max(left, runReserve))
-	}
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, takingLeave{}, p), bound)
-	defer cancel()
-	var errs []error
-	for _, a := range m.attached() {
-		if a.Home == nil {
-			continue
-		}
-		errs = append(errs, a.Home(ctx, p.Place))
-	}
-	for _, a := range m.attached() {
-		if a.Pausing == nil {
-			continue
-		}
-		a.Pausing(ctx, p.Place)
-	}
-	err := errors.Join(errs...)
-	p.home.Store(err == nil)
-	return err
-}
-
-// ownDisk reports whether sandboxes of a kind have a disk of their own.
-func (m *Manager) ownDisk(ctx context.Context, k Kind) bool {
-	e, ok := m.executor(ctx, k)
-	return ok && m.capabilities(ctx, e).OwnDisk
-}

@@ -1,12 +1,10 @@
-// Package executors is the contract every place to work fulfils, and the Manager that chooses, reuses, checks and reaps
-// sandboxes. An executor makes a place, starts the guest in it, hands back a byte pipe to it, and destroys it; everything
-// else is the guest's. No executor knows another; this package knows none of them.
+// Package executors is the contract every place to work fulfils: an executor makes a place, starts the guest in it, hands back a byte pipe to
+// it, and destroys it; everything else is the guest's. It holds what executors, the Manager (executors/manager) and those who work in sandboxes
+// say to each other: what is asked for (Spec) and can be done (Capabilities), the stored row (Record), the live sandbox everybody shares (Place),
+// and who takes part in its life (Participant). No executor knows another; this package knows none of them, nor who decides about them.
 //
-// A sandbox's row is stored as starting before it is made, and its handle before first use, so that whatever instant the server
-// dies at, the next one finds what exists (Recover) and reaps what has ended (Run); a sandbox without a row is left alone.
-//
-// Goroutines: Manager.Run has one for health, one for the reaper and one for places that could not be dialed; a making goes on
-// in one of its own when its caller leaves, and Run waits for it.
+// Goroutines: none of its own; Place.Run has one for each output of the tool it runs while it runs. Locks: a Place's guard its own state, and
+// none is held while a guest is asked.
 package executors
 
 import (

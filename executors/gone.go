@@ -11,8 +11,8 @@ func GoneBecause(words string) error { return &goneError{words} }
 func (e *goneError) Error() string        { return "sandbox is gone: " + e.words }
 func (e *goneError) Is(target error) bool { return target == ErrGone }
 
-// whyGone is the sentence of a GoneBecause in err, or otherwise.
-func whyGone(err error, otherwise string) string {
+// WhyGone is the sentence of a GoneBecause in err, or otherwise.
+func WhyGone(err error, otherwise string) string {
 	if g, ok := errors.AsType[*goneError](err); ok {
 		return g.words
 	}

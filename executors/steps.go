@@ -10,8 +10,8 @@ const (
 	ForExecution Purpose = "execution" // single commands
 )
 
-// rank orders purposes, the strongest last.
-func (p Purpose) rank() int {
+// Rank orders purposes, the strongest last.
+func (p Purpose) Rank() int {
 	switch p {
 	case ForExecution:
 		return 1
@@ -36,8 +36,8 @@ const (
 	ByLease   PausedFor = "lease"   // its place paused it, since nobody extended it: this server was away
 )
 
-// wakes reports whether a sandbox that stands still for this wakes by itself when its guest is needed.
-func (f PausedFor) wakes() bool { return f == ByIdle || f == ByCeiling || f == ByLease }
+// Wakes reports whether a sandbox that stands still for this wakes by itself when its guest is needed.
+func (f PausedFor) Wakes() bool { return f == ByIdle || f == ByCeiling || f == ByLease }
 
 // StepState says how far a step is.
 type StepState string

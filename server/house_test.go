@@ -35,6 +35,7 @@ import (
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/runner/wire"
@@ -86,7 +87,7 @@ type house struct {
 }
 
 // managed shows workspaces the Manager in the shape they need.
-type managed struct{ *executors.Manager }
+type managed struct{ *manager.Manager }
 
 func (p managed) Ensure(ctx context.Context, workspaceID string) error {
 	_, err := p.Manager.Ensure(ctx, workspaceID)
@@ -147,20 +148,20 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
 	t.Cleanup(far.Close)
 	h.family = fake.NewFamily(far)
-	manager := executors.NewManager(executors.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
-	meters, err := manager.UseMeters(executors.MetersConfig{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
+	places := manager.New(manager.Config{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
+	meters, err := places.UseMeters(manager.MetersConfig{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: manager, Workspaces: ws, Events: h.bus})
+	files := filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: places, Workspaces: ws, Events: h.bus})
 	reg, err := agents.New(agents.Config{HomesDir: filepath.Join(h.dir, "homes"), WorktreesDir: filepath.Join(h.dir, "worktrees")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Others: h.rooms.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Mask(k, masks) }})
-	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: manager, Workspaces: movable{ws, moves}, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
-	ws.Connect(managed{manager}, ss)
-	manager.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
+	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: places, Workspaces: movable{ws, moves}, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
+	ws.Connect(managed{places}, ss)
+	places.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
 	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: reviewqueue.New(ss), Accounts: h.rooms, Bus: h.bus, Events: h.bus})
 	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, Agents: []string{"codex"}})
@@ -184,7 +185,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		SignIn:     h.rooms.Logins,
 		Workspaces: ws,
 		Moves:      moves,
-		Places:     manager,
+		Places:     places,
 		Meters:     meters,
 		Ledger:     ledger,
 		Prices:     prices,
@@ -195,7 +196,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		Events:     h.bus,
 		Notify:     notifying(h),
 		Mail:       mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
-		Commands:   command.New(command.Config{Places: manager, Store: kept, Secrets: commandSecrets(ws, sec)}),
+		Commands:   command.New(command.Config{Places: places, Store: kept, Secrets: commandSecrets(ws, sec)}),
 		Answers:    store.NewIdempotency(h.db),
 		Audit:      log,
 		Policies:   kept,

@@ -29,10 +29,10 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
-	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/preview"
 	"github.com/parawork/parawork/executors/runner/machines"
@@ -74,8 +74,8 @@ type Config struct {
 	SSO        *sso.Service
 	Workspaces *workspaces.Service
 	Moves      *move.Service
-	Places     *executors.Manager
-	Meters     *executors.Meters
+	Places     *manager.Manager
+	Meters     *manager.Meters
 	Ledger     *billing.Ledger
 	Payments   *stripe.Service
 	Prices     *price.Book

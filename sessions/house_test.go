@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -49,7 +50,7 @@ type house struct {
 	tune     func(*sessions.Config)
 	search   time.Duration // how long a search reads; 0 = as long as it does by default
 	knobs    fake.Knobs    // of the next server's executor
-	places   func(*executors.ManagerConfig)
+	places   func(*manager.Config)
 }
 
 func newHouse(t testing.TB) *house {
@@ -151,7 +152,7 @@ type server struct {
 	*sessions.Service
 	*recordings
 	h       *house
-	manager *executors.Manager
+	manager *manager.Manager
 	places  *fake.Executor
 	bus     *bus
 	end     func()
@@ -187,11 +188,11 @@ func (h *house) start() *server {
 	}
 	s := &server{h: h, bus: &bus{}, places: fake.New(h.world)}
 	s.places.Set(h.knobs)
-	mc := executors.ManagerConfig{Executors: []executors.Executor{cuttable{s.places, h.pipes}}, Store: store.NewExecutors(h.db), Workspaces: h, Log: log}
+	mc := manager.Config{Executors: []executors.Executor{cuttable{s.places, h.pipes}}, Store: store.NewExecutors(h.db), Workspaces: h, Log: log}
 	if h.places != nil {
 		h.places(&mc)
 	}
-	s.manager = executors.NewManager(mc)
+	s.manager = manager.New(mc)
 	cfg := sessions.Config{Store: store.NewSessions(h.db), Places: s.manager, Workspaces: h, Accounts: h, Agents: registry, Events: s.bus,
 		DataDir: h.dir, Key: bytes.Repeat([]byte{7}, 32), Log: log}
 	if h.tune != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -16,8 +17,8 @@ import (
 type Executors struct{ db *DB }
 
 var (
-	_ executors.Store = (*Executors)(nil)
-	_ command.Store   = (*Executors)(nil)
+	_ manager.Store = (*Executors)(nil)
+	_ command.Store = (*Executors)(nil)
 )
 
 // NewExecutors returns the storage of sandboxes and commands in db.

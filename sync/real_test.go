@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -26,7 +27,7 @@ import (
 type realHouse struct {
 	*house
 	world   *fake.World
-	manager *executors.Manager
+	manager *manager.Manager
 	root    string
 }
 
@@ -57,7 +58,7 @@ func newRealHouseLogging(t *testing.T, log *slog.Logger) *realHouse {
 	git(t, repo, "worktree", "add", "-q", "-b", "work", r.root)
 
 	r.world = fake.NewWorld(filepath.Join(dir, "world"), log)
-	r.manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(r.world)},
+	r.manager = manager.New(manager.Config{Executors: []executors.Executor{fake.New(r.world)},
 		Store: store.NewExecutors(db), Workspaces: r, Log: log})
 	r.house = newHouseLogging(t, db, r.manager, log)
 	r.setBase(git(t, r.root, "rev-parse", "HEAD"))

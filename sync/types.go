@@ -62,7 +62,7 @@ type Store interface {
 	MirrorStore
 }
 
-// Places finds and makes the place of a workspace. *executors.Manager is one.
+// Places finds and makes the place of a workspace. *manager.Manager is one.
 type Places interface {
 	// Ensure returns the live place, making one when there is none.
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)

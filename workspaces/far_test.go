@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
@@ -21,7 +22,7 @@ import (
 
 // away are sandboxes with a disk of their own: real guests, a real Manager, folders that begin empty.
 type away struct {
-	*executors.Manager
+	*manager.Manager
 	t     testing.TB
 	h     *house
 	world *fake.World
@@ -68,11 +69,11 @@ func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knob
 	for _, w := range wrap {
 		e = w(e)
 	}
-	a.Manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{e, a.home}, Default: knobs.Kind, Store: store.NewExecutors(db),
+	a.Manager = manager.New(manager.Config{Executors: []executors.Executor{e, a.home}, Default: knobs.Kind, Store: store.NewExecutors(db),
 		Workspaces: specs{h}, Log: slog.New(slog.DiscardHandler)})
 	h.away = a
 	a.Attach(executors.Participant{Making: func(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
-		if executors.Trying(ctx) {
+		if manager.Trying(ctx) {
 			return nil
 		}
 		if c.OwnDisk {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/store"
@@ -38,7 +39,7 @@ type whole struct {
 	file  string // of the database
 	log   *slog.Logger
 
-	m     *executors.Manager
+	m     *manager.Manager
 	files *filesync.Service
 
 	mu     sync.Mutex
@@ -77,13 +78,13 @@ func (x *whole) born(ctx context.Context) {
 	})
 	h.cfg.Store, h.cfg.Trash, h.cfg.DefaultExecutor, h.cfg.Log = mortalStore{store.NewWorkspaces(db), life}, store.NewTrash(db), string(hereKind), x.log
 	s := h.build()
-	m := executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{mortalPlace{here, life}, mortalPlace{far, life}, mortalCloud{cloud, life}}, Default: hereKind,
+	m := manager.New(manager.Config{Executors: []executors.Executor{mortalPlace{here, life}, mortalPlace{far, life}, mortalCloud{cloud, life}}, Default: hereKind,
 		Store: mortalRows{store.NewExecutors(db), life}, Workspaces: s, Log: x.log})
 	files := filesync.New(filesync.Config{Store: store.NewChanges(db), Places: m, Workspaces: s, Events: h.bus, Moved: s.HeadMoved, Polled: s.Polled, Trees: hostTrees{s},
 		DataDir: h.data, Log: x.log})
 	m.Attach(executors.Participant{Making: func(ctx context.Context, c executors.Capabilities, spec *executors.Spec) error {
 		switch {
-		case executors.Trying(ctx):
+		case manager.Trying(ctx):
 			return nil
 		case c.OwnDisk:
 			return s.Afar(ctx, spec.WorkspaceID)
@@ -154,7 +155,7 @@ func (x *whole) sandbox(id string) string {
 // still reports whether nobody can work in the workspace's sandbox.
 func (x *whole) still(id string) bool { return x.world.Still(x.sandbox(id)) }
 
-type wholeRooms struct{ *executors.Manager }
+type wholeRooms struct{ *manager.Manager }
 
 func (r wholeRooms) Ensure(ctx context.Context, id string) error {
 	_, err := r.Manager.Ensure(ctx, id)
@@ -252,7 +253,7 @@ func (e mortalCloud) Create(ctx context.Context, s executors.Spec) (executors.Sa
 
 // mortalRows are the rows of sandboxes as a mortal server stores them: between two of them it makes, stops, wakes and ends one.
 type mortalRows struct {
-	executors.Store
+	manager.Store
 	m *mortal
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
@@ -103,8 +104,8 @@ func (h *house) mailBudget(ctx context.Context, a billing.Alert, to accounts.Use
 
 // usePool has sandboxes made ahead of time as operators say.
 func (h *house) usePool() {
-	h.places.UsePool(executors.PoolConfig{Store: h.kept, Rules: func(ctx context.Context) executors.PoolRules {
+	h.places.UsePool(manager.PoolConfig{Store: h.kept, Rules: func(ctx context.Context) manager.PoolRules {
 		p := h.settings.Values(ctx).Pool
-		return executors.PoolRules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
+		return manager.PoolRules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
 	}})
 }

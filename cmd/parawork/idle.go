@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/manager"
 )
 
 // farKind is the place on other machines, whose idle time operators set in the browser.
@@ -45,7 +46,7 @@ func farIdle(set time.Duration, p executors.Purpose) time.Duration {
 }
 
 // rules are the instance's words about places as they are now: operators change some of them in the browser.
-func (h *house) rules() executors.ManagerConfig {
+func (h *house) rules() manager.Config {
 	mc := placeRules(h.cfg, h.accounts.CountTeams)
 	usual := mc.IdleAfter
 	mc.IdleAfter = func(k executors.Kind, p executors.Purpose) time.Duration {

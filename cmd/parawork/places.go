@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -54,9 +55,9 @@ func placesOf(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(
 }
 
 // placeRules are the instance's own words about places.
-func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) executors.ManagerConfig {
+func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) manager.Config {
 	s := cfg.Sandboxing
-	return executors.ManagerConfig{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
+	return manager.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
 		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams, IdleAfter: idleAfter(cfg)}
 }
 
@@ -115,8 +116,8 @@ func (h *house) inUse(ctx context.Context, teamID string) (bool, error) {
 
 // noStore and noWorkspaces are what a Manager has that is only asked what its places can do.
 type (
-	noStore      struct{ executors.Store }
-	noWorkspaces struct{ executors.Workspaces }
+	noStore      struct{ manager.Store }
+	noWorkspaces struct{ manager.Workspaces }
 )
 
 // places says where workspaces can live: the words of the web app.
@@ -137,7 +138,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	defer made.e2b.Close()
 	mc := placeRules(cfg, teams)
 	mc.Executors, mc.Store, mc.Workspaces = made.all, noStore{}, noWorkspaces{}
-	m := executors.NewManager(mc)
+	m := manager.New(mc)
 	standings, _, err := m.Standings(ctx, "")
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
@@ -170,7 +171,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 }
 
 // place says how one place stands.
-func (r *report) place(s executors.Standing, cfg *config.Config) {
+func (r *report) place(s manager.Standing, cfg *config.Config) {
 	name := fmt.Sprintf("%s: ", s.Kind)
 	switch {
 	case !s.Available:

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
@@ -46,7 +47,7 @@ func strangersOf(ctx context.Context, places []executors.Executor, db *store.DB)
 			cancel()
 			continue
 		}
-		found, err := executors.Strangers(soon, e, sandboxKnown(db))
+		found, err := manager.Strangers(soon, e, sandboxKnown(db))
 		cancel()
 		if err != nil {
 			return nil, fmt.Errorf("comparing the sandboxes in %s with the database: %w", e.Kind(), err)
@@ -127,7 +128,7 @@ func endUnknown(ctx context.Context, out io.Writer, places []executors.Executor,
 				fmt.Fprintf(out, "  sandbox %s in %s is not known: it would be ended\n", h.ID, e.Kind())
 				continue
 			}
-			if err := executors.End(ctx, e, h, strangersEnd); err != nil {
+			if err := manager.End(ctx, e, h, strangersEnd); err != nil {
 				failed = append(failed, fmt.Errorf("ending sandbox %s in %s: %w", h.ID, e.Kind(), err))
 				continue
 			}

@@ -34,6 +34,7 @@ import (
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/settings"
@@ -78,11 +79,11 @@ type house struct {
 	docker     *docker.Executor // nil when switched off
 	e2b        *e2b.Executor
 	images     *images.Service
-	places     *executors.Manager
+	places     *manager.Manager
 	gate       *gate.Gate
 	network    *network.Service
 	kept       *store.Executors
-	meters     *executors.Meters
+	meters     *manager.Meters
 	ledger     *billing.Ledger
 	prices     *price.Book
 	quota      *quota.Service
@@ -233,7 +234,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	mc.Ledger, mc.Price = h.ledger, h.pricing
 	mc.Sizes = h.fitSizes
 	mc.Families = h.families()
-	h.places = executors.NewManager(mc)
+	h.places = manager.New(mc)
 	h.usePool()
 	h.watchMachines()
 	h.shareCaches()
@@ -258,7 +259,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 // box gives a sandbox that isolates what it gets of the host; before one that does not, a workspace takes back what it gave.
 func (h *house) box(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
 	switch {
-	case executors.Trying(ctx):
+	case manager.Trying(ctx):
 		return nil
 	case c.OwnDisk:
 		if err := h.workspaces.Afar(ctx, s.WorkspaceID); err != nil {
@@ -414,7 +415,7 @@ func (h *house) close() {
 }
 
 // rooms shows workspaces the sandboxes in the shape they need.
-type rooms struct{ *executors.Manager }
+type rooms struct{ *manager.Manager }
 
 // Ensure makes the workspace's sandbox or finds the live one.
 func (r rooms) Ensure(ctx context.Context, workspaceID string) error {

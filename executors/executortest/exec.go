@@ -12,6 +12,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -34,7 +35,7 @@ type shop struct {
 	dir, ws  string
 	root     string
 	store    *MemStore
-	m        *executors.Manager
+	m        *manager.Manager
 	commands *command.Commands
 	stop     func()
 }
@@ -59,7 +60,7 @@ func newShop(t *testing.T, cfg Config) *shop {
 func (s *shop) open(t *testing.T, cfg Config) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{cfg.New(t, s.dir)}, Store: s.store,
+	s.m = manager.New(manager.Config{Executors: []executors.Executor{cfg.New(t, s.dir)}, Store: s.store,
 		Workspaces: Workspaces{s.ws: s.root}, Log: log})
 	if cfg.Deliver != nil {
 		s.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return cfg.Deliver(ctx, a.Place.Guest, s.root) }})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -19,8 +20,8 @@ type MemStore struct {
 }
 
 var (
-	_ executors.Store = (*MemStore)(nil)
-	_ command.Store   = (*MemStore)(nil)
+	_ manager.Store = (*MemStore)(nil)
+	_ command.Store = (*MemStore)(nil)
 )
 
 // InsertSandbox refuses a second open sandbox of a workspace.

@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
-	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/server/rest"
 )
 
@@ -28,7 +28,7 @@ type Config struct {
 	Tokens   *tokens.Meter
 	Gateway  *gateway.Service
 	Quota    *quota.Service
-	Places   *executors.Manager
+	Places   *manager.Manager
 	Graces   Graces // of work that reached a limit; nil = none ever does
 
 	GatewayEnabled bool // agents are pointed at the gateway

@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/quota"
-	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/settings"
@@ -26,7 +26,7 @@ type Config struct {
 	Workspaces *workspaces.Service
 	Moves      *move.Service
 	Files      *filesync.Service
-	Places     *executors.Manager
+	Places     *manager.Manager
 	Machines   *machines.Service
 	Downloads  *machines.Downloads // programs for machines
 	Network    *network.Service

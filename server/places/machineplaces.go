@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -63,15 +64,15 @@ func (h Machines) sandboxMachine(ctx context.Context, kind executors.Kind) *api.
 }
 
 // choosable are the places a user may choose: without others' own machines.
-func choosable(all []executors.Standing, userID string) []executors.Standing {
-	return slices.DeleteFunc(slices.Clone(all), func(s executors.Standing) bool { return s.Kind.Member() != "" && !s.Owner.Admits(userID) })
+func choosable(all []manager.Standing, userID string) []manager.Standing {
+	return slices.DeleteFunc(slices.Clone(all), func(s manager.Standing) bool { return s.Kind.Member() != "" && !s.Owner.Admits(userID) })
 }
 
 // suggest says which place to preselect for a new workspace. remembered is what the user chose last in the project, "" = nothing.
-func suggest(all []executors.Standing, remembered executors.Kind, fixed bool) (out api.SuggestedPlace) {
-	var def *executors.Standing
-	var online []executors.Standing
-	var last *executors.Standing
+func suggest(all []manager.Standing, remembered executors.Kind, fixed bool) (out api.SuggestedPlace) {
+	var def *manager.Standing
+	var online []manager.Standing
+	var last *manager.Standing
 	for i, s := range all {
 		if s.Default {
 			def = &all[i]
@@ -85,7 +86,7 @@ func suggest(all []executors.Standing, remembered executors.Kind, fixed bool) (o
 	}
 	why := ""
 	defer func() { out.Reason = rest.Text(why) }()
-	take := func(s *executors.Standing) {
+	take := func(s *manager.Standing) {
 		if s != nil {
 			out.Executor, out.RunnerId = string(s.Kind.Base()), s.Kind.Member()
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
@@ -16,14 +17,14 @@ import (
 
 // PolicyStore keeps what teams say about their places.
 type PolicyStore interface {
-	executors.Policies
+	manager.Policies
 	// RememberPlace keeps which place a user chose last in a project; LastPlace returns it, "" for none.
 	RememberPlace(ctx context.Context, teamID, projectID, userID string, kind executors.Kind) error
 	LastPlace(ctx context.Context, projectID, userID string) (executors.Kind, error)
-	SetPlacePolicy(ctx context.Context, teamID string, p executors.Policy) error
+	SetPlacePolicy(ctx context.Context, teamID string, p manager.Policy) error
 }
 
-func executorOf(s executors.Standing) api.Executor {
+func executorOf(s manager.Standing) api.Executor {
 	kind, runnerID := PlaceOf(s.Kind)
 	out := api.Executor{Kind: kind, RunnerId: runnerID, Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
 		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: BoundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
@@ -213,8 +214,8 @@ type Outlook struct {
 }
 
 // Outlooks says it for every place a team's workspaces may name; running: while the sandbox runs.
-func Outlooks(all []executors.Standing) func(kind string, running bool) Outlook {
-	byKind := make(map[string]executors.Standing, len(all))
+func Outlooks(all []manager.Standing) func(kind string, running bool) Outlook {
+	byKind := make(map[string]manager.Standing, len(all))
 	for _, s := range all {
 		byKind[string(s.Kind)] = s
 	}
@@ -286,7 +287,7 @@ func (h Standings) EmptyTeamCaches(ctx context.Context, _ api.EmptyTeamCachesReq
 }
 
 // executorsOf turns standings into the API's, with what the budget has left for those that cost something.
-func (h Standings) executorsOf(ctx context.Context) func(executors.Standing) api.Executor {
+func (h Standings) executorsOf(ctx context.Context) func(manager.Standing) api.Executor {
 	var left *int64
 	b, err := h.cfg.Ledger.Standing(ctx)
 	switch {
@@ -298,7 +299,7 @@ func (h Standings) executorsOf(ctx context.Context) func(executors.Standing) api
 	if own := h.teamLeft(ctx); own != nil && (left == nil || *own < *left) {
 		left = own
 	}
-	return func(s executors.Standing) api.Executor {
+	return func(s manager.Standing) api.Executor {
 		out := executorOf(s)
 		if s.PriceNano > 0 || len(s.Sizes) > 0 && s.Sizes[len(s.Sizes)-1].PriceNano > 0 {
 			out.BudgetLeftNano = left

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
@@ -17,7 +18,7 @@ import (
 type AdmissionConfig struct {
 	Accounts   *accounts.Service
 	Workspaces *workspaces.Service
-	Places     *executors.Manager
+	Places     *manager.Manager
 	Sessions   *sessions.Service
 	Commands   *command.Commands
 	Secrets    *secrets.Service

@@ -1,0 +1,58 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// CannotServe is the code of the error that says why a place makes no sandbox now. Its details name the reason, for programs, and the ways on.
+const CannotServe = "place_cannot_serve"
+
+// refusals are the codes of errors by which the Ledger lets no sandbox begin, for reasons that places without a price do not know.
+var refusals = map[string]bool{"budget_exceeded": true, "quota_exceeded": true, "concurrency_limit": true, "creation_rate_limit": true, "size_not_in_plan": true,
+	"kill_switch": true, "payment_past_due": true}
+
+// UseFallback has fn asked when a workspace's place cannot serve: fn gives the workspace another place where its people agreed to that
+// beforehand, and says whether it did. It is called before Recover.
+func (m *Manager) UseFallback(fn func(ctx context.Context, workspaceID string, cause error) (bool, error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fallBack = fn
+}
+
+// leadsHere reports whether a refusal says that a place of this server is a way on: where those count like any other, it is refused too.
+func leadsHere(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return true
+	}
+	ways, ok := f.Details["ways"].([]string)
+	return !ok || slices.Contains(ways, "local")
+}
+
+// makeOrFallBack is make, and once more where the workspace has been given another place meanwhile.
+func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID string) (*place, error) {
+	p, err := m.make(ctx, r, workspaceID)
+	m.mu.Lock()
+	fallBack := m.fallBack
+	m.mu.Unlock()
+	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" && !(refusals[code] && leadsHere(err)) {
+		return p, err
+	}
+	_, from, serr := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	if serr != nil {
+		m.cfg.Log.WarnContext(ctx, "what place a workspace falls back from could not be read", "workspace_id", workspaceID, "error", serr)
+	}
+	moved, ferr := fallBack(ctx, workspaceID, err)
+	if ferr != nil {
+		m.cfg.Log.WarnContext(ctx, "a workspace could not be given another place", "workspace_id", workspaceID, "error", ferr)
+	}
+	if !moved {
+		return nil, err
+	}
+	m.cfg.Counters.FellBack(from)
+	return m.make(ctx, r, workspaceID)
+}

@@ -1,0 +1,206 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// village is a street to which machines of members belong.
+type village struct {
+	*street
+	family *fake.Family
+	bill   *bill
+}
+
+// bill is a Ledger that keeps what it was told.
+type bill struct {
+	mu    sync.Mutex
+	kinds []executors.Kind
+}
+
+func (b *bill) Afford(context.Context, executors.Stretch) error { return nil }
+func (b *bill) Began(_ context.Context, s executors.Stretch) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kinds = append(b.kinds, s.Kind)
+	return nil
+}
+func (b *bill) Beat(context.Context, []string) error                                     { return nil }
+func (b *bill) Still(context.Context, executors.Stretch, int64, executors.StillBy) error { return nil }
+func (b *bill) Release(context.Context, string) error                                    { return nil }
+func (b *bill) Settle(context.Context, []string) error                                   { return nil }
+
+func newVillage(t *testing.T, change ...func(*manager.Config)) *village {
+	w := fake.NewWorld(t.TempDir(), nil)
+	t.Cleanup(w.Close)
+	v := &village{bill: &bill{}, family: fake.NewFamily(w)}
+	v.street = newStreet(t, append(change, func(c *manager.Config) {
+		c.Families = []executors.Family{v.family}
+		c.Ledger = v.bill
+	})...)
+	return v
+}
+
+func (v *village) as(user string) context.Context {
+	return executors.As(v.ctx, executors.ForAgent, user)
+}
+
+const laptop executors.Kind = "runner:laptop"
+
+func (v *village) laptop() *fake.Machine {
+	return v.family.Add("laptop", executors.Owner{TeamID: v.house.team, UserID: "ann", Name: "Ann"})
+}
+
+func TestAMembersMachineIsChosenByItsOwnerAlone(t *testing.T) {
+	v := newVillage(t)
+	v.laptop()
+	if k, err := v.m.Choose(v.as("ann"), v.house.team, laptop); err != nil || k != laptop {
+		t.Errorf("its owner: %q, %v", k, err)
+	}
+	for _, ctx := range []context.Context{v.as("bob"), v.ctx} {
+		if _, err := v.m.Choose(ctx, v.house.team, laptop); fault.CodeOf(err) != "runner_not_yours" || !strings.Contains(err.Error(), "Ann") {
+			t.Errorf("somebody else: %v", err)
+		}
+	}
+	if _, err := v.m.Choose(v.as("ann"), "another team", laptop); fault.CodeOf(err) != "runner_not_found" {
+		t.Errorf("from another team: %v", err)
+	}
+	if _, err := v.m.Choose(v.as("ann"), v.house.team, "runner:other"); fault.CodeOf(err) != "runner_not_found" {
+		t.Errorf("one that never was: %v", err)
+	}
+	if _, err := v.m.Choose(v.as("ann"), v.house.team, "runner"); fault.CodeOf(err) != "runner_not_found" {
+		t.Errorf("none named: %v", err)
+	}
+	v.family.Add("laptop", executors.Owner{TeamID: v.house.team, UserID: "ann", Shared: true})
+	if _, err := v.m.Choose(v.as("bob"), v.house.team, laptop); err != nil {
+		t.Errorf("one that is shared: %v", err)
+	}
+}
+
+func TestAMachineIsNobodysDefault(t *testing.T) {
+	v := newVillage(t)
+	v.laptop()
+	for _, k := range []executors.Kind{laptop, "runner"} {
+		if err := v.m.CheckWish(v.as("ann"), v.house.team, k); fault.CodeOf(err) != "executor_personal" {
+			t.Errorf("%q as a default: %v", k, err)
+		}
+	}
+	for k := range v.places {
+		v.close(k, "it rains")
+	}
+	if _, err := v.m.Choose(v.as("ann"), v.house.team); fault.CodeOf(err) != "no_executor" {
+		t.Errorf("auto: %v", err)
+	}
+}
+
+func TestMachinesStandBesideTheTeamsPlaces(t *testing.T) {
+	v := newVillage(t)
+	m := v.laptop()
+	v.family.Add("elsewhere", executors.Owner{TeamID: "another team", UserID: "eve"})
+	m.Set(fake.Knobs{Boundary: executors.ProcessBoundary, Unavailable: "offline since 14:02"})
+	v.team.Weakest = executors.ContainerBoundary
+	all, _, err := v.m.Standings(v.ctx, v.house.team)
+	if err != nil || len(all) != 4 {
+		t.Fatalf("%d places, %v", len(all), err)
+	}
+	s := all[3]
+	if s.Kind != laptop || s.Owner.UserID != "ann" || s.Allowed || s.Available || s.Reason != "offline since 14:02" || s.Default {
+		t.Errorf("the machine: %+v", s)
+	}
+	m.Set(fake.Knobs{})
+	if c, ok := v.m.Place(v.ctx, laptop); !ok || !c.Available { // it came back this moment
+		t.Errorf("back again: %+v, %v", c, ok)
+	}
+	if n := len(v.m.Capabilities(v.ctx)); n != 3 {
+		t.Errorf("%d places of the server", n)
+	}
+}
+
+func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
+	var asked sync.Map
+	v := newVillage(t, func(c *manager.Config) {
+		c.IdleAfter = func(k executors.Kind, _ executors.Purpose) time.Duration {
+			asked.Store(k, true)
+			return 0
+		}
+	})
+	v.laptop()
+	v.kind = laptop
+	if _, err := v.m.Ensure(v.as("bob"), v.ws); fault.CodeOf(err) != "runner_not_yours" {
+		t.Errorf("somebody else has it made: %v", err)
+	}
+	p, err := v.m.Ensure(v.as("ann"), v.ws)
+	if err != nil || p.Kind != laptop || !p.OwnDisk {
+		t.Fatalf("Ensure: %+v, %v", p, err)
+	}
+	if _, err := v.m.Ensure(v.as("bob"), v.ws); fault.CodeOf(err) != "runner_not_yours" {
+		t.Errorf("somebody else in a live one: %v", err)
+	}
+	if err := v.m.Permit(v.as("bob"), v.ws); fault.CodeOf(err) != "runner_not_yours" {
+		t.Errorf("somebody else is permitted: %v", err)
+	}
+	if _, err := v.m.Ensure(v.ctx, v.ws); err != nil { // the server itself
+		t.Errorf("the server: %v", err)
+	}
+	if got := v.last(); got.Handle.Kind != laptop {
+		t.Errorf("stored as of %q", got.Handle.Kind)
+	}
+	v.m.CheckHealth(v.ctx)
+	if len(v.bill.kinds) != 1 || v.bill.kinds[0] != executors.Runner {
+		t.Errorf("the ledger was told of %v", v.bill.kinds)
+	}
+	if n := v.m.Active(); n[executors.Runner] != 1 || len(n) != 1 {
+		t.Errorf("active: %v", n)
+	}
+	if c := v.m.Counters().Counts(); c[executors.Runner].Created != 1 || len(c) != 1 {
+		t.Errorf("counted: %v", c)
+	}
+	if _, ok := asked.Load(executors.Runner); !ok {
+		t.Error("the rules of idleness were not asked for the family")
+	}
+	if _, ok := asked.Load(laptop); ok {
+		t.Error("the rules of idleness were asked for a machine")
+	}
+	if live := v.m.OfKind(executors.Runner); len(live) != 1 || len(v.m.OfKind(laptop)) != 1 || len(v.m.OfKind("container")) != 0 {
+		t.Errorf("of the family live %d", len(live))
+	}
+	if err := v.m.Destroy(v.ctx, v.ws); err != nil {
+		t.Errorf("Destroy: %v", err)
+	}
+}
+
+func TestAMachineThatIsRevokedLeavesItsWorkspaceBehind(t *testing.T) {
+	v := newVillage(t)
+	v.laptop()
+	v.kind = laptop
+	p, err := v.m.Ensure(v.as("ann"), v.ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.family.Remove("laptop")
+	if err := v.m.Check(v.ctx, v.ws); err != nil && errors.Is(err, executors.ErrGone) {
+		t.Errorf("it is taken for gone: %v", err)
+	}
+	if _, ok := v.m.Place(v.ctx, laptop); ok {
+		t.Error("it is a place still")
+	}
+	v.m = manager.New(manager.Config{Store: v.store, Workspaces: v.street, Families: []executors.Family{v.family}, After: soon})
+	if err := v.m.Recover(v.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if v.m.Astray(v.ws) != p.SandboxID || !v.m.Lost(v.ctx, v.ws) {
+		t.Error("its sandbox is not astray")
+	}
+	if err := v.m.Leave(v.ctx, v.ws); err != nil || v.last().EndedAt == 0 {
+		t.Errorf("Leave: %v", err)
+	}
+}

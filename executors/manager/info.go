@@ -1,0 +1,157 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// SandboxInfo is what the API tells of a workspace's sandbox. Times are ms UTC, 0 = not yet.
+type SandboxInfo struct {
+	ID           string
+	WorkspaceID  string
+	Executor     executors.Kind
+	State        executors.State
+	Reason       string
+	Isolation    string
+	Isolated     bool
+	Usage        *Usage           // nil when nobody told
+	Limits       executors.Limits // it was made with, or given since
+	ExpiresAt    int64            // when its time is up
+	StartedAt    int64
+	LastHealthAt int64
+	EndedAt      int64
+	Ports        []int // TCP ports its processes listen on
+
+	OwnDisk    bool
+	Steps      []executors.Step // how it was, or is being, made
+	Purpose    executors.Purpose
+	PausedFor  executors.PausedFor // "" unless it stands still
+	PausedAt   int64               // since when it stands still
+	CPUs       int                 // its size, where its place has sizes
+	MemoryMB   int64
+	PriceNano  int64 // nano-USD an hour while it runs
+	RunEndsAt  int64 // beyond this its place extends nothing
+	LeaseUntil int64 // when its place pauses or ends it unless it is extended
+	IdleAt     int64 // when it is paused, or ended, if nothing happens
+	Pooled     bool
+	UserID     string // who asked for it, "" = the server
+}
+
+// Usage are the figures of a sandbox now: the host's own where the place is Metered, else what its guest tells.
+type Usage struct {
+	CPUMs       int64
+	CPUPercent  float64 // of one core, over the last seconds
+	RSSBytes    int64
+	MemoryPeak  int64
+	Processes   int
+	OOMKills    int64
+	ThrottledMs int64
+	DiskBytes   int64 // -1 = not looked at yet
+	DiskAtLeast bool  // there is more than was looked at
+	LogBytes    int64 // this and what follows is the guest's word
+	LastOutput  int64 // ms UTC
+}
+
+// statsTimeout bounds how long a guest may take to tell its figures before it is shown without them.
+const statsTimeout = 3 * time.Second
+
+// maxPorts bounds how many ports a guest is believed to have.
+const maxPorts = 256
+
+// Sandbox tells of the workspace's sandbox: the open one, else the last. fault.NotFound when there never was one.
+func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo, error) {
+	rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID)
+	if err != nil {
+		return SandboxInfo{}, err
+	}
+	rec.Steps = m.stepsNow(rec)
+	info := SandboxInfo{ID: rec.Handle.ID, WorkspaceID: workspaceID, Executor: rec.Handle.Kind, State: rec.State,
+		Reason: rec.Reason, StartedAt: rec.StartedAt, LastHealthAt: rec.HealthAt, EndedAt: rec.EndedAt, Ports: []int{},
+		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: m.stretch(rec).PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
+	if rec.EndedAt == 0 {
+		info.PausedFor, info.RunEndsAt, info.LeaseUntil = rec.PausedFor, rec.RunEndsAt, rec.LeaseUntil
+	}
+	if rec.State == executors.Paused {
+		info.PausedAt, info.LeaseUntil, info.RunEndsAt = rec.HealthAt, 0, 0
+	}
+	if e, ok := m.executor(ctx, rec.Handle.Kind); ok {
+		c := m.capabilities(ctx, e)
+		info.Isolation, info.Isolated, info.OwnDisk = c.Isolation, c.Isolated, c.OwnDisk
+	}
+	p, ok := m.live(workspaceID)
+	if !ok || p.SandboxID != rec.Handle.ID {
+		return info, nil
+	}
+	r := m.room(workspaceID)
+	r.mu.Lock()
+	info.LastHealthAt = max(info.LastHealthAt, p.healthAt)
+	info.IdleAt = m.idleAt(p)
+	r.mu.Unlock()
+	m.measured(p, &info)
+	sctx, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	s, err := p.Guest.Stats(sctx)
+	if err != nil {
+		m.cfg.Log.Debug("guest did not tell its figures", "sandbox_id", p.SandboxID, "error", err)
+		return info, nil
+	}
+	if info.Usage == nil {
+		info.Usage = &Usage{CPUMs: max(s.CPUMs, 0), RSSBytes: max(s.RSSBytes, 0), Processes: max(s.Processes, 0), DiskBytes: -1}
+	}
+	info.Usage.LogBytes, info.Usage.LastOutput = max(s.LogBytes, 0), s.LastOutput
+	for _, port := range s.Ports {
+		if port > 0 && port < 1<<16 && len(info.Ports) < maxPorts {
+			info.Ports = append(info.Ports, port)
+		}
+	}
+	return info, nil
+}
+
+// stepsNow are a sandbox's steps: what is being made knows better than its row how far it is.
+func (m *Manager) stepsNow(rec executors.Record) []executors.Step {
+	if rec.State != executors.Starting {
+		return rec.Steps
+	}
+	r := m.room(rec.WorkspaceID)
+	r.mu.Lock()
+	f := r.flight
+	var k *making
+	if f != nil {
+		k = f.making
+	}
+	r.mu.Unlock()
+	if k == nil {
+		return rec.Steps
+	}
+	if now := k.record(); now.Handle.ID == rec.Handle.ID {
+		return now.Steps
+	}
+	return rec.Steps
+}
+
+// measured fills in what the host itself has counted.
+func (m *Manager) measured(p *place, info *SandboxInfo) {
+	f, ok := figuresOf(p)
+	if ok {
+		info.Usage = &Usage{CPUMs: f.CPUMs, RSSBytes: f.MemoryBytes, MemoryPeak: f.MemoryPeak, Processes: int(f.Processes), OOMKills: f.OOMKills,
+			ThrottledMs: f.ThrottledMs, DiskBytes: -1}
+	}
+	m.mu.Lock()
+	mt := m.meters
+	m.mu.Unlock()
+	if mt == nil {
+		return
+	}
+	t := mt.meter(p.SandboxID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	info.Limits = t.limits
+	if t.limits.WallMinutes > 0 {
+		info.ExpiresAt = info.StartedAt + t.limits.WallMinutes*60_000
+	}
+	if info.Usage != nil {
+		info.Usage.CPUPercent, info.Usage.DiskBytes, info.Usage.DiskAtLeast = t.percent, t.disk.bytes, t.disk.partial
+	}
+}

@@ -1,0 +1,157 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// keepLeftWithin bounds keeping what one sandbox holds that was left behind.
+const keepLeftWithin = 10 * time.Minute
+
+// endLeft ends a sandbox that nobody works in any more, after what it holds was kept. The caller holds the turn of its workspace's room.
+func (m *Manager) endLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLeftWithin)
+	defer cancel()
+	if rec.State != executors.Failed { // in one that could not be made ready nobody has worked
+		if err := m.keepLeft(ctx, e, h, rec); errors.Is(err, executors.ErrGone) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	err := m.destroyHandle(ctx, e, h)
+	if errors.Is(err, executors.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+func (m *Manager) keepLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
+	sb, err := e.Recover(ctx, h)
+	if err != nil {
+		return fmt.Errorf("finding sandbox %s that was left behind: %w", h.ID, err)
+	}
+	p, err := m.connect(ctx, sb, rec)
+	if err != nil {
+		return err
+	}
+	defer p.Guest.Close()
+	m.quieten(ctx, p)
+	ctx = context.WithValue(ctx, takingLeave{}, p)
+	for _, a := range m.attached() {
+		if a.Left == nil {
+			continue
+		}
+		if err := a.Left(ctx, p.Place); err != nil {
+			return fmt.Errorf("keeping what sandbox %s holds: %w", h.ID, err)
+		}
+	}
+	return nil
+}
+
+// quietenWithin is how long programs may take to end by themselves before what they wrote is kept.
+const quietenWithin = 5 * time.Second
+
+// quieten ends everything that runs in a place nobody works in any more, so that it does not write while what it holds is kept.
+func (m *Manager) quieten(ctx context.Context, p *place) {
+	all, err := p.Guest.Processes(ctx)
+	if err != nil {
+		m.cfg.Log.Warn("what runs in a sandbox that was left behind is not known", "sandbox_id", p.SandboxID, "error", err)
+		return
+	}
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, checkAtOnce)
+	for _, proc := range all {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			if _, err := p.Guest.Stop(ctx, proc.ID, quietenWithin); err != nil && !fault.Is(err, fault.NotFound) {
+				m.cfg.Log.Warn("a program in a sandbox that was left behind could not be ended", "sandbox_id", p.SandboxID, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// reapMember is reapOne on a member's machine, where nothing is ended unseen.
+func (m *Manager) reapMember(ctx context.Context, e executors.Executor, h executors.Handle) {
+	rec, err := m.cfg.Store.Sandbox(ctx, h.ID)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		m.reapOne(ctx, e, h) // it was made only to try the machine: others keep their rows for the ledger
+		return
+	case err != nil:
+		m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
+		return
+	case rec.EndedAt == 0 || rec.Handle.Kind != h.Kind:
+		return // it lives, or is another machine's: this one has no business with it
+	}
+	r := m.room(rec.WorkspaceID)
+	release, err := r.take(ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	if err := m.endLeft(ctx, e, h, rec); err != nil {
+		m.cfg.Log.Warn("a sandbox that was left behind could not be ended", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		return
+	}
+	m.cfg.Counters.Cleaned(h.Kind)
+	m.cfg.Log.Info("a sandbox that was left behind is ended; what it held is kept", "executor", h.Kind, "sandbox_id", h.ID, "workspace_id", rec.WorkspaceID)
+}
+
+// clearLeft ends what the workspace left behind at a place before it begins there anew: both would work in the same folder. The caller
+// holds the room's turn.
+func (m *Manager) clearLeft(ctx context.Context, e executors.Executor, workspaceID string) error {
+	if e.Kind().Member() == "" {
+		return nil
+	}
+	all, err := e.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		rec, err := m.cfg.Store.Sandbox(ctx, h.ID)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if rec.WorkspaceID != workspaceID || rec.EndedAt == 0 || rec.Handle.Kind != h.Kind {
+			continue
+		}
+		if err := m.endLeft(ctx, e, h, rec); err != nil {
+			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "What the workspace left behind on %s could not be kept yet, so nothing new begins there. Try again in a moment.", m.capabilities(ctx, e).Name)
+		}
+	}
+	return nil
+}
+
+// Evict ends all sandboxes of a place that is about to go for good, each after everything in it was brought home. It says how many could
+// not be: those stay.
+func (m *Manager) Evict(ctx context.Context, k executors.Kind) (left int) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	limit := make(chan struct{}, checkAtOnce)
+	for _, id := range m.roomsWhere(func(r *room) bool { return r.kind() == k }) {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			if err := m.Destroy(ctx, id); err != nil {
+				m.cfg.Log.Warn("a sandbox could not be brought home and ended before its machine goes", "workspace_id", id, "error", err)
+				mu.Lock()
+				left++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return left
+}

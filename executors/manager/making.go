@@ -1,0 +1,330 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+)
+
+// arriveTimeout bounds bringing a workspace to a place with a disk of its own: a large repository over a slow line takes its time, and
+// people see how far it is and can cancel it.
+const arriveTimeout = 30 * time.Minute
+
+// createWaits are the waits before a making is tried again.
+var createWaits = [...]time.Duration{time.Second, 2 * time.Second}
+
+// tellEvery is how often at most the progress of a step is told.
+const tellEvery = 250 * time.Millisecond
+
+var errMakingCancelled = fault.New(fault.Conflict, "sandbox_cancelled", "The making of the sandbox was cancelled. Start a session to have one made.")
+
+// making is a sandbox that is being made: its row, and its steps as people see them. Safe for concurrent use.
+type making struct {
+	m *Manager
+
+	mu     sync.Mutex
+	rec    executors.Record // Steps are replaced, never changed in place
+	toldAt int64            // ms UTC of the last event
+	over   bool             // the row is somebody else's from here on
+}
+
+// stepTitles are what people see of the steps that every making has.
+var stepTitles = map[string]string{
+	executors.StepCreate:   "Make the sandbox",
+	executors.StepGuest:    "Start Parawork's helper in it",
+	executors.StepSend:     "Send the repository",
+	executors.StepCheckout: "Lay out the worktree",
+	executors.StepSetup:    "Run the set-up script",
+}
+
+// newMaking plans the steps of a making.
+func (m *Manager) newMaking(rec executors.Record, caps executors.Capabilities) *making {
+	names := []string{executors.StepCreate, executors.StepGuest}
+	if caps.OwnDisk {
+		names = append(names, executors.StepSend, executors.StepCheckout)
+	}
+	for _, n := range names {
+		rec.Steps = append(rec.Steps, executors.Step{Name: n, Title: stepTitles[n], State: executors.StepPending})
+	}
+	k := &making{m: m, rec: rec}
+	k.rec.Steps[0].State, k.rec.Steps[0].StartedAt = executors.StepRunning, rec.StartedAt
+	return k
+}
+
+// record is the row as it is now.
+func (k *making) record() executors.Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rec
+}
+
+// change has fn change the row.
+func (k *making) change(fn func(r *executors.Record)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	fn(&k.rec)
+}
+
+// step says how far the making is: see Arrival.Say. detail "" leaves what the step said before.
+func (k *making) step(ctx context.Context, name, title, detail string, done, all int64) {
+	k.mu.Lock()
+	if k.over {
+		k.mu.Unlock()
+		return
+	}
+	now := k.m.now()
+	steps := slices.Clone(k.rec.Steps)
+	at := slices.IndexFunc(steps, func(s executors.Step) bool { return s.Name == name })
+	news := at < 0 || steps[at].State != executors.StepRunning
+	if news {
+		for i := range steps {
+			if steps[i].State == executors.StepRunning {
+				steps[i].State, steps[i].EndedAt = executors.StepDone, now
+			}
+		}
+	}
+	if at < 0 { // before what is still to come
+		at = slices.IndexFunc(steps, func(s executors.Step) bool { return s.State == executors.StepPending })
+		if at < 0 {
+			at = len(steps)
+		}
+		steps = slices.Insert(steps, at, executors.Step{Name: name, Title: stepTitles[name]})
+	}
+	s := &steps[at]
+	if news {
+		s.State, s.EndedAt = executors.StepRunning, 0
+		if s.StartedAt == 0 {
+			s.StartedAt = now
+		}
+	}
+	if title != "" {
+		s.Title = executors.CleanReason(title)
+	}
+	if detail != "" {
+		s.Detail = executors.CleanReason(detail)
+	}
+	s.Done, s.All = max(done, 0), max(all, 0)
+	k.rec.Steps = steps
+	rec := k.rec
+	tell := news || detail != "" || now-k.toldAt >= tellEvery.Milliseconds()
+	if tell {
+		k.toldAt = now
+	}
+	if news { // under the lock, so that no older one comes after it
+		if err := k.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil && ctx.Err() == nil {
+			k.m.cfg.Log.Warn("step of a sandbox's making could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
+		}
+	}
+	k.mu.Unlock()
+	if tell {
+		k.m.publish(ctx, rec)
+	}
+}
+
+// end closes the steps and returns the row: it is the caller's from here on.
+func (k *making) end(err error) executors.Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.over = true
+	k.rec.Steps = endSteps(k.rec.Steps, err, k.m.now())
+	return k.rec
+}
+
+// endSteps closes steps: the running one is done, failed or cancelled, and what was never begun is left out where all went well.
+func endSteps(steps []executors.Step, err error, now int64) []executors.Step {
+	steps = slices.Clone(steps)
+	if err == nil {
+		steps = slices.DeleteFunc(steps, func(s executors.Step) bool { return s.State == executors.StepPending })
+	}
+	for i := range steps {
+		s := &steps[i]
+		switch {
+		case s.State == executors.StepRunning && err == nil:
+			s.State = executors.StepDone
+		case s.State == executors.StepRunning && errors.Is(err, errMakingCancelled), s.State == executors.StepPending:
+			s.State = executors.StepCancelled
+		case s.State == executors.StepRunning:
+			s.State, s.Detail = executors.StepFailed, executors.CleanReason(executors.ReasonOf(err))
+		default:
+			continue
+		}
+		if s.StartedAt != 0 {
+			s.EndedAt = now
+		}
+	}
+	return steps
+}
+
+// create makes the sandbox of k, whose row is stored already, and puts it into the room.
+func (m *Manager) create(ctx context.Context, r *room, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (*place, error) {
+	killpoint.Reach(killpoint.SandboxStored)
+	began := m.now()
+	p, err := m.raise(ctx, e, caps, spec, k)
+	if err != nil {
+		return nil, err
+	}
+	p.record = k.end(nil)
+	p.record.State, p.record.HealthAt = executors.Running, m.now()
+	if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
+		err = fmt.Errorf("storing sandbox %s as running: %w", p.SandboxID, err)
+		p.Guest.Close()
+		m.dismantle(ctx, p.box(), p.record, err)
+		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The place for this workspace was made but could not be noted down. Try again.")
+	}
+	m.took(e.Kind(), m.now()-began)
+	m.cfg.Counters.Created(e.Kind(), m.now()-began)
+	m.settle(ctx, r, p)
+	m.keep(ctx, r, p)
+	return p, nil
+}
+
+// raise makes a sandbox, says hello to it and has the workspace brought there. On error nothing of it is left, and its row is closed.
+func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (*place, error) {
+	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
+	defer cancel()
+	sb, err := m.construct(mctx, e, caps, spec, k)
+	if err != nil {
+		m.release(ctx, spec.ID)
+		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+			err = cause
+		}
+		rec := k.end(err)
+		if errors.Is(err, errMakingCancelled) {
+			m.finish(ctx, rec, executors.Gone, "Its making was cancelled.")
+			return nil, err
+		}
+		m.cfg.Log.Warn("sandbox could not be made", "sandbox_id", rec.Handle.ID, "executor", e.Kind(), "error", err)
+		m.finish(ctx, rec, executors.Failed, "It could not be made: "+executors.ReasonOf(err))
+		if fault.KindOf(err) != fault.Internal {
+			return nil, err
+		}
+		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
+			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
+	}
+	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
+	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
+		m.release(ctx, spec.ID)
+		m.dismantle(ctx, sb, k.end(err), err)
+		return nil, err
+	}
+	killpoint.Reach(killpoint.SandboxMade)
+	k.step(mctx, executors.StepGuest, "", "", 0, 0)
+	p, err := m.first(mctx, sb, k)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+			err = cause
+		}
+		m.dismantle(ctx, sb, k.end(err), err)
+		if errors.Is(err, errMakingCancelled) {
+			return nil, err
+		}
+		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
+			"The place for this workspace was made but did not answer. Try again.")
+	}
+	if !p.OwnDisk {
+		return p, nil
+	}
+	actx, stop := context.WithTimeout(ctx, arriveTimeout)
+	defer stop()
+	err = m.arrive(actx, p, spec, func(step, title string, done, all int64) { k.step(actx, step, title, "", done, all) })
+	if err == nil {
+		return p, nil
+	}
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		err = cause
+	}
+	p.Guest.Close()
+	m.dismantle(ctx, sb, k.end(err), err)
+	if fault.KindOf(err) != fault.Internal {
+		return nil, err
+	}
+	return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The workspace could not be brought to its sandbox. See the server's log, then try again.")
+}
+
+// construct has the spec filled in and the sandbox made, again where a failure may be over in a moment.
+func (m *Manager) construct(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (executors.Sandbox, error) {
+	if err := m.outfit(ctx, caps, &spec); err != nil {
+		return nil, err
+	}
+	caps, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	if err != nil {
+		return nil, err
+	}
+	size, err := fit(caps, spec.Limits)
+	if err != nil {
+		return nil, err
+	}
+	spec.Size = size
+	k.change(func(r *executors.Record) {
+		r.CPUs, r.MemoryMB, r.PriceNano = m.sized(caps, size, spec.Limits)
+	})
+	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
+		return nil, err
+	}
+	if sb := m.createWarm(executors.WithTeller(ctx, k.step), e, spec, k); sb != nil {
+		if err := context.Cause(ctx); err != nil { // it was cancelled meanwhile
+			m.remove(ctx, sb)
+			return nil, err
+		}
+		return sb, nil
+	}
+	for try := 0; ; try++ {
+		sb, err := e.Create(executors.WithTeller(ctx, k.step), spec)
+		if err == nil {
+			if err = context.Cause(ctx); err == nil {
+				return sb, nil
+			}
+			m.remove(ctx, sb) // it was cancelled while it was made
+			return nil, err
+		}
+		m.doubt(e)
+		if try == len(createWaits) || !passing(err) || ctx.Err() != nil {
+			return nil, err
+		}
+		m.cfg.Log.Warn("sandbox could not be made; it is tried again", "sandbox_id", spec.ID, "executor", e.Kind(), "try", try+1, "error", err)
+		k.step(ctx, executors.StepCreate, "", fmt.Sprintf("Try %d of %d: the one before failed (%s)", try+2, len(createWaits)+1, executors.ReasonOf(err)), 0, 0)
+		select {
+		case <-m.cfg.After(createWaits[try]):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// remove destroys a sandbox that nobody needs any more. What remains is the reaper's.
+func (m *Manager) remove(ctx context.Context, sb executors.Sandbox) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
+	defer cancel()
+	if err := sb.Destroy(ctx); err != nil {
+		m.cfg.Log.Error("half-made sandbox could not be destroyed", "sandbox_id", sb.Handle().ID, "error", err)
+	}
+}
+
+// passing reports whether what kept a sandbox from being made may be over in a moment. A refusal, which says what to do, is not.
+func passing(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return true
+	}
+	switch f.Details["reason"] {
+	case "capacity", "outage", "timeout", "rate_limited":
+		return true
+	}
+	return f.Kind == fault.Timeout
+}
+
+// first stores a new sandbox's handle, before first use, and says hello to it.
+func (m *Manager) first(ctx context.Context, sb executors.Sandbox, k *making) (*place, error) {
+	rec := k.record()
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		return nil, fmt.Errorf("storing the handle of sandbox %s: %w", rec.Handle.ID, err)
+	}
+	return m.connect(ctx, sb, rec)
+}

@@ -1,0 +1,243 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// ledger keeps what it is told.
+type ledger struct {
+	mu      sync.Mutex
+	began   []executors.Stretch
+	beats   map[string]int
+	still   map[string]executors.StillBy
+	settled []string
+
+	released []string
+	refuse   error  // of Afford
+	asked    func() // called by Afford
+	unwrite  error  // of Began
+}
+
+func newLedger() *ledger {
+	return &ledger{beats: make(map[string]int), still: make(map[string]executors.StillBy)}
+}
+
+func (l *ledger) Afford(context.Context, executors.Stretch) error {
+	if l.asked != nil {
+		l.asked()
+	}
+	return l.refuse
+}
+
+func (l *ledger) Began(_ context.Context, s executors.Stretch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.began = append(l.began, s)
+	return l.unwrite
+}
+
+func (l *ledger) Beat(_ context.Context, ids []string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		l.beats[id]++
+	}
+	return nil
+}
+
+func (l *ledger) Still(_ context.Context, s executors.Stretch, _ int64, by executors.StillBy) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.still[s.SandboxID]; !known {
+		l.still[s.SandboxID] = by
+	}
+	return nil
+}
+
+func (l *ledger) Release(_ context.Context, id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released = append(l.released, id)
+	return nil
+}
+
+func (l *ledger) Settle(_ context.Context, ids []string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled = ids
+	return nil
+}
+
+func (l *ledger) began1(t *testing.T, id string, team, ws string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.ContainsFunc(l.began, func(s executors.Stretch) bool {
+		return s.SandboxID == id && s.TeamID == team && s.WorkspaceID == ws && s.Kind == fake.Kind
+	}) {
+		t.Errorf("the ledger was told %+v, not that %s began", l.began, id)
+	}
+}
+
+func (l *ledger) beaten(id string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.beats[id]
+}
+
+func (l *ledger) by(id string) executors.StillBy {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.still[id]
+}
+
+// metered makes the house's Manager one with a ledger.
+func (h *house) metered(l *ledger) {
+	h.ex = fake.New(h.world)
+	h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store, Ledger: l,
+		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
+}
+
+func TestTheLedgerHearsOfASandboxesLife(t *testing.T) {
+	h := newHouse(t)
+	l := newLedger()
+	h.metered(l)
+	p := h.ensure()
+	l.began1(t, p.SandboxID, h.team, h.ws)
+	h.m.CheckHealth(h.ctx)
+	h.m.CheckHealth(h.ctx)
+	if n := l.beaten(p.SandboxID); n != 2 {
+		t.Errorf("%d beats of two health checks", n)
+	}
+	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
+		t.Fatal(err)
+	}
+	if by := l.by(p.SandboxID); by != executors.ByServer {
+		t.Errorf("ended by the word of %q", by)
+	}
+	h.m.CheckHealth(h.ctx)
+	if n := l.beaten(p.SandboxID); n != 2 {
+		t.Errorf("a beat of a sandbox that was destroyed")
+	}
+	c := h.m.Counters().Counts()[fake.Kind]
+	if c.Created != 1 || c.Create.Count != 1 || c.Failed != 0 {
+		t.Errorf("counted %+v", c)
+	}
+}
+
+func TestWhatIsFoundGoneEndedWithItsLastBeat(t *testing.T) {
+	h := newHouse(t)
+	l := newLedger()
+	h.metered(l)
+	p := h.ensure()
+	h.world.Vanish(p.SandboxID)
+	if err := h.m.Check(h.ctx, h.ws); !errors.Is(err, executors.ErrGone) {
+		t.Fatalf("Check: %v", err)
+	}
+	if by := l.by(p.SandboxID); by != executors.ByHeartbeat {
+		t.Errorf("ended by the word of %q", by)
+	}
+
+	// The same after a restart of the server.
+	p = h.ensure()
+	h.metered(l)
+	h.world.Vanish(p.SandboxID)
+	if err := h.m.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if by := l.by(p.SandboxID); by != executors.ByHeartbeat {
+		t.Errorf("ended by the word of %q", by)
+	}
+}
+
+// placeRecord is a place that knows when its sandboxes ran.
+type placeRecord struct {
+	*fake.Executor
+	ran executors.Ran
+}
+
+func (p placeRecord) Ran(context.Context, executors.Handle) (executors.Ran, error) { return p.ran, nil }
+
+func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
+	h := newHouse(t)
+	l := newLedger()
+	h.m = manager.New(manager.Config{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711, EndedAt: 4712}}},
+		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
+	p := h.ensure()
+	h.world.Vanish(p.SandboxID)
+	if err := h.m.Check(h.ctx, h.ws); !errors.Is(err, executors.ErrGone) {
+		t.Fatalf("Check: %v", err)
+	}
+	if by := l.by(p.SandboxID); by != executors.ByPlace {
+		t.Errorf("ended by the word of %q", by)
+	}
+
+	// A restarted server learns since when it runs.
+	h.ensure()
+	h.m = manager.New(manager.Config{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711}}},
+		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
+	if err := h.m.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	p = h.ensure()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.began[len(l.began)-1]; last.SandboxID != p.SandboxID || last.Since != 4711 {
+		t.Errorf("the ledger was told %+v", last)
+	}
+}
+
+func TestAFailedMakingIsCountedAndLeavesNoStretch(t *testing.T) {
+	h := newHouse(t)
+	l := newLedger()
+	h.metered(l)
+	h.ex.Set(fake.Knobs{CreateErr: fault.New(fault.Unsupported, "no", "No.")})
+	if _, err := h.m.Ensure(h.ctx, h.ws); err == nil {
+		t.Fatal("Ensure did not fail")
+	}
+	l.mu.Lock()
+	if len(l.began) != 0 {
+		t.Errorf("the ledger was told %+v", l.began)
+	}
+	l.mu.Unlock()
+	if c := h.m.Counters().Counts()[fake.Kind]; c.Failed != 1 || c.Created != 0 {
+		t.Errorf("counted %+v", c)
+	}
+}
+
+func TestCountersTellQuantiles(t *testing.T) {
+	t.Parallel()
+	var c executors.Counters
+	for ms := int64(1); ms <= 100; ms++ {
+		c.Created("x", ms)
+		c.Synced("x", 10*ms)
+	}
+	got := c.Counts()["x"]
+	if got.Create.P50Ms != 50 || got.Create.P95Ms != 95 || got.Create.Count != 100 || got.Create.SumMs != 5050 || got.Create.Buckets[0] != 50 || got.Create.Buckets[1] != 50 {
+		t.Errorf("creation: %+v", got.Create)
+	}
+	if got.Lag.P95Ms != 950 {
+		t.Errorf("lag: %+v", got.Lag)
+	}
+	for range 2000 {
+		c.Created("x", 7)
+	}
+	if got := c.Counts()["x"].Create; got.P95Ms != 7 || got.Count != 2100 {
+		t.Errorf("the newest do not count: %+v", got)
+	}
+	var none *executors.Counters
+	none.Reused("x")
+	if none.Counts() != nil {
+		t.Error("nil counts")
+	}
+}

@@ -1,0 +1,552 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/cgroup"
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// LimitSource says what people have set.
+type LimitSource interface {
+	// Limits returns what the workspace says itself and what its project says.
+	Limits(ctx context.Context, workspaceID string) (own, project executors.Limits, err error)
+}
+
+// MetersConfig is what Meters are made of.
+type MetersConfig struct {
+	Places           *Manager
+	Limits           LimitSource
+	Default, Maximum executors.Limits                    // of the instance
+	ByKind           map[executors.Kind]executors.Limits // no sandbox of this kind has more
+	// Shared is what holds in a kind of place where Default says nothing, because strangers share the machine; optional.
+	Shared    func(ctx context.Context, k executors.Kind) (executors.Limits, error)
+	Folders   func(r executors.Record) []string
+	Tell      func(ctx context.Context, n executors.Note)
+	Groups    *cgroup.Tree             // whose groups without a sandbox are removed; optional
+	Events    events.Publisher         // optional
+	Heard     func(teamID string) bool // whether anybody would hear an event; default always
+	Now       func() time.Time
+	After     func(time.Duration) <-chan time.Time
+	Every     time.Duration // between two readings; default 5 s
+	ReapEvery time.Duration // between two looks for groups nobody needs; default 5 min
+	DiskEvery time.Duration // between two looks at a disk; default 20 s
+	Free      func(dir string) (int64, error)
+	Log       *slog.Logger
+}
+
+func (c *MetersConfig) validate() error {
+	if c.Places == nil || c.Limits == nil {
+		return errors.New("executors: Meters need Places and Limits")
+	}
+	if c.Folders == nil {
+		c.Folders = func(executors.Record) []string { return nil }
+	}
+	if c.Tell == nil {
+		c.Tell = func(context.Context, executors.Note) {}
+	}
+	if c.Heard == nil {
+		c.Heard = func(string) bool { return true }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.After == nil {
+		c.After = time.After
+	}
+	if c.Every <= 0 {
+		c.Every = 5 * time.Second
+	}
+	if c.DiskEvery <= 0 {
+		c.DiskEvery = 20 * time.Second
+	}
+	if c.ReapEvery <= 0 {
+		c.ReapEvery = 5 * time.Minute
+	}
+	if c.Free == nil {
+		c.Free = freeBytes
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Meters read what sandboxes use, as the host sees it, and hold them to their limits where the kernel does not: disk and time. They
+// put into words what the kernel did. Safe for concurrent use. Run has one goroutine, and one more while disks are looked at.
+type Meters struct {
+	cfg MetersConfig
+
+	mu   sync.Mutex
+	by   map[string]*meter // by sandbox id
+	free int64             // bytes free where the disks are, at the last look
+}
+
+// meter is what is known of one sandbox.
+type meter struct {
+	mu        sync.Mutex
+	limits    executors.Limits
+	last      executors.Figures
+	lastAt    time.Time
+	known     bool // last was read
+	percent   float64
+	disk      diskMeter
+	told      executors.Figures // what people were told of: kills and refusals
+	pending   executors.Figures // what is new, and may yet be claimed by a session that ends of it
+	forkToldA time.Time
+	wallNear  bool
+	published time.Time
+	shown     executors.Figures
+	shownDisk int64
+}
+
+// UseMeters has m hold its sandboxes to limits, which their Participant gives to those that are made. It is called once, before Recover.
+func (m *Manager) UseMeters(cfg MetersConfig) (*Meters, error) {
+	cfg.Places = m
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	mt := &Meters{cfg: cfg, by: make(map[string]*meter)}
+	m.mu.Lock()
+	m.meters = mt
+	m.mu.Unlock()
+	return mt, nil
+}
+
+// Participant gives sandboxes that are made their limits.
+func (mt *Meters) Participant() executors.Participant {
+	return executors.Participant{Name: "limits", Making: mt.fill, Ended: mt.forget}
+}
+
+// forget drops what is known of a sandbox that has ended.
+func (mt *Meters) forget(r executors.Record) {
+	mt.mu.Lock()
+	defer mt.mu.Unlock()
+	delete(mt.by, r.Handle.ID)
+}
+
+// fill gives a sandbox that is about to be made its limits.
+func (mt *Meters) fill(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
+	l, err := mt.effective(ctx, s.WorkspaceID, c.Kind)
+	if err != nil {
+		return fmt.Errorf("reading the limits of workspace %s: %w", s.WorkspaceID, err)
+	}
+	s.Limits = l
+	t := mt.meter(s.ID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limits, t.known, t.lastAt = l, true, mt.cfg.Now() // it has used nothing, and nothing has happened in it
+	return nil
+}
+
+// effective merges what the instance, the project and the workspace say, within the maximum.
+func (mt *Meters) effective(ctx context.Context, workspaceID string, k executors.Kind) (executors.Limits, error) {
+	own, project, err := mt.cfg.Limits.Limits(ctx, workspaceID)
+	if err != nil {
+		return executors.Limits{}, err
+	}
+	instance, err := mt.instance(ctx, k)
+	if err != nil {
+		return executors.Limits{}, err
+	}
+	return instance.With(project).With(own).AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()]), nil
+}
+
+// instance is what the instance says of a kind of place.
+func (mt *Meters) instance(ctx context.Context, k executors.Kind) (executors.Limits, error) {
+	if mt.cfg.Shared == nil {
+		return mt.cfg.Default, nil
+	}
+	shared, err := mt.cfg.Shared(ctx, k.Base())
+	return shared.With(mt.cfg.Default), err
+}
+
+func (mt *Meters) meter(sandboxID string) *meter {
+	mt.mu.Lock()
+	defer mt.mu.Unlock()
+	t := mt.by[sandboxID]
+	if t == nil {
+		t = &meter{disk: diskMeter{bytes: -1}}
+		mt.by[sandboxID] = t
+	}
+	return t
+}
+
+func (t *meter) setLimits(l executors.Limits) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limits = l
+}
+
+func (t *meter) get() executors.Limits {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.limits
+}
+
+// Enforced says how one limit is kept in a place.
+type Enforced struct {
+	Name string // cpus, memory_mb, processes, disk_mb, wall_minutes
+	OK   bool
+	How  string // in words: how, or why not
+}
+
+// LimitView is everything about a workspace's limits.
+type LimitView struct {
+	Own, Project, Instance, Maximum, Effective executors.Limits
+	Enforced                                   []Enforced
+}
+
+// View says what limits a workspace has, where they come from, and what keeps them in a place of kind k.
+func (mt *Meters) View(ctx context.Context, workspaceID string, k executors.Kind) (LimitView, error) {
+	own, project, err := mt.cfg.Limits.Limits(ctx, workspaceID)
+	if err != nil {
+		return LimitView{}, err
+	}
+	v := LimitView{Own: own, Project: project, Maximum: mt.cfg.Maximum}
+	m := mt.cfg.Places
+	if p, ok := m.live(workspaceID); ok {
+		k = p.Kind
+	} else if e, _, err := m.pick(ctx, Policy{Default: executors.Auto}, k); err == nil {
+		k = e.Kind()
+	}
+	v.Maximum = v.Maximum.AtMost(mt.cfg.ByKind[k.Base()])
+	if v.Instance, err = mt.instance(ctx, k); err != nil {
+		return LimitView{}, err
+	}
+	v.Effective = v.Instance.With(project).With(own).AtMost(v.Maximum)
+	var c executors.Capabilities
+	if e, ok := m.executor(ctx, k); ok {
+		c = m.capabilities(ctx, e)
+	}
+	for _, name := range executors.LimitNames() {
+		one := Enforced{Name: name}
+		switch name {
+		case "disk_mb":
+			one.OK, one.How = true, "looked at every "+seconds(mt.cfg.DiskEvery)+"; what would write more is paused"
+		case "wall_minutes":
+			one.OK, one.How = true, "the sandbox is stopped when its time is up; the work is kept"
+		default:
+			one.OK, one.How = c.Limits, "by the kernel"
+			if !c.Limits {
+				one.How = "not enforced in this place"
+				if c.Warning != "" {
+					one.How += ": " + c.Warning
+				}
+			}
+		}
+		v.Enforced = append(v.Enforced, one)
+	}
+	return v, nil
+}
+
+func seconds(d time.Duration) string {
+	if d == time.Second {
+		return "second"
+	}
+	return executors.Plain(d.Seconds()) + " seconds"
+}
+
+// Maximum is the most a project or workspace may ask for.
+func (mt *Meters) Maximum() executors.Limits { return mt.cfg.Maximum }
+
+// Apply gives the workspace's live sandbox the limits that are stored now. now is true when they hold from this moment; else why says
+// when they will, "" without a sandbox: with its next one.
+func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why string, err error) {
+	m := mt.cfg.Places
+	p, ok := m.live(workspaceID)
+	if !ok {
+		return false, "", nil
+	}
+	l, err := mt.effective(ctx, workspaceID, p.Kind)
+	if err != nil {
+		return false, "", err
+	}
+	t := mt.meter(p.SandboxID)
+	before := t.get()
+	if sameKernel(before, l) { // time is kept here
+		t.setLimits(l)
+		return true, "", nil
+	}
+	same := executors.Limits{CPUs: before.CPUs, MemoryMB: before.MemoryMB, Processes: before.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes}
+	lim, ok := p.box().(executors.Limiter)
+	if ok {
+		asked, refused := m.mayGrow(ctx, p, l)
+		if refused != nil {
+			if fault.KindOf(refused) == fault.Internal {
+				return false, "", refused
+			}
+			t.setLimits(same)
+			return false, executors.ReasonOf(refused) + " The sandbox that runs keeps the CPU and memory it has.", nil
+		}
+		if err = lim.SetLimits(l); err != nil && asked {
+			m.release(ctx, p.SandboxID)
+		}
+	}
+	switch {
+	case !ok || fault.Is(err, fault.Unsupported):
+		t.setLimits(same)
+		return false, "This place cannot change the limits of a sandbox that runs: CPU, memory and processes hold from its next one on.", nil
+	case fault.Is(err, fault.Conflict):
+		return false, executors.ReasonOf(err) + " It holds from the next sandbox on.", nil
+	case err != nil:
+		return false, "", fault.Wrap(err, fault.Unavailable, "limits_not_applied", "The limits are kept, but the sandbox that runs could not be given them. Destroy it to get a new one.")
+	}
+	t.setLimits(l)
+	m.resized(ctx, p, l)
+	return true, "", nil
+}
+
+// Live returns the limits the workspace's live sandbox has.
+func (mt *Meters) Live(workspaceID string) (executors.Limits, bool) {
+	p, ok := mt.cfg.Places.live(workspaceID)
+	if !ok {
+		return executors.Limits{}, false
+	}
+	return mt.meter(p.SandboxID).get(), true
+}
+
+func sameKernel(a, b executors.Limits) bool {
+	return a.CPUs == b.CPUs && a.MemoryMB == b.MemoryMB && a.Processes == b.Processes && a.DiskMB == b.DiskMB
+}
+
+// Run reads and judges until ctx is done. It returns when its goroutines have ended.
+func (mt *Meters) Run(ctx context.Context) error {
+	var disks sync.WaitGroup
+	looking := make(chan struct{}, 1)
+	var reaped time.Time
+	for {
+		mt.Read(ctx)
+		if now := mt.cfg.Now(); now.Sub(reaped) >= mt.cfg.ReapEvery {
+			reaped = now
+			mt.reapGroups(ctx)
+		}
+		select {
+		case looking <- struct{}{}:
+			disks.Go(func() { defer func() { <-looking }(); mt.lookAtDisks(ctx) })
+		default: // a look takes longer than the time between two
+		}
+		select {
+		case <-ctx.Done():
+			disks.Wait()
+			return nil
+		case <-mt.cfg.After(mt.cfg.Every):
+		}
+	}
+}
+
+// reapGroups ends and removes the control groups of sandboxes that are no more: rests of a server that died between two steps.
+func (mt *Meters) reapGroups(ctx context.Context) {
+	if mt.cfg.Groups == nil {
+		return
+	}
+	names := mt.cfg.Groups.Names() // first: what is made after it had its row before
+	if len(names) == 0 {
+		return
+	}
+	open, err := mt.cfg.Places.cfg.Store.OpenSandboxes(ctx)
+	if err != nil {
+		mt.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+		return
+	}
+	for _, name := range names {
+		if slices.ContainsFunc(open, func(r executors.Record) bool { return r.Handle.ID == name }) {
+			continue
+		}
+		dctx, cancel := context.WithTimeout(ctx, pauseTimeout)
+		g, err := mt.cfg.Groups.Find(name)
+		if err == nil {
+			err = g.Destroy(dctx)
+		}
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			mt.cfg.Log.Warn("control group of a sandbox that is gone could not be removed", "sandbox_id", name, "error", err)
+		}
+	}
+}
+
+// Read reads every live sandbox's figures once, and acts on what they say.
+func (mt *Meters) Read(ctx context.Context) {
+	for _, p := range mt.cfg.Places.places() {
+		if ctx.Err() != nil {
+			return
+		}
+		mt.readOne(ctx, p)
+	}
+}
+
+func (mt *Meters) readOne(ctx context.Context, p *place) {
+	if p.Asleep() { // it uses nothing, and asking may wake it
+		return
+	}
+	t := mt.meter(p.SandboxID)
+	if t.adopt() { // found again after a restart
+		if l, err := mt.effective(ctx, p.WorkspaceID, p.Kind); err == nil {
+			t.setLimits(l)
+		}
+	}
+	f, ok := figuresOf(p)
+	now := mt.cfg.Now()
+	if ok {
+		for _, n := range t.take(f, now) {
+			n.WorkspaceID, n.TeamID = p.WorkspaceID, p.TeamID
+			mt.cfg.Tell(ctx, n)
+		}
+	}
+	mt.watchTime(ctx, p, t, now)
+	if t.news(now, mt.cfg.Every) && mt.cfg.Events != nil && mt.cfg.Heard(p.TeamID) {
+		mt.cfg.Events.Publish(ctx, events.Event{Type: "sandbox.usage", ID: p.SandboxID, WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Version: now.UnixMilli()})
+	}
+}
+
+// figuresOf asks the host, not the guest.
+func figuresOf(p *place) (executors.Figures, bool) {
+	mtd, ok := p.box().(executors.Metered)
+	if !ok {
+		return executors.Figures{}, false
+	}
+	f, err := mtd.Figures()
+	return f, err == nil
+}
+
+// adopt reports whether the meter knows no limits and has not asked for them.
+func (t *meter) adopt() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := t.lastAt.IsZero() && t.limits.None()
+	return first
+}
+
+// refusalsEvery is how often at most people are told that processes could not be started.
+const refusalsEvery = 10 * time.Minute
+
+// take keeps new figures and returns what people should be told. A kill is told one reading late: the session that died of it tells
+// it better, and claims it.
+func (t *meter) take(f executors.Figures, now time.Time) []executors.Note {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.known {
+		t.told, t.pending = f, f // what happened before is history
+	}
+	if t.known {
+		if wall := now.Sub(t.lastAt).Milliseconds(); wall > 0 {
+			t.percent = max(0, float64(f.CPUMs-t.last.CPUMs)/float64(wall)*100)
+		}
+	}
+	t.last, t.lastAt, t.known = f, now, true
+	var out []executors.Note
+	if n := t.pending.OOMKills - t.told.OOMKills; n > 0 {
+		out = append(out, executors.Note{Kind: "limit.memory", Text: "The kernel ended a process: " + t.memoryWords() + times(n)})
+		t.told.OOMKills = t.pending.OOMKills
+	}
+	t.pending.OOMKills = max(f.OOMKills, t.told.OOMKills)
+	if n := f.ForksRefused - t.told.ForksRefused; n > 0 && now.Sub(t.forkToldA) >= refusalsEvery {
+		text := "No process could be started: the limit of processes is reached"
+		if t.limits.Processes > 0 {
+			text = fmt.Sprintf("No process could be started: the limit of %d processes is reached", t.limits.Processes)
+		}
+		out = append(out, executors.Note{Kind: "limit.processes", Text: text + times(n)})
+		t.told.ForksRefused, t.forkToldA = f.ForksRefused, now
+	}
+	return out
+}
+
+func (t *meter) memoryWords() string {
+	if t.limits.MemoryMB > 0 {
+		return "out of memory at " + executors.MemoryWords(t.limits.MemoryMB)
+	}
+	return "out of memory"
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d times)", n)
+}
+
+// claim reports in words whether a process that was just killed died for want of memory, and takes one such death off what is still
+// to be told.
+func (t *meter) claim(f executors.Figures) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.known || f.OOMKills <= t.told.OOMKills {
+		return ""
+	}
+	t.told.OOMKills++
+	t.pending.OOMKills = max(t.pending.OOMKills, t.told.OOMKills)
+	return t.memoryWords()
+}
+
+// news reports whether the figures differ from those last told of by what somebody would see.
+func (t *meter) news(now time.Time, every time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.published) < every {
+		return false
+	}
+	f, s := t.last, t.shown
+	differs := f.CPUMs-s.CPUMs > every.Milliseconds()/200 || apart(f.MemoryBytes, s.MemoryBytes) || f.Processes != s.Processes ||
+		f.OOMKills != s.OOMKills || apart(t.disk.bytes, t.shownDisk)
+	if differs {
+		t.published, t.shown, t.shownDisk = now, f, t.disk.bytes
+	}
+	return differs
+}
+
+func apart(a, b int64) bool { return max(a-b, b-a) > max(1<<20, b/100) }
+
+// wallWarning is how long before its end a sandbox's people are warned.
+const wallWarning = 10 * time.Minute
+
+// watchTime ends a sandbox whose time is up.
+func (mt *Meters) watchTime(ctx context.Context, p *place, t *meter, now time.Time) {
+	l := t.get()
+	if l.WallMinutes == 0 {
+		return
+	}
+	left := time.UnixMilli(p.startedAt()).Add(time.Duration(l.WallMinutes) * time.Minute).Sub(now)
+	switch {
+	case left <= 0:
+		words := "stopped: its time of " + executors.MinutesWords(l.WallMinutes) + " is up; the work is kept"
+		mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall", Text: "The sandbox was " + words})
+		if err := mt.cfg.Places.stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
+			mt.cfg.Log.Warn("sandbox whose time is up could not be stopped", "sandbox_id", p.SandboxID, "error", err)
+		}
+	case left <= min(wallWarning, time.Duration(l.WallMinutes)*time.Minute/5):
+		t.mu.Lock()
+		first := !t.wallNear
+		t.wallNear = true
+		t.mu.Unlock()
+		if first {
+			mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall_near",
+				Text: "The sandbox will be stopped in " + executors.MinutesWords(max(1, int64(left.Round(time.Minute)/time.Minute))) + ": its time of " +
+					executors.MinutesWords(l.WallMinutes) + " is nearly up. The work is kept."})
+		}
+	}
+}
+
+// KilledBy says in words why a process of the workspace's sandbox that was killed just now died, as far as the kernel tells: "out of
+// memory at 2 GiB". "" = not known.
+func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
+	m.mu.Lock()
+	mt := m.meters
+	m.mu.Unlock()
+	p, ok := m.live(workspaceID)
+	if mt == nil || !ok || p.SandboxID != sandboxID {
+		return ""
+	}
+	f, ok := figuresOf(p)
+	if !ok {
+		return ""
+	}
+	return mt.meter(sandboxID).claim(f)
+}

@@ -1,0 +1,272 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// pauseTimeout bounds freezing and thawing.
+const pauseTimeout = 15 * time.Second
+
+// errPaused is what everybody is told who needs a guest that stands still.
+func errPaused(reason string) error {
+	if reason == "" {
+		reason = "It is paused."
+	}
+	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", reason).With("reason", reason)
+}
+
+// ready refuses what would wait for a guest that stands still. It is asked before each question to the guest.
+func (p *place) ready() error {
+	if away := p.away.Load(); away != nil {
+		return *away
+	}
+	if why, asleep := p.AsleepFor(); asleep {
+		return errPaused(why)
+	}
+	return nil
+}
+
+// Paused says why the workspace's sandbox stands still, and whether it does. One whose place is away does as far as anybody here can tell.
+func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
+	if m.still.Load() == 0 {
+		return "", false
+	}
+	p, ok := m.live(workspaceID)
+	if !ok {
+		return "", false
+	}
+	if why := p.paused.Load(); why != nil {
+		return *why, true
+	}
+	if away := p.away.Load(); away != nil {
+		return executors.ReasonOf(*away), true
+	}
+	return "", false
+}
+
+// Pause makes everything in the workspace's sandbox stand still until Wake, also over a restart of the server. reason says why, in
+// words: a sentence. Idempotent; the first reason stays.
+func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
+	r := m.room(workspaceID)
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p := r.current()
+	if p == nil {
+		return fault.New(fault.Conflict, "sandbox_not_running", "The workspace has no sandbox that runs now, so there is nothing to pause.")
+	}
+	if p.paused.Load() != nil {
+		return m.holdStill(ctx, r, p, reason)
+	}
+	if why := m.awayWhy(ctx, p.Kind); why != nil {
+		return why
+	}
+	if _, ok := m.pauser(ctx, p); !ok {
+		return fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", m.nameOf(ctx, p.Kind))
+	}
+	return m.lull(ctx, r, p, executors.ByPerson, reason, nil)
+}
+
+// holdStill has a place that stands still, and would wake by itself, or once its limit allows it, wait for a person.
+func (m *Manager) holdStill(ctx context.Context, r *room, p *place, reason string) error {
+	r.mu.Lock()
+	why := p.record.PausedFor
+	r.mu.Unlock()
+	if !why.Wakes() && why != executors.ByLimit {
+		return nil
+	}
+	return m.holdAs(ctx, r, p, reason, executors.ByPerson)
+}
+
+// holdAs stores why a place stands still from here on.
+func (m *Manager) holdAs(ctx context.Context, r *room, p *place, reason string, why executors.PausedFor) error {
+	if err := m.mark(ctx, r, p, executors.Paused, reason, why); err != nil {
+		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
+	}
+	m.setPaused(p, &reason)
+	p.Chill(reason)
+	return nil
+}
+
+// Wake lets a paused sandbox go on. Without a paused one it does nothing; one that is gone is found out.
+func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
+	r := m.room(workspaceID)
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p := r.current()
+	if p == nil || p.paused.Load() == nil {
+		return nil
+	}
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	if rec.PausedFor.Wakes() {
+		_, err := m.rouse(ctx, r, p)
+		return err
+	}
+	return m.wakeHeld(ctx, r, p)
+}
+
+// wakeHeld wakes a place that does not wake by itself. Who needs its guest meanwhile waits. The caller holds the room's turn.
+func (m *Manager) wakeHeld(ctx context.Context, r *room, p *place) error {
+	p.waking.Store(true)
+	defer p.waking.Store(false)
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	if err := m.afford(ctx, m.stretch(rec)); err != nil {
+		return err
+	}
+	if err := m.wake(ctx, r, p); err != nil {
+		m.release(ctx, rec.Handle.ID)
+		if !errors.Is(err, executors.ErrGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeze makes a place stand still whose record says so already. No question is put to its guest from here on.
+func (m *Manager) freeze(ctx context.Context, p *place, reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
+	defer cancel()
+	pz, ok := p.box().(executors.Pauser)
+	if !ok {
+		return fmt.Errorf("sandbox %s cannot pause", p.SandboxID)
+	}
+	p.Chill(reason)
+	if err := pz.Pause(ctx); err != nil {
+		p.Thaw()
+		_ = pz.Resume(ctx) // half of it may stand still
+		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
+	}
+	m.stood(ctx, m.stretch(p.record), 0, executors.ByServer)
+	return nil
+}
+
+// refreeze makes those stand still again that did so before a restart: they were woken to be found, and for others to take up what
+// runs in them.
+func (m *Manager) refreeze(ctx context.Context) {
+	for _, p := range m.places() {
+		r := m.room(p.WorkspaceID)
+		release, err := r.take(ctx)
+		if err != nil {
+			return
+		}
+		if why := p.paused.Load(); why != nil && !p.Asleep() && r.current() == p {
+			if p.OwnDisk {
+				_ = m.standStill(ctx, r, p)
+			}
+			if err := m.freeze(ctx, p, *why); err != nil {
+				m.cfg.Log.Error("paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)
+				_ = m.wake(ctx, r, p) // its row tells the truth
+			}
+		}
+		release()
+	}
+}
+
+// setPaused notes whether a place is paused, and why.
+func (m *Manager) setPaused(p *place, reason *string) {
+	switch was := p.paused.Swap(reason); {
+	case was == nil && reason != nil:
+		m.still.Add(1)
+	case was != nil && reason == nil:
+		m.still.Add(-1)
+	}
+}
+
+// mark stores a live place's state and tells the team.
+func (m *Manager) mark(ctx context.Context, r *room, p *place, state executors.State, reason string, why executors.PausedFor) error {
+	r.mu.Lock()
+	if state == executors.Paused && p.record.State != executors.Paused {
+		p.record.HealthAt = m.now()
+	}
+	p.record.State, p.record.Reason, p.record.PausedFor = state, executors.CleanReason(reason), why
+	rec := p.record
+	r.mu.Unlock()
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		return err
+	}
+	m.publish(ctx, rec)
+	return nil
+}
+
+// pauser returns a place's ability to stand still, when it has it.
+func (m *Manager) pauser(ctx context.Context, p *place) (executors.Pauser, bool) {
+	pz, ok := p.box().(executors.Pauser)
+	if !ok {
+		return nil, false
+	}
+	e, ok := m.executor(ctx, p.Kind)
+	return pz, ok && m.capabilities(ctx, e).Pause
+}
+
+func (m *Manager) nameOf(ctx context.Context, k executors.Kind) string {
+	if e, ok := m.executor(ctx, k); ok {
+		return m.capabilities(ctx, e).Name
+	}
+	return "This place"
+}
+
+// places are all live ones.
+func (m *Manager) places() []*place {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*place, 0, len(m.rooms))
+	for _, r := range m.rooms {
+		if p := r.current(); p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// noteEnd keeps why a sandbox is ended that no person ended, for those whose work ends with it.
+func (m *Manager) noteEnd(sandboxID, words string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.ends) >= maxEnds {
+		clear(m.ends) // those who wanted to know have asked within moments
+	}
+	m.ends[sandboxID] = words
+}
+
+// maxEnds bounds what is kept of sandboxes that have ended.
+const maxEnds = 1000
+
+// EndOf says in words why a sandbox was ended that no person ended, such as "stopped: its time of 8 hours is up; the work is kept".
+// "" = a person, or nobody knows.
+func (m *Manager) EndOf(sandboxID string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ends[sandboxID]
+}
+
+// sentence begins words with a capital and ends them with a full stop.
+func sentence(words string) string {
+	if words == "" {
+		return ""
+	}
+	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
+}
+
+// startedAt is when the sandbox was made, ms UTC.
+func (p *place) startedAt() int64 { return p.record.StartedAt }
+
+// record0 is the place's record with what never changes.
+func (p *place) record0() executors.Record {
+	return executors.Record{Handle: executors.Handle{Kind: p.Kind, ID: p.SandboxID}, TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, StartedAt: p.startedAt()}
+}

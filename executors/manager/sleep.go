@@ -1,0 +1,340 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+)
+
+// Bounds of making a place with a disk of its own stand still, and of waking it: its memory is written out there.
+const (
+	homeTimeout  = 2 * time.Minute // for bringing home what is in it
+	stillTimeout = 2 * time.Minute // for the place itself
+	runReserve   = 30 * time.Second
+)
+
+// insideHome is the agents' home in every place with a disk of its own.
+const insideHome = "/home/user"
+
+// WakesItself reports whether the workspace's sandbox stands still and wakes by itself once its guest is needed: Ensure does it.
+func (m *Manager) WakesItself(workspaceID string) bool {
+	if m.still.Load() == 0 {
+		return false
+	}
+	r := m.room(workspaceID)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.place != nil && r.place.paused.Load() != nil && r.place.record.PausedFor.Wakes()
+}
+
+// LiveAwake returns the workspace's live place while its guest can be asked: for work that is no reason to wake it.
+func (m *Manager) LiveAwake(workspaceID string) (*executors.Place, bool) {
+	p, ok := m.Live(workspaceID)
+	if !ok || p.Asleep() {
+		return nil, false
+	}
+	return p, true
+}
+
+// timeoutOf bounds making a place stand still, and waking it.
+func timeoutOf(p *place) time.Duration {
+	if p.OwnDisk {
+		return stillTimeout
+	}
+	return pauseTimeout
+}
+
+// lull makes a place stand still for a reason, which people read, after everything in it was brought home. The caller holds the room's
+// turn. unless, where it is given, is asked last: when it says yes, nothing has happened.
+func (m *Manager) lull(ctx context.Context, r *room, p *place, why executors.PausedFor, reason string, unless func() bool) error {
+	began := m.now()
+	ctx = context.WithoutCancel(ctx)
+	if p.OwnDisk {
+		_ = m.standStill(ctx, r, p) // what is only there waits in it
+		if words := m.behindWords(ctx, p.WorkspaceID); words != "" {
+			reason += " " + words
+		}
+	}
+	if unless != nil && unless() {
+		return nil
+	}
+	// Stored first: what stands still is always stored as such, and is found again.
+	if err := m.mark(ctx, r, p, executors.Paused, reason, why); err != nil {
+		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
+	}
+	m.setPaused(p, &reason)
+	killpoint.Reach(killpoint.SandboxPaused)
+	if err := m.freeze(ctx, p, reason); err != nil {
+		m.setPaused(p, nil)
+		if merr := m.mark(ctx, r, p, executors.Running, "", ""); merr != nil {
+			m.cfg.Log.Error("sandbox that could not be paused is stored as paused", "sandbox_id", p.SandboxID, "error", merr)
+		}
+		return fault.Wrap(err, fault.Unavailable, "pause_failed", "The sandbox could not be paused. Try again.")
+	}
+	m.cfg.Log.Info("sandbox paused", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why, "reason", reason, "ms", m.now()-began)
+	return nil
+}
+
+// rouse wakes a place that wakes by itself, for somebody who needs it. The caller holds the room's turn. It returns nil without an error
+// when the sandbox turned out to be gone.
+func (m *Manager) rouse(ctx context.Context, r *room, p *place) (*place, error) {
+	why := p.paused.Load()
+	if why == nil {
+		return p, nil
+	}
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	if !rec.PausedFor.Wakes() {
+		return nil, errPaused(*why)
+	}
+	if err := m.afford(ctx, m.stretch(rec)); err != nil {
+		if fault.KindOf(err) != fault.Internal { // it was refused, not that nobody could say
+			m.saved(ctx, r, p, err)
+		}
+		return nil, err
+	}
+	if err := m.wake(ctx, r, p); err != nil {
+		m.release(ctx, rec.Handle.ID)
+		if errors.Is(err, executors.ErrGone) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// saved leaves a place that stands still so until somebody wakes it: there is no money to go on.
+func (m *Manager) saved(ctx context.Context, r *room, p *place, cause error) {
+	reason := "Your work is saved. " + executors.ReasonOf(cause)
+	if err := m.mark(context.WithoutCancel(ctx), r, p, executors.Paused, reason, executors.ByLimit); err != nil {
+		m.cfg.Log.Warn("why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
+	}
+	m.setPaused(p, &reason)
+	p.Chill(reason)
+	m.tell(ctx, p, "sandbox.held", "The sandbox stays asleep. "+reason)
+}
+
+// wake lets a place go on. The caller holds the room's turn. ErrGone when there is nothing left to wake: then the place has ended.
+func (m *Manager) wake(ctx context.Context, r *room, p *place) error {
+	began := m.now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
+	defer cancel()
+	if err := m.resume(ctx, r, p); err != nil {
+		if errors.Is(err, executors.ErrGone) {
+			m.lose(ctx, r, p, err)
+			return executors.ErrGone
+		}
+		if fault.KindOf(err) != fault.Internal { // its place says why, and what can be done
+			return err
+		}
+		return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
+	}
+	p.Unfreeze() // from here on its guest may be asked; who waits for it is told once all is noted
+	defer p.Thaw()
+	m.setPaused(p, nil)
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	m.runsOn(ctx, rec, 0)
+	if p.OwnDisk {
+		m.greetAgain(ctx, r, p)
+	}
+	r.mu.Lock()
+	p.record.Handle = p.box().Handle()
+	p.record.LeaseUntil, p.record.RunEndsAt = 0, 0
+	p.idleAt, p.extendedAt = 0, 0
+	r.mu.Unlock()
+	if err := m.mark(ctx, r, p, executors.Running, "", ""); err != nil {
+		m.cfg.Log.Warn("sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
+	}
+	m.keep(ctx, r, p)
+	m.cfg.Log.Info("sandbox woken", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "ms", m.now()-began)
+	return nil
+}
+
+// resume has the place itself let the sandbox go on.
+func (m *Manager) resume(ctx context.Context, r *room, p *place) error {
+	if !p.Asleep() {
+		return nil
+	}
+	if _, far := p.box().(*distant); !far {
+		if pz, ok := p.box().(executors.Pauser); ok {
+			return pz.Resume(ctx)
+		}
+		return nil
+	}
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	if err := m.prepare(ctx, rec); err != nil {
+		return err
+	}
+	e, ok := m.executor(ctx, p.Kind)
+	if !ok {
+		return errNoPlace(p.Kind)
+	}
+	sb, err := e.Recover(ctx, rec.Handle)
+	if err != nil {
+		return fmt.Errorf("waking sandbox %s: %w", p.SandboxID, err)
+	}
+	p.setBox(sb)
+	return nil
+}
+
+// greetAgain says hello to a guest that was just woken. One that does not answer yet is the health check's.
+func (m *Manager) greetAgain(ctx context.Context, r *room, p *place) {
+	h, err := m.hello(ctx, p)
+	if err != nil {
+		m.cfg.Log.Warn("a woken sandbox does not answer yet", "sandbox_id", p.SandboxID, "error", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.Hello.Root != h.Root || p.Hello.Home != h.Home { // it was known by what should be there
+		p.Hello = h
+	}
+	p.healthAt = m.now()
+}
+
+// distant is a sandbox of which this process knows only that it stands still, in a place whose sandboxes do so for nothing: it was found
+// after a restart, and asking for more would wake it.
+type distant struct {
+	m      *Manager
+	handle executors.Handle
+}
+
+func (d *distant) Handle() executors.Handle { return d.handle }
+
+func (d *distant) Token() string { return "" }
+
+func (d *distant) Dial(context.Context) (io.ReadWriteCloser, error) { return nil, errPaused("") }
+
+func (d *distant) Destroy(ctx context.Context) error {
+	e, ok := d.m.executor(ctx, d.handle.Kind)
+	if !ok {
+		return errNoPlace(d.handle.Kind)
+	}
+	return d.m.destroyHandle(ctx, e, d.handle)
+}
+
+// destroyHandle destroys a sandbox that has no place here.
+func (m *Manager) destroyHandle(ctx context.Context, e executors.Executor, h executors.Handle) error {
+	if rm, ok := e.(executors.Remover); ok {
+		return rm.Remove(ctx, h)
+	}
+	sb, err := e.Recover(ctx, h)
+	if errors.Is(err, executors.ErrGone) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("finding sandbox %s to destroy it: %w", h.ID, err)
+	}
+	return sb.Destroy(ctx)
+}
+
+// dormant reports whether a stored sandbox stands still in a place where that is free. asked is false where the place cannot say so
+// without waking it, or need not be asked.
+func (m *Manager) dormant(ctx context.Context, rec executors.Record) (still, asked bool, err error) {
+	if rec.State != executors.Running && rec.State != executors.Paused {
+		return false, false, nil
+	}
+	e, _ := m.executor(ctx, rec.Handle.Kind)
+	s, ok := e.(executors.Sleeper)
+	if !ok {
+		return false, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
+	defer cancel()
+	still, err = s.Asleep(ctx, rec.Handle)
+	return still, true, err
+}
+
+// adopt makes a sandbox that stands still the room's place, without waking it. The caller holds the room's turn.
+func (m *Manager) adopt(ctx context.Context, r *room, rec executors.Record) *place {
+	m.stoodGone(ctx, rec)
+	if rec.State == executors.Running { // nobody here made it stand still
+		rec.State = executors.Paused
+		rec.PausedFor, rec.Reason = m.fellAsleepFor(rec)
+	}
+	reason := rec.Reason
+	p := &place{Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
+	p.OwnDisk = m.ownDisk(ctx, rec.Handle.Kind)
+	p.setBox(&distant{m, rec.Handle})
+	p.Hello = guest.Hello{Version: guest.Version, SandboxID: rec.Handle.ID, Home: insideHome}
+	if spec, _, err := m.cfg.Workspaces.Spec(ctx, rec.WorkspaceID); err == nil {
+		p.Hello.Root = spec.Inside
+	}
+	p.Guest = client.New(client.Config{Dial: m.dialer(p), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now, Late: func() (string, bool) {
+		sb := p.box()
+		narrow, _ := sb.(executors.Narrow)
+		return sb.Token(), narrow != nil && narrow.OnePipe()
+	}})
+	p.Chill(reason)
+	m.setPaused(p, &reason)
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
+	}
+	m.settle(ctx, r, p)
+	return p
+}
+
+// fellAsleepFor says why a sandbox stands still that nobody here made do so, and tells people.
+func (m *Manager) fellAsleepFor(rec executors.Record) (executors.PausedFor, string) {
+	if rec.RunEndsAt > 0 && m.now() >= rec.RunEndsAt-time.Minute.Milliseconds() {
+		return executors.ByCeiling, "Asleep: its place lets no run last longer. It wakes when you type."
+	}
+	return executors.ByLease, "Asleep: its place paused it, since this server had not asked to keep it running. It wakes when you type."
+}
+
+// fellAsleep notes that a live place stands still although nobody here made it do so. Where somebody worked in it, it is woken. The caller
+// holds the room's turn.
+func (m *Manager) fellAsleep(ctx context.Context, r *room, p *place) {
+	r.mu.Lock()
+	why, reason := m.fellAsleepFor(p.record)
+	rec := p.record
+	r.mu.Unlock()
+	p.Chill(reason)
+	m.setPaused(p, &reason)
+	m.stoodGone(ctx, rec)
+	if err := m.mark(context.WithoutCancel(ctx), r, p, executors.Paused, reason, why); err != nil {
+		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", p.SandboxID, "error", err)
+	}
+	m.cfg.Log.Warn("a sandbox fell asleep by itself", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why)
+	m.wakeWorking(ctx, p)
+}
+
+// wakeWorking wakes a place that fell asleep by itself while somebody worked in it.
+func (m *Manager) wakeWorking(ctx context.Context, p *place) {
+	if !m.useOf(p.WorkspaceID).Working {
+		return
+	}
+	m.tell(ctx, p, "sandbox.renewed", "The sandbox's place had paused it while an agent worked. It goes on.")
+	ctx = context.WithoutCancel(ctx)
+	m.work.Go(func() {
+		if _, err := m.Ensure(ctx, p.WorkspaceID); err != nil {
+			m.cfg.Log.Warn("a sandbox in which an agent worked could not be woken", "sandbox_id", p.SandboxID, "error", err)
+		}
+	})
+}
+
+// wakeUnfinished wakes what fell asleep while this server was away and somebody worked in.
+func (m *Manager) wakeUnfinished(ctx context.Context) {
+	for _, p := range m.places() {
+		r := m.room(p.WorkspaceID)
+		r.mu.Lock()
+		slept := p.paused.Load() != nil && (p.record.PausedFor == executors.ByLease || p.record.PausedFor == executors.ByCeiling)
+		r.mu.Unlock()
+		if slept {
+			m.wakeWorking(ctx, p)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// tryRun bounds the program that shows that a place works.
+const tryRun = 30 * time.Second
+
+type trying struct{}
+
+// Trying reports whether a sandbox is made only to see that its place works: nothing of its workspace is to be handed over to it.
+func Trying(ctx context.Context) bool { return ctx.Value(trying{}) != nil }
+
+// Try sees that a workspace could work in another place, while it goes on in its own: a sandbox is made there, with the image, size and
+// network the workspace would get, over the folder root instead of its worktree; its guest is spoken to, a program runs in it, and it is
+// ended. What the place, its quotas and its budgets refuse is the error. It is charged like any other. lacks are those of programs that are
+// not there.
+func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Kind, root string, programs []string) (lacks []string, err error) {
+	ctx = context.WithValue(ctx, trying{}, true)
+	spec, _, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	if err != nil {
+		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
+	}
+	pol, err := m.policy(ctx, spec.TeamID)
+	if err != nil {
+		return nil, err
+	}
+	e, caps, err := m.pick(ctx, pol, kind)
+	if err != nil {
+		return nil, err
+	}
+	who := executors.AsOf(ctx)
+	if err := m.Admit(ctx, e.Kind(), who.UserID); err != nil {
+		return nil, err
+	}
+	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New(trialPrefix), workspaceID, who.UserID, root
+	spec.GitDirs, spec.Folder = nil, ""
+	if caps.Isolated && !caps.OwnDisk {
+		if spec.Box, err = trialBox(root); err != nil {
+			return nil, err
+		}
+	}
+	k := m.newMaking(executors.Record{Handle: executors.Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: executors.Starting,
+		StartedAt: m.now(), UserID: or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
+	m.mu.Lock()
+	m.trials[spec.ID] = true // the reaper leaves it alone
+	m.mu.Unlock()
+	defer func() {
+		for _, a := range m.attached() { // what was made for it is given back
+			if a.Ended == nil {
+				continue
+			}
+			a.Ended(k.record())
+		}
+		m.mu.Lock()
+		delete(m.trials, spec.ID)
+		m.mu.Unlock()
+	}()
+	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
+	defer cancel()
+	if lacks, err = m.tryMaking(mctx, e, caps, spec, k, programs); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		if fault.KindOf(err) != fault.Internal {
+			return nil, err
+		}
+		m.cfg.Log.Warn("a place was tried and does not work", "workspace_id", workspaceID, "executor", e.Kind(), "error", err)
+		return nil, fault.Wrap(err, fault.Unavailable, "place_does_not_work", "A sandbox was made in %s to try it, and it does not work. See the server's log, or choose another place.", caps.Name)
+	}
+	return lacks, nil
+}
+
+// trialHome is the home inside a trial.
+const trialHome = "/home/agent"
+
+// trialBox gives a trial what isolates the user that root was given to, as the workspace's own sandbox has one: the server's user may be kept
+// from files that are not its own. Its home is made beside the folder. nil = the folder is the server's.
+func trialBox(root string) (*executors.Box, error) {
+	fi, err := os.Stat(root)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the folder of a trial: %w", err)
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) == os.Geteuid() {
+		return nil, nil
+	}
+	uid, gid, home := int(st.Uid), int(st.Gid), filepath.Join(filepath.Dir(root), "home")
+	if err := errors.Join(os.Mkdir(home, 0o700), os.Lchown(home, uid, gid)); err != nil {
+		return nil, fmt.Errorf("making the home of a trial: %w", err)
+	}
+	return &executors.Box{Home: trialHome, UID: uid, GID: gid, Mounts: []executors.Mount{{Source: root, Target: root}, {Source: home, Target: trialHome}}}, nil
+}
+
+func (m *Manager) tryMaking(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making, programs []string) (lacks []string, err error) {
+	if err := m.outfit(ctx, caps, &spec); err != nil {
+		return nil, err
+	}
+	who, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Size, err = fit(who, spec.Limits); err != nil {
+		return nil, err
+	}
+	k.change(func(r *executors.Record) { r.CPUs, r.MemoryMB, r.PriceNano = m.sized(who, spec.Size, spec.Limits) })
+	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
+		return nil, err
+	}
+	sb, err := e.Create(ctx, spec)
+	if err != nil {
+		m.release(ctx, spec.ID)
+		m.doubt(e)
+		return nil, err
+	}
+	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
+	defer func() {
+		m.remove(ctx, sb) // what could not be removed is the reaper's
+		m.stood(context.WithoutCancel(ctx), m.stretch(k.record()), 0, executors.ByServer)
+	}()
+	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
+		m.release(ctx, spec.ID)
+		return nil, err
+	}
+	p, err := m.connect(ctx, sb, k.record())
+	if err != nil {
+		return nil, err
+	}
+	defer p.Guest.Close()
+	argv := []string{"git", "init", "--quiet", "--template=", "tried"}
+	if p.OwnDisk { // its folder comes with the repository
+		argv = []string{"git", "--version"}
+	}
+	res, err := p.Run(ctx, executors.BoxCommand{Argv: argv, TimeoutMs: tryRun.Milliseconds(), Env: map[string]string{"GIT_CONFIG_NOSYSTEM": "1"}})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("running git there: %w", err)
+	case res.ExitCode != 0:
+		return nil, errors.Join(fmt.Errorf("git ended there with exit code %d", res.ExitCode), errors.New(executors.CleanReason(string(res.Stderr))))
+	}
+	if len(programs) == 0 {
+		return nil, nil
+	}
+	res, err = p.Run(ctx, executors.BoxCommand{Argv: append([]string{"/bin/sh", "-c", lacksScript, "lacks"}, programs...), TimeoutMs: tryRun.Milliseconds()})
+	if err != nil || res.ExitCode != 0 {
+		m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
+		return nil, nil // it is seen when they are started
+	}
+	for _, name := range strings.Fields(string(res.Stdout)) {
+		if slices.Contains(programs, name) {
+			lacks = append(lacks, name)
+		}
+	}
+	return lacks, nil
+}
+
+// lacksScript prints those of its arguments that are no programs.
+const lacksScript = `for p; do command -v "$p" >/dev/null 2>&1 || echo "$p"; done`
