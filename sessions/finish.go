@@ -125,7 +125,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	if !late {
 		l.forgetLaunch()
 	}
-	l.svc.endGateway(ctx, l.id, l.token)
+	l.svc.gateway.End(ctx, l.id, l.token)
 	l.clearFiles()
 	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
 	l.mu.Lock()

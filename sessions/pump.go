@@ -28,7 +28,10 @@ var errNonsense = errors.New("the guest's offsets make no sense")
 func (l *live) pump(ctx context.Context) {
 	defer l.svc.release(l)
 	defer l.svc.deafen(l.svc.hear(l))
-	defer l.svc.shutDoor(l.svc.openDoor(l))
+	l.mu.Lock()
+	sandboxID := l.row.SandboxID
+	l.mu.Unlock()
+	defer l.svc.gateway.Open(l.workspaceID, sandboxID, l.token).Release()
 	l.watchDialog()
 	l.svc.hold(l)
 	if !l.svc.run(func() { l.model.follow(ctx) }) {

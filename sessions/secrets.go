@@ -450,7 +450,7 @@ func (s *Service) remember(ctx context.Context, teamID, workspaceID string, file
 // recount notes at the start which files a session that ran uses, and what its agent shows to the model gateway.
 func (s *Service) recount(ctx context.Context, row Session) {
 	kept, err := s.recall(row.ID)
-	s.letIn(kept.Token, row.SandboxID)
+	s.gateway.Admit(kept.Token, row.SandboxID)
 	if err != nil { // told where its secrets are recalled
 		return
 	}

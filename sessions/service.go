@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/modelgateway"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -118,7 +119,7 @@ type Config struct {
 	// Secrets gives sessions what they need and nobody may read. Nil: nothing.
 	Secrets Secrets
 	// Gateway stands between agents and their models. Nil: they are given their accounts' keys.
-	Gateway Gateway
+	Gateway modelgateway.Gateway
 	// Grace says how long the work of a workspace still goes on that reached a limit; false when it did not. Nil: none ever does. It must not
 	// block.
 	Grace func(workspaceID string) (Grace, bool)
@@ -210,15 +211,15 @@ type Service struct {
 
 	mu      sync.Mutex
 	lives   map[string]*live
-	ears    map[string]*ears    // by sandbox
-	doors   map[string]*door    // likewise: those of the model gateway
-	shows   map[[32]byte]string // by sha256 of what agents show there: the sandbox in which it is good
-	dirty   map[*live]struct{}  // has something to store
-	seats   map[*live]struct{}  // who is at its terminal changed: told, not stored
+	ears    map[string]*ears   // by sandbox
+	dirty   map[*live]struct{} // has something to store
+	seats   map[*live]struct{} // who is at its terminal changed: told, not stored
 	closed  bool
 	wg      sync.WaitGroup
 	wake    chan struct{} // something is dirty
 	hurried chan struct{} // and is to be stored at once
+
+	gateway *modelgateway.Listeners
 
 	noting  noting  // sessions whose journals wait to be written
 	keeping keeping // sessions whose history waits to be packed
@@ -240,9 +241,11 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
-	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, doors: map[string]*door{}, shows: map[[32]byte]string{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
+	s := &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		screens: make(chan struct{}, screensBuilt), stranded: strandings{all: map[string]*stranding{}}, placed: map[string]int{}}
+	s.gateway = modelgateway.New(modelgateway.Config{Gateway: cfg.Gateway, Agents: cfg.Agents, Live: cfg.Places.Live, Run: s.run, Context: hard, EndPatience: cfg.EndPatience, Log: cfg.Log})
+	return s
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the

@@ -88,7 +88,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if req.Rows != 0 {
 		row.Rows = req.Rows
 	}
-	if account, err = s.throughGateway(ctx, place, row, account); err != nil {
+	if account, err = s.gateway.Route(ctx, place, row.ID, row.TeamID, row.Agent, account); err != nil {
 		return Session{}, err
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
@@ -102,7 +102,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	plan, err := s.cfg.Agents.Plan(req.Agent, l)
 	if err != nil {
-		s.endGateway(ctx, row.ID, account.Gateway.Shown())
+		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
 		return Session{}, diskFull(err)
 	}
 	row.Conversation = plan.Conversation
@@ -114,12 +114,12 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	g, err := s.given(ctx, w, actor.User.ID, req.Agent)
 	if err != nil {
-		s.endGateway(ctx, row.ID, account.Gateway.Shown())
+		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
 		return Session{}, err
 	}
 	out, err := s.launch(ctx, row, place, in, l.Worktree, plan, req, g)
 	if err != nil {
-		s.endGateway(ctx, row.ID, account.Gateway.Shown())
+		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
 	}
 	return out, err
 }
@@ -168,7 +168,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	}
 	l.ownSecrets = g.Personal
 	l.uses, l.files, l.token, l.byKey = g.Uses, files, plan.Secrets[guest.EnvGatewayToken], plan.ByKey
-	s.letIn(l.token, row.SandboxID)
+	s.gateway.Admit(l.token, row.SandboxID)
 	if g.Withheld > 0 {
 		l.notice = "Your own secrets were not given to this session: others who work in this workspace could read them. Agree in the workspace's menu and start it again, or make the workspace private."
 	}

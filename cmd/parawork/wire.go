@@ -49,6 +49,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/history"
+	"github.com/parawork/parawork/sessions/modelgateway"
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
 	filesync "github.com/parawork/parawork/sync"
@@ -303,7 +304,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 		return err
 	}
 	h.agents = reg
-	var way sessions.Gateway
+	var way modelgateway.Gateway
 	if h.cfg.Gateway.Enabled {
 		way = h.gateway
 	}
