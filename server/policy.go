@@ -528,7 +528,7 @@ func byConflict(s *Server, ctx context.Context, c echo.Context, call *rest.Call)
 // Finders of what other files know.
 
 func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byCheckRun(ctx, c, call)
+	return s.ops.ByCheckRun(ctx, c, call)
 }
 
 func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
@@ -536,7 +536,7 @@ func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *rest.Cal
 }
 
 func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byInboxItem(ctx, c, call)
+	return s.ops.ByInboxItem(ctx, c, call)
 }
 
 func byInvite(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
@@ -552,11 +552,11 @@ func byPrompt(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (
 }
 
 func byReview(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byReview(ctx, c, call)
+	return s.ops.ByReview(ctx, c, call)
 }
 
 func byComment(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byComment(ctx, c, call)
+	return s.ops.ByComment(ctx, c, call)
 }
 
 func byRunner(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
@@ -568,11 +568,11 @@ func byRunnerToken(s *Server, ctx context.Context, c echo.Context, call *rest.Ca
 }
 
 func byRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.byRun(ctx, c, call)
+	return s.ops.ByRun(ctx, c, call)
 }
 
 func bySnapshot(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.bySnapshot(ctx, c, call)
+	return s.ops.BySnapshot(ctx, c, call)
 }
 
 // admit decides whether the call's actor may use the operation. What does not exist and what is not theirs look the same to

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
+	"github.com/parawork/parawork/server/work"
 )
 
 // byHand are the operations the generated code cannot carry: sockets, which take the connection over, and the description of
@@ -57,6 +58,7 @@ func (s *Server) routes() *echo.Echo {
 type handlers struct {
 	*Server
 	money.Money
+	work.Work
 	people.People
 	places.Places
 	running.Running

@@ -46,6 +46,7 @@ import (
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
+	"github.com/parawork/parawork/server/work"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/report"
@@ -114,7 +115,7 @@ type Config struct {
 	Settings *settings.Service  // what operators say about places
 	TryE2B   places.TryE2B      // optional
 
-	Viewed Viewed       // of changes; nil = nobody has viewed any
+	Viewed work.Viewed  // of changes; nil = nobody has viewed any
 	Graces money.Graces // of work that reached a limit; nil = none ever does
 
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
@@ -215,14 +216,20 @@ func New(cfg Config) (*Server, error) {
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
 	place := places.New(places.Config{Version: cfg.Version, Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
 		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
+	costs := money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
+		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)
 	s.ops = handlers{Server: s,
 		Places: place,
+		Work: work.New(work.Config{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
+			Tokens: cfg.Tokens, Files: cfg.Files, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Report: cfg.Report, Reviews: cfg.Reviews,
+			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
+			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, NetworkViews: place.Network,
+			Admission: s.Admission}, shared),
 		People: people.New(people.Config{Accounts: cfg.Accounts, SignIn: cfg.SignIn, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
 		Running: running.New(running.Config{Image: cfg.Image, Accounts: cfg.Accounts, Sessions: cfg.Sessions, History: cfg.History, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
 			Standings: place.Standings, Now: cfg.Now}, shared),
-		Money: money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
-			Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared),
+		Money: costs,
 	}
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()

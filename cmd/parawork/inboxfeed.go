@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/notify"
-	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/server/money"
+	"github.com/parawork/parawork/server/work"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -27,12 +27,12 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 	if err != nil {
 		return nil, err
 	}
-	items = append(items, server.ReviewItems(answered)...)
+	items = append(items, work.ReviewItems(answered)...)
 	news, err := f.h.enforcer.News(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
-	items, active, err := server.AskingWorkspaces(ctx, f.h.workspaces, teamID, workspaces.Filter{}, items)
+	items, active, err := work.AskingWorkspaces(ctx, f.h.workspaces, teamID, workspaces.Filter{}, items)
 	if err != nil {
 		return nil, fmt.Errorf("reading workspaces: %w", err)
 	}

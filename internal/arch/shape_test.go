@@ -31,18 +31,15 @@ var tooLarge = map[string]struct {
 	why string
 }{
 	"files ./workspaces":                     {115, "to be split"},
-	"files ./server":                         {60, "to be split"},
 	"files ./sessions":                       {64, "to be split"},
 	"files ./store":                          {65, "one file for each topic: all SQL is here"},
 	"files ./cmd/parawork":                   {52, "to be split"},
 	"files ./guest/daemon":                   {38, "the guest is one daemon with one lifecycle; its parts are files"},
 	"lines ./workspaces":                     {25600, "to be split"},
-	"lines ./server":                         {7600, "to be split"},
 	"lines ./sessions":                       {11800, "to be split"},
 	"lines ./store":                          {9600, "one file for each topic: all SQL is here"},
 	"lines ./cmd/parawork":                   {6400, "to be split"},
 	"methods ./workspaces.Service":           {502, "to be split"},
-	"methods ./server.handlers":              {163, "to be split"},
 	"files ./executors/manager":              {36, "to be split"},
 	"lines ./executors/manager":              {6800, "to be split"},
 	"methods ./executors/manager.Manager":    {219, "to be split"},

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // trashed returns what of a team's trash the caller may see.
-func (h handlers) trashed(ctx context.Context) ([]workspaces.Trashed, error) {
+func (h Trash) trashed(ctx context.Context) ([]workspaces.Trashed, error) {
 	all, err := h.cfg.Workspaces.Trashed(ctx, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (h handlers) trashed(ctx context.Context) ([]workspaces.Trashed, error) {
 }
 
 // inTrash finds something in the team's trash that the caller may see.
-func (h handlers) inTrash(ctx context.Context, id string) (workspaces.Trashed, error) {
+func (h Trash) inTrash(ctx context.Context, id string) (workspaces.Trashed, error) {
 	all, err := h.trashed(ctx)
 	if err != nil {
 		return workspaces.Trashed{}, err
@@ -38,7 +38,7 @@ func (h handlers) inTrash(ctx context.Context, id string) (workspaces.Trashed, e
 }
 
 // GetTrash tells what can be restored.
-func (h handlers) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (api.GetTrashResponseObject, error) {
+func (h Trash) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (api.GetTrashResponseObject, error) {
 	all, err := h.trashed(ctx)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (h handlers) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (ap
 }
 
 // RestoreTrashed brings something back.
-func (h handlers) RestoreTrashed(ctx context.Context, req api.RestoreTrashedRequestObject) (api.RestoreTrashedResponseObject, error) {
+func (h Trash) RestoreTrashed(ctx context.Context, req api.RestoreTrashedRequestObject) (api.RestoreTrashedResponseObject, error) {
 	t, err := h.inTrash(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (h handlers) RestoreTrashed(ctx context.Context, req api.RestoreTrashedRequ
 }
 
 // PurgeTrashed removes something for good.
-func (h handlers) PurgeTrashed(ctx context.Context, req api.PurgeTrashedRequestObject) (api.PurgeTrashedResponseObject, error) {
+func (h Trash) PurgeTrashed(ctx context.Context, req api.PurgeTrashedRequestObject) (api.PurgeTrashedResponseObject, error) {
 	t, err := h.inTrash(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -103,14 +103,14 @@ func (h handlers) PurgeTrashed(ctx context.Context, req api.PurgeTrashedRequestO
 }
 
 // forgetSecrets removes the secrets of projects that are gone for good.
-func (h handlers) forgetSecrets(ctx context.Context) {
+func (h Trash) forgetSecrets(ctx context.Context) {
 	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
-		h.log.WarnContext(ctx, "secrets of projects that are gone not forgotten", "error", err)
+		h.Log.WarnContext(ctx, "secrets of projects that are gone not forgotten", "error", err)
 	}
 }
 
 // GetDisk tells what the team's work takes on disk.
-func (h handlers) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.GetDiskResponseObject, error) {
+func (h Trash) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.GetDiskResponseObject, error) {
 	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (h handlers) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.
 }
 
 // FreeDisk makes room.
-func (h handlers) FreeDisk(ctx context.Context, req api.FreeDiskRequestObject) (api.FreeDiskResponseObject, error) {
+func (h Trash) FreeDisk(ctx context.Context, req api.FreeDiskRequestObject) (api.FreeDiskResponseObject, error) {
 	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err

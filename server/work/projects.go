@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func entryOf(e workspaces.Entry) api.FolderEntry {
 	return api.FolderEntry{Name: guest.EncodePath(e.Name), Path: guest.EncodePath(e.Path), Git: e.Git}
 }
 
-func (h handlers) BrowseFolders(ctx context.Context, req api.BrowseFoldersRequestObject) (api.BrowseFoldersResponseObject, error) {
+func (h Projects) BrowseFolders(ctx context.Context, req api.BrowseFoldersRequestObject) (api.BrowseFoldersResponseObject, error) {
 	path, err := rest.HostPath(rest.Val(req.Params.Path))
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (h handlers) BrowseFolders(ctx context.Context, req api.BrowseFoldersReques
 		Entries: rest.List(l.Entries, entryOf), Roots: rest.List(l.Roots, guest.EncodePath), Truncated: l.Truncated}, nil
 }
 
-func (h handlers) SearchFolders(ctx context.Context, req api.SearchFoldersRequestObject) (api.SearchFoldersResponseObject, error) {
+func (h Projects) SearchFolders(ctx context.Context, req api.SearchFoldersRequestObject) (api.SearchFoldersResponseObject, error) {
 	found, err := h.cfg.Workspaces.SearchRepos(ctx, req.Params.Q)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func projectOf(ctx context.Context, p workspaces.Project, lines map[string]works
 		Workspaces: lines[p.ID].Active, Limits: rest.ResourceLimits(p.Limits), Executor: &p.Executor, Caches: new(!p.NoCaches)}
 }
 
-func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestObject) (api.ListProjectsResponseObject, error) {
+func (h Projects) ListProjects(ctx context.Context, req api.ListProjectsRequestObject) (api.ListProjectsResponseObject, error) {
 	team := rest.CallOf(ctx).Team.ID
 	items, next, err := h.cfg.Workspaces.Projects(ctx, team, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
@@ -83,12 +83,14 @@ func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestO
 		return nil, err
 	}
 	return api.ListProjects200JSONResponse{NextCursor: rest.Text(next),
-		Items: rest.List(items, func(p workspaces.Project) api.Project { return h.Networked(projectOf(ctx, p, lines), policies) })}, nil
+		Items: rest.List(items, func(p workspaces.Project) api.Project {
+			return h.cfg.NetworkViews.Networked(projectOf(ctx, p, lines), policies)
+		})}, nil
 }
 
-func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
+func (h Projects) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
-	path, err := h.SourcePath(ctx, b.Source)
+	path, err := h.cfg.MachineViews.SourcePath(ctx, b.Source)
 	if err != nil {
 		return nil, err
 	}
@@ -99,27 +101,27 @@ func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectReques
 	}
 	audit.Target(ctx, "project", p.ID, p.Name)
 	audit.Note(ctx, "source", string(p.SourceKind))
-	return api.CreateProject201JSONResponse(h.Networked(projectOf(ctx, p, nil), nil)), nil
+	return api.CreateProject201JSONResponse(h.cfg.NetworkViews.Networked(projectOf(ctx, p, nil), nil)), nil
 }
 
-func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject) (api.GetProjectResponseObject, error) {
+func (h Projects) GetProject(ctx context.Context, _ api.GetProjectRequestObject) (api.GetProjectResponseObject, error) {
 	p, err := h.project(ctx, rest.CallOf(ctx).Project)
 	return api.GetProject200JSONResponse(p), err
 }
 
 // project counts a project's workspaces.
-func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Project, error) {
+func (h Projects) project(ctx context.Context, p workspaces.Project) (api.Project, error) {
 	lines, err := h.ProjectLines(ctx, p.TeamID)
 	if err != nil {
 		return api.Project{}, err
 	}
 	policies, err := h.cfg.Network.Policies(ctx, p.TeamID)
-	return h.Networked(projectOf(ctx, p, lines), policies), err
+	return h.cfg.NetworkViews.Networked(projectOf(ctx, p, lines), policies), err
 }
 
-func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
+func (h Projects) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
 	b := req.Body
-	policy, err := h.PolicyOf(ctx, rest.CallOf(ctx).Project, b.Network) // before anything is changed: it may be refused
+	policy, err := h.cfg.NetworkViews.PolicyOf(ctx, rest.CallOf(ctx).Project, b.Network) // before anything is changed: it may be refused
 	if err != nil {
 		return nil, err
 	}
@@ -160,23 +162,23 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 	return api.UpdateProject200JSONResponse(p), err
 }
 
-func (h handlers) DeleteProject(ctx context.Context, req api.DeleteProjectRequestObject) (api.DeleteProjectResponseObject, error) {
+func (h Projects) DeleteProject(ctx context.Context, req api.DeleteProjectRequestObject) (api.DeleteProjectResponseObject, error) {
 	if err := h.cfg.Workspaces.DeleteProject(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
-		h.log.Warn("secrets of a deleted project not forgotten", "project_id", req.Id, "error", err)
+		h.Log.Warn("secrets of a deleted project not forgotten", "project_id", req.Id, "error", err)
 	}
 	return api.DeleteProject204Response{}, nil
 }
 
-func (h handlers) ListBranches(ctx context.Context, req api.ListBranchesRequestObject) (api.ListBranchesResponseObject, error) {
+func (h Projects) ListBranches(ctx context.Context, req api.ListBranchesRequestObject) (api.ListBranchesResponseObject, error) {
 	fetch := rest.Val(req.Params.Fetch)
 	if fetch { // speaks to a remote with the project's credentials
 		if err := rest.CallOf(ctx).Can(accounts.CreateWorkspace); err != nil {
 			return nil, err
 		}
-		if err := h.throttle.Charge(ctx, rest.Cloning); err != nil {
+		if err := h.Charge(ctx, rest.Cloning); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +193,7 @@ func (h handlers) ListBranches(ctx context.Context, req api.ListBranchesRequestO
 		})}, nil
 }
 
-func (h handlers) SuggestBranch(ctx context.Context, req api.SuggestBranchRequestObject) (api.SuggestBranchResponseObject, error) {
+func (h Projects) SuggestBranch(ctx context.Context, req api.SuggestBranchRequestObject) (api.SuggestBranchResponseObject, error) {
 	name, err := h.cfg.Workspaces.SuggestBranch(ctx, req.Id, req.Params.Name)
 	if err != nil {
 		return nil, err

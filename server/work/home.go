@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func words(s []string) []string {
 	return s
 }
 
-func (h handlers) GetStanding(ctx context.Context, req api.GetStandingRequestObject) (api.GetStandingResponseObject, error) {
+func (h Branches) GetStanding(ctx context.Context, req api.GetStandingRequestObject) (api.GetStandingResponseObject, error) {
 	fetch := rest.Val(req.Params.Fetch)
 	if fetch { // speaks to a remote with the project's credentials
 		if err := rest.CallOf(ctx).Can(accounts.EditWorkspace); err != nil {
@@ -67,7 +67,7 @@ func (h handlers) GetStanding(ctx context.Context, req api.GetStandingRequestObj
 	return out, nil
 }
 
-func (h handlers) UpdateFromBase(ctx context.Context, req api.UpdateFromBaseRequestObject) (api.UpdateFromBaseResponseObject, error) {
+func (h Branches) UpdateFromBase(ctx context.Context, req api.UpdateFromBaseRequestObject) (api.UpdateFromBaseResponseObject, error) {
 	b := req.Body
 	u, err := h.cfg.Workspaces.Update(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.UpdateRequest{Strategy: string(b.Strategy), DryRun: rest.Val(b.DryRun), ExpectedBase: rest.Val(b.ExpectedBase)})
 	if err != nil {
@@ -91,7 +91,7 @@ func (h handlers) UpdateFromBase(ctx context.Context, req api.UpdateFromBaseRequ
 		Dirty: rest.List(u.Dirty, guest.EncodePath), Carried: rest.List(u.Carried, guest.EncodePath), SnapshotId: u.SnapshotID, Warnings: words(u.Warnings)}, nil
 }
 
-func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateRequestObject) (api.ResolveUpdateResponseObject, error) {
+func (h Branches) ResolveUpdate(ctx context.Context, req api.ResolveUpdateRequestObject) (api.ResolveUpdateResponseObject, error) {
 	b, actor := req.Body, rest.CallOf(ctx).Actor
 	audit.Note(ctx, "how", string(b.How))
 	strategy := workspaces.StrategyMerge
@@ -139,7 +139,7 @@ func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 	return out, nil
 }
 
-func (h handlers) PushWorkspace(ctx context.Context, req api.PushWorkspaceRequestObject) (api.PushWorkspaceResponseObject, error) {
+func (h Branches) PushWorkspace(ctx context.Context, req api.PushWorkspaceRequestObject) (api.PushWorkspaceResponseObject, error) {
 	var r workspaces.PushRequest
 	if b := req.Body; b != nil {
 		r = workspaces.PushRequest{Base: b.What != nil && *b.What == api.PushRequestWhatBase, Branch: rest.Val(b.Branch), Force: rest.Val(b.Force)}
@@ -164,7 +164,7 @@ func (h handlers) PushWorkspace(ctx context.Context, req api.PushWorkspaceReques
 }
 
 // gitWork returns the works of a project that the caller may see, with their workspaces.
-func (h handlers) gitWork(ctx context.Context, projectID string) ([]workspaces.Work, map[string]workspaces.Workspace, error) {
+func (h Branches) gitWork(ctx context.Context, projectID string) ([]workspaces.Work, map[string]workspaces.Workspace, error) {
 	all, err := h.cfg.Workspaces.Works(ctx, projectID)
 	if err != nil {
 		return nil, nil, err
@@ -190,7 +190,7 @@ func (h handlers) gitWork(ctx context.Context, projectID string) ([]workspaces.W
 	return shown, at, nil
 }
 
-func (h handlers) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObject) (api.ListGitWorkResponseObject, error) {
+func (h Branches) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObject) (api.ListGitWorkResponseObject, error) {
 	all, at, err := h.gitWork(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (h handlers) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObj
 	})}, nil
 }
 
-func (h handlers) CancelGitWork(ctx context.Context, req api.CancelGitWorkRequestObject) (api.CancelGitWorkResponseObject, error) {
+func (h Branches) CancelGitWork(ctx context.Context, req api.CancelGitWorkRequestObject) (api.CancelGitWorkResponseObject, error) {
 	all, at, err := h.gitWork(ctx, req.Id)
 	if err != nil {
 		return nil, err

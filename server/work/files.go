@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func fileOf(f guest.FileInfo) api.File {
 // errSecretFile is what who reads a secret's file is answered.
 var errSecretFile = workspaces.ErrSecretFile
 
-func (h handlers) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (api.ReadFileResponseObject, error) {
+func (h Files) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (api.ReadFileResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))
 	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
 	if err != nil {
@@ -99,7 +99,7 @@ func disposition(wire string) string {
 	return "attachment"
 }
 
-func (h handlers) WriteFile(ctx context.Context, req api.WriteFileRequestObject) (api.WriteFileResponseObject, error) {
+func (h Files) WriteFile(ctx context.Context, req api.WriteFileRequestObject) (api.WriteFileResponseObject, error) {
 	if err := h.keepFile(ctx, req.Id, req.Params.Path); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (h handlers) WriteFile(ctx context.Context, req api.WriteFileRequestObject)
 	return api.WriteFile200JSONResponse{Body: fileOf(info), Headers: api.WriteFile200ResponseHeaders{ETag: &etag}}, nil
 }
 
-func (h handlers) DeleteFile(ctx context.Context, req api.DeleteFileRequestObject) (api.DeleteFileResponseObject, error) {
+func (h Files) DeleteFile(ctx context.Context, req api.DeleteFileRequestObject) (api.DeleteFileResponseObject, error) {
 	if err := h.keepFile(ctx, req.Id, req.Params.Path); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (h handlers) DeleteFile(ctx context.Context, req api.DeleteFileRequestObjec
 	return api.DeleteFile204Response{}, nil
 }
 
-func (h handlers) ListTree(ctx context.Context, req api.ListTreeRequestObject) (api.ListTreeResponseObject, error) {
+func (h Files) ListTree(ctx context.Context, req api.ListTreeRequestObject) (api.ListTreeResponseObject, error) {
 	f, err := h.cfg.Files.Tree(ctx, req.Id, rest.Val(req.Params.Path))
 	if err != nil {
 		return nil, err

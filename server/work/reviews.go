@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"cmp"
@@ -16,7 +16,8 @@ import (
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
-func (h handlers) byComment(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// ByComment finds a comment that a path names.
+func (h Reviews) ByComment(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -31,7 +32,8 @@ func (h handlers) byComment(ctx context.Context, c echo.Context, call *rest.Call
 	return h.ObjectOf(ctx, call.Actor, call.Workspace)
 }
 
-func (h handlers) byReview(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// ByReview finds a review that a path names.
+func (h Reviews) ByReview(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -94,12 +96,12 @@ func reviewSummaryOf(s reviews.Summary, names map[string]string) api.ReviewSumma
 }
 
 // review makes the API's review for the caller.
-func (h handlers) review(ctx context.Context, r reviews.Review) (api.Review, error) {
+func (h Reviews) review(ctx context.Context, r reviews.Review) (api.Review, error) {
 	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
 	return reviewOf(r, rest.CallOf(ctx).Actor.User.ID, names), err
 }
 
-func (h handlers) ListReviews(ctx context.Context, req api.ListReviewsRequestObject) (api.ListReviewsResponseObject, error) {
+func (h Reviews) ListReviews(ctx context.Context, req api.ListReviewsRequestObject) (api.ListReviewsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	all, err := h.cfg.Reviews.Reviews(ctx, call.Workspace, call.Actor.User.ID)
 	if err != nil {
@@ -117,7 +119,7 @@ func (h handlers) ListReviews(ctx context.Context, req api.ListReviewsRequestObj
 		Standing: reviewSummaryOf(sums[req.Id], names)}, nil
 }
 
-func (h handlers) GetDraft(ctx context.Context, _ api.GetDraftRequestObject) (api.GetDraftResponseObject, error) {
+func (h Reviews) GetDraft(ctx context.Context, _ api.GetDraftRequestObject) (api.GetDraftResponseObject, error) {
 	call := rest.CallOf(ctx)
 	r, err := h.cfg.Reviews.MyDraft(ctx, call.Workspace, call.Actor.User.ID)
 	if err != nil {
@@ -127,7 +129,7 @@ func (h handlers) GetDraft(ctx context.Context, _ api.GetDraftRequestObject) (ap
 	return api.GetDraft200JSONResponse(out), err
 }
 
-func (h handlers) WriteDraft(ctx context.Context, req api.WriteDraftRequestObject) (api.WriteDraftResponseObject, error) {
+func (h Reviews) WriteDraft(ctx context.Context, req api.WriteDraftRequestObject) (api.WriteDraftResponseObject, error) {
 	call := rest.CallOf(ctx)
 	r, err := h.cfg.Reviews.WriteDraft(ctx, call.Workspace, call.Actor.User.ID, req.Body.Body, reviews.Verdict(rest.Val(req.Body.Verdict)))
 	if err != nil {
@@ -137,7 +139,7 @@ func (h handlers) WriteDraft(ctx context.Context, req api.WriteDraftRequestObjec
 	return api.WriteDraft200JSONResponse(out), err
 }
 
-func (h handlers) DeleteDraft(ctx context.Context, _ api.DeleteDraftRequestObject) (api.DeleteDraftResponseObject, error) {
+func (h Reviews) DeleteDraft(ctx context.Context, _ api.DeleteDraftRequestObject) (api.DeleteDraftResponseObject, error) {
 	call := rest.CallOf(ctx)
 	r, err := h.cfg.Reviews.ThrowAway(ctx, call.Workspace, call.Actor.User.ID)
 	if err != nil {
@@ -147,7 +149,7 @@ func (h handlers) DeleteDraft(ctx context.Context, _ api.DeleteDraftRequestObjec
 	return api.DeleteDraft200JSONResponse(out), err
 }
 
-func (h handlers) CreateComment(ctx context.Context, req api.CreateCommentRequestObject) (api.CreateCommentResponseObject, error) {
+func (h Reviews) CreateComment(ctx context.Context, req api.CreateCommentRequestObject) (api.CreateCommentResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	c, err := h.cfg.Reviews.AddComment(ctx, call.Actor, call.Workspace, reviews.NewComment{Path: rest.Val(b.Path), Side: reviews.Side(cmp.Or(rest.Val(b.Side), api.NewCommentSideNew)),
 		Line: rest.Val(b.Line), EndLine: rest.Val(b.EndLine), Revision: rest.Val(b.Revision), Body: b.Body, ReplyTo: rest.Val(b.ReplyTo)})
@@ -158,7 +160,7 @@ func (h handlers) CreateComment(ctx context.Context, req api.CreateCommentReques
 	return api.CreateComment201JSONResponse(commentOf(c, call.Actor.User.ID, names)), err
 }
 
-func (h handlers) UpdateComment(ctx context.Context, req api.UpdateCommentRequestObject) (api.UpdateCommentResponseObject, error) {
+func (h Reviews) UpdateComment(ctx context.Context, req api.UpdateCommentRequestObject) (api.UpdateCommentResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	e := reviews.CommentEdit{Body: b.Body}
 	if b.State != nil {
@@ -173,11 +175,11 @@ func (h handlers) UpdateComment(ctx context.Context, req api.UpdateCommentReques
 	return api.UpdateComment200JSONResponse(commentOf(c, call.Actor.User.ID, names)), err
 }
 
-func (h handlers) DeleteComment(ctx context.Context, req api.DeleteCommentRequestObject) (api.DeleteCommentResponseObject, error) {
+func (h Reviews) DeleteComment(ctx context.Context, req api.DeleteCommentRequestObject) (api.DeleteCommentResponseObject, error) {
 	return api.DeleteComment204Response{}, h.cfg.Reviews.DeleteComment(ctx, rest.CallOf(ctx).Actor, req.Id)
 }
 
-func (h handlers) SendReview(ctx context.Context, req api.SendReviewRequestObject) (api.SendReviewResponseObject, error) {
+func (h Reviews) SendReview(ctx context.Context, req api.SendReviewRequestObject) (api.SendReviewResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	audit.Note(ctx, "verdict", string(b.Verdict))
 	if b.Verdict == api.VerdictApprove {
@@ -191,7 +193,7 @@ func (h handlers) SendReview(ctx context.Context, req api.SendReviewRequestObjec
 		if err := call.Can(accounts.TypeTerminal); err != nil {
 			return nil, err
 		}
-		if err := h.Works(ctx, call); err != nil {
+		if err := h.cfg.Admission.Works(ctx, call); err != nil {
 			return nil, err
 		}
 	}
@@ -205,7 +207,7 @@ func (h handlers) SendReview(ctx context.Context, req api.SendReviewRequestObjec
 	return api.SendReview201JSONResponse(out), err
 }
 
-func (h handlers) CancelReview(ctx context.Context, req api.CancelReviewRequestObject) (api.CancelReviewResponseObject, error) {
+func (h Reviews) CancelReview(ctx context.Context, req api.CancelReviewRequestObject) (api.CancelReviewResponseObject, error) {
 	r, err := h.cfg.Reviews.TakeBack(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -214,7 +216,7 @@ func (h handlers) CancelReview(ctx context.Context, req api.CancelReviewRequestO
 	return api.CancelReview200JSONResponse(out), err
 }
 
-func (h handlers) ListViewed(ctx context.Context, req api.ListViewedRequestObject) (api.ListViewedResponseObject, error) {
+func (h Reviews) ListViewed(ctx context.Context, req api.ListViewedRequestObject) (api.ListViewedResponseObject, error) {
 	seen, err := h.cfg.Reviews.Viewed(ctx, req.Id, rest.CallOf(ctx).Actor.User.ID)
 	if err != nil {
 		return nil, err
@@ -240,7 +242,7 @@ func (h handlers) ListViewed(ctx context.Context, req api.ListViewedRequestObjec
 	return out, nil
 }
 
-func (h handlers) SetViewed(ctx context.Context, req api.SetViewedRequestObject) (api.SetViewedResponseObject, error) {
+func (h Reviews) SetViewed(ctx context.Context, req api.SetViewedRequestObject) (api.SetViewedResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	return api.SetViewed204Response{}, h.cfg.Reviews.SetViewed(ctx, call.Workspace, call.Actor.User.ID, b.Path, rest.Val(b.Mark), b.Viewed)
 }

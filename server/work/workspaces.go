@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequestObject) (api.ListWorkspacesResponseObject, error) {
+func (h Workspaces) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequestObject) (api.ListWorkspacesResponseObject, error) {
 	team := rest.CallOf(ctx).Team.ID
 	f := workspaces.Filter{ProjectID: rest.Val(req.Params.ProjectId), Show: workspaces.Show(rest.Val(req.Params.Show))}
 	switch f.Show {
@@ -36,7 +36,7 @@ func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequ
 	return api.ListWorkspaces200JSONResponse{Items: out, NextCursor: rest.Text(next)}, nil
 }
 
-func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRequestObject) (api.CreateWorkspaceResponseObject, error) {
+func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRequestObject) (api.CreateWorkspaceResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	kind, err := places.PlaceKind(b.Executor, b.RunnerId)
 	if err != nil {
@@ -59,18 +59,18 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	audit.Target(ctx, "workspace", w.ID, rest.ShownName(w))
 	audit.Note(ctx, "place", string(kind))
 	h.Reread()
-	h.Remember(ctx, b.ProjectId, kind)
+	h.cfg.MachineViews.Remember(ctx, b.ProjectId, kind)
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
 }
 
 // checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use. project may be a name nobody knows.
-func (h handlers) checkPlace(ctx context.Context, projectID string, kind executors.Kind, fallbackOK bool) error {
+func (h *group) checkPlace(ctx context.Context, projectID string, kind executors.Kind, fallbackOK bool) error {
 	return h.cfg.Workspaces.CheckPlace(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, h.projectPlace(ctx, projectID), fallbackOK)
 }
 
 // projectPlace is the place a project of the team asks for, "" for none.
-func (h handlers) projectPlace(ctx context.Context, projectID string) executors.Kind {
+func (h *group) projectPlace(ctx context.Context, projectID string) executors.Kind {
 	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == rest.CallOf(ctx).Team.ID {
 		return executors.Kind(p.Executor)
 	}
@@ -78,7 +78,7 @@ func (h handlers) projectPlace(ctx context.Context, projectID string) executors.
 }
 
 // checkSize refuses a size the place has not. Without a place, which may yet be another one, there is nothing to say.
-func (h handlers) checkSize(ctx context.Context, projectID string, wish executors.Kind, l executors.Limits) error {
+func (h Workspaces) checkSize(ctx context.Context, projectID string, wish executors.Kind, l executors.Limits) error {
 	kind, err := h.cfg.Places.Choose(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, wish, h.projectPlace(ctx, projectID))
 	if err != nil {
 		return nil
@@ -86,12 +86,12 @@ func (h handlers) checkSize(ctx context.Context, projectID string, wish executor
 	return h.cfg.Places.CheckSize(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, l)
 }
 
-func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
+func (h Workspaces) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
 	one, err := h.one(ctx, rest.CallOf(ctx).Workspace)
 	return api.GetWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRequestObject) (api.UpdateWorkspaceResponseObject, error) {
+func (h Workspaces) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRequestObject) (api.UpdateWorkspaceResponseObject, error) {
 	w := rest.CallOf(ctx).Workspace
 	if req.Body.Name != nil {
 		var err error
@@ -121,7 +121,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		if w, changes, err = h.cfg.Moves.Move(ctx, rest.CallOf(ctx).Actor, w.ID, string(kind), rest.Val(req.Body.RunnerFolder)); err != nil {
 			return nil, err
 		}
-		h.Remember(ctx, w.ProjectID, kind)
+		h.cfg.MachineViews.Remember(ctx, w.ProjectID, kind)
 	}
 	one, err := h.one(ctx, w)
 	if req.Body.Executor != nil || req.Body.RunnerId != nil {
@@ -130,7 +130,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 	return api.UpdateWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) FallBack(ctx context.Context, req api.FallBackRequestObject) (api.FallBackResponseObject, error) {
+func (h Workspaces) FallBack(ctx context.Context, req api.FallBackRequestObject) (api.FallBackResponseObject, error) {
 	w, changes, err := h.cfg.Moves.FallBackNow(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (h handlers) FallBack(ctx context.Context, req api.FallBackRequestObject) (
 	return api.FallBack200JSONResponse(one), err
 }
 
-func (h handlers) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspaceRequestObject) (api.DeleteWorkspaceResponseObject, error) {
+func (h Workspaces) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspaceRequestObject) (api.DeleteWorkspaceResponseObject, error) {
 	w, err := h.cfg.Workspaces.Delete(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (h handlers) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspaceRe
 	return api.DeleteWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) CancelWorkspace(ctx context.Context, req api.CancelWorkspaceRequestObject) (api.CancelWorkspaceResponseObject, error) {
+func (h Workspaces) CancelWorkspace(ctx context.Context, req api.CancelWorkspaceRequestObject) (api.CancelWorkspaceResponseObject, error) {
 	w, err := h.cfg.Workspaces.Cancel(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (h handlers) CancelWorkspace(ctx context.Context, req api.CancelWorkspaceRe
 	return api.CancelWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) RetryWorkspace(ctx context.Context, req api.RetryWorkspaceRequestObject) (api.RetryWorkspaceResponseObject, error) {
+func (h Workspaces) RetryWorkspace(ctx context.Context, req api.RetryWorkspaceRequestObject) (api.RetryWorkspaceResponseObject, error) {
 	w, err := h.cfg.Workspaces.RetryCreate(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (h handlers) RetryWorkspace(ctx context.Context, req api.RetryWorkspaceRequ
 	return api.RetryWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspaceRequestObject) (api.ArchiveWorkspaceResponseObject, error) {
+func (h Workspaces) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspaceRequestObject) (api.ArchiveWorkspaceResponseObject, error) {
 	w, err := h.cfg.Workspaces.Archive(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (h handlers) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspace
 	return api.ArchiveWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) RestoreWorkspace(ctx context.Context, req api.RestoreWorkspaceRequestObject) (api.RestoreWorkspaceResponseObject, error) {
+func (h Workspaces) RestoreWorkspace(ctx context.Context, req api.RestoreWorkspaceRequestObject) (api.RestoreWorkspaceResponseObject, error) {
 	w, err := h.cfg.Workspaces.Restore(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (h handlers) RestoreWorkspace(ctx context.Context, req api.RestoreWorkspace
 	return api.RestoreWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) GetLoss(ctx context.Context, req api.GetLossRequestObject) (api.GetLossResponseObject, error) {
+func (h Workspaces) GetLoss(ctx context.Context, req api.GetLossRequestObject) (api.GetLossResponseObject, error) {
 	l, err := h.cfg.Workspaces.Loss(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (h handlers) GetLoss(ctx context.Context, req api.GetLossRequestObject) (ap
 		UnmergedCommits: l.UnmergedCommits, RunningSessions: l.RunningSessions, Restorable: l.Restorable}, nil
 }
 
-func (h handlers) ListActivity(ctx context.Context, req api.ListActivityRequestObject) (api.ListActivityResponseObject, error) {
+func (h Workspaces) ListActivity(ctx context.Context, req api.ListActivityRequestObject) (api.ListActivityResponseObject, error) {
 	items, next, err := h.cfg.Workspaces.Activity(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err

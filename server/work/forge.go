@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/workspaces/forge"
 )
 
-func (h handlers) GetProjectForge(ctx context.Context, req api.GetProjectForgeRequestObject) (api.GetProjectForgeResponseObject, error) {
+func (h Forge) GetProjectForge(ctx context.Context, req api.GetProjectForgeRequestObject) (api.GetProjectForgeResponseObject, error) {
 	a, err := h.cfg.Forge.About(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (h handlers) GetProjectForge(ctx context.Context, req api.GetProjectForgeRe
 }
 
 // forgeOf reads a patch of a project's forge; nil when it says nothing. What it leaves out is as the address says.
-func (h handlers) forgeOf(b *api.ForgeSettings) (*forge.Settings, error) {
+func (h *group) forgeOf(b *api.ForgeSettings) (*forge.Settings, error) {
 	if b == nil {
 		return nil, nil
 	}
@@ -33,7 +33,7 @@ func (h handlers) forgeOf(b *api.ForgeSettings) (*forge.Settings, error) {
 }
 
 // setForge keeps what a project says of its forge.
-func (h handlers) setForge(ctx context.Context, projectID string, f *forge.Settings) error {
+func (h *group) setForge(ctx context.Context, projectID string, f *forge.Settings) error {
 	if f == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func pullOf(p forge.PullRequest, local string) api.PullRequest {
 }
 
 // pull makes the API's pull request of what an operation came to.
-func (h handlers) pull(ctx context.Context, p forge.PullRequest, err error) (api.PullRequest, error) {
+func (h Forge) pull(ctx context.Context, p forge.PullRequest, err error) (api.PullRequest, error) {
 	if err != nil {
 		return api.PullRequest{}, err
 	}
@@ -75,7 +75,7 @@ func notePull(ctx context.Context, p forge.PullRequest) {
 	audit.Note(ctx, "number", strconv.FormatInt(p.Number, 10))
 }
 
-func (h handlers) GetPullRequest(ctx context.Context, req api.GetPullRequestRequestObject) (api.GetPullRequestResponseObject, error) {
+func (h Forge) GetPullRequest(ctx context.Context, req api.GetPullRequestRequestObject) (api.GetPullRequestResponseObject, error) {
 	p, local, err := h.cfg.Forge.Get(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (h handlers) GetPullRequest(ctx context.Context, req api.GetPullRequestRequ
 	return api.GetPullRequest200JSONResponse(pullOf(p, local)), nil
 }
 
-func (h handlers) ProposePullRequest(ctx context.Context, req api.ProposePullRequestRequestObject) (api.ProposePullRequestResponseObject, error) {
+func (h Forge) ProposePullRequest(ctx context.Context, req api.ProposePullRequestRequestObject) (api.ProposePullRequestResponseObject, error) {
 	p, err := h.cfg.Forge.Propose(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (h handlers) ProposePullRequest(ctx context.Context, req api.ProposePullReq
 	return api.ProposePullRequest200JSONResponse{Title: p.Title, Body: p.Body, Base: p.Base, Branch: p.Branch, Commits: p.Commits}, nil
 }
 
-func (h handlers) OpenPullRequest(ctx context.Context, req api.OpenPullRequestRequestObject) (api.OpenPullRequestResponseObject, error) {
+func (h Forge) OpenPullRequest(ctx context.Context, req api.OpenPullRequestRequestObject) (api.OpenPullRequestResponseObject, error) {
 	b := req.Body
 	p, err := h.cfg.Forge.Open(ctx, rest.CallOf(ctx).Actor, req.Id, forge.Ask{Title: rest.Val(b.Title), Body: rest.Val(b.Body), Draft: rest.Val(b.Draft), Base: rest.Val(b.Base), Push: b.Push == nil || *b.Push})
 	if err == nil {
@@ -101,13 +101,13 @@ func (h handlers) OpenPullRequest(ctx context.Context, req api.OpenPullRequestRe
 	return api.OpenPullRequest201JSONResponse(out), err
 }
 
-func (h handlers) RefreshPullRequest(ctx context.Context, req api.RefreshPullRequestRequestObject) (api.RefreshPullRequestResponseObject, error) {
+func (h Forge) RefreshPullRequest(ctx context.Context, req api.RefreshPullRequestRequestObject) (api.RefreshPullRequestResponseObject, error) {
 	p, err := h.cfg.Forge.Refresh(ctx, rest.CallOf(ctx).Actor, req.Id)
 	out, err := h.pull(ctx, p, err)
 	return api.RefreshPullRequest200JSONResponse(out), err
 }
 
-func (h handlers) MergePullRequest(ctx context.Context, req api.MergePullRequestRequestObject) (api.MergePullRequestResponseObject, error) {
+func (h Forge) MergePullRequest(ctx context.Context, req api.MergePullRequestRequestObject) (api.MergePullRequestResponseObject, error) {
 	p, err := h.cfg.Forge.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, forge.MergeAsk{Strategy: string(req.Body.Strategy), Head: req.Body.ExpectedHead})
 	if err == nil {
 		notePull(ctx, p)
@@ -117,13 +117,13 @@ func (h handlers) MergePullRequest(ctx context.Context, req api.MergePullRequest
 	return api.MergePullRequest200JSONResponse(out), err
 }
 
-func (h handlers) ReadyPullRequest(ctx context.Context, req api.ReadyPullRequestRequestObject) (api.ReadyPullRequestResponseObject, error) {
+func (h Forge) ReadyPullRequest(ctx context.Context, req api.ReadyPullRequestRequestObject) (api.ReadyPullRequestResponseObject, error) {
 	p, err := h.cfg.Forge.Ready(ctx, rest.CallOf(ctx).Actor, req.Id)
 	out, err := h.pull(ctx, p, err)
 	return api.ReadyPullRequest200JSONResponse(out), err
 }
 
-func (h handlers) ClosePullRequest(ctx context.Context, req api.ClosePullRequestRequestObject) (api.ClosePullRequestResponseObject, error) {
+func (h Forge) ClosePullRequest(ctx context.Context, req api.ClosePullRequestRequestObject) (api.ClosePullRequestResponseObject, error) {
 	p, err := h.cfg.Forge.Close(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err == nil {
 		notePull(ctx, p)

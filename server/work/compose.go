@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type parts struct {
 	merging   merging
 }
 
-func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts, error) {
+func (h Composer) parts(ctx context.Context, teamID string, ids []string) (parts, error) {
 	var p parts
 	var err error
 	if p.projects, err = h.cfg.Workspaces.ProjectLines(ctx, teamID); err != nil {
@@ -61,9 +61,9 @@ func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts
 		return p, fmt.Errorf("reading places: %w", err)
 	}
 	p.outlook = places.Outlooks(all)
-	p.grace = h.GraceOf
+	p.grace = h.cfg.GraceViews.GraceOf
 	p.moves = func(id string) *api.Move { return h.moveNow(ctx, id) }
-	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.MachineOf(ctx, k) }
+	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.cfg.MachineViews.MachineOf(ctx, k) }
 	if p.names, err = rest.MemberNames(ctx, h.cfg.Accounts, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
 	}
@@ -83,7 +83,7 @@ func (h handlers) parts(ctx context.Context, teamID string, ids []string) (parts
 }
 
 // compose makes the API's workspaces of a team: a fixed number of queries, which read what belongs to these workspaces alone.
-func (h handlers) compose(ctx context.Context, teamID string, items []workspaces.Workspace) ([]api.Workspace, error) {
+func (h Composer) compose(ctx context.Context, teamID string, items []workspaces.Workspace) ([]api.Workspace, error) {
 	if len(items) == 0 {
 		return []api.Workspace{}, nil
 	}
@@ -120,7 +120,7 @@ func usesFolder(actor accounts.Actor, w workspaces.Workspace) bool {
 	return w.CreatedBy == actor.User.ID && (kind == executors.Local || kind == "bubblewrap")
 }
 
-func (h handlers) one(ctx context.Context, w workspaces.Workspace) (api.Workspace, error) {
+func (h Composer) one(ctx context.Context, w workspaces.Workspace) (api.Workspace, error) {
 	out, err := h.compose(ctx, w.TeamID, []workspaces.Workspace{w})
 	if err != nil {
 		return api.Workspace{}, err

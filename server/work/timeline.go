@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// bySnapshot finds a snapshot of a workspace's files, and the workspace.
-func (h handlers) bySnapshot(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// BySnapshot finds a snapshot of a workspace's files, and the workspace.
+func (h Timeline) BySnapshot(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -27,7 +27,7 @@ func (h handlers) bySnapshot(ctx context.Context, c echo.Context, call *rest.Cal
 	return h.Within(ctx, call, call.Snapshot.WorkspaceID)
 }
 
-func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestObject) (api.ListTimelineResponseObject, error) {
+func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestObject) (api.ListTimelineResponseObject, error) {
 	var kinds []string
 	if k := rest.Val(req.Params.Kind); k != "" {
 		kinds = strings.Split(k, ",")
@@ -51,19 +51,19 @@ func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 	keep := h.cfg.Workspaces.Retention()
 	out.PollDays, out.KeepDays = int(keep.Polls/(24*time.Hour)), int(keep.Others/(24*time.Hour))
 	if n, err := h.cfg.Workspaces.KeptBytes(ctx, req.Id); err != nil {
-		h.cfg.Log.WarnContext(ctx, "what snapshots hold could not be counted", "workspace_id", req.Id, "error", err)
+		h.Log.WarnContext(ctx, "what snapshots hold could not be counted", "workspace_id", req.Id, "error", err)
 	} else if n >= 0 {
 		out.KeptBytes = &n
 	}
 	return out, nil
 }
 
-func (h handlers) GetSnapshot(ctx context.Context, _ api.GetSnapshotRequestObject) (api.GetSnapshotResponseObject, error) {
+func (h Timeline) GetSnapshot(ctx context.Context, _ api.GetSnapshotRequestObject) (api.GetSnapshotResponseObject, error) {
 	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
 	return api.GetSnapshot200JSONResponse(snapshotOf(rest.CallOf(ctx).Snapshot, names)), err
 }
 
-func (h handlers) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequestObject) (api.UpdateSnapshotResponseObject, error) {
+func (h Timeline) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequestObject) (api.UpdateSnapshotResponseObject, error) {
 	sn := rest.CallOf(ctx).Snapshot
 	var err error
 	if t := req.Body.Title; t != nil {
@@ -80,14 +80,14 @@ func (h handlers) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequ
 	return api.UpdateSnapshot200JSONResponse(snapshotOf(sn, names)), err
 }
 
-func (h handlers) DeleteSnapshot(ctx context.Context, _ api.DeleteSnapshotRequestObject) (api.DeleteSnapshotResponseObject, error) {
+func (h Timeline) DeleteSnapshot(ctx context.Context, _ api.DeleteSnapshotRequestObject) (api.DeleteSnapshotResponseObject, error) {
 	if err := h.cfg.Workspaces.DeleteSnapshot(ctx, rest.CallOf(ctx).Snapshot); err != nil {
 		return nil, err
 	}
 	return api.DeleteSnapshot204Response{}, nil
 }
 
-func (h handlers) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRequestObject) (api.RestoreSnapshotResponseObject, error) {
+func (h Timeline) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRequestObject) (api.RestoreSnapshotResponseObject, error) {
 	b, call := req.Body, rest.CallOf(ctx)
 	r := workspaces.RestoreRequest{New: b.Into == api.SnapshotRestoreIntoNew, Name: rest.Val(b.Name), Paths: rest.List(rest.Val(b.Paths), guest.DecodePath), DryRun: rest.Val(b.DryRun), EvenWhileWorking: rest.Val(b.EvenWhileWorking), Ignored: rest.Val(b.Ignored)}
 	done, err := h.cfg.Workspaces.RestoreSnapshot(ctx, call.Actor, call.Snapshot, r)

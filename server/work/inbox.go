@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// byInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
+// ByInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
 // is when it began.
-func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+func (h Inbox) ByInboxItem(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -42,7 +42,7 @@ func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *rest.Ca
 		call.Workspace.ID = call.Session.WorkspaceID
 		return h.Within(ctx, call, call.Session.WorkspaceID)
 	case "grc":
-		g, ok := h.Grace(about)
+		g, ok := h.cfg.GraceViews.Grace(about)
 		if !ok {
 			return accounts.Object{}, rest.ErrNotFound
 		}
@@ -66,7 +66,7 @@ func (h handlers) byInboxItem(ctx context.Context, c echo.Context, call *rest.Ca
 
 // inbox returns the inbox of the caller: what the sessions wait for and workspaces that could not be made, less what the caller
 // called done.
-func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
+func (h Inbox) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
 	call := rest.CallOf(ctx)
 	items, err := h.cfg.Sessions.Inbox(ctx, call.Team.ID, call.Actor.User.ID)
 	if err != nil {
@@ -131,7 +131,7 @@ func AskingWorkspaces(ctx context.Context, from *workspaces.Service, teamID stri
 	return items, active, nil
 }
 
-func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.GetInboxResponseObject, error) {
+func (h Inbox) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.GetInboxResponseObject, error) {
 	items, about, err := h.inbox(ctx)
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (ap
 	return out, nil
 }
 
-func (h handlers) now() int64 { return h.cfg.Now().UnixMilli() }
+func (h Inbox) now() int64 { return h.cfg.Now().UnixMilli() }
 
 // mark is what the caller does with the item the path names.
 func mark(ctx context.Context, itemID string) sessions.Mark {
@@ -178,7 +178,7 @@ func mark(ctx context.Context, itemID string) sessions.Mark {
 // maxSnooze is how long an item may be hidden.
 const maxSnooze = 366 * 24 * 3600 * 1000
 
-func (h handlers) SnoozeInboxItem(ctx context.Context, req api.SnoozeInboxItemRequestObject) (api.SnoozeInboxItemResponseObject, error) {
+func (h Inbox) SnoozeInboxItem(ctx context.Context, req api.SnoozeInboxItemRequestObject) (api.SnoozeInboxItemResponseObject, error) {
 	m := mark(ctx, req.Id)
 	if until := req.Body.Until; until > h.now()+maxSnooze || until < 0 {
 		return nil, fault.New(fault.Invalid, "invalid_snooze", "until is a time, in milliseconds since 1970, within a year from now.").With("field", "until")
@@ -188,12 +188,12 @@ func (h handlers) SnoozeInboxItem(ctx context.Context, req api.SnoozeInboxItemRe
 	return api.SnoozeInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, m)
 }
 
-func (h handlers) FinishInboxItem(ctx context.Context, req api.FinishInboxItemRequestObject) (api.FinishInboxItemResponseObject, error) {
+func (h Inbox) FinishInboxItem(ctx context.Context, req api.FinishInboxItemRequestObject) (api.FinishInboxItemResponseObject, error) {
 	m := mark(ctx, req.Id)
 	m.DoneAt = h.now()
 	return api.FinishInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, m)
 }
 
-func (h handlers) ReopenInboxItem(ctx context.Context, req api.ReopenInboxItemRequestObject) (api.ReopenInboxItemResponseObject, error) {
+func (h Inbox) ReopenInboxItem(ctx context.Context, req api.ReopenInboxItemRequestObject) (api.ReopenInboxItemResponseObject, error) {
 	return api.ReopenInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, mark(ctx, req.Id))
 }

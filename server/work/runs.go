@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 )
 
-func (h handlers) byRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// ByRun finds a run that a path names.
+func (h Runs) ByRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -51,7 +52,7 @@ func tells(call *rest.Call, r runs.Run, hidden map[string]bool) bool {
 	return !private
 }
 
-func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (api.CreateRunResponseObject, error) {
+func (h Runs) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (api.CreateRunResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	if err := call.Can(accounts.TypeTerminal); err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 	return api.CreateRun201JSONResponse(out), err
 }
 
-func (h handlers) GetRun(ctx context.Context, req api.GetRunRequestObject) (api.GetRunResponseObject, error) {
+func (h Runs) GetRun(ctx context.Context, req api.GetRunRequestObject) (api.GetRunResponseObject, error) {
 	r, err := h.cfg.Runs.Get(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (h handlers) GetRun(ctx context.Context, req api.GetRunRequestObject) (api.
 	return api.GetRun200JSONResponse(out), err
 }
 
-func (h handlers) ListRuns(ctx context.Context, req api.ListRunsRequestObject) (api.ListRunsResponseObject, error) {
+func (h Runs) ListRuns(ctx context.Context, req api.ListRunsRequestObject) (api.ListRunsResponseObject, error) {
 	items, next, err := h.cfg.Runs.List(ctx, rest.CallOf(ctx).Team.ID, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (h handlers) ListRuns(ctx context.Context, req api.ListRunsRequestObject) (
 	return api.ListRuns200JSONResponse{Items: out, NextCursor: rest.Text(next)}, err
 }
 
-func (h handlers) KeepRun(ctx context.Context, req api.KeepRunRequestObject) (api.KeepRunResponseObject, error) {
+func (h Runs) KeepRun(ctx context.Context, req api.KeepRunRequestObject) (api.KeepRunResponseObject, error) {
 	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
 	if err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func (h handlers) KeepRun(ctx context.Context, req api.KeepRunRequestObject) (ap
 	return api.KeepRun200JSONResponse(out), err
 }
 
-func (h handlers) run(ctx context.Context, r runs.Run) (api.Run, error) {
+func (h Runs) run(ctx context.Context, r runs.Run) (api.Run, error) {
 	out, err := h.composeRuns(ctx, r.TeamID, []runs.Run{r})
 	if err != nil {
 		return api.Run{}, err
@@ -153,7 +154,7 @@ func (h handlers) run(ctx context.Context, r runs.Run) (api.Run, error) {
 }
 
 // composeRuns makes the API's runs: what several rooms know of their attempts, read once.
-func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.Run) ([]api.Run, error) {
+func (h Runs) composeRuns(ctx context.Context, teamID string, items []runs.Run) ([]api.Run, error) {
 	if len(items) == 0 {
 		return []api.Run{}, nil
 	}
@@ -214,7 +215,7 @@ func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.R
 }
 
 // latest is the session that went on with s's conversation, or s.
-func (h handlers) latest(ctx context.Context, s sessions.Session) sessions.Session {
+func (h Runs) latest(ctx context.Context, s sessions.Session) sessions.Session {
 	if !s.State.Ended() || s.Conversation == "" {
 		return s
 	}

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func openConflictsOf(o workspaces.OpenConflicts) api.OpenConflicts {
 		})}
 }
 
-func (h handlers) GetConflicts(ctx context.Context, req api.GetConflictsRequestObject) (api.GetConflictsResponseObject, error) {
+func (h Conflicts) GetConflicts(ctx context.Context, req api.GetConflictsRequestObject) (api.GetConflictsResponseObject, error) {
 	wake := rest.Val(req.Params.Wake)
 	if wake {
 		if err := rest.CallOf(ctx).Can(accounts.EditWorkspace); err != nil {
@@ -53,7 +53,7 @@ func (h handlers) GetConflicts(ctx context.Context, req api.GetConflictsRequestO
 	return api.GetConflicts200JSONResponse(openConflictsOf(o)), nil
 }
 
-func (h handlers) DecideConflicts(ctx context.Context, req api.DecideConflictsRequestObject) (api.DecideConflictsResponseObject, error) {
+func (h Conflicts) DecideConflicts(ctx context.Context, req api.DecideConflictsRequestObject) (api.DecideConflictsResponseObject, error) {
 	d := workspaces.Decisions{SnapshotID: rest.Val(req.Body.SnapshotId)}
 	for _, x := range req.Body.Decisions {
 		d.List = append(d.List, workspaces.Decision{Path: guest.DecodePath(x.Path), Version: x.Version, Take: string(rest.Val(x.Take)), Undo: rest.Val(x.Undo)})
@@ -81,7 +81,7 @@ func (a conflictFile) VisitGetConflictFileResponse(w http.ResponseWriter) error 
 	return a.visit(w)
 }
 
-func (h handlers) GetConflictFile(ctx context.Context, req api.GetConflictFileRequestObject) (api.GetConflictFileResponseObject, error) {
+func (h Conflicts) GetConflictFile(ctx context.Context, req api.GetConflictFileRequestObject) (api.GetConflictFileResponseObject, error) {
 	raw, _, err := h.cfg.Workspaces.ConflictFile(ctx, req.Id, guest.DecodePath(req.Params.Path), string(req.Params.Side))
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -38,19 +38,19 @@ func moveItemOf(i move.MoveItem) api.MoveItem {
 }
 
 // placeNow is a place as it is known now; one that is gone has its kind for a name.
-func (h handlers) placeNow(ctx context.Context, kind string) api.MovePlace {
+func (h Composer) placeNow(ctx context.Context, kind string) api.MovePlace {
 	c, _ := h.cfg.Places.Place(ctx, executors.Kind(kind))
 	c.Kind = executors.Kind(kind)
 	return movePlaceOf(c)
 }
 
-func (h handlers) moveOf(ctx context.Context, m workspaces.Moving) api.Move {
+func (h Composer) moveOf(ctx context.Context, m workspaces.Moving) api.Move {
 	return api.Move{Id: m.ID, From: h.placeNow(ctx, m.From), To: h.placeNow(ctx, m.To), State: api.MoveState(m.State), Reason: m.Reason, Steps: rest.List(m.Steps, stepOf),
 		Sessions: rest.List(m.Sessions, movedSessionOf), ActorId: m.ActorID, CreatedAt: m.CreatedAt, EndedAt: rest.Ptr(m.EndedAt)}
 }
 
 // moveNow is the move of a workspace that is under way, nil when there is none.
-func (h handlers) moveNow(ctx context.Context, workspaceID string) *api.Move {
+func (h Composer) moveNow(ctx context.Context, workspaceID string) *api.Move {
 	m, ok := h.cfg.Moves.MoveOf(workspaceID)
 	if !ok {
 		return nil
@@ -59,7 +59,7 @@ func (h handlers) moveNow(ctx context.Context, workspaceID string) *api.Move {
 	return &out
 }
 
-func (h handlers) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (api.PlanMoveResponseObject, error) {
+func (h Moves) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (api.PlanMoveResponseObject, error) {
 	kind, err := places.PlaceKind(&req.Params.To, req.Params.RunnerId)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (h handlers) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (
 		Lost: rest.List(p.Lost, moveItemOf), Changes: rest.List(p.Changes, func(s string) string { return s }), Sessions: rest.List(p.Sessions, movedSessionOf), PriceNano: p.PriceNano}, nil
 }
 
-func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceRequestObject) (api.MoveWorkspaceResponseObject, error) {
+func (h Moves) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceRequestObject) (api.MoveWorkspaceResponseObject, error) {
 	kind, err := places.PlaceKind(&req.Body.To, req.Body.RunnerId)
 	if err != nil {
 		return nil, err
@@ -82,12 +82,12 @@ func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceReques
 	if err != nil {
 		return nil, err
 	}
-	h.Remember(ctx, w.ProjectID, kind)
+	h.cfg.MachineViews.Remember(ctx, w.ProjectID, kind)
 	one, err := h.one(ctx, w)
 	return api.MoveWorkspace200JSONResponse(one), err
 }
 
-func (h handlers) CancelMove(ctx context.Context, req api.CancelMoveRequestObject) (api.CancelMoveResponseObject, error) {
+func (h Moves) CancelMove(ctx context.Context, req api.CancelMoveRequestObject) (api.CancelMoveResponseObject, error) {
 	w, err := h.cfg.Moves.CancelMove(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (h handlers) CancelMove(ctx context.Context, req api.CancelMoveRequestObjec
 	return api.CancelMove200JSONResponse(one), err
 }
 
-func (h handlers) ListMoves(ctx context.Context, req api.ListMovesRequestObject) (api.ListMovesResponseObject, error) {
+func (h Moves) ListMoves(ctx context.Context, req api.ListMovesRequestObject) (api.ListMovesResponseObject, error) {
 	all, err := h.cfg.Moves.Moves(ctx, req.Id)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func revisionOf(t workspaces.Tree) api.Revision {
 }
 
 // sides finds the two states a comparison is between.
-func (h handlers) sides(ctx context.Context, from, to *string) (a, b workspaces.Tree, err error) {
+func (h Comparisons) sides(ctx context.Context, from, to *string) (a, b workspaces.Tree, err error) {
 	c := rest.CallOf(ctx)
 	name := func(p *string, otherwise string) string {
 		if p == nil || *p == "" {
@@ -45,7 +45,7 @@ func (h handlers) sides(ctx context.Context, from, to *string) (a, b workspaces.
 	return a, b, err
 }
 
-func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspaceRequestObject) (api.CompareWorkspaceResponseObject, error) {
+func (h Comparisons) CompareWorkspace(ctx context.Context, req api.CompareWorkspaceRequestObject) (api.CompareWorkspaceResponseObject, error) {
 	from, to, err := h.sides(ctx, req.Params.From, req.Params.To)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspace
 }
 
 // newer counts the files that have changed since a snapshot.
-func (h handlers) newer(ctx context.Context, workspaceID string, since workspaces.Tree) (int, error) {
+func (h Comparisons) newer(ctx context.Context, workspaceID string, since workspaces.Tree) (int, error) {
 	now, err := h.cfg.Workspaces.Now(ctx, workspaceID)
 	if err != nil || now.Tree == since.Tree {
 		return 0, err
@@ -105,7 +105,7 @@ const (
 	patchAsked = 64 << 20 // of files that were named
 )
 
-func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestObject) (api.ComparePatchResponseObject, error) {
+func (h Comparisons) ComparePatch(ctx context.Context, req api.ComparePatchRequestObject) (api.ComparePatchResponseObject, error) {
 	q := req.Params
 	lines := 3
 	if q.Context != nil {
@@ -200,7 +200,7 @@ func readPatch(r io.Reader, most int) (body []byte, left int, err error) {
 	}
 }
 
-func (h handlers) CompareFile(ctx context.Context, req api.CompareFileRequestObject) (api.CompareFileResponseObject, error) {
+func (h Comparisons) CompareFile(ctx context.Context, req api.CompareFileRequestObject) (api.CompareFileResponseObject, error) {
 	c := rest.CallOf(ctx)
 	t, err := h.cfg.Workspaces.Resolve(ctx, c.Workspace, req.Params.Rev, c.Actor.User.ID)
 	if err != nil {
@@ -226,7 +226,7 @@ func (h handlers) CompareFile(ctx context.Context, req api.CompareFileRequestObj
 		header: map[string]string{"Content-Disposition": disposition(req.Params.Path)}}}, nil
 }
 
-func (h handlers) SearchCompare(ctx context.Context, req api.SearchCompareRequestObject) (api.SearchCompareResponseObject, error) {
+func (h Comparisons) SearchCompare(ctx context.Context, req api.SearchCompareRequestObject) (api.SearchCompareResponseObject, error) {
 	from, to, err := h.sides(ctx, req.Params.From, req.Params.To)
 	if err != nil {
 		return nil, err
@@ -301,7 +301,7 @@ func snapshotOf(sn workspaces.Snap, names map[string]string) api.WorkspaceSnapsh
 	return out
 }
 
-func (h handlers) CreateSnapshot(ctx context.Context, req api.CreateSnapshotRequestObject) (api.CreateSnapshotResponseObject, error) {
+func (h Comparisons) CreateSnapshot(ctx context.Context, req api.CreateSnapshotRequestObject) (api.CreateSnapshotResponseObject, error) {
 	c := rest.CallOf(ctx)
 	sn, err := h.cfg.Workspaces.Keep(ctx, req.Id, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: rest.Val(req.Body.Title), ActorID: c.Actor.User.ID})
 	if err == nil && sn.ID == "" {

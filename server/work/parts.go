@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func indexOf(x workspaces.Index) api.WorkspaceIndex {
 	})}
 }
 
-func (h handlers) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (api.GetIndexResponseObject, error) {
+func (h Parts) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (api.GetIndexResponseObject, error) {
 	x, err := h.cfg.Workspaces.Index(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (h handlers) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (
 	return api.GetIndex200JSONResponse(indexOf(x)), nil
 }
 
-func (h handlers) GetParts(ctx context.Context, req api.GetPartsRequestObject) (api.GetPartsResponseObject, error) {
+func (h Parts) GetParts(ctx context.Context, req api.GetPartsRequestObject) (api.GetPartsResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))
 	f, err := h.cfg.Workspaces.Hunks(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id, name, rest.Val(req.Params.From), rest.Val(req.Params.To))
 	if err != nil {
@@ -57,7 +57,7 @@ func shownLine(l string) string {
 	return strings.ToValidUTF8(strings.TrimSuffix(l, "\n"), "\uFFFD")
 }
 
-func (h handlers) StageParts(ctx context.Context, req api.StagePartsRequestObject) (api.StagePartsResponseObject, error) {
+func (h Parts) StageParts(ctx context.Context, req api.StagePartsRequestObject) (api.StagePartsResponseObject, error) {
 	b := req.Body
 	r := partsOf(api.PartsRequest{From: b.From, To: b.To, Parts: b.Parts})
 	if err := h.cfg.Workspaces.Stage(ctx, rest.CallOf(ctx).Actor, req.Id, r, rest.Val(b.Unstage)); err != nil {
@@ -73,7 +73,7 @@ func (h handlers) StageParts(ctx context.Context, req api.StagePartsRequestObjec
 	return api.StageParts200JSONResponse(indexOf(x)), nil
 }
 
-func (h handlers) DiscardParts(ctx context.Context, req api.DiscardPartsRequestObject) (api.DiscardPartsResponseObject, error) {
+func (h Parts) DiscardParts(ctx context.Context, req api.DiscardPartsRequestObject) (api.DiscardPartsResponseObject, error) {
 	d, err := h.cfg.Workspaces.Discard(ctx, rest.CallOf(ctx).Actor, req.Id, partsOf(*req.Body))
 	audit.Note(ctx, "snapshot_id", d.SnapshotID)
 	if err != nil {
@@ -82,7 +82,7 @@ func (h handlers) DiscardParts(ctx context.Context, req api.DiscardPartsRequestO
 	return api.DiscardParts200JSONResponse{SnapshotId: d.SnapshotID, After: d.After, Files: rest.List(d.Files, guest.EncodePath)}, nil
 }
 
-func (h handlers) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (api.TakeFilesResponseObject, error) {
+func (h Parts) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (api.TakeFilesResponseObject, error) {
 	c := rest.CallOf(ctx)
 	from, err := h.cfg.Workspaces.Workspace(ctx, req.Body.FromWorkspace)
 	if err != nil {
@@ -107,7 +107,7 @@ func (h handlers) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject)
 	})}, nil
 }
 
-func (h handlers) RenameFile(ctx context.Context, req api.RenameFileRequestObject) (api.RenameFileResponseObject, error) {
+func (h Parts) RenameFile(ctx context.Context, req api.RenameFileRequestObject) (api.RenameFileResponseObject, error) {
 	if secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id); err != nil {
 		return nil, err
 	} else if secrets.HasSum(path.Clean(guest.DecodePath(req.Body.From)), "") {
@@ -124,7 +124,7 @@ func (h handlers) RenameFile(ctx context.Context, req api.RenameFileRequestObjec
 }
 
 // keepFile keeps all files of a workspace before one of them is written over or removed.
-func (h handlers) keepFile(ctx context.Context, workspaceID, wire string) error {
+func (h *group) keepFile(ctx context.Context, workspaceID, wire string) error {
 	_, err := h.cfg.Files.Stat(ctx, workspaceID, wire)
 	if fault.Is(err, fault.NotFound) || fault.CodeOf(err) == "not_a_directory" {
 		return nil // there is nothing to lose; whatever else is wrong, who writes is told

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func limitsOf(l *api.ResourceLimits) executors.Limits {
 	return executors.Limits{CPUs: rest.Val(l.Cpus), MemoryMB: rest.Val(l.MemoryMb), Processes: rest.Val(l.Processes), DiskMB: rest.Val(l.DiskMb), WallMinutes: rest.Val(l.WallMinutes)}
 }
 
-func (h handlers) limitView(ctx context.Context, workspaceID, executor string) (api.WorkspaceLimits, error) {
+func (h Limits) limitView(ctx context.Context, workspaceID, executor string) (api.WorkspaceLimits, error) {
 	v, err := h.cfg.Meters.View(ctx, workspaceID, executors.Kind(executor))
 	if err != nil {
 		return api.WorkspaceLimits{}, err
@@ -29,7 +29,7 @@ func (h handlers) limitView(ctx context.Context, workspaceID, executor string) (
 		})}, nil
 }
 
-func (h handlers) GetLimits(ctx context.Context, req api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
+func (h Limits) GetLimits(ctx context.Context, req api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
 	out, err := h.limitView(ctx, req.Id, rest.CallOf(ctx).Workspace.Executor)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (h handlers) GetLimits(ctx context.Context, req api.GetLimitsRequestObject)
 	return api.GetLimits200JSONResponse(out), nil
 }
 
-func (h handlers) SetLimits(ctx context.Context, req api.SetLimitsRequestObject) (api.SetLimitsResponseObject, error) {
+func (h Limits) SetLimits(ctx context.Context, req api.SetLimitsRequestObject) (api.SetLimitsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	w, err := h.cfg.Workspaces.SetLimits(ctx, call.Actor, req.Id, limitsOf(req.Body))
 	if err != nil {
@@ -63,15 +63,15 @@ func (h handlers) SetLimits(ctx context.Context, req api.SetLimitsRequestObject)
 
 // applyLimits gives the sandboxes of a project's workspaces what the project says now. Where that cannot be done the limits of the
 // workspace tell.
-func (h handlers) applyLimits(ctx context.Context, projectID string) {
+func (h *group) applyLimits(ctx context.Context, projectID string) {
 	all, err := h.cfg.Workspaces.WorkspacesOf(ctx, projectID)
 	if err != nil {
-		h.log.Warn("limits of a project not applied", "project_id", projectID, "error", err)
+		h.Log.Warn("limits of a project not applied", "project_id", projectID, "error", err)
 		return
 	}
 	for _, w := range all {
 		if _, _, err := h.cfg.Meters.Apply(ctx, w.ID); err != nil {
-			h.log.Warn("limits of a project not applied", "workspace_id", w.ID, "error", err)
+			h.Log.Warn("limits of a project not applied", "workspace_id", w.ID, "error", err)
 		}
 	}
 }

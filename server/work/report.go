@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // GetReport tells what was done in a workspace.
-func (h handlers) GetReport(ctx context.Context, req api.GetReportRequestObject) (api.GetReportResponseObject, error) {
+func (h Report) GetReport(ctx context.Context, req api.GetReportRequestObject) (api.GetReportResponseObject, error) {
 	format := rest.Val(req.Params.Format)
 	switch format {
 	case "", api.GetReportParamsFormatJson, api.GetReportParamsFormatMarkdown:
@@ -47,7 +47,7 @@ func (t reportText) VisitGetReportResponse(w http.ResponseWriter) error {
 }
 
 // AttachReport makes a note of the report on the commit the workspace was merged as.
-func (h handlers) AttachReport(ctx context.Context, req api.AttachReportRequestObject) (api.AttachReportResponseObject, error) {
+func (h Report) AttachReport(ctx context.Context, req api.AttachReportRequestObject) (api.AttachReportResponseObject, error) {
 	r, err := h.cfg.Report.Of(ctx, req.Id)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ func capsOf(l sessions.Limits) api.StorageCaps {
 }
 
 // GetTeamStorage answers with what the history of a team takes on disk.
-func (h handlers) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageRequestObject) (api.GetTeamStorageResponseObject, error) {
+func (h Storage) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageRequestObject) (api.GetTeamStorageResponseObject, error) {
 	st, err := h.cfg.Sessions.Storage(ctx, rest.CallOf(ctx).Team.ID, "")
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (h handlers) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageReques
 }
 
 // GetWorkspaceStorage answers with what the history of a workspace takes on disk.
-func (h handlers) GetWorkspaceStorage(ctx context.Context, req api.GetWorkspaceStorageRequestObject) (api.GetWorkspaceStorageResponseObject, error) {
+func (h Storage) GetWorkspaceStorage(ctx context.Context, req api.GetWorkspaceStorageRequestObject) (api.GetWorkspaceStorageResponseObject, error) {
 	call := rest.CallOf(ctx)
 	st, err := h.cfg.Sessions.Storage(ctx, call.Team.ID, req.Id)
 	if err != nil {

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 	"github.com/parawork/parawork/workspaces/overlap"
 )
 
-func (h handlers) byCheckRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
+// ByCheckRun finds a run of a check that a path names.
+func (h Checks) ByCheckRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
 	id, err := rest.PathID(c)
 	if err != nil {
 		return accounts.Object{}, err
@@ -85,7 +86,7 @@ func nameIn(names map[string]string, userID string) string {
 	return names[userID]
 }
 
-func (h handlers) overviewOf(ctx context.Context, workspaceID string) (api.Checks, error) {
+func (h Checks) overviewOf(ctx context.Context, workspaceID string) (api.Checks, error) {
 	o, err := h.cfg.Checks.Overview(ctx, workspaceID)
 	if err != nil {
 		return api.Checks{}, err
@@ -106,12 +107,12 @@ func (h handlers) overviewOf(ctx context.Context, workspaceID string) (api.Check
 	return out, nil
 }
 
-func (h handlers) GetChecks(ctx context.Context, req api.GetChecksRequestObject) (api.GetChecksResponseObject, error) {
+func (h Checks) GetChecks(ctx context.Context, req api.GetChecksRequestObject) (api.GetChecksResponseObject, error) {
 	o, err := h.overviewOf(ctx, req.Id)
 	return api.GetChecks200JSONResponse(o), err
 }
 
-func (h handlers) RunChecks(ctx context.Context, req api.RunChecksRequestObject) (api.RunChecksResponseObject, error) {
+func (h Checks) RunChecks(ctx context.Context, req api.RunChecksRequestObject) (api.RunChecksResponseObject, error) {
 	if err := h.cfg.Checks.Start(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id, rest.Val(req.Body.CheckIds)); err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (h handlers) RunChecks(ctx context.Context, req api.RunChecksRequestObject)
 	return api.RunChecks200JSONResponse(o), err
 }
 
-func (h handlers) CancelCheckRun(ctx context.Context, req api.CancelCheckRunRequestObject) (api.CancelCheckRunResponseObject, error) {
+func (h Checks) CancelCheckRun(ctx context.Context, req api.CancelCheckRunRequestObject) (api.CancelCheckRunResponseObject, error) {
 	r, err := h.cfg.Checks.Cancel(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (h handlers) CancelCheckRun(ctx context.Context, req api.CancelCheckRunRequ
 	return api.CancelCheckRun200JSONResponse(checkRunOf(r, names)), err
 }
 
-func (h handlers) GetCheckOutput(ctx context.Context, req api.GetCheckOutputRequestObject) (api.GetCheckOutputResponseObject, error) {
+func (h Checks) GetCheckOutput(ctx context.Context, req api.GetCheckOutputRequestObject) (api.GetCheckOutputResponseObject, error) {
 	out, cut, err := h.cfg.Checks.Output(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func entryOfQueue(e checks.Listed, key, name string, names map[string]string) ap
 }
 
 // seenQueue is a project's queue as the caller sees it: without others' private workspaces, which take no place in it either.
-func (h handlers) seenQueue(ctx context.Context, projectID string) (open, ended []api.QueueEntry, err error) {
+func (h Checks) seenQueue(ctx context.Context, projectID string) (open, ended []api.QueueEntry, err error) {
 	o, e, err := h.cfg.Checks.Queue(ctx, projectID)
 	if err != nil {
 		return nil, nil, err
@@ -183,13 +184,13 @@ func (h handlers) seenQueue(ctx context.Context, projectID string) (open, ended 
 	return open, ended, err
 }
 
-func (h handlers) ListMergeQueue(ctx context.Context, req api.ListMergeQueueRequestObject) (api.ListMergeQueueResponseObject, error) {
+func (h Checks) ListMergeQueue(ctx context.Context, req api.ListMergeQueueRequestObject) (api.ListMergeQueueResponseObject, error) {
 	open, ended, err := h.seenQueue(ctx, req.Id)
 	return api.ListMergeQueue200JSONResponse{Items: open, Ended: ended}, err
 }
 
 // queuedOf is the workspace's newest entry as the caller sees it.
-func (h handlers) queuedOf(ctx context.Context, w workspaces.Workspace) (*api.QueueEntry, error) {
+func (h Checks) queuedOf(ctx context.Context, w workspaces.Workspace) (*api.QueueEntry, error) {
 	l, err := h.cfg.Checks.Newest(ctx, w.ID)
 	if err != nil || l == nil {
 		return nil, err
@@ -208,12 +209,12 @@ func (h handlers) queuedOf(ctx context.Context, w workspaces.Workspace) (*api.Qu
 	return &e, err
 }
 
-func (h handlers) GetQueued(ctx context.Context, _ api.GetQueuedRequestObject) (api.GetQueuedResponseObject, error) {
+func (h Checks) GetQueued(ctx context.Context, _ api.GetQueuedRequestObject) (api.GetQueuedResponseObject, error) {
 	e, err := h.queuedOf(ctx, rest.CallOf(ctx).Workspace)
 	return api.GetQueued200JSONResponse{Entry: e}, err
 }
 
-func (h handlers) EnqueueMerge(ctx context.Context, req api.EnqueueMergeRequestObject) (api.EnqueueMergeResponseObject, error) {
+func (h Checks) EnqueueMerge(ctx context.Context, req api.EnqueueMergeRequestObject) (api.EnqueueMergeResponseObject, error) {
 	r := checks.EnqueueRequest{Message: rest.Val(req.Body.Message), ExpectedHead: rest.Val(req.Body.ExpectedHead)}
 	if req.Body.Strategy != nil {
 		r.Strategy = string(*req.Body.Strategy)
@@ -231,7 +232,7 @@ func (h handlers) EnqueueMerge(ctx context.Context, req api.EnqueueMergeRequestO
 	return api.EnqueueMerge201JSONResponse(*shown), nil
 }
 
-func (h handlers) DequeueMerge(ctx context.Context, req api.DequeueMergeRequestObject) (api.DequeueMergeResponseObject, error) {
+func (h Checks) DequeueMerge(ctx context.Context, req api.DequeueMergeRequestObject) (api.DequeueMergeResponseObject, error) {
 	if err := h.cfg.Checks.Dequeue(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
@@ -240,7 +241,7 @@ func (h handlers) DequeueMerge(ctx context.Context, req api.DequeueMergeRequestO
 
 func keyOfNum(n int64) string { return workspaces.Workspace{Num: n}.Key() }
 
-func (h handlers) ListOverlaps(ctx context.Context, req api.ListOverlapsRequestObject) (api.ListOverlapsResponseObject, error) {
+func (h Checks) ListOverlaps(ctx context.Context, req api.ListOverlapsRequestObject) (api.ListOverlapsResponseObject, error) {
 	all, err := h.cfg.Overlap.OfProject(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -266,7 +267,7 @@ func overlapSide(id string, s overlap.Side) api.OverlapSide {
 }
 
 // seenOverlaps leaves out overlaps with workspaces the caller may not see.
-func (h handlers) seenOverlaps(ctx context.Context, teamID string, all []overlap.Overlap) ([]overlap.Overlap, error) {
+func (h *group) seenOverlaps(ctx context.Context, teamID string, all []overlap.Overlap) ([]overlap.Overlap, error) {
 	if len(all) == 0 {
 		return all, nil
 	}
@@ -281,7 +282,7 @@ type merging struct {
 	overlaps map[string][]api.WorkspaceOverlap
 }
 
-func (h handlers) mergingOf(ctx context.Context, teamID string, projects map[string]workspaces.ProjectLine, ids []string) (m merging, err error) {
+func (h Composer) mergingOf(ctx context.Context, teamID string, projects map[string]workspaces.ProjectLine, ids []string) (m merging, err error) {
 	if m.checks, err = h.cfg.Checks.States(ctx, teamID, func(projectID string) []workspaces.Check { return projects[projectID].Checks }, ids...); err != nil {
 		return m, fmt.Errorf("reading how checks stand: %w", err)
 	}

@@ -1,4 +1,4 @@
-package server
+package work
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-func (h handlers) GetChanges(ctx context.Context, req api.GetChangesRequestObject) (api.GetChangesResponseObject, error) {
+func (h Changes) GetChanges(ctx context.Context, req api.GetChangesRequestObject) (api.GetChangesResponseObject, error) {
 	set, err := h.cfg.Files.Changes(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func changeOf(c guest.Change) api.Change {
 	return out
 }
 
-func (h handlers) SyncWorkspace(ctx context.Context, req api.SyncWorkspaceRequestObject) (api.SyncWorkspaceResponseObject, error) {
+func (h Changes) SyncWorkspace(ctx context.Context, req api.SyncWorkspaceRequestObject) (api.SyncWorkspaceResponseObject, error) {
 	set, err := h.cfg.Files.SyncNow(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (h handlers) SyncWorkspace(ctx context.Context, req api.SyncWorkspaceReques
 // maxContext is the most lines around a hunk that can be asked for.
 const maxContext = 100_000
 
-func (h handlers) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (api.GetDiffResponseObject, error) {
+func (h Changes) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (api.GetDiffResponseObject, error) {
 	lines := 3
 	if p := req.Params.Context; p != nil {
 		if *p < 0 || *p > maxContext {
@@ -71,7 +71,7 @@ func (h handlers) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (ap
 }
 
 // noSecret refuses to show a change of a file that holds a secret, by its name now or before, or by what is in it.
-func (h handlers) noSecret(ctx context.Context, workspaceID, wire string) (workspaces.SecretFiles, error) {
+func (h Changes) noSecret(ctx context.Context, workspaceID, wire string) (workspaces.SecretFiles, error) {
 	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, workspaceID)
 	if err != nil {
 		return secrets, err
@@ -92,7 +92,7 @@ func (h handlers) noSecret(ctx context.Context, workspaceID, wire string) (works
 	return secrets, nil
 }
 
-func (h handlers) ListCommits(ctx context.Context, req api.ListCommitsRequestObject) (api.ListCommitsResponseObject, error) {
+func (h Changes) ListCommits(ctx context.Context, req api.ListCommitsRequestObject) (api.ListCommitsResponseObject, error) {
 	commits, err := h.cfg.Workspaces.Commits(ctx, req.Id)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func checkMessage(m string) error {
 	return nil
 }
 
-func (h handlers) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceRequestObject) (api.CommitWorkspaceResponseObject, error) {
+func (h Changes) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceRequestObject) (api.CommitWorkspaceResponseObject, error) {
 	if err := checkMessage(req.Body.Message); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (h handlers) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceRe
 	return api.CommitWorkspace200JSONResponse(commitOf(c)), nil
 }
 
-func (h handlers) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequestObject) (api.MergeWorkspaceResponseObject, error) {
+func (h Changes) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequestObject) (api.MergeWorkspaceResponseObject, error) {
 	b := req.Body
 	if err := checkMessage(rest.Val(b.Message)); err != nil {
 		return nil, err
