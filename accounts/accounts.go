@@ -1,5 +1,6 @@
-// Package accounts knows users, teams, members and roles, login sessions, API tokens and agent accounts, and answers one
-// question for every room: Can(actor, action, object).
+// Package accounts says what users, teams, roles, actions, scopes, login sessions, API tokens and agents' accounts are, and answers one
+// question for everybody: Can(actor, action, object). It keeps nothing and starts nothing; the packages below it do the work: directory
+// knows who belongs to the instance, signin lets them in, vault seals, agentaccounts keeps what agents work with.
 package accounts
 
 // Role of a member in a team.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -31,7 +32,7 @@ type house struct {
 }
 
 func newHouse(db *store.DB) *house {
-	h := &house{db: db, key: bytes.Repeat([]byte{7}, accounts.KeyBytes), time: time.UnixMilli(1_800_000_000_000)}
+	h := &house{db: db, key: bytes.Repeat([]byte{7}, vault.KeyBytes), time: time.UnixMilli(1_800_000_000_000)}
 	h.Accounts = h.service()
 	return h
 }

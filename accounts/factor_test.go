@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/accounts/directory"
 	hashes "github.com/parawork/parawork/accounts/password"
 
 	"github.com/parawork/parawork/accounts"
@@ -352,12 +353,12 @@ func TestASVS_6_4_3_LinksEndWithTheAddressTheyWentTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		name, right := "Bob", "bob@example.com"
-		if _, err := h.UpdateUser(ctx, u.ID, accounts.UserChange{Name: &name}); err != nil {
+		if _, err := h.UpdateUser(ctx, u.ID, directory.UserChange{Name: &name}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = h.ResetByLink(ctx, token, "short", false, accounts.Meta{})
 		wantCode(t, err, "weak_password") // it works still
-		if _, err := h.UpdateUser(ctx, u.ID, accounts.UserChange{Email: &right}); err != nil {
+		if _, err := h.UpdateUser(ctx, u.ID, directory.UserChange{Email: &right}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = h.ResetByLink(ctx, token, password, false, accounts.Meta{})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -408,14 +409,14 @@ func TestOperatorsLookAtUsersAndTeams(t *testing.T) {
 			t.Errorf("%+v %v", teams, err)
 		}
 		no, yes, name, taken := false, true, "Grace Hopper", "ada@example.com"
-		_, err = h.UpdateUser(ctx, ada.User.ID, accounts.UserChange{Operator: &no})
+		_, err = h.UpdateUser(ctx, ada.User.ID, directory.UserChange{Operator: &no})
 		wantCode(t, err, "last_operator")
-		_, err = h.UpdateUser(ctx, u.ID, accounts.UserChange{Email: &taken})
+		_, err = h.UpdateUser(ctx, u.ID, directory.UserChange{Email: &taken})
 		wantCode(t, err, "email_taken")
-		if after, err := h.UpdateUser(ctx, u.ID, accounts.UserChange{Operator: &yes, Name: &name}); err != nil || !after.Operator || after.Name != name {
+		if after, err := h.UpdateUser(ctx, u.ID, directory.UserChange{Operator: &yes, Name: &name}); err != nil || !after.Operator || after.Name != name {
 			t.Errorf("%+v %v", after, err)
 		}
-		if _, err := h.UpdateUser(ctx, ada.User.ID, accounts.UserChange{Operator: &no}); err != nil {
+		if _, err := h.UpdateUser(ctx, ada.User.ID, directory.UserChange{Operator: &no}); err != nil {
 			t.Error(err)
 		}
 		if made, err := h.CreateTeamFor(ctx, "grace@example.com", "Compilers", ""); err != nil || h.actor(t, u.ID).RoleIn(made.ID) != accounts.Owner {

@@ -117,11 +117,6 @@ func admitted(actor Actor, action Action, teamID string) error {
 	return NeedScope(actor, ScopeFor(action))
 }
 
-// Can is Can, for those who know the Service through an interface of their own.
-func (s *Service) Can(actor Actor, action Action, o Object) error {
-	return Can(actor, action, o)
-}
-
 // Actions returns what a role may do, sorted.
 func Actions(role Role) []Action {
 	var out []Action

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/signin"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testaccounts"
 )
@@ -61,7 +62,7 @@ func TestASVS_7_4_3_SignInsOfAnOldPasswordEnd(t *testing.T) {
 			}
 		}
 		midst, salt := &between{Store: kept}, &hooked{Reader: rand.Reader}
-		late := testaccounts.New(testaccounts.Config{Store: midst, Key: bytes.Repeat([]byte{7}, accounts.KeyBytes), Now: h.now, Rand: salt})
+		late := testaccounts.New(testaccounts.Config{Store: midst, Key: bytes.Repeat([]byte{7}, vault.KeyBytes), Now: h.now, Rand: salt})
 
 		midst.then = reset
 		_, err := late.Login(ctx, ada.Email, password, accounts.Meta{IP: "192.0.2.1"})

@@ -6,20 +6,20 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/testing/testaccounts"
 )
 
 // A value is opened with the key it was given over to, and with no other, whatever it is bound to; and giving it over twice is once.
 func TestResealGivesValuesToAnotherKey(t *testing.T) {
 	t.Parallel()
-	before, next, other := bytes.Repeat([]byte{1}, accounts.KeyBytes), bytes.Repeat([]byte{2}, accounts.KeyBytes), bytes.Repeat([]byte{3}, accounts.KeyBytes)
+	before, next, other := bytes.Repeat([]byte{1}, vault.KeyBytes), bytes.Repeat([]byte{2}, vault.KeyBytes), bytes.Repeat([]byte{3}, vault.KeyBytes)
 	with := func(key []byte) *testaccounts.Accounts { return testaccounts.New(testaccounts.Config{Key: key}) }
 	sealed, err := with(before).Seal("purpose", "the value")
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := accounts.Reseal(before, next, "", false, []byte(sealed))
+	after, err := vault.Reseal(before, next, "", false, []byte(sealed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +35,10 @@ func TestResealGivesValuesToAnotherKey(t *testing.T) {
 			t.Errorf("with %s it opens as %q", what, v)
 		}
 	}
-	if again, err := accounts.Reseal(before, next, "", false, after); err != nil || !bytes.Equal(again, after) {
+	if again, err := vault.Reseal(before, next, "", false, after); err != nil || !bytes.Equal(again, after) {
 		t.Errorf("given over again: %v", err)
 	}
-	if _, err := accounts.Reseal(other, next, "purpose", false, []byte(sealed)); !errors.Is(err, accounts.ErrNotSealed) {
+	if _, err := vault.Reseal(other, next, "purpose", false, []byte(sealed)); !errors.Is(err, vault.ErrNotSealed) {
 		t.Errorf("with a key that never sealed it: %v", err)
 	}
 	for i := range base64.StdEncoding.DecodedLen(len(sealed)) - 2 { // not one byte of it may be another
@@ -48,7 +48,7 @@ func TestResealGivesValuesToAnotherKey(t *testing.T) {
 			t.Errorf("with byte %d changed it opens", i)
 		}
 	}
-	if p := accounts.Print(before); len(p) != 32 || p == accounts.Print(next) {
-		t.Errorf("prints: %s, %s", p, accounts.Print(next))
+	if p := vault.Print(before); len(p) != 32 || p == vault.Print(next) {
+		t.Errorf("prints: %s, %s", p, vault.Print(next))
 	}
 }

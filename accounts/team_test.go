@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -226,7 +227,7 @@ func TestOpenKey(t *testing.T) {
 	keys := make([][]byte, 8)
 	for i := range keys {
 		wg.Go(func() {
-			k, err := accounts.OpenKey(path)
+			k, err := vault.OpenKey(path)
 			if err != nil {
 				t.Errorf("OpenKey: %v", err)
 			}
@@ -235,7 +236,7 @@ func TestOpenKey(t *testing.T) {
 	}
 	wg.Wait()
 	for _, k := range keys {
-		if len(k) != accounts.KeyBytes || !slices.Equal(k, keys[0]) {
+		if len(k) != vault.KeyBytes || !slices.Equal(k, keys[0]) {
 			t.Fatal("several keys were given out")
 		}
 	}
@@ -247,10 +248,10 @@ func TestOpenKey(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	os.Chmod(path, 0o644)
-	_, err = accounts.OpenKey(path)
+	_, err = vault.OpenKey(path)
 	wantCode(t, err, "key_readable")
 	os.Chmod(path, 0o600)
 	os.WriteFile(path, []byte("short"), 0o600)
-	_, err = accounts.OpenKey(path)
+	_, err = vault.OpenKey(path)
 	wantCode(t, err, "key_damaged")
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
@@ -88,7 +89,7 @@ func newHouse(t *testing.T, db *store.DB) *house {
 }
 
 func (h *house) build() {
-	key := make([]byte, accounts.KeyBytes)
+	key := make([]byte, vault.KeyBytes)
 	h.Service = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: h, Bus: h.bus,
 		Secrets:   testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: key}),
 		Client:    egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Minute}),

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/server/api"
@@ -65,7 +65,7 @@ func TestFoldersOfTheServerAreShownToThoseWhoUseThem(t *testing.T) {
 	check("member", map[string]bool{"local": true, "bubblewrap": true}, false)
 	check("admin", nil, true)
 	yes := true
-	if _, err := h.rooms.UpdateUser(t.Context(), of("viewer"), accounts.UserChange{Operator: &yes}); err != nil {
+	if _, err := h.rooms.UpdateUser(t.Context(), of("viewer"), directory.UserChange{Operator: &yes}); err != nil {
 		t.Fatal(err)
 	}
 	check("viewer", map[string]bool{"local": true, "bubblewrap": true, "docker": true}, true)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/server/api"
@@ -175,7 +175,7 @@ func TestTheInboxTellsOperatorsOfTheInstancesBudget(t *testing.T) {
 	yes := true
 	var me api.Me
 	h.do("GET", "/api/v1/me", "", bearer(p.tokens["owner"])...).into(t, &me)
-	if _, err := h.rooms.UpdateUser(t.Context(), me.User.Id, accounts.UserChange{Operator: &yes}); err != nil {
+	if _, err := h.rooms.UpdateUser(t.Context(), me.User.Id, directory.UserChange{Operator: &yes}); err != nil {
 		t.Fatal(err)
 	}
 	told := func(who string) *api.InstanceBudgetNotice {

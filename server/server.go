@@ -17,7 +17,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/olahol/melody"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/agentaccounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
@@ -69,43 +70,44 @@ type Config struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For, X-Forwarded-Proto and X-Request-Id are believed
 	Loopback       bool           // listens on this machine only: other host names are refused
 
-	Accounts   *accounts.Service
-	SignIn     *signin.Service
-	Watch      *watch.Service
-	SSO        *sso.Service
-	Workspaces *workspaces.Service
-	Moves      *move.Service
-	Places     *manager.Manager
-	Meters     *manager.Meters
-	Ledger     *billing.Ledger
-	Payments   *stripe.Service
-	Prices     *price.Book
-	Usage      *usage.Service
-	Reports    *stripe.Reporter
-	Tokens     *tokens.Meter
-	Gateway    *gateway.Service
-	Quota      *quota.Service
-	Commands   *command.Commands
-	Files      *filesync.Service
-	Sessions   *sessions.Service
-	History    *history.Service
-	Machines   *machines.Service
-	Downloads  *machines.Downloads // programs for machines
-	Notify     *notify.Service
-	Secrets    *secrets.Service
-	Mail       *mail.Service
-	Runs       *runs.Service
-	Report     *report.Service
-	Reviews    *reviews.Service
-	Forge      *forge.Service
-	Disk       *disk.Service
-	Images     *images.Service
-	Checks     *checks.Service
-	Overlap    *overlap.Service
-	Network    *network.Service
-	Events     *events.Bus
-	Answers    Answers
-	Audit      people.Auditor
+	Directory     *directory.Service
+	SignIn        *signin.Service
+	AgentAccounts *agentaccounts.Service
+	Watch         *watch.Service
+	SSO           *sso.Service
+	Workspaces    *workspaces.Service
+	Moves         *move.Service
+	Places        *manager.Manager
+	Meters        *manager.Meters
+	Ledger        *billing.Ledger
+	Payments      *stripe.Service
+	Prices        *price.Book
+	Usage         *usage.Service
+	Reports       *stripe.Reporter
+	Tokens        *tokens.Meter
+	Gateway       *gateway.Service
+	Quota         *quota.Service
+	Commands      *command.Commands
+	Files         *filesync.Service
+	Sessions      *sessions.Service
+	History       *history.Service
+	Machines      *machines.Service
+	Downloads     *machines.Downloads // programs for machines
+	Notify        *notify.Service
+	Secrets       *secrets.Service
+	Mail          *mail.Service
+	Runs          *runs.Service
+	Report        *report.Service
+	Reviews       *reviews.Service
+	Forge         *forge.Service
+	Disk          *disk.Service
+	Images        *images.Service
+	Checks        *checks.Service
+	Overlap       *overlap.Service
+	Network       *network.Service
+	Events        *events.Bus
+	Answers       Answers
+	Audit         people.Auditor
 
 	GatewayEnabled bool // agents are pointed at the gateway
 
@@ -130,7 +132,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Moves == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Workspaces == nil || c.Moves == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
@@ -210,24 +212,24 @@ func New(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("trusting server.publicUrl: %w", err)
 		}
 	}
-	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
+	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
-	s.Admission = running.NewAdmission(running.AdmissionConfig{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
+	s.Admission = running.NewAdmission(running.AdmissionConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
-	place := places.New(places.Config{Version: cfg.Version, Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
+	place := places.New(places.Config{Version: cfg.Version, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
 		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
-	costs := money.New(money.Config{Accounts: cfg.Accounts, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
+	costs := money.New(money.Config{Directory: cfg.Directory, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
 		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)
 	s.ops = handlers{Server: s,
 		Places: place,
-		Work: work.New(work.Config{Accounts: cfg.Accounts, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
+		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
 			Tokens: cfg.Tokens, Files: cfg.Files, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Report: cfg.Report, Reviews: cfg.Reviews,
 			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
 			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, NetworkViews: place.Network,
 			Admission: s.Admission}, shared),
-		People: people.New(people.Config{Accounts: cfg.Accounts, SignIn: cfg.SignIn, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
+		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
-		Running: running.New(running.Config{Image: cfg.Image, Accounts: cfg.Accounts, Sessions: cfg.Sessions, History: cfg.History, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
+		Running: running.New(running.Config{Image: cfg.Image, Directory: cfg.Directory, Sessions: cfg.Sessions, History: cfg.History, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
 			Standings: place.Standings, Now: cfg.Now}, shared),
 		Money: costs,
 	}

@@ -120,7 +120,7 @@ func (ss *sockets) wait(ctx context.Context) {
 }
 
 // Recheck asks again whether open sockets may stay: those of a user, or those that show something of a team, a workspace or a session,
-// or that were opened with a link; the id says which. It does not wait for the answer. It is made for accounts.Config.Changed.
+// or that were opened with a link; the id says which. It does not wait for the answer. It is made for directory.Config.Changed.
 func (s *Server) Recheck(id string) {
 	ss := s.sockets
 	ss.mu.Lock()

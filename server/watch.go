@@ -108,7 +108,7 @@ func (h handlers) RevokeWatchLink(ctx context.Context, _ api.RevokeWatchLinkRequ
 }
 
 func (h handlers) watchLinks(ctx context.Context, teamID string, links []watch.Link) ([]api.WatchLink, error) {
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, teamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, teamID)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (h handlers) OpenWatch(ctx context.Context, req api.OpenWatchRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	team, err := h.cfg.Accounts.TeamByID(ctx, l.TeamID)
+	team, err := h.cfg.Directory.TeamByID(ctx, l.TeamID)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/agentaccounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -63,7 +64,7 @@ func (s *Service) Agents(ctx context.Context, actor accounts.Actor, teamID strin
 					}
 				}
 			})
-			if def, ok := accounts.DefaultAgentAccount(usable, info.Agent); ok {
+			if def, ok := agentaccounts.DefaultAgentAccount(usable, info.Agent); ok {
 				a.Account = &def
 			}
 			a.NeedsAccount = len(a.Usable) == 0

@@ -7,6 +7,10 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/agentaccounts"
+	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/accounts/signin"
+	"github.com/parawork/parawork/accounts/vault"
 )
 
 // Accounts keeps users, teams, members, login sessions, API tokens and the agents' accounts.
@@ -15,7 +19,12 @@ type Accounts struct {
 	db *DB
 }
 
-var _ accounts.Store = (*Accounts)(nil)
+var (
+	_ vault.Store         = (*Accounts)(nil)
+	_ directory.Store     = (*Accounts)(nil)
+	_ signin.Store        = (*Accounts)(nil)
+	_ agentaccounts.Store = (*Accounts)(nil)
+)
 
 // NewAccounts returns the storage of accounts in db.
 func NewAccounts(db *DB) *Accounts { return &Accounts{NewInstance(db), db} }

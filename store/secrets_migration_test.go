@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/migrations"
@@ -59,7 +60,7 @@ func TestAgentAccountsSurviveTheUpgrade(t *testing.T) {
 		if err := db.Apply(ctx, both(map[string]string{"0001_init.sql": string(first)}), "m"); err != nil {
 			t.Fatal(err)
 		}
-		key := bytes.Repeat([]byte{9}, accounts.KeyBytes)
+		key := bytes.Repeat([]byte{9}, vault.KeyBytes)
 		exec := func(query string, args ...any) {
 			t.Helper()
 			if _, err := db.Exec(ctx, query, args...); err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/testing/testaccounts"
@@ -67,7 +67,7 @@ func newBench(t *testing.T, db *store.DB, keepDays int) *bench {
 
 // again is another process over the same database.
 func (b *bench) again(keepDays int) *audit.Log {
-	sealer := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(b.db), Key: []byte(strings.Repeat("k", accounts.KeyBytes))})
+	sealer := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(b.db), Key: []byte(strings.Repeat("k", vault.KeyBytes))})
 	return audit.New(audit.Config{Store: narrow{store.NewAudit(b.db), b}, Sealer: sealer, Heads: b.heads, Reserve: b.reserve, KeepDays: keepDays, Now: b.now})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
@@ -40,7 +41,7 @@ func newHouse(t *testing.T, db *store.DB) *house {
 	h := &house{db: db, clock: time.UnixMilli(1_800_000_000_000)}
 	ctx := tenant.All(t.Context(), "a test makes its team")
 	people := store.NewAccounts(db)
-	vault := testaccounts.New(testaccounts.Config{Store: people, Key: bytes.Repeat([]byte{3}, accounts.KeyBytes)})
+	vault := testaccounts.New(testaccounts.Config{Store: people, Key: bytes.Repeat([]byte{3}, vault.KeyBytes)})
 	team := accounts.Team{ID: id.New("tm"), Slug: "t", Name: "T", CreatedAt: 1}
 	if _, err := people.InsertTeam(ctx, team); err != nil {
 		t.Fatal(err)
@@ -398,7 +399,7 @@ func deleteWorkspace(ctx context.Context, db *store.DB, id string) error {
 
 // newService is another server over the same database.
 func newService(h *house) *secrets.Service {
-	vault := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: bytes.Repeat([]byte{3}, accounts.KeyBytes)})
+	vault := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: bytes.Repeat([]byte{3}, vault.KeyBytes)})
 	return secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: vault})
 }
 

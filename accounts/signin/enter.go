@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -72,7 +73,7 @@ func (s *Service) Enter(ctx context.Context, req Request) (Entered, error) {
 	if err != nil {
 		return Entered{}, fmt.Errorf("reading a user: %w", err)
 	}
-	if e.Device, err = s.devices.cookie(u.Email); errors.Is(err, accounts.ErrNoKey) {
+	if e.Device, err = s.devices.cookie(u.Email); errors.Is(err, vault.ErrNoKey) {
 		err = nil // only servers have the key, and only browsers need this
 	}
 	return e, err

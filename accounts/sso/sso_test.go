@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -97,7 +98,7 @@ func newHouse(t *testing.T, db *store.DB, tune ...func(corp, gh *sso.Provider)) 
 	for _, fn := range tune {
 		fn(&corp, &gh)
 	}
-	h.accounts = testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, accounts.KeyBytes), Now: h.now})
+	h.accounts = testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, vault.KeyBytes), Now: h.now})
 	h.sso = sso.New(sso.Config{Providers: []sso.Provider{corp, gh}, Store: h.store, Directory: h.accounts, SignIn: h.accounts, Audit: h, Now: h.now,
 		Client:  egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
 		Changed: func(id string) { h.mu.Lock(); defer h.mu.Unlock(); h.changed = append(h.changed, id) }})

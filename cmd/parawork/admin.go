@@ -194,7 +194,7 @@ func (p program) createUser(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	team, err := svc.TeamBySlug(ctx, *slug)
+	team, err := svc.directory.TeamBySlug(ctx, *slug)
 	missing := fault.Is(err, fault.NotFound)
 	if err != nil && !missing {
 		return err
@@ -202,7 +202,7 @@ func (p program) createUser(ctx context.Context, args []string) error {
 	if *slug != "" && missing && *role != "" && *role != string(accounts.Owner) {
 		return fmt.Errorf("there is no team %q: without --role it is made, and the user owns it", *slug)
 	}
-	u, err := svc.CreateUser(ctx, accounts.NewUser{Email: *email, Name: *name, Password: password, Operator: *operator})
+	u, err := svc.directory.CreateUser(ctx, accounts.NewUser{Email: *email, Name: *name, Password: password, Operator: *operator})
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (p program) createUser(ctx context.Context, args []string) error {
 // join makes u a member of a team, and the team when it is missing (its ID is empty).
 func (p program) join(ctx context.Context, svc *instance, u accounts.User, team accounts.Team, slug string, role accounts.Role) error {
 	if team.ID == "" {
-		team, err := svc.CreateTeam(ctx, accounts.Actor{User: u}, slug, slug)
+		team, err := svc.directory.CreateTeam(ctx, accounts.Actor{User: u}, slug, slug)
 		if err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ func (p program) join(ctx context.Context, svc *instance, u accounts.User, team 
 	if role == "" {
 		role = accounts.Member
 	}
-	if _, err := svc.PutMember(ctx, team.ID, u.Email, role); err != nil {
+	if _, err := svc.directory.PutMember(ctx, team.ID, u.Email, role); err != nil {
 		return err
 	}
 	if err := svc.tell(ctx, team.ID, "member.add", "user", u.ID, u.Email, "role", string(role)); err != nil {
@@ -250,7 +250,7 @@ func (p program) createToken(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	u, err := svc.UserByEmail(ctx, *email)
+	u, err := svc.directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (p program) resetPassword(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	u, err := svc.UserByEmail(ctx, *email)
+	u, err := svc.directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}

@@ -11,16 +11,17 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/signin"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/store"
 )
 
-// buildAudit makes the audit, which accounts write to and whose keys they seal.
+// buildAudit makes the audit, whose keys the vault seals.
 func (h *house) buildAudit() {
-	h.audit = audit.New(audit.Config{Store: store.NewAudit(h.db), Sealer: sealer{func() *accounts.Service { return h.accounts }},
+	h.audit = audit.New(audit.Config{Store: store.NewAudit(h.db), Sealer: h.vault,
 		Heads: headsFile(h.cfg.DataDir), Reserve: reserveFile(h.cfg.DataDir), KeepDays: h.cfg.Audit.KeepDays, Log: h.log.With("room", "audit")})
 }
 
@@ -30,21 +31,13 @@ func headsFile(dataDir string) string { return filepath.Join(dataDir, "audit.hea
 // reserveFile is where entries of the audit wait while the database has no room. The server alone writes it.
 func reserveFile(dataDir string) string { return filepath.Join(dataDir, "audit.reserve") }
 
-// sealer seals with accounts that are made after it.
-type sealer struct{ accounts func() *accounts.Service }
-
-func (s sealer) Seal(name, value string) (string, error) { return s.accounts().Seal(name, value) }
-
-func (s sealer) Unseal(name, sealed string) (string, error) {
-	return s.accounts().Unseal(name, sealed)
-}
-
 // instance is what the commands of an administrator work with: the accounts, and the audit of what is done with them.
 type instance struct {
-	*accounts.Service
-	signin *signin.Service
-	audit  *audit.Log
-	db     *store.DB
+	directory *directory.Service
+	signin    *signin.Service
+	vault     *vault.Vault
+	audit     *audit.Log
+	db        *store.DB
 }
 
 // openInstance opens an instance for the command line. close writes down how far the audit has come.
@@ -57,13 +50,13 @@ func openInstance(ctx context.Context, cfg *config.Config) (in *instance, done f
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	in = &instance{db: db}
-	in.audit = audit.New(audit.Config{Store: store.NewAudit(db), Sealer: sealer{func() *accounts.Service { return in.Service }}, Heads: headsFile(cfg.DataDir)})
+	in = &instance{db: db, vault: vault.New(vault.Config{Store: store.NewAccounts(db), Key: key})}
+	in.audit = audit.New(audit.Config{Store: store.NewAudit(db), Sealer: in.vault, Heads: headsFile(cfg.DataDir)})
 	changed := false
-	in.Service, in.signin, _ = people(cfg, db, accounts.Config{Key: key, Changed: func(string) { changed = true }}, slog.New(slog.DiscardHandler))
+	in.directory, in.signin, _ = people(cfg, db, in.vault, directory.Config{Changed: func(string) { changed = true }}, slog.New(slog.DiscardHandler))
 	return in, func() error {
 		if changed { // a server that runs meanwhile looks at once who may still be connected
-			if err := in.Announce(context.WithoutCancel(ctx)); err != nil {
+			if err := in.directory.Announce(context.WithoutCancel(ctx)); err != nil {
 				return errors.Join(err, db.Close())
 			}
 		}
@@ -212,7 +205,7 @@ func (in *instance) chainName(ctx context.Context, chain string) string {
 	case audit.Instance:
 		return "the instance"
 	}
-	if t, err := in.TeamByID(ctx, chain); err == nil {
+	if t, err := in.directory.TeamByID(ctx, chain); err == nil {
 		return "team " + t.Slug
 	}
 	return "team " + chain + " (gone)"

@@ -44,7 +44,7 @@ func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		full := audit.New(audit.Config{Store: fullAudit{store.NewAudit(in.db)}, Sealer: in, Reserve: path})
+		full := audit.New(audit.Config{Store: fullAudit{store.NewAudit(in.db)}, Sealer: in.vault, Reserve: path})
 		for range 2 {
 			if err := full.Append(t.Context(), audit.Entry{Chain: audit.Instance, Action: "a.b"}); err != nil {
 				t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 		want(t, r, r.code, "note  audit", "2 entries wait in "+path)
 		room, stop := context.WithCancel(t.Context())
 		stop()
-		log := audit.New(audit.Config{Store: store.NewAudit(in.db), Sealer: in, Reserve: path})
+		log := audit.New(audit.Config{Store: store.NewAudit(in.db), Sealer: in.vault, Reserve: path})
 		if err := errors.Join(log.Run(room), done()); err != nil {
 			t.Fatal(err)
 		}

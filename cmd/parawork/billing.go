@@ -57,7 +57,7 @@ func (h *house) tellBudget(ctx context.Context, a billing.Alert) error {
 	byTeam := map[string][]string{} // each operator in one of their teams: a browser is told once
 	teams := map[string]accounts.Team{}
 	for pg := (page.Page{Limit: page.MaxLimit}); ; {
-		users, next, err := h.accounts.Users(ctx, "", pg)
+		users, next, err := h.directory.Users(ctx, "", pg)
 		if err != nil {
 			return fmt.Errorf("reading who the operators are: %w", err)
 		}

@@ -66,7 +66,7 @@ func paymentsOf(cfg *config.Config, in *instance) *stripe.Service {
 	c := cfg.Billing.Stripe
 	return stripe.New(stripe.Config{SecretKey: c.SecretKey, WebhookSecrets: c.WebhookSecrets, APIBase: c.APIBase, PastDueDays: cfg.Billing.PastDueDays, Store: store.NewStripe(in.db), Audit: in.audit,
 		Team: func(ctx context.Context, id string) (stripe.Team, error) {
-			t, err := in.TeamByID(ctx, id)
+			t, err := in.directory.TeamByID(ctx, id)
 			return stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name}, err
 		}})
 }

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/guestbin"
 	"github.com/parawork/parawork/sessions/agents"
@@ -73,7 +73,7 @@ func (r *report) folder(dir string) {
 // key checks that the file that seals secrets is there, and the one the database is sealed with, without making it.
 func (r *report) key(ctx context.Context, cfg *config.Config, st store.State) {
 	path := keyPath(cfg.DataDir)
-	key, err := accounts.ReadKey(path)
+	key, err := vault.ReadKey(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		r.say(bad, "secret key", err.Error(), "")
@@ -98,7 +98,7 @@ func (r *report) key(ctx context.Context, cfg *config.Config, st store.State) {
 	case err != nil:
 		r.say(bad, "secret key", err.Error(), "")
 	case next != nil:
-		r.say(minor, "secret key", accounts.NextKey(path)+" is the key the database is sealed with", "The next start of the server puts it in its place.")
+		r.say(minor, "secret key", vault.NextKey(path)+" is the key the database is sealed with", "The next start of the server puts it in its place.")
 	case missing && f.sealed > 0:
 		r.say(bad, "secret key", fmt.Sprintf("%s is missing, and the database holds %s that only it opens", path, count(f.sealed, "sealed value")), howToGoOn)
 	case missing:

@@ -82,11 +82,11 @@ func (t limitTeller) Passed(ctx context.Context, a quota.Crossing, how quota.Tel
 	if !how.Mail || !t.h.mail.Enabled() {
 		return nil
 	}
-	team, err := t.h.accounts.TeamByID(ctx, a.TeamID)
+	team, err := t.h.directory.TeamByID(ctx, a.TeamID)
 	if err != nil {
 		return fmt.Errorf("reading the team: %w", err)
 	}
-	members, err := t.h.accounts.Members(ctx, a.TeamID)
+	members, err := t.h.directory.Members(ctx, a.TeamID)
 	if err != nil {
 		return fmt.Errorf("reading members: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 // buildForge joins the room of pull requests.
 func (h *house) buildForge() {
 	out := egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Streams: true})
-	h.forge = forge.New(forge.Config{Store: store.NewForge(h.db), Workspaces: h.workspaces, Credentials: h.secrets, People: h.accounts, Events: h.publisher,
+	h.forge = forge.New(forge.Config{Store: store.NewForge(h.db), Workspaces: h.workspaces, Credentials: h.secrets, People: h.directory, Events: h.publisher,
 		HTTP: out.Transport, CheckURL: out.Check, Prompts: h.askedOf, Link: h.workspaceLink, Log: h.log.With("room", "forge"),
 		Gate: func(ctx context.Context, w workspaces.Workspace, head string) error {
 			return h.checks.GateOf(ctx, w, head)
@@ -35,7 +35,7 @@ func (h *house) workspaceLink(ctx context.Context, w workspaces.Workspace) strin
 	if base == "" {
 		return ""
 	}
-	team, err := h.accounts.TeamByID(ctx, w.TeamID)
+	team, err := h.directory.TeamByID(ctx, w.TeamID)
 	if err != nil {
 		return ""
 	}

@@ -28,7 +28,7 @@ func (h *house) buildGateway(key []byte) {
 
 // modelAccount is the account of a session, with its key: looked up for each request, so that a key that was changed or taken back counts at once.
 func (h *house) modelAccount(ctx context.Context, g gateway.Grant) (gateway.Account, error) {
-	a, key, err := h.accounts.SessionAccount(ctx, g.TeamID, g.UserID, g.AccountID)
+	a, key, err := h.agentAccounts.SessionAccount(ctx, g.TeamID, g.UserID, g.AccountID)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return gateway.Account{}, fault.New(fault.Invalid, "gateway_no_account", "The account this session works with is gone. Start the agent anew with another one.")

@@ -47,7 +47,7 @@ func farIdle(set time.Duration, p executors.Purpose) time.Duration {
 
 // rules are the instance's words about places as they are now: operators change some of them in the browser.
 func (h *house) rules() manager.Config {
-	mc := placeRules(h.cfg, h.accounts.CountTeams)
+	mc := placeRules(h.cfg, h.directory.CountTeams)
 	usual := mc.IdleAfter
 	mc.IdleAfter = func(k executors.Kind, p executors.Purpose) time.Duration {
 		if k != farKind {

@@ -21,7 +21,7 @@ import (
 // buildImages joins projects' images and what makes them.
 func (h *house) buildImages() {
 	cfg := images.Config{Store: store.NewImages(h.db), Repositories: h.workspaces, Allowed: h.cfg.Sandboxing.Docker.ProjectImages, Default: h.cfg.Sandboxing.Docker.Image,
-		HostImages: h.cfg.Sandboxing.Docker.HostImages, Teams: h.accounts.CountTeams, Reach: h.registry, Events: h.publisher,
+		HostImages: h.cfg.Sandboxing.Docker.HostImages, Teams: h.directory.CountTeams, Reach: h.registry, Events: h.publisher,
 		Log: h.log.With("room", "images")}
 	if h.docker != nil {
 		if b := h.docker.Builder(); b != nil {

@@ -39,7 +39,7 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 	if len(items)+len(news) == 0 {
 		return nil, nil
 	}
-	team, err := f.h.accounts.TeamByID(ctx, teamID)
+	team, err := f.h.directory.TeamByID(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the team: %w", err)
 	}
@@ -88,7 +88,7 @@ func (f inboxFeed) news(ctx context.Context, team accounts.Team, all []quota.Cro
 	if len(all) == 0 {
 		return nil, nil
 	}
-	members, err := f.h.accounts.Members(ctx, team.ID)
+	members, err := f.h.directory.Members(ctx, team.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading members: %w", err)
 	}

@@ -147,7 +147,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance, ye
 	}
 	for id, num := range teams {
 		name := id
-		if t, err := in.TeamByID(ctx, id); err == nil {
+		if t, err := in.directory.TeamByID(ctx, id); err == nil {
 			name = t.Slug
 		}
 		fmt.Fprintf(p.stdout, "  team %s: numbers up to %d were given and are not given again\n", name, num)

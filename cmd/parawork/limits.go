@@ -94,7 +94,7 @@ func (h *house) sharedLimits(ctx context.Context, k executors.Kind) (executors.L
 	if k != bubblewrap.Kind && k != docker.Kind {
 		return executors.Limits{}, nil
 	}
-	if n, err := h.accounts.CountTeams(ctx); err != nil || n <= 1 {
+	if n, err := h.directory.CountTeams(ctx); err != nil || n <= 1 {
 		return executors.Limits{}, err
 	}
 	return unsaid(h.cfg), nil
@@ -105,7 +105,7 @@ func (h *house) teamHistory(ctx context.Context) (int64, error) {
 	if h.cfg.Given("history.maxTeam") {
 		return h.cfg.History.MaxTeam << 20, nil
 	}
-	if n, err := h.accounts.CountTeams(ctx); err != nil || n <= 1 {
+	if n, err := h.directory.CountTeams(ctx); err != nil || n <= 1 {
 		return h.cfg.History.MaxTeam << 20, err
 	}
 	return sharedHistory, nil

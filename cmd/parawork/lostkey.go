@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/events"
@@ -23,15 +23,15 @@ import (
 // keyFit is what a key proves on the sealed values of the database.
 type keyFit struct {
 	sealed, opened, undecided int
-	audit                     accounts.Verdict // on the keys of the audit, which are sealed with the instance's first entry
-	audited                   bool             // there are such keys
+	audit                     vault.Verdict // on the keys of the audit, which are sealed with the instance's first entry
+	audited                   bool          // there are such keys
 }
 
 // right reports whether the database is sealed with the key. The keys of the audit decide where there are any: an earlier version went on with
 // a wrong key, and what was entered meanwhile opens with that.
 func (f keyFit) right() bool {
 	if f.audited {
-		return f.audit == accounts.Opened
+		return f.audit == vault.Opened
 	}
 	return f.sealed == 0 || f.opened > 0
 }
@@ -44,11 +44,11 @@ func fit(ctx context.Context, db *store.DB, key []byte) (f keyFit, err error) {
 			return nil, nil
 		}
 		f.sealed++
-		verdict := accounts.Try(key, v.Purpose, v.Raw, v.Value)
+		verdict := vault.Try(key, v.Purpose, v.Raw, v.Value)
 		switch verdict {
-		case accounts.Opened:
+		case vault.Opened:
 			f.opened++
-		case accounts.Undecided:
+		case vault.Undecided:
 			f.undecided++
 		}
 		if v.Table == "instance" && v.Key == audit.KeysSetting {
@@ -74,7 +74,7 @@ const howToGoOn = "Restore it from a backup and start again. If it is lost for g
 // a new key beside sealed values would hide that the old one is missing until nobody has its backup any more. Errors: key_missing, key_wrong.
 func provenKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error) {
 	path := keyPath(dataDir)
-	key, err := accounts.ReadKey(path)
+	key, err := vault.ReadKey(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return nil, err
@@ -84,7 +84,7 @@ func provenKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error
 	case err != nil:
 		return nil, err
 	case missing && f.sealed == 0:
-		return accounts.OpenKey(path) // makes it
+		return vault.OpenKey(path) // makes it
 	case missing:
 		return nil, fault.New(fault.Unavailable, "key_missing", "%s is missing, and the database holds %s that only it opens. "+
 			"Restore it from a backup and start again. If it is lost for good, `parawork admin rotate-key --lost` lists what must be entered again, and forgets it with --yes.", path, count(f.sealed, "sealed value"))
@@ -92,8 +92,8 @@ func provenKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error
 		return key, nil
 	}
 	if f.undecided > 0 {
-		people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key})
-		if _, err := people.UpgradeSecrets(tenant.All(ctx, "values of an older form are tried, too")); err != nil {
+		sealed := vault.New(vault.Config{Store: store.NewAccounts(db), Key: key})
+		if _, err := sealed.UpgradeSecrets(tenant.All(ctx, "values of an older form are tried, too")); err != nil {
 			return nil, err
 		}
 		if f, err = fit(ctx, db, key); err != nil {
@@ -113,7 +113,7 @@ func (p program) replaceLostKey(ctx context.Context, cfg *config.Config, db *sto
 	if next, err := waitingKey(ctx, cfg.DataDir, db); err != nil {
 		return err
 	} else if next != nil {
-		return fault.New(fault.Conflict, "key_not_lost", "%s is the key the database is sealed with: start the server, which puts it in its place.", accounts.NextKey(path))
+		return fault.New(fault.Conflict, "key_not_lost", "%s is the key the database is sealed with: start the server, which puts it in its place.", vault.NextKey(path))
 	}
 	aside := ""
 	if _, err := provenKey(ctx, cfg.DataDir, db); err == nil {
@@ -123,7 +123,7 @@ func (p program) replaceLostKey(ctx context.Context, cfg *config.Config, db *sto
 	} else if code := fault.CodeOf(err); code != "key_missing" && code != "key_wrong" {
 		return err
 	}
-	key, err := accounts.ReadKey(path) // another one opens what was entered since it is here
+	key, err := vault.ReadKey(path) // another one opens what was entered since it is here
 	if err != nil && aside == "" && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -140,7 +140,7 @@ func (p program) replaceLostKey(ctx context.Context, cfg *config.Config, db *sto
 			return fmt.Errorf("putting the damaged key aside: %w", err)
 		}
 	}
-	if key, err = accounts.OpenKey(path); err != nil { // makes one where there is none
+	if key, err = vault.OpenKey(path); err != nil { // makes one where there is none
 		return err
 	}
 	if err := forgetLost(ctx, cfg, db, key); err != nil {
@@ -160,7 +160,7 @@ func (p program) listLost(ctx context.Context, db *store.DB, key []byte) (n int,
 	mails, logins := 0, 0
 	fmt.Fprintln(p.stdout, "The key that is lost sealed, and nobody can open any more:")
 	err = in.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
-		if notSealed(v) || accounts.Try(key, v.Purpose, v.Raw, v.Value) == accounts.Opened {
+		if notSealed(v) || vault.Try(key, v.Purpose, v.Raw, v.Value) == vault.Opened {
 			return nil, nil
 		}
 		n++
@@ -199,8 +199,8 @@ func (p program) listLost(ctx context.Context, db *store.DB, key []byte) (n int,
 
 // forgetLost forgets what key does not open, in one transaction that notes the key.
 func forgetLost(ctx context.Context, cfg *config.Config, db *store.DB, key []byte) error {
-	people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key})
-	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: people, Heads: headsFile(cfg.DataDir)})
+	sealed := vault.New(vault.Config{Store: store.NewAccounts(db), Key: key})
+	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: sealed, Heads: headsFile(cfg.DataDir)})
 	// Their seals are the lost key's. Before the transaction: without the files nothing is taken for tampering.
 	for _, file := range []string{headsFile(cfg.DataDir), reserveFile(cfg.DataDir)} {
 		if err := os.Rename(file, fmt.Sprintf("%s.lost-%d", file, time.Now().Unix())); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +212,7 @@ func forgetLost(ctx context.Context, cfg *config.Config, db *store.DB, key []byt
 		machinesToo, settings := false, []string(nil)
 		err := kept.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
 			switch {
-			case notSealed(v), accounts.Try(key, v.Purpose, v.Raw, v.Value) == accounts.Opened:
+			case notSealed(v), vault.Try(key, v.Purpose, v.Raw, v.Value) == vault.Opened:
 				return nil, nil
 			case v.Table == "instance":
 				settings = append(settings, v.Key)
@@ -232,7 +232,7 @@ func forgetLost(ctx context.Context, cfg *config.Config, db *store.DB, key []byt
 			}
 		}
 		if machinesToo {
-			m := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: people, Events: events.New(), Enabled: true})
+			m := machines.New(machines.Config{Store: store.NewMachines(db), Sealer: sealed, Events: events.New(), Enabled: true})
 			if _, err := m.RenewServerKey(ctx); err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func forgetLost(ctx context.Context, cfg *config.Config, db *store.DB, key []byt
 		if err := log.ReplaceLostKey(ctx); err != nil {
 			return err
 		}
-		return kept.SetSetting(ctx, accounts.KeyPrintSetting, accounts.Print(key))
+		return kept.SetSetting(ctx, vault.KeyPrintSetting, vault.Print(key))
 	})
 	if err != nil {
 		return fmt.Errorf("forgetting what the lost key sealed: %w", err)

@@ -74,7 +74,7 @@ func (f *fleet) UserName(ctx context.Context, userID string) string {
 	if ok && now.Sub(kept.at) < nameFresh {
 		return kept.name
 	}
-	a, err := f.h.accounts.Actor(context.WithoutCancel(ctx), userID)
+	a, err := f.h.directory.Actor(context.WithoutCancel(ctx), userID)
 	if err != nil {
 		return kept.name
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/events"
@@ -17,7 +17,7 @@ import (
 
 // buildMachines makes the room of members' own machines, and finds the programs for them.
 func (h *house) buildMachines(publisher events.Publisher) {
-	h.machines = machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.accounts, Events: publisher, Enabled: h.cfg.Sandboxing.Runner.Enabled,
+	h.machines = machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.directory, Sealer: h.vault, Events: publisher, Enabled: h.cfg.Sandboxing.Runner.Enabled,
 		Log: h.log.With("room", "machines")})
 	h.downloads = machines.NewDownloads(downloadDirs(h.cfg.Sandboxing.Runner.DownloadsDir)...)
 }
@@ -66,8 +66,8 @@ func (p program) newRunnerKey(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key})
-	n, err := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: people, Events: events.New(), Enabled: true}).RenewServerKey(ctx)
+	sealed := vault.New(vault.Config{Store: store.NewAccounts(db), Key: key})
+	n, err := machines.New(machines.Config{Store: store.NewMachines(db), Sealer: sealed, Events: events.New(), Enabled: true}).RenewServerKey(ctx)
 	if err != nil {
 		return err
 	}

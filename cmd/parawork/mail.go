@@ -7,27 +7,26 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/accounts/signin"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/store"
 )
 
-// people makes the accounts of an instance, what lets people in, and the outbox they send through: the outbox seals with the accounts.
-func people(cfg *config.Config, db *store.DB, ac accounts.Config, log *slog.Logger) (*accounts.Service, *signin.Service, *mail.Service) {
-	var svc *accounts.Service
-	post := mail.New(mail.Config{Server: mailServer(cfg.Mail), Store: store.NewMails(db), Sealer: sealer{func() *accounts.Service { return svc }},
-		Log: log.With("room", "mail")})
+// people makes the directory of an instance, what lets people in, and the outbox they send through.
+func people(cfg *config.Config, db *store.DB, sealed *vault.Vault, dc directory.Config, log *slog.Logger) (*directory.Service, *signin.Service, *mail.Service) {
+	post := mail.New(mail.Config{Server: mailServer(cfg.Mail), Store: store.NewMails(db), Sealer: sealed, Log: log.With("room", "mail")})
 	kept := store.NewAccounts(db)
-	ac.Store, ac.Mailer, ac.PublicURL, ac.NoPassword = kept, post, cfg.Server.PublicURL, !cfg.Accounts.Password
-	ac.Hasher, ac.Limits = password.NewHasher(rand.Reader), password.NewLimits(time.Now)
-	svc = accounts.New(ac)
-	in := signin.New(signin.Config{Store: kept, Directory: svc, Vault: svc, Hasher: ac.Hasher, Limits: ac.Limits, Changed: ac.Changed,
+	dc.Store, dc.Mailer, dc.PublicURL, dc.NoPassword = kept, post, cfg.Server.PublicURL, !cfg.Accounts.Password
+	dc.Hasher, dc.Limits = password.NewHasher(rand.Reader), password.NewLimits(time.Now)
+	who := directory.New(dc)
+	in := signin.New(signin.Config{Store: kept, Directory: who, Vault: sealed, Hasher: dc.Hasher, Limits: dc.Limits, Changed: dc.Changed,
 		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
-		NoPassword: ac.NoPassword, NoPasskeys: !cfg.Accounts.Passkeys, Mailer: post, PublicURL: ac.PublicURL})
-	return svc, in, post
+		NoPassword: dc.NoPassword, NoPasskeys: !cfg.Accounts.Passkeys, Mailer: post, PublicURL: dc.PublicURL})
+	return who, in, post
 }
 
 func mailServer(m config.Mail) mail.Server {

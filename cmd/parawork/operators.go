@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/page"
 )
@@ -41,7 +42,7 @@ func (p program) list(ctx context.Context, name string, args []string) error {
 }
 
 func printUsers(ctx context.Context, out *tabwriter.Writer, svc *instance, search string, pg page.Page) (string, error) {
-	all, next, err := svc.Users(ctx, search, pg)
+	all, next, err := svc.directory.Users(ctx, search, pg)
 	if pg.Cursor == "" {
 		fmt.Fprintln(out, "EMAIL\tNAME\tTEAMS\tLAST SEEN\tNOTES")
 	}
@@ -64,7 +65,7 @@ func printUsers(ctx context.Context, out *tabwriter.Writer, svc *instance, searc
 }
 
 func printTeams(ctx context.Context, out *tabwriter.Writer, svc *instance, search string, pg page.Page) (string, error) {
-	all, next, err := svc.Teams(ctx, search, pg)
+	all, next, err := svc.directory.Teams(ctx, search, pg)
 	if pg.Cursor == "" {
 		fmt.Fprintln(out, "TEAM\tNAME\tMEMBERS\tOWNERS\tWORKSPACES\tSANDBOXES\tNOTES")
 	}
@@ -109,21 +110,21 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 		return err
 	}
 	defer done()
-	u, err := svc.UserByEmail(ctx, *email)
+	u, err := svc.directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}
 	words := ""
 	switch name {
 	case "suspend-user":
-		_, err = svc.SuspendUser(ctx, accounts.Actor{}, u.ID)
+		_, err = svc.directory.SuspendUser(ctx, accounts.Actor{}, u.ID)
 		words = "is suspended: login sessions and tokens have ended; what runs for the user is saved and ended within a minute where the server runs"
 	case "restore-user":
-		_, err = svc.RestoreUser(ctx, u.ID)
+		_, err = svc.directory.RestoreUser(ctx, u.ID)
 		words = "may sign in again"
 	case "make-operator":
 		operator := !*no
-		_, err = svc.UpdateUser(ctx, u.ID, accounts.UserChange{Operator: &operator})
+		_, err = svc.directory.UpdateUser(ctx, u.ID, directory.UserChange{Operator: &operator})
 		if words = "is an operator now"; *no {
 			words = "is no operator any more"
 		}
@@ -185,10 +186,10 @@ func (p program) changeTeam(ctx context.Context, name string, args []string) err
 	}
 	words := "works again"
 	if name == "suspend-team" {
-		_, err = svc.SuspendTeam(ctx, t.ID)
+		_, err = svc.directory.SuspendTeam(ctx, t.ID)
 		words = "is suspended: nobody can work in it; what runs for it is saved and ended within a minute where the server runs"
 	} else {
-		_, err = svc.RestoreTeam(ctx, t.ID)
+		_, err = svc.directory.RestoreTeam(ctx, t.ID)
 	}
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (p program) changeTeam(ctx context.Context, name string, args []string) err
 
 // findTeam returns the team with a slug, or says in words that there is none.
 func (in *instance) findTeam(ctx context.Context, slug string) (accounts.Team, error) {
-	t, err := in.TeamBySlug(ctx, slug)
+	t, err := in.directory.TeamBySlug(ctx, slug)
 	if err != nil {
 		return t, fmt.Errorf("there is no team %q: see parawork admin list-teams (%w)", slug, err)
 	}
@@ -221,7 +222,7 @@ func (p program) addMember(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	u, err := svc.UserByEmail(ctx, *email)
+	u, err := svc.directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ func (h *house) buildPayments(publisher events.Publisher) {
 
 // payingTeam is what the payment service is told of a team.
 func (h *house) payingTeam(ctx context.Context, teamID string) (stripe.Team, error) {
-	t, err := h.accounts.TeamByID(ctx, teamID)
+	t, err := h.directory.TeamByID(ctx, teamID)
 	if err != nil {
 		return stripe.Team{}, err
 	}
-	members, err := h.accounts.Members(ctx, teamID)
+	members, err := h.directory.Members(ctx, teamID)
 	out := stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name}
 	for _, m := range members {
 		if m.Role == accounts.Owner {
@@ -63,7 +63,7 @@ func (h *house) tellPayment(ctx context.Context, n stripe.Notice) error {
 func (h *house) addressesOf(ctx context.Context, n stripe.Notice) ([]string, error) {
 	var to []string
 	if !n.Operators {
-		members, err := h.accounts.Members(ctx, n.TeamID)
+		members, err := h.directory.Members(ctx, n.TeamID)
 		for _, m := range members {
 			if m.Role.AtLeast(accounts.Admin) && m.User.SuspendedAt == 0 {
 				to = append(to, m.User.Email)
@@ -72,7 +72,7 @@ func (h *house) addressesOf(ctx context.Context, n stripe.Notice) ([]string, err
 		return to, err
 	}
 	for pg := (page.Page{Limit: page.MaxLimit}); ; {
-		users, next, err := h.accounts.Users(ctx, "", pg)
+		users, next, err := h.directory.Users(ctx, "", pg)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 
 // buildQueue joins checks, the merge queue and the overlaps of workspaces.
 func (h *house) buildQueue(bus *events.Bus, publisher events.Publisher) {
-	h.checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: h.workspaces, Commands: h.commands, Accounts: h.accounts, Events: publisher,
+	h.checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: h.workspaces, Commands: h.commands, Accounts: h.directory, Events: publisher,
 		Approved: func(ctx context.Context, workspaceID, tree string) (bool, error) {
 			ok, _, err := h.reviews.Approved(ctx, workspaceID, tree)
 			return ok, err

@@ -15,7 +15,7 @@ func (h *house) buildQuota(publisher events.Publisher) {
 	b := h.cfg.Billing
 	h.quota = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: func() int64 { return h.ledger.Now() }, PastDueDays: b.PastDueDays, GraceSeconds: b.GraceSeconds,
 		DefaultPlan: func(ctx context.Context) string { return h.settings.Values(ctx).DefaultPlan },
-		Teams:       func(ctx context.Context) (int, error) { return h.accounts.CountTeams(ctx) },
+		Teams:       func(ctx context.Context) (int, error) { return h.directory.CountTeams(ctx) },
 		InstanceLimit: func(ctx context.Context) (int64, bool, error) {
 			return h.settings.Values(ctx).MonthlyBudgetUSD * billing.Nano, true, nil
 		}, Tokens: func(ctx context.Context, teamID string, from, to int64) (int64, int64, int64, error) {

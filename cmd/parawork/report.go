@@ -73,7 +73,7 @@ func (h *house) buildReport() *done.Service {
 			return done.Costs{RunMs: c.RunMs, CostNano: c.CostNano, TokensCostNano: c.TokensCostNano, TokensUnknown: c.TokensUnknown, Input: c.InputTokens, Output: c.OutputTokens}, err
 		},
 		Names: func(ctx context.Context, teamID string) (map[string]string, error) {
-			members, err := h.accounts.Members(ctx, teamID)
+			members, err := h.directory.Members(ctx, teamID)
 			out := make(map[string]string, len(members))
 			for _, m := range members {
 				out[m.User.ID] = m.User.Name

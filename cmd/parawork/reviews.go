@@ -10,6 +10,6 @@ import (
 // buildReviews joins the reviews to the files they are about and to the agents they are sent to.
 func (h *house) buildReviews(bus *events.Bus) {
 	h.reviews = reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: h.workspaces}, Workspaces: h.workspaces, Sessions: reviewqueue.New(h.sessions),
-		Accounts: h.accounts, Bus: bus, Events: h.publisher, Log: h.log.With("room", "reviews")})
+		Accounts: h.directory, Bus: bus, Events: h.publisher, Log: h.log.With("room", "reviews")})
 	h.workspaces.ConnectReviews(h.reviews.Seen)
 }

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
@@ -40,22 +40,22 @@ func instanceKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, err
 
 // waitingKey returns the key that has not taken its place yet though the database is sealed with it; nil when there is none.
 func waitingKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error) {
-	if _, err := os.Lstat(accounts.NextKey(keyPath(dataDir))); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(vault.NextKey(keyPath(dataDir))); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	next, err := accounts.OpenKey(accounts.NextKey(keyPath(dataDir)))
+	next, err := vault.OpenKey(vault.NextKey(keyPath(dataDir)))
 	if err != nil {
 		return nil, err
 	}
 	noted, err := keyPrint(ctx, db)
-	if err != nil || noted != accounts.Print(next) {
+	if err != nil || noted != vault.Print(next) {
 		return nil, err
 	}
 	return next, nil
 }
 
 func keyPrint(ctx context.Context, db *store.DB) (string, error) {
-	noted, err := store.NewInstance(db).Setting(ctx, accounts.KeyPrintSetting)
+	noted, err := store.NewInstance(db).Setting(ctx, vault.KeyPrintSetting)
 	if fault.Is(err, fault.NotFound) {
 		return "", nil
 	}
@@ -78,7 +78,7 @@ func settleKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	if err := accounts.DropNextKey(path); err != nil {
+	if err := vault.DropNextKey(path); err != nil {
 		return nil, err
 	}
 	return key, noteKey(ctx, db, key)
@@ -87,9 +87,9 @@ func settleKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error
 // placeKey does what is left once the database is sealed with the new key.
 func placeKey(dataDir string, next []byte) (unreadable int, err error) {
 	path := keyPath(dataDir)
-	before, err := accounts.ReadKey(path)
+	before, err := vault.ReadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, accounts.PlaceKey(path) // the old key is gone, and with it what it alone opened
+		return 0, vault.PlaceKey(path) // the old key is gone, and with it what it alone opened
 	}
 	if err != nil {
 		return 0, err
@@ -98,16 +98,16 @@ func placeKey(dataDir string, next []byte) (unreadable int, err error) {
 		return unreadable, fmt.Errorf("sealing the files of sessions: %w", err)
 	}
 	killpoint.Reach(killpoint.KeyFiles)
-	return unreadable, accounts.PlaceKey(path)
+	return unreadable, vault.PlaceKey(path)
 }
 
 // noteKey notes which key the database is sealed with, once that is proven.
 func noteKey(ctx context.Context, db *store.DB, key []byte) error {
 	noted, err := keyPrint(ctx, db)
-	if err != nil || noted == accounts.Print(key) {
+	if err != nil || noted == vault.Print(key) {
 		return err
 	}
-	return store.NewInstance(db).SetSetting(ctx, accounts.KeyPrintSetting, accounts.Print(key))
+	return store.NewInstance(db).SetSetting(ctx, vault.KeyPrintSetting, vault.Print(key))
 }
 
 // rotateKey makes a new secret.key and seals everything with it. A server that runs would go on with the old one.
@@ -144,12 +144,12 @@ func changeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 	if err != nil {
 		return 0, 0, err
 	}
-	people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: before})
-	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: people, Heads: headsFile(cfg.DataDir)})
-	if _, err := people.UpgradeSecrets(ctx); err != nil {
+	old := vault.New(vault.Config{Store: store.NewAccounts(db), Key: before})
+	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: old, Heads: headsFile(cfg.DataDir)})
+	if _, err := old.UpgradeSecrets(ctx); err != nil {
 		return 0, 0, err
 	}
-	next, err := accounts.OpenKey(accounts.NextKey(keyPath(cfg.DataDir))) // makes it
+	next, err := vault.OpenKey(vault.NextKey(keyPath(cfg.DataDir))) // makes it
 	if err != nil {
 		return 0, 0, err
 	}
@@ -162,14 +162,14 @@ func changeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 			return err
 		}
 		err := kept.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
-			after, err := accounts.Reseal(before, next, v.Purpose, v.Raw, v.Value)
+			after, err := vault.Reseal(before, next, v.Purpose, v.Raw, v.Value)
 			switch {
 			case err == nil:
 				sealed++
 				return after, nil
 			case notSealed(v):
 				return nil, nil
-			case errors.Is(err, accounts.ErrNotSealed):
+			case errors.Is(err, vault.ErrNotSealed):
 				unreadable++
 				return nil, nil
 			}
@@ -178,7 +178,7 @@ func changeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 		if err != nil {
 			return err
 		}
-		return kept.SetSetting(ctx, accounts.KeyPrintSetting, accounts.Print(next))
+		return kept.SetSetting(ctx, vault.KeyPrintSetting, vault.Print(next))
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("sealing with the new key: %w", err)

@@ -11,7 +11,7 @@ import (
 
 // buildSecrets joins the room of secrets. What must not be shown any more is told to whatever runs.
 func (h *house) buildSecrets() {
-	h.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.accounts, Others: h.accounts.OthersWork, Log: h.log.With("room", "secrets"),
+	h.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.vault, Others: h.directory.OthersWork, Log: h.log.With("room", "secrets"),
 		Mask: func(k secrets.Secret, masks []string) {
 			h.sessions.Mask(k, masks)
 			h.commands.Mask(func(c command.Command) bool {

@@ -263,7 +263,7 @@ func (h *house) recover(ctx context.Context) error {
 
 // sealSecrets seals anew what an older version, or an older key, sealed.
 func (h *house) sealSecrets(ctx context.Context) error {
-	unreadable, err := h.accounts.UpgradeSecrets(ctx)
+	unreadable, err := h.vault.UpgradeSecrets(ctx)
 	if unreadable > 0 {
 		h.log.Warn("secrets cannot be read: secret.key is not the one they were kept with", "count", unreadable,
 			"cure", "restore secret.key from a backup, or enter the keys of these agents' accounts again")
@@ -292,7 +292,7 @@ func (h *house) announce(ctx context.Context, addr net.Addr, stdout io.Writer) e
 	if _, err := fmt.Fprintf(stdout, "listening on http://%s\n", addr); err != nil {
 		return fmt.Errorf("saying where the server listens: %w", err)
 	}
-	token, needed, err := h.accounts.SetupToken(ctx)
+	token, needed, err := h.directory.SetupToken(ctx)
 	if err != nil {
 		return fmt.Errorf("making the setup link: %w", err)
 	}

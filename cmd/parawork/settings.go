@@ -43,7 +43,7 @@ func baseSettings(cfg *config.Config) (settings.Values, map[string]bool) {
 // buildSettings reads what operators have said about places, which holds from now on.
 func (h *house) buildSettings(ctx context.Context) error {
 	base, locked := baseSettings(h.cfg)
-	h.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.accounts, Base: base, Locked: locked,
+	h.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.vault, Base: base, Locked: locked,
 		Changed: func(v settings.Values) {
 			h.places.SetRules(manager.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice})
 		}, Log: h.log.With("room", "settings")})

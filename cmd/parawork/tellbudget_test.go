@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/egress"
@@ -44,8 +45,9 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 	cfg := &config.Config{}
 	cfg.Mail.Host, cfg.Mail.From, cfg.Server.PublicURL = "mail.example.com", "parawork@example.com", "https://pw.example.com"
 	h := &house{cfg: cfg, db: db, charges: store.NewBilling(db)}
-	h.accounts, h.signin, h.mail = people(cfg, db, accounts.Config{Key: make([]byte, accounts.KeyBytes)}, slog.New(slog.DiscardHandler))
-	h.notify = notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: h.accounts, Client: egress.New(egress.Config{})})
+	h.vault = vault.New(vault.Config{Store: store.NewAccounts(db), Key: make([]byte, vault.KeyBytes)})
+	h.directory, h.signin, h.mail = people(cfg, db, h.vault, directory.Config{}, slog.New(slog.DiscardHandler))
+	h.notify = notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: h.vault, Client: egress.New(egress.Config{})})
 	address := "https://hooks.example.com/budget"
 	hook := func(by string) notify.Webhook {
 		w, _, err := h.notify.AddWebhook(ctx, team.ID, by, notify.WebhookChange{URL: &address, Kinds: &[]string{notify.Budget}})

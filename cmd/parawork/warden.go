@@ -106,7 +106,7 @@ func (w *warden) look(ctx context.Context) {
 
 // newWarden joins the warden to the rooms it works in.
 func (h *house) newWarden() *warden {
-	return &warden{accounts: h.accounts, barred: store.NewAccounts(h.db).Barred, ask: h.recheckAll, destroy: h.places.Destroy, pause: h.places.Pause,
+	return &warden{accounts: h.directory, barred: store.NewAccounts(h.db).Barred, ask: h.recheckAll, destroy: h.places.Destroy, pause: h.places.Pause,
 		stop: func(ctx context.Context, id, reason string) error {
 			_, err := h.sessions.End(ctx, id, reason)
 			return err
@@ -118,7 +118,7 @@ func (h *house) admitTeam(ctx context.Context, _ executors.Capabilities, s *exec
 	if s.TeamID == "" { // of the pool
 		return nil
 	}
-	t, err := h.accounts.TeamByID(tenant.All(ctx, "whether a team is suspended"), s.TeamID)
+	t, err := h.directory.TeamByID(tenant.All(ctx, "whether a team is suspended"), s.TeamID)
 	if err != nil {
 		return err
 	}

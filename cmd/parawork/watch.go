@@ -8,6 +8,6 @@ import (
 
 // buildWatch makes the room of links with which sessions are watched.
 func (h *house) buildWatch() {
-	h.watch = watch.New(watch.Config{Store: store.NewWatch(h.db), Subject: server.Watched(h.sessions, h.workspaces), Actor: h.accounts.Actor, Audit: h.audit,
+	h.watch = watch.New(watch.Config{Store: store.NewWatch(h.db), Subject: server.Watched(h.sessions, h.workspaces), Actor: h.directory.Actor, Audit: h.audit,
 		Ended: func(linkID string) { h.server.Recheck(linkID) }})
 }

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/agentaccounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
@@ -70,55 +72,57 @@ type house struct {
 
 	doubt string // why only operators may look, and how to go on; "" = the database is what it was
 
-	db         *store.DB
-	line       *pg.Line // nil beside SQLite
-	audit      *audit.Log
-	accounts   *accounts.Service
-	signin     *signin.Service
-	watch      *watch.Service
-	sso        *sso.Service
-	docker     *docker.Executor // nil when switched off
-	e2b        *e2b.Executor
-	images     *images.Service
-	places     *manager.Manager
-	gate       *gate.Gate
-	network    *network.Service
-	kept       *store.Executors
-	meters     *manager.Meters
-	ledger     *billing.Ledger
-	prices     *price.Book
-	quota      *quota.Service
-	enforcer   *quota.Enforcer
-	charges    *store.Billing
-	payments   *stripe.Service
-	tokens     *tokens.Meter
-	gateway    *gateway.Service
-	reports    *stripe.Reporter
-	groups     *cgroup.Tree
-	caches     *caches.Caches // nil when config.json switches them off
-	settings   *settings.Service
-	commands   *command.Commands
-	workspaces *workspaces.Service
-	moves      *move.Service
-	files      *filesync.Service
-	agents     *agents.Registry
-	sessions   *sessions.Service
-	machines   *machines.Service
-	secrets    *secrets.Service
-	downloads  *machines.Downloads
-	notify     *notify.Service
-	mail       *mail.Service
-	warden     *warden
-	runs       *runs.Service
-	reviews    *reviews.Service
-	forge      *forge.Service
-	disk       *disk.Service
-	checks     *checks.Service
-	overlap    *overlap.Service
-	server     *server.Server
-	web        *ui.Handler
-	outgoing   *egress.Client // for addresses people enter
-	publisher  events.Publisher
+	db            *store.DB
+	line          *pg.Line // nil beside SQLite
+	audit         *audit.Log
+	vault         *vault.Vault
+	directory     *directory.Service
+	signin        *signin.Service
+	agentAccounts *agentaccounts.Service
+	watch         *watch.Service
+	sso           *sso.Service
+	docker        *docker.Executor // nil when switched off
+	e2b           *e2b.Executor
+	images        *images.Service
+	places        *manager.Manager
+	gate          *gate.Gate
+	network       *network.Service
+	kept          *store.Executors
+	meters        *manager.Meters
+	ledger        *billing.Ledger
+	prices        *price.Book
+	quota         *quota.Service
+	enforcer      *quota.Enforcer
+	charges       *store.Billing
+	payments      *stripe.Service
+	tokens        *tokens.Meter
+	gateway       *gateway.Service
+	reports       *stripe.Reporter
+	groups        *cgroup.Tree
+	caches        *caches.Caches // nil when config.json switches them off
+	settings      *settings.Service
+	commands      *command.Commands
+	workspaces    *workspaces.Service
+	moves         *move.Service
+	files         *filesync.Service
+	agents        *agents.Registry
+	sessions      *sessions.Service
+	machines      *machines.Service
+	secrets       *secrets.Service
+	downloads     *machines.Downloads
+	notify        *notify.Service
+	mail          *mail.Service
+	warden        *warden
+	runs          *runs.Service
+	reviews       *reviews.Service
+	forge         *forge.Service
+	disk          *disk.Service
+	checks        *checks.Service
+	overlap       *overlap.Service
+	server        *server.Server
+	web           *ui.Handler
+	outgoing      *egress.Client // for addresses people enter
+	publisher     events.Publisher
 }
 
 // build opens the store and joins the rooms. Nothing runs yet. close gives back what it opened.
@@ -147,12 +151,14 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		h.line = pg.New(pg.Config{URL: cfg.Database.URL, Bus: bus, Log: log.With("room", "events")})
 		publisher = h.line
 	}
+	h.vault = vault.New(vault.Config{Store: store.NewAccounts(h.db), Key: key})
 	h.buildAudit()
-	h.accounts, h.signin, h.mail = people(cfg, h.db, accounts.Config{Key: key, Changed: h.recheck,
-		Seats:      func(ctx context.Context, teamID string) error { return h.quota.Seats(ctx, teamID) },
-		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }}, log)
+	h.directory, h.signin, h.mail = people(cfg, h.db, h.vault, directory.Config{Changed: h.recheck,
+		Seats: func(ctx context.Context, teamID string) error { return h.quota.Seats(ctx, teamID) }}, log)
+	h.agentAccounts = agentaccounts.New(agentaccounts.Config{Store: store.NewAccounts(h.db), Vault: h.vault,
+		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
 	h.buildSecrets()
-	h.sso = sso.New(sso.Config{Providers: providersOf(cfg.Accounts), Store: store.NewSSO(h.db), Directory: h.accounts, SignIn: h.signin,
+	h.sso = sso.New(sso.Config{Providers: providersOf(cfg.Accounts), Store: store.NewSSO(h.db), Directory: h.directory, SignIn: h.signin,
 		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks()}).Client, Audit: h.audit, Changed: h.recheck, Log: log.With("room", "sso")})
 	h.publisher = publisher
 	h.buildMachines(publisher)
@@ -185,14 +191,14 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.workspaces.Connect(rooms{h.places}, h.sessions)
 	h.buildWatch()
 	h.buildEnforcer()
-	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
+	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.directory, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.buildReviews(bus)
 	h.buildForge()
 	h.buildQueue(bus, publisher)
 	h.places.Attach(h.participants()...)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
-	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
+	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.vault, Client: h.outgoing,
 		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
 	if err := h.buildServer(bus); err != nil {
 		return nil, err
@@ -223,7 +229,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 		FallBackAllowed: fallback, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
 	h.moves = move.New(move.Config{Store: rows, Workspaces: h.workspaces, Locks: locks, Jobs: jobs, FallBackAllowed: fallback, Chown: os.Geteuid() == 0,
 		Log: h.log.With("room", "workspaces")})
-	made, err := placesOf(cfg, guest, h.groups, h.accounts.CountTeams, func(ctx context.Context) e2b.Settings { return e2bSettings(cfg, h.settings.Values(ctx).E2B) }, h.log)
+	made, err := placesOf(cfg, guest, h.groups, h.directory.CountTeams, func(ctx context.Context) e2b.Settings { return e2bSettings(cfg, h.settings.Values(ctx).E2B) }, h.log)
 	if err != nil {
 		return err
 	}
@@ -308,7 +314,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 	if h.cfg.Gateway.Enabled {
 		way = h.gateway
 	}
-	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: movable{h.workspaces, h.moves}, Accounts: h.accounts,
+	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: movable{h.workspaces, h.moves}, Accounts: sessionAccounts{h.directory, h.agentAccounts},
 		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, TurnEnded: h.turnEnded, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), TeamHistory: h.teamHistory, MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
@@ -336,8 +342,9 @@ func (h *house) buildServer(bus *events.Bus) error {
 		TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback:       loopbackOnly(h.cfg.Server.Listen),
 		Rates:          callRates(h.cfg.RateLimits),
-		Accounts:       h.accounts,
+		Directory:      h.directory,
 		SignIn:         h.signin,
+		AgentAccounts:  h.agentAccounts,
 		Watch:          h.watch,
 		Workspaces:     h.workspaces,
 		Moves:          h.moves,
@@ -479,3 +486,11 @@ type movable struct {
 func (m movable) Moving(ctx context.Context, workspaceID string) error {
 	return m.moves.Moving(ctx, workspaceID)
 }
+
+// sessionAccounts is what sessions need of people: who they are, and the accounts their agents work with.
+type sessionAccounts struct {
+	*directory.Service
+	*agentKeys
+}
+
+type agentKeys = agentaccounts.Service

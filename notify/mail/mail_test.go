@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/store"
@@ -30,7 +31,7 @@ type house struct {
 func newHouse(db *store.DB, v mail.Server) *house {
 	h := &house{db: db, store: store.NewMails(db), time: time.Now()}
 	h.Service = mail.New(mail.Config{Server: v, Store: h.store, Now: h.now,
-		Sealer: testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, accounts.KeyBytes)})})
+		Sealer: testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, vault.KeyBytes)})})
 	return h
 }
 

@@ -51,7 +51,7 @@ func (h Billing) ListInvoices(ctx context.Context, _ api.ListInvoicesRequestObje
 
 // LiftSuspension lets a team have paid sandboxes again.
 func (h Billing) LiftSuspension(ctx context.Context, req api.LiftSuspensionRequestObject) (api.LiftSuspensionResponseObject, error) {
-	t, err := h.cfg.Accounts.TeamByID(ctx, req.Id)
+	t, err := h.cfg.Directory.TeamByID(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (h Instance) ReconcileBilling(ctx context.Context, _ api.ReconcileBillingRe
 
 // SyncTeamBilling asks the payment service how a team stands.
 func (h Instance) SyncTeamBilling(ctx context.Context, req api.SyncTeamBillingRequestObject) (api.SyncTeamBillingResponseObject, error) {
-	t, err := h.cfg.Accounts.TeamByID(ctx, req.Id)
+	t, err := h.cfg.Directory.TeamByID(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (h Instance) RetryReport(ctx context.Context, req api.RetryReportRequestObj
 	if err != nil {
 		return nil, err
 	}
-	t, err := h.cfg.Accounts.TeamByID(ctx, r.TeamID)
+	t, err := h.cfg.Directory.TeamByID(ctx, r.TeamID)
 	if err != nil && !fault.Is(err, fault.NotFound) { // usage of a team that was deleted is billed, too
 		return nil, err
 	}

@@ -5,7 +5,7 @@ package money
 import (
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -19,17 +19,17 @@ import (
 
 // Config is what the operations are made of.
 type Config struct {
-	Accounts *accounts.Service
-	Ledger   *billing.Ledger
-	Payments *stripe.Service
-	Prices   *price.Book
-	Usage    *usage.Service
-	Reports  *stripe.Reporter
-	Tokens   *tokens.Meter
-	Gateway  *gateway.Service
-	Quota    *quota.Service
-	Places   *manager.Manager
-	Graces   Graces // of work that reached a limit; nil = none ever does
+	Directory *directory.Service
+	Ledger    *billing.Ledger
+	Payments  *stripe.Service
+	Prices    *price.Book
+	Usage     *usage.Service
+	Reports   *stripe.Reporter
+	Tokens    *tokens.Meter
+	Gateway   *gateway.Service
+	Quota     *quota.Service
+	Places    *manager.Manager
+	Graces    Graces // of work that reached a limit; nil = none ever does
 
 	GatewayEnabled bool // agents are pointed at the gateway
 

@@ -12,7 +12,7 @@ import (
 )
 
 func (h Accounts) GetSetup(ctx context.Context, _ api.GetSetupRequestObject) (api.GetSetupResponseObject, error) {
-	needed, err := h.cfg.Accounts.SetupNeeded(ctx)
+	needed, err := h.cfg.Directory.SetupNeeded(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func (h Accounts) GetSetup(ctx context.Context, _ api.GetSetupRequestObject) (ap
 
 func (h Accounts) Setup(ctx context.Context, req api.SetupRequestObject) (api.SetupResponseObject, error) {
 	call := rest.CallOf(ctx)
-	user, _, err := h.cfg.Accounts.Setup(ctx, accounts.SetupRequest{Token: req.Body.Token, Name: req.Body.Name, Email: req.Body.Email,
+	user, _, err := h.cfg.Directory.Setup(ctx, accounts.SetupRequest{Token: req.Body.Token, Name: req.Body.Name, Email: req.Body.Email,
 		Password: req.Body.Password, Team: req.Body.Team})
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (h AgentAccounts) mayRedirect(ctx context.Context, kind api.AgentAccountKin
 
 func (h AgentAccounts) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
-	all, err := h.cfg.Accounts.AgentAccounts(ctx, actor, accounts.OfUser(actor.User.ID))
+	all, err := h.cfg.AgentAccounts.AgentAccounts(ctx, actor, accounts.OfUser(actor.User.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (h AgentAccounts) ListAgentAccounts(ctx context.Context, _ api.ListAgentAcc
 
 func (h AgentAccounts) ListTeamAgentAccounts(ctx context.Context, _ api.ListTeamAgentAccountsRequestObject) (api.ListTeamAgentAccountsResponseObject, error) {
 	call := rest.CallOf(ctx)
-	all, err := h.cfg.Accounts.AgentAccounts(ctx, call.Actor, accounts.OfTeam(call.Team.ID))
+	all, err := h.cfg.AgentAccounts.AgentAccounts(ctx, call.Actor, accounts.OfTeam(call.Team.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (h AgentAccounts) addAgentAccount(ctx context.Context, owner accounts.Holde
 	if err := h.mayRedirect(ctx, b.Kind, b.ApiKey, b.BaseUrl); err != nil {
 		return api.AgentAccount{}, err
 	}
-	a, err := h.cfg.Accounts.AddAgentAccount(ctx, rest.CallOf(ctx).Actor, owner, accounts.NewAgentAccount{Agent: b.Agent, Name: rest.Val(b.Name),
+	a, err := h.cfg.AgentAccounts.AddAgentAccount(ctx, rest.CallOf(ctx).Actor, owner, accounts.NewAgentAccount{Agent: b.Agent, Name: rest.Val(b.Name),
 		Kind: accounts.AccountKind(b.Kind), Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl), Default: rest.Val(b.Default)})
 	if err != nil {
 		return api.AgentAccount{}, err
@@ -94,7 +94,7 @@ func (h AgentAccounts) UpdateAgentAccount(ctx context.Context, req api.UpdateAge
 	if err := h.mayRedirect(ctx, "", b.ApiKey, b.BaseUrl); err != nil {
 		return nil, err
 	}
-	a, err := h.cfg.Accounts.ChangeAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, accounts.AgentAccountChange{Name: b.Name, Secret: b.ApiKey, BaseURL: b.BaseUrl,
+	a, err := h.cfg.AgentAccounts.ChangeAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, accounts.AgentAccountChange{Name: b.Name, Secret: b.ApiKey, BaseURL: b.BaseUrl,
 		Default: b.Default})
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (h AgentAccounts) UpdateAgentAccount(ctx context.Context, req api.UpdateAge
 }
 
 func (h AgentAccounts) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAccountRequestObject) (api.RemoveAgentAccountResponseObject, error) {
-	a, err := h.cfg.Accounts.RemoveAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, rest.Val(req.Params.Force))
+	a, err := h.cfg.AgentAccounts.RemoveAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, rest.Val(req.Params.Force))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (h AgentAccounts) SetAgentAccount(ctx context.Context, req api.SetAgentAcco
 	if err := h.mayRedirect(ctx, b.Kind, b.ApiKey, b.BaseUrl); err != nil {
 		return nil, err
 	}
-	a, err := h.cfg.Accounts.SetAgentAccount(ctx, rest.CallOf(ctx).Actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),
+	a, err := h.cfg.AgentAccounts.SetAgentAccount(ctx, rest.CallOf(ctx).Actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),
 		Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl)})
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (h AgentAccounts) SetAgentAccount(ctx context.Context, req api.SetAgentAcco
 }
 
 func (h AgentAccounts) DeleteAgentAccount(ctx context.Context, req api.DeleteAgentAccountRequestObject) (api.DeleteAgentAccountResponseObject, error) {
-	a, err := h.cfg.Accounts.DeleteAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Agent)
+	a, err := h.cfg.AgentAccounts.DeleteAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Agent)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,8 @@ package people
 import (
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/agentaccounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
@@ -21,17 +22,18 @@ import (
 
 // Config is what the operations are made of.
 type Config struct {
-	Accounts   *accounts.Service
-	SignIn     *signin.Service
-	SSO        *sso.Service
-	Workspaces *workspaces.Service
-	Quota      *quota.Service
-	Sessions   *sessions.Service
-	Notify     *notify.Service
-	Secrets    *secrets.Service
-	Mail       *mail.Service
-	Audit      Auditor
-	Settings   *settings.Service // what operators say about places
+	Directory     *directory.Service
+	SignIn        *signin.Service
+	AgentAccounts *agentaccounts.Service
+	SSO           *sso.Service
+	Workspaces    *workspaces.Service
+	Quota         *quota.Service
+	Sessions      *sessions.Service
+	Notify        *notify.Service
+	Secrets       *secrets.Service
+	Mail          *mail.Service
+	Audit         Auditor
+	Settings      *settings.Service // what operators say about places
 
 	Now func() time.Time
 }

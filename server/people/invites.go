@@ -19,7 +19,7 @@ func (h Invites) ByInvite(ctx context.Context, c echo.Context, _ *rest.Call) (ac
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	i, err := h.cfg.Accounts.Invite(ctx, id)
+	i, err := h.cfg.Directory.Invite(ctx, id)
 	return accounts.InTeam(i.TeamID), err
 }
 
@@ -30,7 +30,7 @@ func inviteOf(i accounts.Invite) api.Invite {
 
 func (h Invites) ListInvites(ctx context.Context, _ api.ListInvitesRequestObject) (api.ListInvitesResponseObject, error) {
 	call := rest.CallOf(ctx)
-	all, err := h.cfg.Accounts.Invites(ctx, call.Actor, call.Team.ID)
+	all, err := h.cfg.Directory.Invites(ctx, call.Actor, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (h *group) invite(ctx context.Context, req accounts.NewInvite) (api.InviteM
 			return api.InviteMade{}, err
 		}
 	}
-	i, token, err := h.cfg.Accounts.CreateInvite(ctx, call.Actor, call.Team.ID, req)
+	i, token, err := h.cfg.Directory.CreateInvite(ctx, call.Actor, call.Team.ID, req)
 	if err != nil {
 		return api.InviteMade{}, err
 	}
@@ -62,14 +62,14 @@ func (h *group) invite(ctx context.Context, req accounts.NewInvite) (api.InviteM
 }
 
 func (h Invites) RevokeInvite(ctx context.Context, req api.RevokeInviteRequestObject) (api.RevokeInviteResponseObject, error) {
-	if err := h.cfg.Accounts.RevokeInvite(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
+	if err := h.cfg.Directory.RevokeInvite(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	return api.RevokeInvite204Response{}, nil
 }
 
 func (h Invites) LookInvite(ctx context.Context, req api.LookInviteRequestObject) (api.LookInviteResponseObject, error) {
-	i, t, err := h.cfg.Accounts.LookInvite(ctx, req.Body.Token)
+	i, t, err := h.cfg.Directory.LookInvite(ctx, req.Body.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (h Invites) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestOb
 		actor, err := rest.Authenticate(ctx, h.cfg.SignIn, call.Cred)
 		if err == nil {
 			call.Actor = actor
-			team, err := h.cfg.Accounts.Join(ctx, actor, req.Body.Token)
+			team, err := h.cfg.Directory.Join(ctx, actor, req.Body.Token)
 			if err != nil {
 				return nil, err
 			}
@@ -101,7 +101,7 @@ func (h Invites) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestOb
 	if req.Body.Name == nil && req.Body.Password == nil {
 		return nil, rest.ErrSignedOut
 	}
-	user, team, err := h.cfg.Accounts.SignUp(ctx, req.Body.Token, accounts.NewUser{Email: rest.Val(req.Body.Email), Name: rest.Val(req.Body.Name), Password: rest.Val(req.Body.Password)}, h.Meta(call))
+	user, team, err := h.cfg.Directory.SignUp(ctx, req.Body.Token, accounts.NewUser{Email: rest.Val(req.Body.Email), Name: rest.Val(req.Body.Name), Password: rest.Val(req.Body.Password)}, h.Meta(call))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (h Invites) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestOb
 
 // joined is who the actor is, now that they belong to one more team.
 func (h *group) joined(ctx context.Context, was accounts.Actor) (api.Me, error) {
-	now, err := h.cfg.Accounts.Actor(ctx, was.User.ID)
+	now, err := h.cfg.Directory.Actor(ctx, was.User.ID)
 	if err != nil {
 		return api.Me{}, err
 	}

@@ -11,7 +11,7 @@ import (
 
 func (h Invites) ListMyInvites(ctx context.Context, _ api.ListMyInvitesRequestObject) (api.ListMyInvitesResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
-	all, err := h.cfg.Accounts.MyInvites(ctx, actor)
+	all, err := h.cfg.Directory.MyInvites(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (h Invites) AcceptMyInvite(ctx context.Context, req api.AcceptMyInviteReque
 		return nil, rest.ErrNotFound
 	}
 	actor := rest.CallOf(ctx).Actor
-	team, err := h.cfg.Accounts.AcceptInvite(ctx, actor, req.Id)
+	team, err := h.cfg.Directory.AcceptInvite(ctx, actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (h Invites) DeclineMyInvite(ctx context.Context, req api.DeclineMyInviteReq
 	if !rest.PlainID(req.Id) {
 		return nil, rest.ErrNotFound
 	}
-	teamID, err := h.cfg.Accounts.DeclineInvite(ctx, rest.CallOf(ctx).Actor, req.Id)
+	teamID, err := h.cfg.Directory.DeclineInvite(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
@@ -34,7 +35,7 @@ func instanceTeamOf(i accounts.TeamInfo) api.InstanceTeam {
 
 // userInfo reads a user anew, as operators see them.
 func (h Operators) userInfo(ctx context.Context, userID string) (api.InstanceUser, error) {
-	i, err := h.cfg.Accounts.UserInfo(ctx, userID)
+	i, err := h.cfg.Directory.UserInfo(ctx, userID)
 	if err != nil {
 		return api.InstanceUser{}, err
 	}
@@ -42,7 +43,7 @@ func (h Operators) userInfo(ctx context.Context, userID string) (api.InstanceUse
 }
 
 func (h Operators) teamInfo(ctx context.Context, teamID string) (api.InstanceTeam, error) {
-	i, err := h.cfg.Accounts.TeamInfo(ctx, teamID)
+	i, err := h.cfg.Directory.TeamInfo(ctx, teamID)
 	if err != nil {
 		return api.InstanceTeam{}, err
 	}
@@ -50,7 +51,7 @@ func (h Operators) teamInfo(ctx context.Context, teamID string) (api.InstanceTea
 }
 
 func (h Operators) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
-	all, next, err := h.cfg.Accounts.Users(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Directory.Users(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (h Operators) CreateUser(ctx context.Context, req api.CreateUserRequestObje
 	if req.Body.Role != nil {
 		role = accounts.Role(*req.Body.Role)
 	}
-	u, err := h.cfg.Accounts.InviteUser(ctx, accounts.NewUser{Email: req.Body.Email, Name: req.Body.Name, Operator: rest.Val(req.Body.Operator)}, rest.Val(req.Body.Team), role)
+	u, err := h.cfg.Directory.InviteUser(ctx, accounts.NewUser{Email: req.Body.Email, Name: req.Body.Name, Operator: rest.Val(req.Body.Operator)}, rest.Val(req.Body.Team), role)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (h Operators) UpdateUser(ctx context.Context, req api.UpdateUserRequestObje
 			return nil, err
 		}
 	}
-	_, err := h.cfg.Accounts.UpdateUser(ctx, req.Id, accounts.UserChange{Name: req.Body.Name, Email: req.Body.Email, Operator: req.Body.Operator})
+	_, err := h.cfg.Directory.UpdateUser(ctx, req.Id, directory.UserChange{Name: req.Body.Name, Email: req.Body.Email, Operator: req.Body.Operator})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (h Operators) UpdateUser(ctx context.Context, req api.UpdateUserRequestObje
 }
 
 func (h Operators) SuspendUser(ctx context.Context, req api.SuspendUserRequestObject) (api.SuspendUserResponseObject, error) {
-	if _, err := h.cfg.Accounts.SuspendUser(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
+	if _, err := h.cfg.Directory.SuspendUser(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	u, err := h.userInfo(ctx, req.Id)
@@ -139,7 +140,7 @@ func (h Operators) SuspendUser(ctx context.Context, req api.SuspendUserRequestOb
 }
 
 func (h Operators) RestoreUser(ctx context.Context, req api.RestoreUserRequestObject) (api.RestoreUserResponseObject, error) {
-	if _, err := h.cfg.Accounts.RestoreUser(ctx, req.Id); err != nil {
+	if _, err := h.cfg.Directory.RestoreUser(ctx, req.Id); err != nil {
 		return nil, err
 	}
 	u, err := h.userInfo(ctx, req.Id)
@@ -177,7 +178,7 @@ func (h Operators) ResetFactors(ctx context.Context, req api.ResetFactorsRequest
 }
 
 func (h Operators) ListInstanceTeams(ctx context.Context, req api.ListInstanceTeamsRequestObject) (api.ListInstanceTeamsResponseObject, error) {
-	all, next, err := h.cfg.Accounts.Teams(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Directory.Teams(ctx, rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +190,7 @@ func (h Operators) CreateInstanceTeam(ctx context.Context, req api.CreateInstanc
 	if owner == "" {
 		owner = rest.CallOf(ctx).Actor.User.Email
 	}
-	t, err := h.cfg.Accounts.CreateTeamFor(ctx, owner, req.Body.Name, rest.Val(req.Body.Slug))
+	t, err := h.cfg.Directory.CreateTeamFor(ctx, owner, req.Body.Name, rest.Val(req.Body.Slug))
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +204,7 @@ func (h Operators) CreateInstanceTeam(ctx context.Context, req api.CreateInstanc
 }
 
 func (h Operators) SuspendTeam(ctx context.Context, req api.SuspendTeamRequestObject) (api.SuspendTeamResponseObject, error) {
-	if _, err := h.cfg.Accounts.SuspendTeam(ctx, req.Id); err != nil {
+	if _, err := h.cfg.Directory.SuspendTeam(ctx, req.Id); err != nil {
 		return nil, err
 	}
 	t, err := h.teamInfo(ctx, req.Id)
@@ -215,7 +216,7 @@ func (h Operators) SuspendTeam(ctx context.Context, req api.SuspendTeamRequestOb
 }
 
 func (h Operators) RestoreTeam(ctx context.Context, req api.RestoreTeamRequestObject) (api.RestoreTeamResponseObject, error) {
-	if _, err := h.cfg.Accounts.RestoreTeam(ctx, req.Id); err != nil {
+	if _, err := h.cfg.Directory.RestoreTeam(ctx, req.Id); err != nil {
 		return nil, err
 	}
 	t, err := h.teamInfo(ctx, req.Id)

@@ -289,7 +289,7 @@ func (h Quotas) anyTeam(ctx context.Context, id string) (accounts.Team, error) {
 	if !rest.PlainID(id) {
 		return accounts.Team{}, rest.ErrNotFound
 	}
-	i, err := h.cfg.Accounts.TeamInfo(ctx, id)
+	i, err := h.cfg.Directory.TeamInfo(ctx, id)
 	return i.Team, err
 }
 

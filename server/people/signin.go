@@ -45,7 +45,7 @@ func (h SigningIn) Login(ctx context.Context, req api.LoginRequestObject) (api.L
 		if fault.Is(err, fault.RateLimited) {
 			return nil, err
 		}
-		if u, uerr := h.cfg.Accounts.UserByEmail(ctx, req.Body.Email); uerr == nil {
+		if u, uerr := h.cfg.Directory.UserByEmail(ctx, req.Body.Email); uerr == nil {
 			audit.Target(ctx, "user", u.ID, u.Email)
 		}
 		return nil, err

@@ -22,7 +22,7 @@ func (h Teams) ListTeams(ctx context.Context, _ api.ListTeamsRequestObject) (api
 }
 
 func (h Teams) CreateTeam(ctx context.Context, req api.CreateTeamRequestObject) (api.CreateTeamResponseObject, error) {
-	t, err := h.cfg.Accounts.CreateTeam(ctx, rest.CallOf(ctx).Actor, req.Body.Name, rest.Val(req.Body.Slug))
+	t, err := h.cfg.Directory.CreateTeam(ctx, rest.CallOf(ctx).Actor, req.Body.Name, rest.Val(req.Body.Slug))
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (h Teams) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) 
 	audit.Note(ctx, "name", rest.Val(req.Body.Name))
 	if req.Body.Name != nil {
 		var err error
-		if t, err = h.cfg.Accounts.UpdateTeam(ctx, call.Actor, t.ID, *req.Body.Name); err != nil {
+		if t, err = h.cfg.Directory.UpdateTeam(ctx, call.Actor, t.ID, *req.Body.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +51,7 @@ func (h Teams) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) 
 		}
 		audit.Note(ctx, "second_factor", strconv.FormatBool(*req.Body.SecondFactor))
 		var err error
-		if t, err = h.cfg.Accounts.SetSecondFactor(ctx, call.Actor, t.ID, *req.Body.SecondFactor); err != nil {
+		if t, err = h.cfg.Directory.SetSecondFactor(ctx, call.Actor, t.ID, *req.Body.SecondFactor); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +69,7 @@ func memberOf(m accounts.TeamMember, call *rest.Call) api.Member {
 
 func (h Teams) ListMembers(ctx context.Context, _ api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
 	call := rest.CallOf(ctx)
-	all, err := h.cfg.Accounts.Members(ctx, call.Team.ID)
+	all, err := h.cfg.Directory.Members(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (h Teams) AddMember(ctx context.Context, req api.AddMemberRequestObject) (a
 
 func (h Teams) UpdateMember(ctx context.Context, req api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
 	call := rest.CallOf(ctx)
-	m, err := h.cfg.Accounts.SetRole(ctx, call.Actor, call.Team.ID, req.Id, accounts.Role(req.Body.Role))
+	m, err := h.cfg.Directory.SetRole(ctx, call.Actor, call.Team.ID, req.Id, accounts.Role(req.Body.Role))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (h Teams) UpdateMember(ctx context.Context, req api.UpdateMemberRequestObje
 
 func (h Teams) RemoveMember(ctx context.Context, req api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
 	call := rest.CallOf(ctx)
-	if err := h.cfg.Accounts.RemoveMember(ctx, call.Actor, call.Team.ID, req.Id); err != nil {
+	if err := h.cfg.Directory.RemoveMember(ctx, call.Actor, call.Team.ID, req.Id); err != nil {
 		return nil, err
 	}
 	return api.RemoveMember204Response{}, nil

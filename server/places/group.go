@@ -4,7 +4,7 @@
 package places
 
 import (
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/executors/caches"
@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Version string // of the server: machines are told when they have another
 
-	Accounts   *accounts.Service
+	Directory  *directory.Service
 	Workspaces *workspaces.Service
 	Moves      *move.Service
 	Files      *filesync.Service

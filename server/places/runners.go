@@ -57,7 +57,7 @@ type crowd struct {
 
 func (h Machines) crowdOf(ctx context.Context, teamID, slug string) (crowd, error) {
 	c := crowd{slug: slug, names: map[string]string{}, work: map[string][]machines.Work{}}
-	members, err := h.cfg.Accounts.Members(ctx, teamID)
+	members, err := h.cfg.Directory.Members(ctx, teamID)
 	if err != nil {
 		return c, err
 	}
@@ -232,7 +232,7 @@ func (h Machines) ListInstanceRunners(ctx context.Context, req api.ListInstanceR
 	for _, m := range items {
 		c, known := teams[m.TeamID]
 		if !known {
-			t, err := h.cfg.Accounts.TeamByID(ctx, m.TeamID)
+			t, err := h.cfg.Directory.TeamByID(ctx, m.TeamID)
 			if err != nil {
 				return nil, err
 			}

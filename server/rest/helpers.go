@@ -3,7 +3,7 @@ package rest
 import (
 	"context"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
@@ -73,7 +73,7 @@ func ResourceLimits(l executors.Limits) api.ResourceLimits {
 }
 
 // MemberNames returns the names of a team's members by their ids.
-func MemberNames(ctx context.Context, of *accounts.Service, teamID string) (map[string]string, error) {
+func MemberNames(ctx context.Context, of *directory.Service, teamID string) (map[string]string, error) {
 	members, err := of.Members(ctx, teamID)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -17,7 +18,7 @@ import (
 
 // PrivacyConfig is what a privacy works with.
 type PrivacyConfig struct {
-	Accounts   *accounts.Service
+	Directory  *directory.Service
 	Workspaces *workspaces.Service
 	Events     *events.Bus
 	Recheck    func(about string) // looks again at who is shown a workspace
@@ -45,7 +46,7 @@ func (p *Privacy) ObjectOf(ctx context.Context, actor accounts.Actor, w workspac
 	if !w.Private || w.CreatedBy == actor.User.ID || !actor.RoleIn(w.TeamID).AtLeast(accounts.Admin) {
 		return o, nil
 	}
-	owner, err := p.cfg.Accounts.Actor(ctx, w.CreatedBy)
+	owner, err := p.cfg.Directory.Actor(ctx, w.CreatedBy)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return o, fmt.Errorf("reading whose a private workspace is: %w", err)
 	}

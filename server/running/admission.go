@@ -3,7 +3,7 @@ package running
 import (
 	"context"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
@@ -16,7 +16,7 @@ import (
 
 // AdmissionConfig is what an admission works with.
 type AdmissionConfig struct {
-	Accounts   *accounts.Service
+	Directory  *directory.Service
 	Workspaces *workspaces.Service
 	Places     *manager.Manager
 	Sessions   *sessions.Service
@@ -49,7 +49,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 			continue
 		}
 		a.cfg.Sessions.WantedBeside(workspaceID, owner, call.Actor.User.Name)
-		who, err := a.cfg.Accounts.Actor(ctx, owner)
+		who, err := a.cfg.Directory.Actor(ctx, owner)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ package running
 import (
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Image string // what containers are made from unless a project says otherwise
 
-	Accounts  *accounts.Service
+	Directory *directory.Service
 	Sessions  *sessions.Service
 	History   *history.Service
 	Commands  *command.Commands

@@ -38,7 +38,7 @@ func promptOf(p sessions.Prompt, names map[string]string) api.Prompt {
 }
 
 func (h Prompts) prompt(ctx context.Context, p sessions.Prompt) (api.Prompt, error) {
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, p.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, p.TeamID)
 	return promptOf(p, names), err
 }
 
@@ -47,7 +47,7 @@ func (h Prompts) ListPrompts(ctx context.Context, req api.ListPromptsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (h Checks) overviewOf(ctx context.Context, workspaceID string) (api.Checks,
 	if err != nil {
 		return api.Checks{}, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Object.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Object.TeamID)
 	if err != nil {
 		return api.Checks{}, err
 	}
@@ -125,7 +125,7 @@ func (h Checks) CancelCheckRun(ctx context.Context, req api.CancelCheckRunReques
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, r.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, r.TeamID)
 	return api.CancelCheckRun200JSONResponse(checkRunOf(r, names)), err
 }
 
@@ -156,7 +156,7 @@ func (h Checks) seenQueue(ctx context.Context, projectID string) (open, ended []
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Object.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, call.Object.TeamID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -204,7 +204,7 @@ func (h Checks) queuedOf(ctx context.Context, w workspaces.Workspace) (*api.Queu
 			return &open[i], nil
 		}
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, w.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, w.TeamID)
 	e := entryOfQueue(*l, w.Key(), w.Name, names)
 	return &e, err
 }

@@ -310,6 +310,6 @@ func (h Comparisons) CreateSnapshot(ctx context.Context, req api.CreateSnapshotR
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, c.Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, c.Team.ID)
 	return api.CreateSnapshot201JSONResponse(snapshotOf(sn, names)), err
 }

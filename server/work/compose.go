@@ -64,7 +64,7 @@ func (h Composer) parts(ctx context.Context, teamID string, ids []string) (parts
 	p.grace = h.cfg.GraceViews.GraceOf
 	p.moves = func(id string) *api.Move { return h.moveNow(ctx, id) }
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.cfg.MachineViews.MachineOf(ctx, k) }
-	if p.names, err = rest.MemberNames(ctx, h.cfg.Accounts, teamID); err != nil {
+	if p.names, err = rest.MemberNames(ctx, h.cfg.Directory, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
 	}
 	if p.pulls, err = h.cfg.Forge.PullRequests(ctx, teamID, ids...); err != nil {

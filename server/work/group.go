@@ -6,7 +6,7 @@ package work
 import (
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/tokens"
@@ -32,7 +32,7 @@ import (
 
 // Config is what the operations are made of.
 type Config struct {
-	Accounts     *accounts.Service
+	Directory    *directory.Service
 	Workspaces   *workspaces.Service
 	Moves        *move.Service
 	Places       *manager.Manager

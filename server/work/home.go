@@ -195,7 +195,7 @@ func (h Branches) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObj
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Project.TeamID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Project.TeamID)
 	if err != nil {
 		return nil, err
 	}

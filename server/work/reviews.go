@@ -97,7 +97,7 @@ func reviewSummaryOf(s reviews.Summary, names map[string]string) api.ReviewSumma
 
 // review makes the API's review for the caller.
 func (h Reviews) review(ctx context.Context, r reviews.Review) (api.Review, error) {
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Team.ID)
 	return reviewOf(r, rest.CallOf(ctx).Actor.User.ID, names), err
 }
 
@@ -107,7 +107,7 @@ func (h Reviews) ListReviews(ctx context.Context, req api.ListReviewsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (h Reviews) CreateComment(ctx context.Context, req api.CreateCommentRequest
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, call.Team.ID)
 	return api.CreateComment201JSONResponse(commentOf(c, call.Actor.User.ID, names)), err
 }
 
@@ -171,7 +171,7 @@ func (h Reviews) UpdateComment(ctx context.Context, req api.UpdateCommentRequest
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, call.Team.ID)
 	return api.UpdateComment200JSONResponse(commentOf(c, call.Actor.User.ID, names)), err
 }
 

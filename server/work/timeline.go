@@ -36,7 +36,7 @@ func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 }
 
 func (h Timeline) GetSnapshot(ctx context.Context, _ api.GetSnapshotRequestObject) (api.GetSnapshotResponseObject, error) {
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Team.ID)
 	return api.GetSnapshot200JSONResponse(snapshotOf(rest.CallOf(ctx).Snapshot, names)), err
 }
 
@@ -76,7 +76,7 @@ func (h Timeline) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequ
 			return nil, err
 		}
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Team.ID)
 	return api.UpdateSnapshot200JSONResponse(snapshotOf(sn, names)), err
 }
 
@@ -107,7 +107,7 @@ func (h Timeline) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRe
 	out := api.RestoreSnapshot200JSONResponse{Workspace: one, Changed: rest.List(done.Changed, guest.EncodePath), Conflicts: rest.List(done.Conflicts, guest.EncodePath),
 		Ignored: rest.List(done.Ignored, guest.EncodePath), IgnoredLeft: rest.List(done.IgnoredLeft, guest.EncodePath)}
 	if done.Kept.ID != "" {
-		names, err := rest.MemberNames(ctx, h.cfg.Accounts, call.Team.ID)
+		names, err := rest.MemberNames(ctx, h.cfg.Directory, call.Team.ID)
 		if err != nil {
 			return nil, err
 		}

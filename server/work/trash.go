@@ -43,7 +43,7 @@ func (h Trash) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (api.G
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}

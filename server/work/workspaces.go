@@ -199,7 +199,7 @@ func (h Workspaces) ListActivity(ctx context.Context, req api.ListActivityReques
 	if err != nil {
 		return nil, err
 	}
-	names, err := rest.MemberNames(ctx, h.cfg.Accounts, rest.CallOf(ctx).Team.ID)
+	names, err := rest.MemberNames(ctx, h.cfg.Directory, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/internal/egress"
@@ -56,7 +56,7 @@ func (b *bench) models() error {
 	}
 	client := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Streams: true})
 	defer client.CloseIdleConnections()
-	g := gateway.New(gateway.Config{Store: store.NewGateway(db), Meter: meter, Client: client.Client, Check: client.Check, Key: make([]byte, accounts.KeyBytes),
+	g := gateway.New(gateway.Config{Store: store.NewGateway(db), Meter: meter, Client: client.Client, Check: client.Check, Key: make([]byte, vault.KeyBytes),
 		Account: func(context.Context, gateway.Grant) (gateway.Account, error) {
 			return gateway.Account{Agent: "claude-code", BaseURL: provider.url, Key: "sk-ant-bench"}, nil
 		}})

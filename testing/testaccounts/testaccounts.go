@@ -3,27 +3,33 @@
 package testaccounts
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/agentaccounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/accounts/signin"
+	"github.com/parawork/parawork/accounts/vault"
 )
 
 // The services, by what they are called in Accounts.
 type (
-	Directory = accounts.Service
+	Vault     = vault.Vault
+	Directory = directory.Service
 	Logins    = signin.Service
+	Agents    = agentaccounts.Service
 )
 
 // Store is what the services keep. store.Accounts is one.
 type Store interface {
-	accounts.Store
+	vault.Store
+	directory.Store
 	signin.Store
+	agentaccounts.Store
 }
 
 // Config is what Accounts are made of; see the services' own.
@@ -42,8 +48,10 @@ type Config struct {
 
 // Accounts are the services of accounts.
 type Accounts struct {
+	*Vault
 	*Directory
 	*Logins
+	*Agents
 	Limits *password.Limits
 }
 
@@ -52,10 +60,16 @@ func New(cfg Config) *Accounts {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	hasher, limits := password.NewHasher(cmp.Or[io.Reader](cfg.Rand, rand.Reader)), password.NewLimits(cfg.Now)
-	directory := accounts.New(accounts.Config{Store: cfg.Store, Key: cfg.Key, CheckAgent: cfg.CheckAgent, Hasher: hasher, Limits: limits,
-		Changed: cfg.Changed, Seats: cfg.Seats, NoPassword: cfg.NoPassword, Now: cfg.Now, Mailer: cfg.Mailer, PublicURL: cfg.PublicURL, Rand: cfg.Rand})
-	return &Accounts{Directory: directory, Limits: limits,
-		Logins: signin.New(signin.Config{Store: cfg.Store, Directory: directory, Vault: directory, Hasher: hasher, Limits: limits, Changed: cfg.Changed,
-			NoPassword: cfg.NoPassword, NoPasskeys: cfg.NoPasskeys, Now: cfg.Now, Mailer: cfg.Mailer, PublicURL: cfg.PublicURL, Rand: cfg.Rand})}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
+	a := &Accounts{Limits: password.NewLimits(cfg.Now)}
+	hasher := password.NewHasher(cfg.Rand)
+	a.Vault = vault.New(vault.Config{Store: cfg.Store, Key: cfg.Key, Now: cfg.Now, Rand: cfg.Rand})
+	a.Agents = agentaccounts.New(agentaccounts.Config{Store: cfg.Store, Vault: a.Vault, CheckAgent: cfg.CheckAgent, Now: cfg.Now})
+	a.Directory = directory.New(directory.Config{Store: cfg.Store, Hasher: hasher, Limits: a.Limits, Changed: cfg.Changed, Seats: cfg.Seats,
+		NoPassword: cfg.NoPassword, Now: cfg.Now, Mailer: cfg.Mailer, PublicURL: cfg.PublicURL, Rand: cfg.Rand})
+	a.Logins = signin.New(signin.Config{Store: cfg.Store, Directory: a.Directory, Vault: a.Vault, Hasher: hasher, Limits: a.Limits, Changed: cfg.Changed,
+		NoPassword: cfg.NoPassword, NoPasskeys: cfg.NoPasskeys, Now: cfg.Now, Mailer: cfg.Mailer, PublicURL: cfg.PublicURL, Rand: cfg.Rand})
+	return a
 }

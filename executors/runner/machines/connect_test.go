@@ -254,7 +254,7 @@ func TestServersComeAndGo(t *testing.T) {
 		// As after kill -9: another server finds the connection open.
 		h.clock.move(time.Hour)
 		dead := h.stop
-		killed := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.rooms, Events: h.bus, Now: h.clock.Now})
+		killed := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus, Now: h.clock.Now})
 		if err := killed.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}

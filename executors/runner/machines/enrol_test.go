@@ -191,7 +191,7 @@ func TestTheServersKeyIsKeptSealed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		h := newHouse(t, db)
-		other := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.rooms, Events: h.bus})
+		other := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus})
 		keys := make([]ed25519.PrivateKey, 2)
 		var both sync.WaitGroup
 		for i, s := range []*machines.Service{h.Service, other} {
@@ -211,7 +211,7 @@ func TestTheServersKeyIsKeptSealed(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		lost := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: []byte(strings.Repeat("x", 32))})
-		s := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: lost, Events: h.bus, Enabled: true})
+		s := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: lost, Sealer: lost, Events: h.bus, Enabled: true})
 		if _, err := s.ServerKey(t.Context()); fault.CodeOf(err) != "runner_key_unreadable" {
 			t.Errorf("another secret.key: %v", err)
 		}

@@ -45,7 +45,7 @@ func (s *Service) makeKey(ctx context.Context) error {
 	if _, err := io.ReadFull(s.cfg.Rand, seed); err != nil {
 		return fmt.Errorf("making the key for machines: %w", err)
 	}
-	sealed, err := s.cfg.Accounts.Seal(keyName, string(seed))
+	sealed, err := s.cfg.Sealer.Seal(keyName, string(seed))
 	if err != nil {
 		return fmt.Errorf("sealing the key for machines: %w", err)
 	}
@@ -54,7 +54,7 @@ func (s *Service) makeKey(ctx context.Context) error {
 }
 
 func (s *Service) openKey(kept InstanceKey) (ed25519.PrivateKey, error) {
-	seed, err := s.cfg.Accounts.Unseal(keyName, string(kept.Sealed))
+	seed, err := s.cfg.Sealer.Unseal(keyName, string(kept.Sealed))
 	if err == nil && len(seed) == ed25519.SeedSize {
 		key := ed25519.NewKeyFromSeed([]byte(seed))
 		if key.Public().(ed25519.PublicKey).Equal(ed25519.PublicKey(kept.Public)) {

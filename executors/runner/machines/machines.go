@@ -72,7 +72,10 @@ const (
 // Accounts is what the room needs to know of people.
 type Accounts interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
-	// Seal and Unseal keep a value of the instance.
+}
+
+// Sealer keeps a value of the instance sealed.
+type Sealer interface {
 	Seal(name, value string) (string, error)
 	Unseal(name, sealed string) (string, error)
 }
@@ -81,6 +84,7 @@ type Accounts interface {
 type Config struct {
 	Store    Store
 	Accounts Accounts
+	Sealer   Sealer
 	Events   events.Publisher
 	Enabled  bool          // whether members may connect machines
 	TokenFor time.Duration // how long a token for one machine can be used; 0 = an hour
@@ -359,7 +363,7 @@ func (s *Service) worksIn(ctx context.Context, teamID, userID string) (accounts.
 }
 
 // Recheck cuts a user's machines off, "" = everybody's, when they may not work in the machines' team any more. It is made for
-// accounts.Config.Changed, and does not wait for the end of what it cuts.
+// directory.Config.Changed, and does not wait for the end of what it cuts.
 func (s *Service) Recheck(ctx context.Context, userID string) {
 	s.mu.Lock()
 	mine := map[*live]string{} // whose

@@ -1,28 +1,6 @@
 package accounts
 
-import (
-	"context"
-	"crypto/rand"
-	"io"
-	"time"
-
-	"github.com/parawork/parawork/accounts/password"
-)
-
-// Store is what accounts keep. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
-type Store interface {
-	// Tx runs fn in one serializable transaction; fn may run several times.
-	Tx(ctx context.Context, fn func(ctx context.Context) error) error
-	UserStore
-	TeamStore
-	InviteStore
-	OperatorStore
-	SecretStore
-	AgentAccountStore
-	SettingStore
-	// DeletePasswordLinks ends a user's links to choose a password.
-	DeletePasswordLinks(ctx context.Context, userID string) error
-}
+import "context"
 
 // UserStore keeps users.
 type UserStore interface {
@@ -118,56 +96,4 @@ type SettingStore interface {
 	Setting(ctx context.Context, key string) (string, error)
 	SetSetting(ctx context.Context, key, value string) error
 	DeleteSetting(ctx context.Context, key string) error
-}
-
-// Config is what a Service is made of.
-type Config struct {
-	Store Store
-	// Key seals secrets: 32 bytes, kept apart from the database (OpenKey).
-	Key []byte
-	// CheckAgent says why an agent takes no account; nil error: it does. Nil: every name will do.
-	CheckAgent func(agent string) error
-	// Hasher and Limits are those of the instance: who counts apart bounds nothing.
-	Hasher *password.Hasher
-	Limits *password.Limits
-	// Changed is called after what a user may do became less (role changed, removed from a team, suspended), so that open sockets can be asked again who they are. May be nil.
-	Changed func(userID string)
-	// Seats refuses a member a team has no room for. It is asked once they were added, in the same transaction. May be nil.
-	Seats func(ctx context.Context, teamID string) error
-	// NoPassword says that nobody signs in with a password.
-	NoPassword bool
-
-	Now func() time.Time // nil = time.Now
-	// Mailer sends mail; nil = none is sent.
-	Mailer Mailer
-	// PublicURL is the address people use, for links in mails; "" = not known, and no links are mailed.
-	PublicURL string
-	Rand      io.Reader // nil = crypto/rand
-}
-
-// Service is the door of the room. Safe for concurrent use; it starts nothing.
-type Service struct {
-	cfg    Config
-	store  Store
-	hasher *password.Hasher
-	limits *password.Limits
-}
-
-// New returns a Service.
-func New(cfg Config) *Service {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
-	return &Service{cfg: cfg, store: cfg.Store, hasher: cfg.Hasher, limits: cfg.Limits}
-}
-
-func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
-
-func (s *Service) changed(userID string) {
-	if s.cfg.Changed != nil {
-		s.cfg.Changed(userID)
-	}
 }

@@ -1,16 +1,17 @@
-package accounts
+package vault
 
 import (
 	"context"
 	"encoding/base64"
 	"fmt"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // KeepTeamSecret keeps a value of a team, sealed, for one purpose. It may be called inside the caller's transaction.
-func (s *Service) KeepTeamSecret(ctx context.Context, teamID, name, value, by string) (secretID string, err error) {
-	k, err := s.keepSecret(ctx, OfTeam(teamID), name, value, by)
+func (v *Vault) KeepTeamSecret(ctx context.Context, teamID, name, value, by string) (secretID string, err error) {
+	k, err := v.Insert(ctx, accounts.OfTeam(teamID), name, value, by)
 	if err != nil {
 		return "", fmt.Errorf("keeping a secret: %w", err)
 	}
@@ -18,36 +19,36 @@ func (s *Service) KeepTeamSecret(ctx context.Context, teamID, name, value, by st
 }
 
 // TeamSecret returns what KeepTeamSecret kept for this team and purpose. Errors: not_found, secret_unreadable.
-func (s *Service) TeamSecret(ctx context.Context, secretID, teamID, name string) (string, error) {
-	return s.openSecret(ctx, secretID, OfTeam(teamID), name, nil)
+func (v *Vault) TeamSecret(ctx context.Context, secretID, teamID, name string) (string, error) {
+	return v.Open(ctx, secretID, accounts.OfTeam(teamID), name, nil)
 }
 
 // DropTeamSecret forgets a secret of a team; one that is not there, or is not the team's, is left alone.
-func (s *Service) DropTeamSecret(ctx context.Context, secretID, teamID string) error {
-	k, _, err := s.store.Secret(ctx, secretID)
+func (v *Vault) DropTeamSecret(ctx context.Context, secretID, teamID string) error {
+	k, _, err := v.store.Secret(ctx, secretID)
 	if fault.Is(err, fault.NotFound) || err == nil && k.TeamID != teamID {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading a secret: %w", err)
 	}
-	return s.store.DeleteSecret(ctx, secretID)
+	return v.store.DeleteSecret(ctx, secretID)
 }
 
 // boundInstance is what a value of the instance itself is bound to.
 func boundInstance(name string) []byte { return []byte("instance\x00" + name) }
 
 // Seal seals a value of the instance itself for one purpose, as text.
-func (s *Service) Seal(name, value string) (string, error) {
-	sealed, err := s.seal(value, boundInstance(name))
+func (v *Vault) Seal(name, value string) (string, error) {
+	sealed, err := v.seal(value, boundInstance(name))
 	return base64.StdEncoding.EncodeToString(sealed), err
 }
 
 // Unseal opens what Seal sealed for the same purpose. Errors: secret_unreadable.
-func (s *Service) Unseal(name, sealed string) (string, error) {
+func (v *Vault) Unseal(name, sealed string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err == nil {
-		if value, ok := s.unseal(keyDirect, raw, boundInstance(name)); ok {
+		if value, ok := v.unseal(keyDirect, raw, boundInstance(name)); ok {
 			return value, nil
 		}
 	}

@@ -1,20 +1,21 @@
-package accounts
+package directory
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // SuspendUser keeps a user out: login sessions, API tokens, invites and links to set a password end for good, and whoever watches over
 // sockets, machines and sandboxes is told. Nothing the user made is deleted. actor is the operator who asks; the zero Actor is the command
 // line.
-func (s *Service) SuspendUser(ctx context.Context, actor Actor, userID string) (User, error) {
+func (s *Service) SuspendUser(ctx context.Context, actor accounts.Actor, userID string) (accounts.User, error) {
 	if actor.User.ID == userID {
-		return User{}, fault.New(fault.Conflict, "suspend_self", "You cannot suspend yourself. Ask another operator.")
+		return accounts.User{}, fault.New(fault.Conflict, "suspend_self", "You cannot suspend yourself. Ask another operator.")
 	}
-	var after User
+	var after accounts.User
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		u, err := s.store.UserByID(ctx, userID)
 		if err != nil {
@@ -37,20 +38,20 @@ func (s *Service) SuspendUser(ctx context.Context, actor Actor, userID string) (
 		return s.store.EndCredentials(ctx, userID)
 	})
 	if err != nil {
-		return User{}, fmt.Errorf("suspending a user: %w", err)
+		return accounts.User{}, fmt.Errorf("suspending a user: %w", err)
 	}
 	s.changed(userID)
 	return after, nil
 }
 
 // RestoreUser lets a suspended user in again. They sign in anew; API tokens are made anew.
-func (s *Service) RestoreUser(ctx context.Context, userID string) (User, error) {
+func (s *Service) RestoreUser(ctx context.Context, userID string) (accounts.User, error) {
 	u, err := s.store.UserByID(ctx, userID)
 	if err != nil {
-		return User{}, err
+		return accounts.User{}, err
 	}
 	if err := s.store.SetUserSuspended(ctx, userID, 0); err != nil {
-		return User{}, fmt.Errorf("restoring a user: %w", err)
+		return accounts.User{}, fmt.Errorf("restoring a user: %w", err)
 	}
 	u.SuspendedAt = 0
 	s.changed(userID)
@@ -58,18 +59,18 @@ func (s *Service) RestoreUser(ctx context.Context, userID string) (User, error) 
 }
 
 // SuspendTeam lets nobody work in a team. What runs for it is ended by who is told; nothing is deleted.
-func (s *Service) SuspendTeam(ctx context.Context, teamID string) (Team, error) {
+func (s *Service) SuspendTeam(ctx context.Context, teamID string) (accounts.Team, error) {
 	return s.setTeamSuspended(ctx, teamID, true)
 }
 
 // RestoreTeam lets a suspended team work again.
-func (s *Service) RestoreTeam(ctx context.Context, teamID string) (Team, error) {
+func (s *Service) RestoreTeam(ctx context.Context, teamID string) (accounts.Team, error) {
 	return s.setTeamSuspended(ctx, teamID, false)
 }
 
-func (s *Service) setTeamSuspended(ctx context.Context, teamID string, suspended bool) (Team, error) {
-	var after Team
-	var members []TeamMember
+func (s *Service) setTeamSuspended(ctx context.Context, teamID string, suspended bool) (accounts.Team, error) {
+	var after accounts.Team
+	var members []accounts.TeamMember
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		var err error
 		if after, err = s.store.TeamByID(ctx, teamID); err != nil {
@@ -88,7 +89,7 @@ func (s *Service) setTeamSuspended(ctx context.Context, teamID string, suspended
 		return s.store.SetTeamSuspended(ctx, teamID, after.SuspendedAt)
 	})
 	if err != nil {
-		return Team{}, fmt.Errorf("suspending or restoring a team: %w", err)
+		return accounts.Team{}, fmt.Errorf("suspending or restoring a team: %w", err)
 	}
 	s.changed(teamID)
 	for _, m := range members {
@@ -98,16 +99,16 @@ func (s *Service) setTeamSuspended(ctx context.Context, teamID string, suspended
 }
 
 // SetSecondFactor says whether members of a team need a second factor to work in it. Who asks for one has shown one.
-func (s *Service) SetSecondFactor(ctx context.Context, actor Actor, teamID string, needed bool) (Team, error) {
-	if err := Can(actor, ManageTeam, InTeam(teamID)); err != nil {
-		return Team{}, err
+func (s *Service) SetSecondFactor(ctx context.Context, actor accounts.Actor, teamID string, needed bool) (accounts.Team, error) {
+	if err := accounts.Can(actor, accounts.ManageTeam, accounts.InTeam(teamID)); err != nil {
+		return accounts.Team{}, err
 	}
 	if needed && !actor.SecondFactor {
-		return Team{}, fault.New(fault.Forbidden, "second_factor_required",
+		return accounts.Team{}, fault.New(fault.Forbidden, "second_factor_required",
 			"Set up a second factor for yourself first, and sign in with it: else you would shut yourself out of the team.")
 	}
-	var after Team
-	var members []TeamMember
+	var after accounts.Team
+	var members []accounts.TeamMember
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		err := s.store.SetTeamSecondFactor(ctx, teamID, needed)
 		if err != nil {
@@ -120,7 +121,7 @@ func (s *Service) SetSecondFactor(ctx context.Context, actor Actor, teamID strin
 		return err
 	})
 	if err != nil {
-		return Team{}, fmt.Errorf("changing what a team asks for: %w", err)
+		return accounts.Team{}, fmt.Errorf("changing what a team asks for: %w", err)
 	}
 	for _, m := range members {
 		s.changed(m.User.ID)
@@ -129,7 +130,7 @@ func (s *Service) SetSecondFactor(ctx context.Context, actor Actor, teamID strin
 }
 
 // keepsOperator refuses to let the last operator who can sign in go.
-func (s *Service) keepsOperator(ctx context.Context, u User) error {
+func (s *Service) keepsOperator(ctx context.Context, u accounts.User) error {
 	if !u.Operator || u.SuspendedAt != 0 {
 		return nil
 	}

@@ -1,12 +1,14 @@
-package accounts
+package directory
 
 import (
 	"context"
 	"slices"
+
+	"github.com/parawork/parawork/accounts"
 )
 
 // OthersWork reports whether somebody beside a user may work in a team's workspaces, suspended or not: they may be let in again.
 func (s *Service) OthersWork(ctx context.Context, teamID, userID string) (bool, error) {
 	members, err := s.store.Members(ctx, teamID)
-	return slices.ContainsFunc(members, func(m TeamMember) bool { return m.User.ID != userID && m.Role.AtLeast(Member) }), err
+	return slices.ContainsFunc(members, func(m accounts.TeamMember) bool { return m.User.ID != userID && m.Role.AtLeast(accounts.Member) }), err
 }

@@ -1,4 +1,4 @@
-package accounts
+package directory
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -42,17 +43,17 @@ func (s *Service) SetupToken(ctx context.Context) (token string, needed bool, er
 }
 
 // Setup makes the first user, an operator, and the first team, which the user owns. It works once, with the token of SetupToken.
-func (s *Service) Setup(ctx context.Context, req SetupRequest) (User, Team, error) {
+func (s *Service) Setup(ctx context.Context, req accounts.SetupRequest) (accounts.User, accounts.Team, error) {
 	if err := s.checkSetupToken(ctx, req.Token); err != nil {
-		return User{}, Team{}, err
+		return accounts.User{}, accounts.Team{}, err
 	}
 	team, err := s.newTeam(req.Team, "")
 	if err != nil {
-		return User{}, Team{}, err
+		return accounts.User{}, accounts.Team{}, err
 	}
-	u, err := s.newUser(ctx, NewUser{Email: req.Email, Name: req.Name, Password: req.Password, Operator: true}, team.Name)
+	u, err := s.newUser(ctx, accounts.NewUser{Email: req.Email, Name: req.Name, Password: req.Password, Operator: true}, team.Name)
 	if err != nil {
-		return User{}, Team{}, err
+		return accounts.User{}, accounts.Team{}, err
 	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
 		if err := s.checkSetupToken(ctx, req.Token); err != nil { // somebody may have been faster
@@ -69,7 +70,7 @@ func (s *Service) Setup(ctx context.Context, req SetupRequest) (User, Team, erro
 		return s.store.DeleteSetting(ctx, settingSetup)
 	})
 	if err != nil {
-		return User{}, Team{}, fmt.Errorf("setting up: %w", err)
+		return accounts.User{}, accounts.Team{}, fmt.Errorf("setting up: %w", err)
 	}
 	return u, team, nil
 }

@@ -1,4 +1,4 @@
-package accounts
+package vault
 
 import (
 	"crypto/rand"
@@ -77,7 +77,7 @@ func Reseal(before, next []byte, purpose string, raw bool, sealed []byte) ([]byt
 	if err == nil || purpose == "" {
 		return after, err
 	}
-	old := &Service{cfg: Config{Key: before}}
+	old := &Vault{key: before}
 	value, ok := old.unseal(keyDirect, sealed, boundInstance(purpose))
 	if !ok {
 		return nil, ErrNotSealed

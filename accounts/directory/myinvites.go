@@ -1,9 +1,10 @@
-package accounts
+package directory
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 )
@@ -13,7 +14,7 @@ var errNoInvite = fault.New(fault.NotFound, "not_found", "There is no such thing
 
 // MyInvites returns the invites to the actor's address that can be accepted now, newest first. None where the address is not known to be
 // theirs: whoever typed somebody's address first must not be let in for them.
-func (s *Service) MyInvites(ctx context.Context, actor Actor) ([]TeamInvite, error) {
+func (s *Service) MyInvites(ctx context.Context, actor accounts.Actor) ([]accounts.TeamInvite, error) {
 	if actor.User.EmailUnverified {
 		return nil, nil
 	}
@@ -26,11 +27,11 @@ func (s *Service) MyInvites(ctx context.Context, actor Actor) ([]TeamInvite, err
 
 // AcceptInvite makes the actor a member of the team that invites them. Errors: not_found, invite_ended, team_suspended, already_member,
 // token_not_allowed.
-func (s *Service) AcceptInvite(ctx context.Context, actor Actor, inviteID string) (Team, error) {
+func (s *Service) AcceptInvite(ctx context.Context, actor accounts.Actor, inviteID string) (accounts.Team, error) {
 	if err := mayAnswer(actor); err != nil {
-		return Team{}, err
+		return accounts.Team{}, err
 	}
-	var joined Team
+	var joined accounts.Team
 	err := s.store.Tx(tenant.All(ctx, "joining a team"), func(ctx context.Context) error {
 		i, err := s.inviteTo(ctx, actor, inviteID)
 		if err != nil {
@@ -42,13 +43,13 @@ func (s *Service) AcceptInvite(ctx context.Context, actor Actor, inviteID string
 		return s.use(ctx, i, actor.User, s.now())
 	})
 	if err != nil {
-		return Team{}, fmt.Errorf("accepting an invite: %w", err)
+		return accounts.Team{}, fmt.Errorf("accepting an invite: %w", err)
 	}
 	return joined, nil
 }
 
 // DeclineInvite ends an invite to the actor, and says which team it was to. Errors: not_found, invite_ended, token_not_allowed.
-func (s *Service) DeclineInvite(ctx context.Context, actor Actor, inviteID string) (teamID string, err error) {
+func (s *Service) DeclineInvite(ctx context.Context, actor accounts.Actor, inviteID string) (teamID string, err error) {
 	if err := mayAnswer(actor); err != nil {
 		return "", err
 	}
@@ -68,19 +69,19 @@ func (s *Service) DeclineInvite(ctx context.Context, actor Actor, inviteID strin
 }
 
 // inviteTo returns an invite to the actor's address, ended or not.
-func (s *Service) inviteTo(ctx context.Context, actor Actor, inviteID string) (Invite, error) {
+func (s *Service) inviteTo(ctx context.Context, actor accounts.Actor, inviteID string) (accounts.Invite, error) {
 	i, err := s.store.Invite(ctx, inviteID)
 	if fault.Is(err, fault.NotFound) || err == nil && (i.Email == "" || i.Email != actor.User.Email || actor.User.EmailUnverified) {
-		return Invite{}, errNoInvite
+		return accounts.Invite{}, errNoInvite
 	}
 	if err != nil {
-		return Invite{}, fmt.Errorf("reading an invite: %w", err)
+		return accounts.Invite{}, fmt.Errorf("reading an invite: %w", err)
 	}
 	return i, nil
 }
 
 // mayAnswer refuses scripts what a person decides.
-func mayAnswer(actor Actor) error {
+func mayAnswer(actor accounts.Actor) error {
 	if actor.TokenID != "" {
 		return fault.New(fault.Forbidden, "token_not_allowed", "An invite is accepted or declined in the web app, not with an API token.")
 	}

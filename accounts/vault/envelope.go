@@ -1,4 +1,4 @@
-package accounts
+package vault
 
 import (
 	"crypto/aes"

@@ -1,31 +1,32 @@
-package accounts
+package directory
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // Members returns who belongs to a team, in the order they joined. The caller has checked ViewTeam.
-func (s *Service) Members(ctx context.Context, teamID string) ([]TeamMember, error) {
+func (s *Service) Members(ctx context.Context, teamID string) ([]accounts.TeamMember, error) {
 	return s.store.Members(ctx, teamID)
 }
 
 // PutMember makes a user of this instance, named by e-mail address, a member of the team without asking them: for the command line of the
 // server alone. Everybody else invites (CreateInvite).
-func (s *Service) PutMember(ctx context.Context, teamID, email string, role Role) (TeamMember, error) {
+func (s *Service) PutMember(ctx context.Context, teamID, email string, role accounts.Role) (accounts.TeamMember, error) {
 	if err := checkRole(role); err != nil {
-		return TeamMember{}, err
+		return accounts.TeamMember{}, err
 	}
 	u, err := s.UserByEmail(ctx, email)
 	if err != nil {
-		return TeamMember{}, err
+		return accounts.TeamMember{}, err
 	}
 	audit.Target(ctx, "user", u.ID, u.Email)
 	audit.Note(ctx, "role", string(role))
-	m := TeamMember{User: u, Role: role, JoinedAt: s.now()}
+	m := accounts.TeamMember{User: u, Role: role, JoinedAt: s.now()}
 	m.User.PasswordHash = ""
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
 		ok, err := s.insertMember(ctx, teamID, u.ID, role, m.JoinedAt)
@@ -35,13 +36,13 @@ func (s *Service) PutMember(ctx context.Context, teamID, email string, role Role
 		return err
 	})
 	if err != nil {
-		return TeamMember{}, fmt.Errorf("adding a member: %w", err)
+		return accounts.TeamMember{}, fmt.Errorf("adding a member: %w", err)
 	}
 	return m, nil
 }
 
 // insertMember stores a member where the team has room for one; false when the user is one already. Only in a transaction.
-func (s *Service) insertMember(ctx context.Context, teamID, userID string, role Role, at int64) (bool, error) {
+func (s *Service) insertMember(ctx context.Context, teamID, userID string, role accounts.Role, at int64) (bool, error) {
 	ok, err := s.store.InsertMember(ctx, teamID, userID, role, at)
 	if err != nil || !ok || s.cfg.Seats == nil {
 		return ok, err
@@ -50,11 +51,11 @@ func (s *Service) insertMember(ctx context.Context, teamID, userID string, role 
 }
 
 // SetRole changes a member's role. Only owners make owners and change them, and the last owner stays one.
-func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID string, role Role) (TeamMember, error) {
+func (s *Service) SetRole(ctx context.Context, actor accounts.Actor, teamID, userID string, role accounts.Role) (accounts.TeamMember, error) {
 	if err := mayGive(actor, teamID, role); err != nil {
-		return TeamMember{}, err
+		return accounts.TeamMember{}, err
 	}
-	var after TeamMember
+	var after accounts.TeamMember
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		m, owners, err := s.member(ctx, teamID, userID)
 		if err != nil {
@@ -63,7 +64,7 @@ func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID strin
 		if err := mayGive(actor, teamID, m.Role); err != nil {
 			return err
 		}
-		if role != Owner {
+		if role != accounts.Owner {
 			if err := keepsOwner(m, owners); err != nil {
 				return err
 			}
@@ -81,20 +82,20 @@ func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID strin
 		return s.store.SetRole(ctx, teamID, userID, role)
 	})
 	if err != nil {
-		return TeamMember{}, fmt.Errorf("changing a role: %w", err)
+		return accounts.TeamMember{}, fmt.Errorf("changing a role: %w", err)
 	}
 	s.changed(userID)
 	return after, nil
 }
 
 // RemoveMember ends a membership. Members may end their own; the last owner stays.
-func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID string) error {
+func (s *Service) RemoveMember(ctx context.Context, actor accounts.Actor, teamID, userID string) error {
 	leaving := actor.User.ID == userID
-	need := ManageMember
+	need := accounts.ManageMember
 	if leaving {
-		need = ViewTeam
+		need = accounts.ViewTeam
 	}
-	if err := Can(actor, need, InTeam(teamID)); err != nil {
+	if err := accounts.Can(actor, need, accounts.InTeam(teamID)); err != nil {
 		return err
 	}
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
@@ -131,13 +132,13 @@ func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID 
 }
 
 // member returns a member of a team and how many owners the team has.
-func (s *Service) member(ctx context.Context, teamID, userID string) (found TeamMember, owners int, err error) {
+func (s *Service) member(ctx context.Context, teamID, userID string) (found accounts.TeamMember, owners int, err error) {
 	all, err := s.store.Members(ctx, teamID)
 	if err != nil {
-		return TeamMember{}, 0, err
+		return accounts.TeamMember{}, 0, err
 	}
 	for _, m := range all {
-		if m.Role == Owner {
+		if m.Role == accounts.Owner {
 			owners++
 		}
 		if m.User.ID == userID {
@@ -145,34 +146,34 @@ func (s *Service) member(ctx context.Context, teamID, userID string) (found Team
 		}
 	}
 	if found.User.ID == "" {
-		return TeamMember{}, 0, fault.New(fault.NotFound, "member_not_found", "The team has no such member.")
+		return accounts.TeamMember{}, 0, fault.New(fault.NotFound, "member_not_found", "The team has no such member.")
 	}
 	return found, owners, nil
 }
 
 // keepsOwner refuses to let the last owner go.
-func keepsOwner(m TeamMember, owners int) error {
-	if m.Role == Owner && owners == 1 {
+func keepsOwner(m accounts.TeamMember, owners int) error {
+	if m.Role == accounts.Owner && owners == 1 {
 		return fault.New(fault.Conflict, "last_owner", "%s is the team's only owner. Make another member an owner first.", m.User.Name)
 	}
 	return nil
 }
 
 // mayGive decides whether actor may give or take role in the team.
-func mayGive(actor Actor, teamID string, role Role) error {
-	if err := Can(actor, ManageMember, InTeam(teamID)); err != nil {
+func mayGive(actor accounts.Actor, teamID string, role accounts.Role) error {
+	if err := accounts.Can(actor, accounts.ManageMember, accounts.InTeam(teamID)); err != nil {
 		return err
 	}
 	if err := checkRole(role); err != nil {
 		return err
 	}
-	if role == Owner && actor.RoleIn(teamID) != Owner {
-		return fault.New(fault.Forbidden, "forbidden", "Only an owner of the team may make, change or remove owners.").With("action", string(ManageMember))
+	if role == accounts.Owner && actor.RoleIn(teamID) != accounts.Owner {
+		return fault.New(fault.Forbidden, "forbidden", "Only an owner of the team may make, change or remove owners.").With("action", string(accounts.ManageMember))
 	}
 	return nil
 }
 
-func checkRole(role Role) error {
+func checkRole(role accounts.Role) error {
 	if !role.Valid() {
 		return fault.New(fault.Invalid, "invalid_role", "A role is one of owner, admin, member and viewer.").With("field", "role")
 	}

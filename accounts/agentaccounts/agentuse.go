@@ -1,4 +1,4 @@
-package accounts
+package agentaccounts
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -15,9 +16,9 @@ func errNoAccount() error {
 }
 
 // mayManage decides whether actor may add, change and remove accounts of owner: their own, and as an admin those of a team.
-func mayManage(actor Actor, o Holder) error {
+func mayManage(actor accounts.Actor, o accounts.Holder) error {
 	if o.TeamID != "" {
-		return Can(actor, ManageTeam, InTeam(o.TeamID))
+		return accounts.Can(actor, accounts.ManageTeam, accounts.InTeam(o.TeamID))
 	}
 	if o.UserID == "" || o.UserID != actor.User.ID {
 		return errNoAccount()
@@ -26,15 +27,15 @@ func mayManage(actor Actor, o Holder) error {
 }
 
 // mayUse decides whether actor may work with accounts of owner.
-func mayUse(actor Actor, o Holder) error {
+func mayUse(actor accounts.Actor, o accounts.Holder) error {
 	if o.TeamID != "" {
-		return Can(actor, TypeTerminal, InTeam(o.TeamID))
+		return accounts.Can(actor, accounts.TypeTerminal, accounts.InTeam(o.TeamID))
 	}
 	return mayManage(actor, o)
 }
 
 // managed returns an account the actor may change.
-func (s *Service) managed(ctx context.Context, actor Actor, accountID string) (AgentAccount, error) {
+func (s *Service) managed(ctx context.Context, actor accounts.Actor, accountID string) (accounts.AgentAccount, error) {
 	a, err := s.store.AgentAccount(ctx, accountID)
 	if fault.Is(err, fault.NotFound) {
 		return a, errNoAccount()
@@ -44,19 +45,19 @@ func (s *Service) managed(ctx context.Context, actor Actor, accountID string) (A
 	}
 	if err := mayManage(actor, a.Holder); err != nil {
 		if fault.Is(err, fault.NotFound) {
-			return AgentAccount{}, errNoAccount()
+			return accounts.AgentAccount{}, errNoAccount()
 		}
-		return AgentAccount{}, err
+		return accounts.AgentAccount{}, err
 	}
 	return a, nil
 }
 
 // ManagedAgentAccount returns an account the actor may change, and its key when it has one: to try it. Errors:
 // agent_account_not_found, forbidden, secret_unreadable.
-func (s *Service) ManagedAgentAccount(ctx context.Context, actor Actor, accountID string) (AgentAccount, string, error) {
+func (s *Service) ManagedAgentAccount(ctx context.Context, actor accounts.Actor, accountID string) (accounts.AgentAccount, string, error) {
 	a, err := s.managed(ctx, actor, accountID)
 	if err != nil {
-		return AgentAccount{}, "", err
+		return accounts.AgentAccount{}, "", err
 	}
 	secret, err := s.keyOf(ctx, a)
 	return a, secret, err
@@ -64,9 +65,9 @@ func (s *Service) ManagedAgentAccount(ctx context.Context, actor Actor, accountI
 
 // AgentAccounts returns the accounts of an owner, without secrets: the actor's own, or those of a team of the actor's. Errors:
 // not_found.
-func (s *Service) AgentAccounts(ctx context.Context, actor Actor, o Holder) ([]AgentAccount, error) {
+func (s *Service) AgentAccounts(ctx context.Context, actor accounts.Actor, o accounts.Holder) ([]accounts.AgentAccount, error) {
 	if o.TeamID != "" {
-		if err := Can(actor, ViewTeam, InTeam(o.TeamID)); err != nil {
+		if err := accounts.Can(actor, accounts.ViewTeam, accounts.InTeam(o.TeamID)); err != nil {
 			return nil, err
 		}
 	} else if err := mayManage(actor, o); err != nil {
@@ -76,55 +77,55 @@ func (s *Service) AgentAccounts(ctx context.Context, actor Actor, o Holder) ([]A
 }
 
 // UsableAgentAccounts returns what the actor may work with in a team: their own accounts, then the team's, without secrets.
-func (s *Service) UsableAgentAccounts(ctx context.Context, actor Actor, teamID string) ([]AgentAccount, error) {
-	own, err := s.store.AgentAccounts(ctx, OfUser(actor.User.ID))
-	if err != nil || mayUse(actor, OfTeam(teamID)) != nil {
+func (s *Service) UsableAgentAccounts(ctx context.Context, actor accounts.Actor, teamID string) ([]accounts.AgentAccount, error) {
+	own, err := s.store.AgentAccounts(ctx, accounts.OfUser(actor.User.ID))
+	if err != nil || mayUse(actor, accounts.OfTeam(teamID)) != nil {
 		return own, err
 	}
-	shared, err := s.store.AgentAccounts(ctx, OfTeam(teamID))
+	shared, err := s.store.AgentAccounts(ctx, accounts.OfTeam(teamID))
 	return append(own, shared...), err
 }
 
 // DefaultAgentAccount picks, among usable accounts, the one an agent works with where none is named: the user's default, else
 // the team's, else the first there is.
-func DefaultAgentAccount(usable []AgentAccount, agent string) (AgentAccount, bool) {
-	for _, fits := range []func(a AgentAccount) bool{
-		func(a AgentAccount) bool { return a.Default && a.UserID != "" },
-		func(a AgentAccount) bool { return a.Default },
-		func(AgentAccount) bool { return true },
+func DefaultAgentAccount(usable []accounts.AgentAccount, agent string) (accounts.AgentAccount, bool) {
+	for _, fits := range []func(a accounts.AgentAccount) bool{
+		func(a accounts.AgentAccount) bool { return a.Default && a.UserID != "" },
+		func(a accounts.AgentAccount) bool { return a.Default },
+		func(accounts.AgentAccount) bool { return true },
 	} {
-		if i := slices.IndexFunc(usable, func(a AgentAccount) bool { return a.Agent == agent && fits(a) }); i >= 0 {
+		if i := slices.IndexFunc(usable, func(a accounts.AgentAccount) bool { return a.Agent == agent && fits(a) }); i >= 0 {
 			return usable[i], true
 		}
 	}
-	return AgentAccount{}, false
+	return accounts.AgentAccount{}, false
 }
 
 // ownDefault returns the default among a user's own accounts.
-func ownDefault(own []AgentAccount, agent string) (AgentAccount, bool) {
-	i := slices.IndexFunc(own, func(a AgentAccount) bool { return a.Agent == agent && a.Default })
+func ownDefault(own []accounts.AgentAccount, agent string) (accounts.AgentAccount, bool) {
+	i := slices.IndexFunc(own, func(a accounts.AgentAccount) bool { return a.Agent == agent && a.Default })
 	if i < 0 {
-		return AgentAccount{}, false
+		return accounts.AgentAccount{}, false
 	}
 	return own[i], true
 }
 
 // AgentAccountFor returns the account an agent works with for the actor in a team, and its secret when it has one: the one
 // with this id, or the default. fault.NotFound: none was chosen, or the one named is not there for the actor.
-func (s *Service) AgentAccountFor(ctx context.Context, actor Actor, teamID, agent, accountID string) (AgentAccount, string, error) {
+func (s *Service) AgentAccountFor(ctx context.Context, actor accounts.Actor, teamID, agent, accountID string) (accounts.AgentAccount, string, error) {
 	usable, err := s.UsableAgentAccounts(ctx, actor, teamID)
 	if err != nil {
-		return AgentAccount{}, "", err
+		return accounts.AgentAccount{}, "", err
 	}
 	a, ok := DefaultAgentAccount(usable, agent)
 	if accountID != "" {
-		i := slices.IndexFunc(usable, func(a AgentAccount) bool { return a.ID == accountID && a.Agent == agent })
+		i := slices.IndexFunc(usable, func(a accounts.AgentAccount) bool { return a.ID == accountID && a.Agent == agent })
 		if ok = i >= 0; ok {
 			a = usable[i]
 		}
 	}
 	if !ok {
-		return AgentAccount{}, "", errNoAccount()
+		return accounts.AgentAccount{}, "", errNoAccount()
 	}
 	secret, err := s.keyOf(ctx, a)
 	return a, secret, err
@@ -132,35 +133,35 @@ func (s *Service) AgentAccountFor(ctx context.Context, actor Actor, teamID, agen
 
 // SessionAccount returns the account a session works with, and its key when it has one: of the team, or of the person who started the
 // session. It is for the server's own use on the session's behalf; ctx is for the team. Errors: agent_account_not_found, secret_unreadable.
-func (s *Service) SessionAccount(ctx context.Context, teamID, userID, accountID string) (AgentAccount, string, error) {
+func (s *Service) SessionAccount(ctx context.Context, teamID, userID, accountID string) (accounts.AgentAccount, string, error) {
 	a, err := s.store.AgentAccount(ctx, accountID)
-	if fault.Is(err, fault.NotFound) || err == nil && a.Holder != OfTeam(teamID) && a.Holder != OfUser(userID) {
-		return AgentAccount{}, "", errNoAccount()
+	if fault.Is(err, fault.NotFound) || err == nil && a.Holder != accounts.OfTeam(teamID) && a.Holder != accounts.OfUser(userID) {
+		return accounts.AgentAccount{}, "", errNoAccount()
 	}
 	if err != nil {
-		return AgentAccount{}, "", err
+		return accounts.AgentAccount{}, "", err
 	}
 	secret, err := s.keyOf(ctx, a)
 	return a, secret, err
 }
 
 // keyOf opens the key of an account, "" when it has none.
-func (s *Service) keyOf(ctx context.Context, a AgentAccount) (string, error) {
-	if a.Kind != APIKey || a.SecretID == "" {
+func (s *Service) keyOf(ctx context.Context, a accounts.AgentAccount) (string, error) {
+	if a.Kind != accounts.APIKey || a.SecretID == "" {
 		return "", nil
 	}
-	return s.openSecret(ctx, a.SecretID, a.Holder, a.secretName(), a.boundBefore())
+	return s.vault.Open(ctx, a.SecretID, a.Holder, secretName(a), a.BoundBefore())
 }
 
 // SetAgentAccount chooses the account an agent uses for the actor: their default is changed, or made. Where an API key is kept
 // already, an empty one keeps it.
-func (s *Service) SetAgentAccount(ctx context.Context, actor Actor, req NewAgentAccount) (AgentAccount, error) {
-	owner := OfUser(actor.User.ID)
+func (s *Service) SetAgentAccount(ctx context.Context, actor accounts.Actor, req accounts.NewAgentAccount) (accounts.AgentAccount, error) {
+	owner := accounts.OfUser(actor.User.ID)
 	if err := s.checkAgentAccount(actor, owner, req); err != nil {
-		return AgentAccount{}, err
+		return accounts.AgentAccount{}, err
 	}
 	req.Secret, req.BaseURL, req.Default = strings.TrimSpace(req.Secret), strings.TrimSpace(req.BaseURL), true
-	var after AgentAccount
+	var after accounts.AgentAccount
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
 		all, err := s.store.AgentAccounts(ctx, owner)
 		if err != nil {
@@ -170,37 +171,37 @@ func (s *Service) SetAgentAccount(ctx context.Context, actor Actor, req NewAgent
 			after, err = s.changeAgentAccount(ctx, actor, a, req)
 			return err
 		}
-		if req.Kind == APIKey && req.Secret == "" {
+		if req.Kind == accounts.APIKey && req.Secret == "" {
 			return missingKey()
 		}
 		after, err = s.insertAgentAccount(ctx, actor, owner, req)
 		return err
 	})
 	if err != nil {
-		return AgentAccount{}, fmt.Errorf("keeping an agent's account: %w", err)
+		return accounts.AgentAccount{}, fmt.Errorf("keeping an agent's account: %w", err)
 	}
 	return after, nil
 }
 
 // DeleteAgentAccount forgets the account an agent uses for the actor, and its secret. It returns the account; none was chosen:
 // one without an id.
-func (s *Service) DeleteAgentAccount(ctx context.Context, actor Actor, agent string) (AgentAccount, error) {
-	var gone AgentAccount
+func (s *Service) DeleteAgentAccount(ctx context.Context, actor accounts.Actor, agent string) (accounts.AgentAccount, error) {
+	var gone accounts.AgentAccount
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
-		all, err := s.store.AgentAccounts(ctx, OfUser(actor.User.ID))
+		all, err := s.store.AgentAccounts(ctx, accounts.OfUser(actor.User.ID))
 		if err != nil {
 			return err
 		}
 		a, ok := ownDefault(all, agent)
 		if !ok {
-			gone = AgentAccount{}
+			gone = accounts.AgentAccount{}
 			return nil
 		}
 		gone = a
 		return s.dropAgentAccount(ctx, a)
 	})
 	if err != nil {
-		return AgentAccount{}, fmt.Errorf("deleting an agent's account: %w", err)
+		return accounts.AgentAccount{}, fmt.Errorf("deleting an agent's account: %w", err)
 	}
 	return gone, nil
 }

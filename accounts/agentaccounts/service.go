@@ -1,0 +1,51 @@
+// Package agentaccounts keeps the accounts agents work with, those of people and those their teams share, and says which one a session
+// uses. Keys lie sealed in the vault.
+//
+// The package starts no goroutine and takes no lock.
+package agentaccounts
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+)
+
+// Store is what is kept of agents' accounts. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+type Store interface {
+	// Tx runs fn in one serializable transaction; fn may run several times.
+	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+	accounts.AgentAccountStore
+}
+
+// Vault keeps the keys of accounts. vault.Vault is one.
+type Vault interface {
+	Insert(ctx context.Context, o accounts.Holder, name, value, by string) (accounts.Secret, error)
+	// Open returns the value of a secret; before is what it was bound to before there was a table of secrets.
+	Open(ctx context.Context, secretID string, o accounts.Holder, name string, before []byte) (string, error)
+	DropSecret(ctx context.Context, secretID string) error
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Store Store
+	Vault Vault
+	// CheckAgent says why an agent takes no account; nil error: it does. Nil: every name will do.
+	CheckAgent func(agent string) error
+	Now        func() time.Time // nil = time.Now
+}
+
+// Service keeps agents' accounts. Safe for concurrent use; it starts nothing.
+type Service struct {
+	cfg   Config
+	store Store
+	vault Vault
+}
+
+// New returns a Service.
+func New(cfg Config) *Service {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Service{cfg: cfg, store: cfg.Store, vault: cfg.Vault}
+}

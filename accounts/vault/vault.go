@@ -1,0 +1,54 @@
+// Package vault seals what must not be read in the database, with the key of the instance: secrets of users and teams, each in a row of its
+// own, and values of the instance that others keep. It also makes, reads and replaces the key's file.
+//
+// A sealed value opens for the owner and the purpose it was sealed for, and nowhere else. The package starts no goroutine and takes no lock.
+package vault
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+)
+
+// Store is what is kept of secrets. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+type Store interface {
+	// Tx runs fn in one serializable transaction; fn may run several times.
+	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+	accounts.SecretStore
+	// AgentAccountsSealedBefore are those whose secret is sealed with an older key.
+	AgentAccountsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.AgentAccount, error)
+}
+
+// Config is what a Vault is made of.
+type Config struct {
+	// Store keeps secrets. A Vault that only seals and opens values of the instance needs none.
+	Store Store
+	// Key seals secrets: 32 bytes, kept apart from the database (OpenKey).
+	Key  []byte
+	Now  func() time.Time // nil = time.Now
+	Rand io.Reader        // nil = crypto/rand
+}
+
+// Vault seals and opens. Safe for concurrent use; it starts nothing.
+type Vault struct {
+	store Store
+	key   []byte
+	clock func() time.Time
+	rand  io.Reader
+}
+
+// New returns a Vault.
+func New(cfg Config) *Vault {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
+	return &Vault{store: cfg.Store, key: cfg.Key, clock: cfg.Now, rand: cfg.Rand}
+}
+
+func (v *Vault) now() int64 { return v.clock().UnixMilli() }
