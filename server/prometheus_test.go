@@ -1,11 +1,17 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestPrometheusReadsTheCounters(t *testing.T) {
@@ -93,5 +99,35 @@ func TestWhoMayReadTheCounters(t *testing.T) {
 				t.Errorf("%s of %s: %d, not %d: %.200s", path, name, w.Code, c.want, w.Body)
 			}
 		}
+	}
+}
+
+// Dashboards and alerts name metrics: every one the server has is on the pages about them, and the pages name no others.
+func TestPagesNameEveryMetric(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	has := map[string]bool{}
+	for _, c := range []prometheus.Collector{&placeCollector{s: h.server}, &gatewayCollector{s: h.server}} {
+		ch := make(chan *prometheus.Desc)
+		go func() { c.Describe(ch); close(ch) }()
+		for d := range ch {
+			has[regexp.MustCompile(`fqName: "([^"]+)"`).FindStringSubmatch(d.String())[1]] = true
+		}
+	}
+	says := map[string]bool{}
+	for _, page := range []string{"../docs/metrics.md", "../docs/gateway.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile("`(parawork_[a-z_]+)`").FindAllStringSubmatch(string(text), -1) {
+			says[name[1]] = true
+		}
+	}
+	if len(has) < 20 {
+		t.Errorf("only %d metrics", len(has))
+	}
+	if !maps.Equal(has, says) {
+		t.Errorf("the server has %q, the pages say %q", slices.Sorted(maps.Keys(has)), slices.Sorted(maps.Keys(says)))
 	}
 }
