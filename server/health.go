@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-func (h handlers) GetHealth(context.Context, api.GetHealthRequestObject) (api.GetHealthResponseObject, error) {
+func (h operations) GetHealth(context.Context, api.GetHealthRequestObject) (api.GetHealthResponseObject, error) {
 	switch h.phase.Load() {
 	case phaseServing:
 		return api.GetHealth200JSONResponse{Status: api.HealthStatusOk, Version: h.cfg.Version}, nil

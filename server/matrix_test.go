@@ -111,7 +111,7 @@ func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 	h.serve()
 	callers := h.callers(t)
 	table := readTable(t)
-	ops := operations(t)
+	ops := described(t)
 	routes := map[string]string{"getSpec": "GET " + rest.Base + "/openapi.yaml", "getDocs": "GET /api/docs"}
 	for route, op := range ops {
 		routes[op] = route

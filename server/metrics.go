@@ -22,7 +22,7 @@ const (
 // leastMakings is how many makings it takes for their success to mean anything.
 const leastMakings = 5
 
-func (h handlers) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMetricsRequestObject) (api.GetInstanceMetricsResponseObject, error) {
+func (h operations) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMetricsRequestObject) (api.GetInstanceMetricsResponseObject, error) {
 	report, err := h.cfg.Ledger.Report(ctx)
 	if err != nil {
 		return nil, err

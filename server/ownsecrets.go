@@ -16,20 +16,20 @@ func ownIn(call *rest.Call, w workspaces.Workspace) secrets.Ask {
 }
 
 // ownSecrets tells how the caller's own secrets stand in the call's workspace.
-func (h handlers) ownSecrets(ctx context.Context) (api.OwnSecrets, error) {
+func (h operations) ownSecrets(ctx context.Context) (api.OwnSecrets, error) {
 	call := rest.CallOf(ctx)
 	o, err := h.cfg.Secrets.Own(ctx, ownIn(call, call.Workspace))
 	return api.OwnSecrets{Count: int64(o.Count), Others: o.Others, Agreed: o.Agreed, Given: o.Given()}, err
 }
 
 // GetOwnSecrets answers with how the caller's own secrets stand in a workspace.
-func (h handlers) GetOwnSecrets(ctx context.Context, _ api.GetOwnSecretsRequestObject) (api.GetOwnSecretsResponseObject, error) {
+func (h operations) GetOwnSecrets(ctx context.Context, _ api.GetOwnSecretsRequestObject) (api.GetOwnSecretsResponseObject, error) {
 	out, err := h.ownSecrets(ctx)
 	return api.GetOwnSecrets200JSONResponse(out), err
 }
 
 // SetOwnSecrets notes whether the caller agrees that others who work in a workspace could read their own secrets there.
-func (h handlers) SetOwnSecrets(ctx context.Context, req api.SetOwnSecretsRequestObject) (api.SetOwnSecretsResponseObject, error) {
+func (h operations) SetOwnSecrets(ctx context.Context, req api.SetOwnSecretsRequestObject) (api.SetOwnSecretsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if err := h.cfg.Secrets.Agree(ctx, ownIn(call, call.Workspace), req.Body.Agreed); err != nil {
 		return nil, err

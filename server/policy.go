@@ -71,7 +71,7 @@ func (r rule) overSocket() rule { r.socket = true; return r }
 // who made their token has confirmed who they are.
 func (r rule) confirmed() rule { r.confirm = true; return r }
 
-// costs says what limit an operation counts against: see ratelimit.go.
+// costs says what limit an operation counts against: see rest.Throttle.
 func (r rule) costs(c rest.Cost) rule { r.cost = c; return r }
 
 func (r rule) repeatable() rule { r.repeat = true; return r }
@@ -113,7 +113,7 @@ var policy = map[string]rule{
 	"watchTerminal":      {access: anyone, ownProof: true, socket: true},
 	"listWatchLinks":     of(accounts.ShareSession, bySession),
 	"createWatchLink":    of(accounts.ShareSession, bySession),
-	"revokeWatchLink":    of(accounts.ShareSession, byWatchLink), // one's own; the room asks for ManageTeam for another's
+	"revokeWatchLink":    of(accounts.ShareSession, byWatchLink), // one's own; the service asks for ManageTeam for another's
 	"listTeamWatchLinks": of(accounts.ManageTeam, byTeam),
 
 	"logout":                 rule{access: signedIn}.unscoped(),
@@ -146,7 +146,7 @@ var policy = map[string]rule{
 	"setAgentAccount":        {access: signedIn},
 	"deleteAgentAccount":     {access: signedIn},
 	"addAgentAccount":        {access: signedIn},
-	"updateAgentAccount":     {access: signedIn},                          // one's own, or a team's: the room asks for ManageTeam there
+	"updateAgentAccount":     {access: signedIn},                          // one's own, or a team's: the service asks for ManageTeam there
 	"removeAgentAccount":     {access: signedIn},                          // likewise
 	"testAgentAccount":       rule{access: signedIn}.costs(rest.Reaching), // likewise
 	"getNotifications":       {access: signedIn},
@@ -187,7 +187,7 @@ var policy = map[string]rule{
 	"listInstanceRunners":  {access: operators},
 	"revokeInstanceRunner": {access: operators},
 
-	// Whose machine it is decides beyond the role: see runners.go.
+	// Whose machine it is decides beyond the role: see places.Machines.
 	"listRunners":       of(accounts.ViewTeam, byTeam),
 	"createRunner":      of(accounts.ConnectRunner, byTeam),
 	"listRunnerTokens":  of(accounts.ViewTeam, byTeam),
@@ -201,7 +201,7 @@ var policy = map[string]rule{
 
 	"listMySecrets":  {access: signedIn},
 	"createMySecret": rule{access: signedIn}.confirmed(),
-	"updateSecret":   rule{access: signedIn}.confirmed(), // one's own, or a team's: the room asks for ManageSecrets there
+	"updateSecret":   rule{access: signedIn}.confirmed(), // one's own, or a team's: the service asks for ManageSecrets there
 	"deleteSecret":   rule{access: signedIn}.confirmed(), // likewise
 	"listSecrets":    of(accounts.TypeTerminal, byTeam),
 	"createSecret":   of(accounts.ManageSecrets, byTeam).confirmed(),
@@ -241,7 +241,7 @@ var policy = map[string]rule{
 	"listMembers":     of(accounts.ViewTeam, byTeam),
 	"addMember":       of(accounts.ManageMember, byTeam).costs(rest.Mailing), // an invite: see createInvite
 	"updateMember":    of(accounts.ManageMember, byTeam).confirmed(),
-	"removeMember":    of(accounts.ViewTeam, byTeam).needing(accounts.ScopeAdmin), // members may leave; the room asks for more to remove another
+	"removeMember":    of(accounts.ViewTeam, byTeam).needing(accounts.ScopeAdmin), // members may leave; the service asks for more to remove another
 	"listExecutors":   of(accounts.ViewTeam, byTeam),
 	"listAgents":      of(accounts.ViewTeam, byTeam),
 
@@ -263,7 +263,7 @@ var policy = map[string]rule{
 	"listDeliveries": of(accounts.ManageTeam, byWebhook),
 	"redeliver":      of(accounts.ManageTeam, byWebhook).costs(rest.Reaching),
 
-	// What the payment service sends is signed; the room looks at that: see billing.go.
+	// What the payment service sends is signed; its handler looks at that: see stripe.go.
 	"stripeWebhook": {access: anyone, ownProof: true, body: stripe.MostWebhook},
 	// The model gateway.
 	"getGateway":             {access: operators},
@@ -383,7 +383,7 @@ var policy = map[string]rule{
 	"writeDraft":    of(accounts.EditWorkspace, byWorkspace),
 	"deleteDraft":   of(accounts.EditWorkspace, byWorkspace),
 	"createComment": of(accounts.EditWorkspace, byWorkspace).repeatable(),
-	"updateComment": of(accounts.EditWorkspace, byComment), // the room asks whose it is
+	"updateComment": of(accounts.EditWorkspace, byComment), // the service asks whose it is
 	"deleteComment": of(accounts.EditWorkspace, byComment),
 	"sendReview":    of(accounts.EditWorkspace, byWorkspace).repeatable(), // and the right to merge, or to type to an agent
 	"cancelReview":  of(accounts.EditWorkspace, byReview),

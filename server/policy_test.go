@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// operations reads openapi.yaml: "GET /teams/:team" to its operationId.
-func operations(t *testing.T) map[string]string {
+// described reads openapi.yaml: "GET /teams/:team" to its operationId.
+func described(t *testing.T) map[string]string {
 	t.Helper()
 	var spec struct {
 		Paths map[string]map[string]yaml.Node `yaml:"paths"`
@@ -47,7 +47,7 @@ func operations(t *testing.T) map[string]string {
 func TestEveryRouteHasARule(t *testing.T) {
 	t.Parallel()
 	s := newHouse(t).server
-	ops := operations(t)
+	ops := described(t)
 	byPath := map[string]string{"GET " + rest.Base + "/openapi.yaml": "getSpec", "HEAD " + rest.Base + "/health": "getHealth"}
 	for path := range docsFiles {
 		byPath["GET /api/docs"+path] = "getDocs"

@@ -98,7 +98,7 @@ func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port
 const previewsOff = "Previews of ports are off. An operator turns them on with preview.baseDomain in config.json."
 
 // address is where a port is seen from the browser that asks.
-func (h handlers) address(r *http.Request, workspaceID string, port int) string {
+func (h operations) address(r *http.Request, workspaceID string, port int) string {
 	scheme, host := "http", r.Host
 	if h.public != nil && !rest.LoopbackHost(r.Host) {
 		scheme, host = h.public.Scheme, h.public.Host
@@ -108,7 +108,7 @@ func (h handlers) address(r *http.Request, workspaceID string, port int) string 
 	return h.preview.Address(scheme, host, workspaceID, port)
 }
 
-func (h handlers) ListPorts(ctx context.Context, req api.ListPortsRequestObject) (api.ListPortsResponseObject, error) {
+func (h operations) ListPorts(ctx context.Context, req api.ListPortsRequestObject) (api.ListPortsResponseObject, error) {
 	out := api.Ports{Enabled: h.preview != nil, Items: []api.Port{}}
 	if !out.Enabled {
 		out.Reason = previewsOff
@@ -129,7 +129,7 @@ func (h handlers) ListPorts(ctx context.Context, req api.ListPortsRequestObject)
 	return api.ListPorts200JSONResponse(out), nil
 }
 
-func (h handlers) OpenPort(ctx context.Context, req api.OpenPortRequestObject) (api.OpenPortResponseObject, error) {
+func (h operations) OpenPort(ctx context.Context, req api.OpenPortRequestObject) (api.OpenPortResponseObject, error) {
 	if h.preview == nil {
 		return nil, fault.New(fault.Unsupported, "preview_off", previewsOff)
 	}

@@ -6,12 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/server/api"
-	"github.com/parawork/parawork/server/money"
-	"github.com/parawork/parawork/server/people"
-	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/server/running"
-	"github.com/parawork/parawork/server/work"
 )
 
 // byHand are the operations the generated code cannot carry: sockets, which take the connection over, and the description of
@@ -52,16 +47,3 @@ func (s *Server) routes() *echo.Echo {
 	}
 	return e
 }
-
-// handlers carries the operations of openapi.yaml, one file for each resource. A handler maps the request, calls one room, and
-// maps the answer.
-type handlers struct {
-	*Server
-	money.Money
-	work.Work
-	people.People
-	places.Places
-	running.Running
-}
-
-var _ api.StrictServerInterface = handlers{}

@@ -182,7 +182,7 @@ type Server struct {
 	echo        *echo.Echo
 	public      *url.URL // of cfg.PublicURL, nil without one
 	throttle    *rest.Throttle
-	ops         handlers
+	ops         operations
 	crossOrigin *http.CrossOriginProtection
 	phase       atomic.Int32
 	doubt       atomic.Pointer[string] // why operators alone may look; set before the phase
@@ -215,24 +215,7 @@ func New(cfg Config) (*Server, error) {
 	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
 	s.Admission = running.NewAdmission(running.AdmissionConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
-	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
-	place := places.New(places.Config{Version: cfg.Version, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
-		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
-	costs := money.New(money.Config{Directory: cfg.Directory, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
-		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)
-	s.ops = handlers{Server: s,
-		Places: place,
-		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
-			Tokens: cfg.Tokens, Files: cfg.Files, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Report: cfg.Report, Reviews: cfg.Reviews,
-			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
-			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, NetworkViews: place.Network,
-			Admission: s.Admission}, shared),
-		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
-			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
-		Running: running.New(running.Config{Image: cfg.Image, Directory: cfg.Directory, Sessions: cfg.Sessions, History: cfg.History, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
-			Standings: place.Standings, Now: cfg.Now}, shared),
-		Money: costs,
-	}
+	s.ops = s.operations()
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()
 	s.echo = s.routes()

@@ -25,8 +25,12 @@ func withIssuer(t *testing.T) (*house, *testissuer.Issuer) {
 	issuer := testissuer.New(web.URL, nil)
 	web.Config.Handler = issuer
 	h := newHouse(t)
-	h.server.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.rooms, SignIn: h.rooms, Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
+	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.rooms, SignIn: h.rooms, Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
 		Providers: []sso.Provider{{ID: "corp", Name: "Corp", Kind: sso.OIDC, Issuer: web.URL, ClientID: "parawork", ClientSecret: "of the client", CreateUsers: true}}})
+	var err error
+	if h.server, err = New(h.cfg); err != nil {
+		t.Fatal(err)
+	}
 	h.serve()
 	issuer.Register(testissuer.Client{ID: "parawork", Secret: "of the client", Redirects: []string{sso.Callback(h.url, "corp")}})
 	issuer.Know(testissuer.Person{Subject: "1", Email: "ada@example.com", Verified: true, Name: "Ada"})

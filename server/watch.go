@@ -22,7 +22,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Names of the cookie of links: see hostCookie. It holds the tokens of the links a browser has opened, the newest first, so that two
+// Names of the cookie of links: see rest.HostCookie. It holds the tokens of the links a browser has opened, the newest first, so that two
 // tabs may watch two sessions.
 const (
 	watchHostCookie  = "__Host-parawork-watch"
@@ -58,7 +58,7 @@ func byWatchLink(s *Server, ctx context.Context, c echo.Context, call *rest.Call
 	return s.Within(ctx, call, call.Link.WorkspaceID)
 }
 
-func (h handlers) ListWatchLinks(ctx context.Context, req api.ListWatchLinksRequestObject) (api.ListWatchLinksResponseObject, error) {
+func (h operations) ListWatchLinks(ctx context.Context, req api.ListWatchLinksRequestObject) (api.ListWatchLinksResponseObject, error) {
 	call := rest.CallOf(ctx)
 	links, err := h.cfg.Watch.Links(ctx, call.Team.ID, req.Id)
 	if err != nil {
@@ -68,7 +68,7 @@ func (h handlers) ListWatchLinks(ctx context.Context, req api.ListWatchLinksRequ
 	return api.ListWatchLinks200JSONResponse{Items: items}, err
 }
 
-func (h handlers) ListTeamWatchLinks(ctx context.Context, _ api.ListTeamWatchLinksRequestObject) (api.ListTeamWatchLinksResponseObject, error) {
+func (h operations) ListTeamWatchLinks(ctx context.Context, _ api.ListTeamWatchLinksRequestObject) (api.ListTeamWatchLinksResponseObject, error) {
 	call := rest.CallOf(ctx)
 	links, err := h.cfg.Watch.TeamLinks(ctx, call.Team.ID)
 	if err != nil {
@@ -83,7 +83,7 @@ func (h handlers) ListTeamWatchLinks(ctx context.Context, _ api.ListTeamWatchLin
 	return api.ListTeamWatchLinks200JSONResponse{Items: items}, err
 }
 
-func (h handlers) CreateWatchLink(ctx context.Context, req api.CreateWatchLinkRequestObject) (api.CreateWatchLinkResponseObject, error) {
+func (h operations) CreateWatchLink(ctx context.Context, req api.CreateWatchLinkRequestObject) (api.CreateWatchLinkResponseObject, error) {
 	call := rest.CallOf(ctx)
 	l, token, err := h.cfg.Watch.Create(ctx, call.Actor, req.Id, rest.Val(req.Body.Name), rest.Val(req.Body.Minutes))
 	if err != nil {
@@ -98,7 +98,7 @@ func (h handlers) CreateWatchLink(ctx context.Context, req api.CreateWatchLinkRe
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Url: h.Here(call.Request) + "/watch#" + token}, nil
 }
 
-func (h handlers) RevokeWatchLink(ctx context.Context, _ api.RevokeWatchLinkRequestObject) (api.RevokeWatchLinkResponseObject, error) {
+func (h operations) RevokeWatchLink(ctx context.Context, _ api.RevokeWatchLinkRequestObject) (api.RevokeWatchLinkResponseObject, error) {
 	call := rest.CallOf(ctx)
 	audit.Target(ctx, "watch_link", call.Link.ID, call.Link.Name)
 	if err := h.cfg.Watch.Revoke(ctx, call.Actor, call.Link); err != nil {
@@ -107,7 +107,7 @@ func (h handlers) RevokeWatchLink(ctx context.Context, _ api.RevokeWatchLinkRequ
 	return api.RevokeWatchLink204Response{}, nil
 }
 
-func (h handlers) watchLinks(ctx context.Context, teamID string, links []watch.Link) ([]api.WatchLink, error) {
+func (h operations) watchLinks(ctx context.Context, teamID string, links []watch.Link) ([]api.WatchLink, error) {
 	names, err := rest.MemberNames(ctx, h.cfg.Directory, teamID)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (h handlers) watchLinks(ctx context.Context, teamID string, links []watch.L
 	return rest.List(links, func(l watch.Link) api.WatchLink { return h.watchLinkOf(l, names) }), nil
 }
 
-func (h handlers) watchLinkOf(l watch.Link, names map[string]string) api.WatchLink {
+func (h operations) watchLinkOf(l watch.Link, names map[string]string) api.WatchLink {
 	state := api.LinkOpen
 	switch {
 	case l.RevokedAt != 0:
@@ -129,7 +129,7 @@ func (h handlers) watchLinkOf(l watch.Link, names map[string]string) api.WatchLi
 }
 
 // OpenWatch opens a link with its token, or goes on with one that this browser has opened.
-func (h handlers) OpenWatch(ctx context.Context, req api.OpenWatchRequestObject) (api.OpenWatchResponseObject, error) {
+func (h operations) OpenWatch(ctx context.Context, req api.OpenWatchRequestObject) (api.OpenWatchResponseObject, error) {
 	call := rest.CallOf(ctx)
 	var l watch.Link
 	var err error

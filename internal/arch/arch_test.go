@@ -116,6 +116,10 @@ func rules() []rule {
 	}
 	add("./notify/mail", nil, "it sends what it is given", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...")
 	add("./store", nil, "store and server are leaves: cmd joins them", append([]string{"./server/...", "./ui/...", "./cmd/..."}, kinds...)...)
+	for subject, others := range map[string][]string{"rest": {"./server/money", "./server/people", "./server/places"}, "money": {"./server/people", "./server/places"},
+		"people": {"./server/money", "./server/places"}, "places": {"./server/money", "./server/people"}} {
+		add("./server/"+subject, nil, "subjects of the API stand beside each other: answers that are composed of several are made in running and work", append(others, "./server", "./server/running", "./server/work")...)
+	}
 	add("./server/...", nil, "store and server are leaves: cmd joins them", append(append([]string{"./store/...", "./cmd/..."}, kinds...), database...)...)
 	add("./internal/...", []string{"./internal/arch"}, "internal packages are tools of all features and know none",
 		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
@@ -202,7 +206,7 @@ func TestRulesBite(t *testing.T) {
 	t.Parallel()
 	for from, to := range map[string]string{
 		"accounts": module + "store", "sessions": module + "server", "sync": module + "executors/local", "workspaces": "database/sql",
-		"internal/events": "github.com/jackc/pgx/v5", "server": module + "store", "store": module + "server", "guest/daemon": module + "accounts",
+		"internal/events": "github.com/jackc/pgx/v5", "server": module + "store", "server/money": module + "server/people", "store": module + "server", "guest/daemon": module + "accounts",
 		"internal/id": module + "config", "cmd/parawork": "testing", "executors": module + "executors/local", "executors/local": module + "sessions",
 		"executors/runner/wire": module + "executors/runner", "executors/runner/machine": module + "executors/runner/machines", "executors/e2b": module + "executors/network",
 		"executors/network": module + "executors/docker", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",

@@ -1,6 +1,6 @@
 // Package fault gives errors that cross a room a kind, a stable code and a sentence for the person who meets them.
 //
-// A room returns a *Error (usually through New or Wrap) when the caller can act on the difference; server/errors.go is the
+// A room returns a *Error (usually through New or Wrap) when the caller can act on the difference; server/rest is the
 // only place that turns kinds into HTTP status codes. Everything else travels as an ordinary wrapped error and reaches the
 // person as "internal", with its text in the log only.
 package fault

@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// Names of the cookie that a browser on its way to a provider and back holds; see hostCookie for why there are two. What comes back is
+// Names of the cookie that a browser on its way to a provider and back holds; see rest.HostCookie for why there are two. What comes back is
 // believed from that browser alone, so that nobody is signed in as somebody else by an address they open.
 const (
 	HostTripCookie  = "__Host-parawork-sso"

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/money"
+	"github.com/parawork/parawork/server/people"
+	"github.com/parawork/parawork/server/places"
+	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/server/running"
+	"github.com/parawork/parawork/server/work"
+)
+
+// operations carries the operations of openapi.yaml: those of each subject's package, and the few that speak of the server itself, its
+// sockets and its ports. Two with one name do not compile.
+type operations struct {
+	*Server
+	money.Money
+	work.Work
+	people.People
+	places.Places
+	running.Running
+}
+
+var _ api.StrictServerInterface = operations{}
+
+// operations makes them: each subject is given the services it uses.
+func (s *Server) operations() operations {
+	cfg := s.cfg
+	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
+	place := places.New(places.Config{Version: cfg.Version, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
+		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
+	costs := money.New(money.Config{Directory: cfg.Directory, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
+		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)
+	return operations{Server: s,
+		Places: place,
+		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
+			Tokens: cfg.Tokens, Files: cfg.Files, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Report: cfg.Report, Reviews: cfg.Reviews,
+			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
+			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, NetworkViews: place.Network,
+			Admission: s.Admission}, shared),
+		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
+			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
+		Running: running.New(running.Config{Image: cfg.Image, Directory: cfg.Directory, Sessions: cfg.Sessions, History: cfg.History, Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens,
+			Standings: place.Standings, Now: cfg.Now}, shared),
+		Money: costs,
+	}
+}
