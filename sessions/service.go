@@ -68,23 +68,39 @@ type Counted struct {
 
 // Places is what the room needs of the executors: the live sandbox of a workspace.
 type Places interface {
+	Kinds
+	Pauses
+	Ends
+
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
 	Live(workspaceID string) (*executors.Place, bool)
 	// Permit says why nothing new may start in the workspace's sandbox as it is.
 	Permit(ctx context.Context, workspaceID string) error
 	// Astray names the workspace's sandbox while it exists but could not be reached; "" when there is none such.
 	Astray(workspaceID string) (sandboxID string)
+	// Away says why the sandbox cannot be heard now although it may go on; nil = it can, or there is none.
+	Away(ctx context.Context, workspaceID string) error
+}
+
+// Kinds says what the kinds of places can do, as last heard.
+type Kinds interface {
 	// Capabilities says of every kind of place what it can do, as last heard.
 	Capabilities(ctx context.Context) []executors.Capabilities
 	// Place says what one kind of place can do, as last heard; false when there is no such place.
 	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
+}
+
+// Pauses says which sandboxes stand still, and wakes them.
+type Pauses interface {
 	// Paused says why the workspace's sandbox stands still, and whether it does; Wake lets it go on.
 	Paused(workspaceID string) (reason string, paused bool)
 	Wake(ctx context.Context, workspaceID string) error
 	// WakesItself reports whether it stands still and is to be woken, with Wake, by whoever needs what runs in it.
 	WakesItself(workspaceID string) bool
-	// Away says why the sandbox cannot be heard now although it may go on; nil = it can, or there is none.
-	Away(ctx context.Context, workspaceID string) error
+}
+
+// Ends says why a process or a sandbox ended.
+type Ends interface {
 	// KilledBy says why a process that was just killed died, EndOf why a sandbox was ended that no person ended; "" = not known.
 	KilledBy(workspaceID, sandboxID string) string
 	EndOf(sandboxID string) string

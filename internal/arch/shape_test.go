@@ -54,7 +54,6 @@ var tooLarge = map[string]struct {
 	"asked ./accounts.FactorStore":           {15, "to be split"},
 	"asked ./accounts/secrets.Store":         {15, "to be split"},
 	"asked ./accounts.OperatorStore":         {13, "to be split"},
-	"asked ./sessions.Places":                {12, "to be split"},
 	"asked ./workspaces.ProjectStore":        {12, "to be split"},
 	"asked ./workspaces.WorkspaceStore":      {12, "to be split"},
 	"asked ./accounts/audit.Store":           {11, "to be split"},
