@@ -143,12 +143,6 @@ func (s *Accounts) DeletePasskey(ctx context.Context, userID, id string) error {
 	return changed(s.db.Exec(ctx, `DELETE FROM passkeys WHERE id = ? AND user_id = ?`, id, userID))
 }
 
-// DeletePasskeys forgets all of a user's passkeys.
-func (s *Accounts) DeletePasskeys(ctx context.Context, userID string) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM passkeys WHERE user_id = ?`, userID)
-	return err
-}
-
 // CountIdentities counts the accounts elsewhere that a user may sign in with.
 func (s *Accounts) CountIdentities(ctx context.Context, userID string) (n int, err error) {
 	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM identities WHERE user_id = ?`, userID).Scan(&n)

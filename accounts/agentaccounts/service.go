@@ -15,7 +15,16 @@ import (
 type Store interface {
 	// Tx runs fn in one serializable transaction; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
-	accounts.AgentAccountStore
+	// InsertAgentAccount stores a new account; false when its name is taken.
+	InsertAgentAccount(ctx context.Context, a accounts.AgentAccount) (bool, error)
+	// UpdateAgentAccount writes name, kind, secret, address and default; false when the name is taken.
+	UpdateAgentAccount(ctx context.Context, a accounts.AgentAccount) (bool, error)
+	AgentAccount(ctx context.Context, id string) (accounts.AgentAccount, error)
+	// AgentAccounts are ordered by agent, then by the time they were made.
+	AgentAccounts(ctx context.Context, o accounts.Holder) ([]accounts.AgentAccount, error)
+	// ClearDefault leaves an owner's accounts of an agent without a default.
+	ClearDefault(ctx context.Context, o accounts.Holder, agent string) error
+	DeleteAgentAccount(ctx context.Context, id string) error
 }
 
 // Vault keeps the keys of accounts. vault.Vault is one.

@@ -18,6 +18,12 @@ type Store interface {
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	// InTx reports whether ctx is that of a transaction.
 	InTx(ctx context.Context) bool
+	ChainStore
+	SettingStore
+}
+
+// ChainStore keeps chains of sealed rows.
+type ChainStore interface {
 	InsertAudit(ctx context.Context, r Row) error
 	// AuditTail is the number and the seal of a chain's last row; 0 and "" when it has none.
 	AuditTail(ctx context.Context, chain string) (seq int64, seal string, err error)
@@ -30,6 +36,10 @@ type Store interface {
 	AuditBefore(ctx context.Context, chain string, at int64) (seq int64, seal string, err error)
 	// DropAudit removes a chain's rows up to one.
 	DropAudit(ctx context.Context, chain string, through int64) error
+}
+
+// SettingStore keeps settings of the instance.
+type SettingStore interface {
 	Setting(ctx context.Context, key string) (string, error)
 	SetSetting(ctx context.Context, key, value string) error
 }

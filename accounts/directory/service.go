@@ -19,11 +19,13 @@ import (
 type Store interface {
 	// Tx runs fn in one serializable transaction; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
-	accounts.UserStore
-	accounts.TeamStore
-	accounts.InviteStore
-	accounts.OperatorStore
-	accounts.SettingStore
+	UserStore
+	TeamStore
+	MemberStore
+	InviteStore
+	OverviewStore
+	SuspensionStore
+	SettingStore
 	// DeletePasswordLinks ends a user's links to choose a password.
 	DeletePasswordLinks(ctx context.Context, userID string) error
 }

@@ -19,6 +19,16 @@ import (
 type Store interface {
 	// Tx runs fn in one transaction, which the vault's calls join; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+	SecretStore
+	AgreementStore
+	KnownStore
+	// DropLoose forgets the secrets of projects that are deleted, and the values, sealed for what begins with prefix, to which nothing refers
+	// any more. It says how many.
+	DropLoose(ctx context.Context, prefix string) (int64, error)
+}
+
+// SecretStore keeps what sessions and commands are given.
+type SecretStore interface {
 	// InsertSessionSecret stores a secret; false when its owner has one of this kind, name and target.
 	InsertSessionSecret(ctx context.Context, s Secret) (bool, error)
 	// UpdateSessionSecret writes everything that may change; false when its new name and target are taken.
@@ -28,13 +38,21 @@ type Store interface {
 	SessionSecrets(ctx context.Context, o Owner) ([]Secret, error)
 	// TeamSessionSecrets returns those of a team and of all its projects, by name.
 	TeamSessionSecrets(ctx context.Context, teamID string) ([]Secret, error)
+	DeleteSessionSecret(ctx context.Context, s Secret) error
+	// TouchSessionSecrets notes when secrets were last given, unless that is known to the minute.
+	TouchSessionSecrets(ctx context.Context, ids []string, at int64) error
+}
+
+// AgreementStore keeps who has agreed that their own secrets are given to what others can see.
+type AgreementStore interface {
 	// Agreed reports whether a user has agreed that their own secrets are given to what they start in a workspace that others work in.
 	Agreed(ctx context.Context, workspaceID, userID string) (bool, error)
 	// SetAgreed notes since when (ms UTC) they have; 0 takes it back.
 	SetAgreed(ctx context.Context, teamID, workspaceID, userID string, at int64) error
-	DeleteSessionSecret(ctx context.Context, s Secret) error
-	// TouchSessionSecrets notes when secrets were last given, unless that is known to the minute.
-	TouchSessionSecrets(ctx context.Context, ids []string, at int64) error
+}
+
+// KnownStore keeps what workspaces were given, so that it can be hidden.
+type KnownStore interface {
 	// RememberSecrets notes what a workspace is about to be given, and says whether something of it was not noted yet. A value that is not there
 	// any more is a fault.Conflict.
 	RememberSecrets(ctx context.Context, teamID, workspaceID string, files []KnownFile, uses []Use, at int64) (fresh bool, err error)
@@ -44,9 +62,6 @@ type Store interface {
 	TeamKnownSecrets(ctx context.Context, teamID string) ([]Use, error)
 	// SecretRemembered reports whether a workspace was given a sealed value.
 	SecretRemembered(ctx context.Context, sealedID string) (bool, error)
-	// DropLoose forgets the secrets of projects that are deleted, and the values, sealed for what begins with prefix, to which nothing refers
-	// any more. It says how many.
-	DropLoose(ctx context.Context, prefix string) (int64, error)
 }
 
 // Vault keeps values sealed.

@@ -20,18 +20,17 @@ import (
 type Store interface {
 	// Tx runs fn in one serializable transaction; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
-	accounts.UserStore
-	accounts.SessionStore
-	accounts.TokenStore
-	accounts.CeremonyStore
-	accounts.FactorStore
-	accounts.PasswordLinkStore
+	UserStore
+	SessionStore
+	TokenStore
+	CeremonyStore
+	TOTPStore
+	RecoveryStore
+	PasskeyStore
+	FactorStore
+	PasswordLinkStore
 	// Memberships are ordered by the team's name.
 	Memberships(ctx context.Context, userID string) ([]accounts.Membership, error)
-	// DeleteFactors forgets a user's authenticator app, recovery codes and passkeys.
-	DeleteFactors(ctx context.Context, userID string) error
-	// InsertPasswordLink keeps a link by the hash of its token; the user's earlier ones end. by is who was shown it, "" = nobody: it was mailed.
-	InsertPasswordLink(ctx context.Context, userID, tokenHash, by string, at, expiresAt int64) error
 }
 
 // Directory knows who people are. directory.Service is one.

@@ -88,7 +88,13 @@ type Membership struct {
 // Store is what this room keeps. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
 type Store interface {
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+	IdentityStore
+	UserStore
+	MemberStore
+}
 
+// IdentityStore keeps the accounts elsewhere that people sign in with.
+type IdentityStore interface {
 	IdentityBySubject(ctx context.Context, issuer, subject string) (Identity, error)
 	Identities(ctx context.Context, userID string) ([]Identity, error)
 	// InsertIdentity stores an identity; false when somebody has it already.
@@ -97,11 +103,18 @@ type Store interface {
 	DeleteIdentity(ctx context.Context, userID, id string) error
 	// EndSessionsOf ends a user's login sessions that a provider vouched for, but the one with this hash.
 	EndSessionsOf(ctx context.Context, userID, provider, except string) error
+}
 
+// UserStore knows users.
+type UserStore interface {
 	UserByID(ctx context.Context, id string) (accounts.User, error)
 	UserByEmail(ctx context.Context, email string) (accounts.User, error)
 	// VerifyEmail notes that a user's address is theirs.
 	VerifyEmail(ctx context.Context, userID string) error
+}
+
+// MemberStore keeps the places in teams that a provider's groups give.
+type MemberStore interface {
 	TeamBySlug(ctx context.Context, slug string) (accounts.Team, error)
 	MembershipsWithSource(ctx context.Context, userID string) ([]Membership, error)
 	InsertSourcedMember(ctx context.Context, teamID, userID string, role accounts.Role, source string, at int64) (bool, error)
