@@ -38,11 +38,11 @@ type diskMeter struct {
 // lookAtDisks looks at the disks that are due.
 func (mt *Meters) lookAtDisks(ctx context.Context) {
 	hurry := false
-	for _, p := range mt.cfg.Places.places() {
+	for _, p := range mt.cfg.Places.All() {
 		if ctx.Err() != nil {
 			return
 		}
-		folders := mt.cfg.Folders(p.record0())
+		folders := mt.cfg.Folders(p.Record)
 		if len(folders) == 0 {
 			continue
 		}
@@ -71,10 +71,10 @@ func (mt *Meters) fellFast(dir string) bool {
 	return true
 }
 
-func (mt *Meters) lookAtDisk(ctx context.Context, p *place, folders []string, hurry bool) {
+func (mt *Meters) lookAtDisk(ctx context.Context, p Sandbox, folders []string, hurry bool) {
 	t := mt.meter(p.SandboxID)
 	_, paused := mt.cfg.Places.Paused(p.WorkspaceID)
-	f, counted := figuresOf(p)
+	f, counted := FiguresOf(p.Box())
 	now := mt.cfg.Now()
 	t.mu.Lock()
 	d, limit := t.disk, t.limits.DiskMB<<20
@@ -123,7 +123,7 @@ func (mt *Meters) lookAtDisk(ctx context.Context, p *place, folders []string, hu
 const StoppedByLimit = "It was stopped"
 
 // stopForDisk makes a sandbox stand still that has written too much; one that cannot stand still is ended.
-func (mt *Meters) stopForDisk(ctx context.Context, p *place, limit int64) {
+func (mt *Meters) stopForDisk(ctx context.Context, p Sandbox, limit int64) {
 	words := "stopped: the disk limit of " + executors.MemoryWords(limit>>20) + " is reached; nothing was deleted"
 	mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk",
 		Text: "The sandbox was " + words + ". Raise the limit, or wake it to tidy up."})
@@ -132,7 +132,7 @@ func (mt *Meters) stopForDisk(ctx context.Context, p *place, limit int64) {
 		return
 	}
 	mt.cfg.Log.Warn("sandbox over its disk limit cannot be paused and is ended", "sandbox_id", p.SandboxID, "error", err)
-	if err := mt.cfg.Places.stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
+	if err := mt.cfg.Places.Stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
 		mt.cfg.Log.Error("sandbox over its disk limit could not be stopped", "sandbox_id", p.SandboxID, "error", err)
 	}
 }

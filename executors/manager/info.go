@@ -133,7 +133,7 @@ func (m *Manager) stepsNow(rec executors.Record) []executors.Step {
 
 // measured fills in what the host itself has counted.
 func (m *Manager) measured(p *place, info *SandboxInfo) {
-	f, ok := figuresOf(p)
+	f, ok := FiguresOf(p.box())
 	if ok {
 		info.Usage = &Usage{CPUMs: f.CPUMs, RSSBytes: f.MemoryBytes, MemoryPeak: f.MemoryPeak, Processes: int(f.Processes), OOMKills: f.OOMKills,
 			ThrottledMs: f.ThrottledMs, DiskBytes: -1}
@@ -144,14 +144,12 @@ func (m *Manager) measured(p *place, info *SandboxInfo) {
 	if mt == nil {
 		return
 	}
-	t := mt.meter(p.SandboxID)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	info.Limits = t.limits
-	if t.limits.WallMinutes > 0 {
-		info.ExpiresAt = info.StartedAt + t.limits.WallMinutes*60_000
+	t := mt.Reading(p.SandboxID)
+	info.Limits = t.Limits
+	if t.Limits.WallMinutes > 0 {
+		info.ExpiresAt = info.StartedAt + t.Limits.WallMinutes*60_000
 	}
 	if info.Usage != nil {
-		info.Usage.CPUPercent, info.Usage.DiskBytes, info.Usage.DiskAtLeast = t.percent, t.disk.bytes, t.disk.partial
+		info.Usage.CPUPercent, info.Usage.DiskBytes, info.Usage.DiskAtLeast = t.CPUPercent, t.DiskBytes, t.DiskAtLeast
 	}
 }

@@ -21,9 +21,41 @@ type LimitSource interface {
 	Limits(ctx context.Context, workspaceID string) (own, project executors.Limits, err error)
 }
 
+// Sandbox is a live sandbox, with what Meters may do to it.
+type Sandbox struct {
+	*executors.Place
+	Record executors.Record // with what never changes
+	Box    func() executors.Sandbox
+	// MayGrow asks whether it may have what it would be charged for with other limits. asked says that something is held back for it until
+	// Resized or Release.
+	MayGrow func(ctx context.Context, l executors.Limits) (asked bool, err error)
+	Release func(ctx context.Context)
+	Resized func(ctx context.Context, l executors.Limits) // has it charged for the limits it was just given
+}
+
+// Sandboxes are the live sandboxes: the Manager's.
+type Sandboxes interface {
+	// All are all live ones.
+	All() []Sandbox
+	// One is the workspace's live one.
+	One(workspaceID string) (Sandbox, bool)
+	// Open are the rows of all that have not ended.
+	Open(ctx context.Context) ([]executors.Record, error)
+	// Place says what a kind of place can do now.
+	Place(ctx context.Context, k executors.Kind) (executors.Capabilities, bool)
+	// KindFor is the kind of place k would become: Auto the strongest that works. k where none does.
+	KindFor(ctx context.Context, k executors.Kind) executors.Kind
+	// Paused says why the workspace's sandbox stands still, and whether it does.
+	Paused(workspaceID string) (reason string, paused bool)
+	// Pause makes it stand still until somebody wakes it.
+	Pause(ctx context.Context, workspaceID, reason string) error
+	// Stop ends this sandbox of the workspace, and none that came after it, for the reason its people are told.
+	Stop(ctx context.Context, workspaceID, sandboxID, words string) error
+}
+
 // MetersConfig is what Meters are made of.
 type MetersConfig struct {
-	Places           *Manager
+	Places           Sandboxes
 	Limits           LimitSource
 	Default, Maximum executors.Limits                    // of the instance
 	ByKind           map[executors.Kind]executors.Limits // no sandbox of this kind has more
@@ -45,7 +77,7 @@ type MetersConfig struct {
 
 func (c *MetersConfig) validate() error {
 	if c.Places == nil || c.Limits == nil {
-		return errors.New("executors: Meters need Places and Limits")
+		return errors.New("meter: Meters need Places and Limits")
 	}
 	if c.Folders == nil {
 		c.Folders = func(executors.Record) []string { return nil }
@@ -108,17 +140,12 @@ type meter struct {
 	shownDisk int64
 }
 
-// UseMeters has m hold its sandboxes to limits, which their Participant gives to those that are made. It is called once, before Recover.
-func (m *Manager) UseMeters(cfg MetersConfig) (*Meters, error) {
-	cfg.Places = m
+// NewMeters makes Meters. It starts nothing. They give their limits to sandboxes that are made as a Participant.
+func NewMeters(cfg MetersConfig) (*Meters, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	mt := &Meters{cfg: cfg, by: make(map[string]*meter)}
-	m.mu.Lock()
-	m.meters = mt
-	m.mu.Unlock()
-	return mt, nil
+	return &Meters{cfg: cfg, by: make(map[string]*meter)}, nil
 }
 
 // Participant gives sandboxes that are made their limits.
@@ -213,20 +240,17 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k executors.Kind
 	}
 	v := LimitView{Own: own, Project: project, Maximum: mt.cfg.Maximum}
 	m := mt.cfg.Places
-	if p, ok := m.live(workspaceID); ok {
+	if p, ok := m.One(workspaceID); ok {
 		k = p.Kind
-	} else if e, _, err := m.pick(ctx, Policy{Default: executors.Auto}, k); err == nil {
-		k = e.Kind()
+	} else {
+		k = m.KindFor(ctx, k)
 	}
 	v.Maximum = v.Maximum.AtMost(mt.cfg.ByKind[k.Base()])
 	if v.Instance, err = mt.instance(ctx, k); err != nil {
 		return LimitView{}, err
 	}
 	v.Effective = v.Instance.With(project).With(own).AtMost(v.Maximum)
-	var c executors.Capabilities
-	if e, ok := m.executor(ctx, k); ok {
-		c = m.capabilities(ctx, e)
-	}
+	c, _ := m.Place(ctx, k)
 	for _, name := range executors.LimitNames() {
 		one := Enforced{Name: name}
 		switch name {
@@ -261,8 +285,7 @@ func (mt *Meters) Maximum() executors.Limits { return mt.cfg.Maximum }
 // Apply gives the workspace's live sandbox the limits that are stored now. now is true when they hold from this moment; else why says
 // when they will, "" without a sandbox: with its next one.
 func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why string, err error) {
-	m := mt.cfg.Places
-	p, ok := m.live(workspaceID)
+	p, ok := mt.cfg.Places.One(workspaceID)
 	if !ok {
 		return false, "", nil
 	}
@@ -277,9 +300,9 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 		return true, "", nil
 	}
 	same := executors.Limits{CPUs: before.CPUs, MemoryMB: before.MemoryMB, Processes: before.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes}
-	lim, ok := p.box().(executors.Limiter)
+	lim, ok := p.Box().(executors.Limiter)
 	if ok {
-		asked, refused := m.mayGrow(ctx, p, l)
+		asked, refused := p.MayGrow(ctx, l)
 		if refused != nil {
 			if fault.KindOf(refused) == fault.Internal {
 				return false, "", refused
@@ -288,7 +311,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 			return false, executors.ReasonOf(refused) + " The sandbox that runs keeps the CPU and memory it has.", nil
 		}
 		if err = lim.SetLimits(l); err != nil && asked {
-			m.release(ctx, p.SandboxID)
+			p.Release(ctx)
 		}
 	}
 	switch {
@@ -301,13 +324,13 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 		return false, "", fault.Wrap(err, fault.Unavailable, "limits_not_applied", "The limits are kept, but the sandbox that runs could not be given them. Destroy it to get a new one.")
 	}
 	t.setLimits(l)
-	m.resized(ctx, p, l)
+	p.Resized(ctx, l)
 	return true, "", nil
 }
 
 // Live returns the limits the workspace's live sandbox has.
 func (mt *Meters) Live(workspaceID string) (executors.Limits, bool) {
-	p, ok := mt.cfg.Places.live(workspaceID)
+	p, ok := mt.cfg.Places.One(workspaceID)
 	if !ok {
 		return executors.Limits{}, false
 	}
@@ -343,6 +366,9 @@ func (mt *Meters) Run(ctx context.Context) error {
 	}
 }
 
+// reapTimeout bounds ending and removing one control group.
+const reapTimeout = 15 * time.Second
+
 // reapGroups ends and removes the control groups of sandboxes that are no more: rests of a server that died between two steps.
 func (mt *Meters) reapGroups(ctx context.Context) {
 	if mt.cfg.Groups == nil {
@@ -352,7 +378,7 @@ func (mt *Meters) reapGroups(ctx context.Context) {
 	if len(names) == 0 {
 		return
 	}
-	open, err := mt.cfg.Places.cfg.Store.OpenSandboxes(ctx)
+	open, err := mt.cfg.Places.Open(ctx)
 	if err != nil {
 		mt.cfg.Log.Warn("open sandboxes could not be read", "error", err)
 		return
@@ -361,7 +387,7 @@ func (mt *Meters) reapGroups(ctx context.Context) {
 		if slices.ContainsFunc(open, func(r executors.Record) bool { return r.Handle.ID == name }) {
 			continue
 		}
-		dctx, cancel := context.WithTimeout(ctx, pauseTimeout)
+		dctx, cancel := context.WithTimeout(ctx, reapTimeout)
 		g, err := mt.cfg.Groups.Find(name)
 		if err == nil {
 			err = g.Destroy(dctx)
@@ -375,7 +401,7 @@ func (mt *Meters) reapGroups(ctx context.Context) {
 
 // Read reads every live sandbox's figures once, and acts on what they say.
 func (mt *Meters) Read(ctx context.Context) {
-	for _, p := range mt.cfg.Places.places() {
+	for _, p := range mt.cfg.Places.All() {
 		if ctx.Err() != nil {
 			return
 		}
@@ -383,7 +409,7 @@ func (mt *Meters) Read(ctx context.Context) {
 	}
 }
 
-func (mt *Meters) readOne(ctx context.Context, p *place) {
+func (mt *Meters) readOne(ctx context.Context, p Sandbox) {
 	if p.Asleep() { // it uses nothing, and asking may wake it
 		return
 	}
@@ -393,7 +419,7 @@ func (mt *Meters) readOne(ctx context.Context, p *place) {
 			t.setLimits(l)
 		}
 	}
-	f, ok := figuresOf(p)
+	f, ok := FiguresOf(p.Box())
 	now := mt.cfg.Now()
 	if ok {
 		for _, n := range t.take(f, now) {
@@ -405,16 +431,6 @@ func (mt *Meters) readOne(ctx context.Context, p *place) {
 	if t.news(now, mt.cfg.Every) && mt.cfg.Events != nil && mt.cfg.Heard(p.TeamID) {
 		mt.cfg.Events.Publish(ctx, events.Event{Type: "sandbox.usage", ID: p.SandboxID, WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Version: now.UnixMilli()})
 	}
-}
-
-// figuresOf asks the host, not the guest.
-func figuresOf(p *place) (executors.Figures, bool) {
-	mtd, ok := p.box().(executors.Metered)
-	if !ok {
-		return executors.Figures{}, false
-	}
-	f, err := mtd.Figures()
-	return f, err == nil
 }
 
 // adopt reports whether the meter knows no limits and has not asked for them.
@@ -508,17 +524,17 @@ func apart(a, b int64) bool { return max(a-b, b-a) > max(1<<20, b/100) }
 const wallWarning = 10 * time.Minute
 
 // watchTime ends a sandbox whose time is up.
-func (mt *Meters) watchTime(ctx context.Context, p *place, t *meter, now time.Time) {
+func (mt *Meters) watchTime(ctx context.Context, p Sandbox, t *meter, now time.Time) {
 	l := t.get()
 	if l.WallMinutes == 0 {
 		return
 	}
-	left := time.UnixMilli(p.startedAt()).Add(time.Duration(l.WallMinutes) * time.Minute).Sub(now)
+	left := time.UnixMilli(p.Record.StartedAt).Add(time.Duration(l.WallMinutes) * time.Minute).Sub(now)
 	switch {
 	case left <= 0:
 		words := "stopped: its time of " + executors.MinutesWords(l.WallMinutes) + " is up; the work is kept"
 		mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall", Text: "The sandbox was " + words})
-		if err := mt.cfg.Places.stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
+		if err := mt.cfg.Places.Stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
 			mt.cfg.Log.Warn("sandbox whose time is up could not be stopped", "sandbox_id", p.SandboxID, "error", err)
 		}
 	case left <= min(wallWarning, time.Duration(l.WallMinutes)*time.Minute/5):
@@ -534,19 +550,43 @@ func (mt *Meters) watchTime(ctx context.Context, p *place, t *meter, now time.Ti
 	}
 }
 
-// KilledBy says in words why a process of the workspace's sandbox that was killed just now died, as far as the kernel tells: "out of
-// memory at 2 GiB". "" = not known.
-func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
-	m.mu.Lock()
-	mt := m.meters
-	m.mu.Unlock()
-	p, ok := m.live(workspaceID)
-	if mt == nil || !ok || p.SandboxID != sandboxID {
-		return ""
+// Usual are the limits of a sandbox for which nobody says otherwise.
+func (mt *Meters) Usual(ctx context.Context, k executors.Kind) executors.Limits {
+	instance, err := mt.instance(ctx, k)
+	if err != nil {
+		instance = mt.cfg.Default // what a sandbox is charged for is read again when it is made
 	}
-	f, ok := figuresOf(p)
+	return instance.AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()])
+}
+
+// FiguresOf asks the host, not the guest.
+func FiguresOf(sb executors.Sandbox) (executors.Figures, bool) {
+	mtd, ok := sb.(executors.Metered)
 	if !ok {
-		return ""
+		return executors.Figures{}, false
 	}
+	f, err := mtd.Figures()
+	return f, err == nil
+}
+
+// Killed says in words why a process of a sandbox that was killed just now died, as far as its figures tell, and counts it as told. "" = not
+// known.
+func (mt *Meters) Killed(sandboxID string, f executors.Figures) string {
 	return mt.meter(sandboxID).claim(f)
+}
+
+// Reading is what was last read of a sandbox.
+type Reading struct {
+	Limits      executors.Limits
+	CPUPercent  float64 // of one core, over the last seconds
+	DiskBytes   int64   // -1 = not looked at yet
+	DiskAtLeast bool    // there is more than was looked at
+}
+
+// Reading returns what was last read of a sandbox.
+func (mt *Meters) Reading(sandboxID string) Reading {
+	t := mt.meter(sandboxID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Reading{Limits: t.limits, CPUPercent: t.percent, DiskBytes: t.disk.bytes, DiskAtLeast: t.disk.partial}
 }

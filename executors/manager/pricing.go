@@ -51,7 +51,7 @@ func (m *Manager) capabilities(ctx context.Context, e executors.Executor) execut
 	if len(c.Sizes) == 0 {
 		var of executors.Limits
 		if m.meters != nil {
-			of = m.meters.usual(ctx, e.Kind())
+			of = m.meters.Usual(ctx, e.Kind())
 		}
 		cpus, memoryMB := counted(of)
 		c.PriceNano, c.Metered = m.price(e.Kind(), cpus, memoryMB, c.PriceNano)
@@ -78,15 +78,6 @@ func (m *Manager) stretch(r executors.Record) executors.Stretch {
 		Purpose: string(r.Purpose), CPUs: r.CPUs, MemoryMB: r.MemoryMB}
 	s.PriceNano, s.Metered = m.price(s.Kind, s.CPUs, s.MemoryMB, r.PriceNano)
 	return s
-}
-
-// usual are the limits of a sandbox for which nobody says otherwise.
-func (mt *Meters) usual(ctx context.Context, k executors.Kind) executors.Limits {
-	instance, err := mt.instance(ctx, k)
-	if err != nil {
-		instance = mt.cfg.Default // what a sandbox is charged for is read again when it is made
-	}
-	return instance.AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()])
 }
 
 // resized has a live sandbox charged for the limits it was just given, in a place that has a price and no sizes.

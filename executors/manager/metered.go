@@ -1,0 +1,84 @@
+package manager
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// UseMeters has m hold its sandboxes to limits, which their Participant gives to those that are made. It is called once, before Recover.
+func (m *Manager) UseMeters(cfg MetersConfig) (*Meters, error) {
+	cfg.Places = forMeters{m}
+	mt, err := NewMeters(cfg)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.meters = mt
+	m.mu.Unlock()
+	return mt, nil
+}
+
+// KilledBy says in words why a process of the workspace's sandbox that was killed just now died, as far as the kernel tells: "out of
+// memory at 2 GiB". "" = not known.
+func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
+	m.mu.Lock()
+	mt := m.meters
+	m.mu.Unlock()
+	p, ok := m.live(workspaceID)
+	if mt == nil || !ok || p.SandboxID != sandboxID {
+		return ""
+	}
+	f, ok := FiguresOf(p.box())
+	if !ok {
+		return ""
+	}
+	return mt.Killed(sandboxID, f)
+}
+
+// forMeters are the Manager's sandboxes as Meters see them.
+type forMeters struct{ *Manager }
+
+func (m forMeters) sandbox(p *place) Sandbox {
+	return Sandbox{Place: p.Place, Record: p.record0(), Box: p.box,
+		MayGrow: func(ctx context.Context, l executors.Limits) (bool, error) { return m.mayGrow(ctx, p, l) },
+		Release: func(ctx context.Context) { m.release(ctx, p.SandboxID) },
+		Resized: func(ctx context.Context, l executors.Limits) { m.resized(ctx, p, l) }}
+}
+
+// All are all live ones.
+func (m forMeters) All() []Sandbox {
+	all := m.places()
+	out := make([]Sandbox, len(all))
+	for i, p := range all {
+		out[i] = m.sandbox(p)
+	}
+	return out
+}
+
+// One is the workspace's live one.
+func (m forMeters) One(workspaceID string) (Sandbox, bool) {
+	p, ok := m.live(workspaceID)
+	if !ok {
+		return Sandbox{}, false
+	}
+	return m.sandbox(p), true
+}
+
+// Open are the rows of all that have not ended.
+func (m forMeters) Open(ctx context.Context) ([]executors.Record, error) {
+	return m.cfg.Store.OpenSandboxes(ctx)
+}
+
+// KindFor is the kind of place k would become, k where none does.
+func (m forMeters) KindFor(ctx context.Context, k executors.Kind) executors.Kind {
+	if e, _, err := m.pick(ctx, Policy{Default: executors.Auto}, k); err == nil {
+		return e.Kind()
+	}
+	return k
+}
+
+// Stop ends this sandbox of the workspace, and none that came after it.
+func (m forMeters) Stop(ctx context.Context, workspaceID, sandboxID, words string) error {
+	return m.stop(ctx, workspaceID, sandboxID, words)
+}
