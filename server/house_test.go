@@ -36,6 +36,7 @@ import (
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/runner/wire"
@@ -149,7 +150,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	t.Cleanup(far.Close)
 	h.family = fake.NewFamily(far)
 	places := manager.New(manager.Config{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
-	meters, err := places.UseMeters(manager.MetersConfig{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
+	meters, err := places.UseMeters(meter.Config{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
 	if err != nil {
 		t.Fatal(err)
 	}

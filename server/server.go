@@ -34,6 +34,7 @@ import (
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/preview"
 	"github.com/parawork/parawork/executors/runner/machines"
@@ -78,7 +79,7 @@ type Config struct {
 	Workspaces    *workspaces.Service
 	Moves         *move.Service
 	Places        *manager.Manager
-	Meters        *manager.Meters
+	Meters        *meter.Meters
 	Ledger        *billing.Ledger
 	Payments      *stripe.Service
 	Prices        *price.Book

@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
@@ -148,7 +148,7 @@ func (r *report) quotas(cfg *config.Config, st store.State) {
 // buildMeters has sandboxes held to their limits.
 func (h *house) buildMeters(publisher events.Publisher, bus *events.Bus) error {
 	var err error
-	h.meters, err = h.places.UseMeters(manager.MetersConfig{Limits: h.workspaces, Default: limitsOn(h.cfg.Sandboxing.Limits.Default),
+	h.meters, err = h.places.UseMeters(meter.Config{Limits: h.workspaces, Default: limitsOn(h.cfg.Sandboxing.Limits.Default),
 		Maximum: limitsOn(h.cfg.Sandboxing.Limits.Maximum), ByKind: map[executors.Kind]executors.Limits{executors.Local: localLimits(h.cfg)}, Shared: h.sharedLimits,
 		DiskEvery: time.Duration(h.cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: h.diskOf, Tell: h.tellLimit, Groups: h.groups, Events: publisher, Heard: bus.Heard, Log: h.log.With("room", "limits")})
 	return err

@@ -37,6 +37,7 @@ import (
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/settings"
@@ -88,7 +89,7 @@ type house struct {
 	gate          *gate.Gate
 	network       *network.Service
 	kept          *store.Executors
-	meters        *manager.Meters
+	meters        *meter.Meters
 	ledger        *billing.Ledger
 	prices        *price.Book
 	quota         *quota.Service

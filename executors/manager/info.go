@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/meter"
 )
 
 // SandboxInfo is what the API tells of a workspace's sandbox. Times are ms UTC, 0 = not yet.
@@ -133,7 +134,7 @@ func (m *Manager) stepsNow(rec executors.Record) []executors.Step {
 
 // measured fills in what the host itself has counted.
 func (m *Manager) measured(p *place, info *SandboxInfo) {
-	f, ok := FiguresOf(p.box())
+	f, ok := meter.FiguresOf(p.box())
 	if ok {
 		info.Usage = &Usage{CPUMs: f.CPUMs, RSSBytes: f.MemoryBytes, MemoryPeak: f.MemoryPeak, Processes: int(f.Processes), OOMKills: f.OOMKills,
 			ThrottledMs: f.ThrottledMs, DiskBytes: -1}

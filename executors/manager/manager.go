@@ -4,8 +4,7 @@
 // dies at, the next one finds what exists (Recover) and reaps what has ended (Run); a sandbox without a row is left alone.
 //
 // Goroutines: Manager.Run has one for health, one for the reaper, one for places that could not be dialed, one for places that changed and one
-// for the pool; a making goes on in one of its own when its caller leaves, and Run waits for it. Meters.Run has one more while disks are looked
-// at. Locks: a workspace's turn is taken first and held while its sandbox is made, moved or ended; the room's mu guards what is known of the
+// for the pool; a making goes on in one of its own when its caller leaves, and Run waits for it. Locks: a workspace's turn is taken first and held while its sandbox is made, moved or ended; the room's mu guards what is known of the
 // sandbox, the Manager's the rooms and hooks, and neither is held while a place, a guest or the store is asked.
 package manager
 
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -143,7 +143,7 @@ type Manager struct {
 	trials       map[string]bool             // by id: sandboxes made only to try their place
 	strangers    map[executors.Kind][]string // by place: ids of sandboxes that live and have no row
 	ends         map[string]string           // in words: why sandboxes were ended that people did not end themselves
-	meters       *Meters
+	meters       *meter.Meters
 	metering     metering
 	warm         *pool           // sandboxes made ahead of time; nil = none
 	still        atomic.Int64    // places that are paused or away: asked at every output of a terminal

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/meter"
 )
 
 // UseMeters has m hold its sandboxes to limits, which their Participant gives to those that are made. It is called once, before Recover.
-func (m *Manager) UseMeters(cfg MetersConfig) (*Meters, error) {
+func (m *Manager) UseMeters(cfg meter.Config) (*meter.Meters, error) {
 	cfg.Places = forMeters{m}
-	mt, err := NewMeters(cfg)
+	mt, err := meter.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
 	if mt == nil || !ok || p.SandboxID != sandboxID {
 		return ""
 	}
-	f, ok := FiguresOf(p.box())
+	f, ok := meter.FiguresOf(p.box())
 	if !ok {
 		return ""
 	}
@@ -39,17 +40,17 @@ func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
 // forMeters are the Manager's sandboxes as Meters see them.
 type forMeters struct{ *Manager }
 
-func (m forMeters) sandbox(p *place) Sandbox {
-	return Sandbox{Place: p.Place, Record: p.record0(), Box: p.box,
+func (m forMeters) sandbox(p *place) meter.Sandbox {
+	return meter.Sandbox{Place: p.Place, Record: p.record0(), Box: p.box,
 		MayGrow: func(ctx context.Context, l executors.Limits) (bool, error) { return m.mayGrow(ctx, p, l) },
 		Release: func(ctx context.Context) { m.release(ctx, p.SandboxID) },
 		Resized: func(ctx context.Context, l executors.Limits) { m.resized(ctx, p, l) }}
 }
 
 // All are all live ones.
-func (m forMeters) All() []Sandbox {
+func (m forMeters) All() []meter.Sandbox {
 	all := m.places()
-	out := make([]Sandbox, len(all))
+	out := make([]meter.Sandbox, len(all))
 	for i, p := range all {
 		out[i] = m.sandbox(p)
 	}
@@ -57,10 +58,10 @@ func (m forMeters) All() []Sandbox {
 }
 
 // One is the workspace's live one.
-func (m forMeters) One(workspaceID string) (Sandbox, bool) {
+func (m forMeters) One(workspaceID string) (meter.Sandbox, bool) {
 	p, ok := m.live(workspaceID)
 	if !ok {
-		return Sandbox{}, false
+		return meter.Sandbox{}, false
 	}
 	return m.sandbox(p), true
 }

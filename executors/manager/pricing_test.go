@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -51,7 +52,7 @@ func TestASandboxIsChargedByItsLimits(t *testing.T) {
 	})
 	said := &saidLimits{}
 	said.Store(&executors.Limits{})
-	meters, err := h.m.UseMeters(manager.MetersConfig{Limits: said, Default: executors.Limits{CPUs: 1.5, MemoryMB: 512}, Folders: func(executors.Record) []string { return nil }})
+	meters, err := h.m.UseMeters(meter.Config{Limits: said, Default: executors.Limits{CPUs: 1.5, MemoryMB: 512}, Folders: func(executors.Record) []string { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ type rule struct {
 
 // features are the packages with the program's rules. Each declares the storage and the neighbours it needs.
 var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./workspaces/...",
-	"./executors", "./executors/caches", "./executors/command", "./executors/images", "./executors/manager", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/*"}
+	"./executors", "./executors/caches", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/*"}
 
 // kinds are the executors, one folder each, and what they have in common. Folders in executors/runner are the two ends of a member's machine,
 // which know no executor but for the machine's command line, which picks those the machine offers.
@@ -75,7 +75,7 @@ var kinds = []string{"./executors/bubblewrap/...", "./executors/docker/...", "./
 	"./executors/hostproc", "./executors/gate", "./executors/executortest/..."}
 
 // aboutExecutors are the packages in executors that are neither the contract nor a kind.
-var aboutExecutors = []string{"./executors/caches", "./executors/command", "./executors/images", "./executors/manager", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/machines"}
+var aboutExecutors = []string{"./executors/caches", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/machines"}
 
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/money"
@@ -176,7 +176,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.Agents.State = api.AgentsSummaryState(ss.State)
 	}
 	out.Attention = attentionOf(w, ss)
-	if sb := p.sandboxes[w.ID]; out.Attention == nil && out.State == api.WorkspaceStatePaused && strings.HasPrefix(sb.Reason, manager.StoppedByLimit) {
+	if sb := p.sandboxes[w.ID]; out.Attention == nil && out.State == api.WorkspaceStatePaused && strings.HasPrefix(sb.Reason, meter.StoppedByLimit) {
 		out.Attention = &api.Attention{Reason: api.AttentionReasonStuck, Text: sb.Reason, At: w.UpdatedAt}
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/places"
@@ -36,7 +37,7 @@ type Config struct {
 	Workspaces   *workspaces.Service
 	Moves        *move.Service
 	Places       *manager.Manager
-	Meters       *manager.Meters
+	Meters       *meter.Meters
 	Ledger       *billing.Ledger
 	Tokens       *tokens.Meter
 	Files        *filesync.Service

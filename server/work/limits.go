@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
@@ -24,7 +24,7 @@ func (h Limits) limitView(ctx context.Context, workspaceID, executor string) (ap
 	}
 	return api.WorkspaceLimits{Limits: rest.ResourceLimits(v.Own), Project: rest.ResourceLimits(v.Project), Instance: rest.ResourceLimits(v.Instance),
 		Maximum: rest.ResourceLimits(v.Maximum), Effective: rest.ResourceLimits(v.Effective), Applied: api.Now,
-		Enforced: rest.List(v.Enforced, func(e manager.Enforced) api.EnforcedLimit {
+		Enforced: rest.List(v.Enforced, func(e meter.Enforced) api.EnforcedLimit {
 			return api.EnforcedLimit{Name: api.EnforcedLimitName(e.Name), Enforced: e.OK, How: e.How}
 		})}, nil
 }

@@ -1,4 +1,9 @@
-package manager
+// Package meter reads what sandboxes use, as the host sees it, and holds them to their limits where the kernel does not: disk and time. It asks
+// for the live sandboxes through an interface (Sandboxes) and knows nothing of how they are made.
+//
+// Goroutines: Meters.Run has one, and one more while disks are looked at. Locks: Meters.mu guards which sandboxes are known, each meter's mu its
+// figures; none is held while a sandbox, a disk or the store is asked.
+package meter
 
 import (
 	"context"
@@ -15,8 +20,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// LimitSource says what people have set.
-type LimitSource interface {
+// Source says what people have set.
+type Source interface {
 	// Limits returns what the workspace says itself and what its project says.
 	Limits(ctx context.Context, workspaceID string) (own, project executors.Limits, err error)
 }
@@ -53,10 +58,10 @@ type Sandboxes interface {
 	Stop(ctx context.Context, workspaceID, sandboxID, words string) error
 }
 
-// MetersConfig is what Meters are made of.
-type MetersConfig struct {
+// Config is what Meters are made of.
+type Config struct {
 	Places           Sandboxes
-	Limits           LimitSource
+	Limits           Source
 	Default, Maximum executors.Limits                    // of the instance
 	ByKind           map[executors.Kind]executors.Limits // no sandbox of this kind has more
 	// Shared is what holds in a kind of place where Default says nothing, because strangers share the machine; optional.
@@ -75,7 +80,7 @@ type MetersConfig struct {
 	Log       *slog.Logger
 }
 
-func (c *MetersConfig) validate() error {
+func (c *Config) validate() error {
 	if c.Places == nil || c.Limits == nil {
 		return errors.New("meter: Meters need Places and Limits")
 	}
@@ -115,7 +120,7 @@ func (c *MetersConfig) validate() error {
 // Meters read what sandboxes use, as the host sees it, and hold them to their limits where the kernel does not: disk and time. They
 // put into words what the kernel did. Safe for concurrent use. Run has one goroutine, and one more while disks are looked at.
 type Meters struct {
-	cfg MetersConfig
+	cfg Config
 
 	mu   sync.Mutex
 	by   map[string]*meter // by sandbox id
@@ -140,8 +145,8 @@ type meter struct {
 	shownDisk int64
 }
 
-// NewMeters makes Meters. It starts nothing. They give their limits to sandboxes that are made as a Participant.
-func NewMeters(cfg MetersConfig) (*Meters, error) {
+// New makes Meters. It starts nothing. They give their limits to sandboxes that are made as a Participant.
+func New(cfg Config) (*Meters, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -226,19 +231,19 @@ type Enforced struct {
 	How  string // in words: how, or why not
 }
 
-// LimitView is everything about a workspace's limits.
-type LimitView struct {
+// View is everything about a workspace's limits.
+type View struct {
 	Own, Project, Instance, Maximum, Effective executors.Limits
 	Enforced                                   []Enforced
 }
 
 // View says what limits a workspace has, where they come from, and what keeps them in a place of kind k.
-func (mt *Meters) View(ctx context.Context, workspaceID string, k executors.Kind) (LimitView, error) {
+func (mt *Meters) View(ctx context.Context, workspaceID string, k executors.Kind) (View, error) {
 	own, project, err := mt.cfg.Limits.Limits(ctx, workspaceID)
 	if err != nil {
-		return LimitView{}, err
+		return View{}, err
 	}
-	v := LimitView{Own: own, Project: project, Maximum: mt.cfg.Maximum}
+	v := View{Own: own, Project: project, Maximum: mt.cfg.Maximum}
 	m := mt.cfg.Places
 	if p, ok := m.One(workspaceID); ok {
 		k = p.Kind
@@ -247,7 +252,7 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k executors.Kind
 	}
 	v.Maximum = v.Maximum.AtMost(mt.cfg.ByKind[k.Base()])
 	if v.Instance, err = mt.instance(ctx, k); err != nil {
-		return LimitView{}, err
+		return View{}, err
 	}
 	v.Effective = v.Instance.With(project).With(own).AtMost(v.Maximum)
 	c, _ := m.Place(ctx, k)
