@@ -152,3 +152,32 @@ func (s *Service) underWay(p Project, w Workspace) string {
 	}
 	return ""
 }
+
+// pushRemote is the project's remote, as far as something can be sent there.
+func (s *Service) pushRemote(ctx context.Context, p Project) (remote, error) {
+	none := fault.New(fault.Conflict, "no_remote", "The project has no remote to push to. Give its repository a remote named origin, or add the project by its URL.")
+	from := p.Source
+	switch p.SourceKind {
+	case SourceURL:
+	case SourceRunner:
+		return remote{}, fault.New(fault.Conflict, "no_remote", "The project is a folder of a member's machine: deliver the branch there, and push from it.")
+	default:
+		var err error
+		from, err = s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
+		if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
+			return remote{}, none
+		}
+		if err != nil {
+			return remote{}, gitFault(err, fault.Unavailable, "push_failed", "Reading the remote")
+		}
+	}
+	// A folder's own hooks would run as this server: nothing is pushed to one.
+	r, err := parseRemote(from, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
+	if err != nil {
+		if isFolder := strings.HasPrefix(from, "/") || strings.HasPrefix(from, "file:") || strings.HasPrefix(from, "."); isFolder {
+			return remote{}, fault.New(fault.Conflict, "no_remote", "The project's remote is a folder of this server, whose hooks would run as the server. Push to it in the terminal.")
+		}
+		return remote{}, err
+	}
+	return r, nil
+}
