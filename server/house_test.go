@@ -61,6 +61,7 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/move"
+	"github.com/parawork/parawork/workspaces/origin"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
@@ -137,6 +138,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus, Enabled: true})
 	rows, locks, jobs := store.NewWorkspaces(h.db), workspaces.NewLocks(), workspaces.NewJobs()
 	ws := workspaces.New(workspaces.Config{Store: rows, Locks: locks, Jobs: jobs, Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	from := origin.New(origin.Config{Store: rows, Workspaces: ws, Locks: locks})
 	moves := move.New(move.Config{Store: rows, Workspaces: ws, Locks: locks, Jobs: jobs})
 	kept := store.NewExecutors(h.db)
 	prices := price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return time.Now().UnixMilli() }})
@@ -187,6 +189,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		SignIn:        h.rooms.Logins,
 		Workspaces:    ws,
 		Moves:         moves,
+		Origin:        from,
 		Places:        places,
 		Meters:        meters,
 		Ledger:        ledger,
@@ -209,7 +212,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.Report = reports(h, &h.cfg)
-	h.cfg.Forge = forging(h.db, ws, sec, h.rooms)
+	h.cfg.Forge = forging(h.db, ws, from, sec, h.rooms)
 	h.cfg.Disk = disk.New(disk.Config{Work: ws, Events: h.bus})
 	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: ws, Commands: h.cfg.Commands, Accounts: h.rooms, Events: h.bus})
 	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: ws, Events: h.bus})

@@ -33,7 +33,7 @@ func (s *Server) operations() operations {
 		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)
 	return operations{Server: s,
 		Places: place,
-		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
+		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Origin: cfg.Origin, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
 			Tokens: cfg.Tokens, Files: cfg.Files, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Report: cfg.Report, Reviews: cfg.Reviews,
 			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
 			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, NetworkViews: place.Network,

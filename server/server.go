@@ -59,6 +59,7 @@ import (
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/forge"
 	"github.com/parawork/parawork/workspaces/move"
+	"github.com/parawork/parawork/workspaces/origin"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
@@ -78,6 +79,7 @@ type Config struct {
 	SSO           *sso.Service
 	Workspaces    *workspaces.Service
 	Moves         *move.Service
+	Origin        *origin.Service
 	Places        *manager.Manager
 	Meters        *meter.Meters
 	Ledger        *billing.Ledger
@@ -133,7 +135,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Workspaces == nil || c.Moves == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}

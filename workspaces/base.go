@@ -17,7 +17,7 @@ func (s *Service) checkBase(ctx context.Context, base string) error {
 	if strings.HasPrefix(name, "refs/") {
 		return fault.New(fault.Invalid, "base_invalid", "A base is a branch, such as main or origin/main.")
 	}
-	return s.checkBranch(ctx, name)
+	return s.CheckBranch(ctx, name)
 }
 
 // exactBase reports whether base names one ref in full: it is then taken as it is, without asking the remote.
@@ -51,7 +51,7 @@ func (s *Service) resolveBase(ctx context.Context, p Project, base string) (comm
 	case remote == "":
 		return local, "The remote has no branch " + base + ": it is used as it is here.", nil
 	}
-	ahead, behind, err := s.stepBase(ctx, p, base)
+	ahead, behind, err := s.StepBase(ctx, p, base)
 	if err != nil {
 		return "", "", err
 	}
@@ -73,9 +73,9 @@ func (s *Service) foundBase(p Project, base, commit string, err error) (string, 
 	return commit, "", err
 }
 
-// stepBase makes or fast-forwards the local branch of a cloned project to the remote's, and says how far they differ after
+// StepBase makes or fast-forwards the local branch of a cloned project to the remote's, and says how far they differ after
 // that. A branch that is checked out somewhere is not moved under whoever works there.
-func (s *Service) stepBase(ctx context.Context, p Project, base string) (ahead, behind int, err error) {
+func (s *Service) StepBase(ctx context.Context, p Project, base string) (ahead, behind int, err error) {
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return 0, 0, err
@@ -90,11 +90,11 @@ func (s *Service) stepBase(ctx context.Context, p Project, base string) (ahead, 
 		return 0, 0, err
 	}
 	if local == "" {
-		err = s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refCreate(HeadsPrefix+base, remote))
-		return 0, 0, gitFault(err, fault.Conflict, "base_blocked", "Making the branch "+base)
+		err = s.UpdateRefs(ctx, p.GitDir, "follow origin/"+base, refCreate(HeadsPrefix+base, remote))
+		return 0, 0, GitFault(err, fault.Conflict, "base_blocked", "Making the branch "+base)
 	}
 	if ahead, behind, err = s.aheadBehind(ctx, p.GitDir, local, remote); err != nil {
-		return 0, 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing "+base+" with the remote")
+		return 0, 0, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing "+base+" with the remote")
 	}
 	if ahead > 0 || behind == 0 {
 		return ahead, behind, nil
@@ -103,8 +103,8 @@ func (s *Service) stepBase(ctx context.Context, p Project, base string) (ahead, 
 	if err != nil || at != nil {
 		return 0, behind, err
 	}
-	if err := s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refUpdate(HeadsPrefix+base, remote, local)); err != nil {
-		return 0, behind, gitFault(err, fault.Conflict, "base_moved", "Bringing "+base+" up to date")
+	if err := s.UpdateRefs(ctx, p.GitDir, "follow origin/"+base, refUpdate(HeadsPrefix+base, remote, local)); err != nil {
+		return 0, behind, GitFault(err, fault.Conflict, "base_moved", "Bringing "+base+" up to date")
 	}
 	return 0, 0, nil
 }
@@ -123,8 +123,8 @@ func (s *Service) checkedOut(ctx context.Context, gitDir, ref string) (*worktree
 	return nil, nil
 }
 
-// target returns the local branch work based on base is merged into.
-func (s *Service) target(ctx context.Context, p Project, base string) (string, error) {
+// BranchTarget returns the local branch work based on base is merged into.
+func (s *Service) BranchTarget(ctx context.Context, p Project, base string) (string, error) {
 	if name, ok := strings.CutPrefix(base, HeadsPrefix); ok {
 		return name, nil
 	}
@@ -141,7 +141,7 @@ func (s *Service) target(ctx context.Context, p Project, base string) (string, e
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"remote"}})
 	if err != nil {
-		return "", gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the remotes")
+		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the remotes")
 	}
 	best := ""
 	for _, r := range strings.Split(out, "\n") {

@@ -64,7 +64,7 @@ func (s *Service) newestBase(ctx context.Context, p Project, w Workspace) (strin
 	if err != nil || head == "" {
 		return best, err
 	}
-	target, err := s.target(ctx, p, w.Base)
+	target, err := s.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return best, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) newestBase(ctx context.Context, p Project, w Workspace) (strin
 			continue
 		}
 		if err != nil {
-			return best, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
+			return best, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
 		}
 		if newer, err := s.contains(ctx, p.GitDir, fork, best); err == nil && newer {
 			best = fork

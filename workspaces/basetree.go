@@ -44,7 +44,7 @@ func (s *Service) BaseFiles(ctx context.Context, workspaceID, commit string, pat
 	if err != nil {
 		return nil, err
 	}
-	if !isCommitID(commit) {
+	if !IsCommitID(commit) {
 		return nil, fault.New(fault.Invalid, "invalid_commit", "%q is no commit.", commit)
 	}
 	if paths == nil || len(paths) > wholeTree {
@@ -60,7 +60,7 @@ func (s *Service) BaseFiles(ctx context.Context, workspaceID, commit string, pat
 		args := append([]string{"ls-tree", "-z", "-l", "--full-tree", commit, "--"}, paths[:n]...)
 		b, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: args})
 		if err != nil {
-			return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
+			return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
 		}
 		for rec := range strings.SplitSeq(string(b), "\x00") {
 			if rec == "" {
@@ -98,7 +98,7 @@ func (s *Service) listTree(ctx context.Context, p Project, commit string, paths 
 	if records.err != nil {
 		return nil, records.err
 	}
-	return out, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
+	return out, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
 }
 
 // zeroSplit hands on records that end with NUL, as they are written.
@@ -150,13 +150,13 @@ func (s *Service) BaseDiff(ctx context.Context, workspaceID, from, to string) ([
 	if err != nil {
 		return nil, err
 	}
-	if !isCommitID(from) || !isCommitID(to) {
+	if !IsCommitID(from) || !IsCommitID(to) {
 		return nil, fault.New(fault.Invalid, "invalid_commit", "%q and %q are not both commits.", from, to)
 	}
 	var out []string
 	names := &zeroSplit{fn: func(name string) error { out = append(out, name); return nil }}
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", from, to}, Stdout: names})
-	return out, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing two commits")
+	return out, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing two commits")
 }
 
 // BaseBlobs hands the contents of files over, one after the other. fn need not read all of one; an error of fn ends the reading.
@@ -213,10 +213,10 @@ func (s *Service) HereDiff(ctx context.Context, workspaceID string, d HereDiff, 
 			d.Path, d.Path, d.Path, d.Path, changes.NoteMark, diffLarge)
 		return err
 	}
-	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
+	if err := os.MkdirAll(s.TmpDir(), 0o700); err != nil {
 		return DiskFault(err, "Comparing the file")
 	}
-	dir, err := os.MkdirTemp(s.tmpDir(), "diff-")
+	dir, err := os.MkdirTemp(s.TmpDir(), "diff-")
 	if err != nil {
 		return DiskFault(err, "Comparing the file")
 	}
@@ -235,14 +235,14 @@ func (s *Service) HereDiff(ctx context.Context, workspaceID string, d HereDiff, 
 			_, err = s.git.Run(ctx, c)
 		}
 		if err != nil {
-			return gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the file")
+			return GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the file")
 		}
 	}
 	call.Args = append([]string{"diff", "--cached", "-M", "-p", "-U" + strconv.Itoa(min(max(d.Context, 0), diffContext)), "--no-ext-diff", "--no-textconv", "--no-color",
 		"--ignore-submodules=all", "--src-prefix=a/", "--dst-prefix=b/", d.Base, "--"}, paths...)
 	out, err := s.git.Run(ctx, call)
 	if err != nil && !errors.Is(err, hostgit.ErrTooMuch) {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the file")
+		return GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the file")
 	}
 	if _, werr := w.Write(out); werr != nil || err == nil {
 		return werr

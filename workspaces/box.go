@@ -72,7 +72,7 @@ func (b *Sandbox) head(ctx context.Context) (commit, branch string, err error) {
 	if err != nil {
 		return "", "", SandboxFault(err, "worktree_unreadable", "Reading the worktree's commit")
 	}
-	if commit = strings.TrimSpace(out); !isCommitID(commit) {
+	if commit = strings.TrimSpace(out); !IsCommitID(commit) {
 		return "", "", fmt.Errorf("box: HEAD is %q", commit)
 	}
 	b.like = commit

@@ -87,8 +87,8 @@ func (s *Service) HeadMoved(workspaceID string) {
 	s.committed(workspaceID)
 }
 
-// projectMoved has the project's sandboxes told of its branches.
-func (s *Service) projectMoved(ctx context.Context, p Project) {
+// ProjectMoved has the project's sandboxes told of its branches.
+func (s *Service) ProjectMoved(ctx context.Context, p Project) {
 	list, err := s.store.WorkspacesOf(ctx, p.ID)
 	if err != nil {
 		return
@@ -218,8 +218,8 @@ func (s *Service) isLeaving(workspaceID string) bool {
 	return s.leaving[workspaceID]
 }
 
-// comeHome brings home what a boxed workspace has committed, making its sandbox if need be. It asks nobody when nothing moved.
-func (s *Service) comeHome(ctx context.Context, p Project, w Workspace) error {
+// ComeHome brings home what a boxed workspace has committed, making its sandbox if need be. It asks nobody when nothing moved.
+func (s *Service) ComeHome(ctx context.Context, p Project, w Workspace) error {
 	if s.isHome(ctx, w) || w.State != Ready && w.State != Paused || w.DeletedAt != 0 {
 		return nil
 	}
@@ -292,7 +292,7 @@ func (s *Service) keepStaged(ctx context.Context, p Project, w Workspace, staged
 	if err != nil || parent != home.Head {
 		return err
 	}
-	if err := s.updateRefs(ctx, p.GitDir, "staged in "+w.Key(), refSet(indexRef(w.ID), staged)); err != nil {
+	if err := s.UpdateRefs(ctx, p.GitDir, "staged in "+w.Key(), RefSet(indexRef(w.ID), staged)); err != nil {
 		return err
 	}
 	home.Index = staged

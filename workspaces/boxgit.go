@@ -233,7 +233,7 @@ func (s *Service) publicRemote(p Project, origin string) string {
 	if origin == "" {
 		return ""
 	}
-	r, err := parseRemote(origin, []string{"https", "http", "ssh", "git"})
+	r, err := ParseRemote(origin, []string{"https", "http", "ssh", "git"})
 	if err != nil {
 		return ""
 	}
@@ -266,7 +266,7 @@ func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin str
 			r.local[HeadsPrefix+name] = c
 		}
 	}
-	own, err := s.refsBelow(ctx, p, AgentRefs(w.ID))
+	own, err := s.RefsBelow(ctx, p, AgentRefs(w.ID))
 	if err != nil {
 		return r, err
 	}
@@ -303,7 +303,7 @@ func (s *Service) boxTold(ctx context.Context, p Project, w Workspace) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	target, err := s.target(ctx, p, w.Base)
+	target, err := s.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -324,11 +324,11 @@ func (s *Service) repoRefs(ctx context.Context, p Project) ([]repoRef, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", fmt.Sprintf("--count=%d", maxTold), "--format=%(objectname) %(symref) %(refname)",
 		"refs/heads", "refs/remotes", "refs/tags"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	var refs []repoRef
 	for _, l := range strings.Split(out, "\n") {
-		if f := strings.SplitN(l, " ", 3); len(f) == 3 && f[1] == "" && isCommitID(f[0]) {
+		if f := strings.SplitN(l, " ", 3); len(f) == 3 && f[1] == "" && IsCommitID(f[0]) {
 			refs = append(refs, repoRef{f[2], f[0]})
 		}
 	}
@@ -406,15 +406,15 @@ func toldRefs(refs []repoRef) map[string]string {
 	return told
 }
 
-// refsBelow returns the refs whose names begin with prefix, which ends with a slash.
-func (s *Service) refsBelow(ctx context.Context, p Project, prefix string) (map[string]string, error) {
+// RefsBelow returns the refs whose names begin with prefix, which ends with a slash.
+func (s *Service) RefsBelow(ctx context.Context, p Project, prefix string) (map[string]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", strings.TrimSuffix(prefix, "/")}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the workspace's refs")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the workspace's refs")
 	}
 	refs := make(map[string]string)
 	for _, l := range strings.Split(out, "\n") {
-		if id, name, ok := strings.Cut(l, " "); ok && isCommitID(id) && strings.HasPrefix(name, prefix) {
+		if id, name, ok := strings.Cut(l, " "); ok && IsCommitID(id) && strings.HasPrefix(name, prefix) {
 			refs[name] = id
 		}
 	}

@@ -109,7 +109,7 @@ func (s *Service) look(ctx context.Context, w Workspace, b *Sandbox) (boxView, e
 		if l == "" {
 			continue
 		}
-		if !ok || !isCommitID(id) || len(id) != len(v.head) || !plainRef(name) {
+		if !ok || !IsCommitID(id) || len(id) != len(v.head) || !plainRef(name) {
 			return v, refused("a branch or tag has a name git does not accept")
 		}
 		switch {
@@ -134,7 +134,7 @@ func (s *Service) look(ctx context.Context, w Workspace, b *Sandbox) (boxView, e
 			return v, SandboxFault(err, "worktree_unreadable", "Reading the sandbox's stashes")
 		}
 		for _, id := range strings.Fields(out) {
-			if !isCommitID(id) || len(id) != len(v.head) || len(v.stash) == maxStashes {
+			if !IsCommitID(id) || len(id) != len(v.head) || len(v.stash) == maxStashes {
 				return v, refused("a stash is not a commit")
 			}
 			v.stash = append(v.stash, id)
@@ -185,7 +185,7 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *Sandb
 	if err != nil {
 		return err
 	}
-	have, err := s.refsBelow(ctx, p, AgentRefs(w.ID))
+	have, err := s.RefsBelow(ctx, p, AgentRefs(w.ID))
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *Sandb
 			ask.WriteString(id + "\n")
 		}
 	}
-	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir, own)
+	in, err := s.git.Intake(ctx, s.TmpDir(), p.GitDir, own)
 	if err != nil {
 		return 0, DiskFault(err, "Taking the workspace's commits home")
 	}
@@ -315,7 +315,7 @@ func (s *Service) takePack(ctx context.Context, p Project, w Workspace, b *Sandb
 		return 0, refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
 	}
 	if err != nil {
-		return 0, gitFault(err, fault.Unavailable, "home_failed", "Taking the workspace's commits home")
+		return 0, GitFault(err, fault.Unavailable, "home_failed", "Taking the workspace's commits home")
 	}
 	size := in.Size()
 	if before+size > maxHomeAll {

@@ -36,7 +36,7 @@ func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxVie
 	}
 	for name, id := range want {
 		if have[name] != id {
-			then = append(then, refSet(name, id))
+			then = append(then, RefSet(name, id))
 		}
 	}
 	keep, err := s.keepLost(ctx, p, w, v, lost)
@@ -44,12 +44,12 @@ func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxVie
 		return err
 	}
 	// Names that go must be gone before others take their place: a, then a/b.
-	for _, edits := range [][]refEdit{append(keep, first...), then} {
+	for _, edits := range [][]RefEdit{append(keep, first...), then} {
 		if len(edits) == 0 {
 			continue
 		}
-		if err := s.updateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), edits...); err != nil {
-			return gitFault(err, fault.Conflict, "home_failed", "Moving the workspace's branch")
+		if err := s.UpdateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), edits...); err != nil {
+			return GitFault(err, fault.Conflict, "home_failed", "Moving the workspace's branch")
 		}
 	}
 	return nil
@@ -57,38 +57,38 @@ func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxVie
 
 // branchHome says how the workspace's own branch follows the sandbox's: the sandbox is where its work is done. Only what somebody
 // added to it in the repository meanwhile is left where it is.
-func (s *Service) branchHome(ctx context.Context, p Project, w Workspace, tip, was, before string) (first, then []refEdit, lost []string, err error) {
+func (s *Service) branchHome(ctx context.Context, p Project, w Workspace, tip, was, before string) (first, then []RefEdit, lost []string, err error) {
 	ref := HeadsPrefix + w.Branch
 	switch {
 	case tip == "" || tip == was:
 		return nil, nil, nil, nil
 	case was == "":
-		return nil, []refEdit{refCreate(ref, tip)}, nil, nil
+		return nil, []RefEdit{refCreate(ref, tip)}, nil, nil
 	}
 	forward, err := s.contains(ctx, p.GitDir, tip, was)
 	if err != nil {
-		return nil, nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
+		return nil, nil, nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
 	}
 	if !forward {
 		behind, err := s.contains(ctx, p.GitDir, was, tip)
 		if err != nil {
-			return nil, nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
+			return nil, nil, nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
 		}
 		if behind && before != was && before == tip {
 			return nil, nil, nil, nil // somebody else moved it on; the sandbox is told
 		}
 		lost = []string{was}
 	}
-	return nil, []refEdit{refUpdate(ref, tip, was)}, lost, nil
+	return nil, []RefEdit{refUpdate(ref, tip, was)}, lost, nil
 }
 
 // keepLost makes refs that keep what is reached from nowhere any more; the oldest give way.
-func (s *Service) keepLost(ctx context.Context, p Project, w Workspace, v boxView, lost []string) ([]refEdit, error) {
-	var edits []refEdit
+func (s *Service) keepLost(ctx context.Context, p Project, w Workspace, v boxView, lost []string) ([]RefEdit, error) {
+	var edits []RefEdit
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	kept, err := s.refsBelow(ctx, p, keepRefs(w.ID))
+	kept, err := s.RefsBelow(ctx, p, keepRefs(w.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *Service) reachedFrom(ctx context.Context, p Project, id string, tips []
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(in.String()), Args: []string{"rev-list", "--max-count=1", "--ignore-missing", "--stdin"}})
 	if err != nil {
-		return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branches")
+		return false, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branches")
 	}
 	return out == "", nil
 }
@@ -157,7 +157,7 @@ func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *Sandbo
 		now, err = s.farTold(ctx, p, w)
 	}
 	if err != nil {
-		return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+		return false, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	was := s.readTold(w.ID)
 	var drop, set strings.Builder

@@ -22,8 +22,8 @@ const (
 	maxSlug     = 50   // characters of a name's slug
 )
 
-// checkBranch checks a branch name a person gave.
-func (s *Service) checkBranch(ctx context.Context, name string) error {
+// CheckBranch checks a branch name a person gave.
+func (s *Service) CheckBranch(ctx context.Context, name string) error {
 	bad := fault.New(fault.Invalid, "branch_invalid",
 		"%q is not a branch name git accepts: no spaces, no \"..\", no leading dash or dot, none of ~^:?*[\\ and no \".lock\" at the end.", hostgit.Clean(name))
 	if name == "" || len(name) > 200 || strings.HasPrefix(name, "-") || name == "HEAD" || strings.ContainsFunc(name, unicode.IsControl) {
@@ -33,7 +33,7 @@ func (s *Service) checkBranch(ctx context.Context, name string) error {
 		if hostgit.ExitCode(err) > 0 {
 			return bad
 		}
-		return gitFault(err, fault.Unavailable, "git_failed", "Checking the branch name")
+		return GitFault(err, fault.Unavailable, "git_failed", "Checking the branch name")
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (s *Service) freeBranch(ctx context.Context, p Project, want, exceptWorkspa
 	if err != nil {
 		return "", err
 	}
-	if err := s.checkBranch(ctx, want); err != nil {
+	if err := s.CheckBranch(ctx, want); err != nil {
 		return "", err
 	}
 	for i := 1; i < 10000; i++ {
@@ -111,7 +111,7 @@ func (s *Service) freeBranch(ctx context.Context, p Project, want, exceptWorkspa
 func (s *Service) takenNames(ctx context.Context, p Project, exceptWorkspace string) (map[string]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--format=%(refname) %(worktreepath)", "refs/heads"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	taken := make(map[string]string)
 	for _, l := range strings.Split(out, "\n") {
@@ -148,7 +148,7 @@ func nameBlocked(name, by string) error {
 
 // claimBranch checks that a branch name a person gave is free.
 func (s *Service) claimBranch(ctx context.Context, p Project, name, exceptWorkspace string) error {
-	if err := s.checkBranch(ctx, name); err != nil {
+	if err := s.CheckBranch(ctx, name); err != nil {
 		return err
 	}
 	taken, err := s.takenNames(ctx, p, exceptWorkspace)
@@ -193,7 +193,7 @@ func (s *Service) Branches(ctx context.Context, projectID string, fetch bool) (B
 	}
 	var out Branches
 	if fetch {
-		if _, err := s.fetch(ctx, &p); err != nil {
+		if _, err := s.Fetch(ctx, &p); err != nil {
 			if ctx.Err() != nil {
 				return Branches{}, context.Cause(ctx)
 			}
@@ -210,13 +210,13 @@ func (s *Service) listBranches(ctx context.Context, p Project) ([]Branch, error)
 	raw, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--sort=-committerdate",
 		"--count=" + strconv.Itoa(maxBranches), "--format=" + format, "refs/heads", "refs/remotes"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	commits := make(map[string]string) // by full ref name
 	var items []Branch
 	for _, l := range strings.Split(raw, "\n") {
 		f := strings.SplitN(l, "\x00", 7)
-		if len(f) != 7 || f[3] != "" || !isCommitID(f[1]) { // symbolic refs such as origin/HEAD are no branches
+		if len(f) != 7 || f[3] != "" || !IsCommitID(f[1]) { // symbolic refs such as origin/HEAD are no branches
 			continue
 		}
 		commits[f[0]] = f[1]
@@ -257,7 +257,7 @@ func (s *Service) listBranches(ctx context.Context, p Project) ([]Branch, error)
 		b.Upstream = strings.TrimPrefix(strings.TrimPrefix(b.Upstream, "refs/remotes/"), HeadsPrefix)
 		if counted++; counted <= maxCounted || b.Default {
 			if b.Ahead, b.Behind, err = s.aheadBehind(ctx, p.GitDir, b.Commit, up); err != nil {
-				return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing branches")
+				return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing branches")
 			}
 		}
 	}
@@ -290,11 +290,11 @@ func (s *Service) keysByPath(ctx context.Context, p Project) map[string]string {
 // fetchFresh is how old a fetch may be to stand for one asked for meanwhile by somebody else.
 const fetchFresh = 2 * time.Second
 
-// fetch asks the project's remote for its branches and notes when. did is false when there is no remote to ask.
-func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
+// Fetch asks the project's remote for its branches and notes when. did is false when there is no remote to ask.
+func (s *Service) Fetch(ctx context.Context, p *Project) (did bool, err error) {
 	const doing = "Fetching"
 	asked := s.Millis()
-	ctx, end, err := s.beginWork(ctx, *p, "", "", WorkFetch)
+	ctx, end, err := s.BeginWork(ctx, *p, "", "", WorkFetch)
 	if err != nil {
 		return false, err
 	}
@@ -317,8 +317,8 @@ func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 		return true, fmt.Errorf("noting the fetch: %w", err)
 	}
 	p.FetchedAt = stored.FetchedAt
-	s.publishProject(ctx, stored)
-	s.projectMoved(ctx, stored)
+	s.PublishProject(ctx, stored)
+	s.ProjectMoved(ctx, stored)
 	return true, nil
 }
 
@@ -335,29 +335,29 @@ func (s *Service) askRemote(ctx context.Context, p Project, doing string) error 
 		if err != nil {
 			return err
 		}
-		return gitFault(s.fetchApart(ctx, p, p.Source, hostgit.Call{Credential: cred}), fault.Unavailable, "fetch_failed", doing)
+		return GitFault(s.fetchApart(ctx, p, p.Source, hostgit.Call{Credential: cred}), fault.Unavailable, "fetch_failed", doing)
 	}
 	from, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
 	if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
 		return errNoRemote
 	}
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "fetch_failed", doing)
+		return GitFault(err, fault.Unavailable, "fetch_failed", doing)
 	}
 	// It is asked apart from the repository's config, which may be an agent's and could lead around every rule of ours, or name a program.
 	elsewhere := slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" })
 	call := hostgit.Call{Folders: true, Also: s.localProtocol(p, from)}
-	if r, err := parseRemote(from, elsewhere); err == nil {
+	if r, err := ParseRemote(from, elsewhere); err == nil {
 		cred, err := s.credential(ctx, p, r.URL)
 		if err != nil {
 			return err
 		}
 		if cred == nil {
-			cred = r.credential()
+			cred = r.Credential()
 		}
 		from, call = r.URL, hostgit.Call{Credential: cred}
 	}
-	return gitFault(s.fetchApart(ctx, p, from, call), fault.Unavailable, "fetch_failed", doing)
+	return GitFault(s.fetchApart(ctx, p, from, call), fault.Unavailable, "fetch_failed", doing)
 }
 
 // localProtocol allows file for a folder whose origin is another folder people may choose.

@@ -147,7 +147,7 @@ func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (Out
 	} else if p.SourceKind == SourceSample {
 		out.Detail = "The sample has no remote."
 	} else {
-		did, err := s.fetch(executors.As(ctx, "", w.CreatedBy), p)
+		did, err := s.Fetch(executors.As(ctx, "", w.CreatedBy), p)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return out, err
@@ -204,10 +204,10 @@ func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error
 	if err := s.claimBranch(ctx, p, w.Branch, w.ID); err != nil {
 		return err
 	}
-	err = s.updateRefs(ctx, p.GitDir, "create "+w.Key(), refCreate(HeadsPrefix+w.Branch, w.BaseCommit), refCreate(creatingRef(w.ID), w.BaseCommit),
-		refSet(baseRef(w.ID), w.BaseCommit))
+	err = s.UpdateRefs(ctx, p.GitDir, "create "+w.Key(), refCreate(HeadsPrefix+w.Branch, w.BaseCommit), refCreate(creatingRef(w.ID), w.BaseCommit),
+		RefSet(BaseRef(w.ID), w.BaseCommit))
 	if err != nil {
-		return gitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
+		return GitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
 	}
 	killpoint.Reach(killpoint.WorkspaceBranched)
 	return s.linkWorktree(ctx, p, w)
@@ -216,7 +216,7 @@ func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error
 // linkWorktree registers the worktree with its branch, which follows nothing, without files. The repository's lock is held.
 func (s *Service) linkWorktree(ctx context.Context, p Project, w Workspace) error {
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Passing: true, Args: []string{"worktree", "add", "--quiet", "--no-checkout", w.Path, w.Branch}})
-	return gitFault(err, fault.Unavailable, "worktree_failed", "Making the worktree")
+	return GitFault(err, fault.Unavailable, "worktree_failed", "Making the worktree")
 }
 
 // checkout writes the files, on several workers at once.
@@ -250,7 +250,7 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 	if err != nil && nearlyFull(w.Path) { // git does not say why it could not write a file
 		return fault.Wrap(err, fault.DiskFull, "disk_full", "Writing the files failed: the server's disk is full.")
 	}
-	return gitFault(err, fault.Unavailable, "checkout_failed", "Writing the files")
+	return GitFault(err, fault.Unavailable, "checkout_failed", "Writing the files")
 }
 
 // noFilters is an environment that switches off every content filter of a repository's config, wherever that includes it from. Filters are
@@ -259,7 +259,7 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 func (s *Service) noFilters(ctx context.Context, gitDir string, also ...string) ([]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"config", "--name-only", "-z", "--get-regexp", `^filter\.`}})
 	if err != nil && hostgit.ExitCode(err) != 1 {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository's config")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository's config")
 	}
 	names := make(map[string]bool)
 	for _, key := range strings.Split(out, "\x00") {
@@ -365,7 +365,7 @@ func (s *Service) finishBuild(ctx context.Context, workspaceID string) error {
 	}
 	killpoint.Reach(killpoint.WorkspaceReady)
 	// From here on the branch is the person's: a mark that stays is only a ref too many.
-	if err := s.updateRefs(context.WithoutCancel(ctx), p.GitDir, "ready", refDrop(creatingRef(workspaceID))); err != nil {
+	if err := s.UpdateRefs(context.WithoutCancel(ctx), p.GitDir, "ready", refDrop(creatingRef(workspaceID))); err != nil {
 		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", workspaceID, "error", err)
 	}
 	return nil

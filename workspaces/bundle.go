@@ -63,7 +63,7 @@ func (s *Service) createFromMachine(ctx context.Context, actor accounts.Actor, p
 	return p, nil
 }
 
-const originPrefix = "refs/remotes/origin/"
+const OriginPrefix = "refs/remotes/origin/"
 
 // cloneFromMachine makes the bare repository of what the machine sends and returns its default branch.
 func (s *Service) cloneFromMachine(ctx context.Context, p Project) (string, error) {
@@ -83,7 +83,7 @@ func (s *Service) cloneFromMachine(ctx context.Context, p Project) (string, erro
 		{"config", "gc.pruneExpire", "never"},       // sandboxes may borrow objects
 	} {
 		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Dir: s.projectDir(p.ID), Args: args}); err != nil {
-			return "", gitFault(err, fault.Internal, "clone_failed", doing)
+			return "", GitFault(err, fault.Internal, "clone_failed", doing)
 		}
 	}
 	if err := s.takeBundle(ctx, p, b); err != nil {
@@ -91,7 +91,7 @@ func (s *Service) cloneFromMachine(ctx context.Context, p Project) (string, erro
 	}
 	if b.head != "" { // what is checked out there counts where nothing is called main or master
 		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", HeadsPrefix + b.head}}); err != nil {
-			return "", gitFault(err, fault.Internal, "clone_failed", doing)
+			return "", GitFault(err, fault.Internal, "clone_failed", doing)
 		}
 	}
 	branch, err := s.defaultBranch(ctx, p.GitDir, p.DefaultBranch)
@@ -99,11 +99,11 @@ func (s *Service) cloneFromMachine(ctx context.Context, p Project) (string, erro
 		return "", err
 	}
 	if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", HeadsPrefix + branch}}); err != nil {
-		return "", gitFault(err, fault.Internal, "clone_failed", doing)
+		return "", GitFault(err, fault.Internal, "clone_failed", doing)
 	}
-	commit, err := s.CommitOf(ctx, p.GitDir, originPrefix+branch)
+	commit, err := s.CommitOf(ctx, p.GitDir, OriginPrefix+branch)
 	if err == nil && commit != "" {
-		err = s.updateRefs(ctx, p.GitDir, "clone", refCreate(HeadsPrefix+branch, commit))
+		err = s.UpdateRefs(ctx, p.GitDir, "clone", refCreate(HeadsPrefix+branch, commit))
 	}
 	return branch, err
 }
@@ -116,7 +116,7 @@ func (s *Service) fetchBundle(ctx context.Context, p Project) error {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", fmt.Sprintf("--count=%d", maxBundleHave), "--sort=-creatordate",
 		"--format=%(objectname) %(refname)", "refs/remotes/origin", "refs/heads"}})
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+		return GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	hidden, err := s.hiddenBranches(ctx, p)
 	if err != nil {
@@ -198,7 +198,7 @@ func readBundle(body io.ReadCloser) (*bundle, error) {
 		case l == "@object-format=sha1":
 		case l == "@object-format=sha256":
 			b.format = "sha256"
-		case !isCommitID(id) || (len(id) == 64) != (b.format == "sha256"):
+		case !IsCommitID(id) || (len(id) == 64) != (b.format == "sha256"):
 			return nil, brokenBundle("it names what is no commit")
 		case l[0] == '-': // what it needs: that it is there is seen when its objects are checked
 		case name == "HEAD":
@@ -223,7 +223,7 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 	if err != nil {
 		return err
 	}
-	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir, s.sharedStore(p.ID).objects())
+	in, err := s.git.Intake(ctx, s.TmpDir(), p.GitDir, s.sharedStore(p.ID).objects())
 	if err != nil {
 		return DiskFault(err, "Fetching from the machine")
 	}
@@ -249,7 +249,7 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 		return brokenBundle(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
 	}
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "fetch_failed", doing)
+		return GitFault(err, fault.Unavailable, "fetch_failed", doing)
 	}
 	if err := in.Keep(); err != nil {
 		return DiskFault(err, "Fetching from the machine")
@@ -259,17 +259,17 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 		return err
 	}
 	defer unlock()
-	was, err := s.refsBelow(ctx, p, originPrefix)
+	was, err := s.RefsBelow(ctx, p, OriginPrefix)
 	if err != nil {
 		return err
 	}
-	tags, err := s.refsBelow(ctx, p, "refs/tags/")
+	tags, err := s.RefsBelow(ctx, p, "refs/tags/")
 	if err != nil {
 		return err
 	}
-	var gone, moved []refEdit
+	var gone, moved []RefEdit
 	for name := range was {
-		if b.refs[HeadsPrefix+strings.TrimPrefix(name, originPrefix)] == "" {
+		if b.refs[HeadsPrefix+strings.TrimPrefix(name, OriginPrefix)] == "" {
 			gone = append(gone, refDrop(name))
 		}
 	}
@@ -279,16 +279,16 @@ func (s *Service) takeBundle(ctx context.Context, p Project, b *bundle) error {
 			if tags[name] == "" {
 				moved = append(moved, refCreate(name, id))
 			}
-		} else if was[originPrefix+branch] != id {
-			moved = append(moved, refSet(originPrefix+branch, id))
+		} else if was[OriginPrefix+branch] != id {
+			moved = append(moved, RefSet(OriginPrefix+branch, id))
 		}
 	}
-	for _, edits := range [...][]refEdit{gone, moved} { // first what may be in the way of a new name
+	for _, edits := range [...][]RefEdit{gone, moved} { // first what may be in the way of a new name
 		if len(edits) == 0 {
 			continue
 		}
-		if err := s.updateRefs(ctx, p.GitDir, "fetch from the machine", edits...); err != nil {
-			return gitFault(err, fault.Unavailable, "fetch_failed", doing)
+		if err := s.UpdateRefs(ctx, p.GitDir, "fetch from the machine", edits...); err != nil {
+			return GitFault(err, fault.Unavailable, "fetch_failed", doing)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func (s *Service) BranchNow(ctx context.Context, workspaceID string) (commit, tr
 	if err != nil {
 		return "", "", err
 	}
-	if err := s.comeHome(ctx, p, w); err != nil {
+	if err := s.ComeHome(ctx, p, w); err != nil {
 		return "", "", err
 	}
 	if commit, err = s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch); err != nil {
@@ -84,9 +84,9 @@ func (s *Service) BranchNow(ctx context.Context, workspaceID string) (commit, tr
 func (s *Service) treeOf(ctx context.Context, p Project, object string) (string, error) {
 	tree, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--verify", "--quiet", object + "^{tree}"}})
 	if err != nil {
-		return "", gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a commit")
+		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a commit")
 	}
-	if !isCommitID(tree) {
+	if !IsCommitID(tree) {
 		err = fmt.Errorf("rev-parse answered %.100q", tree)
 	}
 	return tree, err
@@ -134,10 +134,10 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 	if err != nil {
 		return "", err
 	}
-	if !isCommitID(commit) {
+	if !IsCommitID(commit) {
 		return "", errors.New("workspaces: CheckOut of no commit")
 	}
-	if target, err := s.target(ctx, p, branch); err != nil || !plainRef(HeadsPrefix+target) {
+	if target, err := s.BranchTarget(ctx, p, branch); err != nil || !plainRef(HeadsPrefix+target) {
 		branch = "merged"
 	} else {
 		branch = target

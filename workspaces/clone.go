@@ -20,7 +20,7 @@ const cleanupTime = 2 * time.Minute
 const fetchSpec = "+refs/heads/*:refs/remotes/origin/*"
 
 func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Project, error) {
-	r, err := parseRemote(raw, s.cfg.Protocols)
+	r, err := ParseRemote(raw, s.cfg.Protocols)
 	if err != nil {
 		return Project{}, err
 	}
@@ -100,7 +100,7 @@ func (s *Service) clone(ctx context.Context, p Project) {
 		s.cfg.Log.ErrorContext(done, "cloned project could not be stored", "project_id", p.ID, "error", err)
 		return
 	}
-	s.publishProject(done, p)
+	s.PublishProject(done, p)
 }
 
 // failClone removes what a clone left and says why it failed.
@@ -119,7 +119,7 @@ func (s *Service) failClone(ctx context.Context, p Project, why string) {
 		}
 		return
 	}
-	s.publishProject(ctx, stored)
+	s.PublishProject(ctx, stored)
 }
 
 // cloneInto makes the bare repository and returns its default branch.
@@ -139,7 +139,7 @@ func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
 	} {
 		c := hostgit.Call{GitDir: p.GitDir, Dir: s.projectDir(p.ID), Args: args}
 		if _, err := s.git.Run(ctx, c); err != nil {
-			return "", gitFault(err, fault.Internal, "clone_failed", doing)
+			return "", GitFault(err, fault.Internal, "clone_failed", doing)
 		}
 	}
 	s.setProgress(ctx, p, "Connecting")
@@ -151,13 +151,13 @@ func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
 	ask.Credential = cred
 	head, err := s.git.Text(ctx, ask)
 	if err != nil {
-		return "", gitFault(err, fault.Unavailable, "clone_failed", doing)
+		return "", GitFault(err, fault.Unavailable, "clone_failed", doing)
 	}
 	c := s.network(p, "fetch", "--progress", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--", p.Source, fetchSpec)
 	c.Timeout, c.Credential = s.cfg.CloneTimeout, cred
 	c.Progress = func(line string) { s.setProgress(ctx, p, line) }
 	if _, err := s.git.Run(ctx, c); err != nil {
-		return "", gitFault(err, fault.Unavailable, "clone_failed", doing)
+		return "", GitFault(err, fault.Unavailable, "clone_failed", doing)
 	}
 	if line, _, _ := strings.Cut(head, "\n"); strings.HasPrefix(line, "ref: refs/heads/") && p.DefaultBranch == "" {
 		name := strings.TrimPrefix(strings.TrimSuffix(line, "\tHEAD"), "ref: refs/heads/")
@@ -170,11 +170,11 @@ func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
 		return "", err
 	}
 	if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}}); err != nil {
-		return "", gitFault(err, fault.Internal, "clone_failed", doing)
+		return "", GitFault(err, fault.Internal, "clone_failed", doing)
 	}
 	commit, err := s.CommitOf(ctx, p.GitDir, "refs/remotes/origin/"+branch)
 	if err == nil && commit != "" {
-		err = s.updateRefs(ctx, p.GitDir, "clone", refCreate("refs/heads/"+branch, commit))
+		err = s.UpdateRefs(ctx, p.GitDir, "clone", refCreate("refs/heads/"+branch, commit))
 	}
 	return branch, err
 }

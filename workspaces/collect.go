@@ -56,7 +56,7 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 	// What nothing names but is too young to go stays in a pack of its own: as loose objects it would take many times the room.
 	for _, args := range [][]string{{"repack", "--cruft", "-d", "-q", "--cruft-expiration=" + collectAfter}, {"prune", "--expire=" + collectAfter}} {
 		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Timeout: s.cfg.CloneTimeout, Args: args}); err != nil {
-			return 0, gitFault(err, fault.Unavailable, "collect_failed", "Packing the repository")
+			return 0, GitFault(err, fault.Unavailable, "collect_failed", "Packing the repository")
 		}
 	}
 	if err := s.dropShared(ctx, p); err != nil {
@@ -74,7 +74,7 @@ func (s *Service) noCollectHook(ctx context.Context, p Project) error {
 		return nil
 	}
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "collect_failed", "Reading the repository's config")
+		return GitFault(err, fault.Unavailable, "collect_failed", "Reading the repository's config")
 	}
 	return fault.New(fault.Conflict, "collect_failed", "The repository's config names a program that git would run on this server (gc.recentObjectsHook). Remove it, then try again.")
 }
@@ -129,7 +129,7 @@ func (s *Service) borrowings(ctx context.Context, p Project) ([]string, error) {
 	}
 	out := make([]string, 0, len(ids))
 	for id := range ids {
-		if isCommitID(id) {
+		if IsCommitID(id) {
 			out = append(out, id)
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Service) kinds(ctx context.Context, p Project, ids []string) (string, e
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Max: 256 << 20, Stdin: strings.NewReader(strings.Join(ids, "\n") + "\n"),
 		Args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"}})
 	if err != nil {
-		return "", gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for what sandboxes borrow")
+		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for what sandboxes borrow")
 	}
 	return out, nil
 }
@@ -309,7 +309,7 @@ func (s *Service) nameBorrowed(ctx context.Context, p Project, ids []string) err
 	if err != nil {
 		return err
 	}
-	var edits []refEdit
+	var edits []RefEdit
 	var tree strings.Builder
 	n := 0
 	for _, l := range strings.Split(out, "\n") {
@@ -317,7 +317,7 @@ func (s *Service) nameBorrowed(ctx context.Context, p Project, ids []string) err
 		n++
 		switch kind {
 		case "commit", "tag":
-			edits = append(edits, refSet(fmt.Sprintf("%s%d", collectingRef, n), id))
+			edits = append(edits, RefSet(fmt.Sprintf("%s%d", collectingRef, n), id))
 		case "blob":
 			fmt.Fprintf(&tree, "100644 blob %s\t%d\n", id, n)
 		case "tree":
@@ -327,27 +327,27 @@ func (s *Service) nameBorrowed(ctx context.Context, p Project, ids []string) err
 	if tree.Len() > 0 {
 		id, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(tree.String()), Args: []string{"mktree", "--missing"}})
 		if err != nil {
-			return gitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
+			return GitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
 		}
-		edits = append(edits, refSet(collectingRef+"tree", id))
+		edits = append(edits, RefSet(collectingRef+"tree", id))
 	}
 	if len(edits) == 0 {
 		return nil
 	}
-	if err := s.updateRefs(ctx, p.GitDir, "collecting", edits...); err != nil {
-		return gitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
+	if err := s.UpdateRefs(ctx, p.GitDir, "collecting", edits...); err != nil {
+		return GitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
 	}
 	return nil
 }
 
 func (s *Service) dropRefsBelow(ctx context.Context, p Project, prefix string) error {
-	refs, err := s.refsBelow(ctx, p, prefix)
+	refs, err := s.RefsBelow(ctx, p, prefix)
 	if err != nil || len(refs) == 0 {
 		return err
 	}
-	var edits []refEdit
+	var edits []RefEdit
 	for _, name := range sortedKeys(refs) {
 		edits = append(edits, refDrop(prefix+strings.TrimPrefix(name, prefix)))
 	}
-	return s.updateRefs(ctx, p.GitDir, "collected", edits...)
+	return s.UpdateRefs(ctx, p.GitDir, "collected", edits...)
 }

@@ -23,7 +23,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	if err := checkCommit(r); err != nil {
 		return Commit{}, err
 	}
-	w, p, release, err := s.begin(ctx, workspaceID)
+	w, p, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -132,8 +132,8 @@ func checkPath(p string) error {
 // freeIn is how long an operation waits for one before it, such as a dry run of a merge nobody looks at any more.
 const freeIn = 20 * time.Second
 
-// begin checks that a workspace can be worked with and takes it for one operation at a time.
-func (s *Service) begin(ctx context.Context, workspaceID string) (Workspace, Project, func(), error) {
+// Begin checks that a workspace can be worked with and takes it for one operation at a time.
+func (s *Service) Begin(ctx context.Context, workspaceID string) (Workspace, Project, func(), error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
 		return w, Project{}, nil, err
@@ -220,7 +220,7 @@ func (b *Sandbox) changedTree(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", SandboxFault(err, "commit_failed", "Writing the tree")
 	}
-	if tree = strings.TrimSpace(tree); !isCommitID(tree) {
+	if tree = strings.TrimSpace(tree); !IsCommitID(tree) {
 		return "", fmt.Errorf("box: write-tree answered %q", tree)
 	}
 	was, err := b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
@@ -309,7 +309,7 @@ func (b *Sandbox) commitTree(ctx context.Context, tree, parent, message string) 
 	if err != nil {
 		return "", SandboxFault(err, "commit_failed", "Making the commit")
 	}
-	if out = strings.TrimSpace(out); !isCommitID(out) {
+	if out = strings.TrimSpace(out); !IsCommitID(out) {
 		return "", fmt.Errorf("box: commit-tree answered %q", out)
 	}
 	return out, nil

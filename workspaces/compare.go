@@ -119,7 +119,7 @@ func (s *Service) Compare(ctx context.Context, workspaceID string, from, to Tree
 	if err != nil {
 		return Comparison{}, err
 	}
-	if !isCommitID(from.Tree) || !isCommitID(to.Tree) {
+	if !IsCommitID(from.Tree) || !IsCommitID(to.Tree) {
 		return Comparison{}, fault.New(fault.Invalid, "invalid_revision", "Both sides of a comparison must be known.")
 	}
 	k := comparedKey{p.GitDir, from.Tree, to.Tree, o}
@@ -128,7 +128,7 @@ func (s *Service) Compare(ctx context.Context, workspaceID string, from, to Tree
 	}
 	c := Comparison{Files: []ChangedFile{}}
 	if from.Tree != to.Tree {
-		desk, err := s.deskOf(ctx, p)
+		desk, err := s.ScratchOf(ctx, p)
 		if err != nil {
 			return Comparison{}, err
 		}
@@ -165,7 +165,7 @@ func compareOn(ctx context.Context, desk *hostgit.Desk, from, to string, o Compa
 	c := Comparison{Files: []ChangedFile{}}
 	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: diffArgs(o, "-z", "--raw", "--numstat", "--no-abbrev", from, to)})
 	if err != nil {
-		return c, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing two trees")
+		return c, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing two trees")
 	}
 	raw, stats := splitStat(string(out))
 	for _, r := range parseRaw(raw) {
@@ -267,7 +267,7 @@ func sizes(ctx context.Context, desk *hostgit.Desk, files []ChangedFile) error {
 	}
 	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"cat-file", "--batch-check=%(objectsize)", "--buffer"}, Stdin: &ask})
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Asking for files' sizes")
+		return GitFault(err, fault.Unavailable, "repository_unreadable", "Asking for files' sizes")
 	}
 	for i, l := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		if i < len(of) {

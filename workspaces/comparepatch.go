@@ -41,7 +41,7 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, 
 	if n := PatchFits(paths); n < len(paths) {
 		return nil, fault.New(fault.TooLarge, "too_many_paths", "Ask for the differences of at most %d files at once.", n)
 	}
-	if !isCommitID(from.Tree) || !isCommitID(to.Tree) {
+	if !IsCommitID(from.Tree) || !IsCommitID(to.Tree) {
 		return nil, fault.New(fault.Invalid, "invalid_revision", "Both sides of a comparison must be known.")
 	}
 	o := CompareOptions{IgnoreSpace: ignoreSpace, Renames: true}
@@ -77,7 +77,7 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, 
 			}
 		}
 	}
-	desk, err := s.deskOf(ctx, p)
+	desk, err := s.ScratchOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *Service) gitReader(ctx context.Context, desk *hostgit.Desk, call hostgi
 		_, err := desk.Run(ctx, call)
 		_ = desk.Close()
 		if err != nil {
-			err = gitFault(err, fault.Unavailable, "repository_unreadable", doing)
+			err = GitFault(err, fault.Unavailable, "repository_unreadable", doing)
 		}
 		w.CloseWithError(err)
 	}()
@@ -133,14 +133,14 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path s
 	if secrets.Has(path, "") {
 		return nil, 0, ErrSecretFile
 	}
-	desk, err := s.deskOf(ctx, p)
+	desk, err := s.ScratchOf(ctx, p)
 	if err != nil {
 		return nil, 0, err
 	}
 	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"ls-tree", "-z", "-l", "--full-tree", t.Tree, "--", path}})
 	if err != nil {
 		_ = desk.Close()
-		return nil, 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for the file")
+		return nil, 0, GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for the file")
 	}
 	for rec := range strings.SplitSeq(string(out), "\x00") {
 		if rec == "" {

@@ -23,7 +23,7 @@ func (b *Sandbox) indexNow(ctx context.Context, paths []string) (map[string]file
 	for _, e := range SplitZero(said) {
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
-		if !ok || len(f) != 3 || !isCommitID(f[1]) {
+		if !ok || len(f) != 3 || !IsCommitID(f[1]) {
 			return nil, fmt.Errorf("box: ls-files answered %q", e)
 		}
 		if f[2] == "0" {

@@ -127,7 +127,7 @@ func (g *grouping) other(ctx context.Context) string {
 		ref = "REBASE_HEAD"
 	}
 	out, err := g.b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", ref+"^{commit}")
-	if out = strings.TrimSpace(out); err != nil || !isCommitID(out) {
+	if out = strings.TrimSpace(out); err != nil || !IsCommitID(out) {
 		return ""
 	}
 	return out
@@ -200,7 +200,7 @@ func (g *grouping) renamed(ctx context.Context) ([4]map[string]string, error) {
 	}
 	said, err := g.b.Git(ctx, nil, args...)
 	from := strings.TrimSpace(said)
-	if err != nil || !isCommitID(from) {
+	if err != nil || !IsCommitID(from) {
 		return out, nil //nolint:nilerr // without what both began with, names are told as they are
 	}
 	for stage, commit := range map[int]string{2: g.head, 3: other} {

@@ -45,7 +45,7 @@ func (s *Service) copyIgnored(ctx context.Context, p Project, dest string) ([]st
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: filepath.Join(p.Source, ".git"), WorkTree: p.Source,
 		Args: []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "copy_failed", "Looking for ignored files")
+		return nil, GitFault(err, fault.Unavailable, "copy_failed", "Looking for ignored files")
 	}
 	c := ignored.Copier{From: src, To: dst, Patterns: p.CopyIgnored}
 	for name := range strings.SplitSeq(string(out), "\x00") {

@@ -41,8 +41,8 @@ func (s *Service) credential(ctx context.Context, p Project, remote string) (*ho
 	return &hostgit.Credential{Host: c.Host, Username: c.Username, Token: c.Token}, nil
 }
 
-// credential is what stood in an https URL itself, nil without.
-func (r remote) credential() *hostgit.Credential {
+// Credential is what stood in an https URL itself, nil without.
+func (r Remote) Credential() *hostgit.Credential {
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Scheme != "https" || r.Token == "" {
 		return nil
@@ -51,7 +51,7 @@ func (r remote) credential() *hostgit.Credential {
 }
 
 // keepCredential keeps what came with a project's URL as a secret of the project.
-func (s *Service) keepCredential(ctx context.Context, p Project, r remote) error {
+func (s *Service) keepCredential(ctx context.Context, p Project, r Remote) error {
 	if r.Token == "" {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s *Service) moveCredential(ctx context.Context, projectID, file string) er
 	if err != nil {
 		return err
 	}
-	r, err := parseRemote(strings.TrimSpace(string(raw))+"/moved", []string{"https", "http"})
+	r, err := ParseRemote(strings.TrimSpace(string(raw))+"/moved", []string{"https", "http"})
 	if err != nil {
 		return errors.New("the file is not one of git's store") // whose words may hold the credential
 	}
@@ -114,7 +114,7 @@ func (s *Service) moveCredential(ctx context.Context, projectID, file string) er
 // fetchApart fetches a remote's branches on a desk: git sees no config, hooks or attributes of the repository, which an agent may have
 // written, and so nothing there says where the credential goes. Then the repository's own refs follow. c says what the call may do.
 func (s *Service) fetchApart(ctx context.Context, p Project, remote string, c hostgit.Call) error {
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *Service) fetchApart(ctx context.Context, p Project, remote string, c ho
 	if err := os.WriteFile(filepath.Join(desk.Dir(), "packed-refs"), []byte(packed.String()), 0o600); err != nil {
 		return err
 	}
-	c.Network, c.Timeout, c.Progress = true, s.cfg.FetchTimeout, s.progressOf(ctx)
+	c.Network, c.Timeout, c.Progress = true, s.cfg.FetchTimeout, s.ProgressOf(ctx)
 	c.Args = []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--progress", "--prune", "--", remote, fetchSpec}
 	if _, err := desk.Run(ctx, c); err != nil {
 		return err
@@ -143,22 +143,22 @@ func (s *Service) fetchApart(ctx context.Context, p Project, remote string, c ho
 		return err
 	}
 	after := parseRefs(string(raw))
-	var gone, come []refEdit
+	var gone, come []RefEdit
 	for ref, id := range after {
-		if before[ref] != id && (strings.HasPrefix(ref, originPrefix) || before[ref] == "") { // a tag that is there stays
-			come = append(come, refSet(ref, id))
+		if before[ref] != id && (strings.HasPrefix(ref, OriginPrefix) || before[ref] == "") { // a tag that is there stays
+			come = append(come, RefSet(ref, id))
 		}
 	}
 	for ref := range before {
-		if after[ref] == "" && strings.HasPrefix(ref, originPrefix) {
+		if after[ref] == "" && strings.HasPrefix(ref, OriginPrefix) {
 			gone = append(gone, refDrop(ref))
 		}
 	}
-	for _, edits := range [][]refEdit{gone, come} { // one by one: a name may have become a folder of names
+	for _, edits := range [][]RefEdit{gone, come} { // one by one: a name may have become a folder of names
 		if len(edits) == 0 {
 			continue
 		}
-		if err := s.updateRefs(ctx, p.GitDir, "fetch", edits...); err != nil {
+		if err := s.UpdateRefs(ctx, p.GitDir, "fetch", edits...); err != nil {
 			return err
 		}
 	}
@@ -182,7 +182,7 @@ func (s *Service) refsOf(ctx context.Context, c hostgit.Call) (map[string]string
 func parseRefs(raw string) map[string]string {
 	refs := map[string]string{}
 	for line := range strings.Lines(raw) {
-		if f := strings.Fields(line); len(f) == 2 && isCommitID(f[0]) {
+		if f := strings.Fields(line); len(f) == 2 && IsCommitID(f[0]) {
 			refs[f[1]] = f[0]
 		}
 	}

@@ -39,7 +39,7 @@ func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID 
 	if len(r.List) > maxDecisions {
 		return "", fault.New(fault.TooLarge, "too_many_parts", "More than %d conflicts at once: take fewer.", maxDecisions)
 	}
-	w, p, release, err := s.begin(ctx, workspaceID)
+	w, p, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return "", err
 	}
@@ -52,7 +52,7 @@ func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID 
 		return "", err
 	}
 	defer d.b.close(ctx)
-	base, err := s.target(ctx, p, w.Base)
+	base, err := s.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return "", err
 	}
@@ -210,7 +210,7 @@ func (d *deciding) lying(ctx context.Context, c *OpenConflict) (map[string]fileE
 	}
 	out, err := d.b.Git(ctx, nil, "hash-object", "-w", "--", c.Path)
 	oid := strings.TrimSpace(out)
-	if err != nil || !isCommitID(oid) {
+	if err != nil || !IsCommitID(oid) {
 		return nil, SandboxFault(err, "stage_failed", "Taking the file as it lies")
 	}
 	return map[string]fileEntry{c.Path: {mode: pr.mode, oid: oid, size: pr.size}}, nil

@@ -20,7 +20,7 @@ type Delivery struct {
 // Deliver puts the branch of a workspace on a member's machine into the repository of the folder it borrows from, where its owner finds it
 // beside their own. No file of theirs is touched. It may be done again: the branch follows.
 func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID string) (Delivery, error) {
-	w, _, release, err := s.begin(ctx, workspaceID)
+	w, _, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return Delivery{}, err
 	}
-	if !plainRef(HeadsPrefix+got.Branch) || !isCommitID(got.Commit) {
+	if !plainRef(HeadsPrefix+got.Branch) || !IsCommitID(got.Commit) {
 		return Delivery{}, fault.New(fault.Unavailable, "runner_answer_wrong", "The machine answered something that is no branch. Look into the folder's repository there.")
 	}
 	text := fmt.Sprintf("Delivered to %s on the machine: branch %s at %s", hostgit.Clean(w.Folder), got.Branch, got.Commit[:12])

@@ -35,7 +35,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 	if r.From == indexRev || r.To == indexRev {
 		return Discarded{}, fault.New(fault.Invalid, "revision_invalid", "What is discarded is told by a commit and by the files.").With("field", "from")
 	}
-	w, p, release, err := s.begin(ctx, workspaceID)
+	w, p, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return Discarded{}, err
 	}

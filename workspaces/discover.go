@@ -40,7 +40,7 @@ func (s *Service) discover(ctx context.Context, path string) (repository, error)
 	out, err := s.git.Text(ctx, hostgit.Call{Discover: true, Dir: real,
 		Args: []string{"rev-parse", "--is-bare-repository", "--is-inside-git-dir", "--git-common-dir"}})
 	if err != nil {
-		return repository{}, gitFault(err, fault.Invalid, "not_a_repository", "Opening the repository")
+		return repository{}, GitFault(err, fault.Invalid, "not_a_repository", "Opening the repository")
 	}
 	f := strings.SplitN(out, "\n", 3)
 	if len(f) != 3 {
@@ -100,7 +100,7 @@ func (s *Service) defaultBranch(ctx context.Context, gitDir, wanted string) (str
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--sort=-committerdate", "--count=2",
 		"--format=%(refname)", "refs/heads", "refs/remotes/origin"}})
 	if err != nil {
-		return "", gitFault(err, fault.Invalid, "not_a_repository", "Reading the branches")
+		return "", GitFault(err, fault.Invalid, "not_a_repository", "Reading the branches")
 	}
 	for _, ref := range strings.Fields(out) {
 		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok {

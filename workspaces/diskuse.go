@@ -64,7 +64,7 @@ func (s *Service) keptBytes(ctx context.Context, gitDir, workspaceID string) (in
 	}
 	all, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)"}})
 	if err != nil {
-		return 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
+		return 0, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
 	}
 	var in strings.Builder
 	for _, id := range refs {
@@ -77,7 +77,7 @@ func (s *Service) keptBytes(ctx context.Context, gitDir, workspaceID string) (in
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Stdin: strings.NewReader(in.String()), Args: []string{"rev-list", "--objects", "--disk-usage", "--ignore-missing", "--stdin"}})
 	if err != nil {
-		return 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Counting what is kept")
+		return 0, GitFault(err, fault.Unavailable, "repository_unreadable", "Counting what is kept")
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
 	return n, err
@@ -103,7 +103,7 @@ func (s *Service) UseOfRepository(ctx context.Context, p Project) (RepositoryUse
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"count-objects", "-v"}})
 	if err != nil {
-		return u, gitFault(err, fault.Unavailable, "repository_unreadable", "Counting the repository's objects")
+		return u, GitFault(err, fault.Unavailable, "repository_unreadable", "Counting the repository's objects")
 	}
 	for _, l := range strings.Split(out, "\n") {
 		if kib, ok := strings.CutPrefix(l, "size: "); ok {

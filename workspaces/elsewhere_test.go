@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/origin"
 )
 
 // What was squashed elsewhere is home once it is told: the base here follows, the workspace counts as merged, and its old commits no
@@ -37,7 +38,7 @@ func TestMergedElsewhere(t *testing.T) {
 	write(t, w.Path, "later.txt", "later\n")
 	later := h.commit(w, "Go on")
 
-	there := workspaces.MergedThere{Base: "main", Head: c.Commit, Commit: squashed, Text: "Merged there"}
+	there := origin.MergedThere{Base: "main", Head: c.Commit, Commit: squashed, Text: "Merged there"}
 	for range 2 { // the second time says nothing new
 		must(t, h.s.MergedThere(t.Context(), w.ID, there))
 	}
@@ -61,6 +62,6 @@ func TestMergedElsewhere(t *testing.T) {
 		t.Errorf("the next merge: %+v %v", r, err)
 	}
 
-	err = h.s.MergedThere(t.Context(), w.ID, workspaces.MergedThere{Base: "main", Head: "--upload-pack=x", Commit: squashed})
+	err = h.s.MergedThere(t.Context(), w.ID, origin.MergedThere{Base: "main", Head: "--upload-pack=x", Commit: squashed})
 	wantCode(t, err, "forge_answer_wrong")
 }

@@ -117,10 +117,10 @@ func (s *Service) sendObjects(ctx context.Context, p Project, w Workspace, h his
 	if !ok {
 		return fault.New(fault.Unavailable, "sandbox_not_live", "The workspace has no live sandbox now.")
 	}
-	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
+	if err := os.MkdirAll(s.TmpDir(), 0o700); err != nil {
 		return DiskFault(err, "Packing new commits for the sandbox")
 	}
-	dir, err := os.MkdirTemp(s.tmpDir(), "objects-")
+	dir, err := os.MkdirTemp(s.TmpDir(), "objects-")
 	if err != nil {
 		return DiskFault(err, "Packing new commits for the sandbox")
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/internal/hostgit"
 )
 
-// gitFault turns a failed git call into an error a person can act on: what was tried, git's own words, what to do.
-func gitFault(err error, kind fault.Kind, code, doing string) error {
+// GitFault turns a failed git call into an error a person can act on: what was tried, git's own words, what to do.
+func GitFault(err error, kind fault.Kind, code, doing string) error {
 	if err == nil {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/origin"
 )
 
 // tries makes what a room does be done beside tricks: none may run, and all goes on to work.
@@ -193,7 +194,7 @@ func endPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, merged, go
 	tr.tries("a merge elsewhere", func() error {
 		w, err := h.s.Workspace(ctx, merged.ID)
 		if err == nil {
-			err = h.s.MergedThere(ctx, w.ID, workspaces.MergedThere{Base: "main", Head: git(t, p.GitDir, "rev-parse", w.Branch), Commit: w.MergedCommit, Text: "merged"})
+			err = h.s.MergedThere(ctx, w.ID, origin.MergedThere{Base: "main", Head: git(t, p.GitDir, "rev-parse", w.Branch), Commit: w.MergedCommit, Text: "merged"})
 		}
 		return err
 	})

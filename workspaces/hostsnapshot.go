@@ -30,7 +30,7 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 	if head == "" {
 		return taken{}, errors.New("the worktree is at no commit")
 	}
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
 		return taken{}, err
 	}
@@ -74,10 +74,10 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 		return taken{}, werr
 	}
 	if err != nil {
-		return taken{}, gitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
+		return taken{}, GitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
 	}
 	t.commit, err = desk.Text(ctx, "rev-parse", "--verify", "refs/heads/snapshot")
-	if err != nil || !isCommitID(t.commit) {
+	if err != nil || !IsCommitID(t.commit) {
 		return taken{}, fmt.Errorf("reading the snapshot: %w", err)
 	}
 	return t, nil

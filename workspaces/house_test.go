@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/move"
+	"github.com/parawork/parawork/workspaces/origin"
 )
 
 // house is the room with a real store and real git; sandboxes and sessions run commands straight in the worktree.
@@ -76,12 +77,14 @@ func newHouse(t testing.TB, db *store.DB, change ...func(*workspaces.Config)) *h
 type (
 	core  = workspaces.Service
 	moves = move.Service
+	from  = origin.Service
 )
 
 // parts are the services that work on workspaces, as one.
 type parts struct {
 	*core
 	*moves
+	*from
 }
 
 // build makes the services.
@@ -89,8 +92,10 @@ func (h *house) build() parts {
 	cfg := h.cfg
 	cfg.Locks, cfg.Jobs = workspaces.NewLocks(), workspaces.NewJobs()
 	s := workspaces.New(cfg)
+	o := origin.New(origin.Config{Store: cfg.Store, Workspaces: s, Locks: cfg.Locks, Credentials: cfg.Credentials, Protocols: cfg.Protocols,
+		PushTimeout: cfg.CloneTimeout, Now: cfg.Now, Log: cfg.Log})
 	return parts{s, move.New(move.Config{Store: cfg.Store.(move.Store), Workspaces: s, Locks: cfg.Locks, Jobs: cfg.Jobs, FallBackAllowed: cfg.FallBackAllowed,
-		Chown: cfg.Chown, Now: cfg.Now, Log: cfg.Log})}
+		Chown: cfg.Chown, Now: cfg.Now, Log: cfg.Log}), o}
 }
 
 // Recover takes up what a server died over, in the order of a start.

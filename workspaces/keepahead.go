@@ -38,7 +38,7 @@ func (s *Service) compareBase(ctx context.Context, p Project, w Workspace, a *ah
 	if err != nil {
 		return err
 	}
-	desk, err := s.deskOf(ctx, p)
+	desk, err := s.ScratchOf(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func compareRaw(ctx context.Context, desk *hostgit.Desk, from, to string) ([]raw
 	}
 	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, to}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
 	}
 	return parseRaw(string(out)), nil
 }
@@ -83,16 +83,16 @@ func compareRaw(ctx context.Context, desk *hostgit.Desk, from, to string) ([]raw
 // rootOf is the tree of a commit.
 func (s *Service) rootOf(ctx context.Context, p Project, desk *hostgit.Desk, commit string) (string, error) {
 	k := commitKey{p.GitDir, commit}
-	if isCommitID(commit) {
+	if IsCommitID(commit) {
 		if known, ok := s.keeps.roots.get(k); ok {
 			return known.tree, nil
 		}
 	}
 	tree, err := desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
-	if err != nil || !isCommitID(tree) {
-		return "", gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
+	if err != nil || !IsCommitID(tree) {
+		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
 	}
-	if isCommitID(commit) {
+	if IsCommitID(commit) {
 		s.keeps.roots.put(k, commitTree{tree: tree})
 	}
 	return tree, nil

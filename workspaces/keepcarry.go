@@ -106,7 +106,7 @@ func (s *Service) ChosenLocal(ctx context.Context, p Project, w Workspace, head 
 	if t.secrets, err = s.SecretFiles(ctx, w.ID); err != nil {
 		return c, err
 	}
-	if t.desk, err = s.deskOf(ctx, p); err != nil {
+	if t.desk, err = s.ScratchOf(ctx, p); err != nil {
 		return c, err
 	}
 	defer func() { _ = t.desk.Close() }()
@@ -273,9 +273,9 @@ func (t *taking) noteFarIgnored(ctx context.Context, commit string) error {
 	}
 	edit := refDrop(RemoteIgnoredRef(t.w.ID))
 	if commit != "" {
-		edit = refSet(RemoteIgnoredRef(t.w.ID), commit)
+		edit = RefSet(RemoteIgnoredRef(t.w.ID), commit)
 	}
-	return t.s.dropRefs(ctx, t.p, []refEdit{edit})
+	return t.s.dropRefs(ctx, t.p, []RefEdit{edit})
 }
 
 // lastIgnored is what the sandbox of a far workspace had when it was asked last; "" = it was not asked.
@@ -371,7 +371,7 @@ func sameMode(root *os.Root, f ChangedFile) bool {
 func (s *Service) forgetIgnored(ctx context.Context, p Project, workspaceID string) error {
 	commit, err := s.CommitOf(ctx, p.GitDir, RemoteIgnoredRef(workspaceID))
 	if err == nil && commit != "" {
-		err = s.dropRefs(ctx, p, []refEdit{refDrop(RemoteIgnoredRef(workspaceID))})
+		err = s.dropRefs(ctx, p, []RefEdit{refDrop(RemoteIgnoredRef(workspaceID))})
 	}
 	return err
 }

@@ -180,7 +180,7 @@ func (t *taking) listIgnored(ctx context.Context, root *os.Root) ([]string, erro
 	defer cancel()
 	out, err := t.desk.Run(list, hostgit.Call{WorkTree: t.w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for ignored files")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for ignored files")
 	}
 	var names []string
 	c := ignored.Copier{From: root, Patterns: t.p.KeepIgnored, Found: func(name string) { names = append(names, name) }}
@@ -210,10 +210,10 @@ func (t *taking) writeIgnored(ctx context.Context, files []edit) (string, error)
 	pr.CloseWithError(io.ErrClosedPipe)
 	<-done
 	if err != nil {
-		return "", gitFault(err, fault.Unavailable, "snapshot_failed", "Writing the ignored files")
+		return "", GitFault(err, fault.Unavailable, "snapshot_failed", "Writing the ignored files")
 	}
 	commit := strings.TrimSpace(string(out))
-	if !isCommitID(commit) {
+	if !IsCommitID(commit) {
 		return "", fmt.Errorf("fast-import answered %.200q", out)
 	}
 	return commit, nil

@@ -172,9 +172,9 @@ func (s *Service) keepAway(ctx context.Context, p Project, w Workspace, snap *Sn
 	if err == nil {
 		edit := refDrop(trashIgnored(w.ID))
 		if sn.Ignored != "" {
-			edit = refSet(trashIgnored(w.ID), sn.Ignored)
+			edit = RefSet(trashIgnored(w.ID), sn.Ignored)
 		}
-		err = s.dropRefs(ctx, p, []refEdit{edit})
+		err = s.dropRefs(ctx, p, []RefEdit{edit})
 	}
 	if err != nil && wantsIgnored(p, SnapKept) {
 		return err
@@ -249,7 +249,7 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old
 		return err
 	}
 	if gitDir != "" && folderExists(gitDir) {
-		var edits []refEdit
+		var edits []RefEdit
 		for _, sn := range old {
 			edits = append(edits, refDrop(pinRef(workspaceID, sn.ID))) // of one that was pinned once
 			e := refDrop(chainRef(sn))
@@ -313,13 +313,13 @@ func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, err
 	return false, nil
 }
 
-func (s *Service) dropRefs(ctx context.Context, p Project, edits []refEdit) error {
+func (s *Service) dropRefs(ctx context.Context, p Project, edits []RefEdit) error {
 	var in strings.Builder
 	for _, e := range edits {
 		in.WriteString(string(e))
 	}
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(in.String()), Args: []string{"update-ref", "--stdin"}})
-	return gitFault(err, fault.Unavailable, "repository_unreadable", "Letting go of old snapshots")
+	return GitFault(err, fault.Unavailable, "repository_unreadable", "Letting go of old snapshots")
 }
 
 // packAfter is how many snapshots a repository gets before their objects, which lie in files of their own, are put together.

@@ -126,7 +126,7 @@ func (t *taking) storeSmall(ctx context.Context, edits []edit) error {
 	pr.CloseWithError(io.ErrClosedPipe)
 	<-done
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
+		return GitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
 	}
 	for i := range edits {
 		edits[i].data = nil
@@ -256,7 +256,7 @@ func badName(name string) bool {
 func (t *taking) storeLarge(ctx context.Context, f io.Reader) (string, error) {
 	b, err := t.desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin"}, Stdin: f, Timeout: t.s.cfg.StepTimeout})
 	oid := strings.TrimSpace(string(b))
-	if err == nil && !isCommitID(oid) {
+	if err == nil && !IsCommitID(oid) {
 		err = fmt.Errorf("hash-object answered %.100q", oid)
 	}
 	return oid, err
@@ -329,11 +329,11 @@ func (t *taking) write(ctx context.Context, sn *Snap, start, before, since strin
 	pr.CloseWithError(io.ErrClosedPipe)
 	<-done
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
+		return GitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
 	}
 	commit, rest, _ := strings.Cut(string(out), "\n")
 	f := strings.Fields(rest)
-	if !isCommitID(commit) || len(f) != 3 || !isCommitID(f[2]) {
+	if !IsCommitID(commit) || len(f) != 3 || !IsCommitID(f[2]) {
 		return fmt.Errorf("fast-import answered %.200q", out)
 	}
 	sn.Commit, sn.Tree = commit, f[2]

@@ -139,7 +139,7 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	var err error
 	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.w.ID, At: max(t.s.Millis(), t.prev.At+1)}))
 	defer func() { <-t.tips.done }()
-	if t.desk, err = t.s.deskOf(ctx, t.p); err != nil {
+	if t.desk, err = t.s.ScratchOf(ctx, t.p); err != nil {
 		return Snap{}, false, err
 	}
 	defer func() { _ = t.desk.Close() }()
@@ -221,12 +221,12 @@ func (s *Service) moveRef(ctx context.Context, p Project, ref, commit, before st
 		edit = refUpdate(ref, commit, before)
 	}
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(string(edit)), Args: []string{"update-ref", "--stdin"}})
-	return gitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
+	return GitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
 }
 
-// deskOf makes a desk over a project's repository.
-func (s *Service) deskOf(ctx context.Context, p Project) (*hostgit.Desk, error) {
-	return s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+// ScratchOf makes a desk over a project's repository.
+func (s *Service) ScratchOf(ctx context.Context, p Project) (*hostgit.Desk, error) {
+	return s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 }
 
 // candidates says which tree the snapshot begins with, which paths are read, and, where everything that differs from a commit is known,
@@ -389,7 +389,7 @@ func (t *taking) entries(ctx context.Context, tree string, paths []string) (map[
 		}
 		b, err := t.desk.Run(ctx, hostgit.Call{Args: args, Max: 256 << 20})
 		if err != nil {
-			return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing the snapshot before")
+			return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the snapshot before")
 		}
 		for rec := range strings.SplitSeq(string(b), "\x00") {
 			meta, name, ok := strings.Cut(rec, "\t")
@@ -462,7 +462,7 @@ func countSnap(ctx context.Context, desk *hostgit.Desk, sn *Snap, from string) e
 	}
 	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", from, sn.Tree}})
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+		return GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
 	}
 	for rec := range strings.SplitSeq(string(out), "\x00") {
 		f := strings.SplitN(rec, "\t", 3)
@@ -512,9 +512,9 @@ func (s *Service) mendSnaps(ctx context.Context, p Project, w Workspace) error {
 	for _, chain := range [...]string{"polls/", "kept/"} {
 		tips, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--sort=-refname", "--count=1", "--format=%(objectname)", snapRefs(w.ID) + chain}})
 		if err != nil {
-			return gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for snapshots")
+			return GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for snapshots")
 		}
-		for at := tips; isCommitID(at); {
+		for at := tips; IsCommitID(at); {
 			if _, err := s.store.SnapshotAt(ctx, w.ID, at); err == nil {
 				break
 			} else if !fault.Is(err, fault.NotFound) {
@@ -553,7 +553,7 @@ type chained struct {
 func (s *Service) readChained(ctx context.Context, p Project, workspaceID, commit string) (chained, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %P%n%b", commit, "--"}})
 	if err != nil {
-		return chained{}, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a snapshot")
+		return chained{}, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a snapshot")
 	}
 	first, body, _ := strings.Cut(out, "\n")
 	names := strings.Fields(first)
@@ -572,12 +572,12 @@ func (s *Service) readChained(ctx context.Context, p Project, workspaceID, commi
 }
 
 func (s *Service) recount(ctx context.Context, p Project, sn *Snap, before string) error {
-	desk, err := s.deskOf(ctx, p)
+	desk, err := s.ScratchOf(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = desk.Close() }()
-	if !isCommitID(before) {
+	if !IsCommitID(before) {
 		before = sn.BaseCommit
 	}
 	return countSnap(ctx, desk, sn, before)

@@ -40,11 +40,11 @@ func (m *merger) land(ctx context.Context, res MergeResult) error {
 	if now == "" {
 		edit = refCreate(ref, res.Commit)
 	}
-	if err := m.s.updateRefs(ctx, m.p.GitDir, "merge "+m.w.Key(), edit); err != nil {
+	if err := m.s.UpdateRefs(ctx, m.p.GitDir, "merge "+m.w.Key(), edit); err != nil {
 		if moved, e := m.s.CommitOf(ctx, m.p.GitDir, ref); e == nil && moved != now {
 			return errBaseMoved
 		}
-		return gitFault(err, fault.Conflict, "merge_failed", "Moving "+m.target)
+		return GitFault(err, fault.Conflict, "merge_failed", "Moving "+m.target)
 	}
 	return nil
 }
@@ -91,11 +91,11 @@ func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult)
 				m.target, strings.ReplaceAll(words, at.path+"/", ""))
 		}
 	}
-	return gitFault(err, fault.Conflict, "base_folder_failed", "Fast-forwarding the folder that has "+m.target)
+	return GitFault(err, fault.Conflict, "base_folder_failed", "Fast-forwarding the folder that has "+m.target)
 }
 
-// identityEnv is identity as environment entries.
-func identityEnv(u accounts.User, roles ...string) []string {
+// IdentityEnv is identity as environment entries.
+func IdentityEnv(u accounts.User, roles ...string) []string {
 	var env []string
 	for _, r := range roles {
 		for k, v := range identity(r, u) {

@@ -97,7 +97,7 @@ func (s *Service) mergeNoted(ctx context.Context, w Workspace) (base, head strin
 		}
 		base, _ = a.Data["base_commit"].(string)
 		head, _ = a.Data["head"].(string)
-		if !isCommitID(base) || !isCommitID(head) {
+		if !IsCommitID(base) || !IsCommitID(head) {
 			return "", "", nil
 		}
 		return base, head, nil

@@ -39,18 +39,18 @@ func (s *Service) MergedTree(ctx context.Context, actor accounts.Actor, workspac
 	if err := m.noSecrets(ctx, res); err != nil {
 		return "", "", nil, err
 	}
-	have, err := s.refsBelow(ctx, m.p, mergedRefs(workspaceID))
+	have, err := s.RefsBelow(ctx, m.p, mergedRefs(workspaceID))
 	if err != nil {
 		return "", "", nil, err
 	}
-	edits := []refEdit{refSet(mergedRefs(workspaceID)+strategy, res.Commit), refSet(mergedRefs(workspaceID)+"head", res.Head)}
+	edits := []RefEdit{RefSet(mergedRefs(workspaceID)+strategy, res.Commit), RefSet(mergedRefs(workspaceID)+"head", res.Head)}
 	for name := range have {
 		if last := strings.TrimPrefix(name, mergedRefs(workspaceID)); last != strategy && last != "head" {
 			edits = append(edits, refDrop(name))
 		}
 	}
-	if err := s.updateRefs(ctx, m.p.GitDir, "merged result of "+m.w.Key(), edits...); err != nil {
-		return "", "", nil, gitFault(err, fault.Unavailable, "merge_failed", "Keeping the merged result")
+	if err := s.UpdateRefs(ctx, m.p.GitDir, "merged result of "+m.w.Key(), edits...); err != nil {
+		return "", "", nil, GitFault(err, fault.Unavailable, "merge_failed", "Keeping the merged result")
 	}
 	return res.Commit, res.BaseCommit, nil, nil
 }
@@ -63,7 +63,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 		return MergeResult{}, err
 	}
 	defer release()
-	have, err := s.refsBelow(ctx, m.p, mergedRefs(workspaceID))
+	have, err := s.RefsBelow(ctx, m.p, mergedRefs(workspaceID))
 	if err != nil {
 		return MergeResult{}, err
 	}
@@ -73,7 +73,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 			res.Strategy = last
 		}
 	}
-	if res.Strategy == "" || res.Head == "" || !isCommitID(expectedBase) {
+	if res.Strategy == "" || res.Head == "" || !IsCommitID(expectedBase) {
 		return MergeResult{}, fault.New(fault.Conflict, "merged_unknown", "This is no merged result of %s. It is to be computed anew.", m.w.Key())
 	}
 	now, err := m.baseTip(ctx)

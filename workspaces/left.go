@@ -102,7 +102,7 @@ func (s *Service) takeLeft(ctx context.Context, p Project, w Workspace, b *Sandb
 	if err != nil {
 		return nil, err
 	}
-	own, err := s.refsBelow(ctx, p, AgentRefs(w.ID))
+	own, err := s.RefsBelow(ctx, p, AgentRefs(w.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *exec
 	defer unlock()
 	machine := s.machineName(ctx, pl.Kind)
 	prefix := w.Branch + leftMark + pathSlug(machine)
-	refs, err := s.refsBelow(ctx, p, HeadsPrefix)
+	refs, err := s.RefsBelow(ctx, p, HeadsPrefix)
 	if err != nil {
 		return err
 	}
@@ -186,8 +186,8 @@ func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *exec
 		if err != nil {
 			return err
 		}
-		if err := s.updateRefs(ctx, p.GitDir, "left on "+machine+" by "+w.Key(), refCreate(HeadsPrefix+name, l.commit)); err != nil {
-			return gitFault(err, fault.Conflict, "home_failed", "Keeping what was left behind")
+		if err := s.UpdateRefs(ctx, p.GitDir, "left on "+machine+" by "+w.Key(), refCreate(HeadsPrefix+name, l.commit)); err != nil {
+			return GitFault(err, fault.Conflict, "home_failed", "Keeping what was left behind")
 		}
 		names = append(names, name)
 	}
@@ -209,7 +209,7 @@ func (s *Service) nameLeft(ctx context.Context, p Project, w Workspace, pl *exec
 	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.left_kept",
 		Text: fmt.Sprintf("%s is back. %s and was not on this server is kept as %s. Merge it, or begin a workspace from it.", machine, what, where),
 		Data: map[string]any{"branches": names, "commit": fresh[0].commit}})
-	s.publishProject(ctx, p)
+	s.PublishProject(ctx, p)
 	s.PublishWorkspace(ctx, w)
 	return nil
 }
@@ -219,7 +219,7 @@ func (s *Service) keptAlready(ctx context.Context, p Project, refs map[string]st
 	same := func(a, b string) (bool, error) {
 		out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", a + "^{tree}", b + "^{tree}", a + "^@", b + "^@"}})
 		if err != nil {
-			return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing what was left behind")
+			return false, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing what was left behind")
 		}
 		f := strings.Fields(out)
 		n := len(f) / 2

@@ -182,10 +182,10 @@ func (s *Service) packInto(ctx context.Context, p Project, o objectStore, ids []
 	if len(ids) == 0 {
 		return o.note(has, nil)
 	}
-	if err := MakeFolders(s.tmpDir()); err != nil {
+	if err := MakeFolders(s.TmpDir()); err != nil {
 		return DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
-	dir, err := os.MkdirTemp(s.tmpDir(), "lend-")
+	dir, err := os.MkdirTemp(s.TmpDir(), "lend-")
 	if err != nil {
 		return DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
@@ -199,7 +199,7 @@ func (s *Service) packInto(ctx context.Context, p Project, o objectStore, ids []
 		Config: []string{"pack.packSizeLimit=0", "pack.island=", "core.compression=1"},
 		Args:   []string{"pack-objects", "--revs", "--delta-base-offset", "--no-use-bitmap-index", "--non-empty", "--missing=allow-any", "-q", filepath.Join(dir, "pack")}})
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Packing what the workspace's sandbox may read")
+		return GitFault(err, fault.Unavailable, "repository_unreadable", "Packing what the workspace's sandbox may read")
 	}
 	if err := hostgit.KeepPacks(dir, o.objects()); err != nil {
 		return DiskFault(err, "Packing the objects of the workspace's sandbox")
@@ -237,7 +237,7 @@ func (s *Service) packTogether(ctx context.Context, p Project, o objectStore) {
 	if err != nil || len(packs) <= looseMost {
 		return
 	}
-	desk, err := s.git.DeskOver(ctx, s.tmpDir(), p.GitDir, o.objects())
+	desk, err := s.git.DeskOver(ctx, s.TmpDir(), p.GitDir, o.objects())
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "packs of sandboxes could not be put together", "project_id", p.ID, "error", err)
 		return
@@ -318,7 +318,7 @@ func loggedHeads(admin string) []string {
 	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	var ids []string
 	for _, l := range lines[max(len(lines)-loggedMost, 0):] {
-		if f := strings.SplitN(l, " ", 3); len(f) == 3 && isCommitID(f[1]) {
+		if f := strings.SplitN(l, " ", 3); len(f) == 3 && IsCommitID(f[1]) {
 			ids = append(ids, f[1])
 		}
 	}

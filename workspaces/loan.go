@@ -83,7 +83,7 @@ func plainObjects(dir string) bool {
 
 // commitsAmong returns those of the names that are commits of the repository's.
 func (s *Service) commitsAmong(ctx context.Context, p Project, ids []string) ([]string, error) {
-	ids = slices.DeleteFunc(unique(ids), func(id string) bool { return !isCommitID(id) })
+	ids = slices.DeleteFunc(unique(ids), func(id string) bool { return !IsCommitID(id) })
 	types, err := s.typed(ctx, p, ids[:min(len(ids), maxBundleHave)])
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (s *Service) edge(ctx context.Context, p Project, tips, known []string) ([]
 	}
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: revs(tips, known), Max: 256 << 20, Args: []string{"rev-list", "--boundary", "--stdin"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the history")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the history")
 	}
 	beyond := make(map[string]bool)
 	var edge []string
@@ -127,7 +127,7 @@ func (s *Service) packBeyond(ctx context.Context, p Project, dir string, tips []
 		Args:     []string{"pack-objects", "--revs", "--delta-base-offset", "--no-use-bitmap-index", "--progress", filepath.Join(dir, "objects", "pack", "pack")},
 		Progress: func(line string) { sayPercent(line, say) }})
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "parcel_failed", "Packing the repository")
+		return GitFault(err, fault.Unavailable, "parcel_failed", "Packing the repository")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(strings.Join(l.objects, "\n")+"\n"), 0o644); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (s *Service) Commits(ctx context.Context, workspaceID string) ([]Commit, er
 	if err != nil {
 		return nil, err
 	}
-	if err := s.comeHome(ctx, p, w); err != nil {
+	if err := s.ComeHome(ctx, p, w); err != nil {
 		// What is home is told; that more could not be brought is told where it matters.
 		s.cfg.Log.WarnContext(ctx, "commits could not be brought home", "workspace_id", w.ID, "error", err)
 	}
@@ -53,11 +53,11 @@ func (s *Service) branchTip(ctx context.Context, p Project, w Workspace) (string
 // another form.
 func (s *Service) unmergedArgs(ctx context.Context, p Project, w Workspace, head string) ([]string, error) {
 	args := []string{head}
-	target, err := s.target(ctx, p, w.Base)
+	target, err := s.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range [...]string{HeadsPrefix + target, "refs/remotes/origin/" + target, baseRef(w.ID)} {
+	for _, name := range [...]string{HeadsPrefix + target, "refs/remotes/origin/" + target, BaseRef(w.ID)} {
 		c, err := s.CommitOf(ctx, p.GitDir, name)
 		if err != nil {
 			return nil, err
@@ -85,7 +85,7 @@ func (s *Service) readCommits(ctx context.Context, p Project, args ...string) ([
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Config: []string{"log.showSignature=false", "i18n.logOutputEncoding=UTF-8"},
 		Args: append([]string{"log", "-z", "--no-color", "--no-decorate", "--no-notes", "--no-mailmap", commitFormat}, args...)})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the commits")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the commits")
 	}
 	commits := []Commit{}
 	var ids bytes.Buffer
@@ -103,12 +103,12 @@ func (s *Service) readCommits(ctx context.Context, p Project, args ...string) ([
 	out, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: &ids, Args: []string{"diff-tree", "--stdin", "--root", "-r", "-m", "--first-parent",
 		"--no-renames", "--shortstat", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the commits")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the commits")
 	}
 	files := make(map[string]int)
 	at := ""
 	for _, l := range strings.Split(string(out), "\n") {
-		if id, _, _ := strings.Cut(l, " "); isCommitID(id) {
+		if id, _, _ := strings.Cut(l, " "); IsCommitID(id) {
 			at = id
 		} else if n, err := strconv.Atoi(id0(l)); err == nil && files[at] == 0 {
 			files[at] = n

@@ -46,7 +46,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	warnings = append(warnings, s.workspaceWarnings(ctx, m.p, m.w)...)
 	if !r.DryRun { // the rebase of a long branch takes its time
 		var end func()
-		if ctx, end, err = s.beginWork(ctx, m.p, m.w.ID, actor.User.ID, WorkMerge); err != nil {
+		if ctx, end, err = s.BeginWork(ctx, m.p, m.w.ID, actor.User.ID, WorkMerge); err != nil {
 			return MergeResult{}, err
 		}
 		defer end()
@@ -86,7 +86,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 
 // merger takes the workspace for a merge, brings home what it committed and sets up a desk. release gives it all back.
 func (s *Service) merger(ctx context.Context, actor accounts.Actor, workspaceID string, r MergeRequest) (*merger, func(), error) {
-	w, p, free, err := s.begin(ctx, workspaceID)
+	w, p, free, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,12 +97,12 @@ func (s *Service) merger(ctx context.Context, actor accounts.Actor, workspaceID 
 		}
 		free()
 	}
-	if err = s.comeHome(ctx, p, w); err == nil {
-		m.target, err = s.target(ctx, p, w.Base)
+	if err = s.ComeHome(ctx, p, w); err == nil {
+		m.target, err = s.BranchTarget(ctx, p, w.Base)
 	}
 	if err == nil {
-		m.desk, err = s.git.Desk(ctx, s.tmpDir(), p.GitDir)
-		err = gitFault(err, fault.Unavailable, "merge_failed", "Preparing the merge")
+		m.desk, err = s.git.Desk(ctx, s.TmpDir(), p.GitDir)
+		err = GitFault(err, fault.Unavailable, "merge_failed", "Preparing the merge")
 	}
 	if err != nil {
 		release()
@@ -135,11 +135,11 @@ func (s *Service) freshBase(ctx context.Context, p *Project, target string) []st
 		return nil
 	}
 	if s.Millis()-p.FetchedAt > mergeFetchAge {
-		if _, err := s.fetch(ctx, p); err != nil {
+		if _, err := s.Fetch(ctx, p); err != nil {
 			return []string{fmt.Sprintf("The remote could not be asked, %s is as it is here. %s", target, Reason(err))}
 		}
 	}
-	ahead, behind, err := s.stepBase(ctx, *p, target)
+	ahead, behind, err := s.StepBase(ctx, *p, target)
 	switch {
 	case err != nil:
 		return []string{fmt.Sprintf("%s could not be brought up to date with the remote: %s", target, Reason(err))}
@@ -235,14 +235,14 @@ type merger struct {
 
 // noSecrets refuses to land what holds something of a secret.
 func (m *merger) noSecrets(ctx context.Context, res MergeResult) error {
-	return m.s.noSecrets(ctx, m.w, m.desk, "merged", res.Commit, "^"+res.BaseCommit)
+	return m.s.NoSecrets(ctx, m.w, m.desk, "merged", res.Commit, "^"+res.BaseCommit)
 }
 
 // keep notes a merge that has landed. What was merged is the new base of the workspace's changes, whatever form it landed in.
 func (m *merger) keep(ctx context.Context, res MergeResult) error {
 	ctx = context.WithoutCancel(ctx)
 	s := m.s
-	if err := s.updateRefs(ctx, m.p.GitDir, "merged "+m.w.Key(), refSet(baseRef(m.w.ID), res.Head)); err != nil {
+	if err := s.UpdateRefs(ctx, m.p.GitDir, "merged "+m.w.Key(), RefSet(BaseRef(m.w.ID), res.Head)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", m.w.ID, "error", err)
 	}
 	_, err := s.Edit(ctx, m.w.ID, func(w *Workspace) error {
@@ -256,7 +256,7 @@ func (m *merger) keep(ctx context.Context, res MergeResult) error {
 	s.Note(ctx, Activity{TeamID: m.w.TeamID, WorkspaceID: m.w.ID, ActorID: m.actor.User.ID, Kind: "merge",
 		Text: fmt.Sprintf("%s %s into %s (%s)", how, Plural(res.Commits, "commit", "commits"), m.target, res.Commit[:12]),
 		Data: map[string]any{"strategy": res.Strategy, "base": m.target, "base_commit": res.BaseCommit, "head": res.Head, "commit": res.Commit}})
-	s.publishProject(ctx, m.p)
-	s.projectMoved(ctx, m.p)
+	s.PublishProject(ctx, m.p)
+	s.ProjectMoved(ctx, m.p)
 	return nil
 }

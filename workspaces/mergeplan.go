@@ -50,7 +50,7 @@ func (m *merger) plan(ctx context.Context) (MergeResult, error) {
 	// The agent's commits may hold names no checkout accepts, such as .git/config: they must not reach the base. Reading a
 	// tree into an index is where git checks names.
 	if _, err := m.desk.Text(ctx, "read-tree", res.Commit); err != nil {
-		return res, gitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the merged files")
+		return res, GitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the merged files")
 	}
 	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", res.BaseCommit, res.Commit}})
 	if err != nil {
@@ -61,7 +61,7 @@ func (m *merger) plan(ctx context.Context) (MergeResult, error) {
 }
 
 func mergeFault(err error) error {
-	return gitFault(err, fault.Unavailable, "merge_failed", "Merging")
+	return GitFault(err, fault.Unavailable, "merge_failed", "Merging")
 }
 
 // baseTip is the commit the target branch is at. A target only the remote has begins where that is.
@@ -82,7 +82,7 @@ func (m *merger) from(ctx context.Context, base, head string) (string, error) {
 	if err != nil && hostgit.ExitCode(err) != 1 {
 		return "", mergeFault(err)
 	}
-	if err != nil || !isCommitID(mb) {
+	if err != nil || !IsCommitID(mb) {
 		return "", fault.New(fault.Conflict, "unrelated", "%s and %s have no commit in common.", m.w.Branch, m.target)
 	}
 	if m.w.MergedAt == 0 || m.w.BaseCommit == mb {
@@ -159,7 +159,7 @@ func (m *merger) planMerge(ctx context.Context, res *MergeResult, from string) e
 			return err
 		}
 	}
-	res.Commit, err = m.commit(ctx, tree, message, identityEnv(m.actor.User, "AUTHOR", "COMMITTER"), parents...)
+	res.Commit, err = m.commit(ctx, tree, message, IdentityEnv(m.actor.User, "AUTHOR", "COMMITTER"), parents...)
 	return err
 }
 
@@ -200,7 +200,7 @@ func (m *merger) mergeTree(ctx context.Context, res *MergeResult, ours, theirs s
 		return "", mergeFault(err)
 	}
 	tree, rest, _ := strings.Cut(string(out), "\x00")
-	if !isCommitID(tree) {
+	if !IsCommitID(tree) {
 		return "", fmt.Errorf("merge-tree answered %.100q", tree)
 	}
 	if err != nil {
@@ -221,7 +221,7 @@ func (m *merger) commit(ctx context.Context, tree, message string, env []string,
 		return "", mergeFault(err)
 	}
 	id := strings.TrimSpace(string(out))
-	if !isCommitID(id) {
+	if !IsCommitID(id) {
 		return "", fmt.Errorf("commit-tree answered %.100q", id)
 	}
 	return id, nil

@@ -53,10 +53,10 @@ func (s *Service) snapshotNested(ctx context.Context, p Project, w Workspace, t 
 	if len(folders) == 0 {
 		return "", nil
 	}
-	if err := os.MkdirAll(s.tmpDir(), 0o700); err != nil {
+	if err := os.MkdirAll(s.TmpDir(), 0o700); err != nil {
 		return "", err
 	}
-	tmp, err := os.CreateTemp(s.tmpDir(), "nested-")
+	tmp, err := os.CreateTemp(s.TmpDir(), "nested-")
 	if err != nil {
 		return "", DiskFault(err, "Keeping nested repositories")
 	}

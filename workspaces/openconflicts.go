@@ -96,7 +96,7 @@ func (s *Service) OpenConflicts(ctx context.Context, workspaceID string, wake bo
 		return OpenConflicts{}, err
 	}
 	out := OpenConflicts{Branch: w.Branch, Files: []OpenConflict{}}
-	if out.Base, err = s.target(ctx, p, w.Base); err != nil {
+	if out.Base, err = s.BranchTarget(ctx, p, w.Base); err != nil {
 		return out, err
 	}
 	open := s.lookBox
@@ -224,7 +224,7 @@ func (b *Sandbox) stages(ctx context.Context, which string) (map[string][4]fileE
 	for _, e := range SplitZero(out) {
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
-		if !ok || len(f) != 3 || !isCommitID(f[1]) || len(f[2]) != 1 || f[2] < "1" || f[2] > "3" {
+		if !ok || len(f) != 3 || !IsCommitID(f[1]) || len(f[2]) != 1 || f[2] < "1" || f[2] > "3" {
 			return nil, fmt.Errorf("box: ls-files answered %q", e)
 		}
 		if checkPath(name) != nil {

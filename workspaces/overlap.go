@@ -65,12 +65,12 @@ func (s *Service) Footprint(ctx context.Context, w Workspace, tree string, known
 		return known, nil
 	}
 	f := Footprint{WorkspaceID: w.ID, Base: base, Tree: tree}
-	if !isCommitID(base) || !isCommitID(tree) {
+	if !IsCommitID(base) || !IsCommitID(tree) {
 		return f, nil
 	}
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
-		return f, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
+		return f, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
 	}
 	defer func() { _ = desk.Close() }()
 	args := []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--no-ext-diff", "--no-textconv"}
@@ -79,7 +79,7 @@ func (s *Service) Footprint(ctx context.Context, w Workspace, tree string, known
 		out, err = desk.Run(ctx, hostgit.Call{Args: append(args, base, tree), Max: footprintMax})
 	}
 	if err != nil {
-		return f, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
+		return f, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
 	}
 	f.Files, err = parseTouched(out)
 	return f, err
@@ -234,9 +234,9 @@ func (s *Service) Collide(ctx context.Context, projectID string, one Footprint, 
 	if err != nil {
 		return nil, err
 	}
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
 	defer func() { _ = desk.Close() }()
 	if err := desk.Scratch(); err != nil {
@@ -289,7 +289,7 @@ func tips(ctx context.Context, desk *hostgit.Desk, list []Footprint) ([]string, 
 	}
 	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-t", "commit", "-w", "--no-filters", "--stdin-paths"}, Stdin: strings.NewReader(names.String())})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
 	ids := strings.Fields(string(out))
 	if len(ids) != len(list) {
@@ -328,7 +328,7 @@ func parseMerges(out string, n int) ([][]Conflict, error) {
 	found := make([][]Conflict, 0, n)
 	f := strings.Split(out, "\x00")
 	for len(found) < n {
-		if len(f) < 3 || f[0] != "0" && f[0] != "1" || !isCommitID(f[1]) {
+		if len(f) < 3 || f[0] != "0" && f[0] != "1" || !IsCommitID(f[1]) {
 			return nil, fmt.Errorf("merge-tree answered something else after %d merges", len(found))
 		}
 		clean := f[0] == "1"

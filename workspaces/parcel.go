@@ -193,11 +193,11 @@ func (s *Service) parcelIndex(ctx context.Context, p Project, w Workspace, admin
 		return staged, unique(blobs), nil // it is sent all the same
 	}
 	commit, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader("parawork: what was staged\n"), Args: []string{"commit-tree", "-p", n.Home.Head, tree}})
-	if err != nil || !isCommitID(commit) {
-		return "", nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Keeping what is staged")
+	if err != nil || !IsCommitID(commit) {
+		return "", nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Keeping what is staged")
 	}
-	if err := s.updateRefs(ctx, p.GitDir, "staged in "+w.Key(), refSet(indexRef(w.ID), commit)); err != nil {
-		return "", nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Keeping what is staged")
+	if err := s.UpdateRefs(ctx, p.GitDir, "staged in "+w.Key(), RefSet(indexRef(w.ID), commit)); err != nil {
+		return "", nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Keeping what is staged")
 	}
 	n.Home.Index = commit
 	return staged, unique(blobs), nil

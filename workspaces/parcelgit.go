@@ -71,7 +71,7 @@ func (s *Service) meet(ctx context.Context, p Project, commits []string) ([]stri
 		return nil, nil
 	}
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branches")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branches")
 	}
 	return strings.Fields(out), nil
 }
@@ -80,7 +80,7 @@ func (s *Service) meet(ctx context.Context, p Project, commits []string) ([]stri
 func (s *Service) countBetween(ctx context.Context, p Project, from, to []string) (int, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: revs(from, to), Args: []string{"rev-list", "--count", "--stdin"}})
 	if err != nil {
-		return 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Counting commits")
+		return 0, GitFault(err, fault.Unavailable, "repository_unreadable", "Counting commits")
 	}
 	return strconv.Atoi(out)
 }
@@ -102,7 +102,7 @@ func revs(these, not []string) *strings.Reader {
 func (s *Service) boundary(ctx context.Context, p Project, tips, floor []string) (shallow []string, err error) {
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: revs(tips, floor), Max: 256 << 20, Args: []string{"rev-list", "--boundary", "--stdin"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the history")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the history")
 	}
 	own := s.ownShallow(p)
 	for l := range strings.Lines(string(out)) {
@@ -151,7 +151,7 @@ func (s *Service) packHistory(ctx context.Context, p Project, dir string, h hist
 		Config:   []string{"pack.packSizeLimit=0", "pack.island=", "core.compression=1"},
 		Args:     []string{"pack-objects", "--revs", "--delta-base-offset", "--no-use-bitmap-index", "--progress", filepath.Join(dir, "pack")},
 		Progress: func(line string) { sayPercent(line, say) }})
-	return gitFault(err, fault.Unavailable, "parcel_failed", "Packing the repository")
+	return GitFault(err, fault.Unavailable, "parcel_failed", "Packing the repository")
 }
 
 // counted is git's progress, such as "Compressing objects:  12% (1200/10000)".
@@ -171,7 +171,7 @@ func (s *Service) farTold(ctx context.Context, p Project, w Workspace) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	target, err := s.target(ctx, p, w.Base)
+	target, err := s.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (s *Service) typed(ctx context.Context, p Project, ids []string) (map[strin
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(strings.Join(ids, "\n") + "\n"), Args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository")
 	}
 	for l := range strings.Lines(out) {
 		if id, kind, ok := strings.Cut(strings.TrimSpace(l), " "); ok && kind != "missing" {
@@ -270,13 +270,13 @@ func (s *Service) peeled(ctx context.Context, p Project, ids []string) ([]string
 func (s *Service) stagedIn(ctx context.Context, gitDir, head string) (info string, blobs []string, conflicts bool, err error) {
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: gitDir, Max: 256 << 20, Args: []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", head}})
 	if err != nil {
-		return "", nil, false, gitFault(err, fault.Unavailable, "worktree_unreadable", "Reading what is staged")
+		return "", nil, false, GitFault(err, fault.Unavailable, "worktree_unreadable", "Reading what is staged")
 	}
 	var b strings.Builder
 	f := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 	for ; len(f) >= 2; f = f[2:] {
 		m := strings.Fields(strings.TrimPrefix(f[0], ":"))
-		if len(m) != 5 || !isCommitID(m[3]) {
+		if len(m) != 5 || !IsCommitID(m[3]) {
 			return "", nil, false, fmt.Errorf("diff-index answered %q", f[0])
 		}
 		if m[4] == "U" {
@@ -295,13 +295,13 @@ func (s *Service) stagedIn(ctx context.Context, gitDir, head string) (info strin
 	}
 	out, err = s.git.Run(ctx, hostgit.Call{GitDir: gitDir, Max: 256 << 20, Args: []string{"ls-files", "-u", "-z"}})
 	if err != nil {
-		return "", nil, true, gitFault(err, fault.Unavailable, "worktree_unreadable", "Reading what is staged")
+		return "", nil, true, GitFault(err, fault.Unavailable, "worktree_unreadable", "Reading what is staged")
 	}
 	seen := make(map[string]bool)
 	for e := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		meta, name, ok := strings.Cut(e, "\t")
 		m := strings.Fields(meta)
-		if !ok || len(m) != 3 || !isCommitID(m[1]) {
+		if !ok || len(m) != 3 || !IsCommitID(m[1]) {
 			continue
 		}
 		if !seen[name] {

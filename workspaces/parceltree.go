@@ -24,7 +24,7 @@ type worktreeState struct {
 // and no repository inside it is looked into.
 func (s *Service) worktreeState(ctx context.Context, p Project, w Workspace, head string) (worktreeState, error) {
 	var st worktreeState
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
 		return st, err
 	}

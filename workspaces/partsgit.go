@@ -67,7 +67,7 @@ func (s *Service) treeFiles(ctx context.Context, p Project, tree string, paths [
 		list, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: append([]string{"ls-tree", "-z", "-l", "--full-tree", tree, "--"}, some...),
 			Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
-			return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the files of "+tree)
+			return GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the files of "+tree)
 		}
 		return parseTree(string(list), out)
 	})
@@ -87,7 +87,7 @@ func parseTree(list string, out map[string]fileEntry) error {
 		}
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
-		if !ok || len(f) != 4 || !isCommitID(f[2]) {
+		if !ok || len(f) != 4 || !IsCommitID(f[2]) {
 			return fmt.Errorf("ls-tree answered %q", e)
 		}
 		size, err := strconv.ParseInt(f[3], 10, 64)
@@ -112,7 +112,7 @@ func (s *Service) blobText(ctx context.Context, p Project, name string, e fileEn
 		return nil, wholeOnly(name, "it is larger than 8 MiB")
 	}
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a file of the repository")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a file of the repository")
 	}
 	return out, textOnly(name, out)
 }
@@ -301,7 +301,7 @@ func parseIndex(list string, out map[string]fileEntry) error {
 		}
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
-		if !ok || len(f) != 3 || !isCommitID(f[1]) {
+		if !ok || len(f) != 3 || !IsCommitID(f[1]) {
 			return fmt.Errorf("box: ls-files answered %q", e)
 		}
 		if f[2] != "0" {

@@ -25,7 +25,7 @@ func (s *Service) CreateProject(ctx context.Context, actor accounts.Actor, teamI
 		DefaultBranch: n.DefaultBranch, State: ProjectReady, CopyIgnored: slices.Clone(s.cfg.CopyIgnored),
 		CreatedBy: actor.User.ID, CreatedAt: s.Millis()}
 	if n.DefaultBranch != "" {
-		if err := s.checkBranch(ctx, n.DefaultBranch); err != nil {
+		if err := s.CheckBranch(ctx, n.DefaultBranch); err != nil {
 			return Project{}, err
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Service) storeProject(ctx context.Context, p Project, fallback string, 
 		return Project{}, fmt.Errorf("storing project: %w", err)
 	}
 	killpoint.Reach(killpoint.ProjectStored)
-	s.publishProject(ctx, p)
+	s.PublishProject(ctx, p)
 	return p, nil
 }
 
@@ -137,7 +137,7 @@ func (s *Service) setProgress(ctx context.Context, p Project, line string) {
 	}
 	s.mu.Unlock()
 	if tell {
-		s.publishProject(ctx, p)
+		s.PublishProject(ctx, p)
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 		if p.State != ProjectReady {
 			return Project{}, notReady(p)
 		}
-		if err := s.checkBranch(ctx, *patch.DefaultBranch); err != nil {
+		if err := s.CheckBranch(ctx, *patch.DefaultBranch); err != nil {
 			return Project{}, err
 		}
 		if _, err := s.defaultBranch(ctx, p.GitDir, *patch.DefaultBranch); err != nil {
@@ -238,7 +238,7 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 	if err != nil {
 		return Project{}, err
 	}
-	s.publishProject(ctx, p)
+	s.PublishProject(ctx, p)
 	return s.withProgress(p), nil
 }
 
@@ -281,7 +281,7 @@ func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, proje
 			s.cfg.Log.WarnContext(ctx, "project folder could not be removed", "project_id", p.ID, "error", err)
 		}
 	}
-	s.publishProject(ctx, p)
+	s.PublishProject(ctx, p)
 	return nil
 }
 

@@ -158,7 +158,7 @@ func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
 func (s *Service) hiddenRefs(ctx context.Context, gitDir, workspaceID string) (map[string]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/parawork/"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
 	}
 	refs := make(map[string]string)
 	for _, l := range strings.Split(out, "\n") {
@@ -179,12 +179,12 @@ func (s *Service) dropRefsOf(ctx context.Context, gitDir, workspaceID string) er
 	if err != nil || len(refs) == 0 {
 		return err
 	}
-	var edits []refEdit
+	var edits []RefEdit
 	for _, name := range sortedKeys(refs) {
 		edits = append(edits, refDelete(name, refs[name]))
 	}
-	if err := s.updateRefs(ctx, gitDir, "purge", edits...); err != nil {
-		return gitFault(err, fault.Unavailable, "purge_failed", "Letting go of what was kept")
+	if err := s.UpdateRefs(ctx, gitDir, "purge", edits...); err != nil {
+		return GitFault(err, fault.Unavailable, "purge_failed", "Letting go of what was kept")
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (s *Service) RestoreProject(ctx context.Context, projectID string) (Project
 	if err != nil {
 		return Project{}, err
 	}
-	s.publishProject(ctx, p)
+	s.PublishProject(ctx, p)
 	return s.withProgress(p), nil
 }
 

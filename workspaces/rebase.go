@@ -37,7 +37,7 @@ func (m *merger) planRebase(ctx context.Context, res *MergeResult, from string) 
 	if merges > 0 {
 		res.Warnings = append(res.Warnings, "The branch holds merge commits: a rebase leaves them out and replays the others.")
 	}
-	tip, tell := res.BaseCommit, m.s.progressOf(ctx)
+	tip, tell := res.BaseCommit, m.s.ProgressOf(ctx)
 	for i, c := range commits {
 		if tell != nil {
 			tell(fmt.Sprintf("Rebasing (%d/%d)", i+1, len(commits)))
@@ -110,7 +110,7 @@ func (m *merger) authorship(ctx context.Context, commit string) (message string,
 	if email == "" {
 		email = "unknown@localhost"
 	}
-	env = append(identityEnv(m.actor.User, "COMMITTER"), "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+email)
+	env = append(IdentityEnv(m.actor.User, "COMMITTER"), "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+email)
 	if f[2] != "" {
 		env = append(env, "GIT_AUTHOR_DATE=@"+f[2])
 	}

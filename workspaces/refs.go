@@ -11,15 +11,15 @@ import (
 
 // Hidden refs of ours. They keep what a workspace needs from being collected, and are no branches.
 func creatingRef(workspaceID string) string { return "refs/parawork/creating/" + workspaceID }
-func baseRef(workspaceID string) string     { return "refs/parawork/base/" + workspaceID }
+func BaseRef(workspaceID string) string     { return "refs/parawork/base/" + workspaceID }
 func trashTree(workspaceID string) string   { return "refs/parawork/trash/" + workspaceID + "/tree" }
 func trashHead(workspaceID string) string   { return "refs/parawork/trash/" + workspaceID + "/head" }
 func trashNested(workspaceID string) string { return "refs/parawork/trash/" + workspaceID + "/nested" }
 
 const HeadsPrefix = "refs/heads/"
 
-// isCommitID reports whether h is a full object name.
-func isCommitID(h string) bool {
+// IsCommitID reports whether h is a full object name.
+func IsCommitID(h string) bool {
 	if len(h) != 40 && len(h) != 64 {
 		return false
 	}
@@ -33,29 +33,29 @@ func (s *Service) CommitOf(ctx context.Context, gitDir, name string) (string, er
 		return "", nil
 	}
 	if err != nil {
-		return "", gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+name)
+		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+name)
 	}
 	// rev-parse echoes --end-of-options on old versions.
 	out = out[strings.LastIndexByte(out, '\n')+1:]
-	if !isCommitID(out) {
+	if !IsCommitID(out) {
 		return "", fmt.Errorf("rev-parse %s answered %q", name, out)
 	}
 	return out, nil
 }
 
-// refEdit is one line of a ref transaction.
-type refEdit string
+// RefEdit is one line of a ref transaction.
+type RefEdit string
 
-func refCreate(ref, to string) refEdit { return refEdit("create " + ref + " " + to + "\n") }
-func refUpdate(ref, to, old string) refEdit {
-	return refEdit("update " + ref + " " + to + " " + old + "\n")
+func refCreate(ref, to string) RefEdit { return RefEdit("create " + ref + " " + to + "\n") }
+func refUpdate(ref, to, old string) RefEdit {
+	return RefEdit("update " + ref + " " + to + " " + old + "\n")
 }
-func refSet(ref, to string) refEdit     { return refEdit("update " + ref + " " + to + "\n") }
-func refDelete(ref, old string) refEdit { return refEdit("delete " + ref + " " + old + "\n") }
-func refDrop(ref string) refEdit        { return refEdit("delete " + ref + "\n") }
+func RefSet(ref, to string) RefEdit     { return RefEdit("update " + ref + " " + to + "\n") }
+func refDelete(ref, old string) RefEdit { return RefEdit("delete " + ref + " " + old + "\n") }
+func refDrop(ref string) RefEdit        { return RefEdit("delete " + ref + "\n") }
 
-// updateRefs makes the edits all or none. Ref names come from checked branch names and ids only.
-func (s *Service) updateRefs(ctx context.Context, gitDir, why string, edits ...refEdit) error {
+// UpdateRefs makes the edits all or none. Ref names come from checked branch names and ids only.
+func (s *Service) UpdateRefs(ctx context.Context, gitDir, why string, edits ...RefEdit) error {
 	var in strings.Builder
 	for _, e := range edits {
 		in.WriteString(string(e))
@@ -97,7 +97,7 @@ type worktree struct {
 func (s *Service) worktrees(ctx context.Context, gitDir string) ([]worktree, error) {
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"worktree", "list", "--porcelain", "-z"}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing worktrees")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing worktrees")
 	}
 	var list []worktree
 	for _, block := range strings.Split(string(out), "\x00\x00") {

@@ -139,7 +139,7 @@ func (m *merger) onlyIn(ctx context.Context, commit, other string) ([]string, er
 
 // AbortResolve gives up a merge or rebase that is under way in the worktree: branch and files are as they were before it.
 func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, workspaceID string) error {
-	w, p, release, err := s.begin(ctx, workspaceID)
+	w, p, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 // FinishResolve ends a merge or rebase that is under way in the worktree: texts as they are there now, other files as they were decided. It
 // returns the operation, and the files a rebase stopped at again. Errors: nothing_under_way, unresolved_conflicts, undecided_conflicts.
 func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, workspaceID string) (op string, left []string, err error) {
-	w, p, release, err := s.begin(ctx, workspaceID)
+	w, p, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return "", nil, err
 	}
@@ -182,7 +182,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 		return "", nil, err
 	}
 	defer b.close(ctx)
-	base, err := s.target(ctx, p, w.Base)
+	base, err := s.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return "", nil, err
 	}

@@ -55,17 +55,17 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 		FallbackOK: of.FallbackOK, Private: of.Private, State: Archived, ArchivedAt: now, Steps: []Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
 	w.Snapshot = &Snapshot{Ref: trashTree(w.ID), Commit: sn.Commit, HeadRef: trashHead(w.ID), Head: sn.Head, TakenAt: sn.At}
-	edits := []refEdit{refSet(trashTree(w.ID), sn.Commit), refSet(trashHead(w.ID), sn.Head), refSet(baseRef(w.ID), sn.BaseCommit)}
+	edits := []RefEdit{RefSet(trashTree(w.ID), sn.Commit), RefSet(trashHead(w.ID), sn.Head), RefSet(BaseRef(w.ID), sn.BaseCommit)}
 	if len(out.Ignored) > 0 {
-		edits = append(edits, refSet(trashIgnored(w.ID), sn.Ignored))
+		edits = append(edits, RefSet(trashIgnored(w.ID), sn.Ignored))
 	}
 	named := w.ID
 	if err := s.noteNew(named, p.GitDir); err != nil {
 		return Restored{}, err
 	}
-	if err := s.updateRefs(ctx, p.GitDir, "snapshot for "+named, edits...); err != nil {
+	if err := s.UpdateRefs(ctx, p.GitDir, "snapshot for "+named, edits...); err != nil {
 		s.dropNew(context.WithoutCancel(ctx), named, p.GitDir)
-		return Restored{}, gitFault(err, fault.Conflict, "snapshot_gone", "Finding the snapshot")
+		return Restored{}, GitFault(err, fault.Conflict, "snapshot_gone", "Finding the snapshot")
 	}
 	if w, err = s.reserve(ctx, p, w); err != nil {
 		s.dropNew(context.WithoutCancel(ctx), named, p.GitDir)

@@ -70,7 +70,7 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 		}
 		return s.restoreNew(ctx, actor, sn, r)
 	}
-	w, p, release, err := s.begin(ctx, sn.WorkspaceID)
+	w, p, release, err := s.Begin(ctx, sn.WorkspaceID)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -252,7 +252,7 @@ func (s *Service) stillAs(ctx context.Context, p Project, root *os.Root, f Chang
 	if fi.Size() > 8*smallFile {
 		size, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"cat-file", "-s", f.OldBlob}})
 		if err != nil {
-			return was, false, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a file of the snapshot")
+			return was, false, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a file of the snapshot")
 		}
 		if size != strconv.FormatInt(fi.Size(), 10) {
 			return was, false, nil

@@ -123,7 +123,7 @@ var leftovers = [...]string{"*/" + doomedPrefix + "*", "boxes/*/" + doomedPrefix
 
 // sweep removes folders that deletions left behind and desks nobody works at.
 func (s *Service) sweep(ctx context.Context) {
-	_ = os.RemoveAll(s.tmpDir())
+	_ = os.RemoveAll(s.TmpDir())
 	var doomed []string
 	for _, pattern := range leftovers {
 		found, _ := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), pattern))
@@ -167,9 +167,13 @@ func stateWord(w Workspace) string {
 	return string(w.State)
 }
 
+// HostGit is the git of this server, through which everything that works on workspaces runs it.
+func (s *Service) HostGit() *hostgit.Git { return s.git }
+
+// Millis is the time, in ms UTC.
 func (s *Service) Millis() int64 { return s.cfg.Now().UnixMilli() }
 
-func (s *Service) tmpDir() string { return filepath.Join(s.cfg.DataDir, "tmp", "git") }
+func (s *Service) TmpDir() string { return filepath.Join(s.cfg.DataDir, "tmp", "git") }
 
 func (s *Service) Rooms() (Places, Sessions, error) {
 	s.mu.Lock()
@@ -186,7 +190,7 @@ func (s *Service) PublishWorkspace(ctx context.Context, w Workspace) {
 	}
 }
 
-func (s *Service) publishProject(ctx context.Context, p Project) {
+func (s *Service) PublishProject(ctx context.Context, p Project) {
 	if s.cfg.Events != nil {
 		s.cfg.Events.Publish(ctx, events.Event{Type: "project.updated", ID: p.ID, TeamID: p.TeamID, Version: s.Millis()})
 	}

@@ -167,7 +167,7 @@ func (f SecretFiles) staged(git func(args ...string) (string, error)) (names []s
 	words := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 	for i := 0; i+1 < len(words); i += 2 {
 		e, name := strings.Fields(strings.TrimPrefix(words[i], ":")), words[i+1]
-		if len(e) != 5 || !isCommitID(e[2]) || !isCommitID(e[3]) {
+		if len(e) != 5 || !IsCommitID(e[2]) || !IsCommitID(e[3]) {
 			return nil, nil, fmt.Errorf("box: diff-index answered %q", words[i])
 		}
 		if e[4] == "D" || !f.Has(name, e[3]) {

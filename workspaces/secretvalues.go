@@ -40,7 +40,7 @@ func (s *Service) shownByBase(ctx context.Context, workspaceID, value string) bo
 		return false
 	}
 	base, err := s.BaseCommit(ctx, workspaceID)
-	if err != nil || !isCommitID(base) {
+	if err != nil || !IsCommitID(base) {
 		return false
 	}
 	key := sha256.Sum256([]byte(p.ID + "\x00" + base + "\x00" + value))
@@ -109,15 +109,15 @@ func (f SecretFiles) secretIn(ctx context.Context, w hostgit.Walk) (string, erro
 
 func short(commit string) string { return commit[:min(len(commit), 12)] }
 
-// noSecrets refuses commits that hold something of a secret. revs are those of a walk on the desk; doing is what is refused, such as "pushed".
-func (s *Service) noSecrets(ctx context.Context, w Workspace, desk *hostgit.Desk, doing string, revs ...string) error {
+// NoSecrets refuses commits that hold something of a secret. revs are those of a walk on the desk; doing is what is refused, such as "pushed".
+func (s *Service) NoSecrets(ctx context.Context, w Workspace, desk *hostgit.Desk, doing string, revs ...string) error {
 	f, err := s.SecretFiles(ctx, w.ID)
 	if err != nil || !f.Known() {
 		return err
 	}
 	what, err := f.secretIn(ctx, desk.Walk(secretsTime, revs...))
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for secrets in the commits")
+		return GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for secrets in the commits")
 	}
 	if what == "" {
 		return nil
@@ -155,7 +155,7 @@ func (b *Sandbox) stagedValue(ctx context.Context, git func(args ...string) (str
 	var ask strings.Builder
 	var names []string
 	for _, r := range parseRaw(out) {
-		if !isCommitID(r.newOID) || r.newMode == "160000" || r.status == "D" {
+		if !IsCommitID(r.newOID) || r.newMode == "160000" || r.status == "D" {
 			continue
 		}
 		if b.secrets.Value([]byte(r.path)) {

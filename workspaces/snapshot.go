@@ -112,7 +112,7 @@ func (b *Sandbox) everything(ctx context.Context, message string) (taken, error)
 	if err != nil {
 		return taken{}, SandboxFault(err, "snapshot_failed", "Writing the tree")
 	}
-	if tree = strings.TrimSpace(tree); !isCommitID(tree) {
+	if tree = strings.TrimSpace(tree); !IsCommitID(tree) {
 		return taken{}, fmt.Errorf("box: write-tree answered %q", tree)
 	}
 	commit, err := b.commitTree(ctx, tree, head, message)
@@ -180,7 +180,7 @@ func (s *Service) snapshotOfNothing(ctx context.Context, p Project, w Workspace)
 			return w.Snapshot, err
 		}
 	}
-	for _, name := range [...]string{HeadsPrefix + w.Branch, baseRef(w.ID), w.BaseCommit} {
+	for _, name := range [...]string{HeadsPrefix + w.Branch, BaseRef(w.ID), w.BaseCommit} {
 		if name == "" {
 			continue
 		}
@@ -197,14 +197,14 @@ func (s *Service) snapshotOfNothing(ctx context.Context, p Project, w Workspace)
 
 // keepSnapshot makes the hidden refs and says what they hold.
 func (s *Service) keepSnapshot(ctx context.Context, p Project, w Workspace, t taken, nested string) (*Snapshot, error) {
-	edits := []refEdit{refSet(trashHead(w.ID), t.head), refSet(trashTree(w.ID), t.commit)}
+	edits := []RefEdit{RefSet(trashHead(w.ID), t.head), RefSet(trashTree(w.ID), t.commit)}
 	if nested != "" {
-		edits = append(edits, refSet(trashNested(w.ID), nested))
+		edits = append(edits, RefSet(trashNested(w.ID), nested))
 	} else {
 		edits = append(edits, refDrop(trashNested(w.ID)))
 	}
-	if err := s.updateRefs(ctx, p.GitDir, "snapshot of "+w.Key(), edits...); err != nil {
-		return nil, gitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
+	if err := s.UpdateRefs(ctx, p.GitDir, "snapshot of "+w.Key(), edits...); err != nil {
+		return nil, GitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
 	}
 	snap := &Snapshot{Ref: trashTree(w.ID), Commit: t.commit, HeadRef: trashHead(w.ID), Head: t.head, TakenAt: s.Millis(), Missing: t.missing}
 	paths, err := s.snapshotPaths(ctx, p, *snap)
@@ -223,7 +223,7 @@ func (s *Service) snapshotPaths(ctx context.Context, p Project, snap Snapshot) (
 	}
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", snap.Head, snap.Commit}})
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the snapshot")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the snapshot")
 	}
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), nil
 }
@@ -235,7 +235,7 @@ func (s *Service) countUnmerged(ctx context.Context, p Project, w Workspace, hea
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: append([]string{"rev-list", "--count"}, args...)})
 	if err != nil {
-		return 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Counting commits")
+		return 0, GitFault(err, fault.Unavailable, "repository_unreadable", "Counting commits")
 	}
 	return strconv.Atoi(out)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// remote is a parsed repository URL.
-type remote struct {
+// Remote is a parsed repository URL.
+type Remote struct {
 	URL      string // without credentials
 	Username string // that stood in the URL with a token; "" = none
 	Token    string // that stood in the URL; "" = none
@@ -24,17 +24,17 @@ type remote struct {
 
 var (
 	helperURL = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+.-]*::`)
-	scpURL    = regexp.MustCompile(`^(?:([A-Za-z0-9_][A-Za-z0-9._-]*)@)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`)
+	ScpURL    = regexp.MustCompile(`^(?:([A-Za-z0-9_][A-Za-z0-9._-]*)@)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`)
 	// hostForm is a name or an address in brackets and a port: ssh has its host put into a line that a shell reads.
 	hostForm = regexp.MustCompile(`^(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$`)
 	userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
 )
 
-// parseRemote checks a repository URL a person gave: only the allowed protocols, nothing git or ssh could take for an
+// ParseRemote checks a repository URL a person gave: only the allowed protocols, nothing git or ssh could take for an
 // option or a helper, no credentials in what is kept.
-func parseRemote(raw string, protocols []string) (remote, error) {
-	bad := func(format string, args ...any) (remote, error) {
-		return remote{}, fault.New(fault.Invalid, "url_invalid", format, args...)
+func ParseRemote(raw string, protocols []string) (Remote, error) {
+	bad := func(format string, args ...any) (Remote, error) {
+		return Remote{}, fault.New(fault.Invalid, "url_invalid", format, args...)
 	}
 	raw = strings.TrimSpace(raw)
 	switch {
@@ -56,7 +56,7 @@ func parseRemote(raw string, protocols []string) (remote, error) {
 	}
 	u.Scheme = strings.ToLower(u.Scheme)
 	if !slices.Contains(protocols, u.Scheme) {
-		return remote{}, fault.New(fault.Invalid, "protocol_not_allowed", "The protocol %q is not allowed. Use %s.", u.Scheme, protocolWords(protocols))
+		return Remote{}, fault.New(fault.Invalid, "protocol_not_allowed", "The protocol %q is not allowed. Use %s.", u.Scheme, protocolWords(protocols))
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
 		return bad("The URL has a ? or # part: give the clone URL alone.")
@@ -66,12 +66,12 @@ func parseRemote(raw string, protocols []string) (remote, error) {
 			return bad("A file URL has the form file:///path/to/repository.")
 		}
 		p := filepath.Clean(u.Path)
-		return remote{URL: "file://" + p, Name: repoName(p), File: p}, nil
+		return Remote{URL: "file://" + p, Name: repoName(p), File: p}, nil
 	}
 	if u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.Host, "-") || strings.Trim(u.Path, "/") == "" || !hostForm.MatchString(u.Host) {
 		return bad("The URL needs a host and a path, such as https://github.com/you/project.git.")
 	}
-	r := remote{Name: repoName(u.Path)}
+	r := Remote{Name: repoName(u.Path)}
 	if u.User != nil {
 		pass, hasPass := u.User.Password()
 		switch {
@@ -93,16 +93,16 @@ func parseRemote(raw string, protocols []string) (remote, error) {
 	return r, nil
 }
 
-func parseSCP(raw string, protocols []string) (remote, error) {
-	m := scpURL.FindStringSubmatch(raw)
+func parseSCP(raw string, protocols []string) (Remote, error) {
+	m := ScpURL.FindStringSubmatch(raw)
 	if m == nil || strings.HasPrefix(m[3], "-") || strings.Contains(m[3], "::") {
-		return remote{}, fault.New(fault.Invalid, "url_invalid",
+		return Remote{}, fault.New(fault.Invalid, "url_invalid",
 			"This is not a URL git understands. Use %s, or choose a folder on the server.", protocolWords(protocols))
 	}
 	if !slices.Contains(protocols, "ssh") {
-		return remote{}, fault.New(fault.Invalid, "protocol_not_allowed", "The protocol %q is not allowed. Use %s.", "ssh", protocolWords(protocols))
+		return Remote{}, fault.New(fault.Invalid, "protocol_not_allowed", "The protocol %q is not allowed. Use %s.", "ssh", protocolWords(protocols))
 	}
-	return remote{URL: raw, Name: repoName(m[3])}, nil
+	return Remote{URL: raw, Name: repoName(m[3])}, nil
 }
 
 func protocolWords(protocols []string) string {

@@ -28,7 +28,7 @@ func (s *Service) Stage(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err := r.check(); err != nil {
 		return err
 	}
-	w, p, release, err := s.begin(ctx, workspaceID)
+	w, p, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func (b *Sandbox) rawNames(ctx context.Context, paths []string) ([]string, error
 		return nil, SandboxFault(err, "worktree_unreadable", "Reading files")
 	}
 	names := strings.Fields(out)
-	if len(names) != len(paths) || slices.ContainsFunc(names, func(n string) bool { return !isCommitID(n) }) {
+	if len(names) != len(paths) || slices.ContainsFunc(names, func(n string) bool { return !IsCommitID(n) }) {
 		return nil, errors.New("box: hash-object answered something else")
 	}
 	return names, nil

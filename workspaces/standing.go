@@ -21,7 +21,7 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 	if err != nil {
 		return Standing{}, nil, err
 	}
-	target, err := s.target(ctx, p, w.Base)
+	target, err := s.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return Standing{}, nil, err
 	}
@@ -29,9 +29,9 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 	if fetch {
 		warnings, p = s.lookAtRemote(ctx, p, target)
 	}
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
-		return Standing{}, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
+		return Standing{}, nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
 	}
 	defer func() { _ = desk.Close() }()
 	m := &merger{s: s, desk: desk, p: p, w: w, target: target, brief: true}
@@ -45,7 +45,7 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 		}
 		warnings = append(warnings, Reason(err))
 	}
-	if to, err := s.pushRemote(ctx, p); err == nil {
+	if to, err := s.PushRemote(ctx, p); err == nil {
 		st.Remote = to.URL
 	}
 	if err := s.remoteStanding(ctx, p, w, &st); err != nil {
@@ -59,7 +59,7 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 
 // lookAtRemote asks the project's remote and brings the base here up to date with it.
 func (s *Service) lookAtRemote(ctx context.Context, p Project, target string) ([]string, Project) {
-	if _, err := s.fetch(ctx, &p); err != nil { // somebody asks for it: also where it was asked a moment ago
+	if _, err := s.Fetch(ctx, &p); err != nil { // somebody asks for it: also where it was asked a moment ago
 		return []string{"The remote could not be asked. " + Reason(err)}, p
 	}
 	return s.freshBase(ctx, &p, target), p
@@ -108,23 +108,23 @@ func (m *merger) bring(ctx context.Context, res *MergeResult, from, ours, theirs
 
 // remoteStanding says what of branch and base the remote had when it was last asked.
 func (s *Service) remoteStanding(ctx context.Context, p Project, w Workspace, st *Standing) error {
-	there, err := s.CommitOf(ctx, p.GitDir, originPrefix+w.Branch)
+	there, err := s.CommitOf(ctx, p.GitDir, OriginPrefix+w.Branch)
 	if err != nil {
 		return err
 	}
 	if there != "" && st.Head != "" {
 		pushed := Pushed{Branch: w.Branch, Commit: there}
 		if pushed.Ahead, pushed.Behind, err = s.aheadBehind(ctx, p.GitDir, st.Head, there); err != nil {
-			return gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the remote")
+			return GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the remote")
 		}
 		st.Pushed = &pushed
 	}
-	base, err := s.CommitOf(ctx, p.GitDir, originPrefix+st.Base)
+	base, err := s.CommitOf(ctx, p.GitDir, OriginPrefix+st.Base)
 	if err != nil || base == "" || st.BaseCommit == "" {
 		return err
 	}
 	st.BaseAhead, st.BaseBehind, err = s.aheadBehind(ctx, p.GitDir, st.BaseCommit, base)
-	return gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the remote")
+	return GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the remote")
 }
 
 // underWay names the merge, rebase or the like that was begun in the worktree and not ended. Only whether files of certain names are
@@ -153,31 +153,31 @@ func (s *Service) underWay(p Project, w Workspace) string {
 	return ""
 }
 
-// pushRemote is the project's remote, as far as something can be sent there.
-func (s *Service) pushRemote(ctx context.Context, p Project) (remote, error) {
+// PushRemote is the project's remote, as far as something can be sent there.
+func (s *Service) PushRemote(ctx context.Context, p Project) (Remote, error) {
 	none := fault.New(fault.Conflict, "no_remote", "The project has no remote to push to. Give its repository a remote named origin, or add the project by its URL.")
 	from := p.Source
 	switch p.SourceKind {
 	case SourceURL:
 	case SourceRunner:
-		return remote{}, fault.New(fault.Conflict, "no_remote", "The project is a folder of a member's machine: deliver the branch there, and push from it.")
+		return Remote{}, fault.New(fault.Conflict, "no_remote", "The project is a folder of a member's machine: deliver the branch there, and push from it.")
 	default:
 		var err error
 		from, err = s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
 		if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
-			return remote{}, none
+			return Remote{}, none
 		}
 		if err != nil {
-			return remote{}, gitFault(err, fault.Unavailable, "push_failed", "Reading the remote")
+			return Remote{}, GitFault(err, fault.Unavailable, "push_failed", "Reading the remote")
 		}
 	}
 	// A folder's own hooks would run as this server: nothing is pushed to one.
-	r, err := parseRemote(from, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
+	r, err := ParseRemote(from, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
 	if err != nil {
 		if isFolder := strings.HasPrefix(from, "/") || strings.HasPrefix(from, "file:") || strings.HasPrefix(from, "."); isFolder {
-			return remote{}, fault.New(fault.Conflict, "no_remote", "The project's remote is a folder of this server, whose hooks would run as the server. Push to it in the terminal.")
+			return Remote{}, fault.New(fault.Conflict, "no_remote", "The project's remote is a folder of this server, whose hooks would run as the server. Push to it in the terminal.")
 		}
-		return remote{}, err
+		return Remote{}, err
 	}
 	return r, nil
 }

@@ -76,7 +76,7 @@ func (s *Service) Take(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err != nil {
 		return Taken{}, err
 	}
-	w, p, release, err := s.begin(ctx, workspaceID)
+	w, p, release, err := s.Begin(ctx, workspaceID)
 	if err != nil {
 		return Taken{}, err
 	}
@@ -282,7 +282,7 @@ func (t *taker) list(ctx context.Context, p Project, commit string) (map[string]
 		list, err := t.s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: append([]string{"ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--"}, some...),
 			Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
-			return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the files of "+t.src.Key())
+			return GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the files of "+t.src.Key())
 		}
 		return parseTree(string(list), out)
 	})
@@ -303,9 +303,9 @@ func (t *taker) common(ctx context.Context) (map[string]fileEntry, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for what the workspaces have in common")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for what the workspaces have in common")
 	}
-	if !isCommitID(out) {
+	if !IsCommitID(out) {
 		return nil, fmt.Errorf("merge-base answered %q", out)
 	}
 	return t.list(ctx, t.p, out)

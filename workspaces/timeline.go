@@ -145,10 +145,10 @@ func (s *Service) fillTree(ctx context.Context, p Project, t *Tree) error {
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %ct", t.Commit, "--"}})
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+t.Commit)
+		return GitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+t.Commit)
 	}
 	tree, at, _ := strings.Cut(out, " ")
-	if !isCommitID(tree) {
+	if !IsCommitID(tree) {
 		return fault.New(fault.NotFound, "revision_not_found", "The commit %s is no longer in the repository.", t.Commit)
 	}
 	t.Tree = tree
@@ -204,7 +204,7 @@ func (s *Service) resolveID(ctx context.Context, p Project, w Workspace, rev str
 		}
 		return prev.tree(rev, snapLabel(prev)), err
 	}
-	if !isCommitID(name) {
+	if !IsCommitID(name) {
 		return Tree{}, unknownRev(rev)
 	}
 	sn, err := s.store.SnapshotAt(ctx, w.ID, name)
@@ -227,7 +227,7 @@ func (s *Service) resolveID(ctx context.Context, p Project, w Workspace, rev str
 		found := false
 		for _, tip := range tips {
 			if found, terr = s.contains(ctx, p.GitDir, tip, name); terr != nil {
-				return Tree{}, gitFault(terr, fault.Unavailable, "repository_unreadable", "Reading the branch's history")
+				return Tree{}, GitFault(terr, fault.Unavailable, "repository_unreadable", "Reading the branch's history")
 			} else if found {
 				break
 			}
@@ -272,14 +272,14 @@ func (s *Service) historyTips(ctx context.Context, p Project, w Workspace) ([]st
 
 // emptyTree is a tree without files.
 func (s *Service) emptyTree(ctx context.Context, p Project, t Tree) (Tree, error) {
-	desk, err := s.deskOf(ctx, p)
+	desk, err := s.ScratchOf(ctx, p)
 	if err != nil {
 		return Tree{}, err
 	}
 	defer func() { _ = desk.Close() }()
 	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
 	if err != nil {
-		return Tree{}, gitFault(err, fault.Unavailable, "repository_unreadable", "Making an empty tree")
+		return Tree{}, GitFault(err, fault.Unavailable, "repository_unreadable", "Making an empty tree")
 	}
 	t.Tree, t.Commit, t.Label = strings.TrimSpace(string(out)), "", "before the first commit"
 	return t, nil

@@ -46,7 +46,7 @@ func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, err
 		return Snap{}, err
 	}
 	if !pin { // only now: killed before, it is pinned still
-		if err := s.dropRefs(ctx, p, []refEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}); err != nil {
+		if err := s.dropRefs(ctx, p, []RefEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}); err != nil {
 			s.cfg.Log.WarnContext(ctx, "the ref of a snapshot that was pinned could not be removed", "snapshot_id", sn.ID, "error", err)
 		}
 	}
@@ -56,7 +56,7 @@ func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, err
 
 // pinCommit makes the commit and the ref of a snapshot that is pinned.
 func (s *Service) pinCommit(ctx context.Context, p Project, sn Snap) (string, error) {
-	desk, err := s.deskOf(ctx, p)
+	desk, err := s.ScratchOf(ctx, p)
 	if err != nil {
 		return "", err
 	}
@@ -73,10 +73,10 @@ func (s *Service) pinCommit(ctx context.Context, p Project, sn Snap) (string, er
 	out, err := desk.Run(ctx, hostgit.Call{Args: args, Stdin: strings.NewReader(note), Env: []string{
 		"GIT_AUTHOR_NAME=Parawork", "GIT_AUTHOR_EMAIL=parawork@localhost", "GIT_COMMITTER_NAME=Parawork", "GIT_COMMITTER_EMAIL=parawork@localhost"}})
 	if err != nil {
-		return "", gitFault(err, fault.Unavailable, "snapshot_failed", "Pinning the snapshot")
+		return "", GitFault(err, fault.Unavailable, "snapshot_failed", "Pinning the snapshot")
 	}
 	commit := strings.TrimSpace(string(out))
-	return commit, s.dropRefs(ctx, p, []refEdit{refSet(pinRef(sn.WorkspaceID, sn.ID), commit)})
+	return commit, s.dropRefs(ctx, p, []RefEdit{RefSet(pinRef(sn.WorkspaceID, sn.ID), commit)})
 }
 
 // chainCommit finds the commit of a snapshot among those of its day, "" when the day is gone.
@@ -133,7 +133,7 @@ func (s *Service) dropTips(ctx context.Context, p Project, sn Snap) error {
 	if !folderExists(p.GitDir) {
 		return nil
 	}
-	edits := []refEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}
+	edits := []RefEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}
 	ref := chainRef(sn)
 	tip, err := s.CommitOf(ctx, p.GitDir, ref)
 	if err != nil {
@@ -255,9 +255,9 @@ func (s *Service) KeptBytes(ctx context.Context, workspaceID string) (int64, err
 	if err != nil || !folderExists(p.GitDir) {
 		return -1, err
 	}
-	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Timeout: 20 * time.Second, Args: []string{"rev-list", "--objects", "--disk-usage", "--glob=" + snapRefs(w.ID) + "*", "--not", "--branches", "--remotes", "--glob=" + baseRef(w.ID)}})
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Timeout: 20 * time.Second, Args: []string{"rev-list", "--objects", "--disk-usage", "--glob=" + snapRefs(w.ID) + "*", "--not", "--branches", "--remotes", "--glob=" + BaseRef(w.ID)}})
 	if err != nil {
-		return -1, gitFault(err, fault.Unavailable, "repository_unreadable", "Counting what snapshots hold")
+		return -1, GitFault(err, fault.Unavailable, "repository_unreadable", "Counting what snapshots hold")
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
 	if err != nil {

@@ -348,7 +348,7 @@ func (s *Service) dropBranch(ctx context.Context, p Project, w Workspace) error 
 	if at, err := s.checkedOut(ctx, p.GitDir, ref); err != nil || at != nil {
 		return err
 	}
-	return s.updateRefs(ctx, p.GitDir, "delete "+w.Key(), refDelete(ref, tip))
+	return s.UpdateRefs(ctx, p.GitDir, "delete "+w.Key(), refDelete(ref, tip))
 }
 
 // Restore brings an archived or deleted workspace back: branch, worktree and the uncommitted state, as uncommitted changes.
@@ -393,7 +393,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 		return Workspace{}, err
 	}
 	killpoint.Reach(killpoint.RestoreStored)
-	if err := s.updateRefs(ctx, p.GitDir, "restored "+w.Key(), refDrop(creatingRef(w.ID))); err != nil {
+	if err := s.UpdateRefs(ctx, p.GitDir, "restored "+w.Key(), refDrop(creatingRef(w.ID))); err != nil {
 		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", w.ID, "error", err)
 	}
 	text := "Restored"
@@ -401,7 +401,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 		text += " on branch " + branch + ", because " + was + " is taken"
 	}
 	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.restored", Text: text})
-	s.publishProject(ctx, p)
+	s.PublishProject(ctx, p)
 	return w, nil
 }
 
@@ -467,9 +467,9 @@ func (s *Service) restoreBranch(ctx context.Context, p Project, w Workspace) (Wo
 	if w.Branch, err = s.freeBranch(ctx, p, strings.TrimSpace(w.Branch), w.ID); err != nil {
 		return w, err
 	}
-	err = s.updateRefs(ctx, p.GitDir, "restore "+w.Key(), refCreate(HeadsPrefix+w.Branch, head), refSet(creatingRef(w.ID), head))
+	err = s.UpdateRefs(ctx, p.GitDir, "restore "+w.Key(), refCreate(HeadsPrefix+w.Branch, head), RefSet(creatingRef(w.ID), head))
 	if err != nil {
-		return w, gitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
+		return w, GitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
 	}
 	return w, s.linkWorktree(ctx, p, w)
 }

@@ -41,7 +41,7 @@ func (s *Service) CommitFiles(ctx context.Context, projectID, commit, dir string
 	if err != nil {
 		return nil, err
 	}
-	if !isCommitID(commit) {
+	if !IsCommitID(commit) {
 		return nil, fault.New(fault.Invalid, "invalid_commit", "%q is no commit.", commit)
 	}
 	args := []string{"ls-tree", "-r", "-z", "-l", "--full-tree", commit}
@@ -53,7 +53,7 @@ func (s *Service) CommitFiles(ctx context.Context, projectID, commit, dir string
 		return nil, fault.New(fault.TooLarge, "too_many_files", "The commit has more files than can be listed.")
 	}
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
 	}
 	var files []hostgit.TreeFile
 	for entry := range strings.SplitSeq(string(out), "\x00") {
@@ -99,7 +99,7 @@ func (s *Service) CommitBlobs(ctx context.Context, projectID string, files []hos
 	_ = r.Close()
 	gerr := <-ran
 	if err != nil && errors.Is(err, io.ErrUnexpectedEOF) && gerr != nil {
-		return gitFault(gerr, fault.Unavailable, "repository_unreadable", "Reading files of the repository")
+		return GitFault(gerr, fault.Unavailable, "repository_unreadable", "Reading files of the repository")
 	}
 	return err
 }

@@ -160,7 +160,7 @@ func (s *Service) leadHome(ctx context.Context, p Project, w Workspace, admin st
 	}
 	defer unlock()
 	failed := func(err error) error {
-		return gitFault(err, fault.Unavailable, "unbox_failed", "Bringing the worktree up to date")
+		return GitFault(err, fault.Unavailable, "unbox_failed", "Bringing the worktree up to date")
 	}
 	at := home.Head // detached there
 	if home.Branch != "" {
@@ -169,15 +169,15 @@ func (s *Service) leadHome(ctx context.Context, p Project, w Workspace, admin st
 		if err != nil {
 			return err
 		}
-		if tip == "" && s.checkBranch(ctx, home.Branch) == nil {
-			if err := s.updateRefs(ctx, p.GitDir, "leave the sandbox of "+w.Key(), refCreate(ref, home.Head)); err == nil {
+		if tip == "" && s.CheckBranch(ctx, home.Branch) == nil {
+			if err := s.UpdateRefs(ctx, p.GitDir, "leave the sandbox of "+w.Key(), refCreate(ref, home.Head)); err == nil {
 				tip = home.Head
 			}
 		}
 		if tip != "" && tip != home.Head && home.Branch == w.Branch && home.Tip == home.Head && s.Remote(w.ID) {
 			// The move of the branch was cut. What else moved it is left where it is.
 			if behind, err := s.contains(ctx, p.GitDir, home.Head, tip); err == nil && behind {
-				if err := s.updateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), refUpdate(ref, home.Head, tip)); err == nil {
+				if err := s.UpdateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), refUpdate(ref, home.Head, tip)); err == nil {
 					tip = home.Head
 				}
 			}

@@ -87,9 +87,9 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	if err != nil || mark == "" {
 		return errors.Join(append(errs, err)...)
 	}
-	edits := []refEdit{refDelete(creatingRef(w.ID), mark)}
+	edits := []RefEdit{refDelete(creatingRef(w.ID), mark)}
 	if creating {
-		edits = append(edits, refDrop(baseRef(w.ID)))
+		edits = append(edits, refDrop(BaseRef(w.ID)))
 	}
 	tip, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	switch {
@@ -97,8 +97,8 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	case tip == mark:
 		edits = append(edits, refDelete(HeadsPrefix+w.Branch, tip))
 	case creating: // a setup script that commits
-		edits = append(edits, refSet(trashHead(w.ID), tip), refDelete(HeadsPrefix+w.Branch, tip))
+		edits = append(edits, RefSet(trashHead(w.ID), tip), refDelete(HeadsPrefix+w.Branch, tip))
 	}
-	errs = append(errs, err, s.updateRefs(ctx, p.GitDir, "undo "+w.Key(), edits...))
+	errs = append(errs, err, s.UpdateRefs(ctx, p.GitDir, "undo "+w.Key(), edits...))
 	return errors.Join(errs...)
 }

@@ -34,7 +34,7 @@ func (s *Service) Update(ctx context.Context, actor accounts.Actor, workspaceID 
 	if err != nil {
 		return UpdateResult{}, err
 	}
-	ctx, end, err := s.beginWork(ctx, p, w.ID, actor.User.ID, WorkUpdate)
+	ctx, end, err := s.BeginWork(ctx, p, w.ID, actor.User.ID, WorkUpdate)
 	if err != nil {
 		return UpdateResult{}, err
 	}
@@ -118,7 +118,7 @@ func (u *updater) plan(ctx context.Context) error {
 		return err
 	}
 	if _, err := u.desk.Text(ctx, "read-tree", u.res.Commit); err != nil { // where git checks names, see merger.plan
-		return gitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the files")
+		return GitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the files")
 	}
 	return u.files(ctx)
 }
@@ -137,7 +137,7 @@ func (u *updater) planUpdate(ctx context.Context, scratch *MergeResult, from str
 	if err != nil || len(scratch.Conflicts) > 0 {
 		return err
 	}
-	u.res.Commit, err = u.commit(ctx, tree, fmt.Sprintf("Merge branch '%s' into %s", u.target, u.w.Branch), identityEnv(u.actor.User, "AUTHOR", "COMMITTER"),
+	u.res.Commit, err = u.commit(ctx, tree, fmt.Sprintf("Merge branch '%s' into %s", u.target, u.w.Branch), IdentityEnv(u.actor.User, "AUTHOR", "COMMITTER"),
 		u.res.Head, u.res.BaseCommit)
 	return err
 }
@@ -281,7 +281,7 @@ func (u *updater) note(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	s := u.s
 	// The branch has all of the base now: its changes are counted from there.
-	if err := s.updateRefs(ctx, u.p.GitDir, "updated "+u.w.Key(), refSet(baseRef(u.w.ID), u.res.BaseCommit)); err != nil {
+	if err := s.UpdateRefs(ctx, u.p.GitDir, "updated "+u.w.Key(), RefSet(BaseRef(u.w.ID), u.res.BaseCommit)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.w.ID, "error", err)
 	}
 	killpoint.Reach(killpoint.UpdateBased)

@@ -62,10 +62,10 @@ func (k *works) close() {
 
 type workKey struct{}
 
-// beginWork notes a work and waits for its turn: one that talks to the remote waits for others that do. From its turn on it goes on when who
+// BeginWork notes a work and waits for its turn: one that talks to the remote waits for others that do. From its turn on it goes on when who
 // asked has left, unless it is a fetch; cancelling it ends it, and so does the end of the server. end is called when it is over. Work that
 // is part of another is that one.
-func (s *Service) beginWork(ctx context.Context, p Project, workspaceID, actorID, kind string) (_ context.Context, end func(), err error) {
+func (s *Service) BeginWork(ctx context.Context, p Project, workspaceID, actorID, kind string) (_ context.Context, end func(), err error) {
 	if outer, ok := ctx.Value(workKey{}).(*work); ok && outer.gitDir == p.GitDir {
 		return ctx, func() {}, nil
 	}
@@ -134,8 +134,8 @@ func endedBy(ctx context.Context, err error) error {
 	return err
 }
 
-// progressOf returns what git's progress lines of the work under ctx are given to, nil without a work.
-func (s *Service) progressOf(ctx context.Context) func(string) {
+// ProgressOf returns what git's progress lines of the work under ctx are given to, nil without a work.
+func (s *Service) ProgressOf(ctx context.Context) func(string) {
 	k, ok := ctx.Value(workKey{}).(*work)
 	if !ok {
 		return nil

@@ -18,13 +18,13 @@ import (
 // buildForge joins the room of pull requests.
 func (h *house) buildForge() {
 	out := egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Streams: true})
-	h.forge = forge.New(forge.Config{Store: store.NewForge(h.db), Workspaces: h.workspaces, Credentials: h.secrets, People: h.directory, Events: h.publisher,
+	h.forge = forge.New(forge.Config{Store: store.NewForge(h.db), Workspaces: h.workspaces, Origin: h.origin, Credentials: h.secrets, People: h.directory, Events: h.publisher,
 		HTTP: out.Transport, CheckURL: out.Check, Prompts: h.askedOf, Link: h.workspaceLink, Log: h.log.With("room", "forge"),
 		Gate: func(ctx context.Context, w workspaces.Workspace, head string) error {
 			return h.checks.GateOf(ctx, w, head)
 		},
 		Push: func(ctx context.Context, actor accounts.Actor, workspaceID string) (forge.Pushed, error) {
-			res, err := h.workspaces.Push(ctx, actor, workspaceID, workspaces.PushRequest{})
+			res, err := h.origin.Push(ctx, actor, workspaceID, workspaces.PushRequest{})
 			return forge.Pushed{Branch: res.Branch, Commit: res.Commit}, err
 		}})
 }

@@ -62,6 +62,7 @@ import (
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/forge"
 	"github.com/parawork/parawork/workspaces/move"
+	"github.com/parawork/parawork/workspaces/origin"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
@@ -105,6 +106,7 @@ type house struct {
 	commands      *command.Commands
 	workspaces    *workspaces.Service
 	moves         *move.Service
+	origin        *origin.Service
 	files         *filesync.Service
 	agents        *agents.Registry
 	sessions      *sessions.Service
@@ -228,6 +230,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
 		Protocols: protocols, Outgoing: &egress.Guard{Allow: exceptions(cfg.Outgoing)}, Connector: connector, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: fallback, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
+	h.origin = origin.New(origin.Config{Store: rows, Workspaces: h.workspaces, Locks: locks, Credentials: h.secrets, Protocols: protocols, Log: h.log.With("room", "workspaces")})
 	h.moves = move.New(move.Config{Store: rows, Workspaces: h.workspaces, Locks: locks, Jobs: jobs, FallBackAllowed: fallback, Chown: os.Geteuid() == 0,
 		Log: h.log.With("room", "workspaces")})
 	made, err := placesOf(cfg, guest, h.groups, h.directory.CountTeams, func(ctx context.Context) e2b.Settings { return e2bSettings(cfg, h.settings.Values(ctx).E2B) }, h.log)
@@ -349,6 +352,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		Watch:          h.watch,
 		Workspaces:     h.workspaces,
 		Moves:          h.moves,
+		Origin:         h.origin,
 		Places:         h.places,
 		Meters:         h.meters,
 		Ledger:         h.ledger,

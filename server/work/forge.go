@@ -65,7 +65,7 @@ func (h Forge) pull(ctx context.Context, p forge.PullRequest, err error) (api.Pu
 	if err != nil {
 		return api.PullRequest{}, err
 	}
-	ahead, err := h.cfg.Workspaces.Ahead(ctx, p.WorkspaceID)
+	ahead, err := h.cfg.Origin.Ahead(ctx, p.WorkspaceID)
 	return pullOf(p, ahead.Head), err
 }
 

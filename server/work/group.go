@@ -27,6 +27,7 @@ import (
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/forge"
 	"github.com/parawork/parawork/workspaces/move"
+	"github.com/parawork/parawork/workspaces/origin"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
@@ -36,6 +37,7 @@ type Config struct {
 	Directory    *directory.Service
 	Workspaces   *workspaces.Service
 	Moves        *move.Service
+	Origin       *origin.Service
 	Places       *manager.Manager
 	Meters       *meter.Meters
 	Ledger       *billing.Ledger

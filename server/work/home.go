@@ -149,7 +149,7 @@ func (h Branches) PushWorkspace(ctx context.Context, req api.PushWorkspaceReques
 			return nil, err
 		}
 	}
-	p, err := h.cfg.Workspaces.Push(ctx, rest.CallOf(ctx).Actor, req.Id, r)
+	p, err := h.cfg.Origin.Push(ctx, rest.CallOf(ctx).Actor, req.Id, r)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (h Report) AttachReport(ctx context.Context, req api.AttachReportRequestObj
 	if rest.CallOf(ctx).Can(accounts.ViewCosts) != nil { // else the note would tell them
 		r.HideCosts()
 	}
-	commit, ref, err := h.cfg.Workspaces.Annotate(ctx, rest.CallOf(ctx).Actor, req.Id, r.Markdown())
+	commit, ref, err := h.cfg.Origin.Annotate(ctx, rest.CallOf(ctx).Actor, req.Id, r.Markdown())
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (s *Service) Propose(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return Proposal{}, err
 	}
-	ahead, err := s.cfg.Workspaces.Ahead(ctx, w.ID)
+	ahead, err := s.cfg.Origin.Ahead(ctx, w.ID)
 	if err != nil {
 		return Proposal{}, err
 	}

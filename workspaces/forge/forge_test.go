@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/testing/testforge"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/origin"
 )
 
 func TestMain(m *testing.M) {
@@ -55,7 +56,7 @@ type house struct {
 	now    time.Time
 	origin string
 	tokens map[string]string // by user, "" = the project's
-	home   []workspaces.MergedThere
+	home   []origin.MergedThere
 	fails  error // of bringing home
 	told   []events.Event
 	acts   []workspaces.Activity
@@ -83,11 +84,11 @@ func (h *house) Origin(context.Context, string) (string, error) {
 	return h.origin, nil
 }
 
-func (h *house) Ahead(context.Context, string) (workspaces.Ahead, error) {
-	return workspaces.Ahead{Branch: "parawork/mend", Head: h.there.Ref(repo, "parawork/mend"), Target: "main", Subjects: []string{"Second @all", "First <b>"}}, nil
+func (h *house) Ahead(context.Context, string) (origin.Ahead, error) {
+	return origin.Ahead{Branch: "parawork/mend", Head: h.there.Ref(repo, "parawork/mend"), Target: "main", Subjects: []string{"Second @all", "First <b>"}}, nil
 }
 
-func (h *house) MergedThere(_ context.Context, _ string, m workspaces.MergedThere) error {
+func (h *house) MergedThere(_ context.Context, _ string, m origin.MergedThere) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.fails != nil {
@@ -154,7 +155,7 @@ func newHouse(t *testing.T, kind string) *house {
 	must(t, err)
 	h.kept = store.NewForge(db)
 	must(t, h.kept.SetProjectForge(h.ctx, "prj_1", forge.Settings{Kind: forge.Kind(kind)}))
-	h.cfg = forge.Config{Store: h.kept, Workspaces: h, Credentials: h, People: h, Events: h, HTTP: there.Transport(), Now: h.clock,
+	h.cfg = forge.Config{Store: h.kept, Workspaces: h, Origin: h, Credentials: h, People: h, Events: h, HTTP: there.Transport(), Now: h.clock,
 		Link: func(context.Context, workspaces.Workspace) string { return "https://parawork.example/harbour/w/PW-7" },
 		Prompts: func(context.Context, workspaces.Workspace, string) ([]string, error) {
 			return []string{"Mend it.\n@everyone closes #3"}, nil

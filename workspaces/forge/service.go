@@ -16,12 +16,14 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/origin"
 )
 
 // Config is what a Service is made of.
 type Config struct {
 	Store       Store
 	Workspaces  Workspaces
+	Origin      Origin
 	Credentials Credentials
 	People      People
 	Events      events.Publisher
@@ -60,8 +62,8 @@ type Service struct {
 
 // New makes a Service. It panics without a room it needs.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Credentials == nil || cfg.People == nil || cfg.Push == nil || cfg.HTTP == nil {
-		panic("forge: Store, Workspaces, Credentials, People, Push and HTTP are needed")
+	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Origin == nil || cfg.Credentials == nil || cfg.People == nil || cfg.Push == nil || cfg.HTTP == nil {
+		panic("forge: Store, Workspaces, Origin, Credentials, People, Push and HTTP are needed")
 	}
 	if cfg.Every <= 0 {
 		cfg.Every = time.Minute
@@ -123,7 +125,7 @@ func (s *Service) place(ctx context.Context, p workspaces.Project) (Place, Setti
 	if err != nil {
 		return Place{}, settings, "", err
 	}
-	origin, err := s.cfg.Workspaces.Origin(ctx, p.ID)
+	origin, err := s.cfg.Origin.Origin(ctx, p.ID)
 	if err != nil {
 		return Place{}, settings, "", err
 	}
@@ -202,7 +204,7 @@ func (s *Service) Get(ctx context.Context, workspaceID string) (PullRequest, str
 		return pr, "", errMissing
 	}
 	s.look(pr.ID) // somebody looks at it
-	ahead, err := s.cfg.Workspaces.Ahead(ctx, workspaceID)
+	ahead, err := s.cfg.Origin.Ahead(ctx, workspaceID)
 	return pr, ahead.Head, err
 }
 
@@ -264,7 +266,7 @@ func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRe
 		killpoint.Reach(killpoint.PullAwaited)
 	}
 	at := Place{Kind: pr.Forge}
-	err := s.cfg.Workspaces.MergedThere(ctx, pr.WorkspaceID, workspaces.MergedThere{Base: pr.Base, Head: pr.HeadCommit, Commit: pr.MergedCommit, Data: pr.data(),
+	err := s.cfg.Origin.MergedThere(ctx, pr.WorkspaceID, origin.MergedThere{Base: pr.Base, Head: pr.HeadCommit, Commit: pr.MergedCommit, Data: pr.data(),
 		Text: fmt.Sprintf("%s %s was merged into %s on %s", title(at.Kind.Request()), pr.called(), pr.Base, pr.Host)})
 	pr.Error = ""
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/origin"
 )
 
 // Kind says which program a forge is.
@@ -188,13 +189,17 @@ type Store interface {
 type Workspaces interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	Project(ctx context.Context, id string) (workspaces.Project, error)
+	Record(ctx context.Context, a workspaces.Activity) error
+}
+
+// Origin knows where the repositories of projects came from.
+type Origin interface {
 	// Origin is where a project's repository came from, without credentials; "" for nowhere another server could know.
 	Origin(ctx context.Context, projectID string) (string, error)
 	// Ahead is what the workspace's branch has that its base has not.
-	Ahead(ctx context.Context, workspaceID string) (workspaces.Ahead, error)
+	Ahead(ctx context.Context, workspaceID string) (origin.Ahead, error)
 	// MergedThere brings home what was merged elsewhere. It may be told again.
-	MergedThere(ctx context.Context, workspaceID string, m workspaces.MergedThere) error
-	Record(ctx context.Context, a workspaces.Activity) error
+	MergedThere(ctx context.Context, workspaceID string, m origin.MergedThere) error
 }
 
 // Pushed says what of a branch a remote has now.

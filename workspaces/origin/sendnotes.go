@@ -1,4 +1,4 @@
-package workspaces
+package origin
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
 )
 
 const (
@@ -24,18 +25,18 @@ const (
 
 // sendNotes sends the notes on what a push brought to the remote along, merged with those that are there: of a note that was changed on both
 // sides, both stay. It returns how many notes the remote has now that it had not, or had otherwise.
-func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p Project, to string, cred *hostgit.Credential, commit string) (int, error) {
-	local, err := s.CommitOf(ctx, p.GitDir, notesRef)
+func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspaces.Project, to string, cred *hostgit.Credential, commit string) (int, error) {
+	local, err := s.w.CommitOf(ctx, p.GitDir, notesRef)
 	if err != nil || local == "" {
 		return 0, err
 	}
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.w.TmpDir(), p.GitDir)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = desk.Close() }()
-	n := notesSender{desk: desk, env: identityEnv(actor.User, "AUTHOR", "COMMITTER")}
-	seen, err := s.CommitOf(ctx, p.GitDir, sentNotes)
+	n := notesSender{desk: desk, env: workspaces.IdentityEnv(actor.User, "AUTHOR", "COMMITTER")}
+	seen, err := s.w.CommitOf(ctx, p.GitDir, sentNotes)
 	if err != nil {
 		return 0, err
 	}
@@ -48,7 +49,7 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p Project
 	if err := n.only(ctx, commit); err != nil || len(n.mine) == 0 {
 		return 0, err
 	}
-	network := hostgit.Call{Network: true, Timeout: s.cfg.CloneTimeout, Credential: cred, Progress: s.progressOf(ctx)}
+	network := hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Progress: s.w.ProgressOf(ctx)}
 	for try := 1; ; try++ {
 		there, err := n.fetch(ctx, network, to)
 		if err != nil {
@@ -76,17 +77,17 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p Project
 }
 
 // adoptNotes brings what the remote has of notes into the repository's own, in which notes on what is not pushed stay.
-func (s *Service) adoptNotes(ctx context.Context, p Project, n notesSender, now string) error {
+func (s *Service) adoptNotes(ctx context.Context, p workspaces.Project, n notesSender, now string) error {
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	local, err := s.CommitOf(ctx, p.GitDir, notesRef)
+	local, err := s.w.CommitOf(ctx, p.GitDir, notesRef)
 	if err != nil {
 		return err
 	}
-	edits := []refEdit{refSet(sentNotes, now)}
+	edits := []workspaces.RefEdit{workspaces.RefSet(sentNotes, now)}
 	if local != "" && local != now {
 		if err := n.ref(ctx, "refs/notes/mine", local); err != nil {
 			return err
@@ -98,9 +99,9 @@ func (s *Service) adoptNotes(ctx context.Context, p Project, n notesSender, now 
 		if err != nil {
 			return err
 		}
-		edits = append(edits, refSet(notesRef, merged))
+		edits = append(edits, workspaces.RefSet(notesRef, merged))
 	}
-	return s.updateRefs(ctx, p.GitDir, "notes", edits...)
+	return s.w.UpdateRefs(ctx, p.GitDir, "notes", edits...)
 }
 
 // notesSender merges notes on a desk. Notes are by the object they are on, as the names of their texts.
@@ -141,7 +142,7 @@ func (n *notesSender) list(ctx context.Context, commit string) (map[string]strin
 		return nil, err
 	}
 	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) == 2 && isCommitID(f[0]) && isCommitID(f[1]) {
+		if f := strings.Fields(line); len(f) == 2 && workspaces.IsCommitID(f[0]) && workspaces.IsCommitID(f[1]) {
 			list[f[1]] = f[0]
 		}
 	}

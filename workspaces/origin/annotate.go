@@ -1,4 +1,4 @@
-package workspaces
+package origin
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // notesRef is where notes about merged work are, for `git log --notes=parawork`.
@@ -24,14 +25,14 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 		return "", "", err
 	}
 	if w.MergedCommit != "" {
-		if commit, err = s.CommitOf(ctx, p.GitDir, w.MergedCommit); err != nil {
+		if commit, err = s.w.CommitOf(ctx, p.GitDir, w.MergedCommit); err != nil {
 			return "", "", err
 		}
 	}
 	if commit == "" {
 		return "", "", fault.New(fault.Conflict, "not_merged", "%s is not merged yet. Merge it first: the report is attached to the commit of the merge.", w.Key())
 	}
-	secrets, err := s.SecretFiles(ctx, w.ID)
+	secrets, err := s.w.SecretFiles(ctx, w.ID)
 	if err != nil {
 		return "", "", err
 	}
@@ -41,11 +42,11 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 		return "", "", err
 	}
 	defer unlock()
-	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Env: identityEnv(actor.User, "AUTHOR", "COMMITTER"), Stdin: strings.NewReader(text),
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Env: workspaces.IdentityEnv(actor.User, "AUTHOR", "COMMITTER"), Stdin: strings.NewReader(text),
 		Args: []string{"notes", "--ref=" + notesRef, "add", "--force", "--file=-", commit}})
 	if err != nil {
-		return "", "", gitFault(err, fault.Unavailable, "note_failed", "Attaching the report")
+		return "", "", workspaces.GitFault(err, fault.Unavailable, "note_failed", "Attaching the report")
 	}
-	s.Note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "report.attached", Text: "Attached the report to " + commit[:12], Data: map[string]any{"commit": commit}})
+	s.w.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "report.attached", Text: "Attached the report to " + commit[:12], Data: map[string]any{"commit": commit}})
 	return commit, notesRef, nil
 }

@@ -1,4 +1,4 @@
-package workspaces
+package origin
 
 import (
 	"context"
@@ -11,93 +11,94 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // Push sends the workspace's branch, or its base as it is here, to the project's remote, with the actor's own credential for its host,
 // else the project's or the team's. It runs on a desk: no config, hook or attribute of the repository has a say. Errors: no_remote,
 // push_rejected, push_failed, branch_protected.
-func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID string, r PushRequest) (PushResult, error) {
-	w, p, release, err := s.begin(ctx, workspaceID)
+func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.PushRequest) (workspaces.PushResult, error) {
+	w, p, release, err := s.w.Begin(ctx, workspaceID)
 	if err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
-	err = s.comeHome(ctx, p, w)
+	err = s.w.ComeHome(ctx, p, w)
 	var target string
 	if err == nil {
-		target, err = s.target(ctx, p, w.Base)
+		target, err = s.w.BranchTarget(ctx, p, w.Base)
 	}
 	release() // a push may take long, and touches nothing that others could be at
 	if err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
 	from := w.Branch
 	if r.Base {
 		if r.Force || r.Branch != "" && r.Branch != target {
-			return PushResult{}, fault.New(fault.Invalid, "branch_protected", "%s is pushed as it is, to its own name, and never by force.", target)
+			return workspaces.PushResult{}, fault.New(fault.Invalid, "branch_protected", "%s is pushed as it is, to its own name, and never by force.", target)
 		}
 		from = target
 	}
 	if r.Branch == "" {
 		r.Branch = from
 	}
-	if err := s.checkBranch(ctx, r.Branch); err != nil {
-		return PushResult{}, err
+	if err := s.w.CheckBranch(ctx, r.Branch); err != nil {
+		return workspaces.PushResult{}, err
 	}
 	if !r.Base && (r.Branch == target || r.Branch == p.DefaultBranch) {
-		return PushResult{}, fault.New(fault.Invalid, "branch_protected", "A workspace's branch is not pushed onto %s. Merge it, then push %s.", r.Branch, r.Branch)
+		return workspaces.PushResult{}, fault.New(fault.Invalid, "branch_protected", "A workspace's branch is not pushed onto %s. Merge it, then push %s.", r.Branch, r.Branch)
 	}
-	to, err := s.pushRemote(ctx, p)
+	to, err := s.w.PushRemote(ctx, p)
 	if err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
-	commit, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+from)
+	commit, err := s.w.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+from)
 	if err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
 	if commit == "" {
-		return PushResult{}, fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", from)
+		return workspaces.PushResult{}, fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", from)
 	}
 	if err := s.noSecretsPushed(ctx, p, w, commit); err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
 	cred, err := s.pushCredential(ctx, actor, p, to)
 	if err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
-	ctx, end, err := s.beginWork(ctx, p, w.ID, actor.User.ID, WorkPush)
+	ctx, end, err := s.w.BeginWork(ctx, p, w.ID, actor.User.ID, workspaces.WorkPush)
 	if err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
 	defer end()
 	res, err := s.push(ctx, p, to.URL, cred, commit, r)
 	if err != nil {
-		return PushResult{}, err
+		return workspaces.PushResult{}, err
 	}
 	killpoint.Reach(killpoint.PushSent)
 	done := context.WithoutCancel(ctx)
-	if err := s.updateRefs(done, p.GitDir, "push", refSet(originPrefix+r.Branch, commit)); err != nil {
+	if err := s.w.UpdateRefs(done, p.GitDir, "push", workspaces.RefSet(workspaces.OriginPrefix+r.Branch, commit)); err != nil {
 		s.cfg.Log.WarnContext(done, "what was pushed could not be noted", "workspace_id", w.ID, "error", err)
 	}
 	// What the remote thinks of notes is not to fail a push that has landed.
 	if res.Notes, err = s.sendNotes(ctx, actor, p, to.URL, cred, commit); err != nil {
-		res.NotesProblem = Reason(gitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
+		res.NotesProblem = workspaces.Reason(workspaces.GitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
 	}
 	if !res.UpToDate {
-		s.Note(done, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
+		s.w.Note(done, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
 			Data: map[string]any{"branch": r.Branch, "commit": commit, "forced": res.Forced}})
 	}
-	s.PublishWorkspace(done, w)
-	s.projectMoved(done, p)
+	s.w.PublishWorkspace(done, w)
+	s.w.ProjectMoved(done, p)
 	return res, nil
 }
 
 // noSecretsPushed refuses to send what the remote does not have when it holds something of a secret.
-func (s *Service) noSecretsPushed(ctx context.Context, p Project, w Workspace, commit string) error {
-	there, err := s.refsBelow(ctx, p, originPrefix)
+func (s *Service) noSecretsPushed(ctx context.Context, p workspaces.Project, w workspaces.Workspace, commit string) error {
+	there, err := s.w.RefsBelow(ctx, p, workspaces.OriginPrefix)
 	if err != nil {
 		return err
 	}
-	desk, err := s.deskOf(ctx, p)
+	desk, err := s.w.ScratchOf(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -106,11 +107,11 @@ func (s *Service) noSecretsPushed(ctx context.Context, p Project, w Workspace, c
 	for _, id := range there {
 		revs = append(revs, "^"+id)
 	}
-	return s.noSecrets(ctx, w, desk, "pushed", revs...)
+	return s.w.NoSecrets(ctx, w, desk, "pushed", revs...)
 }
 
 // pushCredential is what a push proves who it is with: the person's own credential for the host comes first. nil = none is needed or known.
-func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p Project, to remote) (*hostgit.Credential, error) {
+func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p workspaces.Project, to workspaces.Remote) (*hostgit.Credential, error) {
 	u, err := url.Parse(to.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		return nil, nil //nolint:nilerr // ssh's short form needs none
@@ -124,27 +125,27 @@ func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p Pr
 			return &hostgit.Credential{Host: c.Host, Username: c.Username, Token: c.Token}, nil
 		}
 	}
-	return to.credential(), nil
+	return to.Credential(), nil
 }
 
 // push runs git push on a desk.
-func (s *Service) push(ctx context.Context, p Project, to string, cred *hostgit.Credential, commit string, r PushRequest) (PushResult, error) {
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cred *hostgit.Credential, commit string, r workspaces.PushRequest) (workspaces.PushResult, error) {
+	desk, err := s.git.Desk(ctx, s.w.TmpDir(), p.GitDir)
 	if err != nil {
-		return PushResult{}, gitFault(err, fault.Unavailable, "push_failed", "Preparing the push")
+		return workspaces.PushResult{}, workspaces.GitFault(err, fault.Unavailable, "push_failed", "Preparing the push")
 	}
 	defer func() { _ = desk.Close() }()
 	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed"}
 	if r.Force {
-		seen, err := s.CommitOf(ctx, p.GitDir, originPrefix+r.Branch)
+		seen, err := s.w.CommitOf(ctx, p.GitDir, workspaces.OriginPrefix+r.Branch)
 		if err != nil {
-			return PushResult{}, err
+			return workspaces.PushResult{}, err
 		}
-		args = append(args, "--force-with-lease="+HeadsPrefix+r.Branch+":"+seen)
+		args = append(args, "--force-with-lease="+workspaces.HeadsPrefix+r.Branch+":"+seen)
 	}
 	var words strings.Builder // what the remote itself says
-	progress := s.progressOf(ctx)
-	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.CloneTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+HeadsPrefix+r.Branch),
+	progress := s.w.ProgressOf(ctx)
+	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+workspaces.HeadsPrefix+r.Branch),
 		Progress: func(line string) {
 			if said, ok := strings.CutPrefix(line, "remote: "); ok && words.Len() < 4000 {
 				words.WriteString(strings.TrimRight(said, " ") + "\n")
@@ -153,16 +154,16 @@ func (s *Service) push(ctx context.Context, p Project, to string, cred *hostgit.
 				progress(line)
 			}
 		}})
-	res := PushResult{Remote: to, Branch: r.Branch, Commit: commit, Words: strings.TrimSpace(words.String())}
+	res := workspaces.PushResult{Remote: to, Branch: r.Branch, Commit: commit, Words: strings.TrimSpace(words.String())}
 	res.URL = offered(to, res.Words)
 	flag, why := pushed(string(out))
 	switch {
 	case flag == '!':
 		return res, pushRefused(r.Branch, why, res.Words)
-	case err != nil && context.Cause(ctx) == ErrCancelled: //nolint:errorlint // the cause itself
+	case err != nil && context.Cause(ctx) == workspaces.ErrCancelled: //nolint:errorlint // the cause itself
 		return res, fault.New(fault.Conflict, "cancelled", "It was cancelled. If the remote had everything by then, the branch is there nevertheless.")
 	case err != nil:
-		return res, gitFault(err, fault.Unavailable, "push_failed", "Pushing")
+		return res, workspaces.GitFault(err, fault.Unavailable, "push_failed", "Pushing")
 	}
 	res.Created, res.UpToDate, res.Forced = flag == '*', flag == '=', flag == '+'
 	return res, nil
@@ -201,7 +202,7 @@ func offered(to, words string) string {
 	host := to
 	if u, err := url.Parse(to); err == nil && u.Host != "" {
 		host = u.Hostname()
-	} else if m := scpURL.FindStringSubmatch(to); m != nil {
+	} else if m := workspaces.ScpURL.FindStringSubmatch(to); m != nil {
 		host = m[2]
 	}
 	for _, found := range webPage.FindAllString(words, 10) {

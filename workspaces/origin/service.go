@@ -1,0 +1,66 @@
+// Package origin knows where a project's repository came from: it sends branches and notes there, says how far a branch is ahead of what is
+// there, and brings home what was merged there.
+//
+// It owns no goroutines. A push holds the workspace's busy lock (workspaces.Locks) and takes its turn at the remote; the refs it moves are
+// written under the repository's lock.
+package origin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Store is what is needed of the storage.
+type Store interface {
+	// Workspace returns deleted ones too.
+	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
+	Project(ctx context.Context, id string) (workspaces.Project, error)
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Store       Store
+	Workspaces  *workspaces.Service
+	Locks       *workspaces.Locks      // those of Workspaces
+	Credentials workspaces.Credentials // for the hosts of remotes; nil = there are none
+	Protocols   []string               // of URLs; default https, ssh, git
+	PushTimeout time.Duration          // default: two hours
+	Now         func() time.Time       // nil = the clock
+	Log         *slog.Logger           // nil = none
+}
+
+// Service talks to the remotes of projects. Safe for concurrent use.
+type Service struct {
+	cfg   Config
+	w     *workspaces.Service
+	git   *hostgit.Git
+	store Store
+	locks *workspaces.Locks
+}
+
+// New makes a Service. It panics without what it needs.
+func New(cfg Config) *Service {
+	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Locks == nil {
+		panic(errors.New("origin: Store, Workspaces and Locks are needed"))
+	}
+	if len(cfg.Protocols) == 0 {
+		cfg.Protocols = []string{"https", "ssh", "git"}
+	}
+	if cfg.PushTimeout <= 0 {
+		cfg.PushTimeout = 2 * time.Hour
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{cfg: cfg, w: cfg.Workspaces, git: cfg.Workspaces.HostGit(), store: cfg.Store, locks: cfg.Locks}
+}
+
+func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
