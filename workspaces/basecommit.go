@@ -26,7 +26,7 @@ func (s *Service) BaseCommit(ctx context.Context, workspaceID string) (string, e
 	if err != nil {
 		return w.BaseCommit, err
 	}
-	return baseOf(ctx, s, p, w)
+	return BaseOf(ctx, s, p, w)
 }
 
 // baseMoves reports whether a workspace's base may be another than the one that is stored.
@@ -34,8 +34,8 @@ func baseMoves(w Workspace) bool {
 	return w.BaseCommit != "" && (w.State == Ready || w.State == Paused)
 }
 
-// baseOf is BaseCommit of a workspace that was read, with its project.
-func baseOf(ctx context.Context, s *Service, p Project, w Workspace) (string, error) {
+// BaseOf is BaseCommit of a workspace that was read, with its project.
+func BaseOf(ctx context.Context, s *Service, p Project, w Workspace) (string, error) {
 	if !baseMoves(w) {
 		return w.BaseCommit, nil
 	}

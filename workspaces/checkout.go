@@ -76,12 +76,12 @@ func (s *Service) BranchNow(ctx context.Context, workspaceID string) (commit, tr
 	if commit == "" {
 		return "", "", fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", w.Branch)
 	}
-	tree, err = s.treeOf(ctx, p, commit)
+	tree, err = s.TreeOf(ctx, p, commit)
 	return commit, tree, err
 }
 
-// treeOf is the tree of a commit, or of a tree itself.
-func (s *Service) treeOf(ctx context.Context, p Project, object string) (string, error) {
+// TreeOf is the tree of a commit, or of a tree itself.
+func (s *Service) TreeOf(ctx context.Context, p Project, object string) (string, error) {
 	tree, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--verify", "--quiet", object + "^{tree}"}})
 	if err != nil {
 		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a commit")

@@ -19,9 +19,9 @@ const (
 	maxConflictText  = 16 << 10 // bytes of one side of a place
 )
 
-// parseConflicts reads what merge-tree -z says after the tree: the paths with their stages, an empty entry, then messages of
+// ParseConflicts reads what merge-tree -z says after the tree: the paths with their stages, an empty entry, then messages of
 // the form count, paths, kind, text.
-func parseConflicts(out string) []Conflict {
+func ParseConflicts(out string) []Conflict {
 	list := []Conflict{}
 	at := make(map[string]int)
 	stages := make(map[string][4]bool)

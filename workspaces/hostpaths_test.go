@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/origin"
+	"github.com/parawork/parawork/workspaces/overlap"
 )
 
 // tries makes what a room does be done beside tricks: none may run, and all goes on to work.
@@ -57,10 +58,10 @@ func partPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other 
 		}
 		return err
 	})
-	var feet []workspaces.Footprint
+	var feet []overlap.Footprint
 	tr.tries("footprints", func() error {
 		for _, one := range []workspaces.Workspace{w, other} {
-			f, err := h.s.Footprint(ctx, one, "", workspaces.Footprint{})
+			f, err := h.s.Footprint(ctx, one, "", overlap.Footprint{})
 			if err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/origin"
+	"github.com/parawork/parawork/workspaces/overlap"
 )
 
 // house is the room with a real store and real git; sandboxes and sessions run commands straight in the worktree.
@@ -78,6 +79,7 @@ type (
 	core  = workspaces.Service
 	moves = move.Service
 	from  = origin.Service
+	trees = overlap.Trees
 )
 
 // parts are the services that work on workspaces, as one.
@@ -85,6 +87,7 @@ type parts struct {
 	*core
 	*moves
 	*from
+	*trees
 }
 
 // build makes the services.
@@ -95,7 +98,7 @@ func (h *house) build() parts {
 	o := origin.New(origin.Config{Store: cfg.Store, Workspaces: s, Locks: cfg.Locks, Credentials: cfg.Credentials, Protocols: cfg.Protocols,
 		PushTimeout: cfg.CloneTimeout, Now: cfg.Now, Log: cfg.Log})
 	return parts{s, move.New(move.Config{Store: cfg.Store.(move.Store), Workspaces: s, Locks: cfg.Locks, Jobs: cfg.Jobs, FallBackAllowed: cfg.FallBackAllowed,
-		Chown: cfg.Chown, Now: cfg.Now, Log: cfg.Log}), o}
+		Chown: cfg.Chown, Now: cfg.Now, Log: cfg.Log}), o, overlap.NewTrees(s, cfg.Store)}
 }
 
 // Recover takes up what a server died over, in the order of a start.

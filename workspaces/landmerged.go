@@ -94,7 +94,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 	}
 	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", expectedBase, commit}})
 	if err != nil {
-		return MergeResult{}, mergeFault(err)
+		return MergeResult{}, MergeFault(err)
 	}
 	res.Files = strings.Count(string(out), "\x00")
 	if landed && m.w.MergedCommit == commit {

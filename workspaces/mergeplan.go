@@ -54,13 +54,13 @@ func (m *merger) plan(ctx context.Context) (MergeResult, error) {
 	}
 	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", res.BaseCommit, res.Commit}})
 	if err != nil {
-		return res, mergeFault(err)
+		return res, MergeFault(err)
 	}
 	res.Files = strings.Count(string(out), "\x00")
 	return res, nil
 }
 
-func mergeFault(err error) error {
+func MergeFault(err error) error {
 	return GitFault(err, fault.Unavailable, "merge_failed", "Merging")
 }
 
@@ -80,7 +80,7 @@ func (m *merger) baseTip(ctx context.Context) (string, error) {
 func (m *merger) from(ctx context.Context, base, head string) (string, error) {
 	mb, err := m.desk.Text(ctx, "merge-base", base, head)
 	if err != nil && hostgit.ExitCode(err) != 1 {
-		return "", mergeFault(err)
+		return "", MergeFault(err)
 	}
 	if err != nil || !IsCommitID(mb) {
 		return "", fault.New(fault.Conflict, "unrelated", "%s and %s have no commit in common.", m.w.Branch, m.target)
@@ -105,20 +105,20 @@ func (m *merger) has(ctx context.Context, descendant, ancestor string) (bool, er
 	case code == 1 || code == 128: // 128: a commit that is not there any more is contained in nothing
 		return false, nil
 	}
-	return false, mergeFault(err)
+	return false, MergeFault(err)
 }
 
 func (m *merger) count(ctx context.Context, args ...string) (int, error) {
 	out, err := m.desk.Text(ctx, append([]string{"rev-list", "--count"}, args...)...)
 	if err != nil {
-		return 0, mergeFault(err)
+		return 0, MergeFault(err)
 	}
 	return strconv.Atoi(out)
 }
 
 func (m *merger) tree(ctx context.Context, commit string) (string, error) {
 	t, err := m.desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
-	return t, mergeFault(err)
+	return t, MergeFault(err)
 }
 
 // planMerge makes the merge or squash commit, or fast-forwards where that says the same.
@@ -197,14 +197,14 @@ func (m *merger) synthetic(ctx context.Context, of string, parents ...string) (s
 func (m *merger) mergeTree(ctx context.Context, res *MergeResult, ours, theirs string) (string, error) {
 	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
 	if err != nil && hostgit.ExitCode(err) != 1 {
-		return "", mergeFault(err)
+		return "", MergeFault(err)
 	}
 	tree, rest, _ := strings.Cut(string(out), "\x00")
 	if !IsCommitID(tree) {
 		return "", fmt.Errorf("merge-tree answered %.100q", tree)
 	}
 	if err != nil {
-		res.Conflicts = parseConflicts(rest)
+		res.Conflicts = ParseConflicts(rest)
 		m.showConflicts(ctx, res.Conflicts, tree, ours, theirs)
 	}
 	return tree, nil
@@ -218,7 +218,7 @@ func (m *merger) commit(ctx context.Context, tree, message string, env []string,
 	}
 	out, err := m.desk.Run(ctx, hostgit.Call{Args: append(args, tree), Env: env, Stdin: strings.NewReader(tidyMessage(message))})
 	if err != nil {
-		return "", mergeFault(err)
+		return "", MergeFault(err)
 	}
 	id := strings.TrimSpace(string(out))
 	if !IsCommitID(id) {

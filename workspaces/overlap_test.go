@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/overlap"
 )
 
 // treeNow is the tree of everything in a worktree, as a snapshot would have it.
@@ -41,10 +42,10 @@ func TestOverlaps(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "pic"), []byte("a\x00b"), 0o644))
 	commitAll(t, dir, "more")
 	p := h.pathProject(dir)
-	make1 := func(name string, change func(dir string)) workspaces.Footprint {
+	make1 := func(name string, change func(dir string)) overlap.Footprint {
 		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: name})
 		change(w.Path)
-		f, err := h.s.Footprint(ctx, w, treeNow(t, h, w), workspaces.Footprint{})
+		f, err := h.s.Footprint(ctx, w, treeNow(t, h, w), overlap.Footprint{})
 		must(t, err)
 		return f
 	}
@@ -63,12 +64,12 @@ func TestOverlaps(t *testing.T) {
 	})
 	none := make1("none", func(string) {})
 
-	if s := top.Files["long.txt"].Spans; len(s) != 1 || s[0] != (workspaces.Span{From: 10, To: 10}) || top.Files["long.txt"].Whole {
+	if s := top.Files["long.txt"].Spans; len(s) != 1 || s[0] != (overlap.Span{From: 10, To: 10}) || top.Files["long.txt"].Whole {
 		t.Errorf("the footprint is %+v", top.Files)
 	}
 	for _, c := range []struct {
 		what  string
-		a, b  workspaces.Footprint
+		a, b  overlap.Footprint
 		meets bool
 		want  string
 	}{
@@ -82,7 +83,7 @@ func TestOverlaps(t *testing.T) {
 		if got := c.a.Meets(c.b); got != c.meets || c.b.Meets(c.a) != got {
 			t.Errorf("%s: meets %v", c.what, got)
 		}
-		found, err := h.s.Collide(ctx, p.ID, c.a, []workspaces.Footprint{c.b, none})
+		found, err := h.s.Collide(ctx, p.ID, c.a, []overlap.Footprint{c.b, none})
 		must(t, err)
 		var got []string
 		for _, f := range found[0] {
@@ -102,7 +103,7 @@ func TestOverlaps(t *testing.T) {
 	write(t, dir, "old.txt", numbered(5, map[int]string{2: "BASE"}))
 	commitAll(t, dir, "on")
 	ahead := make1("ahead", func(d string) { write(t, d, "old.txt", numbered(5, map[int]string{2: "BASE", 5: "END"})) })
-	found, err := h.s.Collide(ctx, p.ID, behind, []workspaces.Footprint{ahead})
+	found, err := h.s.Collide(ctx, p.ID, behind, []overlap.Footprint{ahead})
 	must(t, err)
 	if behind.Base == ahead.Base || !behind.Meets(ahead) || len(found[0]) > 0 {
 		t.Errorf("bases %s and %s, conflicts %v", behind.Base, ahead.Base, found)
@@ -112,7 +113,7 @@ func TestOverlaps(t *testing.T) {
 	w, err := h.s.Workspace(ctx, top.WorkspaceID)
 	must(t, err)
 	before := h.db.Statements()
-	again, err := h.s.Footprint(ctx, w, top.Tree, workspaces.Footprint{WorkspaceID: top.WorkspaceID, Base: top.Base, Tree: top.Tree})
+	again, err := h.s.Footprint(ctx, w, top.Tree, overlap.Footprint{WorkspaceID: top.WorkspaceID, Base: top.Base, Tree: top.Tree})
 	must(t, err)
 	if again.Files != nil {
 		t.Error("a known footprint was made again")

@@ -28,7 +28,7 @@ func (m *merger) planRebase(ctx context.Context, res *MergeResult, from string) 
 	out, err := m.desk.Text(ctx, "rev-list", "--reverse", "--topo-order", "--no-merges", "--right-only", "--cherry-pick",
 		res.BaseCommit+"..."+res.Head, "^"+from)
 	if err != nil {
-		return mergeFault(err)
+		return MergeFault(err)
 	}
 	commits := strings.Fields(out)
 	if len(commits) > maxReplay {
@@ -63,7 +63,7 @@ func (m *merger) replay(ctx context.Context, res *MergeResult, commit, tip strin
 		parent, err = m.emptyCommit(ctx)
 	}
 	if err != nil {
-		return "", mergeFault(err)
+		return "", MergeFault(err)
 	}
 	if parent == tip {
 		return commit, nil
@@ -97,11 +97,11 @@ func (m *merger) authorship(ctx context.Context, commit string) (message string,
 	out, err := m.desk.Run(ctx, hostgit.Call{Config: []string{"i18n.logOutputEncoding=UTF-8"},
 		Args: []string{"log", "-1", "--no-notes", "--no-mailmap", "--date=raw", "--format=%an%x00%ae%x00%ad%x00%B", commit, "--"}})
 	if err != nil {
-		return "", nil, mergeFault(err)
+		return "", nil, MergeFault(err)
 	}
 	f := strings.SplitN(string(out), "\x00", 4)
 	if len(f) != 4 {
-		return "", nil, mergeFault(&hostgit.Error{Sub: "log", Stderr: "unexpected answer"})
+		return "", nil, MergeFault(&hostgit.Error{Sub: "log", Stderr: "unexpected answer"})
 	}
 	name, email := cleanIdent(f[0]), cleanIdent(f[1])
 	if name == "" {

@@ -132,7 +132,7 @@ func (m *merger) start(ctx context.Context, b *Sandbox, strategy, base string) (
 func (m *merger) onlyIn(ctx context.Context, commit, other string) ([]string, error) {
 	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", other, commit}, Max: 256 << 20})
 	if err != nil {
-		return nil, mergeFault(err)
+		return nil, MergeFault(err)
 	}
 	return SplitZero(string(out)), nil
 }

@@ -98,7 +98,7 @@ func (m *merger) stand(ctx context.Context, st *Standing) error {
 func (m *merger) bring(ctx context.Context, res *MergeResult, from, ours, theirs string) (string, error) {
 	all, err := m.desk.Text(ctx, "merge-base", "--all", ours, theirs)
 	if err != nil && hostgit.ExitCode(err) != 1 {
-		return "", mergeFault(err)
+		return "", MergeFault(err)
 	}
 	if slices.Contains(strings.Fields(all), from) {
 		return m.mergeTree(ctx, res, ours, theirs)

@@ -146,7 +146,7 @@ func (u *updater) planUpdate(ctx context.Context, scratch *MergeResult, from str
 func (u *updater) files(ctx context.Context) error {
 	out, err := u.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-status", "--no-renames", u.res.Head, u.res.Commit}, Max: 256 << 20})
 	if err != nil {
-		return mergeFault(err)
+		return MergeFault(err)
 	}
 	words := map[string]string{"A": "added", "D": "deleted"}
 	u.touched, u.added = make(map[string]bool), nil

@@ -17,7 +17,7 @@ func (h *house) buildQueue(bus *events.Bus, publisher events.Publisher) {
 			ok, _, err := h.reviews.Approved(ctx, workspaceID, tree)
 			return ok, err
 		}, Log: h.log.With("room", "checks")})
-	h.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: h.workspaces, Bus: bus, Events: publisher, Log: h.log.With("room", "overlap")})
+	h.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(h.workspaces, store.NewWorkspaces(h.db)), Bus: bus, Events: publisher, Log: h.log.With("room", "overlap")})
 	h.workspaces.GateBy(h.checks)
 	h.workspaces.OnSnapshot(func(workspaceID string, sn workspaces.Snap) {
 		if sn.Kind == workspaces.SnapTurn {

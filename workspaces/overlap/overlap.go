@@ -63,8 +63,8 @@ type Workspaces interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 	// Active returns every workspace that is worked in.
 	Active(ctx context.Context) ([]workspaces.Workspace, error)
-	Footprint(ctx context.Context, w workspaces.Workspace, tree string, known workspaces.Footprint) (workspaces.Footprint, error)
-	Collide(ctx context.Context, projectID string, one workspaces.Footprint, others []workspaces.Footprint) ([][]workspaces.Conflict, error)
+	Footprint(ctx context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error)
+	Collide(ctx context.Context, projectID string, one Footprint, others []Footprint) ([][]workspaces.Conflict, error)
 }
 
 // Config is what a Service is made of.
@@ -91,7 +91,7 @@ type Service struct {
 }
 
 // project is what is known of a project's workspaces, so that only what changed is looked at again.
-type project map[string]workspaces.Footprint
+type project map[string]Footprint
 
 // New makes a Service. It starts nothing; it panics without a room it needs.
 func New(cfg Config) *Service {
@@ -269,11 +269,11 @@ func pairOf(a, b string) [2]string {
 }
 
 // overlaps compares one workspace with all others of its project.
-func (s *Service) overlaps(ctx context.Context, projectID, teamID string, one workspaces.Footprint, all project, pairs found) ([]Overlap, error) {
+func (s *Service) overlaps(ctx context.Context, projectID, teamID string, one Footprint, all project, pairs found) ([]Overlap, error) {
 	if len(one.Files) == 0 {
 		return nil, nil
 	}
-	var others, fresh []workspaces.Footprint
+	var others, fresh []Footprint
 	for id, f := range all {
 		if id == one.WorkspaceID || !one.Meets(f) {
 			continue

@@ -95,19 +95,19 @@ func (r *rooms) ReplaceOverlaps(_ context.Context, id string, list []Overlap) ([
 	return []string{id}, nil
 }
 
-func (r *rooms) Footprint(_ context.Context, w workspaces.Workspace, tree string, known workspaces.Footprint) (workspaces.Footprint, error) {
+func (r *rooms) Footprint(_ context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error) {
 	id := w.ID
 	if known.Tree == tree && known.WorkspaceID == id {
 		return known, nil
 	}
-	f := workspaces.Footprint{WorkspaceID: id, Tree: tree, Files: map[string]workspaces.Touched{}}
+	f := Footprint{WorkspaceID: id, Tree: tree, Files: map[string]Touched{}}
 	for _, c := range tree {
-		f.Files[string(c)] = workspaces.Touched{Old: "o", New: id, Whole: true}
+		f.Files[string(c)] = Touched{Old: "o", New: id, Whole: true}
 	}
 	return f, nil
 }
 
-func (r *rooms) Collide(_ context.Context, _ string, one workspaces.Footprint, others []workspaces.Footprint) ([][]workspaces.Conflict, error) {
+func (r *rooms) Collide(_ context.Context, _ string, one Footprint, others []Footprint) ([][]workspaces.Conflict, error) {
 	out := make([][]workspaces.Conflict, len(others))
 	for i, o := range others {
 		r.collided++

@@ -1,4 +1,4 @@
-package workspaces
+package overlap
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // Span is a range of lines of the base's file that a change replaces, from 1. One that only adds lines stands for the two it adds
@@ -33,9 +34,30 @@ type Footprint struct {
 	Files       map[string]Touched
 }
 
+// Rows is what Trees needs of the storage.
+type Rows interface {
+	Project(ctx context.Context, id string) (workspaces.Project, error)
+	// WorkspacesIn returns every workspace in one of these states.
+	WorkspacesIn(ctx context.Context, states ...workspaces.State) ([]workspaces.Workspace, error)
+}
+
+// Trees is Workspaces over the projects' repositories.
+type Trees struct {
+	*workspaces.Service
+	git   *hostgit.Git
+	store Rows
+}
+
+var _ Workspaces = (*Trees)(nil)
+
+// NewTrees makes Trees.
+func NewTrees(w *workspaces.Service, rows Rows) *Trees {
+	return &Trees{Service: w, git: w.HostGit(), store: rows}
+}
+
 // Active returns every workspace that is worked in.
-func (s *Service) Active(ctx context.Context) ([]Workspace, error) {
-	return s.store.WorkspacesIn(ctx, Ready, Paused)
+func (s *Trees) Active(ctx context.Context) ([]workspaces.Workspace, error) {
+	return s.store.WorkspacesIn(ctx, workspaces.Ready, workspaces.Paused)
 }
 
 // footprintMax bounds the text of one footprint's differences; what is longer counts by files.
@@ -43,21 +65,21 @@ const footprintMax = 48 << 20
 
 // Footprint says what the workspace's files, as the tree has them, touch; "" = those of its branch. known is an earlier answer, which
 // is given again while nothing it was made of has changed.
-func (s *Service) Footprint(ctx context.Context, w Workspace, tree string, known Footprint) (Footprint, error) {
+func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error) {
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
 		return Footprint{}, err
 	}
-	base, err := baseOf(ctx, s, p, w)
+	base, err := workspaces.BaseOf(ctx, s.Service, p, w)
 	if err != nil {
 		return Footprint{}, err
 	}
 	if tree == "" {
-		head, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
+		head, err := s.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+w.Branch)
 		if err != nil || head == "" {
 			return Footprint{WorkspaceID: w.ID}, err
 		}
-		if tree, err = s.treeOf(ctx, p, head); err != nil {
+		if tree, err = s.TreeOf(ctx, p, head); err != nil {
 			return Footprint{}, err
 		}
 	}
@@ -65,12 +87,12 @@ func (s *Service) Footprint(ctx context.Context, w Workspace, tree string, known
 		return known, nil
 	}
 	f := Footprint{WorkspaceID: w.ID, Base: base, Tree: tree}
-	if !IsCommitID(base) || !IsCommitID(tree) {
+	if !workspaces.IsCommitID(base) || !workspaces.IsCommitID(tree) {
 		return f, nil
 	}
 	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
-		return f, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
+		return f, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
 	}
 	defer func() { _ = desk.Close() }()
 	args := []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--no-ext-diff", "--no-textconv"}
@@ -79,7 +101,7 @@ func (s *Service) Footprint(ctx context.Context, w Workspace, tree string, known
 		out, err = desk.Run(ctx, hostgit.Call{Args: append(args, base, tree), Max: footprintMax})
 	}
 	if err != nil {
-		return f, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
+		return f, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
 	}
 	f.Files, err = parseTouched(out)
 	return f, err
@@ -225,8 +247,8 @@ func underFile(f, o Footprint) bool {
 
 // Collide merges one with each of the others as git would and returns the conflicts of each pair, of which nothing is kept. What
 // conflicts only because one of the two is behind the base is left out.
-func (s *Service) Collide(ctx context.Context, projectID string, one Footprint, others []Footprint) ([][]Conflict, error) {
-	found := make([][]Conflict, len(others))
+func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, others []Footprint) ([][]workspaces.Conflict, error) {
+	found := make([][]workspaces.Conflict, len(others))
 	if len(others) == 0 {
 		return found, nil
 	}
@@ -236,7 +258,7 @@ func (s *Service) Collide(ctx context.Context, projectID string, one Footprint, 
 	}
 	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
 	if err != nil {
-		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
+		return nil, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
 	defer func() { _ = desk.Close() }()
 	if err := desk.Scratch(); err != nil {
@@ -258,7 +280,7 @@ func (s *Service) Collide(ctx context.Context, projectID string, one Footprint, 
 		return nil, err
 	}
 	n := 0
-	next := func() []Conflict { n++; return results[n-1] }
+	next := func() []workspaces.Conflict { n++; return results[n-1] }
 	for i, o := range others {
 		list := next()
 		behind := map[string]bool{}
@@ -289,7 +311,7 @@ func tips(ctx context.Context, desk *hostgit.Desk, list []Footprint) ([]string, 
 	}
 	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-t", "commit", "-w", "--no-filters", "--stdin-paths"}, Stdin: strings.NewReader(names.String())})
 	if err != nil {
-		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
+		return nil, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
 	ids := strings.Fields(string(out))
 	if len(ids) != len(list) {
@@ -300,23 +322,23 @@ func tips(ctx context.Context, desk *hostgit.Desk, list []Footprint) ([]string, 
 
 // mergeTrees merges pairs of commits and returns the conflicts of each. A pair that cannot be merged at all, because the two have nothing
 // in common or objects are gone, has none.
-func mergeTrees(ctx context.Context, desk *hostgit.Desk, pairs []string) ([][]Conflict, error) {
+func mergeTrees(ctx context.Context, desk *hostgit.Desk, pairs []string) ([][]workspaces.Conflict, error) {
 	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "--stdin", "-z"}, Stdin: strings.NewReader(strings.Join(pairs, "\n") + "\n")})
 	if err == nil {
 		return parseMerges(string(out), len(pairs))
 	}
 	if hostgit.ExitCode(err) < 0 || ctx.Err() != nil {
-		return nil, mergeFault(err)
+		return nil, workspaces.MergeFault(err)
 	}
-	found := make([][]Conflict, len(pairs))
+	found := make([][]workspaces.Conflict, len(pairs))
 	for i, pair := range pairs {
 		a, b, _ := strings.Cut(pair, " ")
 		out, err := desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", a, b}})
 		if hostgit.ExitCode(err) == 1 {
 			_, rest, _ := strings.Cut(string(out), "\x00")
-			found[i] = parseConflicts(rest)
+			found[i] = workspaces.ParseConflicts(rest)
 		} else if err != nil && hostgit.ExitCode(err) < 0 {
-			return nil, mergeFault(err)
+			return nil, workspaces.MergeFault(err)
 		}
 	}
 	return found, nil
@@ -324,11 +346,11 @@ func mergeTrees(ctx context.Context, desk *hostgit.Desk, pairs []string) ([][]Co
 
 // parseMerges reads what merge-tree --stdin -z says of each pair: 1 and a tree when it merges, else 0, a tree, the paths with their
 // stages, an empty entry and messages; an empty entry ends it.
-func parseMerges(out string, n int) ([][]Conflict, error) {
-	found := make([][]Conflict, 0, n)
+func parseMerges(out string, n int) ([][]workspaces.Conflict, error) {
+	found := make([][]workspaces.Conflict, 0, n)
 	f := strings.Split(out, "\x00")
 	for len(found) < n {
-		if len(f) < 3 || f[0] != "0" && f[0] != "1" || !IsCommitID(f[1]) {
+		if len(f) < 3 || f[0] != "0" && f[0] != "1" || !workspaces.IsCommitID(f[1]) {
 			return nil, fmt.Errorf("merge-tree answered something else after %d merges", len(found))
 		}
 		clean := f[0] == "1"
@@ -346,9 +368,9 @@ func parseMerges(out string, n int) ([][]Conflict, error) {
 				i += k + 3
 			}
 		}
-		var list []Conflict
+		var list []workspaces.Conflict
 		if !clean {
-			list = parseConflicts(strings.Join(f[:min(i, len(f))], "\x00"))
+			list = workspaces.ParseConflicts(strings.Join(f[:min(i, len(f))], "\x00"))
 		}
 		found = append(found, list)
 		f = f[min(i+1, len(f)):]
