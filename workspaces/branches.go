@@ -371,3 +371,10 @@ func (s *Service) localProtocol(p Project, from string) []string {
 	}
 	return []string{"file"}
 }
+
+func notReady(p Project) error {
+	if p.State == Cloning {
+		return fault.New(fault.Conflict, "project_cloning", "The project %q is still being cloned. Wait until it is ready.", p.Name)
+	}
+	return fault.New(fault.Conflict, "project_failed", "The project %q could not be set up: %s", p.Name, p.StateReason)
+}

@@ -253,38 +253,6 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 	return GitFault(err, fault.Unavailable, "checkout_failed", "Writing the files")
 }
 
-// noFilters is an environment that switches off every content filter of a repository's config, wherever that includes it from. Filters are
-// programs: where agents work without walls they may have written them. They run in the sandbox, where git runs as usual. Settings named in
-// also count as empty, too.
-func (s *Service) noFilters(ctx context.Context, gitDir string, also ...string) ([]string, error) {
-	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"config", "--name-only", "-z", "--get-regexp", `^filter\.`}})
-	if err != nil && hostgit.ExitCode(err) != 1 {
-		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository's config")
-	}
-	names := make(map[string]bool)
-	for _, key := range strings.Split(out, "\x00") {
-		if i := strings.LastIndexByte(key, '.'); i > len("filter") {
-			names[key[:i]] = true
-		}
-	}
-	// By the environment: git reads -c up to the first =, which a filter's name may hold.
-	var env []string
-	n := 0
-	set := func(key, value string) {
-		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
-		n++
-	}
-	for _, name := range sortedKeys(names) {
-		for _, kv := range [...][2]string{{"process", ""}, {"smudge", ""}, {"clean", ""}, {"required", "false"}} {
-			set(name+"."+kv[0], kv[1])
-		}
-	}
-	for _, key := range also {
-		set(key, "")
-	}
-	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), nil
-}
-
 func (s *Service) buildCopy(ctx context.Context, p Project, w Workspace) (Outcome, error) {
 	if len(p.CopyIgnored) == 0 {
 		return Outcome{"The project names no files to copy.", true}, nil

@@ -335,3 +335,7 @@ func (c *counting) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+func (s *Service) projectDir(projectID string) string {
+	return filepath.Join(s.cfg.DataDir, "projects", projectID)
+}

@@ -17,8 +17,6 @@ import (
 // cleanupTime bounds what is tidied after a failure or cancel.
 const cleanupTime = 2 * time.Minute
 
-const fetchSpec = "+refs/heads/*:refs/remotes/origin/*"
-
 func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Project, error) {
 	r, err := ParseRemote(raw, s.cfg.Protocols)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
@@ -91,20 +90,6 @@ func (s *Service) reserve(ctx context.Context, p Project, w Workspace) (Workspac
 	return w, nil
 }
 
-// pathSlug is a folder's name: ASCII only, because not every tool an agent runs copes with more.
-func pathSlug(name string) string {
-	keep := strings.Map(func(r rune) rune {
-		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
-			return r
-		}
-		return -1
-	}, slug(name))
-	if keep = strings.Trim(keep, "-"); keep == "" {
-		return "work"
-	}
-	return keep
-}
-
 // Workspace returns a workspace, also one in the trash.
 func (s *Service) Workspace(ctx context.Context, id string) (Workspace, error) {
 	return s.store.Workspace(ctx, id)
@@ -177,19 +162,6 @@ func (s *Service) SetPrivate(ctx context.Context, actor accounts.Actor, workspac
 // Private returns the private workspaces of a team, those in the trash included; of all teams with "".
 func (s *Service) Private(ctx context.Context, teamID string) ([]Workspace, error) {
 	return s.store.PrivateWorkspaces(ctx, teamID)
-}
-
-// Edit changes a workspace, notes when, and tells the team.
-func (s *Service) Edit(ctx context.Context, workspaceID string, fn func(*Workspace) error) (Workspace, error) {
-	w, err := s.store.EditWorkspace(ctx, workspaceID, func(w *Workspace) error {
-		w.UpdatedAt = s.Millis()
-		return fn(w)
-	})
-	if err != nil {
-		return Workspace{}, err
-	}
-	s.PublishWorkspace(ctx, w)
-	return w, nil
 }
 
 // Cancel ends a creation under way. It returns when everything the creation made is removed.

@@ -2,9 +2,13 @@ package workspaces
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
@@ -114,4 +118,60 @@ func (s *Service) defaultBranch(ctx context.Context, gitDir, wanted string) (str
 		return "", fault.New(fault.Invalid, "no_branch", "The repository has commits but no branch (detached HEAD). Make one: git switch -c main.")
 	}
 	return "", fault.New(fault.Invalid, "repository_empty", "The repository is empty. Make a first commit on a branch, then try again.")
+}
+
+// allowed resolves path and its links and checks that it lies below an allowed root and outside Parawork's own data.
+func (s *Service) allowed(path string) (string, error) {
+	deny := fault.New(fault.Forbidden, "path_not_allowed",
+		"This folder is not below an allowed root. An operator can allow it in config.json, projects.allowedRoots.")
+	if len(s.cfg.AllowedRoots) == 0 {
+		return "", fault.New(fault.Forbidden, "no_allowed_roots",
+			"No folders are allowed on this server. An operator can allow some in config.json, projects.allowedRoots.")
+	}
+	if path == "" || strings.ContainsRune(path, 0) || !filepath.IsAbs(path) || len(path) > 4096 {
+		return "", fault.New(fault.Invalid, "path_invalid", "Give the folder's full path.")
+	}
+	clean := filepath.Clean(path)
+	// The name as given is checked first, so that what lies outside cannot be probed for.
+	if !slices.ContainsFunc(s.rootNames(), func(r string) bool { return below(clean, r) }) {
+		return "", deny
+	}
+	real, err := filepath.EvalSymlinks(clean)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return "", fault.New(fault.NotFound, "path_not_found", "This folder does not exist.")
+		}
+		return "", fault.Wrap(err, fault.Invalid, "path_unreadable", "This folder cannot be read.")
+	}
+	if !s.inRoots(real) {
+		return "", deny
+	}
+	return real, nil
+}
+
+// inRoots reports whether the resolved path lies below an allowed root and not in Parawork's data.
+func (s *Service) inRoots(real string) bool {
+	if data, err := filepath.EvalSymlinks(s.cfg.DataDir); err == nil && below(real, data) {
+		return false
+	}
+	for _, r := range s.cfg.AllowedRoots {
+		if rr, err := filepath.EvalSymlinks(r); err == nil && below(real, rr) {
+			return true
+		}
+	}
+	return false
+}
+
+// looksLikeRepo reports whether dir is the top of a worktree or a bare repository, without running git.
+func looksLikeRepo(dir string) bool {
+	if fi, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && (fi.IsDir() || fi.Mode().IsRegular()) {
+		return true
+	}
+	for _, sub := range [...]string{"objects", "refs"} {
+		if fi, err := os.Lstat(filepath.Join(dir, sub)); err != nil || !fi.IsDir() {
+			return false
+		}
+	}
+	fi, err := os.Lstat(filepath.Join(dir, "HEAD"))
+	return err == nil && fi.Mode().IsRegular()
 }

@@ -388,3 +388,18 @@ func (s *Service) drop(o objectStore) error {
 func (s *Service) dropStore(workspaceID string) error {
 	return s.drop(s.ownStore(workspaceID))
 }
+
+// hiddenRefs lists the hidden refs that keep something of a workspace: all that have its id as a part of their name.
+func (s *Service) hiddenRefs(ctx context.Context, gitDir, workspaceID string) (map[string]string, error) {
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/parawork/"}})
+	if err != nil {
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
+	}
+	refs := make(map[string]string)
+	for _, l := range strings.Split(out, "\n") {
+		if id, name, ok := strings.Cut(l, " "); ok && strings.Contains(name+"/", "/"+workspaceID+"/") {
+			refs[name] = id
+		}
+	}
+	return refs, nil
+}

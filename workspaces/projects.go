@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -88,15 +87,6 @@ func (s *Service) storeProject(ctx context.Context, p Project, fallback string, 
 	killpoint.Reach(killpoint.ProjectStored)
 	s.PublishProject(ctx, p)
 	return p, nil
-}
-
-// Project returns a project, with its progress while it is cloned.
-func (s *Service) Project(ctx context.Context, id string) (Project, error) {
-	p, err := s.store.Project(ctx, id)
-	if err != nil {
-		return Project{}, err
-	}
-	return s.withProgress(p), nil
 }
 
 // Projects returns a page of the team's projects.
@@ -283,15 +273,4 @@ func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, proje
 	}
 	s.PublishProject(ctx, p)
 	return nil
-}
-
-func (s *Service) projectDir(projectID string) string {
-	return filepath.Join(s.cfg.DataDir, "projects", projectID)
-}
-
-func notReady(p Project) error {
-	if p.State == Cloning {
-		return fault.New(fault.Conflict, "project_cloning", "The project %q is still being cloned. Wait until it is ready.", p.Name)
-	}
-	return fault.New(fault.Conflict, "project_failed", "The project %q could not be set up: %s", p.Name, p.StateReason)
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 )
@@ -152,21 +150,6 @@ func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
 		return DiskFault(err, "Removing what was kept")
 	}
 	return nil
-}
-
-// hiddenRefs lists the hidden refs that keep something of a workspace: all that have its id as a part of their name.
-func (s *Service) hiddenRefs(ctx context.Context, gitDir, workspaceID string) (map[string]string, error) {
-	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/parawork/"}})
-	if err != nil {
-		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
-	}
-	refs := make(map[string]string)
-	for _, l := range strings.Split(out, "\n") {
-		if id, name, ok := strings.Cut(l, " "); ok && strings.Contains(name+"/", "/"+workspaceID+"/") {
-			refs[name] = id
-		}
-	}
-	return refs, nil
 }
 
 func (s *Service) dropRefsOf(ctx context.Context, gitDir, workspaceID string) error {

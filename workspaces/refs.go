@@ -124,3 +124,6 @@ func (s *Service) worktrees(ctx context.Context, gitDir string) ([]worktree, err
 	}
 	return list, nil
 }
+
+// fetchSpec has every branch of the origin followed.
+const fetchSpec = "+refs/heads/*:refs/remotes/origin/*"

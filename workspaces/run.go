@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -195,3 +196,20 @@ func (s *Service) PublishProject(ctx context.Context, p Project) {
 		s.cfg.Events.Publish(ctx, events.Event{Type: "project.updated", ID: p.ID, TeamID: p.TeamID, Version: s.Millis()})
 	}
 }
+
+// pathSlug is a folder's name: ASCII only, because not every tool an agent runs copes with more.
+func pathSlug(name string) string {
+	keep := strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, slug(name))
+	if keep = strings.Trim(keep, "-"); keep == "" {
+		return "work"
+	}
+	return keep
+}
+
+// PutAwayTime bounds an archive, a deletion or a restore, which go on when their caller has left.
+const PutAwayTime = 30 * time.Minute

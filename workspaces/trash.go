@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
@@ -18,9 +17,6 @@ import (
 
 // maxLossPaths is how many paths a loss names.
 const maxLossPaths = 100
-
-// PutAwayTime bounds an archive, a deletion or a restore, which go on when their caller has left.
-const PutAwayTime = 30 * time.Minute
 
 // Loss says what archiving or deleting the workspace would take away.
 func (s *Service) Loss(ctx context.Context, workspaceID string) (Loss, error) {

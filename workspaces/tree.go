@@ -132,3 +132,25 @@ func readBatch(r *bufio.Reader, files []hostgit.TreeFile, fn func(hostgit.TreeFi
 	}
 	return nil
 }
+
+// Edit changes a workspace, notes when, and tells the team.
+func (s *Service) Edit(ctx context.Context, workspaceID string, fn func(*Workspace) error) (Workspace, error) {
+	w, err := s.store.EditWorkspace(ctx, workspaceID, func(w *Workspace) error {
+		w.UpdatedAt = s.Millis()
+		return fn(w)
+	})
+	if err != nil {
+		return Workspace{}, err
+	}
+	s.PublishWorkspace(ctx, w)
+	return w, nil
+}
+
+// Project returns a project, with its progress while it is cloned.
+func (s *Service) Project(ctx context.Context, id string) (Project, error) {
+	p, err := s.store.Project(ctx, id)
+	if err != nil {
+		return Project{}, err
+	}
+	return s.withProgress(p), nil
+}
