@@ -123,7 +123,7 @@ func (s *Service) Compare(ctx context.Context, workspaceID string, from, to Tree
 		return Comparison{}, fault.New(fault.Invalid, "invalid_revision", "Both sides of a comparison must be known.")
 	}
 	k := comparedKey{p.GitDir, from.Tree, to.Tree, o}
-	if c, ok := s.keeps.compared.get(k); ok {
+	if c, ok := s.comparisons.get(k); ok {
 		return c, nil
 	}
 	c := Comparison{Files: []ChangedFile{}}
@@ -143,7 +143,7 @@ func (s *Service) Compare(ctx context.Context, workspaceID string, from, to Tree
 			return Comparison{}, err
 		}
 	}
-	s.keeps.compared.put(k, c)
+	s.comparisons.put(k, c)
 	return c, nil
 }
 

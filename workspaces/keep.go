@@ -134,7 +134,6 @@ type keeps struct {
 	hooks     []func(workspaceID string, s Snap)
 	last      map[string]Snap // by workspace id: the newest; a zero one = there is none
 	sure      map[string]bool // by workspace id: a snapshot was compared with all files since the server started
-	compared  compared
 	trees     commitTrees
 	roots     commitTrees // their times are not known
 	sizes     map[string]keptSize
@@ -143,7 +142,7 @@ type keeps struct {
 }
 
 func newKeeps() *keeps {
-	return &keeps{last: make(map[string]Snap), sure: make(map[string]bool), compared: newCompared(), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
+	return &keeps{last: make(map[string]Snap), sure: make(map[string]bool), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
 }
 
 // Watch gives the room who knows what differs in workspaces' files. Called once, before Run.

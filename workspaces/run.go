@@ -28,17 +28,18 @@ var (
 // Order of a start: New, Connect, Recover, Run. Clones and creations go on in goroutines Run owns; everything else runs in
 // the caller's.
 type Service struct {
-	cfg     Config
-	git     *hostgit.Git
-	store   Store
-	jobs    *jobs.Jobs
-	locks   *Locks
-	moved   moved
-	packs   *packs
-	works   *works
-	keeps   *keeps
-	opens   opens // which secrets' values bases show
-	numbers numbers
+	cfg         Config
+	git         *hostgit.Git
+	store       Store
+	jobs        *jobs.Jobs
+	locks       *Locks
+	moved       moved
+	packs       *packs
+	works       *works
+	keeps       *keeps
+	comparisons compared
+	opens       opens // which secrets' values bases show
+	numbers     numbers
 
 	mu       sync.Mutex
 	gate     Gate // of merges; nil = none
@@ -60,7 +61,7 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
-		store: cfg.Store, jobs: cfg.Jobs, locks: cfg.Locks, moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
+		store: cfg.Store, jobs: cfg.Jobs, locks: cfg.Locks, moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(), comparisons: newCompared(),
 		places: cfg.Places, sessions: cfg.Sessions, numbers: numbers{path: filepath.Join(cfg.DataDir, "numbers.json")},
 		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
