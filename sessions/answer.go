@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
@@ -138,7 +139,7 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 			break
 		}
 		as.turn <- struct{}{} // after a restart the agent's hook is heard of in a moment
-		if !sleep(ctx, takenUpIn/50) {
+		if !tasks.Sleep(ctx, takenUpIn/50) {
 			return Question{}, ctx.Err()
 		}
 	}

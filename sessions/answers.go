@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/screen"
 	"github.com/parawork/parawork/sessions/signals"
 )
@@ -106,7 +107,7 @@ func (l *live) sendAnswer(ctx context.Context, p []byte) error {
 			return l.sendNow(ctx, p)
 		}
 		l.typer.turn <- struct{}{}
-		if !sleep(ctx, 10*time.Millisecond) {
+		if !tasks.Sleep(ctx, 10*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/screen"
 	"github.com/parawork/parawork/sessions/state"
@@ -56,7 +57,7 @@ func (l *live) lookForDialogs(ctx context.Context) {
 		}
 		l.dialogSeen(ctx, d, last)
 		last = d
-		if !sleep(ctx, dialogEvery) {
+		if !tasks.Sleep(ctx, dialogEvery) {
 			return
 		}
 		l.mu.Lock()
@@ -201,7 +202,7 @@ func (l *live) presser(key string) handOver {
 			if d := l.dialog(); d == nil || d.Key != key {
 				break
 			}
-			if !sleep(ctx, 50*time.Millisecond) {
+			if !tasks.Sleep(ctx, 50*time.Millisecond) {
 				return fault.New(fault.Unavailable, "dialog_stays", "The agent's dialog is still open.")
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/state"
 )
@@ -155,7 +156,7 @@ func (l *live) storeEnd(ctx context.Context, row Session) {
 		if wait == 50*time.Millisecond {
 			l.svc.cfg.Log.Error("end of session not stored; the server tries again until it is", "session_id", l.id, "error", err)
 		}
-		if !sleep(ctx, wait) {
+		if !tasks.Sleep(ctx, wait) {
 			l.svc.run(func() { _ = l.svc.storeLate(row) })
 			return
 		}
@@ -165,7 +166,7 @@ func (l *live) storeEnd(ctx context.Context, row Session) {
 // storeLate stores an end the store had no room for, once it has. Not stored before the server stops, it is found and stored
 // at the next start.
 func (s *Service) storeLate(row Session) (stored bool) {
-	for wait := 250 * time.Millisecond; sleep(s.hard, wait); wait = min(2*wait, 30*time.Second) {
+	for wait := 250 * time.Millisecond; tasks.Sleep(s.hard, wait); wait = min(2*wait, 30*time.Second) {
 		if err := s.cfg.Store.UpdateSession(s.hard, row); err == nil {
 			s.cfg.Log.Info("end of session stored late", "session_id", row.ID)
 			s.publish(s.hard, row)

@@ -1,6 +1,8 @@
 package sessions
 
-import "bytes"
+import (
+	"bytes"
+)
 
 // gesture reports whether p is nothing but what a terminal tells of the mouse and of being looked at: nobody typed it.
 func gesture(p []byte) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
@@ -129,7 +130,7 @@ func (e *ears) listen(ctx context.Context) {
 		if time.Since(began) > 5*time.Second {
 			wait = 50 * time.Millisecond
 		}
-		if !sleep(ctx, wait) {
+		if !tasks.Sleep(ctx, wait) {
 			return
 		}
 	}
@@ -291,7 +292,7 @@ func (e *ears) send(ctx context.Context, id string, out json.RawMessage) error {
 				return err
 			}
 		}
-		if !sleep(ctx, wait) {
+		if !tasks.Sleep(ctx, wait) {
 			return err
 		}
 	}
@@ -342,7 +343,7 @@ func (e *ears) ended(ctx context.Context, id string) {
 	// Agents end a hook when its dialog was refused or the turn interrupted, and let it wait when it was answered. An answer under
 	// way is waited for, and a word of what came of a dialog that was answered just before.
 	e.svc.run(func() {
-		if sleep(e.svc.hard, overSoon) {
+		if tasks.Sleep(e.svc.hard, overSoon) {
 			l.closeQuestions(e.svc.hard, func(as *posed) bool {
 				if !slices.Contains(all, as) {
 					return false

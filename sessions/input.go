@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -98,7 +99,7 @@ func (l *live) deliver(ctx context.Context, prompt string) {
 	defer l.delivers(false)
 	began := time.Now()
 	for {
-		if !sleep(ctx, 50*time.Millisecond) {
+		if !tasks.Sleep(ctx, 50*time.Millisecond) {
 			return
 		}
 		l.mu.Lock()
@@ -118,7 +119,7 @@ func (l *live) deliver(ctx context.Context, prompt string) {
 		if err == nil {
 			return
 		}
-		if !sleep(ctx, wait) {
+		if !tasks.Sleep(ctx, wait) {
 			return // the next server delivers it
 		}
 		l.svc.cfg.Log.Warn("first prompt not queued", "session_id", l.id, "error", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/state"
 )
@@ -69,7 +70,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	}
 	l.note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": safetext.Cut(safetext.Line(actor.User.Name), 64), "keys": keys.Name})
 	for i, k := range keys.Interrupt {
-		if i > 0 && !sleep(ctx, interruptGap) {
+		if i > 0 && !tasks.Sleep(ctx, interruptGap) {
 			return out, ctx.Err()
 		}
 		if err := l.send(ctx, []byte(k)); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -71,7 +72,7 @@ func (s *Service) noteLoop(ctx context.Context) {
 			return
 		case <-s.noting.wake:
 		}
-		if !sleep(ctx, noteEvery) {
+		if !tasks.Sleep(ctx, noteEvery) {
 			return // shut writes what waits
 		}
 		for _, l := range s.noting.take() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/screen"
 )
 
@@ -55,7 +56,7 @@ func (m *model) follow(ctx context.Context) {
 	defer quiet.Stop()
 	for {
 		if m.l.pour.now() && m.lag() < screenLag {
-			if !sleep(ctx, pourLook) {
+			if !tasks.Sleep(ctx, pourLook) {
 				m.rest()
 				return
 			}
@@ -68,7 +69,7 @@ func (m *model) follow(ctx context.Context) {
 			return
 		}
 		if n >= modelFlow {
-			if !sleep(ctx, modelPace) {
+			if !tasks.Sleep(ctx, modelPace) {
 				m.rest()
 				return
 			}

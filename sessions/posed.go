@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 )
@@ -166,7 +167,7 @@ func (l *live) keepEnd(ctx context.Context, as *posed) {
 	l.svc.cfg.Log.Error("end of question not stored", "session_id", l.id, "error", err)
 	l.svc.run(func() {
 		hard := l.svc.hard
-		for wait := 250 * time.Millisecond; sleep(hard, wait); wait = min(2*wait, 30*time.Second) {
+		for wait := 250 * time.Millisecond; tasks.Sleep(hard, wait); wait = min(2*wait, 30*time.Second) {
 			if store(hard) == nil {
 				return
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -61,7 +62,7 @@ func (l *live) pump(ctx context.Context) {
 			wait = 20 * time.Millisecond
 		}
 		l.svc.cfg.Log.Debug("session output was cut", "session_id", l.id, "error", err)
-		if !sleep(ctx, wait) {
+		if !tasks.Sleep(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, 5*time.Second)
@@ -276,7 +277,7 @@ func (l *live) wantAck() {
 }
 
 func (l *live) acknowledge() {
-	for sleep(l.svc.hard, ackAfter) {
+	for tasks.Sleep(l.svc.hard, ackAfter) {
 		_, end := l.log.Bounds()
 		l.outMu.Lock()
 		if l.degraded { // the guest's copy is the only one that would survive
@@ -303,16 +304,4 @@ func (l *live) acknowledge() {
 	l.outMu.Lock()
 	l.acking = false
 	l.outMu.Unlock()
-}
-
-// sleep waits for d; false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/damage"
 	"github.com/parawork/parawork/sessions/state"
 )
@@ -198,7 +199,7 @@ const awaitEvery = 500 * time.Millisecond
 // await takes a session up once its place, which could not be reached, is found or known to be gone.
 func (s *Service) await(row Session) {
 	s.cfg.Log.Warn("session waits for its place", "session_id", row.ID, "sandbox_id", row.SandboxID)
-	for sleep(s.hard, awaitEvery) {
+	for tasks.Sleep(s.hard, awaitEvery) {
 		if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.Astray(row.WorkspaceID) == row.SandboxID {
 			continue
 		}
@@ -235,7 +236,7 @@ func (s *Service) retake(row Session, err error) {
 			}
 			wait = repairedEvery
 		}
-		if !sleep(s.hard, wait) {
+		if !tasks.Sleep(s.hard, wait) {
 			return
 		}
 		if err = st.again(); err == nil {

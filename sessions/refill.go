@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/bytelog"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 const (
@@ -35,7 +36,7 @@ func (l *live) wantRest() {
 // stored last, so that a server that dies before finds the session open and fetches the rest.
 func (l *live) storeRest() {
 	defer l.svc.release(l)
-	for first := true; first || sleep(l.svc.hard, mendEvery); first = false {
+	for first := true; first || tasks.Sleep(l.svc.hard, mendEvery); first = false {
 		l.tellFull()
 		err := l.log.Retry()
 		if errors.Is(err, bytelog.ErrMissing) {
@@ -180,7 +181,7 @@ func (l *live) heedDisk(ctx context.Context) {
 		l.outMu.Lock()
 		told := l.toldFull || !l.storing
 		l.outMu.Unlock()
-		if told || !sleep(ctx, heedEvery) {
+		if told || !tasks.Sleep(ctx, heedEvery) {
 			return
 		}
 	}

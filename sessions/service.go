@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/locks"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/modelgateway"
@@ -225,13 +226,14 @@ type Service struct {
 	hard context.Context // the life of pumps and inputs: ends when Run returns
 	end  context.CancelCauseFunc
 
+	tasks *tasks.Group // what Run waits for; the parts of the room run in it, too
+
 	mu      sync.Mutex
 	lives   map[string]*live
 	ears    map[string]*ears   // by sandbox
 	dirty   map[*live]struct{} // has something to store
 	seats   map[*live]struct{} // who is at its terminal changed: told, not stored
 	closed  bool
-	wg      sync.WaitGroup
 	wake    chan struct{} // something is dirty
 	hurried chan struct{} // and is to be stored at once
 
@@ -257,7 +259,7 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
-	s := &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
+	s := &Service{cfg: cfg, tasks: new(tasks.Group), hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		screens: make(chan struct{}, screensBuilt), stranded: strandings{all: map[string]*stranding{}}, placed: map[string]int{}}
 	s.gateway = modelgateway.New(modelgateway.Config{Gateway: cfg.Gateway, Agents: cfg.Agents, Live: cfg.Places.Live, Run: s.run, Context: hard, EndPatience: cfg.EndPatience, Log: cfg.Log})
@@ -279,7 +281,7 @@ func (s *Service) Run(ctx context.Context) error {
 		lives = append(lives, l)
 	}
 	s.mu.Unlock()
-	s.wg.Wait()
+	s.tasks.Close()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
 	if a := s.save(last); a.failed > 0 {
@@ -292,34 +294,9 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // run starts fn in a goroutine that Run waits for. False when the room is closed: fn will not run.
-func (s *Service) run(fn func()) bool {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return false
-	}
-	s.wg.Add(1)
-	s.mu.Unlock()
-	go func() {
-		defer s.wg.Done()
-		fn()
-	}()
-	return true
-}
+func (s *Service) run(fn func()) bool { return s.tasks.Go(fn) }
 
 // after calls fn once d has passed, unless the room is closed by then.
-func (s *Service) after(d time.Duration, fn func()) *time.Timer {
-	return time.AfterFunc(d, func() {
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return
-		}
-		s.wg.Add(1)
-		s.mu.Unlock()
-		defer s.wg.Done()
-		fn()
-	})
-}
+func (s *Service) after(d time.Duration, fn func()) *time.Timer { return s.tasks.After(d, fn) }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }

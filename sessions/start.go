@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
@@ -249,7 +250,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 // startProcess starts the process; the guest starts the same id only once, so a lost answer is asked for again.
 func startProcess(ctx context.Context, l *live, spec guest.ProcessSpec) (p guest.Process, err error) {
 	for try := range 3 {
-		if try > 0 && !sleep(ctx, 200*time.Millisecond<<try) {
+		if try > 0 && !tasks.Sleep(ctx, 200*time.Millisecond<<try) {
 			return p, err
 		}
 		if p, err = l.guest.Start(ctx, spec); err == nil {

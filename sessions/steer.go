@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/signals"
@@ -148,7 +149,7 @@ func (l *live) steer(ctx context.Context) {
 				l.svc.cfg.Log.Warn("queue of prompts not read; the server tries again until it is", "session_id", l.id, "error", err)
 			}
 			unread = true
-			if !sleep(ctx, time.Second) {
+			if !tasks.Sleep(ctx, time.Second) {
 				return
 			}
 			continue
@@ -185,7 +186,7 @@ func (l *live) next(ctx context.Context, p Prompt) bool {
 			}
 			if err != nil {
 				l.svc.cfg.Log.Warn("queued prompt not sent", "session_id", l.id, "prompt_id", p.ID, "error", err)
-				if !sleep(ctx, time.Second) {
+				if !tasks.Sleep(ctx, time.Second) {
 					return false
 				}
 			}
@@ -399,7 +400,7 @@ func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
 			}
 			return
 		}
-		if fault.Is(err, fault.NotFound) || !sleep(l.svc.hard, wait) {
+		if fault.Is(err, fault.NotFound) || !tasks.Sleep(l.svc.hard, wait) {
 			return
 		}
 		l.svc.cfg.Log.Warn("what became of a prompt was not stored", "session_id", l.id, "prompt_id", p.ID, "error", err)

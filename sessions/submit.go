@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/screen"
 )
 
@@ -133,7 +134,7 @@ func (l *live) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
 func (l *live) pasteShown(ctx context.Context, pasted bool) bool {
 	began := time.Now()
 	for pasted && time.Since(began) < pasteSeen {
-		if !sleep(ctx, pasteEnter/5) {
+		if !tasks.Sleep(ctx, pasteEnter/5) {
 			return false
 		}
 		l.mu.Lock()
@@ -143,7 +144,7 @@ func (l *live) pasteShown(ctx context.Context, pasted bool) bool {
 			break
 		}
 	}
-	return sleep(ctx, pasteEnter)
+	return tasks.Sleep(ctx, pasteEnter)
 }
 
 // accept stores that the prompt was typed, and then whether the agent took it up.
@@ -229,7 +230,7 @@ func (l *live) arrived(ctx context.Context) (newest uint64, err error) {
 		case fault.NotFound, fault.Gone, fault.Conflict:
 			return 0, err
 		}
-		if !sleep(ctx, lookEvery) {
+		if !tasks.Sleep(ctx, lookEvery) {
 			return 0, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 const (
@@ -111,7 +112,7 @@ func (l *live) sendPiece(ctx context.Context, p []byte) error {
 	var f frame
 	var last error
 	for try := range inputTries {
-		if try > 0 && !sleep(ctx, 50*time.Millisecond<<try) {
+		if try > 0 && !tasks.Sleep(ctx, 50*time.Millisecond<<try) {
 			return ctx.Err()
 		}
 		sent := uint64(0) // the newest frame that is on its way again

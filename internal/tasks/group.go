@@ -1,7 +1,11 @@
 // Package tasks has groups of goroutines with an owner who can end them.
 package tasks
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // Group runs goroutines that outlive the call that began them, until its owner closes it. Unlike a sync.WaitGroup, it may be given work
 // while its owner waits for the end: what comes too late is refused. The zero value is ready; safe for concurrent use.
@@ -22,6 +26,21 @@ func (g *Group) Go(fn func()) bool {
 	return true
 }
 
+// After runs fn once d has passed, unless the group is closed by then.
+func (g *Group) After(d time.Duration, fn func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		g.mu.Lock()
+		if g.closed {
+			g.mu.Unlock()
+			return
+		}
+		g.running.Add(1)
+		g.mu.Unlock()
+		defer g.running.Done()
+		fn()
+	})
+}
+
 // Close refuses further work and waits for what runs. It ends nothing by itself: the owner cancels first what should end early. It may be
 // called more than once, and by many.
 func (g *Group) Close() {
@@ -29,4 +48,16 @@ func (g *Group) Close() {
 	g.closed = true
 	g.mu.Unlock()
 	g.running.Wait()
+}
+
+// Sleep waits for d; false when ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
