@@ -50,6 +50,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/history"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/reviewqueue"
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/sessions/state"
@@ -576,7 +577,7 @@ func commandSecrets(ws *workspaces.Service, sec *secrets.Service) func(context.C
 		}
 		g, err := sec.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands, WorkspaceID: w.ID,
 			Private: w.Private && w.CreatedBy == c.ActorID})
-		return command.Secrets{Env: sessions.GivenEnv(g), Masks: g.Masks, Own: g.Personal}, err
+		return command.Secrets{Env: masks.GivenEnv(g), Masks: g.Masks, Own: g.Personal}, err
 	}
 }
 

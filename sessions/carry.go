@@ -29,7 +29,7 @@ func (s *Service) carry(ctx context.Context, old Session, userID string, place *
 	if !s.cfg.Agents.Carries(old.Agent) || len(s.cfg.Key) == 0 { // without a key nobody knows where it ran
 		return nil
 	}
-	kept, err := s.recall(old.ID)
+	kept, err := s.launches.Recall(old.ID)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (l *live) rehear() {
 		defer l.mu.Unlock()
 		h := l.svc.cfg.Agents.Read(l.row.Agent, s)
 		h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
-		h.Reason = l.hiding.text(h.Reason)
+		h.Reason = l.masks.Text(h.Reason)
 		l.machine.Recalled(&h)
 		l.machine.Hear(time.Now(), h)
 	}}
@@ -53,7 +53,7 @@ func (l *live) evidence(h agents.Hint) {
 	h.Reason = safetext.Line(h.Reason)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h.Reason = l.hiding.text(h.Reason)
+	h.Reason = l.masks.Text(h.Reason)
 	l.machine.Hear(time.Now(), h)
 	l.steering.hint(h)
 	l.judge()

@@ -124,10 +124,10 @@ func (l *live) finish(ctx context.Context, e ending) {
 		l.svc.cfg.Log.Warn("prompts of an ended session not settled", "session_id", l.id, "error", err)
 	}
 	if !late {
-		l.forgetLaunch()
+		l.masks.Forget()
 	}
 	l.svc.gateway.End(ctx, l.id, l.token)
-	l.clearFiles()
+	l.masks.ClearFiles()
 	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
 	l.mu.Lock()
 	l.bump()
@@ -138,7 +138,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	close(l.done)
 	if late && l.takeEnd() { // the rest of its output was stored before that could know of the end
 		l.storeEnd(ctx, row)
-		l.forgetLaunch()
+		l.masks.Forget()
 	}
 	l.svc.keeping.add(l.id)
 	l.typer.close()

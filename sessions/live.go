@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/bytelog"
@@ -14,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/signals"
 	"github.com/parawork/parawork/sessions/state"
 )
@@ -26,7 +26,6 @@ type live struct {
 	workspaceID string
 	explicit    bool
 	byKey       bool   // its agent was given an account's key itself
-	ownSecrets  bool   // it was given secrets that are its starter's own
 	token       string // what its agent shows to the model gateway; "" = it does not go through it
 	log         *bytelog.Log
 	notes       *journal.Journal
@@ -34,6 +33,7 @@ type live struct {
 	touched     touched
 	done        chan struct{} // closed when the session has ended and that is stored
 	typer       typer
+	masks       *masks.Session
 	steering    steering
 	size0       guest.Size // where the journal has none
 	model       model
@@ -91,11 +91,6 @@ type live struct {
 	endLate  bool        // the end is stored once the rest of the output is
 	keptAt   int64       // end of the log when it was last given to be packed
 
-	hiding *hiding
-	uses   []secrets.Use // which secrets it was given
-	files  []placed      // of secrets, that were written for it
-	keptMu sync.Mutex    // the launch file is written by one at a time
-
 	claiming sync.Mutex // held while a conversation is claimed; taken before mu
 }
 
@@ -112,7 +107,8 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 		return nil, err
 	}
 	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, log: log, notes: notes, done: make(chan struct{}), changed: make(chan struct{}),
-		viewers: map[*Viewer]struct{}{}, masker: redact.New(hidden...), hiding: newHiding(hidden)}
+		viewers: map[*Viewer]struct{}{}, masker: redact.New(hidden...)}
+	l.masks = s.Masks.Session(maskedRow(row), masked{l}, hidden)
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = state.New(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
 	l.machine.Recall(time.Now(), row.Basis)
@@ -122,7 +118,7 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
 	_, end := log.Bounds()
 	l.model.l, l.model.off, l.model.from = l, end, nobody
-	l.talk = converse{ending: make(chan struct{}), mask: l.hiding.text}
+	l.talk = converse{ending: make(chan struct{}), mask: l.masks.Text}
 	if row.State.Ended() {
 		log.Finish()
 		close(l.done)
@@ -141,7 +137,42 @@ func (s *Service) add(l *live) bool {
 	}
 	l.refs = 1
 	s.lives[l.id] = l
+	l.masks.Join()
 	return true
+}
+
+// masked is a session as what masks it knows it.
+type masked struct{ l *live }
+
+func maskedRow(row Session) masks.Row {
+	return masks.Row{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SandboxID: row.SandboxID, Agent: row.Agent, CreatedBy: row.CreatedBy}
+}
+
+func (m masked) Ended() bool {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	return m.l.row.State.Ended()
+}
+
+func (m masked) Inside() bool {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	return m.l.inside != nil
+}
+
+func (m masked) MaskOutput(values []string) {
+	m.l.outMu.Lock()
+	defer m.l.outMu.Unlock()
+	m.l.masker.Add(values...)
+}
+
+func (m masked) Notify(notice string) {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	if m.l.notice != notice {
+		m.l.notice = notice
+		m.l.bump()
+	}
 }
 
 // acquire returns the session in memory, loading an ended one. The caller must release it.
@@ -177,6 +208,7 @@ func (s *Service) acquire(ctx context.Context, id string) (*live, error) {
 	}
 	l.refs = 1
 	s.lives[id] = l
+	l.masks.Join()
 	s.mu.Unlock()
 	return l, nil
 }
@@ -211,6 +243,7 @@ func (s *Service) release(l *live) {
 	last := l.refs == 0 && s.lives[l.id] == l
 	if last {
 		delete(s.lives, l.id)
+		l.masks.Leave()
 		if !s.closed { // else the last save still stores what changed
 			delete(s.dirty, l)
 		}

@@ -44,7 +44,7 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 		l.svc.cfg.Log.Warn("question dropped: too many are open", "session_id", l.id)
 		return nil
 	}
-	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(l.hiding.ask(a)),
+	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(l.hidden(a)),
 		Source: source, AskedAt: l.svc.now(), State: QuestionOpen}, by)
 	as.busy = l.busy
 	<-as.turn // nobody may settle what is not stored yet
@@ -68,6 +68,15 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 	l.svc.tell(ctx, q)
 	l.watchDialog()
 	return as
+}
+
+// hidden masks what an agent asks.
+func (l *live) hidden(a agents.Ask) agents.Ask {
+	a.Title, a.Detail, a.Options = l.masks.Text(a.Title), l.masks.Text(a.Detail), slices.Clone(a.Options)
+	for i := range a.Options {
+		a.Options[i].Label, a.Options[i].Description = l.masks.Text(a.Options[i].Label), l.masks.Text(a.Options[i].Description)
+	}
+	return a
 }
 
 func newPosed(q Question, by handOver) *posed {

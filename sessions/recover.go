@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/damage"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -27,7 +27,7 @@ func (s *Service) Recover(ctx context.Context) error {
 		return err
 	}
 	for _, row := range rows { // before any of them ends: what the others use stays
-		s.recount(ctx, row)
+		s.gateway.Admit(s.Recount(ctx, maskedRow(row)), row.SandboxID)
 	}
 	done := make(chan struct{}, len(rows))
 	slots := make(chan struct{}, 16)
@@ -52,7 +52,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.run(func() { s.await(row) })
 		return nil
 	}
-	kept, err := s.recall(row.ID)
+	kept, err := s.launches.Recall(row.ID)
 	var unread *fs.PathError
 	if errors.As(err, &unread) { // it is there: without it, what the session prints would not be masked
 		return fmt.Errorf("reading the secrets of session %s: %w", row.ID, err)
@@ -64,9 +64,9 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if liveErr != nil {
 		return liveErr
 	}
-	l.uses, l.files, l.token = kept.Uses, kept.Files, kept.Token
-	l.byKey, l.ownSecrets = kept.ByKey, kept.Own
-	l.blind = len(damage.Aside(s.dir(row.ID)))+len(damage.Aside(filepath.Join(s.dir(row.ID), launchFile))) > 0
+	l.masks.Give(masks.Given{Uses: kept.Uses, Files: kept.Files, Own: kept.Own})
+	l.token, l.byKey = kept.Token, kept.ByKey
+	l.blind = len(damage.Aside(s.dir(row.ID)))+len(damage.Aside(s.launches.Path(row.ID))) > 0
 	if err != nil || len(s.cfg.Key) == 0 {
 		l.talk.since = s.now() // what the record told before could not be masked any more
 	}

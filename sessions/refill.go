@@ -91,7 +91,7 @@ func (l *live) restStored(err error) bool {
 		if err := l.svc.cfg.Store.UpdateSession(l.svc.hard, row); err != nil && !l.svc.storeLate(row) {
 			return true // the next start finds it
 		}
-		l.forgetLaunch()
+		l.masks.Forget()
 	}
 	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
 	defer cancel()
@@ -123,13 +123,6 @@ func (l *live) takeEnd() bool {
 		l.endLate = false
 	}
 	return take
-}
-
-// forgetLaunch forgets the secrets the session was given, which nothing it printed is masked for any more.
-func (l *live) forgetLaunch() {
-	l.keptMu.Lock()
-	defer l.keptMu.Unlock()
-	l.svc.forgetSecrets(l.id)
 }
 
 // forgetThere lets the guest forget the session. If this is not heard, the guest's own cap does it.

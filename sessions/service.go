@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/events"
-	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/modelgateway"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -134,7 +135,7 @@ type Config struct {
 	Events     events.Publisher
 	DataDir    string // absolute; logs live in DataDir/sessions/<id>
 	// Secrets gives sessions what they need and nobody may read. Nil: nothing.
-	Secrets Secrets
+	Secrets masks.Secrets
 	// Gateway stands between agents and their models. Nil: they are given their accounts' keys.
 	Gateway modelgateway.Gateway
 	// Grace says how long the work of a workspace still goes on that reached a limit; false when it did not. Nil: none ever does. It must not
@@ -223,6 +224,8 @@ func (c *Config) Validate() error {
 type Service struct {
 	cfg Config
 
+	*masks.Masks // what sessions are given of secrets
+
 	hard context.Context // the life of pumps and inputs: ends when Run returns
 	end  context.CancelCauseFunc
 
@@ -248,9 +251,8 @@ type Service struct {
 	screens chan struct{} // one place for each screen being built
 
 	stranded strandings
+	launches masks.Launches // what sessions have to remember over a restart
 
-	placed  map[string]int // under mu: how many running sessions use a file of a secret
-	placers locks.Keyed    // who writes and removes files in a place
 }
 
 // New makes a Service. It starts nothing; it panics on a Config that Validate refuses.
@@ -261,7 +263,10 @@ func New(cfg Config) *Service {
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
 	s := &Service{cfg: cfg, tasks: new(tasks.Group), hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
-		screens: make(chan struct{}, screensBuilt), stranded: strandings{all: map[string]*stranding{}}, placed: map[string]int{}}
+		screens: make(chan struct{}, screensBuilt), stranded: strandings{all: map[string]*stranding{}}}
+	s.launches = masks.Launches{DataDir: cfg.DataDir, Key: cfg.Key}
+	s.Masks = masks.New(masks.Config{Secrets: cfg.Secrets, Launches: s.launches, Homes: cfg.Agents, Live: cfg.Places.Live, Workspace: s.anyWorkspace, Exclude: cfg.Exclude,
+		Tasks: s.tasks, Context: hard, Log: cfg.Log})
 	s.gateway = modelgateway.New(modelgateway.Config{Gateway: cfg.Gateway, Agents: cfg.Agents, Live: cfg.Places.Live, Run: s.run, Context: hard, EndPatience: cfg.EndPatience, Log: cfg.Log})
 	return s
 }
@@ -298,5 +303,13 @@ func (s *Service) run(fn func()) bool { return s.tasks.Go(fn) }
 
 // after calls fn once d has passed, unless the room is closed by then.
 func (s *Service) after(d time.Duration, fn func()) *time.Timer { return s.tasks.After(d, fn) }
+
+// dir is the folder in which a session's files lie.
+func (s *Service) dir(id string) string { return filepath.Join(s.cfg.DataDir, "sessions", id) }
+
+// anyWorkspace returns a workspace of any team, for what goes on after its session.
+func (s *Service) anyWorkspace(ctx context.Context, id string) (workspaces.Workspace, error) {
+	return s.cfg.Workspaces.Workspace(tenant.All(ctx, "the files of an ended session"), id)
+}
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }

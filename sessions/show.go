@@ -34,7 +34,7 @@ func (s *Service) Screen(ctx context.Context, id string, tail int) (text screen.
 	if err != nil {
 		return screen.Text{}, nil, err
 	}
-	hide := func(t string) string { return known.Masked(l.hiding.text(t)) }
+	hide := func(t string) string { return known.Masked(l.masks.Text(t)) }
 	text.Title, text.Lines = hide(text.Title), maskRows(text.Lines, text.Cols, hide)
 	for i := range last {
 		last[i] = hide(last[i])

@@ -26,6 +26,7 @@ import (
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -113,7 +114,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if dropped {
 		row.StateReason = "asks for permissions again: nothing keeps it in here"
 	}
-	g, err := s.given(ctx, w, actor.User.ID, req.Agent)
+	g, err := s.Given(ctx, w, actor.User.ID, req.Agent)
 	if err != nil {
 		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
 		return Session{}, err
@@ -145,7 +146,7 @@ func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, user
 // launch stores the row, then starts the process: whatever happens in between is found at the next start.
 func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, in *inside, dir string, plan agents.Plan, req StartRequest, g secrets.Given) (Session, error) {
 	row.Argv = plan.Argv
-	env := GivenEnv(g) // the session's own come before it
+	env := masks.GivenEnv(g) // the session's own come before it
 	for _, name := range plan.Drops {
 		delete(env, name)
 	}
@@ -154,12 +155,12 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	maps.Copy(env, req.Env)
 	hidden := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env), g.Masks)
 	hidden = append(hidden, s.ShareMasks(row.WorkspaceID, hidden)...)
-	to := placement{svc: s, place: place, in: in, user: row.CreatedBy}
-	files, skipped := planFiles(g.Files, to)
-	if err := s.remember(ctx, row.TeamID, row.WorkspaceID, files, g.Uses); err != nil {
+	to := s.Placement(place, in != nil, row.CreatedBy)
+	files, skipped := to.Plan(g.Files)
+	if err := s.Remember(ctx, row.TeamID, row.WorkspaceID, files, g.Uses); err != nil {
 		return Session{}, err
 	}
-	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary,
+	if err := s.launches.Keep(row.ID, masks.Launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary,
 		Token: plan.Secrets[guest.EnvGatewayToken], ByKey: plan.ByKey, Own: g.Personal}); err != nil {
 		return Session{}, diskFull(err)
 	}
@@ -167,8 +168,8 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	if err != nil {
 		return Session{}, diskFull(err)
 	}
-	l.ownSecrets = g.Personal
-	l.uses, l.files, l.token, l.byKey = g.Uses, files, plan.Secrets[guest.EnvGatewayToken], plan.ByKey
+	l.masks.Give(masks.Given{Uses: g.Uses, Files: files, Own: g.Personal})
+	l.token, l.byKey = plan.Secrets[guest.EnvGatewayToken], plan.ByKey
 	s.gateway.Admit(l.token, row.SandboxID)
 	if g.Withheld > 0 {
 		l.notice = "Your own secrets were not given to this session: others who work in this workspace could read them. Agree in the workspace's menu and start it again, or make the workspace private."
@@ -196,8 +197,8 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
 	killpoint.Reach(killpoint.SessionStored)
-	if err := s.place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
-		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + words(err)})
+	if err := s.Place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
+		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "the place it should run in did not answer")})
 		row = l.snapshot()
 		s.release(l)
 		if _, told := errors.AsType[*fault.Error](err); told {
@@ -207,7 +208,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	}
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
 	if err != nil {
-		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + words(err)})
+		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "the place it should run in did not answer")})
 		row = l.snapshot()
 		s.release(l)
 		if _, told := errors.AsType[*fault.Error](err); told {
@@ -263,14 +264,6 @@ func startProcess(ctx context.Context, l *live, spec guest.ProcessSpec) (p guest
 	return p, err
 }
 
-// words puts an error into words that may be shown: a fault's message, nothing of what others say.
-func words(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.Message
-	}
-	return "the place it should run in did not answer"
-}
-
 // StartSetup starts a project's setup script in a workspace that is being made, as a session people can watch. Env values are
 // masked in its output where their names sound secret.
 func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script string, env map[string]string) (string, error) {
@@ -301,7 +294,7 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	if err != nil {
 		return "", diskFull(err)
 	}
-	g, err := s.given(ctx, w, w.CreatedBy, agents.Setup)
+	g, err := s.Given(ctx, w, w.CreatedBy, agents.Setup)
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/sessions/masks"
 )
 
 // DefaultGrace is how long a session's processes have between TERM and KILL.
@@ -202,11 +203,11 @@ func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (
 	if !old.CanResume {
 		return Session{}, fault.New(fault.Conflict, "session_not_resumable", "A setup script is run again by making the workspace again, not by resuming it.")
 	}
-	kept, err := s.recall(id)
+	kept, err := s.launches.Recall(id)
 	if err != nil {
 		s.cfg.Log.Warn("launch of a session not read", "session_id", id, "error", err)
 	}
-	next, err := s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: kept.args(old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env, AccountID: old.AccountID,
+	next, err := s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: argsOf(kept, old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env, AccountID: old.AccountID,
 		Permissions: old.Permissions, ConfirmNoBoundary: kept.NoWall}, &old)
 	if err == nil && !next.State.Ended() {
 		s.inherit(context.WithoutCancel(ctx), old, next)
@@ -214,8 +215,8 @@ func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (
 	return next, err
 }
 
-// args returns the arguments of the old session's request. Those of a plain command are its whole command line.
-func (k launch) args(old Session) []string {
+// argsOf returns the arguments of the old session's request. Those of a plain command are its whole command line.
+func argsOf(k masks.Launch, old Session) []string {
 	if len(k.Args) == 0 && old.Agent == commandAgent {
 		return old.Argv
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/store"
 )
 
@@ -94,7 +94,7 @@ func placeKey(dataDir string, next []byte) (unreadable int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, unreadable, err = sessions.ResealLaunches(dataDir, before, next); err != nil {
+	if _, unreadable, err = masks.ResealLaunches(dataDir, before, next); err != nil {
 		return unreadable, fmt.Errorf("sealing the files of sessions: %w", err)
 	}
 	killpoint.Reach(killpoint.KeyFiles)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors/command"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/store"
 )
 
@@ -35,6 +35,6 @@ func (h *house) commandSecrets(ctx context.Context, c command.Command) (command.
 		return command.Secrets{}, err
 	}
 	// A command reads what lies in the place for others, and their sessions what this one was given.
-	masks := append(g.Masks, h.sessions.ShareMasks(w.ID, g.Masks)...)
-	return command.Secrets{Env: sessions.GivenEnv(g), Masks: masks, Own: g.Personal}, nil
+	hidden := append(g.Masks, h.sessions.ShareMasks(w.ID, g.Masks)...)
+	return command.Secrets{Env: masks.GivenEnv(g), Masks: hidden, Own: g.Personal}, nil
 }

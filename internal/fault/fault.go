@@ -93,3 +93,11 @@ func CodeOf(err error) string {
 
 // Is reports whether err carries kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
+
+// Words puts an error into words that may be shown: a fault's message, and nothing of what others say, but otherwise.
+func Words(err error, otherwise string) string {
+	if f, ok := errors.AsType[*Error](err); ok {
+		return f.Message
+	}
+	return otherwise
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/masks"
 )
 
 // maxOutdated bounds how many sessions with an earlier value are named for one secret.
@@ -111,7 +111,7 @@ func noteSecret(ctx context.Context, k secrets.Secret) {
 
 // secretsOf are secrets as the API shows them, with the sessions that were given them.
 func (h Secrets) secretsOf(ctx context.Context, all []secrets.Secret) []api.Secret {
-	uses := map[string][]sessions.SecretUse{}
+	uses := map[string][]masks.SecretUse{}
 	for _, u := range h.cfg.Sessions.SecretUses() {
 		uses[u.SecretID] = append(uses[u.SecretID], u)
 	}

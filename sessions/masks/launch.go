@@ -1,4 +1,4 @@
-package sessions
+package masks
 
 import (
 	"crypto/aes"
@@ -17,9 +17,9 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// launch is what a running session must remember over a restart and what may not stand in the database in clear: it is kept
+// Launch is what a running session must remember over a restart and what may not stand in the database in clear: it is kept
 // beside the session's log, sealed with the server's key.
-type launch struct {
+type Launch struct {
 	Args    []string          `json:"args,omitempty"`    // extra arguments, for resume
 	Env     map[string]string `json:"env,omitempty"`     // of the request, for resume
 	NoWall  bool              `json:"no_wall,omitempty"` // somebody confirmed all permissions where nothing keeps the agent in
@@ -27,45 +27,56 @@ type launch struct {
 	Inside  bool              `json:"inside,omitempty"`  // its home is the place's own
 	Secrets []string          `json:"secrets,omitempty"` // to mask; dropped when the session has ended
 	Uses    []secrets.Use     `json:"uses,omitempty"`    // which secrets it was given; likewise
-	Files   []placed          `json:"files,omitempty"`   // of secrets, that were written for it; likewise
+	Files   []Placed          `json:"files,omitempty"`   // of secrets, that were written for it; likewise
 	Own     bool              `json:"own,omitempty"`     // it was given secrets of who started it; likewise
 	Token   string            `json:"token,omitempty"`   // what its agent shows to the model gateway; likewise
 }
 
 const launchFile = "launch.sealed"
 
-// keepLaunch writes l; without a key nothing is kept.
-func (s *Service) keepLaunch(id string, l launch) error {
-	if len(s.cfg.Key) == 0 {
+// Launches keeps the launch of each session, sealed, beside its log.
+type Launches struct {
+	DataDir string // absolute; a session's folder is DataDir/sessions/<id>
+	Key     []byte // at least 16 bytes; without it nothing is kept
+}
+
+// Sealed reports whether launches are kept.
+func (k Launches) Sealed() bool { return len(k.Key) > 0 }
+
+// Path is the file in which the launch of a session is kept.
+func (k Launches) Path(id string) string { return filepath.Join(k.DataDir, "sessions", id, launchFile) }
+
+// Keep writes l; without a key nothing is kept.
+func (k Launches) Keep(id string, l Launch) error {
+	if !k.Sealed() {
 		return nil
 	}
 	raw, err := json.Marshal(l)
 	if err != nil {
 		return fmt.Errorf("encoding the launch of %s: %w", id, err)
 	}
-	aead, err := s.aead()
+	aead, err := k.aead()
 	if err != nil {
 		return err
 	}
 	nonce := make([]byte, aead.NonceSize())
 	rand.Read(nonce) // never fails
-	dir := s.dir(id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(k.Path(id)), 0o700); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(dir, launchFile), aead.Seal(nonce, nonce, raw, []byte(id)), 0o600); err != nil {
+	if err := atomicfile.Write(k.Path(id), aead.Seal(nonce, nonce, raw, []byte(id)), 0o600); err != nil {
 		return fmt.Errorf("keeping the launch of %s: %w", id, err)
 	}
 	return nil
 }
 
-// recall reads what keepLaunch wrote; the zero launch when there is nothing to read.
-func (s *Service) recall(id string) (launch, error) {
-	var l launch
-	if len(s.cfg.Key) == 0 {
+// Recall reads what Keep wrote; the zero Launch when there is nothing to read.
+func (k Launches) Recall(id string) (Launch, error) {
+	var l Launch
+	if !k.Sealed() {
 		return l, nil
 	}
-	f, err := os.Open(filepath.Join(s.dir(id), launchFile))
+	f, err := os.Open(k.Path(id))
 	if errors.Is(err, os.ErrNotExist) {
 		return l, nil
 	}
@@ -77,7 +88,7 @@ func (s *Service) recall(id string) (launch, error) {
 	if err != nil {
 		return l, err
 	}
-	aead, err := s.aead()
+	aead, err := k.aead()
 	if err != nil {
 		return l, err
 	}
@@ -94,20 +105,18 @@ func (s *Service) recall(id string) (launch, error) {
 	return l, nil
 }
 
-// forgetSecrets drops the secrets of an ended session.
-func (s *Service) forgetSecrets(id string) {
-	l, err := s.recall(id)
+// Forget drops the secrets of an ended session.
+func (k Launches) Forget(id string) error {
+	l, err := k.Recall(id)
 	if err == nil && len(l.Secrets)+len(l.Uses)+len(l.Files)+len(l.Token) > 0 {
 		l.Secrets, l.Uses, l.Files, l.Token = nil, nil, nil, ""
-		err = s.keepLaunch(id, l)
+		err = k.Keep(id, l)
 	}
-	if err != nil {
-		s.cfg.Log.Warn("secrets of an ended session not dropped", "session_id", id, "error", err)
-	}
+	return err
 }
 
-func (s *Service) aead() (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, s.cfg.Key, nil, "parawork/sessions/launch", 32) // a key of its own for this use
+func (k Launches) aead() (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, k.Key, nil, "parawork/sessions/launch", 32) // a key of its own for this use
 	if err != nil {
 		return nil, err
 	}
@@ -117,5 +126,3 @@ func (s *Service) aead() (cipher.AEAD, error) {
 	}
 	return cipher.NewGCM(block)
 }
-
-func (s *Service) dir(id string) string { return filepath.Join(s.cfg.DataDir, "sessions", id) }

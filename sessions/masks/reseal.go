@@ -1,4 +1,4 @@
-package sessions
+package masks
 
 import (
 	"errors"
@@ -15,13 +15,13 @@ func ResealLaunches(dataDir string, before, next []byte) (done, unreadable int, 
 	if err != nil {
 		return 0, 0, err
 	}
-	old, fresh := &Service{cfg: Config{DataDir: dataDir, Key: before}}, &Service{cfg: Config{DataDir: dataDir, Key: next}}
+	old, fresh := Launches{dataDir, before}, Launches{dataDir, next}
 	for _, file := range files {
 		id := filepath.Base(filepath.Dir(file))
-		if _, err := fresh.recall(id); err == nil {
+		if _, err := fresh.Recall(id); err == nil {
 			continue
 		}
-		l, err := old.recall(id)
+		l, err := old.Recall(id)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, os.ErrClosed) {
 			return done, unreadable, fmt.Errorf("reading the launch of session %s: %w", id, err)
 		}
@@ -29,7 +29,7 @@ func ResealLaunches(dataDir string, before, next []byte) (done, unreadable int, 
 			unreadable++
 			continue
 		}
-		if err := fresh.keepLaunch(id, l); err != nil {
+		if err := fresh.Keep(id, l); err != nil {
 			return done, unreadable, err
 		}
 		done++

@@ -1,4 +1,4 @@
-package sessions
+package masks
 
 import (
 	"context"
@@ -7,38 +7,37 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
-	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
 )
 
 // clearHere removes files that nobody uses any more and whose place is gone: on this machine worktree and home outlive a place that dies,
 // and would show the values to everybody who reads files there. What was elsewhere went with its place.
-func (s *Service) clearHere(ctx context.Context, p placement, files []placed) {
+func (m *Masks) clearHere(ctx context.Context, p Placement, files []Placed) {
 	if len(files) == 0 {
 		return
 	}
 	id := p.place.WorkspaceID
-	defer s.placers.Lock(treeKey(id))()
-	w, err := s.cfg.Workspaces.Workspace(tenant.All(ctx, "the files of an ended session"), id)
+	defer m.placers.Lock(treeKey(id))()
+	w, err := m.cfg.Workspace(ctx, id)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		s.cfg.Log.Warn("files of secrets were not removed", "workspace_id", id, "error", err)
+		m.cfg.Log.Warn("files of secrets were not removed", "workspace_id", id, "error", err)
 	}
 	for _, f := range files {
 		root := w.Path
 		if f.Home {
-			root = s.cfg.Agents.BoxHere(id)
+			root = m.cfg.Homes.BoxHere(id)
 		}
-		if root == "" || s.holds(id, func(o placed) bool { return o.Home == f.Home && o.Path == f.Path }) { // the next session has it by now
+		if root == "" || m.holds(id, func(o Placed) bool { return o.Home == f.Home && o.Path == f.Path }) { // the next session has it by now
 			continue
 		}
 		if err := removeHere(root, f); err != nil && !isNotThere(err) {
-			s.cfg.Log.Warn("a file of a secret was not removed", "workspace_id", id, "error", err)
+			m.cfg.Log.Warn("a file of a secret was not removed", "workspace_id", id, "error", err)
 		}
 	}
 }
 
 // removeHere removes a file below root unless somebody changed it.
-func removeHere(root string, f placed) error {
+func removeHere(root string, f Placed) error {
 	d, err := homedir.Open(filepath.Clean(root))
 	if err != nil {
 		return err
@@ -55,12 +54,12 @@ func removeHere(root string, f placed) error {
 }
 
 // SecretFiles is what a workspace was ever given of secrets: the files in its worktree, what is in them, whatever file has it, and values.
-func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspaces.SecretFiles, error) {
+func (m *Masks) SecretFiles(ctx context.Context, workspaceID string) (workspaces.SecretFiles, error) {
 	f := workspaces.SecretFiles{Paths: map[string]bool{}, Blobs: map[string]bool{}, Sums: map[string]bool{}}
-	if s.cfg.Secrets == nil {
+	if m.cfg.Secrets == nil {
 		return f, nil
 	}
-	known, err := s.cfg.Secrets.Known(ctx, workspaceID)
+	known, err := m.cfg.Secrets.Known(ctx, workspaceID)
 	if err != nil {
 		return f, err
 	}
@@ -77,19 +76,14 @@ func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspac
 }
 
 // SecretsPass has a workspace know what another was given.
-func (s *Service) SecretsPass(ctx context.Context, from, to workspaces.Workspace) error {
-	if s.cfg.Secrets == nil {
+func (m *Masks) SecretsPass(ctx context.Context, from, to workspaces.Workspace) error {
+	if m.cfg.Secrets == nil {
 		return nil
 	}
-	return s.cfg.Secrets.Pass(ctx, to.TeamID, from.ID, to.ID)
+	return m.cfg.Secrets.Pass(ctx, to.TeamID, from.ID, to.ID)
 }
 
 // holds reports whether a session that runs in a workspace was given such a file.
-func (s *Service) holds(workspaceID string, fits func(placed) bool) bool {
-	found := false
-	for _, l := range s.withRef(func(l *live) bool { return l.workspaceID == workspaceID }) {
-		found = found || !l.ended() && slices.ContainsFunc(l.files, fits)
-		s.release(l)
-	}
-	return found
+func (m *Masks) holds(workspaceID string, fits func(Placed) bool) bool {
+	return slices.ContainsFunc(m.of(workspaceID), func(s *Session) bool { return !s.host.Ended() && slices.ContainsFunc(s.given.Files, fits) })
 }
