@@ -2,7 +2,7 @@ package sessions
 
 import (
 	"context"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,9 +10,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/sessions/conversation"
 )
 
 // inside is what a session remembers of a place with a home of its own. Nil: the home lies on this machine, one a user.
@@ -120,56 +118,17 @@ func lookedFor(reason string) string {
 	return ""
 }
 
-// source opens the home in which the session's agent keeps its record; nil when it cannot be reached now. What it returns beside it
-// gives it back.
-func (l *live) source(ctx context.Context) (conversation.Source, func(), error) {
-	l.mu.Lock()
-	in, g, user := l.inside, l.guest, l.row.CreatedBy
-	l.mu.Unlock()
-	if in != nil {
-		if g == nil {
-			return nil, nil, nil
-		}
-		return g.Home(ctx), func() {}, nil
-	}
-	dir, ok := l.svc.cfg.Agents.HomeHere(user)
-	if !ok {
-		return nil, nil, nil
-	}
-	src, err := homedir.Open(filepath.Clean(dir))
-	if err != nil {
-		return nil, nil, err
-	}
-	return src, func() { src.Close() }, nil
-}
-
 // Leaving reads what the agents of a place still have to tell before it is ended on purpose: their home goes with it.
 func (s *Service) Leaving(ctx context.Context, p *executors.Place) {
 	s.mu.Lock()
-	var here []*live
-	for _, l := range s.lives {
-		if l.talk.over != nil {
-			here = append(here, l)
-		}
-	}
+	all := slices.Collect(maps.Values(s.lives))
 	s.mu.Unlock()
-	for _, l := range here {
+	for _, l := range all {
 		l.mu.Lock()
 		mine := l.row.SandboxID == p.SandboxID && l.inside != nil
 		l.mu.Unlock()
-		if !mine {
-			continue
-		}
-		read := make(chan struct{})
-		select {
-		case l.talk.now <- read:
-			select {
-			case <-read:
-			case <-l.talk.over:
-			case <-ctx.Done():
-			}
-		case <-l.talk.over:
-		case <-ctx.Done():
+		if mine {
+			l.talk.Read(ctx)
 		}
 	}
 }

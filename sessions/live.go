@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/signals"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/sessions/transcript"
 )
 
 // live is a session in memory: one that runs, or an ended one somebody looks at. Its log is the host's own copy of every byte.
@@ -37,7 +38,7 @@ type live struct {
 	steering    steering
 	size0       guest.Size // where the journal has none
 	model       model
-	talk        converse
+	talk        *transcript.Session
 	pour        pouring
 	indexed     int64 // offset up to which search files are written; keepLoop's own
 
@@ -118,7 +119,7 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
 	_, end := log.Bounds()
 	l.model.l, l.model.off, l.model.from = l, end, nobody
-	l.talk = converse{ending: make(chan struct{}), mask: l.masks.Text}
+	l.talk = s.transcripts.Session(transcript.SessionConfig{ID: row.ID, Host: talker{l}, Log: log, Journal: notes, Mask: l.masks.Text})
 	if row.State.Ended() {
 		log.Finish()
 		close(l.done)

@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/modelgateway"
+	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -142,7 +143,7 @@ type Config struct {
 	// block.
 	Grace func(workspaceID string) (Grace, bool)
 	// Meter counts what models are asked by agents that do not go through it. Nil: nobody does.
-	Meter Meter
+	Meter transcript.Meter
 	// TurnEnded is told that an agent that says so has finished a turn, with the prompt it was asked by, "" where nobody knows. It must not
 	// block, nor ask anything of sessions. Nil: nobody.
 	TurnEnded func(s Session, prompt string)
@@ -244,14 +245,14 @@ type Service struct {
 
 	noting  noting  // sessions whose journals wait to be written
 	keeping keeping // sessions whose history waits to be packed
-	views   viewCache
 
 	packed chan struct{} // a session's history was packed
 
 	screens chan struct{} // one place for each screen being built
 
-	stranded strandings
-	launches masks.Launches // what sessions have to remember over a restart
+	stranded    strandings
+	transcripts *transcript.Transcripts
+	launches    masks.Launches // what sessions have to remember over a restart
 
 }
 
@@ -267,6 +268,8 @@ func New(cfg Config) *Service {
 	s.launches = masks.Launches{DataDir: cfg.DataDir, Key: cfg.Key}
 	s.Masks = masks.New(masks.Config{Secrets: cfg.Secrets, Launches: s.launches, Homes: cfg.Agents, Live: cfg.Places.Live, Workspace: s.anyWorkspace, Exclude: cfg.Exclude,
 		Tasks: s.tasks, Context: hard, Log: cfg.Log})
+	s.transcripts = transcript.New(transcript.Config{Agents: cfg.Agents, DataDir: cfg.DataDir, MaxBytes: cfg.MaxConversationBytes, Workspace: cfg.Workspaces.Workspace,
+		RanInside: s.ranInside, Meter: cfg.Meter, Events: cfg.Events, Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.gateway = modelgateway.New(modelgateway.Config{Gateway: cfg.Gateway, Agents: cfg.Agents, Live: cfg.Places.Live, Run: s.run, Context: hard, EndPatience: cfg.EndPatience, Log: cfg.Log})
 	return s
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -98,7 +99,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		Brief: s.brief(ctx, place)}
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
-		if err := s.carry(ctx, *resumed, actor.User.ID, place, in, l.Worktree); err != nil {
+		if err := s.transcripts.Carry(ctx, transcriptRow(*resumed), transcript.Home{Place: place, Inside: in != nil, Own: in != nil && in.own, UserID: actor.User.ID, Worktree: l.Worktree}); err != nil {
 			s.cfg.Log.Warn("the record of a conversation could not be brought along", "session_id", resumed.ID, "workspace_id", w.ID, "error", err)
 		}
 	}

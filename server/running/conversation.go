@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/transcript"
 )
 
 // maxWords bounds the words somebody looks for, in bytes.
@@ -103,7 +104,7 @@ func (h Conversations) ListConversations(ctx context.Context, req api.ListConver
 func conversationOf(t sessions.Talk) api.ConversationSummary {
 	return api.ConversationSummary{SessionId: t.Session.ID, Agent: t.Session.Agent, AgentName: t.Session.AgentName, State: api.SessionState(t.Session.State),
 		StartedAt: t.Session.StartedAt, EndedAt: rest.Ptr(t.Session.EndedAt), Prompt: t.Prompt, Items: t.Items, Usage: tokensOf(t.Spent), MoreMatches: t.More,
-		Matches: rest.List(t.Matches, func(m sessions.Match) api.ConversationMatch {
+		Matches: rest.List(t.Matches, func(m transcript.Match) api.ConversationMatch {
 			return api.ConversationMatch{Id: m.ID, Place: m.Place, At: m.At, Kind: api.ConversationKind(m.Kind), Snippet: m.Snippet}
 		})}
 }

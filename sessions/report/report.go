@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -277,7 +278,7 @@ func (s *Service) talk(ctx context.Context, r *Report, sessionID string, outside
 		if err != nil {
 			return recorded, err
 		}
-		recorded = recorded || page.Record == sessions.RecordKept
+		recorded = recorded || page.Record == transcript.Kept
 		items = append(slices.Clone(page.Items), items...)
 		if before = page.Before; before == 0 {
 			break

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/sessions/report"
+	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -53,13 +54,13 @@ func sources() report.Sources {
 		Talk: func(_ context.Context, id string, q conversation.Query) (sessions.Conversation, error) {
 			pages := talks[id]
 			if len(pages) == 0 {
-				return sessions.Conversation{Record: sessions.RecordNone}, nil
+				return sessions.Conversation{Record: transcript.None}, nil
 			}
 			at := 0
 			if q.Before != 0 {
 				at = int(q.Before)
 			}
-			c := sessions.Conversation{Record: sessions.RecordKept}
+			c := sessions.Conversation{Record: transcript.Kept}
 			c.Items = pages[at]
 			if at+1 < len(pages) {
 				c.Before = int64(at + 1)

@@ -1,4 +1,4 @@
-package sessions
+package transcript
 
 import (
 	"context"
@@ -22,15 +22,16 @@ const maxUncounted = 10_000
 func (r *reading) count(ctx context.Context) {
 	all := append(r.uncounted, r.reader.Replies()...)
 	r.uncounted = nil
-	l := r.live
-	if l.svc.cfg.Meter == nil || l.token != "" || len(all) == 0 {
+	cfg := &r.s.all.cfg
+	if cfg.Meter == nil || len(all) == 0 {
 		return
 	}
-	l.mu.Lock()
-	row, byKey := l.row, l.byKey
-	l.mu.Unlock()
+	row := r.s.host.Row()
+	if row.Metered {
+		return
+	}
 	if r.project == "" {
-		w, err := l.svc.cfg.Workspaces.Workspace(ctx, row.WorkspaceID)
+		w, err := cfg.Workspace(ctx, row.WorkspaceID)
 		if err != nil {
 			r.uncounted = all[:min(len(all), maxUncounted)]
 			r.complain(err)
@@ -39,7 +40,7 @@ func (r *reading) count(ctx context.Context) {
 		r.project = w.ProjectID
 	}
 	for i, a := range all {
-		if err := l.svc.cfg.Meter.Record(ctx, requestOf(row, r.project, byKey, a)); err != nil {
+		if err := cfg.Meter.Record(ctx, requestOf(row, r.project, a)); err != nil {
 			r.uncounted = slices.Clone(all[i:min(len(all), i+maxUncounted)])
 			r.complain(err)
 			return
@@ -51,7 +52,7 @@ func (r *reading) count(ctx context.Context) {
 const maxCount = 1_000_000_000
 
 // requestOf is an answer as it is counted. Where no key was given to the agent it works with a person's own login, which pays by itself.
-func requestOf(row Session, project string, byKey bool, a conversation.Reply) tokens.Request {
+func requestOf(row Row, project string, a conversation.Reply) tokens.Request {
 	n := func(v int64) *int64 {
 		if v < 0 || v > maxCount { // the record is the agent's
 			return nil
@@ -65,6 +66,6 @@ func requestOf(row Session, project string, byKey bool, a conversation.Reply) to
 	}
 	hour := min(max(a.Hour, 0), max(u.CacheWrite, 0))
 	return tokens.Request{TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, ProjectID: project, SessionID: row.ID, UserID: row.CreatedBy, Agent: row.Agent, AccountID: row.AccountID,
-		Source: tokens.FromTranscript, ExternalID: a.ID, API: api, Model: a.Model, Status: 200, At: a.At, Subscription: !byKey,
+		Source: tokens.FromTranscript, ExternalID: a.ID, API: api, Model: a.Model, Status: 200, At: a.At, Subscription: !row.ByKey,
 		Tokens: tokens.Tokens{Input: n(u.Input), Output: n(u.Output), CacheRead: n(u.CacheRead), CacheWrite: n(u.CacheWrite - hour), CacheWriteHour: n(hour), Reasoning: n(u.Reasoning)}}
 }

@@ -1,11 +1,10 @@
-package sessions
+package transcript
 
 import (
 	"context"
 	"errors"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -31,70 +30,15 @@ const restAfter = 10 * time.Second
 // endRead is how long the end of a session waits for the rest of its record.
 const endRead = 5 * time.Second
 
-// converse is what a session needs to follow its agent's record.
-type converse struct {
-	ending chan struct{}      // closed when the session ends: read the rest
-	over   chan struct{}      // closed when nothing will be read any more; nil when nothing is
-	now    chan chan struct{} // asks for what can be read now; what is sent is closed when that was read
-	mask   func(string) string
-	since  int64 // what the record says of an earlier time is left out; 0 = the session's start
-}
-
-// followRecord starts following the record of a live session, until the session ends or the room closes. Where the place is gone,
-// what the agent wrote last may still lie in its home, if that is on this machine.
-func (s *Service) followRecord(ctx context.Context, l *live) {
-	if !s.cfg.Agents.Records(l.row.Agent) { // Agent never changes
-		return
-	}
-	if l.worktree == "" {
-		w, err := s.cfg.Workspaces.Workspace(ctx, l.row.WorkspaceID)
-		if err != nil {
-			s.cfg.Log.Warn("an agent's record is not followed", "session_id", l.id, "error", err)
-			return
-		}
-		l.mu.Lock()
-		l.worktree = w.Path
-		l.mu.Unlock()
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
-	}
-	l.refs++
-	l.talk.over, l.talk.now = make(chan struct{}), make(chan chan struct{})
-	s.mu.Unlock()
-	if !s.run(func() { l.converse(s.hard) }) {
-		close(l.talk.over)
-		s.release(l)
-	}
-}
-
-// endRecord reads what is left of the record before the session's secrets are forgotten. It is called once.
-func (l *live) endRecord() {
-	close(l.talk.ending)
-	if l.talk.over == nil {
-		return
-	}
-	t := time.NewTimer(endRead)
-	defer t.Stop()
-	select {
-	case <-l.talk.over:
-	case <-t.C:
-		l.svc.cfg.Log.Warn("the end of an agent's record was not waited for", "session_id", l.id)
-	}
-}
-
-// converse follows the agent's record. It holds one reference to l.
-func (l *live) converse(ctx context.Context) {
-	defer l.svc.release(l)
-	defer close(l.talk.over)
-	r := &reading{live: l, again: true}
+// follow follows the agent's record.
+func (s *Session) follow(ctx context.Context) {
+	defer close(s.over)
+	r := &reading{s: s, again: true}
 	var seen int64 = -1
 	flowing, settled := false, false
 	for {
-		changed := l.log.Changed()
-		_, end := l.log.Bounds()
+		changed := s.cfg.Log.Changed()
+		_, end := s.cfg.Log.Bounds()
 		var wait <-chan time.Time
 		switch {
 		case end != seen && flowing:
@@ -112,12 +56,12 @@ func (l *live) converse(ctx context.Context) {
 			flowing, settled = end != seen, end == seen
 			seen = end
 			r.pass(ctx)
-		case read := <-l.talk.now:
+		case read := <-s.now:
 			for again := true; again; again = r.behind && r.rest.IsZero() && ctx.Err() == nil {
 				r.pass(ctx)
 			}
 			close(read)
-		case <-l.talk.ending:
+		case <-s.ending:
 			r.end(ctx)
 			return
 		case <-ctx.Done():
@@ -128,7 +72,7 @@ func (l *live) converse(ctx context.Context) {
 
 // reading is the state of following one session's record.
 type reading struct {
-	live   *live
+	s      *Session
 	reader *conversation.Reader
 	writer *conversation.Writer
 	of     string    // the conversation reader reads
@@ -151,11 +95,11 @@ const maxMarks = 64
 
 // mark notes how far output has come.
 func (r *reading) mark() {
-	_, end := r.live.log.Bounds()
+	_, end := r.s.cfg.Log.Bounds()
 	if len(r.marks) == maxMarks {
 		r.marks = slices.Delete(r.marks, 0, maxMarks/2)
 	}
-	r.marks = append(r.marks, outputMark{r.live.svc.now(), end})
+	r.marks = append(r.marks, outputMark{r.s.all.cfg.Now().UnixMilli(), end})
 }
 
 // offsets returns what tells how far output had come when an item happened, a little early rather than late: somebody wants to
@@ -177,7 +121,7 @@ func (r *reading) offsets(items []conversation.Item) func(at int64) int64 {
 				known[old[next]] = off
 			}
 		}
-		err := r.live.notes.Scan(0, func(e journal.Entry) bool {
+		err := r.s.cfg.Journal.Scan(0, func(e journal.Entry) bool {
 			if e.Kind == journal.Time {
 				upTo(e.At)
 				off = e.Offset
@@ -203,27 +147,24 @@ func (r *reading) offsets(items []conversation.Item) func(at int64) int64 {
 
 // open makes the reader, once the conversation is known; false before.
 func (r *reading) open(ctx context.Context) bool {
-	l := r.live
-	l.mu.Lock()
-	row, worktree := l.row, l.worktree
-	l.mu.Unlock()
+	row := r.s.host.Row()
 	if row.Conversation == "" {
 		return false
 	}
 	if r.reader != nil && r.of == row.Conversation {
 		return true
 	}
-	rec, ok := l.svc.cfg.Agents.Record(row.Agent, row.Conversation)
+	rec, ok := r.s.all.cfg.Agents.Record(row.Agent, row.Conversation)
 	if !ok {
 		return false
 	}
 	if r.reader != nil { // the agent began another conversation: nothing more comes of this one
 		r.finish(ctx)
 	}
-	r.reader = conversation.NewReader(conversation.Config{Record: rec, Root: worktree, Since: max(row.StartedAt, l.talk.since), Mask: l.talk.mask})
+	r.reader = conversation.NewReader(conversation.Config{Record: rec, Root: row.Worktree, Since: max(row.StartedAt, r.s.since), Mask: r.s.cfg.Mask})
 	r.of, r.again = row.Conversation, true
 	if r.writer == nil {
-		r.writer = conversation.NewWriter(filepath.Join(l.svc.dir(l.id), conversation.FileName), l.svc.cfg.MaxConversationBytes)
+		r.writer = conversation.NewWriter(r.s.all.path(r.s.id), r.s.all.cfg.MaxBytes)
 	}
 	return r.reader != nil
 }
@@ -236,7 +177,7 @@ func (r *reading) pass(ctx context.Context) {
 	if r.behind = time.Now().Before(r.rest); r.behind {
 		return
 	}
-	src, done, err := r.live.source(ctx)
+	src, done, err := r.s.host.Source(ctx)
 	if err != nil || src == nil {
 		r.complain(err)
 		return
@@ -263,20 +204,19 @@ func (r *reading) end(ctx context.Context) {
 
 // finish reads the rest of the record that is open now.
 func (r *reading) finish(ctx context.Context) {
-	src, done, err := r.live.source(ctx)
+	src, done, err := r.s.host.Source(ctx)
 	if err != nil || src == nil {
 		r.complain(err)
 		return
 	}
 	defer done()
-	items, err := r.reader.End(ctx, src, r.live.svc.now())
+	items, err := r.reader.End(ctx, src, r.s.all.cfg.Now().UnixMilli())
 	r.complain(err)
 	r.keep(ctx, items)
 }
 
 // keep appends items to the session's timeline and says so.
 func (r *reading) keep(ctx context.Context, items []conversation.Item) {
-	l := r.live
 	r.count(ctx)
 	if r.reader.Again() {
 		// Whoever replaces the record again and again is not read each time.
@@ -290,11 +230,9 @@ func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 	if !again {
 		r.writer.Settle()
 	}
-	if grew && l.svc.cfg.Events != nil {
-		l.mu.Lock()
-		row := l.row
-		l.mu.Unlock()
-		l.svc.cfg.Events.Publish(ctx, events.Event{Type: "session.conversation", ID: l.id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: n})
+	if grew && r.s.all.cfg.Events != nil {
+		row := r.s.host.Row()
+		r.s.all.cfg.Events.Publish(ctx, events.Event{Type: "session.conversation", ID: r.s.id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: n})
 	}
 }
 
@@ -305,7 +243,7 @@ func (r *reading) complain(err error) {
 		return
 	}
 	r.told = err.Error()
-	r.live.svc.cfg.Log.Warn("an agent's record was not read", "session_id", r.live.id, "error", err)
+	r.s.all.cfg.Log.Warn("an agent's record was not read", "session_id", r.s.id, "error", err)
 }
 
 // feel tells the state what the record says of the turn, when that is news.
@@ -316,6 +254,6 @@ func (r *reading) feel(news bool) {
 	}
 	r.moment = m
 	if h := state.OfRecord(m); news && h.Mood != agents.Unsaid {
-		r.live.evidence(h)
+		r.s.host.Hear(h)
 	}
 }

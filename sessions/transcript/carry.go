@@ -1,4 +1,4 @@
-package sessions
+package transcript
 
 import (
 	"cmp"
@@ -22,22 +22,31 @@ type record struct {
 	info     homedir.Info
 }
 
-// carry brings the record of a session's conversation to where its agent, which goes on in this place, looks for it: into another home
+// Home is where an agent that goes on looks for its conversation.
+type Home struct {
+	Place    *executors.Place
+	Inside   bool   // it is the place's own
+	Own      bool   // and that of the machine's owner
+	UserID   string // else it is this user's
+	Worktree string // where the agent works, as the place sees it
+}
+
+// Carry brings the record of a session's conversation to where its agent, which goes on in this place, looks for it: into another home
 // when the session ran in another kind of place, and under another folder's name when the worktree lies elsewhere there. Nothing else
 // of a home goes along. What lies there of an earlier time gives way: a conversation only grows.
-func (s *Service) carry(ctx context.Context, old Session, userID string, place *executors.Place, in *inside, worktree string) error {
-	if !s.cfg.Agents.Carries(old.Agent) || len(s.cfg.Key) == 0 { // without a key nobody knows where it ran
+func (t *Transcripts) Carry(ctx context.Context, old Row, to Home) error {
+	if !t.cfg.Agents.Carries(old.Agent) {
 		return nil
 	}
-	kept, err := s.launches.Recall(old.ID)
-	if err != nil {
+	inside, known, err := t.cfg.RanInside(old.ID)
+	if err != nil || !known {
 		return err
 	}
-	dir := s.cfg.Agents.BoxHere(old.WorkspaceID)
-	if !kept.Inside {
-		dir, _ = s.cfg.Agents.HomeHere(old.CreatedBy)
+	dir := t.cfg.Agents.BoxHere(old.WorkspaceID)
+	if !inside {
+		dir, _ = t.cfg.Agents.HomeHere(old.CreatedBy)
 	}
-	same := kept.Inside && in != nil && !in.own || !kept.Inside && in == nil && old.CreatedBy == userID
+	same := inside && to.Inside && !to.Own || !inside && !to.Inside && old.CreatedBy == to.UserID
 	if dir == "" {
 		return nil
 	}
@@ -49,7 +58,7 @@ func (s *Service) carry(ctx context.Context, old Session, userID string, place *
 		return err
 	}
 	defer src.Close()
-	files, err := s.records(src, old, worktree)
+	files, err := t.records(src, old, to.Worktree)
 	if err != nil {
 		return err
 	}
@@ -59,10 +68,10 @@ func (s *Service) carry(ctx context.Context, old Session, userID string, place *
 	if len(files) == 0 {
 		return nil
 	}
-	if in != nil {
-		return sendRecords(ctx, src, files, place)
+	if to.Inside {
+		return sendRecords(ctx, src, files, to.Place)
 	}
-	dir, ok := s.cfg.Agents.HomeHere(userID)
+	dir, ok := t.cfg.Agents.HomeHere(to.UserID)
 	if !ok {
 		return nil
 	}
@@ -83,8 +92,8 @@ func (s *Service) carry(ctx context.Context, old Session, userID string, place *
 }
 
 // records finds the newest record of the session's conversation in a home.
-func (s *Service) records(src *homedir.Dir, old Session, worktree string) ([]record, error) {
-	rec, ok := s.cfg.Agents.Record(old.Agent, old.Conversation)
+func (t *Transcripts) records(src *homedir.Dir, old Row, worktree string) ([]record, error) {
+	rec, ok := t.cfg.Agents.Record(old.Agent, old.Conversation)
 	if !ok {
 		return nil, nil
 	}
@@ -103,7 +112,7 @@ func (s *Service) records(src *homedir.Dir, old Session, worktree string) ([]rec
 			if err != nil || !i.Regular() || i.Size == 0 || i.Size > guest.MaxPacked {
 				continue
 			}
-			found = append(found, record{n, s.cfg.Agents.Carried(old.Agent, n, worktree), i})
+			found = append(found, record{n, t.cfg.Agents.Carried(old.Agent, n, worktree), i})
 		}
 		return found, err
 	}

@@ -1,0 +1,80 @@
+package sessions
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/parawork/parawork/internal/homedir"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/transcript"
+)
+
+// followRecord starts following the record of a live session, until the session ends or the room closes.
+func (s *Service) followRecord(ctx context.Context, l *live) {
+	if !s.cfg.Agents.Records(l.row.Agent) { // Agent never changes
+		return
+	}
+	if l.worktree == "" {
+		w, err := s.cfg.Workspaces.Workspace(ctx, l.row.WorkspaceID)
+		if err != nil {
+			s.cfg.Log.Warn("an agent's record is not followed", "session_id", l.id, "error", err)
+			return
+		}
+		l.mu.Lock()
+		l.worktree = w.Path
+		l.mu.Unlock()
+	}
+	s.hold(l)
+	l.talk.Follow(func() { s.release(l) })
+}
+
+// ranInside says whether the home of a session's agent was its place's own. Without a key nobody knows.
+func (s *Service) ranInside(id string) (inside, known bool, err error) {
+	kept, err := s.launches.Recall(id)
+	return kept.Inside, s.launches.Sealed(), err
+}
+
+// talker is a session as what follows its agent's record knows it.
+type talker struct{ l *live }
+
+// Row returns the session as it is now.
+func (t talker) Row() transcript.Row {
+	t.l.mu.Lock()
+	defer t.l.mu.Unlock()
+	row := transcriptRow(t.l.row)
+	row.Worktree, row.ByKey, row.Metered = t.l.worktree, t.l.byKey, t.l.token != ""
+	return row
+}
+
+func transcriptRow(row Session) transcript.Row {
+	return transcript.Row{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, Agent: row.Agent, AccountID: row.AccountID, CreatedBy: row.CreatedBy,
+		Conversation: row.Conversation, StartedAt: row.StartedAt}
+}
+
+// Hear takes what the record says of the session's state.
+func (t talker) Hear(h agents.Hint) { t.l.evidence(h) }
+
+// Source opens the home in which the session's agent keeps its record; nil when it cannot be reached now. What it returns beside it
+// gives it back.
+func (t talker) Source(ctx context.Context) (conversation.Source, func(), error) {
+	l := t.l
+	l.mu.Lock()
+	in, g, user := l.inside, l.guest, l.row.CreatedBy
+	l.mu.Unlock()
+	if in != nil {
+		if g == nil {
+			return nil, nil, nil
+		}
+		return g.Home(ctx), func() {}, nil
+	}
+	dir, ok := l.svc.cfg.Agents.HomeHere(user)
+	if !ok {
+		return nil, nil, nil
+	}
+	src, err := homedir.Open(filepath.Clean(dir))
+	if err != nil {
+		return nil, nil, err
+	}
+	return src, func() { src.Close() }, nil
+}
