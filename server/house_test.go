@@ -49,7 +49,6 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/reviewqueue"
 	"github.com/parawork/parawork/sessions/runs"
@@ -198,7 +197,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		Usage:         usage.New(store.NewUsage(h.db), ledger.Now),
 		Files:         files,
 		Sessions:      ss,
-		History:       history.New(history.Config{Sessions: ss}),
+		History:       ss.Recordings,
 		Events:        h.bus,
 		Notify:        notifying(h),
 		Mail:          mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),

@@ -93,7 +93,7 @@ type Config struct {
 	Commands      *command.Commands
 	Files         *filesync.Service
 	Sessions      *sessions.Service
-	History       *history.Service
+	History       *history.Recordings
 	Machines      *machines.Service
 	Downloads     *machines.Downloads // programs for machines
 	Notify        *notify.Service

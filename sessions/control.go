@@ -207,7 +207,7 @@ func (l *live) backAtKeyboard(v *Viewer) {
 
 // noteControl puts it into the record of the session.
 func (l *live) noteControl(do, user, name string) {
-	l.note(journal.Control, controlNote{Do: do, UserID: user, Name: name})
+	l.rec.Note(journal.Control, controlNote{Do: do, UserID: user, Name: name})
 }
 
 // controlNote is what the journal says about the keyboard.

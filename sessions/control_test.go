@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -87,7 +88,7 @@ func TestKeyboardIsHeldAskedForAndHandedOver(t *testing.T) {
 	ada.shows(t, "end\r\nend\r\n")
 	var said []string
 	eventually(t, "the record has it", func() bool {
-		entries, _, err := s.Journal(t.Context(), row.ID, sessions.JournalQuery{Limit: 100, Kinds: []journal.Kind{journal.Control}})
+		entries, _, err := s.Journal(t.Context(), row.ID, history.JournalQuery{Limit: 100, Kinds: []journal.Kind{journal.Control}})
 		if err != nil {
 			t.Fatal(err)
 		}

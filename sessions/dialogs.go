@@ -72,7 +72,7 @@ func (l *live) lookForDialogs(ctx context.Context) {
 
 // dialog reads the dialog on the screen, nil when there is none.
 func (l *live) dialog() (d *agents.Dialog) {
-	l.view(func(s *screen.Screen) { d = l.svc.cfg.Agents.Dialog(l.agent(), s.Text().Lines) })
+	l.rec.View(func(s *screen.Screen) { d = l.svc.cfg.Agents.Dialog(l.agent(), s.Text().Lines) })
 	return d
 }
 

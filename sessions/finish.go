@@ -102,7 +102,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 		row.EndedAt = now
 	}
 	l.row = row
-	l.note(journal.State, journal.Change{State: string(row.State), Reason: row.StateReason})
+	l.rec.Note(journal.State, journal.Change{State: string(row.State), Reason: row.StateReason})
 	if l.again != nil {
 		l.again.Stop()
 	}
@@ -132,7 +132,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.mu.Lock()
 	l.bump()
 	l.mu.Unlock()
-	l.flushNotes(true)
+	l.rec.Flush(true)
 	l.log.Finish()
 	l.log.ReleaseMemory()
 	close(l.done)
@@ -140,7 +140,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 		l.storeEnd(ctx, row)
 		l.masks.Forget()
 	}
-	l.svc.keeping.add(l.id)
+	l.rec.Pack()
 	l.typer.close()
 	l.svc.publish(ctx, row)
 	l.svc.record(ctx, row)

@@ -100,7 +100,7 @@ func (v *Viewer) stale() bool {
 	if v.exited || v.bad != nil {
 		return false
 	}
-	size, _ := v.l.sizeAt(v.off)
+	size, _ := v.l.rec.SizeAt(v.off)
 	return v.snap != nil || v.size != size || v.gen != v.l.gen
 }
 
@@ -122,7 +122,7 @@ func (v *Viewer) news(buf []byte) ([]byte, error) {
 	if v.closed {
 		return nil, ErrGone
 	}
-	if size, _ := l.sizeAt(v.off); v.size != size { // as large as the terminal was when this was printed
+	if size, _ := l.rec.SizeAt(v.off); v.size != size { // as large as the terminal was when this was printed
 		v.size = size
 		buf[0] = opSize
 		binary.BigEndian.PutUint16(buf[1:], size.Cols)

@@ -26,7 +26,6 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
@@ -145,12 +144,8 @@ func (h *house) UsableAgentAccounts(context.Context, accounts.Actor, string) ([]
 }
 
 // server is one life of a server over a house.
-// recordings is an alias: two embedded types cannot both be called Service.
-type recordings = history.Service
-
 type server struct {
 	*sessions.Service
-	*recordings
 	h       *house
 	manager *manager.Manager
 	places  *fake.Executor
@@ -194,12 +189,11 @@ func (h *house) start() *server {
 	}
 	s.manager = manager.New(mc)
 	cfg := sessions.Config{Store: store.NewSessions(h.db), Places: s.manager, Workspaces: h, Accounts: h, Agents: registry, Events: s.bus,
-		DataDir: h.dir, Key: bytes.Repeat([]byte{7}, 32), Log: log}
+		DataDir: h.dir, SearchTime: h.search, Key: bytes.Repeat([]byte{7}, 32), Log: log}
 	if h.tune != nil {
 		h.tune(&cfg)
 	}
 	s.Service = sessions.New(cfg)
-	s.recordings = history.New(history.Config{Sessions: s.Service, SearchTime: h.search})
 	s.manager.Attach(executors.Participant{Use: s.Use})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := s.manager.Recover(ctx); err != nil {

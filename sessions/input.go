@@ -72,7 +72,7 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 	if err := l.typed(ctx, nil, actor.User.ID, []byte(text)); err != nil {
 		return err
 	}
-	l.noteKeys(actor.User.ID, safetext.Cut(safetext.Line(actor.User.Name), 64), len(text))
+	l.rec.NoteKeys(actor.User.ID, safetext.Cut(safetext.Line(actor.User.Name), 64), len(text))
 	l.pressed([]byte(text))
 	return l.send(ctx, []byte(text))
 }

@@ -68,7 +68,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	if err := l.typed(ctx, nil, actor.User.ID, nil); err != nil {
 		return out, err
 	}
-	l.note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": safetext.Cut(safetext.Line(actor.User.Name), 64), "keys": keys.Name})
+	l.rec.Note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": safetext.Cut(safetext.Line(actor.User.Name), 64), "keys": keys.Name})
 	for i, k := range keys.Interrupt {
 		if i > 0 && !tasks.Sleep(ctx, interruptGap) {
 			return out, ctx.Err()

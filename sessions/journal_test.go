@@ -11,13 +11,14 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/state"
 )
 
 func (s *server) journal(t *testing.T, id string, kinds ...journal.Kind) []journal.Entry {
 	t.Helper()
-	items, next, err := s.Journal(t.Context(), id, sessions.JournalQuery{Limit: 5000, Kinds: kinds})
+	items, next, err := s.Journal(t.Context(), id, history.JournalQuery{Limit: 5000, Kinds: kinds})
 	if err != nil || next >= 0 {
 		t.Fatalf("journal: next %d, %v", next, err)
 	}
@@ -85,7 +86,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	if again := s.journal(t, row.ID); len(again) != len(all) {
 		t.Errorf("%d entries after the end, %d before", len(again), len(all))
 	}
-	if _, _, err := s.Journal(t.Context(), "ses_none", sessions.JournalQuery{Limit: 1}); err == nil {
+	if _, _, err := s.Journal(t.Context(), "ses_none", history.JournalQuery{Limit: 1}); err == nil {
 		t.Error("a journal of no session")
 	}
 }
@@ -109,11 +110,11 @@ func TestJournalTellsWhenBytesCame(t *testing.T) {
 	if first, last := marks[0], marks[len(marks)-1]; first.Offset != 3 || last.Offset != 6 || first.At > between || last.At < between {
 		t.Fatalf("marks %v", marks)
 	}
-	page, next, err := s.Journal(context.Background(), row.ID, sessions.JournalQuery{Limit: 1})
+	page, next, err := s.Journal(context.Background(), row.ID, history.JournalQuery{Limit: 1})
 	if err != nil || len(page) != 1 || next <= 0 {
 		t.Fatalf("page %v, next %d, %v", page, next, err)
 	}
-	if rest, _, err := s.Journal(context.Background(), row.ID, sessions.JournalQuery{From: next, Limit: 1}); err != nil || len(rest) != 1 || rest[0].Seq != next {
+	if rest, _, err := s.Journal(context.Background(), row.ID, history.JournalQuery{From: next, Limit: 1}); err != nil || len(rest) != 1 || rest[0].Seq != next {
 		t.Fatalf("second page %v, %v", rest, err)
 	}
 }

@@ -3,11 +3,8 @@ package sessions
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io"
 	"slices"
 
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/state"
 )
@@ -191,38 +188,4 @@ func Attention(row Session) (why, reason string, at int64) {
 
 func wasStopped(row Session) bool {
 	return row.StateReason == "stopped" || len(row.StateReason) > 8 && row.StateReason[:8] == "stopped "
-}
-
-// Output returns up to limit bytes of a session's output from offset from on, live or ended. offset is that of b[0]: larger
-// than from when the bytes between are kept no longer. end is the offset of the next byte to come. Errors: not_found,
-// offset_beyond_end.
-func (s *Service) Output(ctx context.Context, id string, from int64, limit int) (b []byte, offset, end int64, err error) {
-	l, err := s.acquire(ctx, id)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	defer s.release(l)
-	first, end := l.log.Bounds()
-	if from < 0 || from > end {
-		return nil, 0, end, fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d.", end, from).With("end", end)
-	}
-	offset = max(from, first)
-	b = make([]byte, 0, min(int64(max(limit, 0)), end-offset))
-	for len(b) < cap(b) {
-		n, at, err := l.log.ReadAt(b[len(b):cap(b)], offset+int64(len(b)))
-		if at > offset+int64(len(b)) && n > 0 {
-			if len(b) > 0 { // a gap inside: the next call begins behind it
-				break
-			}
-			offset = at
-		}
-		b = b[:len(b)+n]
-		if n == 0 || errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, 0, 0, err
-		}
-	}
-	return b, offset, end, nil
 }

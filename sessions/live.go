@@ -2,16 +2,16 @@ package sessions
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/signals"
@@ -28,19 +28,13 @@ type live struct {
 	explicit    bool
 	byKey       bool   // its agent was given an account's key itself
 	token       string // what its agent shows to the model gateway; "" = it does not go through it
-	log         *bytelog.Log
-	notes       *journal.Journal
-	keys        keys
-	touched     touched
+	rec         *history.Recording
+	log         *bytelog.Log  // of rec
 	done        chan struct{} // closed when the session has ended and that is stored
 	typer       typer
 	masks       *masks.Session
 	steering    steering
-	size0       guest.Size // where the journal has none
-	model       model
 	talk        *transcript.Session
-	pour        pouring
-	indexed     int64 // offset up to which search files are written; keepLoop's own
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 
@@ -90,25 +84,19 @@ type live struct {
 	storing  bool        // a goroutine writes the rest once the disk takes it
 	toldFull bool        // the guest knows that the disk is full
 	endLate  bool        // the end is stored once the rest of the output is
-	keptAt   int64       // end of the log when it was last given to be packed
 
 	claiming sync.Mutex // held while a conversation is claimed; taken before mu
 }
 
 // newLive makes a live session around its row and opens its log.
 func (s *Service) newLive(row Session, hidden []string) (*live, error) {
-	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes, Codec: packer,
-		Filled: !row.State.Ended()})
-	if err != nil {
-		return nil, fmt.Errorf("opening the log of session %s: %w", row.ID, err)
-	}
-	notes, err := s.openJournal(row.ID, log)
-	if err != nil {
-		_ = log.Close() // nothing was written
+	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, done: make(chan struct{}), changed: make(chan struct{}),
+		viewers: map[*Viewer]struct{}{}, masker: redact.New(hidden...)}
+	var err error
+	if l.rec, err = s.Recordings.Record(recordedRow(row), recorded{l}, l.done); err != nil {
 		return nil, err
 	}
-	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, log: log, notes: notes, done: make(chan struct{}), changed: make(chan struct{}),
-		viewers: map[*Viewer]struct{}{}, masker: redact.New(hidden...)}
+	l.log = l.rec.Log()
 	l.masks = s.Masks.Session(maskedRow(row), masked{l}, hidden)
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = state.New(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
@@ -116,15 +104,9 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.scan.Clean, l.scan.Signal = safetext.Line, l.heard
 	l.typer = newTyper()
 	l.steering = newSteering()
-	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
-	_, end := log.Bounds()
-	l.model.l, l.model.off, l.model.from = l, end, nobody
-	l.talk = s.transcripts.Session(transcript.SessionConfig{ID: row.ID, Host: talker{l}, Log: log, Journal: notes, Mask: l.masks.Text})
+	l.talk = s.transcripts.Session(transcript.SessionConfig{ID: row.ID, Host: talker{l}, Log: l.log, Journal: l.rec.Journal(), Mask: l.masks.Text})
 	if row.State.Ended() {
-		log.Finish()
 		close(l.done)
-	} else if l.model.from = l.openAnswered(end); l.model.from < end {
-		l.model.off = l.model.from // it has something to read at once
 	}
 	return l, nil
 }
@@ -199,12 +181,12 @@ func (s *Service) acquire(ctx context.Context, id string) (*live, error) {
 	if other := s.lives[id]; other != nil {
 		other.refs++
 		s.mu.Unlock()
-		l.log.Close()
+		_ = l.rec.Close()
 		return other, nil
 	}
 	if s.closed {
 		s.mu.Unlock()
-		l.log.Close()
+		_ = l.rec.Close()
 		return nil, ErrRestarting
 	}
 	l.refs = 1
@@ -267,8 +249,7 @@ func (l *live) shut() {
 	l.held.stop()
 	l.mu.Unlock()
 	l.typer.close()
-	l.flushNotes(true)
-	if err := l.log.Close(); err != nil {
+	if err := l.rec.Close(); err != nil {
 		l.svc.cfg.Log.Warn("session log not closed", "session_id", l.id, "error", err)
 	}
 }
@@ -348,7 +329,7 @@ func (l *live) judge() {
 	if l.row.State == state.Waiting {
 		l.svc.run(l.watchDialog)
 	}
-	l.note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})
+	l.rec.Note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})
 	l.steered()
 	l.bump()
 	l.svc.touch(l)
@@ -363,4 +344,22 @@ func (l *live) bump() {
 func (l *live) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// over reports whether the session has ended and that is stored.
+func (l *live) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// saidOf is how many bytes of a prompt its entry in the journal shows.
+const saidOf = 500
+
+// notePrompt notes that a prompt went to the agent.
+func (l *live) notePrompt(prompt string) {
+	l.rec.Note(journal.Prompt, map[string]any{"text": safetext.Cut(strings.ToValidUTF8(prompt, ""), saidOf), "user_id": l.row.CreatedBy})
 }

@@ -48,7 +48,7 @@ func (l *live) readScreen() {
 	if over {
 		return
 	}
-	h := rules.Match(l.tail(agents.MaxRuleLines))
+	h := rules.Match(l.rec.Tail(agents.MaxRuleLines))
 	h.Source = agents.FromScreen
 	l.mu.Lock()
 	defer l.mu.Unlock()

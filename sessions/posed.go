@@ -63,7 +63,7 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 	l.mu.Lock()
 	as.kept = true
 	l.poses(as)
-	l.note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
+	l.rec.Note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
 	l.mu.Unlock()
 	l.svc.tell(ctx, q)
 	l.watchDialog()
@@ -147,7 +147,7 @@ func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
 	}
 	l.machine.Hear(time.Now(), h)
 	l.judge()
-	l.note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": safetext.Cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
+	l.rec.Note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": safetext.Cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
 	l.bump()
 	l.svc.touch(l)
 	l.mu.Unlock()

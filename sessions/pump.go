@@ -35,9 +35,7 @@ func (l *live) pump(ctx context.Context) {
 	defer l.svc.gateway.Open(l.workspaceID, sandboxID, l.token).Release()
 	l.watchDialog()
 	l.svc.hold(l)
-	if !l.svc.run(func() { l.model.follow(ctx) }) {
-		l.svc.release(l)
-	}
+	l.rec.Follow()
 	wait := 20 * time.Millisecond
 	for again := false; ; again = true {
 		began := time.Now()
@@ -228,11 +226,11 @@ func (l *live) put(p []byte) {
 	if err != nil {
 		l.svc.cfg.Log.Warn("session output not kept", "session_id", l.id, "error", err)
 	}
-	l.mark(end)
+	l.rec.Mark(end)
 	l.watchDisk()
 	l.scan.Scan(p)
 	now := time.Now()
-	l.pour.add(now, len(p))
+	l.rec.Poured(now, len(p))
 	l.mu.Lock()
 	l.machine.Output(now, len(p))
 	l.machine.UpTo = end

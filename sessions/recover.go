@@ -133,7 +133,7 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 	case err == nil && p.State == guest.Running && p.Size.Cols > 0:
 		l.mu.Lock()
 		l.row.Cols, l.row.Rows = p.Size.Cols, p.Size.Rows
-		l.noteSize()
+		l.rec.NoteSize(guest.Size{Cols: l.row.Cols, Rows: l.row.Rows})
 		l.mu.Unlock()
 	}
 	if err == nil {

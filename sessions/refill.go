@@ -76,14 +76,14 @@ func (l *live) restStored(err error) bool {
 	}
 	l.outMu.Unlock()
 	if !over {
-		l.svc.keeping.add(l.id)
+		l.rec.Pack()
 		return true
 	}
 	if !whole {
 		l.svc.cfg.Log.Error("output of an ended session is not kept on disk", "session_id", l.id, "error", err)
 	}
 	l.log.ReleaseMemory()
-	l.svc.keeping.add(l.id)
+	l.rec.Pack()
 	if late {
 		l.mu.Lock()
 		row := l.row

@@ -10,13 +10,14 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 )
 
 // scrolled reads the whole scrollback, page by page.
 func (s *server) scrolled(t *testing.T, id string, limit int) []string {
 	t.Helper()
 	var all []string
-	for q := (sessions.ScrollbackQuery{Limit: limit, Plain: true}); ; {
+	for q := (history.ScrollbackQuery{Limit: limit, Plain: true}); ; {
 		got, err := s.Scrollback(t.Context(), id, q)
 		if err != nil {
 			t.Fatal(err)
@@ -82,11 +83,11 @@ func TestScrollbackIsWhole(t *testing.T) {
 	s = h.start()
 	check("without the kept screens", 2000)
 	for _, bad := range []string{"x", "1", "-5.3", "99999999999.1", "1.x", "5.-7"} {
-		if _, err := s.Scrollback(t.Context(), row.ID, sessions.ScrollbackQuery{Before: bad}); fault.CodeOf(err) != "invalid_cursor" {
+		if _, err := s.Scrollback(t.Context(), row.ID, history.ScrollbackQuery{Before: bad}); fault.CodeOf(err) != "invalid_cursor" {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	styled, err := s.Scrollback(t.Context(), s.ended(t, s.run(t, "sh", "-c", `for i in $(seq 40); do printf '\033[31mred\033[m %d\n' $i; done`).ID).ID, sessions.ScrollbackQuery{})
+	styled, err := s.Scrollback(t.Context(), s.ended(t, s.run(t, "sh", "-c", `for i in $(seq 40); do printf '\033[31mred\033[m %d\n' $i; done`).ID).ID, history.ScrollbackQuery{})
 	if err != nil || len(styled.Lines) == 0 || !strings.HasPrefix(styled.Lines[0], "\x1b[31mred\x1b[39m 1") {
 		t.Errorf("%q, %v", styled.Lines, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/modelgateway"
 	"github.com/parawork/parawork/sessions/transcript"
@@ -51,7 +52,7 @@ type SessionStore interface {
 	// userID has called it done. "" is nobody.
 	AttentionSessions(ctx context.Context, teamID, userID string) ([]Session, error)
 	// KeptSessions returns every session of a team, or of all with "", as far as Kept goes without Disk.
-	KeptSessions(ctx context.Context, teamID string) ([]Kept, error)
+	KeptSessions(ctx context.Context, teamID string) ([]history.Kept, error)
 }
 
 // ConversationStore keeps which conversation of an agent is whose.
@@ -155,7 +156,7 @@ type Config struct {
 	Now func() time.Time
 	Log *slog.Logger
 
-	Limits Limits // of the history on disk; Session, when it is not 0, is MaxLogBytes
+	Limits history.Limits // of the history on disk; Session, when it is not 0, is MaxLogBytes
 	// TeamHistory takes the place of Limits.Team where that depends on the instance; bytes, 0 = no cap. Optional.
 	TeamHistory  func(ctx context.Context) (int64, error)
 	MaxLogBytes  int64         // of one session's log on disk; default 1 GiB
@@ -164,6 +165,7 @@ type Config struct {
 	SizeHold     time.Duration // how long a size owner who left keeps the size; default 30 s
 	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
 	ScreenSleep  time.Duration // after so much silence a session's screen is kept on disk only; default 1 min
+	SearchTime   time.Duration // how long one search reads before it answers with what it found; default 4 s
 	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
 	TakeUpTries  int           // how often after a start a session whose files are damaged is tried before people are asked; default 8
 
@@ -225,7 +227,8 @@ func (c *Config) Validate() error {
 type Service struct {
 	cfg Config
 
-	*masks.Masks // what sessions are given of secrets
+	*history.Recordings // what sessions printed
+	*masks.Masks        // what sessions are given of secrets
 
 	hard context.Context // the life of pumps and inputs: ends when Run returns
 	end  context.CancelCauseFunc
@@ -243,13 +246,6 @@ type Service struct {
 
 	gateway *modelgateway.Listeners
 
-	noting  noting  // sessions whose journals wait to be written
-	keeping keeping // sessions whose history waits to be packed
-
-	packed chan struct{} // a session's history was packed
-
-	screens chan struct{} // one place for each screen being built
-
 	stranded    strandings
 	transcripts *transcript.Transcripts
 	launches    masks.Launches // what sessions have to remember over a restart
@@ -263,8 +259,10 @@ func New(cfg Config) *Service {
 	}
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
 	s := &Service{cfg: cfg, tasks: new(tasks.Group), hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
-		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
-		screens: make(chan struct{}, screensBuilt), stranded: strandings{all: map[string]*stranding{}}}
+		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1),
+		stranded: strandings{all: map[string]*stranding{}}}
+	s.Recordings = history.New(history.Config{Sessions: openRecordings{s}, DataDir: cfg.DataDir, Limits: cfg.Limits, TeamHistory: cfg.TeamHistory, MaxLogBytes: cfg.MaxLogBytes,
+		RingBytes: cfg.RingBytes, ScreenSleep: cfg.ScreenSleep, SearchTime: cfg.SearchTime, Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.launches = masks.Launches{DataDir: cfg.DataDir, Key: cfg.Key}
 	s.Masks = masks.New(masks.Config{Secrets: cfg.Secrets, Launches: s.launches, Homes: cfg.Agents, Live: cfg.Places.Live, Workspace: s.anyWorkspace, Exclude: cfg.Exclude,
 		Tasks: s.tasks, Context: hard, Log: cfg.Log})
@@ -277,9 +275,7 @@ func New(cfg Config) *Service {
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the
 // room have ended. The sessions themselves go on in their sandboxes.
 func (s *Service) Run(ctx context.Context) error {
-	s.run(func() { s.noteLoop(s.hard) })
-	s.run(func() { s.keepLoop(s.hard) })
-	s.run(func() { s.capLoop(s.hard) })
+	s.Recordings.Start()
 	s.saveLoop(ctx)
 	s.end(ErrRestarting)
 	s.mu.Lock()

@@ -96,7 +96,7 @@ func (l *live) own(v *Viewer) {
 	}
 	z.owner, z.leftUser = v, ""
 	if v.colors != nil {
-		l.model.colors.Store(v.colors)
+		l.rec.SetColors(v.colors)
 	}
 	l.bump()
 }
@@ -170,13 +170,13 @@ func (l *live) applySize() {
 		l.resize(z.want)
 	}
 	l.mu.Unlock()
-	l.flushNotes(false) // what follows is shown in this size, also after a crash
+	l.rec.Flush(false) // what follows is shown in this size, also after a crash
 	l.svc.touch(l)
 }
 
 // sized notes that the terminal has a size from here on. It is called under mu.
 func (l *live) sized(s guest.Size) {
 	l.row.Cols, l.row.Rows = s.Cols, s.Rows
-	l.noteSize()
+	l.rec.NoteSize(guest.Size{Cols: l.row.Cols, Rows: l.row.Rows})
 	l.wake()
 }

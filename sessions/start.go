@@ -179,7 +179,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
 	}
 	l.guest, l.worktree, l.inside, l.claimHome = place.Guest, dir, in, claimHome(place, in, row)
-	l.noteSize()
+	l.rec.NoteSize(guest.Size{Cols: l.row.Cols, Rows: l.row.Rows})
 	if !s.add(l) {
 		return Session{}, ErrRestarting
 	}

@@ -304,7 +304,7 @@ func (l *live) asks(ctx context.Context) string {
 	}
 	look, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
-	shown, _, err := l.svc.Screen(look, l.id, 0)
+	shown, _, err := l.rec.Text(look, 0)
 	if err != nil || !agents.Asks(shown.Lines) {
 		return ""
 	}
@@ -395,7 +395,7 @@ func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
 			l.svc.publishPrompts(l.svc.hard, got)
 			if got.State == PromptSent {
 				l.firstSent(got)
-				l.note(journal.Prompt, map[string]any{"text": safetext.Cut(got.Text, saidOf), "user_id": got.CreatedBy, "prompt_id": got.ID})
+				l.rec.Note(journal.Prompt, map[string]any{"text": safetext.Cut(got.Text, saidOf), "user_id": got.CreatedBy, "prompt_id": got.ID})
 				l.recordPrompt(got)
 			}
 			return

@@ -87,7 +87,7 @@ func (l *live) brackets() (on bool) {
 	on = l.scan.Paste()
 	l.outMu.Unlock()
 	if !on {
-		l.view(func(s *screen.Screen) { on = s.Modes().BracketedPaste })
+		l.rec.View(func(s *screen.Screen) { on = s.Modes().BracketedPaste })
 	}
 	return on
 }

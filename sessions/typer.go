@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/sessions/signals"
 )
 
 const (
@@ -239,4 +241,39 @@ func (l *live) forgetTyped() {
 		return
 	}
 	t.kept, t.bytes, t.forget = nil, 0, nil
+}
+
+// pasteHold is how long an answer of the terminal waits for the end of a paste.
+const pasteHold = time.Second
+
+// sendAnswer types an answer of the terminal: between two things a person types, not in the middle of a paste.
+func (l *live) sendAnswer(ctx context.Context, p []byte) error {
+	for began := time.Now(); ; {
+		if err := l.waitTurn(ctx); err != nil {
+			return err
+		}
+		if !l.typer.pasting || time.Since(began) >= pasteHold {
+			defer func() { l.typer.turn <- struct{}{} }()
+			return l.sendNow(ctx, p)
+		}
+		l.typer.turn <- struct{}{}
+		if !tasks.Sleep(ctx, 10*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+var (
+	pasteBegins = []byte("\x1b[200~")
+	pasteEnds   = []byte("\x1b[201~")
+)
+
+// watchPaste notes whether what was typed leaves a paste open: long ones come in several pieces.
+func (t *typer) watchPaste(p []byte) {
+	if bytes.IndexByte(p, signals.Esc) < 0 {
+		return
+	}
+	if begin, end := bytes.LastIndex(p, pasteBegins), bytes.LastIndex(p, pasteEnds); begin != end {
+		t.pasting = begin > end
+	}
 }

@@ -1,6 +1,9 @@
 package sessions
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -37,4 +40,39 @@ func (s *Service) Use(workspaceID string) executors.Use {
 		l.mu.Unlock()
 	}
 	return u
+}
+
+// FilesChanged notes in the journals of a workspace's running sessions that files have changed just now: paths, and so many
+// more. It never blocks.
+func (s *Service) FilesChanged(workspaceID string, paths []string, more int) {
+	s.mu.Lock()
+	var lives []*live
+	for _, l := range s.lives {
+		lives = append(lives, l)
+	}
+	s.mu.Unlock()
+	for _, l := range lives {
+		l.mu.Lock()
+		here := l.row.WorkspaceID == workspaceID && !l.row.State.Ended()
+		l.mu.Unlock()
+		if here {
+			l.rec.NoteFiles(paths, more)
+		}
+	}
+}
+
+// Working reports whether an agent works in a workspace now.
+func (s *Service) Working(_ context.Context, workspaceID string) (bool, error) {
+	s.mu.Lock()
+	lives := slices.Collect(maps.Values(s.lives))
+	s.mu.Unlock()
+	for _, l := range lives {
+		l.mu.Lock()
+		works := l.row.WorkspaceID == workspaceID && l.row.State == state.Working && l.explicit
+		l.mu.Unlock()
+		if works {
+			return true, nil
+		}
+	}
+	return false, nil
 }

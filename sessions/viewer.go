@@ -9,6 +9,8 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/sessions/history"
+	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/screen"
 )
 
@@ -232,7 +234,7 @@ const (
 func (v *Viewer) begin(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, screenWait)
 	stop := context.AfterFunc(v.l.svc.hard, cancel)
-	err := v.l.model.catchUp(within)
+	err := v.l.rec.CatchUp(within)
 	stop()
 	cancel()
 	if ctx.Err() != nil {
@@ -242,7 +244,7 @@ func (v *Viewer) begin(ctx context.Context) error {
 		return err
 	}
 	v.fresh = false
-	v.l.model.look(func(s *screen.Screen, off int64) {
+	v.l.rec.Look(func(s *screen.Screen, off int64) {
 		for lines := screen.AllLines; ; {
 			v.snap = s.AppendSnapshot(append(make([]byte, 0, 64<<10), make([]byte, frameHead)...), lines)
 			if len(v.snap) <= screenFrame || lines == 0 {
@@ -289,7 +291,7 @@ func (v *Viewer) pause(n int64) time.Duration {
 // output returns a frame of output in buf, or the exit when everything was sent; nil when there is nothing, or when bytes were
 // left out, which v.off tells.
 func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
-	_, until := v.l.sizeAt(v.off)
+	_, until := v.l.rec.SizeAt(v.off)
 	most = min(most, int64(len(buf)-frameHead), until-v.off)
 	n, from, err := v.l.log.ReadAt(buf[frameHead:frameHead+int(most)], v.off)
 	switch {
@@ -394,7 +396,7 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	if err := v.l.typed(ctx, v, v.user, p); err != nil {
 		return err
 	}
-	v.l.noteKeys(v.user, v.name, len(p))
+	v.l.rec.NoteKeys(v.user, v.name, len(p))
 	v.l.pressed(p)
 	return v.l.send(ctx, p)
 }
@@ -408,7 +410,7 @@ func (v *Viewer) Colors(rgb [9]byte) {
 	if !v.writer {
 		return
 	}
-	c := themeDark
+	c := history.DarkTheme
 	for i, to := range []*screen.RGB{&c.Foreground, &c.Background, &c.Cursor} {
 		*to = screen.RGB(rgb[3*i])<<16 | screen.RGB(rgb[3*i+1])<<8 | screen.RGB(rgb[3*i+2])
 	}
@@ -416,7 +418,7 @@ func (v *Viewer) Colors(rgb [9]byte) {
 	defer v.l.mu.Unlock()
 	v.colors = &c
 	if v.l.size.owner == v {
-		v.l.model.colors.Store(&c)
+		v.l.rec.SetColors(&c)
 	}
 }
 
@@ -444,4 +446,10 @@ func (v *Viewer) Close() {
 	l.mu.Unlock()
 	l.svc.stirred(l)
 	l.svc.release(l)
+}
+
+// noteSeat notes that v came or left. It is called under mu.
+func (l *live) noteSeat(v *Viewer, left bool) {
+	s := v.seat()
+	l.rec.Note(journal.Seat, journal.Visit{UserID: s.UserID, Name: s.Name, Role: s.Role, Left: left})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -213,7 +214,7 @@ func (s *Sessions) AttentionSessions(ctx context.Context, teamID, userID string)
 }
 
 // KeptSessions returns every session of a team, or of all with "", with what is to be known to bound its history.
-func (s *Sessions) KeptSessions(ctx context.Context, teamID string) ([]sessions.Kept, error) {
+func (s *Sessions) KeptSessions(ctx context.Context, teamID string) ([]history.Kept, error) {
 	query, args := `SELECT id, team_id, workspace_id, agent, started_at, ended_at, bytes FROM sessions WHERE {team}`, []any(nil)
 	if teamID != "" {
 		query, args = query+` AND team_id = ?`, []any{teamID}
@@ -223,9 +224,9 @@ func (s *Sessions) KeptSessions(ctx context.Context, teamID string) ([]sessions.
 		return nil, fmt.Errorf("reading kept sessions: %w", err)
 	}
 	defer rows.Close()
-	var out []sessions.Kept
+	var out []history.Kept
 	for rows.Next() {
-		var k sessions.Kept
+		var k history.Kept
 		if err := rows.Scan(&k.SessionID, &k.TeamID, &k.WorkspaceID, &k.Agent, &k.StartedAt, &k.EndedAt, &k.Printed); err != nil {
 			return nil, fmt.Errorf("reading kept sessions: %w", err)
 		}

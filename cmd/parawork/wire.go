@@ -365,7 +365,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		Disk:           h.disk,
 		Files:          h.files,
 		Sessions:       h.sessions,
-		History:        history.New(history.Config{Sessions: h.sessions}),
+		History:        h.sessions.Recordings,
 		Runs:           h.runs,
 		Forge:          h.forge,
 		Reviews:        h.reviews,
@@ -469,8 +469,8 @@ func newLog(cfg config.Log) (*slog.Logger, error) {
 }
 
 // limitsOf are the caps of what sessions printed.
-func limitsOf(c config.History) sessions.Limits {
-	return sessions.Limits{Session: c.MaxSession << 20, Team: c.MaxTeam << 20, Keep: time.Duration(c.KeepDays) * 24 * time.Hour}
+func limitsOf(c config.History) history.Limits {
+	return history.Limits{Session: c.MaxSession << 20, Team: c.MaxTeam << 20, Keep: time.Duration(c.KeepDays) * 24 * time.Hour}
 }
 
 // logCap is the cap of one session's log: so much that it is none where none was asked for.

@@ -25,7 +25,7 @@ type Config struct {
 
 	Directory *directory.Service
 	Sessions  *sessions.Service
-	History   *history.Service
+	History   *history.Recordings
 	Commands  *command.Commands
 	Images    *images.Service
 	Tokens    *tokens.Meter

@@ -8,7 +8,6 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/find"
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
@@ -22,7 +21,7 @@ const (
 
 // GetJournal answers with what happened beside a session's output.
 func (h History) GetJournal(ctx context.Context, req api.GetJournalRequestObject) (api.GetJournalResponseObject, error) {
-	q := sessions.JournalQuery{From: rest.Val(req.Params.From), Limit: defaultEntries}
+	q := history.JournalQuery{From: rest.Val(req.Params.From), Limit: defaultEntries}
 	if q.From < 0 {
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is the number of an entry: 0 or more.").With("field", "from")
 	}

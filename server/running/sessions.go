@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
 )
 
 // SessionOf is a session as the API tells it.
@@ -186,7 +187,7 @@ func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
 func (h Sessions) GetScrollback(ctx context.Context, req api.GetScrollbackRequestObject) (api.GetScrollbackResponseObject, error) {
 	p := req.Params
 	got, err := h.cfg.Sessions.Scrollback(ctx, rest.CallOf(ctx).Session.ID,
-		sessions.ScrollbackQuery{Before: rest.Val(p.Before), Limit: rest.Val(p.Limit), Plain: rest.Val(p.Style) != api.Sgr})
+		history.ScrollbackQuery{Before: rest.Val(p.Before), Limit: rest.Val(p.Limit), Plain: rest.Val(p.Style) != api.Sgr})
 	if err != nil {
 		return nil, err
 	}

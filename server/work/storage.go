@@ -9,10 +9,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/history"
 )
 
-func capsOf(l sessions.Limits) api.StorageCaps {
+func capsOf(l history.Limits) api.StorageCaps {
 	return api.StorageCaps{MaxSessionBytes: l.Session, MaxTeamBytes: l.Team, KeepDays: int(l.Keep / (24 * time.Hour))}
 }
 
@@ -62,7 +62,7 @@ func (h Storage) GetWorkspaceStorage(ctx context.Context, req api.GetWorkspaceSt
 	if err != nil {
 		return nil, err
 	}
-	out := api.GetWorkspaceStorage200JSONResponse{Caps: capsOf(st.Limits), Sessions: rest.List(st.Sessions, func(k sessions.Kept) api.SessionStorage {
+	out := api.GetWorkspaceStorage200JSONResponse{Caps: capsOf(st.Limits), Sessions: rest.List(st.Sessions, func(k history.Kept) api.SessionStorage {
 		return api.SessionStorage{Id: k.SessionID, Agent: k.Agent, Bytes: k.Disk, Printed: k.Printed, StartedAt: k.StartedAt, EndedAt: rest.Ptr(k.EndedAt)}
 	})}
 	for _, k := range st.Sessions {

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/screen"
 )
@@ -37,13 +36,13 @@ type Export struct {
 }
 
 // Export returns everything a session has printed so far. Reading it slows nobody. Errors: not_found.
-func (s *Service) Export(ctx context.Context, id string, f Format) (Export, error) {
-	rec, err := s.sessions.Recording(ctx, id)
+func (s *Recordings) Export(ctx context.Context, id string, f Format) (Export, error) {
+	rec, err := s.open(ctx, id)
 	if err != nil {
 		return Export{}, err
 	}
-	first, end := rec.Log().Bounds()
-	x := exporter{rec: rec, first: first, end: end, row: rec.Session()}
+	first, end := rec.log.Bounds()
+	x := exporter{rec: rec, first: first, end: end, row: rec.host.Row()}
 	write := map[Format]func(context.Context, io.Writer) error{Asciicast: x.asciicast, PlainText: x.text, RawBytes: x.raw}[f]
 	select {
 	case s.exports <- struct{}{}:
@@ -53,7 +52,7 @@ func (s *Service) Export(ctx context.Context, id string, f Format) (Export, erro
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
-	if !s.sessions.Go(func() {
+	if !s.cfg.Tasks.Go(func() {
 		defer func() { <-s.exports; rec.Close() }()
 		out := bufio.NewWriterSize(w, 32<<10)
 		_ = w.CloseWithError(errors.Join(write(ctx, out), out.Flush()))
@@ -61,7 +60,7 @@ func (s *Service) Export(ctx context.Context, id string, f Format) (Export, erro
 		cancel()
 		<-s.exports
 		rec.Close()
-		return Export{}, sessions.ErrRestarting
+		return Export{}, context.Cause(s.cfg.Context)
 	}
 	return Export{pipe{r, cancel}, -1}, nil
 }
@@ -78,9 +77,9 @@ func (p pipe) Close() error {
 }
 
 type exporter struct {
-	rec        *sessions.Recording
+	rec        *reader
 	first, end int64
-	row        sessions.Session
+	row        Row
 }
 
 func (x *exporter) raw(ctx context.Context, w io.Writer) error {
@@ -114,7 +113,7 @@ func (x *exporter) asciicast(ctx context.Context, w io.Writer) error {
 		off = max(off, to)
 		return fail == nil
 	}
-	err := x.rec.Journal().Scan(0, func(e journal.Entry) bool {
+	err := x.rec.notes.Scan(0, func(e journal.Entry) bool {
 		if e.Offset > x.end {
 			return false
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/screen"
 )
@@ -26,17 +25,17 @@ type Moment struct {
 
 // Moment returns what the terminal showed when output had reached offset at, in the size it had then. Errors: not_found,
 // offset_beyond_end; ctx's.
-func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, error) {
-	rec, err := s.sessions.Recording(ctx, id)
+func (s *Recordings) Moment(ctx context.Context, id string, at int64) (Moment, error) {
+	rec, err := s.open(ctx, id)
 	if err != nil {
 		return Moment{}, err
 	}
 	defer rec.Close()
-	first, end := rec.Log().Bounds()
+	first, end := rec.log.Bounds()
 	if at < 0 || at > end {
 		return Moment{}, fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d.", end, at).With("end", end)
 	}
-	giveBack, err := s.sessions.ScreenSlot(ctx)
+	giveBack, err := s.screenSlot(ctx)
 	if err != nil {
 		return Moment{}, err
 	}
@@ -52,21 +51,21 @@ func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, erro
 }
 
 // dimsAt returns the size the terminal had at off, as far as that is known.
-func dimsAt(rec *sessions.Recording, off int64) journal.Dims {
-	if d, ok := rec.Journal().SizeAt(off); ok {
+func dimsAt(rec *reader, off int64) journal.Dims {
+	if d, ok := rec.notes.SizeAt(off); ok {
 		return d
 	}
-	if all := rec.Journal().Sizes(); len(all) > 0 {
+	if all := rec.notes.Sizes(); len(all) > 0 {
 		return all[0].Dims
 	}
-	row := rec.Session()
+	row := rec.host.Row()
 	return journal.Dims{Cols: row.Cols, Rows: row.Rows}
 }
 
 // show gives the output from one offset to another to write, and to resize the sizes where they changed.
-func show(ctx context.Context, rec *sessions.Recording, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
+func show(ctx context.Context, rec *reader, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
 	var sizes []journal.SizeMark
-	for _, m := range rec.Journal().Sizes() {
+	for _, m := range rec.notes.Sizes() {
 		if m.Offset > from {
 			sizes = append(sizes, m)
 		}
@@ -84,7 +83,7 @@ func show(ctx context.Context, rec *sessions.Recording, from, to int64, resize f
 		if len(sizes) > 0 {
 			stop = min(stop, sizes[0].Offset)
 		}
-		n, at, err := rec.Log().ReadAt(buf[:stop-off], off)
+		n, at, err := rec.log.ReadAt(buf[:stop-off], off)
 		if n == 0 || errors.Is(err, io.EOF) || at >= to {
 			return nil
 		}
@@ -109,16 +108,16 @@ type Timing struct {
 
 // Timing returns the time marks between two times (ms UTC; 0 = no bound), at most about most of them, evenly thinned, and all
 // sizes. Errors: not_found.
-func (s *Service) Timing(ctx context.Context, id string, from, to int64, most int) (Timing, error) {
-	rec, err := s.sessions.Recording(ctx, id)
+func (s *Recordings) Timing(ctx context.Context, id string, from, to int64, most int) (Timing, error) {
+	rec, err := s.open(ctx, id)
 	if err != nil {
 		return Timing{}, err
 	}
 	defer rec.Close()
-	t := Timing{Exact: true, Sizes: rec.Journal().Sizes()}
-	t.First, t.End = rec.Log().Bounds()
+	t := Timing{Exact: true, Sizes: rec.notes.Sizes()}
+	t.First, t.End = rec.log.Bounds()
 	every, skipped := 1, 0 // one of so many marks is kept
-	err = rec.Journal().Scan(0, func(e journal.Entry) bool {
+	err = rec.notes.Scan(0, func(e journal.Entry) bool {
 		if e.Kind != journal.Time || e.At < from || e.Offset <= t.First {
 			return ctx.Err() == nil
 		}

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/find"
 )
 
@@ -80,8 +79,8 @@ func parsePlace(s string) (p place, err error) {
 
 // source is one session that is searched.
 type source struct {
-	row   sessions.Session
-	rec   *sessions.Recording // once it is needed
+	row   Row
+	rec   *reader // once it is needed
 	dates *find.Dater
 }
 
@@ -112,7 +111,7 @@ func (h *stretches) Pop() any {
 
 // search is one search under way.
 type search struct {
-	svc     *Service
+	svc     *Recordings
 	m       *find.Matcher
 	before  place // only hits behind it count
 	limit   int
@@ -125,7 +124,7 @@ type search struct {
 // Search looks for lines in everything the sessions of a workspace have printed, running ones too. Text is searched as it
 // reads: colours and moves of the cursor are left out, and each time a line was drawn over counts as a line. Errors:
 // invalid_query, invalid_cursor; ctx's.
-func (s *Service) Search(ctx context.Context, workspaceID string, q SearchQuery) (Found, error) {
+func (s *Recordings) Search(ctx context.Context, workspaceID string, q SearchQuery) (Found, error) {
 	m, err := find.Compile(q.Query)
 	if err != nil {
 		return Found{}, err
@@ -134,7 +133,7 @@ func (s *Service) Search(ctx context.Context, workspaceID string, q SearchQuery)
 	if err != nil {
 		return Found{}, err
 	}
-	rows, err := s.sessions.List(ctx, workspaceID)
+	rows, err := s.cfg.Sessions.Rows(ctx, workspaceID)
 	if err != nil {
 		return Found{}, err
 	}
@@ -165,18 +164,18 @@ func (r *search) close() {
 }
 
 // add puts what may hold hits of one session on the list.
-func (r *search) add(ctx context.Context, row sessions.Session) error {
+func (r *search) add(ctx context.Context, row Row) error {
 	if row.Bytes == 0 {
 		return ctx.Err()
 	}
 	src := &source{row: row}
-	dir := r.svc.sessions.Dir(row.ID)
+	dir := r.svc.dir(row.ID)
 	starts, err := find.Shards(dir)
 	if err != nil {
 		return err
 	}
 	latest := row.EndedAt
-	if !row.State.Ended() {
+	if !row.Ended {
 		latest = r.svc.cfg.Now().UnixMilli()
 	}
 	put := func(from, to, since, at int64) {
@@ -293,12 +292,12 @@ func (r *search) open(ctx context.Context, src *source) error {
 	if src.rec != nil {
 		return nil
 	}
-	rec, err := r.svc.sessions.Recording(ctx, src.row.ID)
+	rec, err := r.svc.open(ctx, src.row.ID)
 	if err != nil {
 		return err
 	}
 	src.rec = rec
-	r.readers[src] = find.NewReader(rec.Log())
+	r.readers[src] = find.NewReader(rec.log)
 	return nil
 }
 
@@ -308,7 +307,7 @@ func (r *search) match(src *source, t *find.Text, off int64) {
 	first := len(r.hits)
 	r.m.Each(t, func(at int, line []byte, from, to int) {
 		if src.dates == nil {
-			src.dates = find.NewDater(src.rec.Journal())
+			src.dates = find.NewDater(src.rec.notes)
 		}
 		raw := off + int64(t.Raw(at+from))
 		h := Hit{SessionID: src.row.ID, Agent: src.row.Agent, AgentName: src.row.AgentName, Offset: raw, At: src.dates.Date(raw, src.row.StartedAt)}

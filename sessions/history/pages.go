@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"encoding/binary"
@@ -34,12 +34,12 @@ type leaf struct {
 }
 
 // openPages opens the file, to write or only to read, and returns what is in it and where that ends. A missing one is empty.
-func (l *live) openPages(write bool) (f *os.File, pages []leaf, end int64, err error) {
+func (r *Recording) openPages(write bool) (f *os.File, pages []leaf, end int64, err error) {
 	flags := os.O_RDONLY
 	if write {
 		flags = os.O_RDWR | os.O_CREATE
 	}
-	f, err = os.OpenFile(filepath.Join(l.svc.dir(l.id), pagesFile), flags|noFollow, 0o600)
+	f, err = os.OpenFile(filepath.Join(r.all.dir(r.id), pagesFile), flags|noFollow, 0o600)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -74,8 +74,8 @@ func (p leaf) read(f *os.File) ([]byte, bool) {
 }
 
 // lastPage returns the offset of the newest page, 0 without any.
-func (l *live) lastPage() int64 {
-	f, pages, _, err := l.openPages(false)
+func (r *Recording) lastPage() int64 {
+	f, pages, _, err := r.openPages(false)
 	if err != nil || len(pages) == 0 {
 		return 0
 	}
@@ -87,7 +87,7 @@ func (l *live) lastPage() int64 {
 func (m *model) turn() {
 	off := m.off - int64(m.scr.Held())
 	m.page = off
-	f, pages, end, err := m.l.openPages(true)
+	f, pages, end, err := m.r.openPages(true)
 	if err != nil {
 		return // the log is there: pages are longer then
 	}

@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	readSize   = 64 << 10             // bytes read at a time
 	modelLines = 3000                 // of scrollback the model keeps
 	modelPace  = 4 * time.Millisecond // while output flows, it is read in larger pieces, so often
 	modelFlow  = 4 << 10              // bytes at once that mean output flows
@@ -27,7 +28,7 @@ const (
 // While a session runs, a goroutine of the room keeps it up to date; whoever looks at it brings it there first. After a while
 // of silence only a snapshot beside the log is left of it, from which it goes on: also after a restart of the server.
 type model struct {
-	l *live
+	r *Recording
 
 	mu     sync.Mutex
 	scr    *screen.Screen // nil: asleep
@@ -48,21 +49,28 @@ type model struct {
 
 var pieces = sync.Pool{New: func() any { return new([readSize]byte) }}
 
-// follow keeps the model up to date until the session has ended or the server stops. It holds a reference to l.
+// Follow keeps the screen up to date in a goroutine until the session has ended or the server stops. The caller has taken a reference to the
+// session for it.
+func (r *Recording) Follow() {
+	if !r.all.cfg.Tasks.Go(func() { r.model.follow(r.all.cfg.Context) }) {
+		r.host.Release()
+	}
+}
+
 func (m *model) follow(ctx context.Context) {
-	defer m.l.svc.release(m.l)
-	silence := m.l.svc.cfg.ScreenSleep
+	defer m.r.host.Release()
+	silence := m.r.all.cfg.ScreenSleep
 	quiet := time.NewTimer(silence)
 	defer quiet.Stop()
 	for {
-		if m.l.pour.now() && m.lag() < screenLag {
+		if m.r.pour.now() && m.lag() < screenLag {
 			if !tasks.Sleep(ctx, pourLook) {
 				m.rest()
 				return
 			}
 			continue
 		}
-		changed := m.l.log.Changed()
+		changed := m.r.log.Changed()
 		n, err := m.advance(ctx, -1)
 		if err != nil {
 			m.rest()
@@ -93,7 +101,7 @@ func (m *model) follow(ctx context.Context) {
 
 // lag is how many bytes the model is behind.
 func (m *model) lag() int64 {
-	_, end := m.l.log.Bounds()
+	_, end := m.r.log.Bounds()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return end - m.off
@@ -101,7 +109,7 @@ func (m *model) lag() int64 {
 
 // behind reports whether the model is awake and has yet to read more than what is packed at once.
 func (m *model) behind() bool {
-	_, end := m.l.log.Bounds()
+	_, end := m.r.log.Bounds()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.scr != nil && end-m.off > keepEach
@@ -127,8 +135,8 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.scr == nil {
-		if _, now := m.l.log.Bounds(); end < 0 && m.off == now { // nothing new: it may sleep on
-			_, _, err := m.l.log.ReadAt(nil, now)
+		if _, now := m.r.log.Bounds(); end < 0 && m.off == now { // nothing new: it may sleep on
+			_, _, err := m.r.log.ReadAt(nil, now)
 			return 0, err
 		}
 		m.wake()
@@ -140,7 +148,7 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 	if m.off < m.from {
 		until = min(until, m.from)
 	}
-	n, at, err := m.l.log.ReadAt(buf[:max(0, min(int64(len(buf)), until-m.off))], m.off)
+	n, at, err := m.r.log.ReadAt(buf[:max(0, min(int64(len(buf)), until-m.off))], m.off)
 	switch {
 	case err != nil:
 		return 0, err
@@ -173,7 +181,7 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 
 // dueToStore reports whether enough was read since the screen was stored. It is called under mu.
 func (m *model) dueToStore() bool {
-	_, end := m.l.log.Bounds()
+	_, end := m.r.log.Bounds()
 	return m.off-m.stored >= storeFar || m.off-m.stored >= storeEvery && end-m.off < storeEvery
 }
 
@@ -182,7 +190,7 @@ func (m *model) write(p []byte) { _, _ = m.scr.Write(p) } // never fails
 // fit gives the screen the size it has at the offset reached, and returns the offset up to which it has that. It is called
 // under mu.
 func (m *model) fit() (until int64) {
-	size, until := m.l.sizeAt(m.off)
+	size, until := m.r.SizeAt(m.off)
 	if size != m.size {
 		m.size = size
 		m.scr.Resize(int(size.Cols), int(size.Rows))
@@ -197,7 +205,7 @@ func (m *model) nap() time.Duration {
 	if m.scr == nil {
 		return 0
 	}
-	if left := m.l.svc.cfg.ScreenSleep - time.Since(m.usedAt); left > 0 {
+	if left := m.r.all.cfg.ScreenSleep - time.Since(m.usedAt); left > 0 {
 		return left
 	}
 	m.sleep()
@@ -215,7 +223,7 @@ func (m *model) rest() {
 
 // catchUp brings the model to where the log ends now, or as near as it gets before ctx ends.
 func (m *model) catchUp(ctx context.Context) error {
-	_, end := m.l.log.Bounds()
+	_, end := m.r.log.Bounds()
 	m.mu.Lock()
 	m.usedAt = time.Now()
 	behind := end - m.off
@@ -225,8 +233,8 @@ func (m *model) catchUp(ctx context.Context) error {
 	m.mu.Unlock()
 	if behind > quickBuild {
 		select {
-		case m.l.svc.screens <- struct{}{}:
-			defer func() { <-m.l.svc.screens }()
+		case m.r.all.screens <- struct{}{}:
+			defer func() { <-m.r.all.screens }()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -253,23 +261,35 @@ func (m *model) look(fn func(s *screen.Screen, off int64)) {
 // lookPatience is how long a look waits for a screen that is far behind.
 const lookPatience = time.Second
 
-// view calls fn with the session's screen, brought up to date. False, without a call, when the session has printed nothing
-// yet. fn must be quick, must not keep the screen nor write to it; view must not be called under mu or outMu.
-func (l *live) view(fn func(*screen.Screen)) bool {
-	if _, end := l.log.Bounds(); end == 0 {
+// View calls fn with the session's screen, brought up to date. False, without a call, when the session has printed nothing
+// yet. fn must be quick, must not keep the screen nor write to it; View must not be called under a lock of the session.
+func (r *Recording) View(fn func(*screen.Screen)) bool {
+	if _, end := r.log.Bounds(); end == 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookPatience)
 	defer cancel()
-	if err := l.model.catchUp(ctx); err != nil {
-		l.svc.cfg.Log.Debug("screen not up to date", "session_id", l.id, "error", err)
+	if err := r.model.catchUp(ctx); err != nil {
+		r.all.cfg.Log.Debug("screen not up to date", "session_id", r.id, "error", err)
 	}
-	l.model.look(func(s *screen.Screen, _ int64) { fn(s) })
+	r.model.look(func(s *screen.Screen, _ int64) { fn(s) })
 	return true
 }
 
-// tail returns the last n lines of the session's screen and what is above it, as text: lines that were wrapped are whole.
-func (l *live) tail(n int) (lines []string) {
-	l.view(func(s *screen.Screen) { lines = s.LastLines(n) })
+// Tail returns the last n lines of the session's screen and what is above it, as text: lines that were wrapped are whole.
+func (r *Recording) Tail(n int) (lines []string) {
+	r.View(func(s *screen.Screen) { lines = s.LastLines(n) })
 	return lines
 }
+
+// CatchUp brings the screen to where the log ends now, or as near as it gets before ctx ends.
+func (r *Recording) CatchUp(ctx context.Context) error { return r.model.catchUp(ctx) }
+
+// Look calls fn with the screen as it is after everything that was read so far, and the offset of what follows. fn must not keep it.
+func (r *Recording) Look(fn func(s *screen.Screen, off int64)) { r.model.look(fn) }
+
+// SetColors says which colours programs that ask are told from now on.
+func (r *Recording) SetColors(c *screen.Colors) { r.model.colors.Store(c) }
+
+// Poured notes that n bytes of output have come. It is for the one who appends.
+func (r *Recording) Poured(now time.Time, n int) { r.pour.add(now, n) }

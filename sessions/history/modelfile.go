@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"encoding/binary"
@@ -58,11 +58,11 @@ func unsealScreen(raw []byte) (off int64, size guest.Size, proof uint32, snapsho
 }
 
 // proof is the checksum of the log's bytes before off, as far as they are kept.
-func (l *live) proof(off int64) uint32 {
+func (r *Recording) proof(off int64) uint32 {
 	var buf [proofBytes]byte
 	sum := uint32(0)
 	for at := max(0, off-proofBytes); at < off; {
-		n, from, err := l.log.ReadAt(buf[:off-at], at)
+		n, from, err := r.log.ReadAt(buf[:off-at], at)
 		if n == 0 || err != nil || from >= off {
 			break
 		}
@@ -80,10 +80,10 @@ func (m *model) store() {
 		return
 	}
 	m.fit()
-	raw := sealScreen(off, m.size, m.l.proof(off), m.scr.Snapshot(screen.AllLines))
+	raw := sealScreen(off, m.size, m.r.proof(off), m.scr.Snapshot(screen.AllLines))
 	m.stored, m.packed = off, nil
-	if err := atomicfile.Write(filepath.Join(m.l.svc.dir(m.l.id), screenFile), raw, 0o600); err != nil {
-		m.l.svc.cfg.Log.Debug("screen kept in memory only", "session_id", m.l.id, "error", err)
+	if err := atomicfile.Write(filepath.Join(m.r.all.dir(m.r.id), screenFile), raw, 0o600); err != nil {
+		m.r.all.cfg.Log.Debug("screen kept in memory only", "session_id", m.r.id, "error", err)
 		m.packed = raw
 	}
 }
@@ -97,24 +97,24 @@ func (m *model) sleep() {
 
 // wake makes the screen from what was stored, else anew: the log follows from there. It is called under mu, asleep.
 func (m *model) wake() {
-	first, end := m.l.log.Bounds()
+	first, end := m.r.log.Bounds()
 	raw := m.packed
 	if raw == nil {
-		raw, _ = readRegular(filepath.Join(m.l.svc.dir(m.l.id), screenFile), maxStored) // none: the log has it all
+		raw, _ = readRegular(filepath.Join(m.r.all.dir(m.r.id), screenFile), maxStored) // none: the log has it all
 	}
 	off, size, proof, snapshot, err := unsealScreen(raw)
-	if err != nil || off > end || off < first-modelBack || m.l.proof(off) != proof {
+	if err != nil || off > end || off < first-modelBack || m.r.proof(off) != proof {
 		m.packed, m.stored = nil, 0
 		off = max(first, end-modelBack)
-		size, _ = m.l.sizeAt(off)
+		size, _ = m.r.SizeAt(off)
 		snapshot = nil
 	} else {
 		m.stored = off
 		m.from = max(m.from, off) // who stored it had answered what came before
 	}
 	m.off, m.size = off, size
-	m.page = max(m.l.lastPage(), first)
-	m.scr = screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: modelLines, Answer: m.answer, Colors: themeDark})
+	m.page = max(m.r.lastPage(), first)
+	m.scr = screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: modelLines, Answer: m.answer, Colors: DarkTheme})
 	m.told = nil
 	m.write(snapshot)
 }

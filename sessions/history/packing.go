@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (k *keeping) take() (id string, ok bool) {
 }
 
 // keepLoop packs what sessions have printed, one session at a time: first what an earlier server left, then as it comes.
-func (s *Service) keepLoop(ctx context.Context) {
+func (s *Recordings) keepLoop(ctx context.Context) {
 	s.keepLeft(ctx)
 	for {
 		select {
@@ -60,7 +60,7 @@ func (s *Service) keepLoop(ctx context.Context) {
 }
 
 // keepLeft packs what ended before it was packed.
-func (s *Service) keepLeft(ctx context.Context) {
+func (s *Recordings) keepLeft(ctx context.Context) {
 	entries, err := os.ReadDir(filepath.Join(s.cfg.DataDir, "sessions"))
 	if err != nil {
 		return // there is none yet
@@ -69,34 +69,34 @@ func (s *Service) keepLeft(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if plain, err := filepath.Glob(filepath.Join(s.dir(e.Name()), "*.seg")); err == nil && len(plain) > 0 && s.running(e.Name()) == nil {
+		if plain, err := filepath.Glob(filepath.Join(s.dir(e.Name()), "*.seg")); err == nil && len(plain) > 0 && s.cfg.Sessions.InMemory(e.Name()) == nil {
 			s.keep(ctx, e.Name())
 		}
 	}
 }
 
 // keep packs a session's output and makes it ready for searches.
-func (s *Service) keep(ctx context.Context, id string) {
-	l, err := s.acquire(ctx, id)
+func (s *Recordings) keep(ctx context.Context, id string) {
+	r, err := s.open(ctx, id)
 	if err != nil {
 		if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Unavailable) && ctx.Err() == nil {
 			s.cfg.Log.Warn("history of a session not packed", "session_id", id, "error", err)
 		}
 		return
 	}
-	defer s.release(l)
-	if l.log.Degraded() != nil {
+	defer r.Close()
+	if r.log.Degraded() != nil {
 		return // it is asked for again once all output is on disk
 	}
 	// The screen reads first: from a packed segment it would have to unpack each byte.
-	if _, end := l.log.Bounds(); (l.pour.now() || l.model.behind()) && end-l.indexed < keepLag && !l.over() {
-		s.after(pourLook, func() { s.keeping.add(id) })
+	if _, end := r.log.Bounds(); (r.pour.now() || r.model.behind()) && end-r.indexed < keepLag && !r.over() {
+		s.cfg.Tasks.After(pourLook, func() { s.keeping.add(id) })
 		return
 	}
-	if err := l.index(ctx); err != nil && ctx.Err() == nil {
+	if err := r.index(ctx); err != nil && ctx.Err() == nil {
 		s.cfg.Log.Warn("history of a session not made ready for searches", "session_id", id, "error", err)
 	}
-	if _, err := l.log.Pack(ctx); err != nil && ctx.Err() == nil {
+	if _, err := r.log.Pack(ctx); err != nil && ctx.Err() == nil {
 		s.cfg.Log.Warn("history of a session not packed", "session_id", id, "error", err)
 	}
 	select {
@@ -105,17 +105,20 @@ func (s *Service) keep(ctx context.Context, id string) {
 	}
 }
 
+// Pack has the history packed and made ready for searches. It never blocks.
+func (r *Recording) Pack() { r.all.keeping.add(r.id) }
+
 // index writes search files for what was printed since the last, as far as it fills files; to the end of an ended session.
-func (l *live) index(ctx context.Context) error {
-	dir := l.svc.dir(l.id)
+func (r *Recording) index(ctx context.Context) error {
+	dir := r.all.dir(r.id)
 	starts, err := find.Shards(dir)
 	if err != nil {
 		return err
 	}
-	first, end := l.log.Bounds()
-	off := max(first, l.indexed)
+	first, end := r.log.Bounds()
+	off := max(first, r.indexed)
 	for i, start := range starts {
-		if l.indexed > 0 && (i == len(starts)-1 || starts[i+1] > first) {
+		if r.indexed > 0 && (i == len(starts)-1 || starts[i+1] > first) {
 			break // was read before
 		}
 		blocks := find.ReadShard(dir, start)
@@ -132,33 +135,33 @@ func (l *live) index(ctx context.Context) error {
 		}
 		off = max(off, blocks[len(blocks)-1].End)
 	}
-	ended := l.over()
-	r := find.NewReader(l.log)
+	ended := r.over()
+	reader := find.NewReader(r.log)
 	for off < end && ctx.Err() == nil {
-		blocks, next, err := r.Shard(ctx, off, ended)
+		blocks, next, err := reader.Shard(ctx, off, ended)
 		if err != nil || len(blocks) == 0 || next == off {
 			return err
 		}
 		if full := next-off >= find.ShardBytes; !full && !ended {
 			return nil
 		}
-		l.dateBlocks(blocks)
+		r.dateBlocks(blocks)
 		if err := atomicfile.Write(find.ShardPath(dir, off), find.Encode(blocks), 0o600); err != nil {
 			return err
 		}
 		off = next
-		l.indexed = off
+		r.indexed = off
 	}
 	return ctx.Err()
 }
 
 // dateBlocks fills in when the bytes of blocks came.
-func (l *live) dateBlocks(blocks []find.Block) {
+func (r *Recording) dateBlocks(blocks []find.Block) {
 	var offs []int64
 	for _, b := range blocks {
 		offs = append(offs, b.Start, b.End-1)
 	}
-	at, err := l.notes.TimesAt(offs)
+	at, err := r.notes.TimesAt(offs)
 	if err != nil {
 		return
 	}

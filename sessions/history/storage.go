@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"cmp"
@@ -39,8 +39,8 @@ type Storage struct {
 }
 
 // Storage returns what the history of a team's sessions takes on disk, of one workspace when workspaceID is not "".
-func (s *Service) Storage(ctx context.Context, teamID, workspaceID string) (Storage, error) {
-	all, err := s.cfg.Store.KeptSessions(ctx, teamID)
+func (s *Recordings) Storage(ctx context.Context, teamID, workspaceID string) (Storage, error) {
+	all, err := s.cfg.Sessions.Kept(ctx, teamID)
 	if err != nil {
 		return Storage{}, err
 	}
@@ -59,8 +59,8 @@ func (s *Service) Storage(ctx context.Context, teamID, workspaceID string) (Stor
 		for _, f := range files {
 			k.Disk += f.size
 		}
-		if l := s.running(k.SessionID); l != nil && k.EndedAt == 0 {
-			_, k.Printed = l.log.Bounds()
+		if r := s.cfg.Sessions.InMemory(k.SessionID); r != nil && k.EndedAt == 0 {
+			_, k.Printed = r.log.Bounds()
 		}
 		out.Sessions = append(out.Sessions, k)
 	}
@@ -75,7 +75,7 @@ type historyFile struct {
 }
 
 // historyFiles returns what lies in a session's folder and holds its history, in the order of offsets, the journal last.
-func (s *Service) historyFiles(id string) ([]historyFile, error) {
+func (s *Recordings) historyFiles(id string) ([]historyFile, error) {
 	entries, err := os.ReadDir(s.dir(id))
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
@@ -98,7 +98,7 @@ func (s *Service) historyFiles(id string) ([]historyFile, error) {
 }
 
 // capLoop keeps the history within its caps.
-func (s *Service) capLoop(ctx context.Context) {
+func (s *Recordings) capLoop(ctx context.Context) {
 	if s.cfg.Limits.Team <= 0 && s.cfg.Limits.Keep <= 0 && s.cfg.TeamHistory == nil {
 		return
 	}
@@ -119,8 +119,8 @@ func (s *Service) capLoop(ctx context.Context) {
 
 // enforce drops the history of sessions that ended too long ago, then, of teams that have more than they may, that of the
 // sessions that ended first. What runs is never touched: its own cap bounds it.
-func (s *Service) enforce(ctx context.Context) error {
-	all, err := s.cfg.Store.KeptSessions(ctx, "")
+func (s *Recordings) enforce(ctx context.Context) error {
+	all, err := s.cfg.Sessions.Kept(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -181,12 +181,12 @@ func (s *Service) enforce(ctx context.Context) error {
 
 // dropHistory removes whole files from the beginning of an ended session's history until at least so many bytes are free. It
 // leaves alone what somebody looks at now.
-func (s *Service) dropHistory(k Kept, files []historyFile, bytes int64) (freed int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock() // nobody opens it meanwhile
-	if s.lives[k.SessionID] != nil || s.closed {
-		return 0
-	}
+func (s *Recordings) dropHistory(k Kept, files []historyFile, bytes int64) (freed int64) {
+	s.cfg.Sessions.WhileUnused(k.SessionID, func() { freed = s.dropUnused(k, files, bytes) })
+	return freed
+}
+
+func (s *Recordings) dropUnused(k Kept, files []historyFile, bytes int64) (freed int64) {
 	left := slices.DeleteFunc(slices.Clone(files), func(f historyFile) bool { return !f.segment() || f.size == 0 })
 	drop := func(f historyFile) bool {
 		if err := os.Remove(filepath.Join(s.dir(k.SessionID), f.name)); err != nil {

@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 
 // Forget removes the history of a workspace's sessions for good: what they printed, and what their agents wrote down. That they ran stays
 // known. Sessions that run are refused.
-func (s *Service) Forget(ctx context.Context, workspaceID string) error {
-	all, err := s.cfg.Store.Sessions(ctx, workspaceID)
+func (s *Recordings) Forget(ctx context.Context, workspaceID string) error {
+	all, err := s.cfg.Sessions.Rows(ctx, workspaceID)
 	if err != nil {
 		return fmt.Errorf("listing the sessions: %w", err)
 	}
 	var errs []error
 	for _, row := range all {
-		if s.running(row.ID) != nil {
+		if s.cfg.Sessions.InMemory(row.ID) != nil {
 			errs = append(errs, fault.New(fault.Conflict, "session_running", "A session of this workspace still runs."))
 			continue
 		}
@@ -31,8 +31,8 @@ func (s *Service) Forget(ctx context.Context, workspaceID string) error {
 }
 
 // HistoryBytes is what the history of a workspace's sessions takes on disk.
-func (s *Service) HistoryBytes(ctx context.Context, workspaceID string) (n int64, err error) {
-	all, err := s.cfg.Store.Sessions(ctx, workspaceID)
+func (s *Recordings) HistoryBytes(ctx context.Context, workspaceID string) (n int64, err error) {
+	all, err := s.cfg.Sessions.Rows(ctx, workspaceID)
 	if err != nil {
 		return 0, fmt.Errorf("listing the sessions: %w", err)
 	}

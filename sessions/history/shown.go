@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"context"
@@ -15,26 +15,30 @@ const MaxTail = 1000
 
 // Screen returns what the session's terminal shows after all its output, as text, and for tail > 0 the last lines of text it
 // showed; also of an ended session. It slows nobody. Errors: not_found; ctx's.
-func (s *Service) Screen(ctx context.Context, id string, tail int) (text screen.Text, last []string, err error) {
-	l, err := s.acquire(ctx, id)
+func (s *Recordings) Screen(ctx context.Context, id string, tail int) (text screen.Text, last []string, err error) {
+	r, err := s.open(ctx, id)
 	if err != nil {
 		return text, nil, err
 	}
-	defer s.release(l)
-	if err := l.model.catchUp(ctx); err != nil {
+	defer r.Close()
+	return r.Text(ctx, tail)
+}
+
+// Text returns what Recordings.Screen does of one session.
+func (r *Recording) Text(ctx context.Context, tail int) (text screen.Text, last []string, err error) {
+	if err := r.model.catchUp(ctx); err != nil {
 		return text, nil, err
 	}
-	l.model.look(func(s *screen.Screen, _ int64) {
+	r.model.look(func(s *screen.Screen, _ int64) {
 		text = s.Text()
 		if tail > 0 {
 			last = s.LastLines(min(tail, MaxTail))
 		}
 	})
-	known, err := s.SecretFiles(ctx, l.workspaceID)
+	hide, err := r.host.Hide(ctx)
 	if err != nil {
 		return screen.Text{}, nil, err
 	}
-	hide := func(t string) string { return known.Masked(l.masks.Text(t)) }
 	text.Title, text.Lines = hide(text.Title), maskRows(text.Lines, text.Cols, hide)
 	for i := range last {
 		last[i] = hide(last[i])

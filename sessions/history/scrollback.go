@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"context"
@@ -35,20 +35,20 @@ const (
 
 // Scrollback returns what scrolled off a session's screen: every line, also what the program erased from its own scrollback,
 // wrapped lines made whole. Errors: not_found, invalid_cursor; ctx's.
-func (s *Service) Scrollback(ctx context.Context, id string, q ScrollbackQuery) (out Scrollback, err error) {
+func (s *Recordings) Scrollback(ctx context.Context, id string, q ScrollbackQuery) (out Scrollback, err error) {
 	if q.Limit <= 0 {
 		q.Limit = usualScrollback
 	}
 	q.Limit = min(q.Limit, mostScrollback)
-	l, err := s.acquire(ctx, id)
+	r, err := s.open(ctx, id)
 	if err != nil {
 		return out, err
 	}
-	defer s.release(l)
-	if err := l.model.catchUp(ctx); err != nil { // so that there is a screen for each page
+	defer r.Close()
+	if err := r.model.catchUp(ctx); err != nil { // so that there is a screen for each page
 		return out, err
 	}
-	first, end := l.log.Bounds()
+	first, end := r.log.Bounds()
 	until, take := end, -1 // the page ends at until; of its lines the first take are wanted, -1: all
 	if q.Before != "" {
 		if until, take, err = parseCursor(q.Before, end); err != nil {
@@ -57,7 +57,7 @@ func (s *Service) Scrollback(ctx context.Context, id string, q ScrollbackQuery) 
 	}
 	bytes := 0
 	for until > first && len(out.Lines) < q.Limit && bytes < scrollbackBytes {
-		lines, from, err := l.readPage(ctx, first, until, q.Plain)
+		lines, from, err := r.readPage(ctx, first, until, q.Plain)
 		if err != nil {
 			return Scrollback{}, err
 		}
@@ -98,11 +98,11 @@ func parseCursor(c string, end int64) (until int64, take int, err error) {
 }
 
 // readPage returns what scrolled off between the newest kept screen before until and until, and where that screen stands.
-func (l *live) readPage(ctx context.Context, first, until int64, plain bool) (lines []string, from int64, err error) {
-	size, _ := l.sizeAt(max(first, until-pageMost))
+func (r *Recording) readPage(ctx context.Context, first, until int64, plain bool) (lines []string, from int64, err error) {
+	size, _ := r.SizeAt(max(first, until-pageMost))
 	from = max(first, until-pageMost)
 	var snap []byte
-	f, pages, _, err := l.openPages(false)
+	f, pages, _, err := r.openPages(false)
 	if err == nil {
 		defer f.Close()
 		i, _ := slices.BinarySearchFunc(pages, until, func(p leaf, off int64) int {
@@ -127,9 +127,9 @@ func (l *live) readPage(ctx context.Context, first, until int64, plain bool) (li
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
-		now, change := l.sizeAt(off)
+		now, change := r.SizeAt(off)
 		scr.Resize(int(now.Cols), int(now.Rows))
-		n, at, err := l.log.ReadAt(buf[:min(readSize, until-off, change-off)], off)
+		n, at, err := r.log.ReadAt(buf[:min(readSize, until-off, change-off)], off)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, 0, err
 		}

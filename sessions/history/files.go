@@ -1,4 +1,4 @@
-package sessions
+package history
 
 import (
 	"errors"
@@ -10,12 +10,12 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// sizeAt returns the terminal's size at an offset of its output, and the offset from which on it is another one: whoever shows
+// SizeAt returns the terminal's size at an offset of its output, and the offset from which on it is another one: whoever shows
 // old output, the server's own screen among them, shows it as wide as it was.
-func (l *live) sizeAt(off int64) (s guest.Size, until int64) {
-	d, until, ok := l.notes.SizeUntil(off)
+func (r *Recording) SizeAt(off int64) (s guest.Size, until int64) {
+	d, until, ok := r.notes.SizeUntil(off)
 	if !ok {
-		return l.size0, until
+		return r.size0, until
 	}
 	return guest.Size{Cols: d.Cols, Rows: d.Rows}, until
 }

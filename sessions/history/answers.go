@@ -1,7 +1,6 @@
-package sessions
+package history
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"math"
@@ -9,9 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/screen"
-	"github.com/parawork/parawork/sessions/signals"
 )
 
 // Programs ask their terminal what it is, where its cursor stands and which colours it has, and wait for an answer. The server
@@ -22,13 +19,12 @@ const (
 	answeredFile = "answered"
 	lateAnswer   = 64 << 10         // bytes of output after a question that an earlier server left open: then nobody waits any more
 	maxAnswers   = 64 << 10         // bytes of answers that wait for a program that does not read them; beyond, there are no more
-	pasteHold    = time.Second      // how long an answer waits for the end of a paste
 	answerWait   = 10 * time.Second // for a program that does not read
 )
 
-// themeDark are the colours programs are told until somebody who sizes the terminal has others: those of the terminal in the dark
+// DarkTheme are the colours programs are told until somebody who sizes the terminal has others: those of the terminal in the dark
 // theme of the UI.
-var themeDark = screen.Colors{Foreground: 0xe6e9ee, Background: 0x0b0d10, Cursor: 0xe6e9ee, Palette: [16]screen.RGB{
+var DarkTheme = screen.Colors{Foreground: 0xe6e9ee, Background: 0x0b0d10, Cursor: 0xe6e9ee, Palette: [16]screen.RGB{
 	0x21262d, 0xff6b6b, 0x4cc38a, 0xf5b73d, 0x4ea1ff, 0xb18cff, 0x4fc1cc, 0xc9d1d9,
 	0x8b95a1, 0xff8e8e, 0x7ee2a8, 0xffd27a, 0x6ea8fe, 0xcdb4ff, 0x86dbe3, 0xffffff,
 }}
@@ -37,9 +33,9 @@ var themeDark = screen.Colors{Foreground: 0xe6e9ee, Background: 0x0b0d10, Cursor
 const nobody = math.MaxInt64
 
 // openAnswered returns the offset from which on questions are to be answered in a log that ends at end.
-func (l *live) openAnswered(end int64) int64 {
+func (r *Recording) openAnswered(end int64) int64 {
 	from := int64(0)
-	if raw, err := readRegular(l.answeredPath(), 8); err == nil && len(raw) == 8 {
+	if raw, err := readRegular(r.answeredPath(), 8); err == nil && len(raw) == 8 {
 		from = int64(binary.BigEndian.Uint64(raw))
 	}
 	if from < 0 || from < end-lateAnswer {
@@ -48,14 +44,14 @@ func (l *live) openAnswered(end int64) int64 {
 	return from
 }
 
-func (l *live) answeredPath() string { return filepath.Join(l.svc.dir(l.id), answeredFile) }
+func (r *Recording) answeredPath() string { return filepath.Join(r.all.dir(r.id), answeredFile) }
 
 // noteAnswered remembers that questions before off are answered.
 func (m *model) noteAnswered(off int64) {
 	if off == nobody {
 		return
 	}
-	f, err := os.OpenFile(m.l.answeredPath(), os.O_WRONLY|os.O_CREATE|noFollow, 0o600)
+	f, err := os.OpenFile(m.r.answeredPath(), os.O_WRONLY|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return // a server that starts now might answer again, which is no reason to answer nothing
 	}
@@ -73,7 +69,7 @@ func (m *model) answer(p []byte) {
 // deliver has the answers typed that wait. It is called under mu.
 func (m *model) deliver() {
 	if len(m.queue) > 0 && !m.typing {
-		m.typing = m.l.svc.run(m.typeAnswers)
+		m.typing = m.r.all.cfg.Tasks.Go(m.typeAnswers)
 	}
 }
 
@@ -88,42 +84,10 @@ func (m *model) typeAnswers() {
 			return
 		}
 		m.noteAnswered(upTo)
-		ctx, cancel := context.WithTimeout(m.l.svc.hard, answerWait)
-		if err := m.l.sendAnswer(ctx, p); err != nil {
-			m.l.svc.cfg.Log.Debug("a program's question was not answered", "session_id", m.l.id, "error", err)
+		ctx, cancel := context.WithTimeout(m.r.all.cfg.Context, answerWait)
+		if err := m.r.host.Answer(ctx, p); err != nil {
+			m.r.all.cfg.Log.Debug("a program's question was not answered", "session_id", m.r.id, "error", err)
 		}
 		cancel()
-	}
-}
-
-// sendAnswer types an answer of the terminal: between two things a person types, not in the middle of a paste.
-func (l *live) sendAnswer(ctx context.Context, p []byte) error {
-	for began := time.Now(); ; {
-		if err := l.waitTurn(ctx); err != nil {
-			return err
-		}
-		if !l.typer.pasting || time.Since(began) >= pasteHold {
-			defer func() { l.typer.turn <- struct{}{} }()
-			return l.sendNow(ctx, p)
-		}
-		l.typer.turn <- struct{}{}
-		if !tasks.Sleep(ctx, 10*time.Millisecond) {
-			return ctx.Err()
-		}
-	}
-}
-
-var (
-	pasteBegins = []byte("\x1b[200~")
-	pasteEnds   = []byte("\x1b[201~")
-)
-
-// watchPaste notes whether what was typed leaves a paste open: long ones come in several pieces.
-func (t *typer) watchPaste(p []byte) {
-	if bytes.IndexByte(p, signals.Esc) < 0 {
-		return
-	}
-	if begin, end := bytes.LastIndex(p, pasteBegins), bytes.LastIndex(p, pasteEnds); begin != end {
-		t.pasting = begin > end
 	}
 }
