@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
@@ -69,7 +70,7 @@ func TestInbox(t *testing.T) {
 	add(5, workspaces.Ready, &sessions.Session{Agent: agents.Codex, State: state.Lost, StateReason: "the place it ran in is gone", EndedAt: 70})
 	add(6, workspaces.Archived, &sessions.Session{Agent: agents.Codex, State: state.Lost, EndedAt: 80})
 	asked := add(7, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: state.Waiting, StateAt: 40})
-	q := sessions.Question{ID: id.New("qst"), TeamID: p.team.ID, SessionID: asked, Source: sessions.AskedByHook, State: sessions.QuestionOpen, AskedAt: 40,
+	q := question.Question{ID: id.New("qst"), TeamID: p.team.ID, SessionID: asked, Source: question.AskedByHook, State: question.Open, AskedAt: 40,
 		Ask: agents.Ask{Kind: agents.Permission, Title: "Run rm?", Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}}}}
 	row, err := rooms.Session(ctx, asked)
 	if err != nil {
@@ -147,7 +148,7 @@ func TestInbox(t *testing.T) {
 	if r := h.do("POST", "/api/v1/sessions/"+waiting+"/answer", answer, bearer(p.tokens["member"])...); r.code() != "question_not_found" {
 		t.Errorf("a question of another session: %s", r.body)
 	}
-	q.State, q.Answer, q.Via, q.AnsweredAt = sessions.QuestionAnswered, "Allow", sessions.ViaTerminal, 60
+	q.State, q.Answer, q.Via, q.AnsweredAt = question.Answered, "Allow", question.ViaTerminal, 60
 	if _, err := rooms.CloseQuestion(ctx, q); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -133,9 +134,9 @@ func (p *puppet) types(keys string) {
 func (p *puppet) ended() { p.s.HookEnded(context.Background(), p.id, "ask") }
 
 // settles waits for the end of the question and checks it, and the state the session comes to.
-func (p *puppet) settles(how sessions.QuestionState, answer string, state state.State) {
+func (p *puppet) settles(how question.State, answer string, state state.State) {
 	p.t.Helper()
-	eventually(p.t, "the question has ended", func() bool { return p.s.question(p.t, p.id, p.q).State != sessions.QuestionOpen })
+	eventually(p.t, "the question has ended", func() bool { return p.s.question(p.t, p.id, p.q).State != question.Open })
 	if q := p.s.question(p.t, p.id, p.q); q.State != how || q.Answer != answer {
 		p.t.Errorf("it is %s %q, want %s %q", q.State, q.Answer, how, answer)
 	}
@@ -155,16 +156,16 @@ func TestHookTakesThePlaceOfItsDialog(t *testing.T) {
 	p.shows(dialog)
 	p.title("✳")
 	p.shows("\x1b]9;Claude needs your permission to use Bash\x07")
-	var first *sessions.Question
+	var first *question.Question
 	eventually(t, "the dialog is read", func() bool { first = p.s.get(t, p.id).Question; return first != nil })
-	if first.Source != sessions.AskedOnScreen {
+	if first.Source != question.AskedOnScreen {
 		t.Fatalf("asked by %s", first.Source)
 	}
 	p.hook("ask", `"hook_event_name":"PermissionRequest",`+touches)
-	if q := p.s.get(t, p.id).Question; q == nil || q.Source != sessions.AskedByHook || p.s.get(t, p.id).State != state.Waiting {
+	if q := p.s.get(t, p.id).Question; q == nil || q.Source != question.AskedByHook || p.s.get(t, p.id).State != state.Waiting {
 		t.Errorf("it asks %+v", q)
 	}
-	if q := p.s.question(t, p.id, first.ID); q.State != sessions.QuestionWithdrawn {
+	if q := p.s.question(t, p.id, first.ID); q.State != question.Withdrawn {
 		t.Errorf("the first is %s", q.State)
 	}
 	eventually(t, "it is seen", func() bool { return p.s.DialogSeen(p.id, p.s.get(t, p.id).Question.ID) })
@@ -192,7 +193,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("\x1b")
 			p.closes()
 			p.ended()
-			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
+			p.settles(question.Withdrawn, "", state.Idle)
 		},
 		"refused, the record lags and the end of the hook too": func(p *puppet) {
 			p.asks()
@@ -202,7 +203,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("3")
 			p.closes()
 			p.later(1500*time.Millisecond, p.ended)
-			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
+			p.settles(question.Withdrawn, "", state.Idle)
 		},
 		"refused, the record lags and the end of the hook is never heard": func(p *puppet) {
 			p.asks()
@@ -211,14 +212,14 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			lagging(p)
 			p.types("3")
 			p.closes()
-			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
+			p.settles(question.Withdrawn, "", state.Idle)
 		},
 		"interrupted before the dialog opens": func(p *puppet) {
 			p.asks()
 			p.types("\x1b")
 			p.ended()
 			p.title("✳")
-			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
+			p.settles(question.Withdrawn, "", state.Idle)
 		},
 		"interrupted before the dialog opens, and the title lags": func(p *puppet) {
 			p.asks()
@@ -226,7 +227,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("\x1b")
 			p.later(2*time.Second, p.ended)
 			p.later(3500*time.Millisecond, p.spins("✳"))
-			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
+			p.settles(question.Withdrawn, "", state.Idle)
 		},
 		"interrupted while the dialog opens": func(p *puppet) {
 			p.asks()
@@ -237,7 +238,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.closes()
 			lagging(p)
 			p.ended()
-			p.settles(sessions.QuestionWithdrawn, "", state.Idle)
+			p.settles(question.Withdrawn, "", state.Idle)
 		},
 		"allowed": func(p *puppet) {
 			p.asks()
@@ -246,14 +247,14 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("1")
 			p.closes()
 			p.title("⠂")
-			p.settles(sessions.QuestionAnswered, "in the terminal", state.Working)
+			p.settles(question.Answered, "in the terminal", state.Working)
 		},
 		"allowed before anybody saw the dialog": func(p *puppet) {
 			p.asks()
 			p.title("✳")
 			p.types("1")
 			p.title("⠂")
-			p.settles(sessions.QuestionAnswered, "in the terminal", state.Working)
+			p.settles(question.Answered, "in the terminal", state.Working)
 		},
 		"allowed before the dialog could open": func(p *puppet) {
 			p.asks()
@@ -261,7 +262,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			for _, after := range []time.Duration{600, 1600} { // its title turns on
 				p.later(after*time.Millisecond, p.spins("⠐"))
 			}
-			p.settles(sessions.QuestionAnswered, "in the terminal", state.Working)
+			p.settles(question.Answered, "in the terminal", state.Working)
 		},
 		"allowed, and over at once": func(p *puppet) {
 			p.asks()
@@ -271,7 +272,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.closes()
 			p.title("⠂")
 			p.title("✳")
-			p.settles(sessions.QuestionAnswered, "in the terminal", state.Idle)
+			p.settles(question.Answered, "in the terminal", state.Idle)
 		},
 		"allowed, and the tool is done": func(p *puppet) {
 			p.asks()
@@ -279,7 +280,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.opens()
 			p.types("1")
 			p.hook("", `"hook_event_name":"PostToolUse",`+touches)
-			p.settles(sessions.QuestionAnswered, "Allowed", state.Working)
+			p.settles(question.Answered, "Allowed", state.Working)
 		},
 		"allowed and interrupted": func(p *puppet) {
 			p.asks()
@@ -291,7 +292,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.types("\x1b")
 			p.title("✳")
 			p.ended()
-			p.settles(sessions.QuestionAnswered, "in the terminal", state.Idle)
+			p.settles(question.Answered, "in the terminal", state.Idle)
 		},
 		"open, and nobody does anything": func(p *puppet) {
 			p.asks()
@@ -300,7 +301,7 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			lagging(p)
 			p.types("\x1b[A")
 			time.Sleep(3 * time.Second) // nothing is to happen
-			if q := p.s.question(p.t, p.id, p.q); q.State != sessions.QuestionOpen || p.s.get(p.t, p.id).State != state.Waiting {
+			if q := p.s.question(p.t, p.id, p.q); q.State != question.Open || p.s.get(p.t, p.id).State != state.Waiting {
 				p.t.Errorf("it is %s, the session %s", q.State, p.s.get(p.t, p.id).State)
 			}
 		},

@@ -12,33 +12,23 @@ import (
 
 // Ask opens a question of a running session, as a hook or a screen rule does.
 func (s *Service) Ask(ctx context.Context, sessionID, key string, a agents.Ask, by func(context.Context, accounts.Actor, agents.Answer) error) string {
-	return s.running(sessionID).pose(ctx, key, AskedByHook, a, by).q.ID
+	return s.running(sessionID).questions.Ask(ctx, key, a, by)
 }
 
 // Withdraw ends the open questions with this key.
 func (s *Service) Withdraw(ctx context.Context, sessionID, key string) {
-	s.running(sessionID).withdraw(ctx, func(as *posed) bool { return as.q.Key == key })
+	s.running(sessionID).questions.Withdraw(ctx, key)
 }
 
 // Hook hears a hook of a running session's agent; one with an id waits for an answer.
 func (s *Service) Hook(ctx context.Context, sessionID, id, event string) {
-	l := s.running(sessionID)
-	l.mu.Lock()
-	c := guest.HookCall{ID: id, Process: l.id, Agent: l.row.Agent, Waits: id != "", At: time.Now().UnixMilli(), Event: json.RawMessage(event)}
-	sandbox := l.row.SandboxID
-	l.mu.Unlock()
-	s.earsOf(sandbox).take(ctx, c)
+	row := s.running(sessionID).snapshot()
+	s.Board.Take(ctx, row.SandboxID, guest.HookCall{ID: id, Process: row.ID, Agent: row.Agent, Waits: id != "", At: time.Now().UnixMilli(), Event: json.RawMessage(event)})
 }
 
 // HookEnded hears that a hook which waited was ended by its agent.
 func (s *Service) HookEnded(ctx context.Context, sessionID, id string) {
-	s.earsOf(s.running(sessionID).snapshot().SandboxID).ended(ctx, id)
-}
-
-func (s *Service) earsOf(sandbox string) *ears {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ears[sandbox]
+	s.Board.Ended(ctx, s.running(sessionID).snapshot().SandboxID, id)
 }
 
 // Says gives a running session evidence of its state.
@@ -46,9 +36,5 @@ func (s *Service) Says(sessionID string, h agents.Hint) { s.running(sessionID).e
 
 // DialogSeen reports whether the dialog of a question was seen on the screen.
 func (s *Service) DialogSeen(sessionID, questionID string) bool {
-	l := s.running(sessionID)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	as := l.posedOf(func(as *posed) bool { return as.q.ID == questionID })
-	return as != nil && !as.shown.IsZero()
+	return s.running(sessionID).questions.Seen(questionID)
 }

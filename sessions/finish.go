@@ -115,7 +115,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.mu.Lock()
 	row = l.row
 	l.mu.Unlock()
-	l.endQuestions(ctx)
+	l.questions.End(ctx)
 	late := l.endsLate()
 	if !late {
 		l.storeEnd(ctx, row)

@@ -40,7 +40,7 @@ func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) erro
 	}
 	now := time.Now()
 	l.machine.Input(now)
-	l.busyThen = l.busy
+	l.questions.Typed()
 	if v != nil {
 		// Who types is told at the first key and again while it goes on: not with every key.
 		if l.typist != v || now.Sub(v.typingAt) > typingFor/2 {

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/signals"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/sessions/transcript"
@@ -33,6 +34,7 @@ type live struct {
 	done        chan struct{} // closed when the session has ended and that is stored
 	typer       typer
 	masks       *masks.Session
+	questions   *question.Questions
 	steering    steering
 	talk        *transcript.Session
 
@@ -63,15 +65,8 @@ type live struct {
 	seeking   bool          // somebody looks for it now
 	notice    string        // what viewers should know beside the state
 	seeks     int           // looks in vain since the state changed
-	asked     []*posed      // open questions, oldest first
-	coming    *agents.Ask   // what the dialog that opens next asks
-	comingAt  time.Time
-	hookAt    time.Time // of the newest word of a hook
-	stirring  bool      // its workspace is being woken for what is queued
-	wasStill  bool      // its workspace stood still when it was last judged
-	watching  bool      // somebody looks at the screen for dialogs
-	busy      busyWords // the terminal's so far
-	busyThen  busyWords // at the newest key
+	stirring  bool          // its workspace is being woken for what is queued
+	wasStill  bool          // its workspace stood still when it was last judged
 
 	outMu    sync.Mutex // guards what follows: the stream between guest and log
 	masker   *redact.Masker
@@ -104,6 +99,8 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.scan.Clean, l.scan.Signal = safetext.Line, l.heard
 	l.typer = newTyper()
 	l.steering = newSteering()
+	l.questions = s.Board.Session(question.SessionConfig{About: question.About{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SandboxID: row.SandboxID, Agent: row.Agent},
+		Host: asker{l}, Lock: &l.mu, Machine: &l.machine, Mask: l.masks.Text, Note: l.rec.Note, Screen: l.rec.View, Printed: l.printed})
 	l.talk = s.transcripts.Session(transcript.SessionConfig{ID: row.ID, Host: talker{l}, Log: l.log, Journal: l.rec.Journal(), Mask: l.masks.Text})
 	if row.State.Ended() {
 		close(l.done)
@@ -265,7 +262,7 @@ func (l *live) snapshot() Session {
 		row.Basis = l.machine.Basis()
 	}
 	row.Watchers = l.watchers()
-	row.Question = l.question()
+	row.Question = l.questions.Oldest()
 	return row
 }
 
@@ -275,7 +272,7 @@ func (l *live) heard(sig agents.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
-	l.busy.hear(h, l.machine.Says(h.Source))
+	l.questions.Heard(h)
 	if l.machine.UpTo < l.pastTo {
 		l.machine.Recalled(&h)
 	}
@@ -327,7 +324,7 @@ func (l *live) judge() {
 		l.prompt = ""
 	}
 	if l.row.State == state.Waiting {
-		l.svc.run(l.watchDialog)
+		l.svc.run(l.questions.Watch)
 	}
 	l.rec.Note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})
 	l.steered()

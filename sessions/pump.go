@@ -28,12 +28,12 @@ var errNonsense = errors.New("the guest's offsets make no sense")
 // holds one reference to l.
 func (l *live) pump(ctx context.Context) {
 	defer l.svc.release(l)
-	defer l.svc.deafen(l.svc.hear(l))
+	defer l.questions.Subscribe()()
 	l.mu.Lock()
 	sandboxID := l.row.SandboxID
 	l.mu.Unlock()
 	defer l.svc.gateway.Open(l.workspaceID, sandboxID, l.token).Release()
-	l.watchDialog()
+	l.questions.Watch()
 	l.svc.hold(l)
 	l.rec.Follow()
 	wait := 20 * time.Millisecond

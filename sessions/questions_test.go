@@ -12,8 +12,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -22,7 +22,7 @@ var mayRun = agents.Ask{Kind: agents.Permission, Title: "Run \x1b[31mrm\x07?", D
 
 func reached(context.Context, accounts.Actor, agents.Answer) error { return nil }
 
-func (s *server) question(t *testing.T, session, id string) sessions.Question {
+func (s *server) question(t *testing.T, session, id string) question.Question {
 	t.Helper()
 	all, _, err := s.Questions(t.Context(), session, page.Page{})
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *server) question(t *testing.T, session, id string) sessions.Question {
 		}
 	}
 	t.Fatalf("question %s is not among %v", id, all)
-	return sessions.Question{}
+	return question.Question{}
 }
 
 func TestQuestionIsAnsweredOnce(t *testing.T) {
@@ -68,7 +68,7 @@ func TestQuestionIsAnsweredOnce(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			who := accounts.Actor{User: accounts.User{ID: h.actor.User.ID, Name: "Ana"}}
-			_, err := s.Answer(t.Context(), who, row.ID, sessions.AnswerRequest{QuestionID: q, OptionIDs: []string{[]string{"allow", "deny"}[i%2]}})
+			_, err := s.Answer(t.Context(), who, row.ID, question.AnswerRequest{QuestionID: q, OptionIDs: []string{[]string{"allow", "deny"}[i%2]}})
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -88,7 +88,7 @@ func TestQuestionIsAnsweredOnce(t *testing.T) {
 	if got := s.get(t, row.ID); got.Question != nil || got.State == state.Waiting {
 		t.Errorf("after the answer: %s, %+v", got.State, got.Question)
 	}
-	if got := s.question(t, row.ID, q); got.State != sessions.QuestionAnswered || got.AnsweredBy != h.actor.User.ID || got.AnsweredByName == "" || got.Via != "api" {
+	if got := s.question(t, row.ID, q); got.State != question.Answered || got.AnsweredBy != h.actor.User.ID || got.AnsweredByName == "" || got.Via != "api" {
 		t.Errorf("stored %+v", got)
 	}
 }
@@ -100,11 +100,11 @@ func TestAnswerThatDidNotArriveIsNone(t *testing.T) {
 	row := s.run(t, "sh", "-c", "read x")
 	fail := errors.New("cut")
 	q := s.Ask(t.Context(), row.ID, "k", mayRun, func(context.Context, accounts.Actor, agents.Answer) error { return fail })
-	ans := sessions.AnswerRequest{QuestionID: q, OptionIDs: []string{"deny"}, Text: "not here"}
+	ans := question.AnswerRequest{QuestionID: q, OptionIDs: []string{"deny"}, Text: "not here"}
 	if _, err := s.Answer(t.Context(), h.actor, row.ID, ans); fault.CodeOf(err) != "answer_not_delivered" {
 		t.Fatalf("got %v", err)
 	}
-	if got := s.question(t, row.ID, q); got.State != sessions.QuestionOpen {
+	if got := s.question(t, row.ID, q); got.State != question.Open {
 		t.Fatalf("stored %+v", got)
 	}
 	fail = nil
@@ -122,7 +122,7 @@ func TestAnswerThatDidNotArriveIsNone(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if got := s.question(t, row.ID, q); got.State != sessions.QuestionWithdrawn || got.AnsweredBy != "" {
+	if got := s.question(t, row.ID, q); got.State != question.Withdrawn || got.AnsweredBy != "" {
 		t.Errorf("stored %+v", got)
 	}
 }
@@ -139,18 +139,18 @@ func TestQuestionsEndWithTheirSession(t *testing.T) {
 		t.Fatalf("session %+v", got)
 	}
 	items, err := s.Inbox(t.Context(), h.ws.TeamID, "")
-	if err != nil || len(items) != 1 || items[0].ID != second || items[0].Kind != sessions.InboxQuestion {
+	if err != nil || len(items) != 1 || items[0].ID != second || items[0].Kind != question.InboxQuestion {
 		t.Fatalf("inbox %+v, %v", items, err)
 	}
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []string{first, second} {
-		if got := s.question(t, row.ID, q); got.State != sessions.QuestionWithdrawn || got.AnsweredAt == 0 {
+		if got := s.question(t, row.ID, q); got.State != question.Withdrawn || got.AnsweredAt == 0 {
 			t.Errorf("stored %+v", got)
 		}
 	}
-	if _, err := s.Answer(t.Context(), h.actor, row.ID, sessions.AnswerRequest{QuestionID: second, OptionIDs: []string{"allow"}}); fault.CodeOf(err) != "question_gone" {
+	if _, err := s.Answer(t.Context(), h.actor, row.ID, question.AnswerRequest{QuestionID: second, OptionIDs: []string{"allow"}}); fault.CodeOf(err) != "question_gone" {
 		t.Errorf("got %v", err)
 	}
 	if items, err := s.Inbox(t.Context(), h.ws.TeamID, ""); err != nil || len(items) != 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/testing/testmodel"
 )
@@ -131,7 +132,7 @@ func TestRealGemini(t *testing.T) {
 	if q.Kind != agents.Permission || q.Title != "Apply this change?" || !strings.Contains(q.Detail, "notes.txt") {
 		t.Errorf("%+v", q)
 	}
-	if _, err := s.Answer(t.Context(), h.actor, row.ID, sessions.AnswerRequest{QuestionID: q.ID, OptionIDs: []string{"1"}}); err != nil {
+	if _, err := s.Answer(t.Context(), h.actor, row.ID, question.AnswerRequest{QuestionID: q.ID, OptionIDs: []string{"1"}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })

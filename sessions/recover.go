@@ -73,7 +73,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if row.ExitSignal == stopping {
 		l.stopper = row.StateReason
 	}
-	if err := l.recallQuestions(ctx); err != nil {
+	if err := l.questions.Recall(ctx); err != nil {
 		l.shut()
 		return fmt.Errorf("reading the questions of session %s: %w", row.ID, err)
 	}

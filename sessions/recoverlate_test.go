@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/question"
 )
 
 // unasked is a store that cannot say what sessions ask until it is healed.
@@ -18,7 +19,7 @@ type unasked struct {
 	healed *atomic.Bool
 }
 
-func (u unasked) OpenQuestions(ctx context.Context, teamID string) ([]sessions.Question, error) {
+func (u unasked) OpenQuestions(ctx context.Context, teamID string) ([]question.Question, error) {
 	if !u.healed.Load() {
 		return nil, fault.New(fault.DiskFull, "disk_full", "The disk of the database is full.")
 	}

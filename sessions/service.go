@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/modelgateway"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -24,7 +25,7 @@ import (
 // Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
 type Store interface {
 	Prompts
-	QuestionStore
+	question.Store
 	SessionStore
 	ConversationStore
 }
@@ -228,6 +229,7 @@ type Service struct {
 	cfg Config
 
 	*history.Recordings // what sessions printed
+	*question.Board     // what agents ask
 	*masks.Masks        // what sessions are given of secrets
 
 	hard context.Context // the life of pumps and inputs: ends when Run returns
@@ -237,7 +239,6 @@ type Service struct {
 
 	mu      sync.Mutex
 	lives   map[string]*live
-	ears    map[string]*ears   // by sandbox
 	dirty   map[*live]struct{} // has something to store
 	seats   map[*live]struct{} // who is at its terminal changed: told, not stored
 	closed  bool
@@ -258,11 +259,13 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
-	s := &Service{cfg: cfg, tasks: new(tasks.Group), hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
+	s := &Service{cfg: cfg, tasks: new(tasks.Group), hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1),
 		stranded: strandings{all: map[string]*stranding{}}}
 	s.Recordings = history.New(history.Config{Sessions: openRecordings{s}, DataDir: cfg.DataDir, Limits: cfg.Limits, TeamHistory: cfg.TeamHistory, MaxLogBytes: cfg.MaxLogBytes,
 		RingBytes: cfg.RingBytes, ScreenSleep: cfg.ScreenSleep, SearchTime: cfg.SearchTime, Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
+	s.Board = question.New(question.Config{Store: cfg.Store, Sessions: askingSessions{s}, Agents: cfg.Agents, Accounts: cfg.Accounts, Live: cfg.Places.Live, Events: cfg.Events,
+		Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.launches = masks.Launches{DataDir: cfg.DataDir, Key: cfg.Key}
 	s.Masks = masks.New(masks.Config{Secrets: cfg.Secrets, Launches: s.launches, Homes: cfg.Agents, Live: cfg.Places.Live, Workspace: s.anyWorkspace, Exclude: cfg.Exclude,
 		Tasks: s.tasks, Context: hard, Log: cfg.Log})

@@ -5,6 +5,7 @@ package sessions
 import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -31,10 +32,10 @@ type Session struct {
 	CreatedBy               string
 	StartedAt, EndedAt      int64
 
-	AgentName string    // for people; not stored
-	Question  *Question // what it asks now, the oldest of several; not stored here
-	CanResume bool      // Resume would go on with it or start it again; not stored
-	Watchers  []Watcher // who is at its terminal now; not stored
+	AgentName string             // for people; not stored
+	Question  *question.Question // what it asks now, the oldest of several; not stored here
+	CanResume bool               // Resume would go on with it or start it again; not stored
+	Watchers  []Watcher          // who is at its terminal now; not stored
 }
 
 // Watcher is a person at a terminal, with however many screens.

@@ -8,15 +8,15 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 )
 
 const questionColumns = `id, team_id, workspace_id, session_id, ask_key, kind, title, detail, options, multi, free_text, source, asked_at, state,
 	answered_by, answered_at, answer, via`
 
-func scanQuestion(s scanner) (sessions.Question, error) {
-	var q sessions.Question
+func scanQuestion(s scanner) (question.Question, error) {
+	var q question.Question
 	var options string
 	err := s.Scan(&q.ID, &q.TeamID, &q.WorkspaceID, &q.SessionID, &q.Key, &q.Kind, &q.Title, &q.Detail, &options, &q.Multi, &q.FreeText, &q.Source,
 		&q.AskedAt, &q.State, &q.AnsweredBy, &q.AnsweredAt, &q.Answer, &q.Via)
@@ -30,7 +30,7 @@ func scanQuestion(s scanner) (sessions.Question, error) {
 }
 
 // InsertQuestion stores a new question.
-func (s *Sessions) InsertQuestion(ctx context.Context, q sessions.Question) error {
+func (s *Sessions) InsertQuestion(ctx context.Context, q question.Question) error {
 	if q.Options == nil {
 		q.Options = []agents.Option{}
 	}
@@ -48,7 +48,7 @@ func (s *Sessions) InsertQuestion(ctx context.Context, q sessions.Question) erro
 }
 
 // CloseQuestion writes how an open question ended; false when it was not open any more.
-func (s *Sessions) CloseQuestion(ctx context.Context, q sessions.Question) (bool, error) {
+func (s *Sessions) CloseQuestion(ctx context.Context, q question.Question) (bool, error) {
 	res, err := s.db.Exec(ctx, `UPDATE questions SET state = ?, answered_by = ?, answered_at = ?, answer = ?, via = ?
 		WHERE id = ? AND team_id = {team?} AND state = 'open'`, string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via, q.ID, q.TeamID)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Sessions) WithdrawQuestions(ctx context.Context, sessionID string, at i
 }
 
 // Question returns one question; fault.NotFound when there is none.
-func (s *Sessions) Question(ctx context.Context, id string) (sessions.Question, error) {
+func (s *Sessions) Question(ctx context.Context, id string) (question.Question, error) {
 	q, err := scanQuestion(s.db.QueryRow(ctx, `SELECT `+questionColumns+` FROM questions WHERE id = ? AND {team}`, id))
 	if fault.Is(err, fault.NotFound) {
 		return q, fault.New(fault.NotFound, "question_not_found", "There is no such question.")
@@ -80,7 +80,7 @@ func (s *Sessions) Question(ctx context.Context, id string) (sessions.Question, 
 }
 
 // Questions returns a page of a session's questions, newest first, and the cursor of the next.
-func (s *Sessions) Questions(ctx context.Context, sessionID string, pg page.Page) ([]sessions.Question, string, error) {
+func (s *Sessions) Questions(ctx context.Context, sessionID string, pg page.Page) ([]question.Question, string, error) {
 	query, args := `SELECT `+questionColumns+` FROM questions WHERE session_id = ? AND {team}`, []any{sessionID}
 	key, ok, err := pg.Key()
 	if err != nil {
@@ -99,17 +99,17 @@ func (s *Sessions) Questions(ctx context.Context, sessionID string, pg page.Page
 }
 
 // OpenQuestions returns the open questions of a team, oldest first.
-func (s *Sessions) OpenQuestions(ctx context.Context, teamID string) ([]sessions.Question, error) {
+func (s *Sessions) OpenQuestions(ctx context.Context, teamID string) ([]question.Question, error) {
 	return s.questions(ctx, `SELECT `+questionColumns+` FROM questions WHERE team_id = {team?} AND state = 'open' ORDER BY asked_at, id`, teamID)
 }
 
-func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]sessions.Question, error) {
+func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]question.Question, error) {
 	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading questions: %w", err)
 	}
 	defer rows.Close()
-	var out []sessions.Question
+	var out []question.Question
 	for rows.Next() {
 		q, err := scanQuestion(rows)
 		if err != nil {
@@ -121,8 +121,8 @@ func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]
 }
 
 // Marks returns what a user did with the items of a team's inbox, by item.
-func (s *Sessions) Marks(ctx context.Context, userID, teamID string, itemIDs []string) (map[string]sessions.Mark, error) {
-	out := make(map[string]sessions.Mark, len(itemIDs))
+func (s *Sessions) Marks(ctx context.Context, userID, teamID string, itemIDs []string) (map[string]question.Mark, error) {
+	out := make(map[string]question.Mark, len(itemIDs))
 	for some := range slices.Chunk(itemIDs, marksAtOnce) {
 		these, args := only("item_id", some)
 		rows, err := s.db.Query(ctx, `SELECT user_id, item_id, team_id, workspace_id, snoozed_until, done_at FROM inbox_marks
@@ -130,7 +130,7 @@ func (s *Sessions) Marks(ctx context.Context, userID, teamID string, itemIDs []s
 		if err != nil {
 			return nil, fmt.Errorf("reading an inbox's marks: %w", err)
 		}
-		if _, err := readRows(rows, func() (m sessions.Mark, err error) {
+		if _, err := readRows(rows, func() (m question.Mark, err error) {
 			err = rows.Scan(&m.UserID, &m.ItemID, &m.TeamID, &m.WorkspaceID, &m.SnoozedUntil, &m.DoneAt)
 			out[m.ItemID] = m
 			return m, err
@@ -145,7 +145,7 @@ func (s *Sessions) Marks(ctx context.Context, userID, teamID string, itemIDs []s
 const marksAtOnce = 500
 
 // PutMark stores a mark; one without any content is removed.
-func (s *Sessions) PutMark(ctx context.Context, m sessions.Mark) error {
+func (s *Sessions) PutMark(ctx context.Context, m question.Mark) error {
 	var err error
 	if m.SnoozedUntil == 0 && m.DoneAt == 0 {
 		_, err = s.db.Exec(ctx, `DELETE FROM inbox_marks WHERE user_id = ? AND item_id = ? AND team_id = {team?}`, m.UserID, m.ItemID, m.TeamID)

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -24,10 +25,10 @@ func TestQuestions(t *testing.T) {
 		if err := st.InsertSession(ctx, ses, "home"); err != nil {
 			t.Fatal(err)
 		}
-		var all []sessions.Question
+		var all []question.Question
 		for i := range 3 {
-			q := sessions.Question{ID: id.New("qst"), TeamID: team, WorkspaceID: ws[0], SessionID: ses.ID, Key: "k", Source: sessions.AskedByHook, AskedAt: int64(10 + i/2),
-				State: sessions.QuestionOpen, Ask: agents.Ask{Kind: agents.Permission, Title: "May it run «é»?", Detail: "rm -rf\n/", Multi: i == 1, FreeText: true,
+			q := question.Question{ID: id.New("qst"), TeamID: team, WorkspaceID: ws[0], SessionID: ses.ID, Key: "k", Source: question.AskedByHook, AskedAt: int64(10 + i/2),
+				State: question.Open, Ask: agents.Ask{Kind: agents.Permission, Title: "May it run «é»?", Detail: "rm -rf\n/", Multi: i == 1, FreeText: true,
 					Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}, {ID: "deny", Label: "Deny", Description: "d", Role: agents.Deny}}}}
 			if i == 2 {
 				q.Options = []agents.Option{}
@@ -52,10 +53,10 @@ func TestQuestions(t *testing.T) {
 			t.Fatalf("second page %v %q, %v", rest, next, err)
 		}
 		done := all[0]
-		done.State, done.AnsweredBy, done.AnsweredAt, done.Answer, done.Via = sessions.QuestionAnswered, user, 20, "Allow", "api"
+		done.State, done.AnsweredBy, done.AnsweredAt, done.Answer, done.Via = question.Answered, user, 20, "Allow", "api"
 		foreign := done
 		foreign.TeamID = "team_other"
-		for i, q := range []sessions.Question{foreign, done, done} {
+		for i, q := range []question.Question{foreign, done, done} {
 			if ok, err := st.CloseQuestion(ctx, q); err != nil || ok != (i == 1) {
 				t.Fatalf("%d: closed %v, %v", i, ok, err)
 			}
@@ -66,7 +67,7 @@ func TestQuestions(t *testing.T) {
 		if got, err := st.Question(ctx, done.ID); err != nil || !reflect.DeepEqual(got, done) {
 			t.Errorf("an answered question changed: %+v, %v", got, err)
 		}
-		if got, err := st.Question(ctx, all[1].ID); err != nil || got.State != sessions.QuestionWithdrawn || got.AnsweredAt != 30 {
+		if got, err := st.Question(ctx, all[1].ID); err != nil || got.State != question.Withdrawn || got.AnsweredAt != 30 {
 			t.Errorf("got %+v, %v", got, err)
 		}
 		if open, err := st.OpenQuestions(ctx, team); err != nil || len(open) != 0 {
@@ -81,8 +82,8 @@ func TestInboxMarks(t *testing.T) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
 		team, user, ws := sessionHouse(t, db)
-		m := sessions.Mark{UserID: user, ItemID: "ses_1-5", TeamID: team, WorkspaceID: ws[0], SnoozedUntil: 7}
-		want := func(marks map[string]sessions.Mark) {
+		m := question.Mark{UserID: user, ItemID: "ses_1-5", TeamID: team, WorkspaceID: ws[0], SnoozedUntil: 7}
+		want := func(marks map[string]question.Mark) {
 			t.Helper()
 			if got, err := st.Marks(ctx, user, team, []string{"ses_9", m.ItemID}); err != nil || !reflect.DeepEqual(got, marks) {
 				t.Fatalf("got %v, %v; want %v", got, err, marks)
@@ -94,12 +95,12 @@ func TestInboxMarks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want(map[string]sessions.Mark{})
+		want(map[string]question.Mark{})
 		put()
-		want(map[string]sessions.Mark{m.ItemID: m})
+		want(map[string]question.Mark{m.ItemID: m})
 		m.SnoozedUntil, m.DoneAt = 0, 9
 		put()
-		want(map[string]sessions.Mark{m.ItemID: m})
+		want(map[string]question.Mark{m.ItemID: m})
 		if other, err := st.Marks(ctx, "usr_other", team, []string{m.ItemID}); err != nil || len(other) != 0 {
 			t.Errorf("another user has %v, %v", other, err)
 		}
@@ -108,6 +109,6 @@ func TestInboxMarks(t *testing.T) {
 		}
 		m.DoneAt = 0
 		put()
-		want(map[string]sessions.Mark{})
+		want(map[string]question.Mark{})
 	})
 }

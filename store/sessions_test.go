@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -253,7 +254,7 @@ func TestTeamSessions(t *testing.T) {
 			t.Errorf("what may ask for somebody: %v", got)
 		}
 		// What somebody has called done asks for the others still, and what was before it asks for nobody again.
-		if err := st.PutMark(ctx, sessions.Mark{UserID: user, ItemID: last, TeamID: team, WorkspaceID: ws[0], DoneAt: 1}); err != nil {
+		if err := st.PutMark(ctx, question.Mark{UserID: user, ItemID: last, TeamID: team, WorkspaceID: ws[0], DoneAt: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if got := asking(user); !reflect.DeepEqual(got, slices.Sorted(slices.Values([]string{open1, open2}))) {

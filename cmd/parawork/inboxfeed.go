@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/work"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -72,7 +72,7 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 			}
 			n.OnlyFor = w.CreatedBy
 		}
-		if it.Kind == sessions.InboxBudget {
+		if it.Kind == question.InboxBudget {
 			n.NoHooks, n.NoPush = !tell.Webhooks, !tell.App
 		}
 		if q := it.Question; q != nil {

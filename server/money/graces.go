@@ -3,7 +3,7 @@ package money
 import (
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/server/api"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/question"
 )
 
 // Graces tell which work reached a limit: quota.Enforcer.
@@ -15,10 +15,10 @@ type Graces interface {
 }
 
 // GraceItems are what a team's inbox shows of graces.
-func GraceItems(all []quota.WorkGrace) []sessions.InboxItem {
-	out := make([]sessions.InboxItem, 0, len(all))
+func GraceItems(all []quota.WorkGrace) []question.InboxItem {
+	out := make([]question.InboxItem, 0, len(all))
 	for _, g := range all {
-		out = append(out, sessions.InboxItem{ID: g.ID, Kind: sessions.InboxBudget, WorkspaceID: g.WorkspaceID, StartedBy: g.UserID, Reason: g.Words(), Since: g.BeganAt})
+		out = append(out, question.InboxItem{ID: g.ID, Kind: question.InboxBudget, WorkspaceID: g.WorkspaceID, StartedBy: g.UserID, Reason: g.Words(), Since: g.BeganAt})
 	}
 	return out
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 )
 
-func questionOf(q sessions.Question) api.Question {
+func questionOf(q question.Question) api.Question {
 	return api.Question{Id: q.ID, SessionId: q.SessionID, WorkspaceId: q.WorkspaceID, Kind: api.QuestionKind(q.Kind), Title: q.Title, Detail: q.Detail,
 		Options: rest.List(q.Options, optionOf), Multi: q.Multi, FreeText: q.FreeText, Source: api.QuestionSource(q.Source), AskedAt: q.AskedAt,
 		State: api.QuestionState(q.State), AnsweredBy: q.AnsweredBy, AnsweredByName: q.AnsweredByName, AnsweredAt: rest.Ptr(q.AnsweredAt), Answer: q.Answer, Via: q.Via}
@@ -21,7 +21,7 @@ func optionOf(o agents.Option) api.QuestionOption {
 }
 
 // AskedOf is the question of a session or an inbox item, nil without one.
-func AskedOf(q *sessions.Question) *api.Question {
+func AskedOf(q *question.Question) *api.Question {
 	if q == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (h Questions) AnswerQuestion(ctx context.Context, req api.AnswerQuestionReq
 		return nil, fault.New(fault.Invalid, "invalid_answer", "via is one of api, inbox, workspace, phone and notification.").With("field", "via")
 	}
 	q, err := h.cfg.Sessions.Answer(ctx, rest.CallOf(ctx).Actor, rest.CallOf(ctx).Session.ID,
-		sessions.AnswerRequest{QuestionID: b.QuestionId, OptionIDs: options, Text: rest.Val(b.Text), Via: string(via)})
+		question.AnswerRequest{QuestionID: b.QuestionId, OptionIDs: options, Text: rest.Val(b.Text), Via: string(via)})
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -66,7 +66,7 @@ func (h Inbox) ByInboxItem(ctx context.Context, c echo.Context, call *rest.Call)
 
 // inbox returns the inbox of the caller: what the sessions wait for and workspaces that could not be made, less what the caller
 // called done.
-func (h Inbox) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
+func (h Inbox) inbox(ctx context.Context) ([]question.InboxItem, map[string]workspaces.Workspace, error) {
 	call := rest.CallOf(ctx)
 	items, err := h.cfg.Sessions.Inbox(ctx, call.Team.ID, call.Actor.User.ID)
 	if err != nil {
@@ -85,7 +85,7 @@ func (h Inbox) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]work
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	// Of the thousands that somebody may have called done over time, those of what is shown.
-	marks, err := h.cfg.Sessions.Marks(ctx, call.Actor.User.ID, call.Team.ID, rest.List(items, func(it sessions.InboxItem) string { return it.ID }))
+	marks, err := h.cfg.Sessions.Marks(ctx, call.Actor.User.ID, call.Team.ID, rest.List(items, func(it question.InboxItem) string { return it.ID }))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
@@ -103,7 +103,7 @@ func (h Inbox) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]work
 
 // AskingWorkspaces returns the active workspaces that items are about, by id and in brief, and items with those of workspaces that could not be made. f says who
 // looks. What is read grows with what asks for somebody, not with the team's workspaces.
-func AskingWorkspaces(ctx context.Context, from *workspaces.Service, teamID string, f workspaces.Filter, items []sessions.InboxItem) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
+func AskingWorkspaces(ctx context.Context, from *workspaces.Service, teamID string, f workspaces.Filter, items []question.InboxItem) ([]question.InboxItem, map[string]workspaces.Workspace, error) {
 	f.Show, f.State, f.Brief = workspaces.ShowActive, workspaces.Failed, true
 	all, err := from.All(ctx, teamID, f)
 	if err != nil {
@@ -114,7 +114,7 @@ func AskingWorkspaces(ctx context.Context, from *workspaces.Service, teamID stri
 		about[it.WorkspaceID] = true
 	}
 	for _, w := range all {
-		items = append(items, sessions.InboxItem{ID: sessions.Episode(w.ID, w.UpdatedAt), Kind: sessions.InboxFailed, WorkspaceID: w.ID, Reason: w.StateReason, Since: w.UpdatedAt})
+		items = append(items, question.InboxItem{ID: question.Episode(w.ID, w.UpdatedAt), Kind: question.InboxFailed, WorkspaceID: w.ID, Reason: w.StateReason, Since: w.UpdatedAt})
 	}
 	if len(about) > 0 {
 		f.State, f.IDs = "", slices.Collect(maps.Keys(about))
@@ -141,7 +141,7 @@ func (h Inbox) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.G
 		return nil, fmt.Errorf("reading projects: %w", err)
 	}
 	now := h.now()
-	sessions.SortInbox(items, now)
+	question.SortInbox(items, now)
 	out := api.GetInbox200JSONResponse{Items: make([]api.InboxItem, 0, len(items))}
 	for _, it := range items {
 		w := about[it.WorkspaceID]
@@ -170,9 +170,9 @@ func (h Inbox) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.G
 func (h Inbox) now() int64 { return h.cfg.Now().UnixMilli() }
 
 // mark is what the caller does with the item the path names.
-func mark(ctx context.Context, itemID string) sessions.Mark {
+func mark(ctx context.Context, itemID string) question.Mark {
 	call := rest.CallOf(ctx)
-	return sessions.Mark{UserID: call.Actor.User.ID, ItemID: itemID, TeamID: call.Team.ID, WorkspaceID: call.Workspace.ID}
+	return question.Mark{UserID: call.Actor.User.ID, ItemID: itemID, TeamID: call.Team.ID, WorkspaceID: call.Workspace.ID}
 }
 
 // maxSnooze is how long an item may be hidden.

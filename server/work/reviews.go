@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
@@ -248,8 +248,8 @@ func (h Reviews) SetViewed(ctx context.Context, req api.SetViewedRequestObject) 
 }
 
 // ReviewItems are the items of an inbox for reviews that agents have worked on: each is for who wrote it.
-func ReviewItems(all []reviews.Answered) []sessions.InboxItem {
-	out := make([]sessions.InboxItem, 0, len(all))
+func ReviewItems(all []reviews.Answered) []question.InboxItem {
+	out := make([]question.InboxItem, 0, len(all))
 	for _, a := range all {
 		reason := "The agent has worked on your review."
 		switch {
@@ -260,7 +260,7 @@ func ReviewItems(all []reviews.Answered) []sessions.InboxItem {
 		case a.Comments > 1:
 			reason = fmt.Sprintf("The agent has worked on your review: of %d open comments the lines of %d have changed.", a.Comments, a.Changed)
 		}
-		out = append(out, sessions.InboxItem{ID: sessions.Episode(a.ReviewID, a.At), Kind: sessions.InboxReview, WorkspaceID: a.WorkspaceID, SessionID: a.SessionID,
+		out = append(out, question.InboxItem{ID: question.Episode(a.ReviewID, a.At), Kind: question.InboxReview, WorkspaceID: a.WorkspaceID, SessionID: a.SessionID,
 			OnlyFor: a.AuthorID, StartedBy: a.AuthorID, Reason: reason, Since: a.At})
 	}
 	return out

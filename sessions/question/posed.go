@@ -1,4 +1,4 @@
-package sessions
+package question
 
 import (
 	"context"
@@ -17,22 +17,22 @@ import (
 
 // pose opens a question, or takes up again the open one with this key, and returns it; nil when it was not taken. by hands over
 // the answer. A dialog that was read off the screen is that of the hook that asks: heard late, the hook takes its place.
-func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) *posed {
+func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) *posed {
 	l.mu.Lock()
-	if l.row.State.Ended() {
+	if l.host.State().Ended() {
 		l.mu.Unlock()
 		return nil
 	}
-	if old := l.posedOf(func(as *posed) bool { return as.q.Key == key && as.q.State == QuestionOpen }); old != nil {
+	if old := l.posedOf(func(as *posed) bool { return as.q.Key == key && as.q.State == Open }); old != nil {
 		old.by = by
 		l.poses(old)
 		l.mu.Unlock()
-		l.watchDialog()
+		l.Watch()
 		return old
 	}
-	theirs := func(as *posed) bool { return strings.HasPrefix(as.q.Key, onScreen) && as.q.State == QuestionOpen }
+	theirs := func(as *posed) bool { return strings.HasPrefix(as.q.Key, onScreen) && as.q.State == Open }
 	if strings.HasPrefix(key, onScreen) {
-		if l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen && !theirs(as) }) != nil {
+		if l.posedOf(func(as *posed) bool { return as.q.State == Open && !theirs(as) }) != nil {
 			l.mu.Unlock()
 			return nil // its hook was heard meanwhile
 		}
@@ -41,19 +41,19 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 	}
 	if len(l.asked) >= maxAsked {
 		l.mu.Unlock()
-		l.svc.cfg.Log.Warn("question dropped: too many are open", "session_id", l.id)
+		l.board.cfg.Log.Warn("question dropped: too many are open", "session_id", l.about.ID)
 		return nil
 	}
-	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(l.hidden(a)),
-		Source: source, AskedAt: l.svc.now(), State: QuestionOpen}, by)
+	as := newPosed(Question{ID: id.New("qst"), TeamID: l.about.TeamID, WorkspaceID: l.about.WorkspaceID, SessionID: l.about.ID, Key: key, Ask: cleanAsk(l.hidden(a)),
+		Source: source, AskedAt: l.board.now(), State: Open}, by)
 	as.busy = l.busy
 	<-as.turn // nobody may settle what is not stored yet
 	l.asked = append(l.asked, as)
 	q := as.q
 	l.mu.Unlock()
 	defer func() { as.turn <- struct{}{} }()
-	if err := l.svc.cfg.Store.InsertQuestion(ctx, q); err != nil {
-		l.svc.cfg.Log.Error("question not stored", "session_id", l.id, "error", err)
+	if err := l.board.cfg.Store.InsertQuestion(ctx, q); err != nil {
+		l.board.cfg.Log.Error("question not stored", "session_id", l.about.ID, "error", err)
 		l.mu.Lock()
 		l.dropQuestion(as)
 		l.mu.Unlock()
@@ -63,18 +63,19 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 	l.mu.Lock()
 	as.kept = true
 	l.poses(as)
-	l.rec.Note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
+	l.cfg.Note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
 	l.mu.Unlock()
-	l.svc.tell(ctx, q)
-	l.watchDialog()
+	l.board.tell(ctx, q)
+	l.Watch()
 	return as
 }
 
 // hidden masks what an agent asks.
-func (l *live) hidden(a agents.Ask) agents.Ask {
-	a.Title, a.Detail, a.Options = l.masks.Text(a.Title), l.masks.Text(a.Detail), slices.Clone(a.Options)
+func (l *Questions) hidden(a agents.Ask) agents.Ask {
+	mask := l.cfg.Mask
+	a.Title, a.Detail, a.Options = mask(a.Title), mask(a.Detail), slices.Clone(a.Options)
 	for i := range a.Options {
-		a.Options[i].Label, a.Options[i].Description = l.masks.Text(a.Options[i].Label), l.masks.Text(a.Options[i].Description)
+		a.Options[i].Label, a.Options[i].Description = mask(a.Options[i].Label), mask(a.Options[i].Description)
 	}
 	return a
 }
@@ -99,25 +100,24 @@ func (as *posed) source() agents.Source {
 // maxNoted is how much of an answer stands in the journal.
 const maxNoted = 1000
 
-// poses says that the session waits for the answer of as. It is called under mu.
-func (l *live) poses(as *posed) {
-	l.machine.Hear(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
-	l.judge()
-	l.bump()
-	l.svc.touch(l)
+// poses says that the session waits for the answer of as. It is called under the session's lock.
+func (l *Questions) poses(as *posed) {
+	l.cfg.Machine.Hear(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
+	l.host.Judge()
+	l.host.Changed()
 }
 
-// posedOf returns the first open question that fits, nil without one. It is called under mu.
-func (l *live) posedOf(fits func(*posed) bool) *posed {
+// posedOf returns the first open question that fits, nil without one. It is called under the session's lock.
+func (l *Questions) posedOf(fits func(*posed) bool) *posed {
 	if i := slices.IndexFunc(l.asked, fits); i >= 0 {
 		return l.asked[i]
 	}
 	return nil
 }
 
-// question returns a copy of the oldest open question, nil without one. It is called under mu.
-func (l *live) question() *Question {
-	as := l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen && as.held == nil && as.kept })
+// Oldest returns a copy of the oldest open question, nil without one. It is called under the session's lock.
+func (l *Questions) Oldest() *Question {
+	as := l.posedOf(func(as *posed) bool { return as.q.State == Open && as.held == nil && as.kept })
 	if as == nil {
 		return nil
 	}
@@ -125,43 +125,42 @@ func (l *live) question() *Question {
 	return &q
 }
 
-// dropQuestion takes a question out of memory. It is called under mu.
-func (l *live) dropQuestion(as *posed) {
+// dropQuestion takes a question out of memory. It is called under the session's lock.
+func (l *Questions) dropQuestion(as *posed) {
 	l.asked = slices.DeleteFunc(l.asked, func(o *posed) bool { return o == as })
 }
 
 // settleQuestion stores how a question ended and tells everybody. The caller has its turn. False when it had ended before.
-func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
+func (l *Questions) settleQuestion(ctx context.Context, as *posed, q Question) bool {
 	l.mu.Lock()
-	if as.q.State != QuestionOpen {
+	if as.q.State != Open {
 		l.mu.Unlock()
 		return false
 	}
 	as.q = q // it stays in memory until it is stored: who comes late is told the same by both
 	h := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: "goes on after an answer"}
-	if q.State == QuestionWithdrawn || q.Via == ViaTerminal && !l.saysBusy() {
+	if q.State == Withdrawn || q.Via == ViaTerminal && !l.saysBusy() {
 		h.Source, h.Mood, h.Reason = as.source(), agents.Unsaid, "" // what came of it others tell
 	}
-	if next := l.question(); next != nil {
+	if next := l.Oldest(); next != nil {
 		h.Source, h.Mood, h.Reason = agents.FromHook, agents.Asking, safetext.Cut(next.Title, safetext.MaxLine)
 	}
-	l.machine.Hear(time.Now(), h)
-	l.judge()
-	l.rec.Note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": safetext.Cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
-	l.bump()
-	l.svc.touch(l)
+	l.cfg.Machine.Hear(time.Now(), h)
+	l.host.Judge()
+	l.cfg.Note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": safetext.Cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
+	l.host.Changed()
 	l.mu.Unlock()
 	l.keepEnd(ctx, as)
-	l.svc.tell(ctx, q)
+	l.board.tell(ctx, q)
 	return true
 }
 
 // keepEnd stores how a question ended; later, when the store fails now.
-func (l *live) keepEnd(ctx context.Context, as *posed) {
+func (l *Questions) keepEnd(ctx context.Context, as *posed) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	store := func(ctx context.Context) error {
-		if _, err := l.svc.cfg.Store.CloseQuestion(ctx, as.q); err != nil {
+		if _, err := l.board.cfg.Store.CloseQuestion(ctx, as.q); err != nil {
 			return err
 		}
 		l.mu.Lock()
@@ -173,9 +172,9 @@ func (l *live) keepEnd(ctx context.Context, as *posed) {
 	if err == nil {
 		return
 	}
-	l.svc.cfg.Log.Error("end of question not stored", "session_id", l.id, "error", err)
-	l.svc.run(func() {
-		hard := l.svc.hard
+	l.board.cfg.Log.Error("end of question not stored", "session_id", l.about.ID, "error", err)
+	l.board.cfg.Tasks.Go(func() {
+		hard := l.board.cfg.Context
 		for wait := 250 * time.Millisecond; tasks.Sleep(hard, wait); wait = min(2*wait, 30*time.Second) {
 			if store(hard) == nil {
 				return
@@ -185,25 +184,25 @@ func (l *live) keepEnd(ctx context.Context, as *posed) {
 }
 
 // withdraw ends the open questions that fit: the agent waits for no answer any more. An answer under way is waited for.
-func (l *live) withdraw(ctx context.Context, fits func(*posed) bool) {
-	l.closeQuestions(ctx, fits, func(_ *posed, q *Question) { q.State = QuestionWithdrawn })
+func (l *Questions) withdraw(ctx context.Context, fits func(*posed) bool) {
+	l.closeQuestions(ctx, fits, func(_ *posed, q *Question) { q.State = Withdrawn })
 }
 
 // closeQuestions ends the open questions that fit without an answer of ours. how, nil to tell by posed.there whether somebody
-// answered in the terminal, says how they ended. Both are called under mu.
-func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how func(*posed, *Question)) {
+// answered in the terminal, says how they ended. Both are called under the session's lock.
+func (l *Questions) closeQuestions(ctx context.Context, fits func(*posed) bool, how func(*posed, *Question)) {
 	l.mu.Lock()
 	var all []*posed
 	for _, as := range l.asked {
-		if as.q.State == QuestionOpen && fits(as) {
+		if as.q.State == Open && fits(as) {
 			all = append(all, as)
 		}
 	}
 	l.mu.Unlock()
 	if how == nil {
 		how = func(as *posed, q *Question) {
-			if q.State = QuestionWithdrawn; as.there != "" {
-				q.State, q.Via, q.Answer = QuestionAnswered, ViaTerminal, safetext.Cut(safetext.Lines(as.there), maxAskDetail)
+			if q.State = Withdrawn; as.there != "" {
+				q.State, q.Via, q.Answer = Answered, ViaTerminal, safetext.Cut(safetext.Lines(as.there), maxAskDetail)
 			}
 		}
 	}
@@ -215,7 +214,7 @@ func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how f
 		}
 		l.mu.Lock()
 		q, free := as.q, as.free
-		q.AnsweredAt = l.svc.now()
+		q.AnsweredAt = l.board.now()
 		how(as, &q)
 		l.mu.Unlock()
 		if l.settleQuestion(ctx, as, q) && free != nil {
@@ -226,7 +225,7 @@ func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how f
 }
 
 // settleHeld stores an answer that was kept until others were given.
-func (l *live) settleHeld(ctx context.Context, as *posed) {
+func (l *Questions) settleHeld(ctx context.Context, as *posed) {
 	select {
 	case <-as.turn:
 	case <-ctx.Done():
@@ -241,37 +240,37 @@ func (l *live) settleHeld(ctx context.Context, as *posed) {
 	}
 }
 
-// endQuestions withdraws what an ended session has asked.
-func (l *live) endQuestions(ctx context.Context) {
-	now := l.svc.now()
+// End withdraws what an ended session has asked.
+func (l *Questions) End(ctx context.Context) {
+	now := l.board.now()
 	l.mu.Lock()
 	had := l.asked
 	l.asked = nil
 	for _, as := range had {
-		if as.q.State == QuestionOpen {
-			as.q.State, as.q.AnsweredAt = QuestionWithdrawn, now
+		if as.q.State == Open {
+			as.q.State, as.q.AnsweredAt = Withdrawn, now
 		}
 	}
 	l.mu.Unlock()
 	if len(had) == 0 {
 		return
 	}
-	if err := l.svc.cfg.Store.WithdrawQuestions(ctx, l.id, now); err != nil {
-		l.svc.cfg.Log.Error("questions of an ended session not closed", "session_id", l.id, "error", err)
+	if err := l.board.cfg.Store.WithdrawQuestions(ctx, l.about.ID, now); err != nil {
+		l.board.cfg.Log.Error("questions of an ended session not closed", "session_id", l.about.ID, "error", err)
 	}
-	l.svc.tell(ctx, had[0].q)
+	l.board.tell(ctx, had[0].q)
 }
 
-// recallQuestions takes up the questions that were open when the server stopped.
-func (l *live) recallQuestions(ctx context.Context) error {
-	open, err := l.svc.cfg.Store.OpenQuestions(ctx, l.row.TeamID)
+// Recall takes up the questions that were open when the server stopped.
+func (l *Questions) Recall(ctx context.Context) error {
+	open, err := l.board.cfg.Store.OpenQuestions(ctx, l.about.TeamID)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, q := range open {
-		if q.SessionID == l.id {
+		if q.SessionID == l.about.ID {
 			as := newPosed(q, nil)
 			as.kept, as.recall = true, time.Now()
 			l.asked = append(l.asked, as)
@@ -281,8 +280,8 @@ func (l *live) recallQuestions(ctx context.Context) error {
 }
 
 // tell publishes that the inbox of the team has changed.
-func (s *Service) tell(ctx context.Context, q Question) {
-	if s.cfg.Events != nil {
-		s.cfg.Events.Publish(ctx, events.Event{Type: "inbox.updated", ID: q.ID, WorkspaceID: q.WorkspaceID, TeamID: q.TeamID, Version: s.now()})
+func (b *Board) tell(ctx context.Context, q Question) {
+	if b.cfg.Events != nil {
+		b.cfg.Events.Publish(ctx, events.Event{Type: "inbox.updated", ID: q.ID, WorkspaceID: q.WorkspaceID, TeamID: q.TeamID, Version: b.now()})
 	}
 }

@@ -1,10 +1,9 @@
-package sessions
+package question
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,11 +25,11 @@ const (
 	overSoon     = 700 * time.Millisecond // for a hook that ran beside the agent to be heard
 )
 
-// ears hears the hooks of one sandbox for all its sessions, as long as one of them runs.
-type ears struct {
-	svc                    *Service
+// listener hears the hooks of one sandbox for all its sessions, as long as one of them runs.
+type listener struct {
+	board                  *Board
 	workspaceID, sandboxID string
-	refs                   int // under svc.mu
+	refs                   int // under board.mu
 	cancel                 context.CancelFunc
 
 	mu     sync.Mutex
@@ -49,54 +48,51 @@ type hookCall struct {
 	before bool // it was handed to its session
 }
 
-// hear lets the session's sandbox be listened to. The caller calls deafen when the session has ended.
-func (s *Service) hear(l *live) *ears {
-	l.mu.Lock()
-	row := l.row
-	l.mu.Unlock()
-	if !s.cfg.Agents.Hooks(row.Agent) {
-		return nil
+// Subscribe lets the hooks of the session's sandbox be listened to, until unsubscribe is called: when the session has ended.
+func (l *Questions) Subscribe() (unsubscribe func()) {
+	b := l.board
+	if !b.cfg.Agents.Hooks(l.about.Agent) {
+		return func() {}
 	}
-	s.mu.Lock()
-	e := s.ears[row.SandboxID]
+	b.mu.Lock()
+	e := b.listeners[l.about.SandboxID]
 	fresh := e == nil
 	if fresh {
-		ctx, cancel := context.WithCancel(s.hard)
-		e = &ears{svc: s, workspaceID: row.WorkspaceID, sandboxID: row.SandboxID, cancel: cancel, calls: map[string]*hookCall{}}
-		s.ears[row.SandboxID] = e
+		ctx, cancel := context.WithCancel(b.cfg.Context)
+		e = &listener{board: b, workspaceID: l.about.WorkspaceID, sandboxID: l.about.SandboxID, cancel: cancel, calls: map[string]*hookCall{}}
+		b.listeners[l.about.SandboxID] = e
 		defer func() {
-			if !s.run(func() { e.listen(ctx) }) {
+			if !b.cfg.Tasks.Go(func() { e.listen(ctx) }) {
 				cancel()
 			}
 		}()
 	}
 	e.refs++
-	s.mu.Unlock()
+	b.mu.Unlock()
 	if !fresh {
-		e.joined(s.hard, l)
+		e.joined(b.cfg.Context, l)
 	}
-	return e
+	return e.leave
 }
 
-func (s *Service) deafen(e *ears) {
-	if e == nil {
-		return
-	}
-	s.mu.Lock()
+// leave ends the listener when the last of its sessions has ended.
+func (e *listener) leave() {
+	b := e.board
+	b.mu.Lock()
 	e.refs--
 	last := e.refs == 0
-	if last && s.ears[e.sandboxID] == e {
-		delete(s.ears, e.sandboxID)
+	if last && b.listeners[e.sandboxID] == e {
+		delete(b.listeners, e.sandboxID)
 	}
-	s.mu.Unlock()
+	b.mu.Unlock()
 	if last {
 		e.cancel()
 	}
 }
 
 // guest is the sandbox's guest now; false while it cannot be reached.
-func (e *ears) guest() (*client.Client, bool) {
-	p, ok := e.svc.cfg.Places.Live(e.workspaceID)
+func (e *listener) guest() (*client.Client, bool) {
+	p, ok := e.board.cfg.Live(e.workspaceID)
 	if !ok || p.SandboxID != e.sandboxID {
 		return nil, false
 	}
@@ -104,7 +100,7 @@ func (e *ears) guest() (*client.Client, bool) {
 }
 
 // listen follows the hooks, dialling again after each cut. A guest that hears none ends it.
-func (e *ears) listen(ctx context.Context) {
+func (e *listener) listen(ctx context.Context) {
 	var since uint64
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		began := time.Now()
@@ -116,8 +112,8 @@ func (e *ears) listen(ctx context.Context) {
 			if kind := fault.KindOf(err); kind == fault.Unsupported || kind == fault.NotFound {
 				return
 			}
-			e.svc.cfg.Log.Debug("hooks were cut", "sandbox_id", e.sandboxID, "error", err)
-			if p, ok := e.svc.cfg.Places.Live(e.workspaceID); ok && p.Asleep() {
+			e.board.cfg.Log.Debug("hooks were cut", "sandbox_id", e.sandboxID, "error", err)
+			if p, ok := e.board.cfg.Live(e.workspaceID); ok && p.Asleep() {
 				select {
 				case <-p.Awake():
 				case <-p.Done():
@@ -136,7 +132,7 @@ func (e *ears) listen(ctx context.Context) {
 	}
 }
 
-func (e *ears) follow(ctx context.Context, g *client.Client, since *uint64) error {
+func (e *listener) follow(ctx context.Context, g *client.Client, since *uint64) error {
 	h, err := g.Hooks(ctx, *since)
 	if err != nil {
 		return err
@@ -169,21 +165,21 @@ func (e *ears) follow(ctx context.Context, g *client.Client, since *uint64) erro
 }
 
 // session is the live session a call belongs to, nil when there is none of this sandbox.
-func (e *ears) session(c guest.HookCall) *live {
-	l := e.svc.running(c.Process)
+func (e *listener) session(c guest.HookCall) *Questions {
+	l := e.board.cfg.Sessions.InMemory(c.Process)
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.row.SandboxID != e.sandboxID || l.row.Agent != c.Agent || l.row.State.Ended() {
+	if l.about.SandboxID != e.sandboxID || l.about.Agent != c.Agent || l.host.State().Ended() {
 		return nil
 	}
 	return l
 }
 
 // take hears one call.
-func (e *ears) take(ctx context.Context, c guest.HookCall) {
+func (e *listener) take(ctx context.Context, c guest.HookCall) {
 	call := &hookCall{HookCall: c}
 	if c.Waits {
 		e.mu.Lock()
@@ -196,13 +192,13 @@ func (e *ears) take(ctx context.Context, c guest.HookCall) {
 	}
 	if l := e.session(c); l != nil {
 		e.hand(ctx, l, call)
-	} else if c.Waits && e.svc.running(c.Process) != nil { // not its agent, or not its place: nobody will answer
+	} else if c.Waits && e.board.cfg.Sessions.InMemory(c.Process) != nil { // not its agent, or not its place: nobody will answer
 		e.release(call)
 	}
 }
 
 // hand tells a session what its agent's hook says.
-func (e *ears) hand(ctx context.Context, l *live, call *hookCall) {
+func (e *listener) hand(ctx context.Context, l *Questions, call *hookCall) {
 	call.mu.Lock()
 	again := call.before
 	call.before = true
@@ -211,7 +207,7 @@ func (e *ears) hand(ctx context.Context, l *live, call *hookCall) {
 		return
 	}
 	ev := agents.HookEvent{At: time.UnixMilli(call.At), Waits: call.Waits, Raw: call.Event}
-	h := e.svc.cfg.Agents.Hook(call.Agent, ev)
+	h := e.board.cfg.Agents.Hook(call.Agent, ev)
 	l.heardHook(ctx, h)
 	if !call.Waits {
 		return
@@ -227,7 +223,7 @@ func (e *ears) hand(ctx context.Context, l *live, call *hookCall) {
 }
 
 // pose asks the next of the call's questions.
-func (e *ears) pose(ctx context.Context, l *live, call *hookCall, key string) {
+func (e *listener) pose(ctx context.Context, l *Questions, call *hookCall, key string) {
 	call.mu.Lock()
 	i := len(call.given)
 	ask := call.asks[i]
@@ -252,7 +248,7 @@ func (e *ears) pose(ctx context.Context, l *live, call *hookCall, key string) {
 }
 
 // answer takes the answer to the call's newest question. The hook is answered when it has them all.
-func (e *ears) answer(ctx context.Context, l *live, call *hookCall, key string, a agents.Answer) error {
+func (e *listener) answer(ctx context.Context, l *Questions, call *hookCall, key string, a agents.Answer) error {
 	call.mu.Lock()
 	all := append(append([]agents.Answer(nil), call.given...), a)
 	more := len(all) < len(call.asks)
@@ -261,10 +257,10 @@ func (e *ears) answer(ctx context.Context, l *live, call *hookCall, key string, 
 	}
 	call.mu.Unlock()
 	if more {
-		e.svc.run(func() { e.pose(e.svc.hard, l, call, key) })
+		e.board.cfg.Tasks.Go(func() { e.pose(e.board.cfg.Context, l, call, key) })
 		return errHeld
 	}
-	out, err := e.svc.cfg.Agents.HookReply(call.Agent, agents.HookEvent{Waits: true, Raw: call.Event}, all)
+	out, err := e.board.cfg.Agents.HookReply(call.Agent, agents.HookEvent{Waits: true, Raw: call.Event}, all)
 	if err != nil {
 		return err
 	}
@@ -282,7 +278,7 @@ func (e *ears) answer(ctx context.Context, l *live, call *hookCall, key string, 
 }
 
 // send hands an output to a hook, trying again over cuts: the guest knows an answer it has had.
-func (e *ears) send(ctx context.Context, id string, out json.RawMessage) error {
+func (e *listener) send(ctx context.Context, id string, out json.RawMessage) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookAnswerIn)
 	defer cancel()
 	err := error(fault.New(fault.Unavailable, "sandbox_unreachable", "The place the session runs in cannot be reached now."))
@@ -299,19 +295,19 @@ func (e *ears) send(ctx context.Context, id string, out json.RawMessage) error {
 }
 
 // release lets the agent go on without an opinion of ours: its dialog, if it has one, decides.
-func (e *ears) release(call *hookCall) {
+func (e *listener) release(call *hookCall) {
 	if !e.forget(call) {
 		return
 	}
-	e.svc.run(func() {
-		if err := e.send(e.svc.hard, call.ID, nil); err != nil && !fault.Is(err, fault.Gone) {
-			e.svc.cfg.Log.Debug("hook not released", "sandbox_id", e.sandboxID, "error", err)
+	e.board.cfg.Tasks.Go(func() {
+		if err := e.send(e.board.cfg.Context, call.ID, nil); err != nil && !fault.Is(err, fault.Gone) {
+			e.board.cfg.Log.Debug("hook not released", "sandbox_id", e.sandboxID, "error", err)
 		}
 	})
 }
 
 // forget ends a call; false when it had ended.
-func (e *ears) forget(call *hookCall) bool {
+func (e *listener) forget(call *hookCall) bool {
 	call.mu.Lock()
 	first := !call.over
 	call.over = true
@@ -325,7 +321,7 @@ func (e *ears) forget(call *hookCall) bool {
 }
 
 // ended hears that a hook waits no more: it was answered, or its agent gave it up.
-func (e *ears) ended(ctx context.Context, id string) {
+func (e *listener) ended(ctx context.Context, id string) {
 	e.mu.Lock()
 	call := e.calls[id]
 	e.mu.Unlock()
@@ -333,7 +329,7 @@ func (e *ears) ended(ctx context.Context, id string) {
 		return
 	}
 	e.forget(call)
-	l := e.svc.running(call.Process)
+	l := e.board.cfg.Sessions.InMemory(call.Process)
 	if l == nil {
 		return
 	}
@@ -342,9 +338,9 @@ func (e *ears) ended(ctx context.Context, id string) {
 	call.mu.Unlock()
 	// Agents end a hook when its dialog was refused or the turn interrupted, and let it wait when it was answered. An answer under
 	// way is waited for, and a word of what came of a dialog that was answered just before.
-	e.svc.run(func() {
-		if tasks.Sleep(e.svc.hard, overSoon) {
-			l.closeQuestions(e.svc.hard, func(as *posed) bool {
+	e.board.cfg.Tasks.Go(func() {
+		if tasks.Sleep(e.board.cfg.Context, overSoon) {
+			l.closeQuestions(e.board.cfg.Context, func(as *posed) bool {
 				if !slices.Contains(all, as) {
 					return false
 				}
@@ -358,7 +354,7 @@ func (e *ears) ended(ctx context.Context, id string) {
 }
 
 // sync ends the calls that were not named: all that wait were.
-func (e *ears) sync(ctx context.Context, named map[string]bool) {
+func (e *listener) sync(ctx context.Context, named map[string]bool) {
 	e.mu.Lock()
 	e.synced = true
 	var gone []string
@@ -371,18 +367,20 @@ func (e *ears) sync(ctx context.Context, named map[string]bool) {
 	for _, id := range gone {
 		e.ended(ctx, id)
 	}
-	for _, l := range e.svc.livesIn(e.sandboxID) {
-		e.orphans(ctx, l)
+	for _, l := range e.board.cfg.Sessions.All() {
+		if l.about.SandboxID == e.sandboxID {
+			e.orphans(ctx, l)
+		}
 	}
 }
 
 // joined lets a session hear what was said before it was known.
-func (e *ears) joined(ctx context.Context, l *live) {
+func (e *listener) joined(ctx context.Context, l *Questions) {
 	e.mu.Lock()
 	synced := e.synced
 	var mine []*hookCall
 	for _, c := range e.calls {
-		if c.Process == l.id {
+		if c.Process == l.about.ID {
 			mine = append(mine, c)
 		}
 	}
@@ -398,31 +396,22 @@ func (e *ears) joined(ctx context.Context, l *live) {
 }
 
 // orphans withdraws questions of an earlier server whose hooks are gone.
-func (e *ears) orphans(ctx context.Context, l *live) {
+func (e *listener) orphans(ctx context.Context, l *Questions) {
 	l.withdraw(ctx, func(as *posed) bool {
 		return as.by == nil && as.q.Source == AskedByHook && !strings.HasPrefix(as.q.Key, onScreen)
 	})
 }
 
-func (s *Service) livesIn(sandboxID string) []*live {
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.lives))
-	s.mu.Unlock()
-	return slices.DeleteFunc(all, func(l *live) bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.row.SandboxID != sandboxID
-	})
-}
-
 // heardHook takes what a hook of the agent says of it.
-func (l *live) heardHook(ctx context.Context, h agents.Heard) {
+func (l *Questions) heardHook(ctx context.Context, h agents.Heard) {
 	if h.Conversation != "" {
-		l.heardConversation(ctx, h.Conversation)
+		if err := l.host.Claim(ctx, h.Conversation); err != nil {
+			l.board.cfg.Log.Warn("conversation not claimed", "session_id", l.about.ID, "error", err)
+		}
 	}
 	if h.OverSoon && l.asksStill() {
 		h.OverSoon = false
-		l.svc.after(overSoon, func() { l.heardHook(l.svc.hard, h) })
+		l.board.cfg.Tasks.After(overSoon, func() { l.heardHook(l.board.cfg.Context, h) })
 		return
 	}
 	if h.Over != nil {
@@ -440,24 +429,24 @@ func (l *live) heardHook(ctx context.Context, h agents.Heard) {
 	if !late && h.Hint.Mood != agents.Unsaid {
 		l.hookAt = h.Hint.At
 	}
-	open := l.question() != nil
+	open := l.Oldest() != nil
 	l.mu.Unlock()
 	if h.Coming != nil {
-		l.watchDialog()
+		l.Watch()
 	}
 	if h.Hint.Mood != agents.Unsaid && !late && !open {
-		l.evidence(h.Hint)
+		l.host.Hear(h.Hint)
 	}
 }
 
-func (l *live) asksStill() bool {
+func (l *Questions) asksStill() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.question() != nil
+	return l.Oldest() != nil
 }
 
 // heardOver closes the questions a hook shows to be over.
-func (l *live) heardOver(ctx context.Context, tell func(key string) (bool, string)) {
+func (l *Questions) heardOver(ctx context.Context, tell func(key string) (bool, string)) {
 	l.closeQuestions(ctx, func(as *posed) bool {
 		key, _, _ := strings.Cut(as.q.Key, "#")
 		if strings.HasPrefix(key, onScreen) {
@@ -469,13 +458,6 @@ func (l *live) heardOver(ctx context.Context, tell func(key string) (bool, strin
 		}
 		return over
 	}, nil)
-}
-
-// heardConversation notes the agent's own id of its conversation, unless another session holds it.
-func (l *live) heardConversation(ctx context.Context, id string) {
-	if err := l.claimConversation(ctx, id, true); err != nil {
-		l.svc.cfg.Log.Warn("conversation not claimed", "session_id", l.id, "error", err)
-	}
 }
 
 // errHeld says that an answer is kept until the others are given.

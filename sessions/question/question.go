@@ -1,4 +1,4 @@
-package sessions
+package question
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// QuestionState is what became of a question.
-type QuestionState string
+// State is what became of a question.
+type State string
 
 // States of a question.
 const (
-	QuestionOpen      QuestionState = "open"
-	QuestionAnswered  QuestionState = "answered"
-	QuestionWithdrawn QuestionState = "withdrawn" // the agent went on, was interrupted or ended
+	Open      State = "open"
+	Answered  State = "answered"
+	Withdrawn State = "withdrawn" // the agent went on, was interrupted or ended
 )
 
 // How a question became known.
@@ -38,7 +38,7 @@ type Question struct {
 	agents.Ask
 	Source     string
 	AskedAt    int64
-	State      QuestionState
+	State      State
 	AnsweredBy string
 	AnsweredAt int64 // also when it was withdrawn
 	Answer     string
@@ -47,8 +47,8 @@ type Question struct {
 	AnsweredByName string // not stored
 }
 
-// QuestionStore is what questions and inboxes need of the storage.
-type QuestionStore interface {
+// Store is what questions and inboxes need of the storage.
+type Store interface {
 	InsertQuestion(ctx context.Context, q Question) error
 	// CloseQuestion writes how an open question ended; false when it was not open any more.
 	CloseQuestion(ctx context.Context, q Question) (bool, error)
@@ -75,7 +75,7 @@ const (
 	maxAsked      = 32   // open questions of one session
 )
 
-// posed is an open question of a live session. All but turn is guarded by the session's mu.
+// posed is an open question of a live session. All but turn is guarded by the session's lock.
 type posed struct {
 	turn chan struct{} // holds one token: who has it may settle the question
 	q    Question      // never changes once it is not open

@@ -1,4 +1,4 @@
-package sessions
+package question
 
 import (
 	"context"
@@ -25,34 +25,34 @@ const (
 	comingFor   = 10 * time.Second        // a dialog that was announced opens within this
 )
 
-// watchDialog looks at the screen of an agent that asks something, until it asks nothing any more: for questions that only the
+// Watch looks at the screen of an agent that asks something, until it asks nothing any more: for questions that only the
 // screen shows, and for dialogs that were answered in the terminal. It may be called any time.
-func (l *live) watchDialog() {
-	if !l.svc.cfg.Agents.ReadsDialogs(l.agent()) {
+func (l *Questions) Watch() {
+	if !l.board.cfg.Agents.ReadsDialogs(l.about.Agent) {
 		return
 	}
 	l.mu.Lock()
 	start := !l.watching && l.asksNow(time.Now())
 	l.watching = l.watching || start
 	l.mu.Unlock()
-	if start && !l.svc.run(func() { l.lookForDialogs(l.svc.hard) }) {
+	if start && !l.board.cfg.Tasks.Go(func() { l.lookForDialogs(l.board.cfg.Context) }) {
 		l.mu.Lock()
 		l.watching = false
 		l.mu.Unlock()
 	}
 }
 
-// asksNow reports whether the agent asks something, or is about to. It is called under mu.
-func (l *live) asksNow(now time.Time) bool {
-	return !l.row.State.Ended() && (l.row.State == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor ||
-		l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen }) != nil)
+// asksNow reports whether the agent asks something, or is about to. It is called under the session's lock.
+func (l *Questions) asksNow(now time.Time) bool {
+	return !l.host.State().Ended() && (l.host.State() == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor ||
+		l.posedOf(func(as *posed) bool { return as.q.State == Open }) != nil)
 }
 
-func (l *live) lookForDialogs(ctx context.Context) {
+func (l *Questions) lookForDialogs(ctx context.Context) {
 	var d, last *agents.Dialog
 	seen := int64(-1)
 	for {
-		if _, end := l.log.Bounds(); end != seen { // else the screen is the same
+		if end := l.cfg.Printed(); end != seen { // else the screen is the same
 			d, seen = l.dialog(), end
 		}
 		l.dialogSeen(ctx, d, last)
@@ -71,18 +71,18 @@ func (l *live) lookForDialogs(ctx context.Context) {
 }
 
 // dialog reads the dialog on the screen, nil when there is none.
-func (l *live) dialog() (d *agents.Dialog) {
-	l.rec.View(func(s *screen.Screen) { d = l.svc.cfg.Agents.Dialog(l.agent(), s.Text().Lines) })
+func (l *Questions) dialog() (d *agents.Dialog) {
+	l.cfg.Screen(func(s *screen.Screen) { d = l.board.cfg.Agents.Dialog(l.about.Agent, s.Text().Lines) })
 	return d
 }
 
 // dialogSeen compares the dialog on the screen with the open questions.
-func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
+func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 	now := time.Now()
 	l.mu.Lock()
 	known := false
 	for _, as := range l.asked {
-		if as.q.State != QuestionOpen {
+		if as.q.State != Open {
 			continue
 		}
 		theirs := strings.HasPrefix(as.q.Key, onScreen)
@@ -95,7 +95,7 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 			as.shown = now // of an earlier server: its dialog gets the time to be seen
 		}
 	}
-	waits := l.row.State == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor
+	waits := l.host.State() == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor
 	coming := l.coming
 	l.mu.Unlock()
 	l.closeQuestions(ctx, func(as *posed) bool {
@@ -126,8 +126,8 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 const inTerminal = "in the terminal"
 
 // dialogOver reports whether the dialog of a question is closed, and whether that was because somebody answered it. It is called
-// under mu.
-func (l *live) dialogOver(as *posed, now time.Time) (over, answered bool) {
+// under the session's lock.
+func (l *Questions) dialogOver(as *posed, now time.Time) (over, answered bool) {
 	patience := dialogLost
 	theirs := strings.HasPrefix(as.q.Key, onScreen)
 	if theirs {
@@ -139,7 +139,7 @@ func (l *live) dialogOver(as *posed, now time.Time) (over, answered bool) {
 		return gone >= dialogGone && worked || gone >= patience, worked
 	}
 	// Nobody has seen it, and it was answered before: an agent that works on, some time after a key, has nothing open.
-	since, busy, patience := l.machine.LastInput, l.busyThen, dialogShut
+	since, busy, patience := l.cfg.Machine.LastInput, l.busyThen, dialogShut
 	if since.UnixMilli() < as.q.AskedAt {
 		since, busy, patience = as.recall, as.busy, dialogLost
 	}
@@ -168,9 +168,15 @@ func (b *busyWords) hear(h agents.Hint, before agents.Mood) {
 	}
 }
 
-// saysBusy reports whether the terminal says that the agent works. It is called under mu.
-func (l *live) saysBusy() bool {
-	return l.machine.Says(agents.FromTitle) == agents.Busy || l.machine.Says(agents.FromReport) == agents.Busy
+// Heard counts what the terminal says of the agent's work. It is called under the session's lock, before the machine hears it.
+func (l *Questions) Heard(h agents.Hint) { l.busy.hear(h, l.cfg.Machine.Says(h.Source)) }
+
+// Typed notes that somebody pressed a key. It is called under the session's lock.
+func (l *Questions) Typed() { l.busyThen = l.busy }
+
+// saysBusy reports whether the terminal says that the agent works. It is called under the session's lock.
+func (l *Questions) saysBusy() bool {
+	return l.cfg.Machine.Says(agents.FromTitle) == agents.Busy || l.cfg.Machine.Says(agents.FromReport) == agents.Busy
 }
 
 // answerable reports whether one key answers the dialog: not where boxes are ticked.
@@ -184,7 +190,7 @@ func answerable(d *agents.Dialog) bool {
 }
 
 // presser answers the dialog with this key by pressing keys, when exactly it is on the screen.
-func (l *live) presser(key string) handOver {
+func (l *Questions) presser(key string) handOver {
 	return func(ctx context.Context, who accounts.Actor, a agents.Answer) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pressIn)
 		defer cancel()
@@ -195,7 +201,7 @@ func (l *live) presser(key string) handOver {
 		if len(a.Options) != 1 || d.Press(a.Options[0].ID) == "" {
 			return fault.New(fault.Invalid, "invalid_answer", "The dialog takes one of its options.")
 		}
-		if err := l.send(ctx, []byte(d.Press(a.Options[0].ID))); err != nil {
+		if err := l.host.Press(ctx, []byte(d.Press(a.Options[0].ID))); err != nil {
 			return err
 		}
 		for {
@@ -207,8 +213,8 @@ func (l *live) presser(key string) handOver {
 			}
 		}
 		if a.Text != "" { // a reason, which the dialog has no room for
-			if _, err := l.svc.AddPrompt(context.WithoutCancel(ctx), who, l.id, NewPrompt{Text: a.Text, Now: true}); err != nil {
-				l.svc.cfg.Log.Warn("reason of a denial not queued", "session_id", l.id, "error", err)
+			if err := l.host.Prompt(context.WithoutCancel(ctx), who, a.Text); err != nil {
+				l.board.cfg.Log.Warn("reason of a denial not queued", "session_id", l.about.ID, "error", err)
 			}
 		}
 		return nil

@@ -1,4 +1,4 @@
-package sessions
+package question
 
 import (
 	"cmp"
@@ -36,27 +36,27 @@ func errGone() error {
 }
 
 // Questions returns a page of what a session has asked, newest first.
-func (s *Service) Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error) {
-	all, next, err := s.cfg.Store.Questions(ctx, sessionID, pg)
+func (b *Board) Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error) {
+	all, next, err := b.cfg.Store.Questions(ctx, sessionID, pg)
 	if err != nil {
 		return nil, "", err
 	}
 	names := map[string]string{}
-	l := s.running(sessionID)
+	l := b.cfg.Sessions.InMemory(sessionID)
 	for i := range all {
 		if l != nil {
 			if all[i], err = l.questionNow(ctx, all[i]); err != nil {
 				return nil, "", err
 			}
 		}
-		all[i].AnsweredByName = s.nameOf(ctx, all[i].AnsweredBy, names)
+		all[i].AnsweredByName = b.nameOf(ctx, all[i].AnsweredBy, names)
 	}
 	return all, next, nil
 }
 
 // questionNow returns q, as it was stored, as people should see it: also as answered when its answer is kept until others are
 // given, and as it has ended meanwhile.
-func (l *live) questionNow(ctx context.Context, q Question) (Question, error) {
+func (l *Questions) questionNow(ctx context.Context, q Question) (Question, error) {
 	l.mu.Lock()
 	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
 	var now Question
@@ -69,16 +69,16 @@ func (l *live) questionNow(ctx context.Context, q Question) (Question, error) {
 	}
 	l.mu.Unlock()
 	switch {
-	case as == nil && q.State == QuestionOpen: // it was let go of once its end was stored
-		return l.svc.cfg.Store.Question(ctx, q.ID)
-	case as != nil && now.State != QuestionOpen:
+	case as == nil && q.State == Open: // it was let go of once its end was stored
+		return l.board.cfg.Store.Question(ctx, q.ID)
+	case as != nil && now.State != Open:
 		return now, nil
 	}
 	return q, nil
 }
 
 // nameOf returns a user's name, "" of nobody. seen remembers it within one answer.
-func (s *Service) nameOf(ctx context.Context, userID string, seen map[string]string) string {
+func (b *Board) nameOf(ctx context.Context, userID string, seen map[string]string) string {
 	if userID == "" {
 		return ""
 	}
@@ -86,7 +86,7 @@ func (s *Service) nameOf(ctx context.Context, userID string, seen map[string]str
 		return name
 	}
 	name := "somebody who has left"
-	if a, err := s.cfg.Accounts.Actor(ctx, userID); err == nil {
+	if a, err := b.cfg.Accounts.Actor(ctx, userID); err == nil {
 		name = a.User.Name
 	}
 	seen[userID] = name
@@ -96,8 +96,8 @@ func (s *Service) nameOf(ctx context.Context, userID string, seen map[string]str
 // Answer hands a person's answer to the agent: once, whoever else answers at the same time. An answer the agent did not get
 // leaves the question open. Errors: question_not_found, invalid_answer, already_answered, question_gone, session_not_ready,
 // answer_not_delivered.
-func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID string, req AnswerRequest) (Question, error) {
-	q, err := s.cfg.Store.Question(ctx, req.QuestionID)
+func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID string, req AnswerRequest) (Question, error) {
+	q, err := b.cfg.Store.Question(ctx, req.QuestionID)
 	if err != nil {
 		return Question{}, err
 	}
@@ -108,21 +108,19 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 	if err != nil {
 		return Question{}, err
 	}
-	l := s.ref(sessionID)
+	l, release := b.cfg.Sessions.Hold(sessionID)
 	if l == nil {
-		return Question{}, s.late(ctx, q.ID)
+		return Question{}, b.late(ctx, q.ID)
 	}
-	defer s.release(l)
+	defer release()
 	l.mu.Lock()
 	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
 	l.mu.Unlock()
 	if as == nil {
-		return Question{}, s.late(ctx, q.ID)
+		return Question{}, b.late(ctx, q.ID)
 	}
-	if l.asleep() { // an answer is for a program that runs
-		if err := s.cfg.Places.Wake(ctx, l.workspaceID); err != nil {
-			return Question{}, err
-		}
+	if err := l.host.Wake(ctx); err != nil { // an answer is for a program that runs
+		return Question{}, err
 	}
 	var by handOver
 	var held *Question
@@ -135,7 +133,7 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 		l.mu.Lock()
 		q, by, held = as.q, as.by, as.held
 		l.mu.Unlock()
-		if by != nil || held != nil || q.State != QuestionOpen || time.Now().After(deadline) {
+		if by != nil || held != nil || q.State != Open || time.Now().After(deadline) {
 			break
 		}
 		as.turn <- struct{}{} // after a restart the agent's hook is heard of in a moment
@@ -146,26 +144,25 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 	defer func() { as.turn <- struct{}{} }()
 	switch {
 	case held != nil:
-		return Question{}, s.tooLate(ctx, *held)
-	case q.State != QuestionOpen:
-		return Question{}, s.tooLate(ctx, q)
+		return Question{}, b.tooLate(ctx, *held)
+	case q.State != Open:
+		return Question{}, b.tooLate(ctx, q)
 	case by == nil:
 		return Question{}, fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
 	}
 	open := q
-	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = QuestionAnswered, actor.User.ID, s.now(), safetext.Cut(safetext.Lines(choice.Words()), maxAskDetail), cmp.Or(req.Via, "api")
+	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = Answered, actor.User.ID, b.now(), safetext.Cut(safetext.Lines(choice.Words()), maxAskDetail), cmp.Or(req.Via, "api")
 	switch err := by(ctx, actor, choice); {
 	case errors.Is(err, errHeld):
 		l.mu.Lock()
 		as.held = &q
-		l.bump()
+		l.host.Changed()
 		l.mu.Unlock()
-		s.tell(ctx, q)
-		s.touch(l)
+		b.tell(ctx, q)
 		q.AnsweredByName = actor.User.Name
 		return q, nil
 	case fault.Is(err, fault.Gone), fault.Is(err, fault.NotFound):
-		open.State, open.AnsweredAt = QuestionWithdrawn, s.now()
+		open.State, open.AnsweredAt = Withdrawn, b.now()
 		l.settleQuestion(ctx, as, open)
 		return Question{}, errGone()
 	case fault.Is(err, fault.Invalid):
@@ -182,23 +179,23 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 }
 
 // late says why a question that is not open in memory cannot be answered.
-func (s *Service) late(ctx context.Context, id string) error {
-	q, err := s.cfg.Store.Question(ctx, id)
+func (b *Board) late(ctx context.Context, id string) error {
+	q, err := b.cfg.Store.Question(ctx, id)
 	if err != nil {
 		return err
 	}
-	if q.State == QuestionOpen {
+	if q.State == Open {
 		return fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
 	}
-	return s.tooLate(ctx, q)
+	return b.tooLate(ctx, q)
 }
 
-func (s *Service) tooLate(ctx context.Context, q Question) error {
-	if q.State != QuestionAnswered {
+func (b *Board) tooLate(ctx context.Context, q Question) error {
+	if q.State != Answered {
 		return errGone()
 	}
 	who := "in the terminal"
-	name := s.nameOf(ctx, q.AnsweredBy, map[string]string{})
+	name := b.nameOf(ctx, q.AnsweredBy, map[string]string{})
 	if name != "" {
 		who = "by " + name
 	}

@@ -1,0 +1,87 @@
+package sessions
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
+	"github.com/parawork/parawork/sessions/state"
+)
+
+// askingSessions are the sessions in memory as those who ask questions know them.
+type askingSessions struct{ s *Service }
+
+// Hold returns a session's questions and keeps the session in memory.
+func (a askingSessions) Hold(id string) (*question.Questions, func()) {
+	l := a.s.ref(id)
+	if l == nil {
+		return nil, func() {}
+	}
+	return l.questions, func() { a.s.release(l) }
+}
+
+// InMemory returns a session's questions.
+func (a askingSessions) InMemory(id string) *question.Questions {
+	if l := a.s.running(id); l != nil {
+		return l.questions
+	}
+	return nil
+}
+
+// All returns the questions of all sessions in memory.
+func (a askingSessions) All() []*question.Questions {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	var out []*question.Questions
+	for _, l := range a.s.lives {
+		out = append(out, l.questions)
+	}
+	return out
+}
+
+// asker is a session as its questions know it.
+type asker struct{ l *live }
+
+// State is called under mu.
+func (a asker) State() state.State { return a.l.row.State }
+
+// Judge is called under mu.
+func (a asker) Judge() { a.l.judge() }
+
+// Changed is called under mu.
+func (a asker) Changed() {
+	a.l.bump()
+	a.l.svc.touch(a.l)
+}
+
+// Hear takes what a hook knows of the session's state.
+func (a asker) Hear(h agents.Hint) { a.l.evidence(h) }
+
+// Claim makes a conversation the session's.
+func (a asker) Claim(ctx context.Context, conversation string) error {
+	return a.l.claimConversation(ctx, conversation, true)
+}
+
+// Press types keys.
+func (a asker) Press(ctx context.Context, keys []byte) error { return a.l.send(ctx, keys) }
+
+// Prompt queues a text for the agent.
+func (a asker) Prompt(ctx context.Context, who accounts.Actor, text string) error {
+	_, err := a.l.svc.AddPrompt(ctx, who, a.l.id, NewPrompt{Text: text, Now: true})
+	return err
+}
+
+// Wake wakes the session's workspace when it sleeps.
+func (a asker) Wake(ctx context.Context) error {
+	if !a.l.asleep() {
+		return nil
+	}
+	return a.l.svc.cfg.Places.Wake(ctx, a.l.workspaceID)
+}
+
+// printed is how many bytes the session has printed.
+func (l *live) printed() int64 {
+	_, end := l.log.Bounds()
+	return end
+}
