@@ -50,6 +50,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/reviewqueue"
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/sessions/state"
@@ -351,7 +352,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewSessions(h.db).InsertSession(ctx, ses, "home"); err != nil {
 		t.Fatal(err)
 	}
-	prm := sessions.Prompt{ID: id.New("prm"), TeamID: ws.TeamID, WorkspaceID: ws.ID, SessionID: ses.ID, Text: "p", State: sessions.PromptSent, CreatedBy: ses.CreatedBy}
+	prm := prompt.Prompt{ID: id.New("prm"), TeamID: ws.TeamID, WorkspaceID: ws.ID, SessionID: ses.ID, Text: "p", State: prompt.Sent, CreatedBy: ses.CreatedBy}
 	if _, err := store.NewSessions(h.db).AddPrompt(ctx, prm, 10); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/prompt"
 )
 
 // From says which session of the same workspace a new one follows.
@@ -51,7 +52,7 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 	}
 	next, err := s.Start(ctx, actor, workspaceID, req)
 	if err == nil && from.Stop && !next.State.Ended() {
-		s.inherit(context.WithoutCancel(ctx), old, next)
+		s.Inherit(context.WithoutCancel(ctx), promptedAbout(old), promptedAbout(next))
 	}
 	return next, err
 }
@@ -62,15 +63,15 @@ func (s *Service) Told(ctx context.Context, row Session) (string, error) {
 	if row.Prompt != "" {
 		all = append(all, row.Prompt)
 	}
-	prompts, err := s.cfg.Store.Prompts(ctx, row.ID, shownPrompts)
+	prompts, err := s.cfg.Store.Prompts(ctx, row.ID, prompt.Recent)
 	if err != nil {
 		return "", err
 	}
 	for _, p := range prompts {
-		if p.State == PromptSent && p.Text != row.Prompt { // one too long for the command line went through the queue
+		if p.State == prompt.Sent && p.Text != row.Prompt { // one too long for the command line went through the queue
 			all = append(all, p.Text)
 		}
 	}
 	text := strings.Join(all, "\n\n")
-	return strings.ToValidUTF8(text[:min(len(text), maxPrompt)], ""), nil
+	return strings.ToValidUTF8(text[:min(len(text), prompt.MaxBytes)], ""), nil
 }

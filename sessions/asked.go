@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 )
@@ -64,11 +65,11 @@ func (a asker) Claim(ctx context.Context, conversation string) error {
 }
 
 // Press types keys.
-func (a asker) Press(ctx context.Context, keys []byte) error { return a.l.send(ctx, keys) }
+func (a asker) Press(ctx context.Context, keys []byte) error { return a.l.prompts.Send(ctx, keys) }
 
 // Prompt queues a text for the agent.
 func (a asker) Prompt(ctx context.Context, who accounts.Actor, text string) error {
-	_, err := a.l.svc.AddPrompt(ctx, who, a.l.id, NewPrompt{Text: text, Now: true})
+	_, err := a.l.svc.AddPrompt(ctx, who, a.l.id, prompt.Request{Text: text, Now: true})
 	return err
 }
 

@@ -55,7 +55,7 @@ func (l *live) evidence(h agents.Hint) {
 	defer l.mu.Unlock()
 	h.Reason = l.masks.Text(h.Reason)
 	l.machine.Hear(time.Now(), h)
-	l.steering.hint(h)
+	l.prompts.Hint(h)
 	l.judge()
 }
 

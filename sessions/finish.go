@@ -141,7 +141,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 		l.masks.Forget()
 	}
 	l.rec.Pack()
-	l.typer.close()
+	l.prompts.Close()
 	l.svc.publish(ctx, row)
 	l.svc.record(ctx, row)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -63,7 +64,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 		return out, err
 	}
 	if out.Held = int(held); held > 0 {
-		s.queueMoved(ctx, Prompt{SessionID: id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID})
+		s.Moved(ctx, prompt.Prompt{SessionID: id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID})
 	}
 	if err := l.typed(ctx, nil, actor.User.ID, nil); err != nil {
 		return out, err
@@ -73,10 +74,10 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 		if i > 0 && !tasks.Sleep(ctx, interruptGap) {
 			return out, ctx.Err()
 		}
-		if err := l.send(ctx, []byte(k)); err != nil {
+		if err := l.prompts.Send(ctx, []byte(k)); err != nil {
 			return out, err
 		}
-		l.pressed([]byte(k))
+		l.prompts.Pressed([]byte(k))
 	}
 	out.Outcome = l.stops(ctx, row.State)
 	out.Session = s.dress(l.snapshot())

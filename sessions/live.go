@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/signals"
 	"github.com/parawork/parawork/sessions/state"
@@ -32,10 +33,9 @@ type live struct {
 	rec         *history.Recording
 	log         *bytelog.Log  // of rec
 	done        chan struct{} // closed when the session has ended and that is stored
-	typer       typer
+	prompts     *prompt.Session
 	masks       *masks.Session
 	questions   *question.Questions
-	steering    steering
 	talk        *transcript.Session
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
@@ -97,8 +97,10 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.machine = state.New(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
 	l.machine.Recall(time.Now(), row.Basis)
 	l.scan.Clean, l.scan.Signal = safetext.Line, l.heard
-	l.typer = newTyper()
-	l.steering = newSteering()
+	about := promptedAbout(row)
+	about.Explicit = l.explicit
+	l.prompts = s.Queue.Session(prompt.SessionConfig{About: about, Host: prompted{l}, Lock: &l.mu, Machine: &l.machine, Done: l.done,
+		Note: l.rec.Note, Lines: l.lines, Brackets: l.brackets})
 	l.questions = s.Board.Session(question.SessionConfig{About: question.About{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SandboxID: row.SandboxID, Agent: row.Agent},
 		Host: asker{l}, Lock: &l.mu, Machine: &l.machine, Mask: l.masks.Text, Note: l.rec.Note, Screen: l.rec.View, Printed: l.printed})
 	l.talk = s.transcripts.Session(transcript.SessionConfig{ID: row.ID, Host: talker{l}, Log: l.log, Journal: l.rec.Journal(), Mask: l.masks.Text})
@@ -245,7 +247,7 @@ func (l *live) shut() {
 	l.size.stop()
 	l.held.stop()
 	l.mu.Unlock()
-	l.typer.close()
+	l.prompts.Close()
 	if err := l.rec.Close(); err != nil {
 		l.svc.cfg.Log.Warn("session log not closed", "session_id", l.id, "error", err)
 	}
@@ -277,7 +279,7 @@ func (l *live) heard(sig agents.Signal) {
 		l.machine.Recalled(&h)
 	}
 	l.machine.Hear(time.Now(), h)
-	l.steering.hint(h)
+	l.prompts.Hint(h)
 	if h.HasTitle {
 		if t := safetext.Line(h.Title); t != l.row.Title {
 			l.row.Title = t
@@ -327,7 +329,7 @@ func (l *live) judge() {
 		l.svc.run(l.questions.Watch)
 	}
 	l.rec.Note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})
-	l.steered()
+	l.prompts.Steered()
 	l.bump()
 	l.svc.touch(l)
 }
@@ -353,10 +355,7 @@ func (l *live) over() bool {
 	}
 }
 
-// saidOf is how many bytes of a prompt its entry in the journal shows.
-const saidOf = 500
-
 // notePrompt notes that a prompt went to the agent.
-func (l *live) notePrompt(prompt string) {
-	l.rec.Note(journal.Prompt, map[string]any{"text": safetext.Cut(strings.ToValidUTF8(prompt, ""), saidOf), "user_id": l.row.CreatedBy})
+func (l *live) notePrompt(text string) {
+	l.rec.Note(journal.Prompt, map[string]any{"text": safetext.Cut(strings.ToValidUTF8(text, ""), prompt.NotedBytes), "user_id": l.row.CreatedBy})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -119,7 +120,7 @@ func (s *Service) GoOn(ctx context.Context, m workspaces.MovedSession, words str
 		}
 	}
 	if m.Busy && words != "" {
-		_, err := s.AddPrompt(ctx, actor, next.ID, NewPrompt{ID: "prm_" + old.ID, Text: words})
+		_, err := s.AddPrompt(ctx, actor, next.ID, prompt.Request{ID: "prm_" + old.ID, Text: words})
 		if err != nil && !fault.Is(err, fault.Conflict) {
 			s.cfg.Log.Warn("an agent was not told to go on", "session_id", next.ID, "error", err)
 		}

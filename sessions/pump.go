@@ -120,7 +120,7 @@ func (l *live) follow(ctx context.Context, again bool) error {
 		return err
 	}
 	if again {
-		l.svc.run(func() { l.mend(ctx) })
+		l.svc.run(func() { l.prompts.Mend(ctx) })
 	}
 	buf := make([]byte, readSize)
 	for {

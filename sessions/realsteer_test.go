@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -68,10 +69,10 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 		t.Fatalf("the first was over at once: %q", log())
 	}
 	text, first := run("echo B2 >> log.txt"), 0
-	if _, err := s.EditPrompt(t.Context(), h.actor, b.ID, sessions.PromptEdit{Text: &text}); err != nil {
+	if _, err := s.EditPrompt(t.Context(), h.actor, b.ID, prompt.Edit{Text: &text}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.EditPrompt(t.Context(), h.actor, c.ID, sessions.PromptEdit{Position: &first}); err != nil {
+	if _, err := s.EditPrompt(t.Context(), h.actor, c.ID, prompt.Edit{Position: &first}); err != nil {
 		t.Fatal(err)
 	}
 	h.touch("one")
@@ -88,7 +89,7 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 	}
 	s.reaches(t, row.ID, state.Idle)
 	s.waitsFor(t, row.ID, "interrupted the agent")
-	if _, err := s.EditPrompt(t.Context(), h.actor, e.ID, sessions.PromptEdit{Release: true}); err != nil {
+	if _, err := s.EditPrompt(t.Context(), h.actor, e.ID, prompt.Edit{Release: true}); err != nil {
 		t.Fatal(err)
 	}
 	has("A C B2 D E")
@@ -106,7 +107,7 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, 3*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: run("echo H >> log.txt"), Resume: true})
+	p, err := s.AddPrompt(t.Context(), h.actor, row.ID, prompt.Request{Text: run("echo H >> log.txt"), Resume: true})
 	if err != nil {
 		t.Fatal(err)
 	}

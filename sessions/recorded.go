@@ -71,7 +71,7 @@ func (r recorded) Hide(ctx context.Context) (func(string) string, error) {
 }
 
 // Answer types what the terminal answers to the program.
-func (r recorded) Answer(ctx context.Context, p []byte) error { return r.l.sendAnswer(ctx, p) }
+func (r recorded) Answer(ctx context.Context, p []byte) error { return r.l.prompts.Answer(ctx, p) }
 
 // Release gives back a reference to the session.
 func (r recorded) Release() { r.l.svc.release(r.l) }

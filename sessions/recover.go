@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/damage"
 	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -147,7 +148,7 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 		s.run(func() { s.stopLate(l) })
 	case running:
 		s.deliverLate(l, row)
-		s.steerLate(ctx, l)
+		l.prompts.TakeUp(ctx)
 	}
 	return false
 }
@@ -156,12 +157,12 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
 	switch p, err := s.cfg.Store.NextPrompt(s.hard, l.id); {
 	case err != nil:
-	case p.State == PromptSending: // whether it was typed only the guest knows
+	case p.State == prompt.Sending: // whether it was typed only the guest knows
 		l.mu.Lock()
 		l.stir()
 		l.mu.Unlock()
 	default:
-		s.steerOn(l)
+		l.prompts.Look()
 	}
 	select {
 	case <-place.Awake():
@@ -190,7 +191,7 @@ func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
 		return
 	}
 	s.deliverLate(l, row)
-	s.steerLate(s.hard, l)
+	l.prompts.TakeUp(s.hard)
 }
 
 // awaitEvery is how often a session asks whether its place was found.
@@ -369,18 +370,18 @@ func (s *Service) deliverLate(l *live, row Session) {
 		s.touch(l)
 		return
 	}
-	queued, err := s.cfg.Store.Prompts(s.hard, l.id, shownPrompts)
+	queued, err := s.cfg.Store.Prompts(s.hard, l.id, prompt.Recent)
 	if err != nil {
 		s.cfg.Log.Warn("queue of prompts not read", "session_id", l.id, "error", err)
 		return
 	}
 	for _, p := range queued {
 		if p.Text == row.Prompt { // it is in the queue, or went through it
-			if p.State == PromptSent {
-				l.firstSent(p)
+			if p.State == prompt.Sent {
+				l.sent(p)
 			}
 			return
 		}
 	}
-	s.run(func() { l.deliver(s.hard, row.Prompt) })
+	s.run(func() { l.prompts.Deliver(s.hard, row.Prompt) })
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/modelgateway"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
@@ -24,7 +25,7 @@ import (
 
 // Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
 type Store interface {
-	Prompts
+	prompt.Store
 	question.Store
 	SessionStore
 	ConversationStore
@@ -229,6 +230,7 @@ type Service struct {
 	cfg Config
 
 	*history.Recordings // what sessions printed
+	*prompt.Queue       // what is typed, and waits to be
 	*question.Board     // what agents ask
 	*masks.Masks        // what sessions are given of secrets
 
@@ -264,6 +266,8 @@ func New(cfg Config) *Service {
 		stranded: strandings{all: map[string]*stranding{}}}
 	s.Recordings = history.New(history.Config{Sessions: openRecordings{s}, DataDir: cfg.DataDir, Limits: cfg.Limits, TeamHistory: cfg.TeamHistory, MaxLogBytes: cfg.MaxLogBytes,
 		RingBytes: cfg.RingBytes, ScreenSleep: cfg.ScreenSleep, SearchTime: cfg.SearchTime, Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
+	s.Queue = prompt.New(prompt.Config{Store: cfg.Store, Sessions: promptedSessions{s}, Agents: cfg.Agents, AcceptWithin: cfg.AcceptWithin, Events: cfg.Events, Tasks: s.tasks,
+		Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.Board = question.New(question.Config{Store: cfg.Store, Sessions: askingSessions{s}, Agents: cfg.Agents, Accounts: cfg.Accounts, Live: cfg.Places.Live, Events: cfg.Events,
 		Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.launches = masks.Launches{DataDir: cfg.DataDir, Key: cfg.Key}

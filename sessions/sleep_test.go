@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -110,7 +111,7 @@ func TestASleepingSessionIsShownAndWakesWhenSomebodyTypes(t *testing.T) {
 	h.sleep(s, row, 3)
 
 	// A queued prompt wakes it as well.
-	if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: "four"}); err != nil {
+	if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, prompt.Request{Text: "four"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the prompt is typed", func() bool { return strings.Contains(s.output(t, row.ID), "heard four") })

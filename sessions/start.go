@@ -27,13 +27,13 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
 )
 
 const (
-	maxPrompt    = 1 << 20
 	startTimeout = time.Minute // of the guest, once the place stands
 )
 
@@ -241,7 +241,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	s.record(ctx, row)
 	s.cfg.Log.Info("session started", "session_id", row.ID, "workspace_id", row.WorkspaceID, "agent", row.Agent)
 	if plan.Prompt == agents.PromptPaste && row.Prompt != "" {
-		s.run(func() { l.deliver(s.hard, row.Prompt) })
+		s.run(func() { l.prompts.Deliver(s.hard, row.Prompt) })
 	}
 	if !s.run(func() { l.pump(s.hard) }) {
 		s.release(l)
@@ -312,7 +312,7 @@ func (r StartRequest) check() error {
 	if r.Agent == "" {
 		return bad("Say which agent to start.")
 	}
-	if len(r.Prompt) > maxPrompt {
+	if len(r.Prompt) > prompt.MaxBytes {
 		return bad("The prompt is longer than 1 MiB.")
 	}
 	if strings.ContainsRune(r.Prompt, 0) || !utf8.ValidString(r.Prompt) {

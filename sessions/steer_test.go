@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -57,9 +58,9 @@ func (h *house) talks() {
 
 func (h *house) told() []string { return strings.Fields(strings.ReplaceAll(h.file("told"), " ", "_")) }
 
-func (s *server) queue(t *testing.T, id, text string) sessions.Prompt {
+func (s *server) queue(t *testing.T, id, text string) prompt.Prompt {
 	t.Helper()
-	p, err := s.AddPrompt(t.Context(), s.h.actor, id, sessions.NewPrompt{Text: text})
+	p, err := s.AddPrompt(t.Context(), s.h.actor, id, prompt.Request{Text: text})
 	if err != nil {
 		t.Fatalf("queueing %q: %v", text, err)
 	}
@@ -67,15 +68,15 @@ func (s *server) queue(t *testing.T, id, text string) sessions.Prompt {
 }
 
 // sent waits until an agent has taken a prompt up.
-func (s *server) sent(t *testing.T, p sessions.Prompt) {
+func (s *server) sent(t *testing.T, p prompt.Prompt) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		all, err := s.ListPrompts(t.Context(), p.SessionID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(all, func(o sessions.Prompt) bool { return o.ID == p.ID })
-		if i >= 0 && all[i].State == sessions.PromptSent {
+		i := slices.IndexFunc(all, func(o prompt.Prompt) bool { return o.ID == p.ID })
+		if i >= 0 && all[i].State == prompt.Sent {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -116,7 +117,7 @@ func (s *server) waitsFor(t *testing.T, id, why string) {
 	t.Helper()
 	eventually(t, "the queue waits: "+why, func() bool {
 		all, err := s.ListPrompts(t.Context(), id)
-		return err == nil && slices.ContainsFunc(all, func(p sessions.Prompt) bool { return strings.Contains(p.Waits, why) })
+		return err == nil && slices.ContainsFunc(all, func(p prompt.Prompt) bool { return strings.Contains(p.Waits, why) })
 	})
 }
 
@@ -132,7 +133,7 @@ func TestQueueIsSentInOrder(t *testing.T) {
 	two, three, four := s.queue(t, row.ID, "two 0"), s.queue(t, row.ID, "three 0"), s.queue(t, row.ID, "four 0")
 	s.waitsFor(t, row.ID, "working")
 	text, first := "five 0", 0
-	if _, err := s.EditPrompt(t.Context(), h.actor, four.ID, sessions.PromptEdit{Text: &text, Position: &first}); err != nil {
+	if _, err := s.EditPrompt(t.Context(), h.actor, four.ID, prompt.Edit{Text: &text, Position: &first}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.CancelPrompt(t.Context(), two.ID); err != nil {
@@ -148,17 +149,17 @@ func TestQueueIsSentInOrder(t *testing.T) {
 	if got := strings.Join(h.told(), " "); got != "one_held five_0 three_0" {
 		t.Errorf("told: %s", got)
 	}
-	if _, err := s.EditPrompt(t.Context(), h.actor, three.ID, sessions.PromptEdit{Text: &text}); fault.CodeOf(err) != "prompt_sent" {
+	if _, err := s.EditPrompt(t.Context(), h.actor, three.ID, prompt.Edit{Text: &text}); fault.CodeOf(err) != "prompt_sent" {
 		t.Errorf("editing what was sent: %v", err)
 	}
 	if _, err := s.CancelPrompt(t.Context(), three.ID); fault.CodeOf(err) != "prompt_sent" {
 		t.Errorf("cancelling what was sent: %v", err)
 	}
-	if _, err := s.EditPrompt(t.Context(), h.actor, two.ID, sessions.PromptEdit{Text: &text}); fault.CodeOf(err) != "prompt_closed" {
+	if _, err := s.EditPrompt(t.Context(), h.actor, two.ID, prompt.Edit{Text: &text}); fault.CodeOf(err) != "prompt_closed" {
 		t.Errorf("editing what was cancelled: %v", err)
 	}
 	for _, bad := range []string{"", " \n", "a\x00b", "\xff", strings.Repeat("x", 1<<20+1)} {
-		if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: bad}); fault.CodeOf(err) != "invalid_prompt" {
+		if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, prompt.Request{Text: bad}); fault.CodeOf(err) != "invalid_prompt" {
 			t.Errorf("%.10q: %v", bad, err)
 		}
 	}
@@ -211,14 +212,14 @@ func TestPromptThatIsNotTakenUp(t *testing.T) {
 	s.queue(t, row.ID, "next 0")
 	eventually(t, "it fails", func() bool {
 		p, err := s.Prompt(t.Context(), deaf.ID)
-		return err == nil && p.State == sessions.PromptFailed && strings.Contains(p.Reason, "did not go to work") && p.Text == "deaf 0"
+		return err == nil && p.State == prompt.Failed && strings.Contains(p.Reason, "did not go to work") && p.Text == "deaf 0"
 	})
 	s.waitsFor(t, row.ID, "the prompt before it failed")
 	if got := h.told(); len(got) != 0 {
 		t.Errorf("told: %v", got)
 	}
 	text := "heard 0"
-	if _, err := s.EditPrompt(t.Context(), h.actor, deaf.ID, sessions.PromptEdit{Text: &text, Now: true, Release: true}); err != nil {
+	if _, err := s.EditPrompt(t.Context(), h.actor, deaf.ID, prompt.Edit{Text: &text, Now: true, Release: true}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "both are sent", func() bool { return strings.Join(h.told(), " ") == "heard_0 next_0" })
@@ -235,7 +236,7 @@ func TestEnterIsPressedUntilThePromptIsTaken(t *testing.T) {
 	p := s.queue(t, row.ID, "drowsy 0")
 	eventually(t, "it is sent", func() bool {
 		got, err := s.Prompt(t.Context(), p.ID)
-		return err == nil && got.State == sessions.PromptSent
+		return err == nil && got.State == prompt.Sent
 	})
 	if got := strings.Join(h.told(), " "); got != "drowsy_0" {
 		t.Errorf("told: %s", got)
@@ -290,7 +291,7 @@ func TestInterruptHoldsTheQueue(t *testing.T) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	s.reaches(t, row.ID, state.Idle)
-	if _, err := s.EditPrompt(t.Context(), h.actor, next.ID, sessions.PromptEdit{Release: true}); err != nil {
+	if _, err := s.EditPrompt(t.Context(), h.actor, next.ID, prompt.Edit{Release: true}); err != nil {
 		t.Fatal(err)
 	}
 	// The Esc itself is text to this program.
@@ -310,10 +311,10 @@ func TestResumeAndSend(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.waitsFor(t, row.ID, "resume")
-	if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: "more 0"}); fault.CodeOf(err) != "session_not_running" {
+	if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, prompt.Request{Text: "more 0"}); fault.CodeOf(err) != "session_not_running" {
 		t.Errorf("got %v", err)
 	}
-	p, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: "more 0", Resume: true})
+	p, err := s.AddPrompt(t.Context(), h.actor, row.ID, prompt.Request{Text: "more 0", Resume: true})
 	s.tells(t, p.SessionID)
 	if err != nil || p.SessionID == row.ID {
 		t.Fatalf("got %+v, %v", p, err)

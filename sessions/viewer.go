@@ -397,8 +397,8 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 		return err
 	}
 	v.l.rec.NoteKeys(v.user, v.name, len(p))
-	v.l.pressed(p)
-	return v.l.send(ctx, p)
+	v.l.prompts.Pressed(p)
+	return v.l.prompts.Send(ctx, p)
 }
 
 // Wish says what size the viewer would like. It counts while the viewer owns the size or nobody does.

@@ -6,20 +6,20 @@ import (
 	"slices"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/prompt"
 )
 
 const promptColumns = `id, team_id, workspace_id, session_id, position, text, state, reason, held, urgent, frame, frames, bracketed,
 	created_by, created_at, sent_at`
 
-func scanPrompt(s scanner) (p sessions.Prompt, err error) {
+func scanPrompt(s scanner) (p prompt.Prompt, err error) {
 	err = s.Scan(&p.ID, &p.TeamID, &p.WorkspaceID, &p.SessionID, &p.Position, &p.Text, &p.State, &p.Reason, &p.Held, &p.Urgent, &p.Frame,
 		&p.Frames, &p.Bracketed, &p.CreatedBy, &p.CreatedAt, &p.SentAt)
 	return p, err
 }
 
 // AddPrompt stores a prompt behind the others of its session.
-func (s *Sessions) AddPrompt(ctx context.Context, p sessions.Prompt, most int) (sessions.Prompt, error) {
+func (s *Sessions) AddPrompt(ctx context.Context, p prompt.Prompt, most int) (prompt.Prompt, error) {
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		var last int64
 		var open int
@@ -43,7 +43,7 @@ func (s *Sessions) AddPrompt(ctx context.Context, p sessions.Prompt, most int) (
 }
 
 // Prompt returns one prompt; fault.NotFound when there is none.
-func (s *Sessions) Prompt(ctx context.Context, id string) (sessions.Prompt, error) {
+func (s *Sessions) Prompt(ctx context.Context, id string) (prompt.Prompt, error) {
 	p, err := scanPrompt(s.db.QueryRow(ctx, `SELECT `+promptColumns+` FROM prompts WHERE id = ? AND {team}`, id))
 	if fault.Is(err, fault.NotFound) {
 		return p, fault.New(fault.NotFound, "prompt_not_found", "There is no such prompt.")
@@ -55,7 +55,7 @@ func (s *Sessions) Prompt(ctx context.Context, id string) (sessions.Prompt, erro
 }
 
 // Prompts returns a session's prompts that are open and the newest of the others, in order.
-func (s *Sessions) Prompts(ctx context.Context, sessionID string, recent int) ([]sessions.Prompt, error) {
+func (s *Sessions) Prompts(ctx context.Context, sessionID string, recent int) ([]prompt.Prompt, error) {
 	return s.prompts(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state IN ('queued', 'sending', 'failed')
 		UNION ALL SELECT * FROM (SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state IN ('sent', 'cancelled')
 			ORDER BY position DESC, id DESC LIMIT ?) AS recent
@@ -63,18 +63,18 @@ func (s *Sessions) Prompts(ctx context.Context, sessionID string, recent int) ([
 }
 
 // NextPrompt returns the prompt that is being sent, else the first that waits; fault.NotFound when there is none.
-func (s *Sessions) NextPrompt(ctx context.Context, sessionID string) (sessions.Prompt, error) {
+func (s *Sessions) NextPrompt(ctx context.Context, sessionID string) (prompt.Prompt, error) {
 	return scanPrompt(s.db.QueryRow(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state IN ('queued', 'sending')
 		ORDER BY CASE WHEN state = 'sending' THEN 0 ELSE 1 END, position, id LIMIT 1`, sessionID))
 }
 
-func (s *Sessions) prompts(ctx context.Context, query string, args ...any) ([]sessions.Prompt, error) {
+func (s *Sessions) prompts(ctx context.Context, query string, args ...any) ([]prompt.Prompt, error) {
 	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading prompts: %w", err)
 	}
 	defer rows.Close()
-	var out []sessions.Prompt
+	var out []prompt.Prompt
 	for rows.Next() {
 		p, err := scanPrompt(rows)
 		if err != nil {
@@ -87,8 +87,8 @@ func (s *Sessions) prompts(ctx context.Context, query string, args ...any) ([]se
 
 // EditPrompt lets fn change a prompt, in one transaction. With at >= 0 the prompt, queued after fn, is then put at that place
 // among the queued ones of its session.
-func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*sessions.Prompt) error) (sessions.Prompt, error) {
-	var p sessions.Prompt
+func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*prompt.Prompt) error) (prompt.Prompt, error) {
+	var p prompt.Prompt
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if p, err = s.Prompt(ctx, id); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*s
 		}
 		_, err = s.db.Exec(ctx, `UPDATE prompts SET text = ?, state = ?, reason = ?, held = ?, urgent = ?, frame = ?, frames = ?, bracketed = ?,
 			sent_at = ? WHERE id = ? AND {team}`, p.Text, string(p.State), p.Reason, p.Held, p.Urgent, p.Frame, p.Frames, p.Bracketed, p.SentAt, id)
-		if err != nil || at < 0 || p.State != sessions.PromptQueued {
+		if err != nil || at < 0 || p.State != prompt.Queued {
 			return err
 		}
 		p.Position, err = s.placePrompt(ctx, p, at)
@@ -108,7 +108,7 @@ func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*s
 }
 
 // placePrompt gives the queued prompts of a session the places they have in all, in another order.
-func (s *Sessions) placePrompt(ctx context.Context, p sessions.Prompt, at int) (place int64, err error) {
+func (s *Sessions) placePrompt(ctx context.Context, p prompt.Prompt, at int) (place int64, err error) {
 	queue, err := s.prompts(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state = 'queued' ORDER BY position, id`, p.SessionID)
 	if err != nil {
 		return 0, err
@@ -117,7 +117,7 @@ func (s *Sessions) placePrompt(ctx context.Context, p sessions.Prompt, at int) (
 	for i, q := range queue {
 		places[i] = q.Position
 	}
-	queue = slices.DeleteFunc(queue, func(q sessions.Prompt) bool { return q.ID == p.ID })
+	queue = slices.DeleteFunc(queue, func(q prompt.Prompt) bool { return q.ID == p.ID })
 	queue = slices.Insert(queue, min(at, len(queue)), p)
 	for i, q := range queue {
 		if q.ID == p.ID {

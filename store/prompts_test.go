@@ -8,7 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )
@@ -19,10 +19,10 @@ func TestPrompts(t *testing.T) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
 		team, user, ws := sessionHouse(t, db)
-		add := func(session, text string) sessions.Prompt {
+		add := func(session, text string) prompt.Prompt {
 			t.Helper()
-			p, err := st.AddPrompt(ctx, sessions.Prompt{ID: id.New("prm"), TeamID: team, WorkspaceID: ws[0], SessionID: session, Text: text,
-				State: sessions.PromptQueued, CreatedBy: user, CreatedAt: 7}, 4)
+			p, err := st.AddPrompt(ctx, prompt.Prompt{ID: id.New("prm"), TeamID: team, WorkspaceID: ws[0], SessionID: session, Text: text,
+				State: prompt.Queued, CreatedBy: user, CreatedAt: 7}, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,10 +49,10 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		add("s1", "d")
-		if _, err := st.AddPrompt(ctx, sessions.Prompt{ID: id.New("prm"), TeamID: team, WorkspaceID: ws[0], SessionID: "s1", Text: "e"}, 4); fault.CodeOf(err) != "queue_full" {
+		if _, err := st.AddPrompt(ctx, prompt.Prompt{ID: id.New("prm"), TeamID: team, WorkspaceID: ws[0], SessionID: "s1", Text: "e"}, 4); fault.CodeOf(err) != "queue_full" {
 			t.Errorf("got %v", err)
 		}
-		keep := func(*sessions.Prompt) error { return nil }
+		keep := func(*prompt.Prompt) error { return nil }
 		for _, step := range []struct {
 			id   string
 			at   int
@@ -63,14 +63,14 @@ func TestPrompts(t *testing.T) {
 			}
 		}
 		boom := errors.New("boom")
-		if _, err := st.EditPrompt(ctx, b.ID, 2, func(p *sessions.Prompt) error { p.Text = "lost"; return boom }); !errors.Is(err, boom) || order("s1") != "b c d a" {
+		if _, err := st.EditPrompt(ctx, b.ID, 2, func(p *prompt.Prompt) error { p.Text = "lost"; return boom }); !errors.Is(err, boom) || order("s1") != "b c d a" {
 			t.Errorf("a refused edit: %v, %s", err, order("s1"))
 		}
 		if n, err := st.HoldPrompts(ctx, "s1", "why"); err != nil || n != 4 {
 			t.Errorf("held %d, %v", n, err)
 		}
-		got, err := st.EditPrompt(ctx, b.ID, -1, func(p *sessions.Prompt) error {
-			p.State, p.Frame, p.Frames, p.Bracketed, p.SentAt, p.Urgent = sessions.PromptSending, 1<<40, 3, true, 9, true
+		got, err := st.EditPrompt(ctx, b.ID, -1, func(p *prompt.Prompt) error {
+			p.State, p.Frame, p.Frames, p.Bracketed, p.SentAt, p.Urgent = prompt.Sending, 1<<40, 3, true, 9, true
 			return nil
 		})
 		if again, err2 := st.Prompt(ctx, b.ID); err != nil || err2 != nil || !reflect.DeepEqual(got, again) || again.Held != "why" {
@@ -82,10 +82,10 @@ func TestPrompts(t *testing.T) {
 		if err := st.EndPrompts(ctx, "s1", "ended"); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := st.Prompt(ctx, b.ID); err != nil || again.State != sessions.PromptSent || again.Reason != "" {
+		if again, err := st.Prompt(ctx, b.ID); err != nil || again.State != prompt.Sent || again.Reason != "" {
 			t.Errorf("got %+v, %v", again, err)
 		}
-		if _, err := st.EditPrompt(ctx, d(st, t, "s1"), -1, func(p *sessions.Prompt) error { p.State = sessions.PromptSending; return nil }); err != nil {
+		if _, err := st.EditPrompt(ctx, d(st, t, "s1"), -1, func(p *prompt.Prompt) error { p.State = prompt.Sending; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if err := st.EndPrompts(ctx, "s1", "ended"); err != nil {
@@ -94,7 +94,7 @@ func TestPrompts(t *testing.T) {
 		if n, err := st.MovePrompts(ctx, "s1", "s2"); err != nil || n != 2 || order("s2") != "z d a" && order("s2") != "d z a" {
 			t.Errorf("moved %d, %v: %s", n, err, order("s2"))
 		}
-		if all, _ := st.Prompts(ctx, "s1", 0); len(all) != 1 || all[0].State != sessions.PromptFailed || all[0].Reason != "ended" {
+		if all, _ := st.Prompts(ctx, "s1", 0); len(all) != 1 || all[0].State != prompt.Failed || all[0].Reason != "ended" {
 			t.Errorf("left: %+v", all)
 		}
 		if _, err := st.NextPrompt(ctx, "s1"); !fault.Is(err, fault.NotFound) {

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/redact"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
@@ -66,7 +66,7 @@ func (h *house) askedOf(ctx context.Context, w workspaces.Workspace, userID stri
 			return nil, err
 		}
 		for _, p := range queue {
-			if p.State == sessions.PromptSent {
+			if p.State == prompt.Sent {
 				add(p.Text)
 			}
 		}

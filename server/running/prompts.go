@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/prompt"
 )
 
 // ByPrompt finds a prompt that a path names.
@@ -28,7 +28,7 @@ func (h Prompts) ByPrompt(ctx context.Context, c echo.Context, call *rest.Call) 
 }
 
 // promptOf makes the API's prompt; names are those of the team's members.
-func promptOf(p sessions.Prompt, names map[string]string) api.Prompt {
+func promptOf(p prompt.Prompt, names map[string]string) api.Prompt {
 	name := names[p.CreatedBy]
 	if name == "" {
 		name = "a former member"
@@ -37,7 +37,7 @@ func promptOf(p sessions.Prompt, names map[string]string) api.Prompt {
 		Waits: p.Waits, Urgent: p.Urgent, CreatedBy: p.CreatedBy, CreatedByName: name, CreatedAt: p.CreatedAt, SentAt: rest.Ptr(p.SentAt)}
 }
 
-func (h Prompts) prompt(ctx context.Context, p sessions.Prompt) (api.Prompt, error) {
+func (h Prompts) prompt(ctx context.Context, p prompt.Prompt) (api.Prompt, error) {
 	names, err := rest.MemberNames(ctx, h.cfg.Directory, p.TeamID)
 	return promptOf(p, names), err
 }
@@ -51,12 +51,12 @@ func (h Prompts) ListPrompts(ctx context.Context, req api.ListPromptsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	return api.ListPrompts200JSONResponse{Items: rest.List(all, func(p sessions.Prompt) api.Prompt { return promptOf(p, names) })}, nil
+	return api.ListPrompts200JSONResponse{Items: rest.List(all, func(p prompt.Prompt) api.Prompt { return promptOf(p, names) })}, nil
 }
 
 func (h Prompts) CreatePrompt(ctx context.Context, req api.CreatePromptRequestObject) (api.CreatePromptResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Sessions.AddPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, sessions.NewPrompt{Text: b.Text, Now: rest.Val(b.Now), Resume: rest.Val(b.Resume)})
+	p, err := h.cfg.Sessions.AddPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, prompt.Request{Text: b.Text, Now: rest.Val(b.Now), Resume: rest.Val(b.Resume)})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (h Prompts) CreatePrompt(ctx context.Context, req api.CreatePromptRequestOb
 
 func (h Prompts) UpdatePrompt(ctx context.Context, req api.UpdatePromptRequestObject) (api.UpdatePromptResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Sessions.EditPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, sessions.PromptEdit{Text: b.Text, Position: b.Position,
+	p, err := h.cfg.Sessions.EditPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, prompt.Edit{Text: b.Text, Position: b.Position,
 		Release: rest.Val(b.Release), Now: rest.Val(b.Now)})
 	if err != nil {
 		return nil, err

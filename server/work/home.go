@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -130,7 +130,7 @@ func (h Branches) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 	}
 	out := api.ResolveUpdate200JSONResponse{Base: r.Base, BaseCommit: r.BaseCommit, Strategy: r.Strategy, Files: rest.List(r.Files, guest.EncodePath), Prompt: r.Prompt, SnapshotId: r.SnapshotID}
 	if b.How == api.ResolveRequestHowAgent && agent != "" && len(r.Files) > 0 {
-		p, err := h.cfg.Sessions.AddPrompt(ctx, actor, agent, sessions.NewPrompt{Text: r.Prompt})
+		p, err := h.cfg.Sessions.AddPrompt(ctx, actor, agent, prompt.Request{Text: r.Prompt})
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
@@ -25,7 +26,7 @@ func (q Queue) Recipient(ctx context.Context, sessionID string) (reviews.Recipie
 
 // Queue adds a prompt; a session that ended is resumed.
 func (q Queue) Queue(ctx context.Context, actor accounts.Actor, sessionID, promptID, text string) (reviews.Prompt, error) {
-	p, err := q.sessions.AddPrompt(ctx, actor, sessionID, sessions.NewPrompt{ID: promptID, Text: text, Resume: true})
+	p, err := q.sessions.AddPrompt(ctx, actor, sessionID, prompt.Request{ID: promptID, Text: text, Resume: true})
 	return promptOf(p), err
 }
 
@@ -51,6 +52,6 @@ func (q Queue) Cancel(ctx context.Context, promptID string) error {
 	return err
 }
 
-func promptOf(p sessions.Prompt) reviews.Prompt {
+func promptOf(p prompt.Prompt) reviews.Prompt {
 	return reviews.Prompt{ID: p.ID, SessionID: p.SessionID, State: reviews.PromptState(p.State), Waits: p.Waits, Reason: p.Reason, SentAt: p.SentAt}
 }

@@ -1,4 +1,4 @@
-package sessions
+package prompt
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// PromptState is what became of a prompt.
-type PromptState string
+// State is what became of a prompt.
+type State string
 
 // States of a prompt, as in the API.
 const (
-	PromptQueued    PromptState = "queued"
-	PromptSending   PromptState = "sending" // it is being typed; nobody can change it any more
-	PromptSent      PromptState = "sent"    // the agent took it up
-	PromptFailed    PromptState = "failed"
-	PromptCancelled PromptState = "cancelled"
+	Queued    State = "queued"
+	Sending   State = "sending" // it is being typed; nobody can change it any more
+	Sent      State = "sent"    // the agent took it up
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
 )
 
 // Prompt is a text that waits for a session's agent, or waited.
@@ -28,7 +28,7 @@ type Prompt struct {
 	ID, TeamID, WorkspaceID, SessionID string
 	Position                           int64 // order within the session
 	Text                               string
-	State                              PromptState
+	State                              State
 	Reason                             string // why it failed
 	Held                               string // why it waits for a person; "" = it does not
 	Urgent                             bool   // a person said "send now"
@@ -43,8 +43,8 @@ type Prompt struct {
 	Waits string // why the first of the queue is not sent now; not stored
 }
 
-// Prompts is what the room needs of the storage for prompts. Errors: fault.NotFound for an id that is not there.
-type Prompts interface {
+// Store is what the package needs of the storage. Errors: fault.NotFound for an id that is not there.
+type Store interface {
 	// AddPrompt stores a prompt behind the others of its session; fault.Conflict when that has most open ones already.
 	AddPrompt(ctx context.Context, p Prompt, most int) (Prompt, error)
 	Prompt(ctx context.Context, id string) (Prompt, error)
@@ -64,20 +64,22 @@ type Prompts interface {
 
 // Limits of a queue.
 const (
-	maxQueue     = 100 // open prompts of one session
-	shownPrompts = 50  // closed ones in a list
+	MaxBytes = 1 << 20 // of one prompt
+	Recent   = 50      // closed ones in a list
+
+	maxQueue = 100 // open prompts of one session
 )
 
-// NewPrompt asks for a prompt to be sent.
-type NewPrompt struct {
+// Request asks for a prompt to be sent.
+type Request struct {
 	ID     string // chosen by who must know later whether it was added; "" = a new one. It cannot be added twice
 	Text   string
 	Now    bool // before the others, and although somebody's text waits in the agent's box
 	Resume bool // a session that has ended is resumed first
 }
 
-// PromptEdit changes a prompt; nil and false leave as it is.
-type PromptEdit struct {
+// Edit changes a prompt; nil and false leave as it is.
+type Edit struct {
 	Text     *string
 	Position *int // place in the queue, 0 = next
 	Release  bool // let it and those behind it go on
@@ -88,7 +90,7 @@ func checkPrompt(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return fault.New(fault.Invalid, "invalid_prompt", "The prompt is empty: write what the agent should do.").With("field", "text")
-	case len(text) > maxPrompt:
+	case len(text) > MaxBytes:
 		return fault.New(fault.Invalid, "invalid_prompt", "The prompt is longer than 1 MiB. Put long text into a file and name the file.").With("field", "text")
 	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
 		return fault.New(fault.Invalid, "invalid_prompt", "The prompt must be UTF-8 text without NUL characters.").With("field", "text")
@@ -99,68 +101,55 @@ func checkPrompt(text string) error {
 // AddPrompt puts a prompt behind the others of a session. It is sent once the agent is idle, at once when it is idle now. With
 // Resume an ended session is resumed and the prompt goes to the new one, which the answer names. Errors: not_found,
 // invalid_prompt, queue_full, session_not_running, and those of Resume.
-func (s *Service) AddPrompt(ctx context.Context, actor accounts.Actor, sessionID string, n NewPrompt) (Prompt, error) {
+func (q *Queue) AddPrompt(ctx context.Context, actor accounts.Actor, sessionID string, n Request) (Prompt, error) {
 	if err := checkPrompt(n.Text); err != nil {
 		return Prompt{}, err
 	}
-	row, err := s.Get(ctx, sessionID)
+	to, err := q.cfg.Sessions.Open(ctx, actor, sessionID, n.Resume)
 	if err != nil {
 		return Prompt{}, err
 	}
-	switch {
-	case row.Agent == setupAgent:
-		return Prompt{}, fault.New(fault.Conflict, "session_takes_no_prompts", "A setup script takes no prompts.")
-	case row.State.Ended() && !n.Resume:
-		return Prompt{}, notRunning(row)
-	case row.State.Ended():
-		if row, err = s.Resume(ctx, actor, sessionID); err != nil {
-			return Prompt{}, err
-		}
-		if row.State.Ended() {
-			return Prompt{}, fault.New(fault.Conflict, "session_not_running", "The agent could not be started again: %s.", row.StateReason)
-		}
-	}
-	p := Prompt{ID: id.New("prm"), TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SessionID: row.ID, Text: n.Text, State: PromptQueued,
-		Urgent: n.Now, CreatedBy: actor.User.ID, CreatedAt: s.now()}
+	p := Prompt{ID: id.New("prm"), TeamID: to.TeamID, WorkspaceID: to.WorkspaceID, SessionID: to.ID, Text: n.Text, State: Queued,
+		Urgent: n.Now, CreatedBy: actor.User.ID, CreatedAt: q.now()}
 	if n.ID != "" {
 		p.ID = n.ID
 	}
-	if p, err = s.cfg.Store.AddPrompt(ctx, p, maxQueue); err != nil {
+	if p, err = q.cfg.Store.AddPrompt(ctx, p, maxQueue); err != nil {
 		return Prompt{}, err
 	}
 	if n.Now {
-		if p, err = s.cfg.Store.EditPrompt(ctx, p.ID, 0, func(*Prompt) error { return nil }); err != nil {
+		if p, err = q.cfg.Store.EditPrompt(ctx, p.ID, 0, func(*Prompt) error { return nil }); err != nil {
 			return Prompt{}, err
 		}
 	}
-	s.queueMoved(ctx, p)
+	q.Moved(ctx, p)
 	return p, nil
 }
 
 // Prompt returns a prompt. Errors: not_found.
-func (s *Service) Prompt(ctx context.Context, id string) (Prompt, error) {
-	return s.cfg.Store.Prompt(ctx, id)
+func (q *Queue) Prompt(ctx context.Context, id string) (Prompt, error) {
+	return q.cfg.Store.Prompt(ctx, id)
 }
 
 // ListPrompts returns what waits for a session, is being sent or failed, and the newest of what was sent or cancelled, in the
 // order of sending.
-func (s *Service) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, error) {
-	all, err := s.cfg.Store.Prompts(ctx, sessionID, shownPrompts)
+func (q *Queue) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, error) {
+	all, err := q.cfg.Store.Prompts(ctx, sessionID, Recent)
 	if err != nil {
 		return nil, err
 	}
-	l := s.running(sessionID)
+	l := q.cfg.Sessions.InMemory(sessionID)
 	for i := range all {
-		if all[i].State != PromptQueued {
+		if all[i].State != Queued {
 			continue
 		}
 		all[i].Waits = all[i].Held
 		switch {
 		case all[i].Held != "":
-		case l == nil || l.snapshot().State.Ended():
+		case l == nil || l.ended():
 			all[i].Waits = "the session has ended: resume it to go on"
 		default:
-			all[i].Waits = l.waits()
+			all[i].Waits = l.Waits()
 		}
 		break
 	}
@@ -169,7 +158,7 @@ func (s *Service) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, 
 
 // EditPrompt changes a prompt that waits, or sends a failed one again. Errors: not_found, invalid_prompt, prompt_sent,
 // prompt_closed.
-func (s *Service) EditPrompt(ctx context.Context, actor accounts.Actor, id string, e PromptEdit) (Prompt, error) {
+func (q *Queue) EditPrompt(ctx context.Context, actor accounts.Actor, id string, e Edit) (Prompt, error) {
 	if e.Text != nil {
 		if err := checkPrompt(*e.Text); err != nil {
 			return Prompt{}, err
@@ -182,12 +171,12 @@ func (s *Service) EditPrompt(ctx context.Context, actor accounts.Actor, id strin
 	if e.Now {
 		at = 0
 	}
-	p, err := s.cfg.Store.EditPrompt(ctx, id, at, func(p *Prompt) error {
-		if p.State == PromptFailed && (e.Now || e.Text != nil) {
-			p.State, p.Reason, p.Frame, p.Frames, p.SentAt = PromptQueued, "", 0, 0, 0
+	p, err := q.cfg.Store.EditPrompt(ctx, id, at, func(p *Prompt) error {
+		if p.State == Failed && (e.Now || e.Text != nil) {
+			p.State, p.Reason, p.Frame, p.Frames, p.SentAt = Queued, "", 0, 0, 0
 			p.Urgent = false
 		}
-		if p.State != PromptQueued {
+		if p.State != Queued {
 			return notQueued(*p)
 		}
 		if e.Text != nil {
@@ -202,72 +191,73 @@ func (s *Service) EditPrompt(ctx context.Context, actor accounts.Actor, id strin
 		return Prompt{}, err
 	}
 	if e.Release {
-		if _, err := s.cfg.Store.HoldPrompts(ctx, p.SessionID, ""); err != nil {
+		if _, err := q.cfg.Store.HoldPrompts(ctx, p.SessionID, ""); err != nil {
 			return Prompt{}, err
 		}
 		p.Held = ""
 	}
-	s.queueMoved(ctx, p)
+	q.Moved(ctx, p)
 	return p, nil
 }
 
 // CancelPrompt takes a prompt out of the queue, also one that failed. Errors: not_found, prompt_sent.
-func (s *Service) CancelPrompt(ctx context.Context, id string) (Prompt, error) {
-	p, err := s.cfg.Store.EditPrompt(ctx, id, -1, func(p *Prompt) error {
+func (q *Queue) CancelPrompt(ctx context.Context, id string) (Prompt, error) {
+	p, err := q.cfg.Store.EditPrompt(ctx, id, -1, func(p *Prompt) error {
 		switch p.State {
-		case PromptCancelled:
+		case Cancelled:
 			return nil
-		case PromptQueued, PromptFailed:
-			p.State, p.Held, p.Urgent = PromptCancelled, "", false
+		case Queued, Failed:
+			p.State, p.Held, p.Urgent = Cancelled, "", false
 			return nil
 		}
 		return notQueued(*p)
 	})
 	if err == nil {
-		s.queueMoved(ctx, p)
+		q.Moved(ctx, p)
 	}
 	return p, err
 }
 
 func notQueued(p Prompt) error {
 	switch p.State {
-	case PromptSending, PromptSent:
+	case Sending, Sent:
 		return fault.New(fault.Conflict, "prompt_sent", "The agent has this prompt already. Send another one, or interrupt the agent.")
-	case PromptFailed:
+	case Failed:
 		return fault.New(fault.Conflict, "prompt_closed", "This prompt failed. Send it again with now, or cancel it.")
 	}
 	return fault.New(fault.Conflict, "prompt_closed", "This prompt was cancelled. Write a new one.")
 }
 
-// queueMoved tells whoever sends and whoever looks that a queue changed.
-func (s *Service) queueMoved(ctx context.Context, p Prompt) {
-	if l := s.ref(p.SessionID); l != nil {
-		s.steerOn(l)
-		s.release(l)
+// Moved tells whoever sends and whoever looks that a queue changed.
+func (q *Queue) Moved(ctx context.Context, p Prompt) {
+	if l, release := q.cfg.Sessions.Hold(p.SessionID); l != nil {
+		l.Look()
+		release()
 	}
-	s.publishPrompts(ctx, p)
+	q.publish(ctx, p)
 }
 
-func (s *Service) publishPrompts(ctx context.Context, p Prompt) {
-	if s.cfg.Events == nil {
+// publish tells whoever looks at a session's prompts that they changed.
+func (q *Queue) publish(ctx context.Context, p Prompt) {
+	if q.cfg.Events == nil {
 		return
 	}
-	s.cfg.Events.Publish(ctx, events.Event{Type: "prompt.updated", ID: p.SessionID, WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Version: s.now()})
+	q.cfg.Events.Publish(ctx, events.Event{Type: "prompt.updated", ID: p.SessionID, WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Version: q.now()})
 }
 
-// inherit gives a resumed session what waited for the one before it.
-func (s *Service) inherit(ctx context.Context, from, to Session) {
-	n, err := s.cfg.Store.MovePrompts(ctx, from.ID, to.ID)
+// Inherit gives a resumed session what waited for the one before it.
+func (q *Queue) Inherit(ctx context.Context, from, to About) {
+	n, err := q.cfg.Store.MovePrompts(ctx, from.ID, to.ID)
 	if err != nil {
-		s.cfg.Log.Warn("queued prompts stay with the session that ended", "session_id", from.ID, "error", err)
+		q.cfg.Log.Warn("queued prompts stay with the session that ended", "session_id", from.ID, "error", err)
 		return
 	}
 	if n > 0 {
 		// Who resumes wants it to go on.
-		if _, err := s.cfg.Store.HoldPrompts(ctx, to.ID, ""); err != nil {
-			s.cfg.Log.Warn("queued prompts stay held", "session_id", to.ID, "error", err)
+		if _, err := q.cfg.Store.HoldPrompts(ctx, to.ID, ""); err != nil {
+			q.cfg.Log.Warn("queued prompts stay held", "session_id", to.ID, "error", err)
 		}
-		s.publishPrompts(ctx, Prompt{SessionID: from.ID, WorkspaceID: from.WorkspaceID, TeamID: from.TeamID})
-		s.queueMoved(ctx, Prompt{SessionID: to.ID, WorkspaceID: to.WorkspaceID, TeamID: to.TeamID})
+		q.publish(ctx, Prompt{SessionID: from.ID, WorkspaceID: from.WorkspaceID, TeamID: from.TeamID})
+		q.Moved(ctx, Prompt{SessionID: to.ID, WorkspaceID: to.WorkspaceID, TeamID: to.TeamID})
 	}
 }

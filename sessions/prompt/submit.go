@@ -1,4 +1,4 @@
-package sessions
+package prompt
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tasks"
-	"github.com/parawork/parawork/sessions/screen"
 )
 
 var (
@@ -20,21 +19,21 @@ const uncertain = "the place it runs in could not be reached while it was typed:
 
 // frames cuts a prompt into the frames of input in which it is typed. Enter is a frame of its own: agents take one that is
 // glued to a paste for a part of it.
-func (l *live) frames(p Prompt) [][]byte {
+func (l *Session) frames(p Prompt) [][]byte {
 	text := pasted(p.Text, p.Bracketed)
 	var out [][]byte
 	for len(text) > 0 {
 		n := min(len(text), inputPiece)
 		out, text = append(out, text[:n]), text[n:]
 	}
-	return append(out, []byte(l.svc.cfg.Agents.Keys(l.agent()).Submit))
+	return append(out, []byte(l.queue.cfg.Agents.Keys(l.about.Agent).Submit))
 }
 
 // submit types a prompt: paste, a pause, Enter. Nobody else types in between. The numbers of its frames are stored before the
 // first is sent: the guest counts what it takes, so that after a crash at any point the next server knows what is typed and
 // what is not, and each frame is typed once.
-func (l *live) submit(ctx context.Context, p Prompt) error {
-	bracketed := l.brackets()
+func (l *Session) submit(ctx context.Context, p Prompt) error {
+	bracketed := l.cfg.Brackets()
 	if err := l.waitTurn(ctx); err != nil {
 		return err
 	}
@@ -48,7 +47,7 @@ func (l *live) submit(ctx context.Context, p Prompt) error {
 	defer free()
 	t := &l.typer
 	if t.forget == nil {
-		t.forget = l.svc.after(keepFor, l.forgetTyped)
+		t.forget = l.queue.cfg.Tasks.After(keepFor, l.forgetTyped)
 	}
 	if t.in == nil { // its number must be known
 		if _, err := l.open(ctx); err != nil {
@@ -64,12 +63,12 @@ func (l *live) submit(ctx context.Context, p Prompt) error {
 		return errNotNow
 	}
 	frames := l.frames(p)
-	p.State, p.Frame, p.Frames = PromptSending, t.seq+1, uint64(len(frames))
+	p.State, p.Frame, p.Frames = Sending, t.seq+1, uint64(len(frames))
 	if err := l.claim(ctx, p); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.QueueClaimed)
-	l.svc.publishPrompts(ctx, p)
+	l.queue.publish(ctx, p)
 	if !l.typeFrames(ctx, p, frames) {
 		held = false
 		l.resolveHeld(ctx, p)
@@ -81,23 +80,12 @@ func (l *live) submit(ctx context.Context, p Prompt) error {
 	return nil
 }
 
-// brackets reports whether the program knows pastes by their brackets. The screen remembers it over a restart.
-func (l *live) brackets() (on bool) {
-	l.outMu.Lock()
-	on = l.scan.Paste()
-	l.outMu.Unlock()
-	if !on {
-		l.rec.View(func(s *screen.Screen) { on = s.Modes().BracketedPaste })
-	}
-	return on
-}
-
 // claim takes the prompt out of everybody's hands, as it was read.
-func (l *live) claim(ctx context.Context, p Prompt) error {
+func (l *Session) claim(ctx context.Context, p Prompt) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	_, err := l.svc.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error {
-		if q.State != PromptQueued || q.Text != p.Text || q.Held != p.Held || q.SessionID != p.SessionID {
+	_, err := l.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error {
+		if q.State != Queued || q.Text != p.Text || q.Held != p.Held || q.SessionID != p.SessionID {
 			return errMoved
 		}
 		q.State, q.Frame, q.Frames, q.Bracketed = p.State, p.Frame, p.Frames, p.Bracketed
@@ -111,7 +99,7 @@ func (l *live) claim(ctx context.Context, p Prompt) error {
 }
 
 // typeFrames sends the last frames of a prompt; the caller has the turn. False when it is not certain that all are on their way.
-func (l *live) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
+func (l *Session) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
 	ctx, cancel := context.WithTimeout(ctx, quietWait) // a program that does not read must not keep the keyboard for ever
 	defer cancel()
 	for i, f := range frames {
@@ -123,7 +111,7 @@ func (l *live) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
 			killpoint.Reach(killpoint.QueuePasted)
 		}
 		if err := l.sendPiece(ctx, f); err != nil {
-			l.svc.cfg.Log.Warn("prompt not typed to its end", "session_id", l.id, "prompt_id", p.ID, "error", err)
+			l.queue.cfg.Log.Warn("prompt not typed to its end", "session_id", l.about.ID, "prompt_id", p.ID, "error", err)
 			return false
 		}
 	}
@@ -131,14 +119,14 @@ func (l *live) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
 }
 
 // pasteShown waits the pause between paste and Enter: until the program has shown something of the paste, and a little more.
-func (l *live) pasteShown(ctx context.Context, pasted bool) bool {
+func (l *Session) pasteShown(ctx context.Context, pasted bool) bool {
 	began := time.Now()
 	for pasted && time.Since(began) < pasteSeen {
 		if !tasks.Sleep(ctx, pasteEnter/5) {
 			return false
 		}
 		l.mu.Lock()
-		seen := l.machine.LastOut.After(began)
+		seen := l.cfg.Machine.LastOut.After(began)
 		l.mu.Unlock()
 		if seen {
 			break
@@ -148,26 +136,26 @@ func (l *live) pasteShown(ctx context.Context, pasted bool) bool {
 }
 
 // accept stores that the prompt was typed, and then whether the agent took it up.
-func (l *live) accept(ctx context.Context, p Prompt, before stance) {
-	at := l.svc.now()
+func (l *Session) accept(ctx context.Context, p Prompt, before stance) {
+	at := l.queue.now()
 	l.mu.Lock()
 	l.steering.sentAt = time.Now()
 	l.mu.Unlock()
-	if _, err := l.svc.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
-		l.svc.cfg.Log.Warn("a typed prompt was not noted", "session_id", l.id, "prompt_id", p.ID, "error", err)
+	if _, err := l.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
+		l.queue.cfg.Log.Warn("a typed prompt was not noted", "session_id", l.about.ID, "prompt_id", p.ID, "error", err)
 	}
 	if !l.took(ctx, p, before) {
-		l.closePrompt(p, PromptFailed, "the agent did not go to work on it: look at the terminal before you send it again")
+		l.closePrompt(p, Failed, "the agent did not go to work on it: look at the terminal before you send it again")
 		return
 	}
 	if ctx.Err() == nil {
-		l.closePrompt(p, PromptSent, "")
+		l.closePrompt(p, Sent, "")
 	}
 }
 
 // resolve finds out what has arrived of a prompt that was being typed when the pipe or the server died, and types the rest. A
 // guest forgets its older stream when a new one opens, so what it has counted then is final.
-func (l *live) resolve(ctx context.Context, p Prompt) {
+func (l *Session) resolve(ctx context.Context, p Prompt) {
 	if l.waitTurn(ctx) != nil {
 		return
 	}
@@ -175,12 +163,12 @@ func (l *live) resolve(ctx context.Context, p Prompt) {
 }
 
 // resolveHeld is resolve for one who has the turn; it gives it back.
-func (l *live) resolveHeld(ctx context.Context, p Prompt) {
+func (l *Session) resolveHeld(ctx context.Context, p Prompt) {
 	t := &l.typer
 	free := func() { t.turn <- struct{}{} }
 	if p.SentAt != 0 {
 		free()
-		l.closePrompt(p, PromptSent, "")
+		l.closePrompt(p, Sent, "")
 		return
 	}
 	mine := t.seq // 0 in a new server
@@ -194,13 +182,13 @@ func (l *live) resolveHeld(ctx context.Context, p Prompt) {
 	switch {
 	case err == nil && newest < p.Frame: // nothing, and nothing of it is kept to be sent again
 		free()
-		l.closePrompt(p, PromptQueued, "")
+		l.closePrompt(p, Queued, "")
 	case err != nil, mine > newest, mine > last, uint64(len(frames)) != p.Frames:
 		free()
-		l.closePrompt(p, PromptFailed, uncertain)
+		l.closePrompt(p, Failed, uncertain)
 	case newest >= last:
 		free()
-		l.closePrompt(p, PromptSent, "")
+		l.closePrompt(p, Sent, "")
 	default:
 		l.mu.Lock()
 		before := l.stand()
@@ -211,13 +199,13 @@ func (l *live) resolveHeld(ctx context.Context, p Prompt) {
 		case ok:
 			l.accept(ctx, p, before)
 		case ctx.Err() == nil:
-			l.closePrompt(p, PromptFailed, uncertain)
+			l.closePrompt(p, Failed, uncertain)
 		}
 	}
 }
 
 // arrived opens the input anew and returns the number of the newest frame the guest has, or has been sent again.
-func (l *live) arrived(ctx context.Context) (newest uint64, err error) {
+func (l *Session) arrived(ctx context.Context) (newest uint64, err error) {
 	t := &l.typer
 	t.drop()
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
@@ -236,28 +224,29 @@ func (l *live) arrived(ctx context.Context) (newest uint64, err error) {
 	}
 }
 
-// steerLate takes up the queue of a session the server died over. The keyboard is taken before anybody can type: what the guest
-// has counted is then ours.
-func (s *Service) steerLate(ctx context.Context, l *live) {
-	p, err := s.cfg.Store.NextPrompt(ctx, l.id)
+// TakeUp takes up the queue of a session the server died over. The keyboard is taken before anybody can type: what the guest has counted is
+// then ours.
+func (l *Session) TakeUp(ctx context.Context) {
+	p, err := l.queue.cfg.Store.NextPrompt(ctx, l.about.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return
 	case err != nil:
-		s.cfg.Log.Warn("queue of prompts not read", "session_id", l.id, "error", err)
-	case p.State == PromptSending:
+		l.queue.cfg.Log.Warn("queue of prompts not read", "session_id", l.about.ID, "error", err)
+	case p.State == Sending:
 		l.mu.Lock()
 		l.steering.on = true // resolve first
 		l.mu.Unlock()
 		<-l.typer.turn // nobody can have it yet
-		if s.ref(l.id) == nil || !s.run(func() {
-			defer s.release(l)
-			l.resolveHeld(s.hard, p)
-			l.steer(s.hard)
+		release, ok := l.host.Hold()
+		if !ok || !l.queue.cfg.Tasks.Go(func() {
+			defer release()
+			l.resolveHeld(l.queue.cfg.Context, p)
+			l.steer(l.queue.cfg.Context)
 		}) {
 			l.typer.turn <- struct{}{}
 		}
 		return
 	}
-	s.steerOn(l)
+	l.Look()
 }

@@ -1,4 +1,4 @@
-package sessions
+package prompt
 
 import (
 	"bytes"
@@ -48,7 +48,9 @@ func newTyper() typer {
 	return t
 }
 
-// close ends the stream. What was sent still arrives.
+// Close ends the stream. What was sent still arrives.
+func (l *Session) Close() { l.typer.close() }
+
 func (t *typer) close() {
 	select {
 	case <-t.turn:
@@ -83,8 +85,8 @@ func (t *typer) keep(p []byte) frame {
 	return f
 }
 
-// send types p. Several callers take turns; each p arrives in one piece.
-func (l *live) send(ctx context.Context, p []byte) error {
+// Send types p. Several callers take turns; each p arrives in one piece.
+func (l *Session) Send(ctx context.Context, p []byte) error {
 	t := &l.typer
 	if err := l.waitTurn(ctx); err != nil {
 		return err
@@ -95,9 +97,9 @@ func (l *live) send(ctx context.Context, p []byte) error {
 }
 
 // sendNow types p for whoever has the turn.
-func (l *live) sendNow(ctx context.Context, p []byte) error {
+func (l *Session) sendNow(ctx context.Context, p []byte) error {
 	if t := &l.typer; t.forget == nil {
-		t.forget = l.svc.after(keepFor, l.forgetTyped)
+		t.forget = l.queue.cfg.Tasks.After(keepFor, l.forgetTyped)
 	}
 	for len(p) > 0 {
 		n := min(len(p), inputPiece)
@@ -109,7 +111,7 @@ func (l *live) sendNow(ctx context.Context, p []byte) error {
 	return nil
 }
 
-func (l *live) sendPiece(ctx context.Context, p []byte) error {
+func (l *Session) sendPiece(ctx context.Context, p []byte) error {
 	t := &l.typer
 	var f frame
 	var last error
@@ -122,7 +124,7 @@ func (l *live) sendPiece(ctx context.Context, p []byte) error {
 			var err error
 			if sent, err = l.open(ctx); err != nil {
 				if fault.CodeOf(err) == "workspace_paused" { // it fell asleep just now: whoever types wakes it
-					if err := l.awake(ctx); err != nil {
+					if err := l.host.Awake(ctx); err != nil {
 						return err
 					}
 					last = err
@@ -155,15 +157,13 @@ func (l *live) sendPiece(ctx context.Context, p []byte) error {
 }
 
 // open opens the stream and sends again what the guest has not taken. It returns the newest number it has or is given.
-func (l *live) open(ctx context.Context) (newest uint64, err error) {
+func (l *Session) open(ctx context.Context) (newest uint64, err error) {
 	t := &l.typer
-	l.mu.Lock()
-	g, row := l.guest, l.row
-	l.mu.Unlock()
-	if row.State.Ended() || g == nil {
-		return 0, notRunning(row)
+	g, err := l.host.Guest()
+	if err != nil {
+		return 0, err
 	}
-	in, err := g.Input(l.svc.hard, l.id)
+	in, err := g.Input(l.queue.cfg.Context, l.about.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -184,7 +184,7 @@ func (l *live) open(ctx context.Context) (newest uint64, err error) {
 }
 
 // write writes one frame. It waits while the program does not read, but not longer than ctx.
-func (l *live) write(ctx context.Context, f frame) error {
+func (l *Session) write(ctx context.Context, f frame) error {
 	in := l.typer.in
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { _ = in.Close() })()
@@ -196,8 +196,8 @@ func (l *live) write(ctx context.Context, f frame) error {
 	return err
 }
 
-// mend sends again, after a cut, what may have been under way.
-func (l *live) mend(ctx context.Context) {
+// Mend sends again, after a cut, what may have been under way.
+func (l *Session) Mend(ctx context.Context) {
 	t := &l.typer
 	if l.waitTurn(ctx) != nil {
 		return
@@ -208,12 +208,12 @@ func (l *live) mend(ctx context.Context) {
 	}
 	t.drop()
 	if _, err := l.open(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		l.svc.cfg.Log.Debug("input not taken up after a cut", "session_id", l.id, "error", err)
+		l.queue.cfg.Log.Debug("input not taken up after a cut", "session_id", l.about.ID, "error", err)
 	}
 }
 
 // waitTurn takes the turn.
-func (l *live) waitTurn(ctx context.Context) error {
+func (l *Session) waitTurn(ctx context.Context) error {
 	select {
 	case <-l.typer.turn:
 		return nil
@@ -223,7 +223,7 @@ func (l *live) waitTurn(ctx context.Context) error {
 }
 
 // forgetTyped frees what is kept once it has certainly arrived: some time after it was written to a stream that lives.
-func (l *live) forgetTyped() {
+func (l *Session) forgetTyped() {
 	t := &l.typer
 	select {
 	case <-t.turn:
@@ -236,7 +236,7 @@ func (l *live) forgetTyped() {
 		t.forget.Reset(rest)
 		return
 	}
-	if t.in == nil && !l.snapshot().State.Ended() { // cut, and not heard again yet
+	if t.in == nil && !l.ended() { // cut, and not heard again yet
 		t.forget.Reset(keepFor)
 		return
 	}
@@ -246,8 +246,8 @@ func (l *live) forgetTyped() {
 // pasteHold is how long an answer of the terminal waits for the end of a paste.
 const pasteHold = time.Second
 
-// sendAnswer types an answer of the terminal: between two things a person types, not in the middle of a paste.
-func (l *live) sendAnswer(ctx context.Context, p []byte) error {
+// Answer types an answer of the terminal: between two things a person types, not in the middle of a paste.
+func (l *Session) Answer(ctx context.Context, p []byte) error {
 	for began := time.Now(); ; {
 		if err := l.waitTurn(ctx); err != nil {
 			return err

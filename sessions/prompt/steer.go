@@ -1,4 +1,4 @@
-package sessions
+package prompt
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/signals"
 	"github.com/parawork/parawork/sessions/state"
-	"github.com/parawork/parawork/workspaces"
 )
 
 // When a queued prompt is sent.
@@ -34,7 +33,7 @@ const (
 type steering struct {
 	kick chan struct{} // one token: the queue changed
 
-	// Under live.mu.
+	// Under the session's lock.
 	on      bool        // the goroutine runs
 	more    bool        // something was queued since it looked last
 	first   bool        // the prompt it was started with is being pasted
@@ -49,9 +48,9 @@ type steering struct {
 
 func newSteering() steering { return steering{kick: make(chan struct{}, 1)} }
 
-// pressed notes what a person typed: text in the agent's box must not get a prompt pasted behind it. It costs a look at the
+// Pressed notes what a person typed: text in the agent's box must not get a prompt pasted behind it. It costs a look at the
 // first and the last byte.
-func (l *live) pressed(p []byte) {
+func (l *Session) Pressed(p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -64,17 +63,17 @@ func (l *live) pressed(p []byte) {
 	case last == '\r' || last == '\n' || last == 0x03 || last == 0x15 || last == signals.Esc: // sent, or cleared
 		l.steering.draft = false
 	case first >= 0x20 || isPaste(p):
-		l.steering.draft = l.row.State != state.Waiting // a digit answers a question at once
+		l.steering.draft = l.host.Row().State != state.Waiting // a digit answers a question at once
 	}
 	l.steering.typedAt = time.Now()
 }
 
 func isPaste(p []byte) bool { return len(p) > 6 && string(p[:6]) == "\x1b[200~" }
 
-// steered notes a change of state. It is called under mu.
-func (l *live) steered() {
-	began := l.row.State == state.Working && l.steering.last != state.Working
-	l.steering.last = l.row.State
+// Steered notes a change of state. It is called under the session's lock.
+func (l *Session) Steered() {
+	began := l.host.Row().State == state.Working && l.steering.last != state.Working
+	l.steering.last = l.host.Row().State
 	if began {
 		l.steering.worked = true
 		if l.steering.draft && time.Since(l.steering.typedAt) < keysQuiet {
@@ -84,31 +83,31 @@ func (l *live) steered() {
 }
 
 // delivers notes that the prompt the session was started with is being pasted, and when that is over.
-func (l *live) delivers(on bool) {
+func (l *Session) delivers(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.steering.first = on
-	l.bump()
+	l.host.Bump()
 }
 
-// hint notes that the agent said it works, also where it was done before anybody could see it work. It is called under mu.
-func (st *steering) hint(h agents.Hint) {
+// Hint notes that the agent said it works, also where it was done before anybody could see it work. It is called under the session's lock.
+func (l *Session) Hint(h agents.Hint) {
 	if h.Mood == agents.Busy {
-		st.busy++
+		l.steering.busy++
 	}
 }
 
-// waits says why the first prompt of the queue is not sent now.
-func (l *live) waits() string {
+// Waits says why the first prompt of the queue is not sent now.
+func (l *Session) Waits() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.steering.why
 }
 
-// steerOn lets the session look at its queue.
-func (s *Service) steerOn(l *live) {
+// Look lets the session look at its queue.
+func (l *Session) Look() {
 	l.mu.Lock()
-	start := !l.steering.on && !l.row.State.Ended()
+	start := !l.steering.on && !l.host.Row().State.Ended()
 	l.steering.on = l.steering.on || start
 	l.steering.more = true
 	l.mu.Unlock()
@@ -119,21 +118,22 @@ func (s *Service) steerOn(l *live) {
 	if !start {
 		return
 	}
-	if s.ref(l.id) == nil {
+	release, ok := l.host.Hold()
+	if !ok {
 		return
 	}
-	if !s.run(func() { defer s.release(l); l.steer(s.hard) }) {
-		s.release(l)
+	if !l.queue.cfg.Tasks.Go(func() { defer release(); l.steer(l.queue.cfg.Context) }) {
+		release()
 	}
 }
 
 // steer sends what is queued, one prompt at a time, until nothing is left or the session ends.
-func (l *live) steer(ctx context.Context) {
+func (l *Session) steer(ctx context.Context) {
 	for unread := false; ; {
 		l.mu.Lock()
 		l.steering.more = false
 		l.mu.Unlock()
-		p, err := l.svc.cfg.Store.NextPrompt(ctx, l.id)
+		p, err := l.queue.cfg.Store.NextPrompt(ctx, l.about.ID)
 		switch {
 		case fault.Is(err, fault.NotFound):
 			l.mu.Lock()
@@ -146,7 +146,7 @@ func (l *live) steer(ctx context.Context) {
 			continue
 		case err != nil:
 			if ctx.Err() == nil && !unread {
-				l.svc.cfg.Log.Warn("queue of prompts not read; the server tries again until it is", "session_id", l.id, "error", err)
+				l.queue.cfg.Log.Warn("queue of prompts not read; the server tries again until it is", "session_id", l.about.ID, "error", err)
 			}
 			unread = true
 			if !tasks.Sleep(ctx, time.Second) {
@@ -163,14 +163,14 @@ func (l *live) steer(ctx context.Context) {
 
 // next waits until p may be sent and sends it. It returns true when the queue is to be looked at again: p was sent, or the
 // queue changed; false when the session or the room has ended.
-func (l *live) next(ctx context.Context, p Prompt) bool {
-	if p.State == PromptSending { // its sender gave up, or could not store how it went
+func (l *Session) next(ctx context.Context, p Prompt) bool {
+	if p.State == Sending { // its sender gave up, or could not store how it went
 		l.resolve(ctx, p)
 		return !l.finished(ctx)
 	}
 	for {
 		l.mu.Lock()
-		changed := l.changed
+		changed := l.host.Changed()
 		why, wait := l.notYet(p, time.Now())
 		l.mu.Unlock()
 		if why == "" {
@@ -185,7 +185,7 @@ func (l *live) next(ctx context.Context, p Prompt) bool {
 				continue
 			}
 			if err != nil {
-				l.svc.cfg.Log.Warn("queued prompt not sent", "session_id", l.id, "prompt_id", p.ID, "error", err)
+				l.queue.cfg.Log.Warn("queued prompt not sent", "session_id", l.about.ID, "prompt_id", p.ID, "error", err)
 				if !tasks.Sleep(ctx, time.Second) {
 					return false
 				}
@@ -205,7 +205,7 @@ func (l *live) next(ctx context.Context, p Prompt) bool {
 }
 
 // rest waits for a change of the session, of its queue, or for d (0: without limit). False when it is over.
-func (l *live) rest(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
+func (l *Session) rest(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 	var ring <-chan time.Time
 	if d > 0 {
 		t := time.NewTimer(d)
@@ -215,7 +215,7 @@ func (l *live) rest(ctx context.Context, d time.Duration, changed <-chan struct{
 	select {
 	case <-ctx.Done():
 		return false
-	case <-l.done:
+	case <-l.cfg.Done:
 		return false
 	case <-l.steering.kick:
 		l.steerAgain()
@@ -225,60 +225,53 @@ func (l *live) rest(ctx context.Context, d time.Duration, changed <-chan struct{
 	return true
 }
 
-func (l *live) steerAgain() {
+func (l *Session) steerAgain() {
 	select {
 	case l.steering.kick <- struct{}{}:
 	default:
 	}
 }
 
-func (l *live) finished(ctx context.Context) bool { return l.over() || ctx.Err() != nil }
+func (l *Session) finished(ctx context.Context) bool { return l.over() || ctx.Err() != nil }
 
 // explain keeps why the first prompt waits, and tells who looks.
-func (l *live) explain(p Prompt, why string) {
+func (l *Session) explain(p Prompt, why string) {
 	l.mu.Lock()
 	moved := l.steering.why != why
 	l.steering.why = why
 	l.mu.Unlock()
 	if moved {
-		l.svc.publishPrompts(l.svc.hard, p)
+		l.queue.publish(l.queue.cfg.Context, p)
 	}
 }
 
 // notYet says why p cannot be sent now, "" when it can, and when to look again at the latest; 0: when something changes. It is
-// called under mu.
-func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) {
-	started := now.Sub(time.UnixMilli(l.row.StartedAt))
-	first := l.row.Prompt != ""
-	quiet := now.Sub(l.machine.LastOut)
-	idle := min(now.Sub(time.UnixMilli(l.row.StateAt)), now.Sub(l.steering.sentAt))
-	if _, paused := l.paused(); paused {
-		switch {
-		case l.svc.cfg.Places.Away(l.svc.hard, l.workspaceID) != nil:
-			return "its machine is offline: it is sent once that is back", pausedLook
-		case !l.asleep():
-			return "the workspace is paused: wake it to go on", pausedLook
-		case p.Held == "" && l.stopper == "" && l.row.State != state.Waiting && (l.held.holder == "" || l.held.holder == p.CreatedBy):
-			l.stir()
-			return "the workspace is being woken", pausedLook / 4
-		}
+// called under the session's lock.
+func (l *Session) notYet(p Prompt, now time.Time) (why string, wait time.Duration) {
+	row := l.host.Row()
+	started := now.Sub(time.UnixMilli(row.StartedAt))
+	first := row.Prompt != ""
+	quiet := now.Sub(l.cfg.Machine.LastOut)
+	idle := min(now.Sub(time.UnixMilli(row.StateAt)), now.Sub(l.steering.sentAt))
+	if why, wait := l.host.Paused(p.Held == "" && !row.Stopping && row.State != state.Waiting && (row.HeldBy == "" || row.HeldBy == p.CreatedBy)); why != "" {
+		return why, wait
 	}
-	switch does := l.row.State; {
-	case l.stopper != "":
+	switch does := row.State; {
+	case row.Stopping:
 		return "the session is being stopped", 0
 	case p.Held != "":
 		return p.Held, 0
-	case l.held.holder != "" && l.held.holder != p.CreatedBy:
-		return l.held.name + " holds the keyboard", 0
+	case row.HeldBy != "" && row.HeldBy != p.CreatedBy:
+		return row.HeldName + " holds the keyboard", 0
 	case does == state.Starting:
 		return "the agent is starting", 0
 	case does == state.Waiting:
 		return "the agent waits for an answer", 0
 	case does == state.Working:
 		return "the agent is working", 0
-	case l.steering.first, first && p.Text != l.row.Prompt && l.explicit && !l.steering.worked && started < firstTurn:
+	case l.steering.first, first && p.Text != row.Prompt && l.about.Explicit && !l.steering.worked && started < firstTurn:
 		return "the agent is about to take its first prompt", lookEvery
-	case l.machine.Trouble && !p.Urgent:
+	case l.cfg.Machine.Trouble && !p.Urgent:
 		return "the agent stopped with an error; send it now once that is mended", 0
 	case l.steering.draft && !p.Urgent:
 		return "somebody typed text that the agent has not got yet: send or clear it in the terminal", lookEvery
@@ -286,7 +279,7 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 		return "somebody is typing", keysQuiet - now.Sub(l.steering.typedAt)
 	case idle < idleFor && l.steering.worked:
 		return "the agent has just become idle", idleFor - idle
-	case !l.explicit && !l.steering.sentAt.IsZero() && min(quiet, now.Sub(l.steering.sentAt)) < untoldIdle && now.Sub(l.steering.sentAt) < quietWait:
+	case !l.about.Explicit && !l.steering.sentAt.IsZero() && min(quiet, now.Sub(l.steering.sentAt)) < untoldIdle && now.Sub(l.steering.sentAt) < quietWait:
 		return "the program may still be at work", max(untoldIdle-min(quiet, now.Sub(l.steering.sentAt)), lookEvery)
 	case quiet < pasteQuiet && idle < quietWait:
 		return "the screen is still moving", pasteQuiet - quiet
@@ -295,17 +288,14 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 }
 
 // asks looks at the screen for a question the agent has not told of yet.
-func (l *live) asks(ctx context.Context) string {
-	l.mu.Lock()
-	agent := l.row.Agent
-	l.mu.Unlock()
-	if !l.svc.cfg.Agents.Converses(agent) {
+func (l *Session) asks(ctx context.Context) string {
+	if !l.queue.cfg.Agents.Converses(l.about.Agent) {
 		return ""
 	}
 	look, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
-	shown, _, err := l.rec.Text(look, 0)
-	if err != nil || !agents.Asks(shown.Lines) {
+	lines, err := l.cfg.Lines(look)
+	if err != nil || !agents.Asks(lines) {
 		return ""
 	}
 	return "the agent shows a question"
@@ -317,40 +307,40 @@ type stance struct {
 	busy    uint64
 }
 
-// stand is called under mu.
-func (l *live) stand() stance { return stance{l.row.StateAt, l.steering.busy} }
+// stand is called under the session's lock.
+func (l *Session) stand() stance { return stance{l.host.Row().StateAt, l.steering.busy} }
 
 // took waits until the agent has gone to work on what was typed; before is its stance from before. An agent that does not
 // tell is believed, and so is a command of the agent's own.
-func (l *live) took(ctx context.Context, p Prompt, before stance) bool {
-	keys := l.svc.cfg.Agents.Keys(l.agent())
-	if !l.explicit || keys.Commands != "" && len(p.Text) > 0 && containsByte(keys.Commands, p.Text[0]) {
+func (l *Session) took(ctx context.Context, p Prompt, before stance) bool {
+	keys := l.queue.cfg.Agents.Keys(l.about.Agent)
+	if !l.about.Explicit || keys.Commands != "" && len(p.Text) > 0 && containsByte(keys.Commands, p.Text[0]) {
 		return true
 	}
 	began, again := time.Now(), enterAgain
 	for {
 		l.mu.Lock()
-		changed, does, now := l.changed, l.row.State, l.stand()
+		changed, does, now := l.host.Changed(), l.host.Row().State, l.stand()
 		l.mu.Unlock()
 		gone := time.Since(began)
 		switch {
 		case does != state.Idle || now != before:
 			return true
-		case gone >= l.svc.cfg.AcceptWithin:
+		case gone >= l.queue.cfg.AcceptWithin:
 			return false
 		case gone >= again:
 			// A busy agent may take an Enter for a part of the paste before it, and read what was typed only now. On an empty box
 			// another does nothing.
 			again = 2 * gone
 			if l.asks(ctx) == "" {
-				_ = l.send(ctx, []byte(keys.Submit))
+				_ = l.Send(ctx, []byte(keys.Submit))
 			}
 		}
 		t := time.NewTimer(lookEvery)
 		select {
 		case <-changed:
 		case <-t.C:
-		case <-l.done:
+		case <-l.cfg.Done:
 			t.Stop()
 			return true
 		case <-ctx.Done():
@@ -370,68 +360,33 @@ func containsByte(s string, b byte) bool {
 	return false
 }
 
-func (l *live) agent() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.row.Agent
-}
-
 // closePrompt stores how a prompt that was being sent went.
-func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
+func (l *Session) closePrompt(p Prompt, state State, reason string) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		got, err := l.svc.cfg.Store.EditPrompt(l.svc.hard, p.ID, -1, func(q *Prompt) error {
-			if q.State == PromptSending {
+		got, err := l.queue.cfg.Store.EditPrompt(l.queue.cfg.Context, p.ID, -1, func(q *Prompt) error {
+			if q.State == Sending {
 				q.State, q.Reason, q.Urgent = state, reason, false
-				if state == PromptQueued {
+				if state == Queued {
 					q.Frame, q.Frames, q.SentAt, q.Urgent = 0, 0, 0, p.Urgent
 				}
 			}
 			return nil
 		})
-		if err == nil && got.State == PromptFailed {
-			_, err = l.svc.cfg.Store.HoldPrompts(l.svc.hard, l.id, "the prompt before it failed")
+		if err == nil && got.State == Failed {
+			_, err = l.queue.cfg.Store.HoldPrompts(l.queue.cfg.Context, l.about.ID, "the prompt before it failed")
 		}
 		if err == nil {
-			l.svc.publishPrompts(l.svc.hard, got)
-			if got.State == PromptSent {
-				l.firstSent(got)
-				l.rec.Note(journal.Prompt, map[string]any{"text": safetext.Cut(got.Text, saidOf), "user_id": got.CreatedBy, "prompt_id": got.ID})
-				l.recordPrompt(got)
+			l.queue.publish(l.queue.cfg.Context, got)
+			if got.State == Sent {
+				l.host.Sent(got)
+				l.cfg.Note(journal.Prompt, map[string]any{"text": safetext.Cut(got.Text, NotedBytes), "user_id": got.CreatedBy, "prompt_id": got.ID})
+				l.host.Record(got)
 			}
 			return
 		}
-		if fault.Is(err, fault.NotFound) || !tasks.Sleep(l.svc.hard, wait) {
+		if fault.Is(err, fault.NotFound) || !tasks.Sleep(l.queue.cfg.Context, wait) {
 			return
 		}
-		l.svc.cfg.Log.Warn("what became of a prompt was not stored", "session_id", l.id, "prompt_id", p.ID, "error", err)
-	}
-}
-
-// firstSent notes when the prompt the session was started with was sent.
-func (l *live) firstSent(p Prompt) {
-	l.mu.Lock()
-	l.prompt = p.Text
-	first := l.row.PromptSentAt == 0 && l.row.Prompt == p.Text
-	if first {
-		l.row.PromptSentAt = max(p.SentAt, 1)
-	}
-	l.mu.Unlock()
-	if first {
-		l.svc.touch(l)
-	}
-}
-
-// recordPrompt puts a prompt that was sent into the workspace's timeline.
-func (l *live) recordPrompt(p Prompt) {
-	r, ok := l.svc.cfg.Workspaces.(recorder)
-	if !ok || p.Text == l.snapshot().Prompt { // the start told of it
-		return
-	}
-	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
-	defer cancel()
-	err := r.Record(ctx, workspaces.Activity{TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, At: p.SentAt, ActorID: p.CreatedBy, Kind: "prompt.sent",
-		Text: "sent a prompt to " + l.svc.cfg.Agents.Name(l.agent()), Data: map[string]any{"session_id": l.id, "prompt_id": p.ID, "prompt": safetext.Cut(p.Text, 500)}})
-	if err != nil {
-		l.svc.cfg.Log.Warn("timeline not written", "session_id", l.id, "error", err)
+		l.queue.cfg.Log.Warn("what became of a prompt was not stored", "session_id", l.about.ID, "prompt_id", p.ID, "error", err)
 	}
 }

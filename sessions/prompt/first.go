@@ -1,0 +1,72 @@
+package prompt
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tasks"
+)
+
+// pasteQuiet says when the screen is quiet enough to paste a prompt, and how long to wait for that at most.
+const (
+	pasteQuiet = 500 * time.Millisecond
+	pasteWait  = 30 * time.Second
+	pasteEnter = 100 * time.Millisecond // agents take an Enter glued to a paste for a part of it
+)
+
+// Deliver queues the initial prompt once the program has drawn its screen and fallen silent: from there it is typed like any
+// other, once.
+func (l *Session) Deliver(ctx context.Context, prompt string) {
+	l.delivers(true)
+	defer l.Look()
+	defer l.delivers(false)
+	began := time.Now()
+	for {
+		if !tasks.Sleep(ctx, 50*time.Millisecond) {
+			return
+		}
+		l.mu.Lock()
+		last, ended := l.cfg.Machine.LastOut, l.host.Row().State.Ended()
+		l.mu.Unlock()
+		if ended {
+			return
+		}
+		if !last.IsZero() && time.Since(last) >= pasteQuiet || time.Since(began) >= pasteWait {
+			break
+		}
+	}
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		_, err := l.queue.cfg.Store.AddPrompt(ctx, Prompt{ID: id.New("prm"), TeamID: l.about.TeamID, WorkspaceID: l.about.WorkspaceID, SessionID: l.about.ID,
+			Text: prompt, State: Queued, Urgent: true, CreatedBy: l.about.CreatedBy, CreatedAt: l.queue.now()}, math.MaxInt)
+		if err == nil {
+			return
+		}
+		if !tasks.Sleep(ctx, wait) {
+			return // the next server delivers it
+		}
+		l.queue.cfg.Log.Warn("first prompt not queued", "session_id", l.about.ID, "error", err)
+	}
+}
+
+// pasted turns a prompt into what a terminal sends for a paste. Control characters, which could end the paste or press keys,
+// are left out.
+func pasted(prompt string, bracketed bool) []byte {
+	prompt = strings.ReplaceAll(prompt, "\r\n", "\n")
+	text := strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r':
+			return '\r'
+		case r == '\t' || r >= 0x20 && r != 0x7f && (r < 0x80 || r > 0x9f):
+			return r
+		}
+		return -1
+	}, prompt)
+	text = strings.TrimRight(text, "\r")
+	if bracketed {
+		return []byte("\x1b[200~" + text + "\x1b[201~")
+	}
+	return []byte(text)
+}
