@@ -10,24 +10,32 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// account returns the account the request names, else the actor's default for the agent, else the team's. A session that is
+// roster knows which agents can be started, where, as whom and with which permissions. It keeps nothing of its own.
+type roster struct {
+	agents   *agents.Registry
+	accounts Accounts
+	kinds    Kinds
+	gateway  bool // accounts that are keys go through the model gateway
+}
+
+// account returns the account the request names, else the actor's default for the agent, else the team'r. A session that is
 // resumed falls back on the default when the account it had is gone.
-func (s *Service) account(ctx context.Context, actor accounts.Actor, teamID string, req StartRequest, resumed bool) (agents.Account, error) {
-	if !s.cfg.Agents.TakesAccount(req.Agent) {
+func (r *roster) account(ctx context.Context, actor accounts.Actor, teamID string, req StartRequest, resumed bool) (agents.Account, error) {
+	if !r.agents.TakesAccount(req.Agent) {
 		if req.AccountID != "" && !resumed {
-			return agents.Account{}, fault.New(fault.Invalid, "agent_takes_no_account", "%s works without an account.", s.cfg.Agents.Name(req.Agent)).With("field", "account_id")
+			return agents.Account{}, fault.New(fault.Invalid, "agent_takes_no_account", "%s works without an account.", r.agents.Name(req.Agent)).With("field", "account_id")
 		}
 		return agents.Account{Kind: agents.Terminal}, nil
 	}
-	a, secret, err := s.cfg.Accounts.AgentAccountFor(ctx, actor, teamID, req.Agent, req.AccountID)
+	a, secret, err := r.accounts.AgentAccountFor(ctx, actor, teamID, req.Agent, req.AccountID)
 	if fault.Is(err, fault.NotFound) && req.AccountID != "" && resumed {
-		a, secret, err = s.cfg.Accounts.AgentAccountFor(ctx, actor, teamID, req.Agent, "")
+		a, secret, err = r.accounts.AgentAccountFor(ctx, actor, teamID, req.Agent, "")
 		req.AccountID = ""
 	}
 	switch {
 	case fault.Is(err, fault.NotFound) && req.AccountID != "":
 		return agents.Account{}, fault.New(fault.Invalid, "agent_account_not_found",
-			"There is no such account of %s, or it is not yours to use. Choose another one.", s.cfg.Agents.Name(req.Agent)).With("field", "account_id")
+			"There is no such account of %s, or it is not yours to use. Choose another one.", r.agents.Name(req.Agent)).With("field", "account_id")
 	case fault.Is(err, fault.NotFound):
 		return agents.Account{Kind: agents.Terminal}, nil
 	case err != nil:
@@ -35,7 +43,7 @@ func (s *Service) account(ctx context.Context, actor accounts.Actor, teamID stri
 	}
 	if string(a.Kind) == agents.ExistingLogin && !actor.User.Operator {
 		return agents.Account{}, fault.New(fault.Forbidden, "existing_login_forbidden",
-			"Only operators may use the login of the server's own user. Choose another account for %s.", s.cfg.Agents.Name(req.Agent))
+			"Only operators may use the login of the server's own user. Choose another account for %s.", r.agents.Name(req.Agent))
 	}
 	return agentAccount(a, secret), nil
 }
@@ -46,17 +54,17 @@ func agentAccount(a accounts.AgentAccount, secret string) agents.Account {
 }
 
 // Agents tells the actor about every agent: whether it can be started here and with which accounts in the team.
-func (s *Service) Agents(ctx context.Context, actor accounts.Actor, teamID string) ([]AgentInfo, error) {
-	usable, err := s.cfg.Accounts.UsableAgentAccounts(ctx, actor, teamID)
+func (r *roster) Agents(ctx context.Context, actor accounts.Actor, teamID string) ([]AgentInfo, error) {
+	usable, err := r.accounts.UsableAgentAccounts(ctx, actor, teamID)
 	if err != nil {
 		return nil, err
 	}
-	images := s.ownPrograms(ctx)
+	images := r.ownPrograms(ctx)
 	var out []AgentInfo
-	for _, info := range s.cfg.Agents.List(ctx) {
+	for _, info := range r.agents.List(ctx) {
 		a := AgentInfo{Info: info, InImages: images && !info.Installed}
 		if info.Accounts {
-			a.Gateway = s.cfg.Gateway != nil && s.cfg.Agents.Dialect(info.Agent, agents.Account{Kind: agents.APIKey}) != ""
+			a.Gateway = r.gateway && r.agents.Dialect(info.Agent, agents.Account{Kind: agents.APIKey}) != ""
 			a.Usable = slices.Collect(func(yield func(accounts.AgentAccount) bool) {
 				for _, u := range usable {
 					if u.Agent == info.Agent && !yield(u) {
@@ -76,15 +84,23 @@ func (s *Service) Agents(ctx context.Context, actor accounts.Actor, teamID strin
 
 // TestAccount tries an account the actor may change, without spending anything. Errors: agent_account_not_found, forbidden,
 // secret_unreadable, invalid_base_url.
-func (s *Service) TestAccount(ctx context.Context, actor accounts.Actor, accountID string) (agents.Probe, error) {
-	a, secret, err := s.cfg.Accounts.ManagedAgentAccount(ctx, actor, accountID)
+func (r *roster) TestAccount(ctx context.Context, actor accounts.Actor, accountID string) (agents.Probe, error) {
+	a, secret, err := r.accounts.ManagedAgentAccount(ctx, actor, accountID)
 	if err != nil {
 		return agents.Probe{}, err
 	}
-	return s.cfg.Agents.Test(ctx, a.Agent, actor.User.ID, agentAccount(a, secret))
+	return r.agents.Test(ctx, a.Agent, actor.User.ID, agentAccount(a, secret))
 }
 
 // ForgetLogin removes the login that an account left in the homes of its users, once nobody is to use it any more.
-func (s *Service) ForgetLogin(a accounts.AgentAccount) error {
-	return s.cfg.Agents.Forget(a.Agent, a.UserID, agentAccount(a, ""))
+func (r *roster) ForgetLogin(a accounts.AgentAccount) error {
+	return r.agents.Forget(a.Agent, a.UserID, agentAccount(a, ""))
 }
+
+// CheckAgent says whether an agent can be started in a place of this server: a fault that says how to cure it when not.
+func (r *roster) CheckAgent(ctx context.Context, name string) error {
+	return r.checkAgent(ctx, name, "")
+}
+
+// AgentName returns an agent's name for people.
+func (r *roster) AgentName(name string) string { return r.agents.Name(name) }

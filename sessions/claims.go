@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -19,6 +20,15 @@ type Claim struct {
 	Until int64
 }
 
+// search is the search for the conversation of a session's agent. Guarded by the session's mu, but claiming.
+type search struct {
+	home     string     // the home the agent keeps its records in, as claimHome names it
+	at       time.Time  // of the last look
+	busy     bool       // somebody looks now
+	vain     int        // looks in vain since the state changed
+	claiming sync.Mutex // held while a conversation is claimed; taken before mu
+}
+
 // claimHome names where a session's agent keeps its records. Sessions that share it could be taken for each other. p is nil where the
 // place is gone.
 func claimHome(p *executors.Place, in *inside, row Session) string {
@@ -34,10 +44,10 @@ func claimHome(p *executors.Place, in *inside, row Session) string {
 // claimConversation makes a conversation the session's, unless another session holds it. With anew it takes the place of the one the session
 // has, as after /clear. Any goroutine may call it, not holding l.mu.
 func (l *live) claimConversation(ctx context.Context, id string, anew bool) error {
-	l.claiming.Lock() // of two answers about this session the later one is told what the first one did
-	defer l.claiming.Unlock()
+	l.search.claiming.Lock() // of two answers about this session the later one is told what the first one did
+	defer l.search.claiming.Unlock()
 	l.mu.Lock()
-	row, home := l.row, l.claimHome
+	row, home := l.row, l.search.home
 	l.mu.Unlock()
 	if row.Conversation == id || row.Conversation != "" && !anew {
 		return nil
@@ -80,8 +90,8 @@ func (l *live) lateOutput() []byte {
 // seek looks for the conversation if that is due. It does not wait: the home may lie in a sandbox. A session has one search at a time.
 func (s *Service) seek(l *live) {
 	l.mu.Lock()
-	due := l.seekDue() && !l.seeking
-	l.seeking = l.seeking || due
+	due := l.seekDue() && !l.search.busy
+	l.search.busy = l.search.busy || due
 	l.mu.Unlock()
 	if !due {
 		return
@@ -91,11 +101,11 @@ func (s *Service) seek(l *live) {
 		defer cancel()
 		s.findConversation(ctx, l)
 		l.mu.Lock()
-		l.seeking = false
+		l.search.busy = false
 		l.mu.Unlock()
 	}) {
 		l.mu.Lock()
-		l.seeking = false
+		l.search.busy = false
 		l.mu.Unlock()
 	}
 }
@@ -103,7 +113,7 @@ func (s *Service) seek(l *live) {
 // seekDue reports whether to look for the conversation now. It is called under mu.
 func (l *live) seekDue() bool {
 	return l.row.Conversation == "" && l.worktree != "" && l.svc.cfg.Agents.Finds(l.row.Agent) && l.row.State != state.Starting &&
-		(l.soughtAt.IsZero() || time.Since(l.soughtAt) >= seekEvery || l.row.State.Ended())
+		(l.search.at.IsZero() || time.Since(l.search.at) >= seekEvery || l.row.State.Ended())
 }
 
 // findConversation looks for the agent's own id of the conversation, where the agent chooses it itself.
@@ -112,7 +122,7 @@ func (s *Service) findConversation(ctx context.Context, l *live) {
 	row, worktree, in, g := l.row, l.worktree, l.inside, l.guest
 	due := l.seekDue()
 	if due {
-		l.soughtAt = time.Now()
+		l.search.at = time.Now()
 	}
 	l.mu.Unlock()
 	if !due || in != nil && (g == nil || in.home == "") {
@@ -136,7 +146,7 @@ func (s *Service) findConversation(ctx context.Context, l *live) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.seeks++; l.row.Conversation == "" && l.seeks <= seekTries && !l.row.State.Ended() {
+	if l.search.vain++; l.row.Conversation == "" && l.search.vain <= seekTries && !l.row.State.Ended() {
 		s.after(seekEvery, func() { s.touch(l) })
 	}
 }

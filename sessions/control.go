@@ -108,7 +108,7 @@ func (v *Viewer) Control(_ context.Context, do Control, to string) error {
 			l.unask(to)
 			break
 		}
-		name, here := l.writerNamed(to)
+		name, here := l.seats.writerNamed(to)
 		if !here {
 			return fault.New(fault.NotFound, "not_watching", "They are not at this terminal any more, or may not type in it.")
 		}
@@ -167,8 +167,8 @@ func (l *live) handTo(user, name string) {
 }
 
 // writerNamed finds a viewer of a user who may type. It is called under mu.
-func (l *live) writerNamed(user string) (name string, ok bool) {
-	for v := range l.viewers {
+func (s *seats) writerNamed(user string) (name string, ok bool) {
+	for v := range s.viewers {
 		if v.writer && v.user == user && user != "" {
 			return v.name, true
 		}
@@ -180,7 +180,7 @@ func (l *live) writerNamed(user string) (name string, ok bool) {
 // more. It is called under mu, after the viewer was taken out.
 func (l *live) leftKeyboard(v *Viewer) {
 	k := &l.held
-	if _, here := l.writerNamed(v.user); here {
+	if _, here := l.seats.writerNamed(v.user); here {
 		return
 	}
 	l.unask(v.user)
@@ -191,7 +191,7 @@ func (l *live) leftKeyboard(v *Viewer) {
 	k.free = l.svc.after(l.svc.cfg.SizeHold, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if _, back := l.writerNamed(k.holder); back || k.holder == "" {
+		if _, back := l.seats.writerNamed(k.holder); back || k.holder == "" {
 			return
 		}
 		l.handTo("", "")
@@ -219,11 +219,11 @@ type controlNote struct {
 
 // watchers are the people at the terminal, in the order they came. It is called under mu.
 func (l *live) watchers() []Watcher {
-	if len(l.viewers) == 0 {
+	if len(l.seats.viewers) == 0 {
 		return nil
 	}
-	all := make([]*Viewer, 0, len(l.viewers))
-	for v := range l.viewers {
+	all := make([]*Viewer, 0, len(l.seats.viewers))
+	for v := range l.seats.viewers {
 		all = append(all, v)
 	}
 	slices.SortFunc(all, func(a, b *Viewer) int { return cmp.Compare(a.num, b.num) })

@@ -42,7 +42,7 @@ func (l *live) conclude(ctx context.Context) bool {
 	}
 	l.finish(ctx, e)
 	killpoint.Reach(killpoint.SessionForgotten)
-	if !l.isStoring() { // else the guest alone has the rest of its output
+	if !l.out.isStoring() { // else the guest alone has the rest of its output
 		l.forgetThere(ask)
 	}
 	return true
@@ -77,12 +77,12 @@ func endingOf(p guest.Process, stopper string) ending {
 
 // finish ends the session: the log is closed to new bytes, the row is stored, everybody who waits is told. Once.
 func (l *live) finish(ctx context.Context, e ending) {
-	l.outMu.Lock()
-	l.put(l.masker.Flush())
-	if l.hold != nil {
-		l.hold.Stop()
+	l.out.mu.Lock()
+	l.put(l.out.masker.Flush())
+	if l.out.hold != nil {
+		l.out.hold.Stop()
 	}
-	l.outMu.Unlock()
+	l.out.mu.Unlock()
 
 	// The end must be stored even when the server is just stopping.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.svc.cfg.EndPatience)
@@ -103,8 +103,8 @@ func (l *live) finish(ctx context.Context, e ending) {
 	}
 	l.row = row
 	l.rec.Note(journal.State, journal.Change{State: string(row.State), Reason: row.StateReason})
-	if l.again != nil {
-		l.again.Stop()
+	if l.recheck.timer != nil {
+		l.recheck.timer.Stop()
 	}
 	l.mu.Unlock()
 
@@ -116,7 +116,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	row = l.row
 	l.mu.Unlock()
 	l.questions.End(ctx)
-	late := l.endsLate()
+	late := l.out.endsLate()
 	if !late {
 		l.storeEnd(ctx, row)
 	}
@@ -136,7 +136,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.log.Finish()
 	l.log.ReleaseMemory()
 	close(l.done)
-	if late && l.takeEnd() { // the rest of its output was stored before that could know of the end
+	if late && l.out.takeEnd() { // the rest of its output was stored before that could know of the end
 		l.storeEnd(ctx, row)
 		l.masks.Forget()
 	}

@@ -151,12 +151,12 @@ func (v *Viewer) state() stateJSON {
 	if why, paused := l.paused(); paused && !l.row.State.Ended() {
 		reason, asleep = cmp.Or(why, "It is paused."), l.asleep()
 	}
-	out := stateJSON{Asleep: asleep, State: l.row.State, Reason: reason, StateAt: l.row.StateAt, Title: l.row.Title, Notice: l.notice, ViewerCount: len(l.viewers), You: v.id}
+	out := stateJSON{Asleep: asleep, State: l.row.State, Reason: reason, StateAt: l.row.StateAt, Title: l.row.Title, Notice: l.notice, ViewerCount: len(l.seats.viewers), You: v.id}
 	if g, ok := l.svc.graceOf(l.workspaceID); ok && !l.row.State.Ended() {
 		out.Grace = &g
 	}
-	all := make([]*Viewer, 0, len(l.viewers))
-	for o := range l.viewers {
+	all := make([]*Viewer, 0, len(l.seats.viewers))
+	for o := range l.seats.viewers {
 		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b *Viewer) int { return int(int64(a.num) - int64(b.num)) })
@@ -164,9 +164,9 @@ func (v *Viewer) state() stateJSON {
 	for _, o := range all[:min(len(all), maxListed)] {
 		out.Viewers = append(out.Viewers, o.seat())
 	}
-	if l.typist != nil {
-		s := l.typist.seat()
-		out.Writer, out.WriterAt = &s, l.typist.typingAt.UnixMilli()
+	if l.seats.typist != nil {
+		s := l.seats.typist.seat()
+		out.Writer, out.WriterAt = &s, l.seats.typist.typingAt.UnixMilli()
 	}
 	if k := &l.held; k.holder != "" {
 		out.Keyboard = &heldJSON{UserID: k.holder, Name: k.name, Since: k.since, Mine: k.holder == v.user, Asking: append([]asking{}, k.asking...)}

@@ -39,8 +39,8 @@ func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) erro
 	l.questions.Typed()
 	if v != nil {
 		// Who types is told at the first key and again while it goes on: not with every key.
-		if l.typist != v || now.Sub(v.typingAt) > typingFor/2 {
-			l.typist, v.typingAt = v, now
+		if l.seats.typist != v || now.Sub(v.typingAt) > typingFor/2 {
+			l.seats.typist, v.typingAt = v, now
 			l.bump()
 		}
 	}

@@ -32,8 +32,8 @@ func (i *inside) in(ctx context.Context, g *client.Client) *agents.Inside {
 
 // insideOf looks where the home of a place is. A place that keeps agents in has one of its own, whatever its guest says: what an agent
 // writes there must never be taken for the home of a user.
-func (s *Service) insideOf(ctx context.Context, p *executors.Place) (*inside, error) {
-	caps, _ := s.cfg.Places.Place(ctx, p.Kind)
+func (r *roster) insideOf(ctx context.Context, p *executors.Place) (*inside, error) {
+	caps, _ := r.kinds.Place(ctx, p.Kind)
 	bounded := caps.Boundary != "" && caps.Boundary != executors.NoBoundary
 	if p.Hello.Home == "" {
 		if bounded || p.OwnDisk {
@@ -46,48 +46,48 @@ func (s *Service) insideOf(ctx context.Context, p *executors.Place) (*inside, er
 }
 
 // brief is what an agent is told of the place it works in.
-func (s *Service) brief(ctx context.Context, p *executors.Place) string {
-	caps, _ := s.cfg.Places.Place(ctx, p.Kind)
+func (r *roster) brief(ctx context.Context, p *executors.Place) string {
+	caps, _ := r.kinds.Place(ctx, p.Kind)
 	return caps.Brief
 }
 
 // checkAgent says why an agent cannot be started in any place there is now, before one is made. An agent this machine lacks may be in
 // the image of a place with programs of its own.
-func (s *Service) checkAgent(ctx context.Context, name string, kind executors.Kind) error {
-	err := s.cfg.Agents.Check(name, nil)
+func (r *roster) checkAgent(ctx context.Context, name string, kind executors.Kind) error {
+	err := r.agents.Check(name, nil)
 	if fault.CodeOf(err) != "agent_not_installed" {
 		return err
 	}
-	if c, ok := s.cfg.Places.Place(ctx, kind); ok && c.OwnDisk {
+	if c, ok := r.kinds.Place(ctx, kind); ok && c.OwnDisk {
 		return nil // on another machine, which says itself what it lacks
 	}
-	if s.ownPrograms(ctx) {
+	if r.ownPrograms(ctx) {
 		return nil
 	}
 	return err
 }
 
-// ownPrograms reports whether there is a place now whose programs are not this machine's.
-func (s *Service) ownPrograms(ctx context.Context) bool {
-	return slices.ContainsFunc(s.cfg.Places.Capabilities(ctx), func(c executors.Capabilities) bool {
+// ownPrograms reports whether there is a place now whose programs are not this machine'r.
+func (r *roster) ownPrograms(ctx context.Context) bool {
+	return slices.ContainsFunc(r.kinds.Capabilities(ctx), func(c executors.Capabilities) bool {
 		return c.Available && c.Isolated && !c.Host
 	})
 }
 
 // DefaultPermissions says how an agent is started in a place that keeps it in when nobody says otherwise.
-func (s *Service) DefaultPermissions(agent string) string {
-	return s.cfg.Agents.Permissions(agent, true)
+func (r *roster) DefaultPermissions(agent string) string {
+	return r.agents.Permissions(agent, true)
 }
 
 // permissions says with which permissions an agent is started. One that is resumed where nothing keeps it in, which nobody has confirmed
 // for it, asks again: dropped.
-func (s *Service) permissions(req StartRequest, in *inside, resumed bool) (permissions string, dropped bool, err error) {
+func (r *roster) permissions(req StartRequest, in *inside, resumed bool) (permissions string, dropped bool, err error) {
 	bounded := in != nil && in.boundary
 	permissions = req.Permissions
 	if permissions == "" {
-		permissions = s.cfg.Agents.Permissions(req.Agent, bounded)
+		permissions = r.agents.Permissions(req.Agent, bounded)
 	}
-	if err := s.cfg.Agents.CheckPermissions(req.Agent, permissions); err != nil {
+	if err := r.agents.CheckPermissions(req.Agent, permissions); err != nil {
 		return "", false, err
 	}
 	if permissions != agents.AllPermissions || bounded || req.ConfirmNoBoundary {
@@ -102,7 +102,7 @@ func (s *Service) permissions(req StartRequest, in *inside, resumed bool) (permi
 	}
 	return "", false, fault.New(fault.Conflict, "no_boundary",
 		"%s would do everything without asking, and nothing keeps it in here: it has the rights of the %s. Choose a place that isolates, let it ask, or confirm it (confirm_no_boundary).",
-		s.cfg.Agents.Name(req.Agent), whose).With("field", "permissions")
+		r.agents.Name(req.Agent), whose).With("field", "permissions")
 }
 
 // notThere reports whether a process could not be started because its program is not in the place.

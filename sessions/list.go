@@ -38,14 +38,6 @@ func (s *Service) fresh(row Session) Session {
 	return s.dress(row)
 }
 
-// CheckAgent says whether an agent can be started in a place of this server: a fault that says how to cure it when not.
-func (s *Service) CheckAgent(ctx context.Context, name string) error {
-	return s.checkAgent(ctx, name, "")
-}
-
-// AgentName returns an agent's name for people.
-func (s *Service) AgentName(name string) string { return s.cfg.Agents.Name(name) }
-
 // Get returns a session. Errors: not_found.
 func (s *Service) Get(ctx context.Context, id string) (Session, error) {
 	row, err := s.cfg.Store.Session(ctx, id)

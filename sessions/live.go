@@ -45,30 +45,41 @@ type live struct {
 	prompt   string  // the last prompt that was sent, until the agent's turn ends
 	worktree string  // the agent's working directory, "" when not known
 	inside   *inside // nil: the home lies on this machine
-	// claimHome names the home its agent keeps its records in.
-	claimHome string
-	guest     *client.Client
-	machine   state.Machine
-	again     *time.Timer // asks the machine again
-	againAt   time.Time
-	looks     looks // at what says nothing by itself
-	viewers   map[*Viewer]struct{}
-	typist    *Viewer // who typed last
-	size      sizing
-	held      keyboard
-	pastTo    int64         // offset up to which output was printed while no server ran
-	arrivals  uint64        // viewers so far
-	gen       uint64        // counts what a state frame shows
-	changed   chan struct{} // closed and replaced when gen grew or there is a new size
-	stopper   string        // "stopped by Ana", once somebody asked
-	soughtAt  time.Time     // of the last look for the conversation
-	seeking   bool          // somebody looks for it now
-	notice    string        // what viewers should know beside the state
-	seeks     int           // looks in vain since the state changed
-	stirring  bool          // its workspace is being woken for what is queued
-	wasStill  bool          // its workspace stood still when it was last judged
+	guest    *client.Client
+	machine  state.Machine
+	recheck  recheck // asks the machine again
+	looks    looks   // at what says nothing by itself
+	seats    seats
+	size     sizing
+	held     keyboard
+	pastTo   int64         // offset up to which output was printed while no server ran
+	gen      uint64        // counts what a state frame shows
+	changed  chan struct{} // closed and replaced when gen grew or there is a new size
+	stopper  string        // "stopped by Ana", once somebody asked
+	notice   string        // what viewers should know beside the state
+	search   search        // for the agent's conversation
+	stirring bool          // its workspace is being woken for what is queued
 
-	outMu    sync.Mutex // guards what follows: the stream between guest and log
+	out stream
+}
+
+// seats are the viewers of a terminal. Guarded by the session's mu.
+type seats struct {
+	viewers  map[*Viewer]struct{}
+	typist   *Viewer // who typed last
+	arrivals uint64  // viewers so far
+}
+
+// recheck is the timer that asks the state machine again. Guarded by the session's mu.
+type recheck struct {
+	timer *time.Timer
+	at    time.Time
+	still bool // its workspace stood still when it was last judged
+}
+
+// stream is what stands between the guest's output and the log.
+type stream struct {
+	mu       sync.Mutex // guards what follows; taken before the session's mu
 	masker   *redact.Masker
 	blind    bool // what its secrets are is not known any more: nothing it prints is shown
 	scan     signals.Scanner
@@ -79,14 +90,12 @@ type live struct {
 	storing  bool        // a goroutine writes the rest once the disk takes it
 	toldFull bool        // the guest knows that the disk is full
 	endLate  bool        // the end is stored once the rest of the output is
-
-	claiming sync.Mutex // held while a conversation is claimed; taken before mu
 }
 
 // newLive makes a live session around its row and opens its log.
 func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, done: make(chan struct{}), changed: make(chan struct{}),
-		viewers: map[*Viewer]struct{}{}, masker: redact.New(hidden...)}
+		seats: seats{viewers: map[*Viewer]struct{}{}}, out: stream{masker: redact.New(hidden...)}}
 	var err error
 	if l.rec, err = s.Recordings.Record(recordedRow(row), recorded{l}, l.done); err != nil {
 		return nil, err
@@ -96,7 +105,7 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = state.New(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
 	l.machine.Recall(time.Now(), row.Basis)
-	l.scan.Clean, l.scan.Signal = safetext.Line, l.heard
+	l.out.scan.Clean, l.out.scan.Signal = safetext.Line, l.heard
 	about := promptedAbout(row)
 	about.Explicit = l.explicit
 	l.prompts = s.Queue.Session(prompt.SessionConfig{About: about, Host: prompted{l}, Lock: &l.mu, Machine: &l.machine, Done: l.done,
@@ -143,9 +152,9 @@ func (m masked) Inside() bool {
 }
 
 func (m masked) MaskOutput(values []string) {
-	m.l.outMu.Lock()
-	defer m.l.outMu.Unlock()
-	m.l.masker.Add(values...)
+	m.l.out.mu.Lock()
+	defer m.l.out.mu.Unlock()
+	m.l.out.masker.Add(values...)
 }
 
 func (m masked) Notify(notice string) {
@@ -240,8 +249,8 @@ func (s *Service) release(l *live) {
 // shut lets go of everything the session holds in this process.
 func (l *live) shut() {
 	l.mu.Lock()
-	if l.again != nil {
-		l.again.Stop()
+	if l.recheck.timer != nil {
+		l.recheck.timer.Stop()
 	}
 	l.looks.stop()
 	l.size.stop()
@@ -268,7 +277,7 @@ func (l *live) snapshot() Session {
 	return row
 }
 
-// heard takes a signal of the terminal. It runs under outMu.
+// heard takes a signal of the terminal. It runs under out.mu.
 func (l *live) heard(sig agents.Signal) {
 	h := l.svc.cfg.Agents.Read(l.row.Agent, sig) // Agent never changes
 	l.mu.Lock()
@@ -297,22 +306,22 @@ func (l *live) judge() {
 	changed, next := l.machine.Evaluate(time.Now())
 	l.watchWork()
 	// A timer that rings too early only asks again: no new one for each piece of output.
-	if !next.IsZero() && (l.again == nil || next.Before(l.againAt)) {
-		if l.again != nil {
-			l.again.Stop()
+	if !next.IsZero() && (l.recheck.timer == nil || next.Before(l.recheck.at)) {
+		if l.recheck.timer != nil {
+			l.recheck.timer.Stop()
 		}
-		l.againAt = next
-		l.again = l.svc.after(time.Until(next), func() {
+		l.recheck.at = next
+		l.recheck.timer = l.svc.after(time.Until(next), func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.again = nil
+			l.recheck.timer = nil
 			l.judge()
 		})
 	}
 	if !changed {
 		return
 	}
-	l.seeks = 0
+	l.search.vain = 0
 	if l.machine.Trouble { // nobody says it again: a server that dies now must know it
 		l.svc.hurry()
 	}

@@ -93,20 +93,20 @@ func (l *live) turned() {
 func (l *live) standsStill() bool {
 	_, still := l.paused()
 	if still {
-		if l.again != nil {
-			l.again.Stop()
+		if l.recheck.timer != nil {
+			l.recheck.timer.Stop()
 		}
-		l.againAt = time.Now().Add(pausedLook)
-		l.again = l.svc.after(pausedLook, func() {
+		l.recheck.at = time.Now().Add(pausedLook)
+		l.recheck.timer = l.svc.after(pausedLook, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.again = nil
+			l.recheck.timer = nil
 			l.judge()
 		})
-	} else if l.wasStill {
+	} else if l.recheck.still {
 		l.machine.Resumed(time.Now())
 	}
-	l.wasStill = still
+	l.recheck.still = still
 	return still
 }
 

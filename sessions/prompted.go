@@ -154,9 +154,9 @@ func (l *live) lines(ctx context.Context) ([]string, error) {
 
 // brackets reports whether the program knows pastes by their brackets. The screen remembers it over a restart.
 func (l *live) brackets() (on bool) {
-	l.outMu.Lock()
-	on = l.scan.Paste()
-	l.outMu.Unlock()
+	l.out.mu.Lock()
+	on = l.out.scan.Paste()
+	l.out.mu.Unlock()
 	if !on {
 		l.rec.View(func(s *screen.Screen) { on = s.Modes().BracketedPaste })
 	}

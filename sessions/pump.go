@@ -142,18 +142,18 @@ func (l *live) follow(ctx context.Context, again bool) error {
 // rewind asked to see again.
 func (l *live) position() int64 {
 	_, end := l.log.Bounds()
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	return end - l.skip + int64(l.masker.Held())
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	return end - l.out.skip + int64(l.out.masker.Held())
 }
 
 // rewind prepares the first read after a restart: it begins a little before the log's end, so that a secret whose beginning
 // is in the log already is masked to its end.
 func (l *live) rewind() {
 	_, end := l.log.Bounds()
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	l.skip = min(end, int64(max(l.masker.Longest()-1, 0)))
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	l.out.skip = min(end, int64(max(l.out.masker.Longest()-1, 0)))
 }
 
 // gap notes honestly in the log that the guest dropped bytes: a line that says so, padded with NUL, which terminals ignore, so
@@ -167,12 +167,12 @@ func (l *live) gap(want, from int64) error {
 		return fmt.Errorf("%w: asked for %d, got %d", errNonsense, want, from)
 	}
 	l.svc.cfg.Log.Warn("session output was dropped by its guest", "session_id", l.id, "offset", want, "bytes", lost)
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	cutBy := min(l.skip, lost)
-	l.skip -= cutBy
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	cutBy := min(l.out.skip, lost)
+	l.out.skip -= cutBy
 	lost -= cutBy
-	l.put(l.masker.Flush())
+	l.put(l.out.masker.Flush())
 	if lost == 0 {
 		return nil
 	}
@@ -192,31 +192,31 @@ func (l *live) gap(want, from int64) error {
 
 // take masks what came and puts it into the log.
 func (l *live) take(p []byte) {
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	if l.blind {
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	if l.out.blind {
 		clear(p) // terminals ignore zeros, and offsets hold
 	}
-	l.put(l.masker.Write(p))
+	l.put(l.out.masker.Write(p))
 	switch {
-	case l.masker.Held() == 0:
-	case l.hold == nil:
-		l.hold = l.svc.after(holdFor, l.letGo)
+	case l.out.masker.Held() == 0:
+	case l.out.hold == nil:
+		l.out.hold = l.svc.after(holdFor, l.letGo)
 	default:
-		l.hold.Reset(holdFor)
+		l.out.hold.Reset(holdFor)
 	}
 }
 
 func (l *live) letGo() {
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	l.put(l.masker.Flush())
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	l.put(l.out.masker.Flush())
 }
 
-// put appends masked bytes. It is called under outMu.
+// put appends masked bytes. It is called under out.mu.
 func (l *live) put(p []byte) {
-	if n := min(l.skip, int64(len(p))); n > 0 {
-		l.skip -= n
+	if n := min(l.out.skip, int64(len(p))); n > 0 {
+		l.out.skip -= n
 		p = p[n:]
 	}
 	if len(p) == 0 {
@@ -228,7 +228,7 @@ func (l *live) put(p []byte) {
 	}
 	l.rec.Mark(end)
 	l.watchDisk()
-	l.scan.Scan(p)
+	l.out.scan.Scan(p)
 	now := time.Now()
 	l.rec.Poured(now, len(p))
 	l.mu.Lock()
@@ -241,15 +241,15 @@ func (l *live) put(p []byte) {
 }
 
 // watchDisk says so, in the log and to viewers, when the host cannot keep output on disk, and when it can again. It is called
-// under outMu.
+// under out.mu.
 func (l *live) watchDisk() {
 	err := l.log.Degraded()
-	if (err != nil) == l.degraded {
+	if (err != nil) == l.out.degraded {
 		return
 	}
-	l.degraded = err != nil
+	l.out.degraded = err != nil
 	notice := ""
-	if l.degraded {
+	if l.out.degraded {
 		notice = "The server cannot write to its disk: only the newest output of this session is kept."
 		if l.log.DiskFull() {
 			notice = "The server's disk is full. What this session prints is kept in its sandbox until there is room."
@@ -262,44 +262,44 @@ func (l *live) watchDisk() {
 	l.notice = notice
 	l.bump()
 	l.mu.Unlock()
-	if l.degraded {
+	if l.out.degraded {
 		l.wantRest()
 	}
 }
 
-// wantAck lets the guest drop, a moment later, what is safe here. It is called under outMu.
+// wantAck lets the guest drop, a moment later, what is safe here. It is called under out.mu.
 func (l *live) wantAck() {
-	if !l.acking {
-		l.acking = l.svc.run(l.acknowledge)
+	if !l.out.acking {
+		l.out.acking = l.svc.run(l.acknowledge)
 	}
 }
 
 func (l *live) acknowledge() {
 	for tasks.Sleep(l.svc.hard, ackAfter) {
 		_, end := l.log.Bounds()
-		l.outMu.Lock()
-		if l.degraded { // the guest's copy is the only one that would survive
-			l.acking = false
-			l.outMu.Unlock()
+		l.out.mu.Lock()
+		if l.out.degraded { // the guest's copy is the only one that would survive
+			l.out.acking = false
+			l.out.mu.Unlock()
 			return
 		}
-		upTo := l.safe(end)
-		l.outMu.Unlock()
+		upTo := l.out.safe(end)
+		l.out.mu.Unlock()
 		l.mu.Lock()
 		g := l.guest
 		l.mu.Unlock()
 		ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
 		err := g.Ack(ctx, l.id, guest.Terminal, upTo)
 		cancel()
-		l.outMu.Lock()
+		l.out.mu.Lock()
 		if _, now := l.log.Bounds(); err != nil || now == end {
-			l.acking = false
-			l.outMu.Unlock()
+			l.out.acking = false
+			l.out.mu.Unlock()
 			return
 		}
-		l.outMu.Unlock()
+		l.out.mu.Unlock()
 	}
-	l.outMu.Lock()
-	l.acking = false
-	l.outMu.Unlock()
+	l.out.mu.Lock()
+	l.out.acking = false
+	l.out.mu.Unlock()
 }

@@ -67,7 +67,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	}
 	l.masks.Give(masks.Given{Uses: kept.Uses, Files: kept.Files, Own: kept.Own})
 	l.token, l.byKey = kept.Token, kept.ByKey
-	l.blind = len(damage.Aside(s.dir(row.ID)))+len(damage.Aside(s.launches.Path(row.ID))) > 0
+	l.out.blind = len(damage.Aside(s.dir(row.ID)))+len(damage.Aside(s.launches.Path(row.ID))) > 0
 	if err != nil || len(s.cfg.Key) == 0 {
 		l.talk.Since(s.now()) // what the record told before could not be masked any more
 	}
@@ -89,11 +89,11 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if l.inside == nil && kept.Inside {
 		l.inside = &inside{} // its home is not on this machine, and cannot be reached now
 	}
-	l.claimHome = claimHome(place, l.inside, row)
+	l.search.home = claimHome(place, l.inside, row)
 	if !s.add(l) {
 		return ErrRestarting
 	}
-	if !l.blind {
+	if !l.out.blind {
 		s.followRecord(ctx, l)
 	}
 	if !ok || place.SandboxID != row.SandboxID {
@@ -181,7 +181,7 @@ func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
 	if l.inside, l.worktree = in, place.Hello.Root; in == nil && err != nil {
 		l.inside = &inside{}
 	}
-	l.claimHome = claimHome(place, l.inside, row)
+	l.search.home = claimHome(place, l.inside, row)
 	l.mu.Unlock()
 	l.mu.Lock()
 	stopped := l.stopper != ""

@@ -20,13 +20,13 @@ const (
 	lookAhead  = 64 << 10             // bytes read behind what is missing, for secrets that end there
 )
 
-// wantRest has what the disk does not take written once it does. It is called under outMu.
+// wantRest has what the disk does not take written once it does. It is called under out.mu.
 func (l *live) wantRest() {
-	if l.storing {
+	if l.out.storing {
 		return
 	}
 	l.svc.hold(l)
-	if l.storing = l.svc.run(l.storeRest); !l.storing {
+	if l.out.storing = l.svc.run(l.storeRest); !l.out.storing {
 		l.svc.release(l)
 	}
 }
@@ -48,25 +48,25 @@ func (l *live) storeRest() {
 			return
 		}
 	}
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	l.storing = false
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	l.out.storing = false
 }
 
 // restStored ends it where nothing is left to do; err is that of the last attempt.
 func (l *live) restStored(err error) bool {
-	l.outMu.Lock()
+	l.out.mu.Lock()
 	over := l.over()
 	whole := l.log.Degraded() == nil
 	// Of a session that has ended, a disk that is broken and not full is not waited for.
 	if !whole && (!over || l.log.DiskFull()) {
-		l.outMu.Unlock()
+		l.out.mu.Unlock()
 		return false
 	}
-	l.storing, l.toldFull = false, false
-	late := over && l.endLate
+	l.out.storing, l.out.toldFull = false, false
+	late := over && l.out.endLate
 	if late {
-		l.endLate = false
+		l.out.endLate = false
 	}
 	if whole {
 		l.watchDisk()
@@ -74,7 +74,7 @@ func (l *live) restStored(err error) bool {
 			l.wantAck()
 		}
 	}
-	l.outMu.Unlock()
+	l.out.mu.Unlock()
 	if !over {
 		l.rec.Pack()
 		return true
@@ -100,27 +100,27 @@ func (l *live) restStored(err error) bool {
 }
 
 // isStoring reports whether output of the session is not on disk yet.
-func (l *live) isStoring() bool {
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	return l.storing
+func (o *stream) isStoring() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.storing
 }
 
 // endsLate reports whether the session's end is to be stored once its output is, and notes that.
-func (l *live) endsLate() bool {
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	l.endLate = l.storing
-	return l.endLate
+func (o *stream) endsLate() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.endLate = o.storing
+	return o.endLate
 }
 
 // takeEnd reports whether an end that was to be stored late is left to the caller: nobody stores output any more.
-func (l *live) takeEnd() bool {
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	take := l.endLate && !l.storing
+func (o *stream) takeEnd() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	take := o.endLate && !o.storing
 	if take {
-		l.endLate = false
+		o.endLate = false
 	}
 	return take
 }
@@ -139,7 +139,7 @@ func (l *live) forgetThere(ctx context.Context) {
 }
 
 // safe is the offset before which the guest may let go: a masker may have to look back on what lies behind it.
-func (l *live) safe(upTo int64) int64 { return max(upTo-int64(max(l.masker.Longest()-1, 0)), 0) }
+func (o *stream) safe(upTo int64) int64 { return max(upTo-int64(max(o.masker.Longest()-1, 0)), 0) }
 
 // tellFull tells the guest that this disk is full, and up to where it is not needed any more.
 func (l *live) tellFull() {
@@ -153,27 +153,27 @@ func (l *live) tellFull() {
 		return
 	}
 	stored := l.log.OnDisk()
-	l.outMu.Lock()
-	upTo := l.safe(stored)
-	l.outMu.Unlock()
+	l.out.mu.Lock()
+	upTo := l.out.safe(stored)
+	l.out.mu.Unlock()
 	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
 	defer cancel()
 	if err := g.AckFull(ctx, l.id, guest.Terminal, upTo); err != nil {
 		l.svc.cfg.Log.Debug("guest was not told that the disk is full", "session_id", l.id, "error", err)
 		return
 	}
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	l.toldFull = true
+	l.out.mu.Lock()
+	defer l.out.mu.Unlock()
+	l.out.toldFull = true
 }
 
 // heedDisk waits, once as much output is held in memory as may be, until the guest knows that this disk is full: from then on the
 // guest drops nothing of it.
 func (l *live) heedDisk(ctx context.Context) {
 	for began := time.Now(); l.log.Full() && l.log.DiskFull() && time.Since(began) < heedFor; {
-		l.outMu.Lock()
-		told := l.toldFull || !l.storing
-		l.outMu.Unlock()
+		l.out.mu.Lock()
+		told := l.out.toldFull || !l.out.storing
+		l.out.mu.Unlock()
 		if told || !tasks.Sleep(ctx, heedEvery) {
 			return
 		}
@@ -188,9 +188,9 @@ func (l *live) refill() error {
 	}
 	ctx, cancel := context.WithTimeout(l.svc.hard, refillTime)
 	defer cancel()
-	l.outMu.Lock()
-	masker, begin := l.masker.Again(), l.safe(from)
-	l.outMu.Unlock()
+	l.out.mu.Lock()
+	masker, begin := l.out.masker.Again(), l.out.safe(from)
+	l.out.mu.Unlock()
 	l.mu.Lock()
 	g := l.guest
 	l.mu.Unlock()

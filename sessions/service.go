@@ -233,6 +233,7 @@ type Service struct {
 	*prompt.Queue       // what is typed, and waits to be
 	*question.Board     // what agents ask
 	*masks.Masks        // what sessions are given of secrets
+	*roster             // what can be started
 
 	hard context.Context // the life of pumps and inputs: ends when Run returns
 	end  context.CancelCauseFunc
@@ -252,7 +253,6 @@ type Service struct {
 	stranded    strandings
 	transcripts *transcript.Transcripts
 	launches    masks.Launches // what sessions have to remember over a restart
-
 }
 
 // New makes a Service. It starts nothing; it panics on a Config that Validate refuses.
@@ -270,6 +270,7 @@ func New(cfg Config) *Service {
 		Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.Board = question.New(question.Config{Store: cfg.Store, Sessions: askingSessions{s}, Agents: cfg.Agents, Accounts: cfg.Accounts, Live: cfg.Places.Live, Events: cfg.Events,
 		Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
+	s.roster = &roster{agents: cfg.Agents, accounts: cfg.Accounts, kinds: cfg.Places, gateway: cfg.Gateway != nil}
 	s.launches = masks.Launches{DataDir: cfg.DataDir, Key: cfg.Key}
 	s.Masks = masks.New(masks.Config{Secrets: cfg.Secrets, Launches: s.launches, Homes: cfg.Agents, Live: cfg.Places.Live, Workspace: s.anyWorkspace, Exclude: cfg.Exclude,
 		Tasks: s.tasks, Context: hard, Log: cfg.Log})

@@ -116,7 +116,7 @@ func (l *live) left(v *Viewer) {
 		}
 		z.free, z.leftUser = nil, ""
 		var next *Viewer // the writer who has been here longest
-		for v := range l.viewers {
+		for v := range l.seats.viewers {
 			if v.writer && v.wished.Cols > 0 && (next == nil || v.num < next.num) {
 				next = v
 			}

@@ -178,7 +178,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	if skipped {
 		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
 	}
-	l.guest, l.worktree, l.inside, l.claimHome = place.Guest, dir, in, claimHome(place, in, row)
+	l.guest, l.worktree, l.inside, l.search.home = place.Guest, dir, in, claimHome(place, in, row)
 	l.rec.NoteSize(guest.Size{Cols: l.row.Cols, Rows: l.row.Rows})
 	if !s.add(l) {
 		return Session{}, ErrRestarting
@@ -187,7 +187,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	// From here on the session must come to something, whoever hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
-	if err := s.cfg.Store.InsertSession(ctx, row, l.claimHome); err != nil {
+	if err := s.cfg.Store.InsertSession(ctx, row, l.search.home); err != nil {
 		s.release(l)
 		if err := os.RemoveAll(s.dir(row.ID)); err != nil {
 			s.cfg.Log.Warn("folder of a session that never was not removed", "session_id", row.ID, "error", err)

@@ -26,7 +26,7 @@ func (s *Service) Use(workspaceID string) executors.Use {
 		if !l.row.State.Ended() {
 			u.Sessions++
 			u.Working = u.Working || l.row.State == state.Working || l.row.State == state.Starting
-			for v := range l.viewers {
+			for v := range l.seats.viewers {
 				if !v.guest { // a link must not keep a place running
 					u.Viewers++
 				}

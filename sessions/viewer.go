@@ -110,20 +110,20 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	}
 	v.acked = v.off
 	l.mu.Lock()
-	if len(l.viewers) >= maxViewers {
+	if len(l.seats.viewers) >= maxViewers {
 		l.mu.Unlock()
 		s.release(l)
 		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people watch this session already.", maxViewers)
 	}
-	if a.Guest && l.guests(a.UserID) >= maxGuests {
+	if a.Guest && l.seats.guests(a.UserID) >= maxGuests {
 		l.mu.Unlock()
 		s.release(l)
 		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people watch this session by the same link already.", maxGuests)
 	}
-	l.arrivals++
-	v.num = l.arrivals
+	l.seats.arrivals++
+	v.num = l.seats.arrivals
 	v.id = viewerID(v.num)
-	l.viewers[v] = struct{}{}
+	l.seats.viewers[v] = struct{}{}
 	l.noteSeat(v, false)
 	l.backAtKeyboard(v)
 	l.bump()
@@ -133,8 +133,8 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 }
 
 // guests counts who watches by one link. It is called under mu.
-func (l *live) guests(link string) (n int) {
-	for v := range l.viewers {
+func (s *seats) guests(link string) (n int) {
+	for v := range s.viewers {
 		if v.guest && v.user == link {
 			n++
 		}
@@ -435,9 +435,9 @@ func (v *Viewer) Close() {
 	}
 	v.closed = true
 	close(v.quit)
-	delete(l.viewers, v)
-	if l.typist == v {
-		l.typist = nil
+	delete(l.seats.viewers, v)
+	if l.seats.typist == v {
+		l.seats.typist = nil
 	}
 	l.left(v)
 	l.noteSeat(v, true)
