@@ -1,5 +1,29 @@
-// Package sessions knows the life of a session: one run of an agent or a shell in a workspace under a PTY; its byte log,
-// viewers, seats, size and state. Bytes come from the guest by absolute offset and are the host's own once appended.
+// Package sessions knows the life of a session: one run of an agent or a shell in a workspace under a PTY; its viewers, seats, size and state,
+// how it starts, ends and is taken up after a restart. Bytes come from the guest by absolute offset and are the host's own once appended.
+//
+// What can stand alone is a part with a package of its own: masks (secrets), history (what was printed), transcript (what the agent writes
+// down), question and prompt. A Service embeds them: what they export is part of what it offers. Each part has an object a session, which
+// the type live owns, and knows its session through one small interface; none knows another.
+//
+// A live session and its viewers stay one type. A state frame shows the row, the verdict on the state, who is at the terminal, who types,
+// who holds the keyboard and who sizes it, as they are at one moment, and a key changes several of them: a second lock would be on the path
+// of each key, and events between two halves would show what never was together. So one mutex guards them, in groups.
+//
+// Goroutines: the package runs one that stores what changed (Run), one a running session that carries its output (pump), and short ones, all
+// in one group that Run waits for.
+//
+// Locks, outermost first; whoever holds one takes only those further down:
+//
+//	stranding.turn        a session that cannot be taken up
+//	a question's turn     who may settle it (question)
+//	search.claiming       a conversation is claimed
+//	the turn to type      who writes to the program (prompt)
+//	live.out.mu           the stream between guest and log
+//	live.mu               the session: row, machine, seats, size, keyboard; its questions and its queue, too
+//	Service.mu            which sessions are in memory, and their references
+//	strandings.mu and the locks of the parts
+//
+// The guest and the storage are waited for under turns and claiming alone.
 package sessions
 
 import (

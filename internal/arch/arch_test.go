@@ -77,6 +77,9 @@ var kinds = []string{"./executors/bubblewrap/...", "./executors/docker/...", "./
 // aboutExecutors are the packages in executors that are neither the contract nor a kind.
 var aboutExecutors = []string{"./executors/caches", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/machines"}
 
+// partsOfSessions are what sessions are made of.
+var partsOfSessions = []string{"./sessions/history", "./sessions/masks", "./sessions/prompt", "./sessions/question", "./sessions/transcript"}
+
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}
 
@@ -110,6 +113,10 @@ func rules() []rule {
 	add("./executors/preview", nil, "it parses names and knows no other package of the program", "./executors", "./accounts/...")
 	add("./executors/settings", nil, "it keeps what operators set and knows no kind", "./executors", "./accounts/...")
 	add("./workspaces/...", nil, "sessions run in workspaces, not the other way round", "./sessions/...", "./sync/...")
+	for _, part := range partsOfSessions {
+		others := slices.DeleteFunc(slices.Clone(partsOfSessions), func(o string) bool { return o == part })
+		add(part, nil, "a part of a session knows its session through one small interface, and no other part", append(others, "./sessions", "./sessions/report", "./sessions/reviewqueue", "./sessions/runs")...)
+	}
 	add("./sync/...", nil, "changed files are those of sandboxes; sessions come and go", "./sessions/...", "./workspaces/...")
 	for _, end := range []string{"identity", "policy", "machine", "tunnel", "wire", "folder", "guard", "cli"} {
 		add("./executors/runner/"+end, nil, "the end on the member's machine knows sandboxes, and nothing of people or what the server keeps", append([]string{"./accounts/...", "./billing/..."}, aboutExecutors...)...)
@@ -210,6 +217,7 @@ func TestRulesBite(t *testing.T) {
 		"internal/id": module + "config", "cmd/parawork": "testing", "executors": module + "executors/local", "executors/local": module + "sessions",
 		"executors/runner/wire": module + "executors/runner", "executors/runner/machine": module + "executors/runner/machines", "executors/e2b": module + "executors/network",
 		"executors/network": module + "executors/docker", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
+		"sessions/history": module + "sessions", "sessions/prompt": module + "sessions/question",
 	} {
 		all := map[string]pkg{"./" + from: {Imports: []string{module + "between"}, Deps: []string{module + "between", to}}, "./between": {Imports: []string{to}, Deps: []string{to}}}
 		v := violations(all)
