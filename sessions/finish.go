@@ -111,7 +111,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	look, over := context.WithTimeout(ctx, seekWithin/2) // a sandbox that hangs must not take the time of what is stored
 	l.svc.findConversation(look, l)
 	over()
-	l.talk.End()
+	l.transcript.End()
 	l.mu.Lock()
 	row = l.row
 	l.mu.Unlock()

@@ -128,7 +128,7 @@ func (s *Service) Leaving(ctx context.Context, p *executors.Place) {
 		mine := l.row.SandboxID == p.SandboxID && l.inside != nil
 		l.mu.Unlock()
 		if mine {
-			l.talk.Read(ctx)
+			l.transcript.Read(ctx)
 		}
 	}
 }

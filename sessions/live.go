@@ -36,7 +36,7 @@ type live struct {
 	prompts     *prompt.Session
 	masks       *masks.Session
 	questions   *question.Questions
-	talk        *transcript.Session
+	transcript  *transcript.Session
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 
@@ -111,8 +111,8 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l.prompts = s.Queue.Session(prompt.SessionConfig{About: about, Host: prompted{l}, Lock: &l.mu, Machine: &l.machine, Done: l.done,
 		Note: l.rec.Note, Lines: l.lines, Brackets: l.brackets})
 	l.questions = s.Board.Session(question.SessionConfig{About: question.About{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SandboxID: row.SandboxID, Agent: row.Agent},
-		Host: asker{l}, Lock: &l.mu, Machine: &l.machine, Mask: l.masks.Text, Note: l.rec.Note, Screen: l.rec.View, Printed: l.printed})
-	l.talk = s.transcripts.Session(transcript.SessionConfig{ID: row.ID, Host: talker{l}, Log: l.log, Journal: l.rec.Journal(), Mask: l.masks.Text})
+		Host: questioned{l}, Lock: &l.mu, Machine: &l.machine, Mask: l.masks.Text, Note: l.rec.Note, Screen: l.rec.View, Printed: l.printed})
+	l.transcript = s.transcripts.Session(transcript.SessionConfig{ID: row.ID, Host: transcribed{l}, Log: l.log, Journal: l.rec.Journal(), Mask: l.masks.Text})
 	if row.State.Ended() {
 		close(l.done)
 	}

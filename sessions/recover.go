@@ -69,7 +69,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	l.token, l.byKey = kept.Token, kept.ByKey
 	l.out.blind = len(damage.Aside(s.dir(row.ID)))+len(damage.Aside(s.launches.Path(row.ID))) > 0
 	if err != nil || len(s.cfg.Key) == 0 {
-		l.talk.Since(s.now()) // what the record told before could not be masked any more
+		l.transcript.Since(s.now()) // what the record told before could not be masked any more
 	}
 	if row.ExitSignal == stopping {
 		l.stopper = row.StateReason

@@ -25,7 +25,7 @@ const (
 )
 
 // model is the session's screen on the server. It reads the log like a viewer, at its own pace and never in the stream's way.
-// While a session runs, a goroutine of the room keeps it up to date; whoever looks at it brings it there first. After a while
+// While a session runs, a goroutine keeps it up to date; whoever looks at it brings it there first. After a while
 // of silence only a snapshot beside the log is left of it, from which it goes on: also after a restart of the server.
 type model struct {
 	r *Recording
@@ -63,8 +63,8 @@ func (m *model) follow(ctx context.Context) {
 	quiet := time.NewTimer(silence)
 	defer quiet.Stop()
 	for {
-		if m.r.pour.now() && m.lag() < screenLag {
-			if !tasks.Sleep(ctx, pourLook) {
+		if m.r.throttle.now() && m.lag() < screenLag {
+			if !tasks.Sleep(ctx, throttleLook) {
 				m.rest()
 				return
 			}
@@ -292,4 +292,4 @@ func (r *Recording) Look(fn func(s *screen.Screen, off int64)) { r.model.look(fn
 func (r *Recording) SetColors(c *screen.Colors) { r.model.colors.Store(c) }
 
 // Poured notes that n bytes of output have come. It is for the one who appends.
-func (r *Recording) Poured(now time.Time, n int) { r.pour.add(now, n) }
+func (r *Recording) Poured(now time.Time, n int) { r.throttle.add(now, n) }

@@ -89,8 +89,8 @@ func (s *Recordings) keep(ctx context.Context, id string) {
 		return // it is asked for again once all output is on disk
 	}
 	// The screen reads first: from a packed segment it would have to unpack each byte.
-	if _, end := r.log.Bounds(); (r.pour.now() || r.model.behind()) && end-r.indexed < keepLag && !r.over() {
-		s.cfg.Tasks.After(pourLook, func() { s.keeping.add(id) })
+	if _, end := r.log.Bounds(); (r.throttle.now() || r.model.behind()) && end-r.indexed < keepLag && !r.over() {
+		s.cfg.Tasks.After(throttleLook, func() { s.keeping.add(id) })
 		return
 	}
 	if err := r.index(ctx); err != nil && ctx.Err() == nil {

@@ -39,15 +39,15 @@ type Recording struct {
 	host Host
 	done <-chan struct{} // closed when the session has ended
 
-	log     *bytelog.Log
-	notes   *journal.Journal
-	size0   guest.Size // where the journal has none
-	keys    keys
-	touched touched
-	model   model
-	pour    pouring
-	indexed int64 // offset up to which search files are written; the packing loop's own
-	keptAt  int64 // end of the log when it was last given to be packed; for who appends
+	log      *bytelog.Log
+	notes    *journal.Journal
+	size0    guest.Size // where the journal has none
+	keys     keys
+	touched  touched
+	model    model
+	throttle throttle
+	indexed  int64 // offset up to which search files are written; the packing loop's own
+	keptAt   int64 // end of the log when it was last given to be packed; for who appends
 }
 
 // Record opens the recording of a session; done is closed when that has ended. The caller closes it.

@@ -70,13 +70,13 @@ type Session struct {
 	about    About
 	host     Host
 	mu       sync.Locker // the session's
-	typer    typer
+	stream   stream
 	steering steering
 }
 
 // Session makes the part of a session that types.
 func (q *Queue) Session(cfg SessionConfig) *Session {
-	return &Session{queue: q, cfg: cfg, about: cfg.About, host: cfg.Host, mu: cfg.Lock, typer: newTyper(), steering: newSteering()}
+	return &Session{queue: q, cfg: cfg, about: cfg.About, host: cfg.Host, mu: cfg.Lock, stream: newStream(), steering: newSteering()}
 }
 
 // over reports whether the session has ended and that is stored.

@@ -162,7 +162,7 @@ func (l *Session) steer(ctx context.Context) {
 }
 
 // next waits until p may be sent and sends it. It returns true when the queue is to be looked at again: p was sent, or the
-// queue changed; false when the session or the room has ended.
+// queue changed; false when the session has ended or the server stops.
 func (l *Session) next(ctx context.Context, p Prompt) bool {
 	if p.State == Sending { // its sender gave up, or could not store how it went
 		l.resolve(ctx, p)

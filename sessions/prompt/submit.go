@@ -41,11 +41,11 @@ func (l *Session) submit(ctx context.Context, p Prompt) error {
 	free := func() {
 		if held {
 			held = false
-			l.typer.turn <- struct{}{}
+			l.stream.turn <- struct{}{}
 		}
 	}
 	defer free()
-	t := &l.typer
+	t := &l.stream
 	if t.forget == nil {
 		t.forget = l.queue.cfg.Tasks.After(keepFor, l.forgetTyped)
 	}
@@ -164,7 +164,7 @@ func (l *Session) resolve(ctx context.Context, p Prompt) {
 
 // resolveHeld is resolve for one who has the turn; it gives it back.
 func (l *Session) resolveHeld(ctx context.Context, p Prompt) {
-	t := &l.typer
+	t := &l.stream
 	free := func() { t.turn <- struct{}{} }
 	if p.SentAt != 0 {
 		free()
@@ -206,7 +206,7 @@ func (l *Session) resolveHeld(ctx context.Context, p Prompt) {
 
 // arrived opens the input anew and returns the number of the newest frame the guest has, or has been sent again.
 func (l *Session) arrived(ctx context.Context) (newest uint64, err error) {
-	t := &l.typer
+	t := &l.stream
 	t.drop()
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
@@ -237,14 +237,14 @@ func (l *Session) TakeUp(ctx context.Context) {
 		l.mu.Lock()
 		l.steering.on = true // resolve first
 		l.mu.Unlock()
-		<-l.typer.turn // nobody can have it yet
+		<-l.stream.turn // nobody can have it yet
 		release, ok := l.host.Hold()
 		if !ok || !l.queue.cfg.Tasks.Go(func() {
 			defer release()
 			l.resolveHeld(l.queue.cfg.Context, p)
 			l.steer(l.queue.cfg.Context)
 		}) {
-			l.typer.turn <- struct{}{}
+			l.stream.turn <- struct{}{}
 		}
 		return
 	}

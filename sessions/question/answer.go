@@ -58,7 +58,7 @@ func (b *Board) Questions(ctx context.Context, sessionID string, pg page.Page) (
 // given, and as it has ended meanwhile.
 func (l *Questions) questionNow(ctx context.Context, q Question) (Question, error) {
 	l.mu.Lock()
-	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
+	as := l.pendingOf(func(as *pending) bool { return as.q.ID == q.ID })
 	var now Question
 	switch {
 	case as == nil:
@@ -114,7 +114,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 	}
 	defer release()
 	l.mu.Lock()
-	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
+	as := l.pendingOf(func(as *pending) bool { return as.q.ID == q.ID })
 	l.mu.Unlock()
 	if as == nil {
 		return Question{}, b.late(ctx, q.ID)

@@ -131,7 +131,7 @@ type Questions struct {
 	host  Host
 
 	mu       sync.Locker // the session's; it guards what follows
-	asked    []*posed    // open questions, oldest first
+	asked    []*pending  // open questions, oldest first
 	coming   *agents.Ask // what the dialog that opens next asks
 	comingAt time.Time
 	hookAt   time.Time // of the newest word of a hook
@@ -152,13 +152,13 @@ func (l *Questions) Ask(ctx context.Context, key string, a agents.Ask, by func(c
 
 // Withdraw ends the open questions with this key.
 func (l *Questions) Withdraw(ctx context.Context, key string) {
-	l.withdraw(ctx, func(as *posed) bool { return as.q.Key == key })
+	l.withdraw(ctx, func(as *pending) bool { return as.q.Key == key })
 }
 
 // Seen reports whether the dialog of a question was seen on the screen.
 func (l *Questions) Seen(questionID string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	as := l.posedOf(func(as *posed) bool { return as.q.ID == questionID })
+	as := l.pendingOf(func(as *pending) bool { return as.q.ID == questionID })
 	return as != nil && !as.shown.IsZero()
 }

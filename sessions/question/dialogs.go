@@ -45,7 +45,7 @@ func (l *Questions) Watch() {
 // asksNow reports whether the agent asks something, or is about to. It is called under the session's lock.
 func (l *Questions) asksNow(now time.Time) bool {
 	return !l.host.State().Ended() && (l.host.State() == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor ||
-		l.posedOf(func(as *posed) bool { return as.q.State == Open }) != nil)
+		l.pendingOf(func(as *pending) bool { return as.q.State == Open }) != nil)
 }
 
 func (l *Questions) lookForDialogs(ctx context.Context) {
@@ -98,7 +98,7 @@ func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 	waits := l.host.State() == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor
 	coming := l.coming
 	l.mu.Unlock()
-	l.closeQuestions(ctx, func(as *posed) bool {
+	l.closeQuestions(ctx, func(as *pending) bool {
 		over, answered := l.dialogOver(as, now)
 		if over && answered && as.there == "" {
 			as.there = inTerminal
@@ -127,7 +127,7 @@ const inTerminal = "in the terminal"
 
 // dialogOver reports whether the dialog of a question is closed, and whether that was because somebody answered it. It is called
 // under the session's lock.
-func (l *Questions) dialogOver(as *posed, now time.Time) (over, answered bool) {
+func (l *Questions) dialogOver(as *pending, now time.Time) (over, answered bool) {
 	patience := dialogLost
 	theirs := strings.HasPrefix(as.q.Key, onScreen)
 	if theirs {

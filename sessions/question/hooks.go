@@ -42,7 +42,7 @@ type hookCall struct {
 	guest.HookCall
 	mu     sync.Mutex
 	asks   []agents.Ask
-	posed  []*posed        // one for each of asks so far
+	asked  []*pending      // one for each of asks so far
 	given  []agents.Answer // one for each but the last
 	over   bool
 	before bool // it was handed to its session
@@ -239,11 +239,11 @@ func (e *listener) pose(ctx context.Context, l *Questions, call *hookCall, key s
 	as.free = func() { e.release(call) }
 	l.mu.Unlock()
 	call.mu.Lock()
-	call.posed = append(call.posed, as)
+	call.asked = append(call.asked, as)
 	over := call.over
 	call.mu.Unlock()
 	if over { // it ended meanwhile
-		l.withdraw(ctx, func(o *posed) bool { return o == as })
+		l.withdraw(ctx, func(o *pending) bool { return o == as })
 	}
 }
 
@@ -269,7 +269,7 @@ func (e *listener) answer(ctx context.Context, l *Questions, call *hookCall, key
 	}
 	e.forget(call)
 	call.mu.Lock()
-	held := call.posed[:min(len(all)-1, len(call.posed))] // this one may not be noted yet, when the answer was quick
+	held := call.asked[:min(len(all)-1, len(call.asked))] // this one may not be noted yet, when the answer was quick
 	call.mu.Unlock()
 	for _, as := range held {
 		l.settleHeld(ctx, as)
@@ -334,13 +334,13 @@ func (e *listener) ended(ctx context.Context, id string) {
 		return
 	}
 	call.mu.Lock()
-	all := append([]*posed(nil), call.posed...)
+	all := append([]*pending(nil), call.asked...)
 	call.mu.Unlock()
 	// Agents end a hook when its dialog was refused or the turn interrupted, and let it wait when it was answered. An answer under
 	// way is waited for, and a word of what came of a dialog that was answered just before.
 	e.board.cfg.Tasks.Go(func() {
 		if tasks.Sleep(e.board.cfg.Context, overSoon) {
-			l.closeQuestions(e.board.cfg.Context, func(as *posed) bool {
+			l.closeQuestions(e.board.cfg.Context, func(as *pending) bool {
 				if !slices.Contains(all, as) {
 					return false
 				}
@@ -397,7 +397,7 @@ func (e *listener) joined(ctx context.Context, l *Questions) {
 
 // orphans withdraws questions of an earlier server whose hooks are gone.
 func (e *listener) orphans(ctx context.Context, l *Questions) {
-	l.withdraw(ctx, func(as *posed) bool {
+	l.withdraw(ctx, func(as *pending) bool {
 		return as.by == nil && as.q.Source == AskedByHook && !strings.HasPrefix(as.q.Key, onScreen)
 	})
 }
@@ -447,7 +447,7 @@ func (l *Questions) asksStill() bool {
 
 // heardOver closes the questions a hook shows to be over.
 func (l *Questions) heardOver(ctx context.Context, tell func(key string) (bool, string)) {
-	l.closeQuestions(ctx, func(as *posed) bool {
+	l.closeQuestions(ctx, func(as *pending) bool {
 		key, _, _ := strings.Cut(as.q.Key, "#")
 		if strings.HasPrefix(key, onScreen) {
 			return false // the screen tells of these

@@ -53,7 +53,7 @@ func (b *Board) Answering(q Question) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
+	as := l.pendingOf(func(as *pending) bool { return as.q.ID == q.ID })
 	return as == nil || as.q.State != Open || as.held != nil
 }
 

@@ -75,8 +75,8 @@ const (
 	maxAsked      = 32   // open questions of one session
 )
 
-// posed is an open question of a live session. All but turn is guarded by the session's lock.
-type posed struct {
+// pending is an open question of a live session. All but turn is guarded by the session's lock.
+type pending struct {
 	turn chan struct{} // holds one token: who has it may settle the question
 	q    Question      // never changes once it is not open
 	kept bool          // it is stored: from then on people see it

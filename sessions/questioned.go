@@ -41,40 +41,40 @@ func (a askingSessions) All() []*question.Questions {
 	return out
 }
 
-// asker is a session as its questions know it.
-type asker struct{ l *live }
+// questioned is a session as its questions know it.
+type questioned struct{ l *live }
 
 // State is called under mu.
-func (a asker) State() state.State { return a.l.row.State }
+func (a questioned) State() state.State { return a.l.row.State }
 
 // Judge is called under mu.
-func (a asker) Judge() { a.l.judge() }
+func (a questioned) Judge() { a.l.judge() }
 
 // Changed is called under mu.
-func (a asker) Changed() {
+func (a questioned) Changed() {
 	a.l.bump()
 	a.l.svc.touch(a.l)
 }
 
 // Hear takes what a hook knows of the session's state.
-func (a asker) Hear(h agents.Hint) { a.l.evidence(h) }
+func (a questioned) Hear(h agents.Hint) { a.l.evidence(h) }
 
 // Claim makes a conversation the session's.
-func (a asker) Claim(ctx context.Context, conversation string) error {
+func (a questioned) Claim(ctx context.Context, conversation string) error {
 	return a.l.claimConversation(ctx, conversation, true)
 }
 
 // Press types keys.
-func (a asker) Press(ctx context.Context, keys []byte) error { return a.l.prompts.Send(ctx, keys) }
+func (a questioned) Press(ctx context.Context, keys []byte) error { return a.l.prompts.Send(ctx, keys) }
 
 // Prompt queues a text for the agent.
-func (a asker) Prompt(ctx context.Context, who accounts.Actor, text string) error {
+func (a questioned) Prompt(ctx context.Context, who accounts.Actor, text string) error {
 	_, err := a.l.svc.AddPrompt(ctx, who, a.l.id, prompt.Request{Text: text, Now: true})
 	return err
 }
 
 // Wake wakes the session's workspace when it sleeps.
-func (a asker) Wake(ctx context.Context) error {
+func (a questioned) Wake(ctx context.Context) error {
 	if !a.l.asleep() {
 		return nil
 	}

@@ -26,7 +26,7 @@ func (s *Service) followRecord(ctx context.Context, l *live) {
 		l.mu.Unlock()
 	}
 	s.hold(l)
-	l.talk.Follow(func() { s.release(l) })
+	l.transcript.Follow(func() { s.release(l) })
 }
 
 // ranInside says whether the home of a session's agent was its place's own. Without a key nobody knows.
@@ -35,11 +35,11 @@ func (s *Service) ranInside(id string) (inside, known bool, err error) {
 	return kept.Inside, s.launches.Sealed(), err
 }
 
-// talker is a session as what follows its agent's record knows it.
-type talker struct{ l *live }
+// transcribed is a session as what follows its agent's record knows it.
+type transcribed struct{ l *live }
 
 // Row returns the session as it is now.
-func (t talker) Row() transcript.Row {
+func (t transcribed) Row() transcript.Row {
 	t.l.mu.Lock()
 	defer t.l.mu.Unlock()
 	row := transcriptRow(t.l.row)
@@ -53,11 +53,11 @@ func transcriptRow(row Session) transcript.Row {
 }
 
 // Hear takes what the record says of the session's state.
-func (t talker) Hear(h agents.Hint) { t.l.evidence(h) }
+func (t transcribed) Hear(h agents.Hint) { t.l.evidence(h) }
 
 // Source opens the home in which the session's agent keeps its record; nil when it cannot be reached now. What it returns beside it
 // gives it back.
-func (t talker) Source(ctx context.Context) (conversation.Source, func(), error) {
+func (t transcribed) Source(ctx context.Context) (conversation.Source, func(), error) {
 	l := t.l
 	l.mu.Lock()
 	in, g, user := l.inside, l.guest, l.row.CreatedBy

@@ -9,13 +9,13 @@ import (
 func TestPouringIsManyBytesInAShortTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var p pouring
+		var p throttle
 		for range 100 { // an agent that redraws its screen
 			p.add(time.Now(), 4<<10)
 			time.Sleep(20 * time.Millisecond)
 		}
 		if p.now() {
-			t.Error("redraws count as pouring")
+			t.Error("redraws count as throttle")
 		}
 		for range 20 {
 			p.add(time.Now(), 64<<10)
@@ -24,7 +24,7 @@ func TestPouringIsManyBytesInAShortTime(t *testing.T) {
 		if !p.now() {
 			t.Error("a burst does not count")
 		}
-		time.Sleep(pourRest + pourWindow)
+		time.Sleep(throttleRest + throttleWindow)
 		if p.now() {
 			t.Error("it never ends")
 		}

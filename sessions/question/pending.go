@@ -17,26 +17,26 @@ import (
 
 // pose opens a question, or takes up again the open one with this key, and returns it; nil when it was not taken. by hands over
 // the answer. A dialog that was read off the screen is that of the hook that asks: heard late, the hook takes its place.
-func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) *posed {
+func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) *pending {
 	l.mu.Lock()
 	if l.host.State().Ended() {
 		l.mu.Unlock()
 		return nil
 	}
-	if old := l.posedOf(func(as *posed) bool { return as.q.Key == key && as.q.State == Open }); old != nil {
+	if old := l.pendingOf(func(as *pending) bool { return as.q.Key == key && as.q.State == Open }); old != nil {
 		old.by = by
 		l.poses(old)
 		l.mu.Unlock()
 		l.Watch()
 		return old
 	}
-	theirs := func(as *posed) bool { return strings.HasPrefix(as.q.Key, onScreen) && as.q.State == Open }
+	theirs := func(as *pending) bool { return strings.HasPrefix(as.q.Key, onScreen) && as.q.State == Open }
 	if strings.HasPrefix(key, onScreen) {
-		if l.posedOf(func(as *posed) bool { return as.q.State == Open && !theirs(as) }) != nil {
+		if l.pendingOf(func(as *pending) bool { return as.q.State == Open && !theirs(as) }) != nil {
 			l.mu.Unlock()
 			return nil // its hook was heard meanwhile
 		}
-	} else if l.posedOf(theirs) != nil {
+	} else if l.pendingOf(theirs) != nil {
 		defer l.withdraw(ctx, theirs)
 	}
 	if len(l.asked) >= maxAsked {
@@ -44,7 +44,7 @@ func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, 
 		l.board.cfg.Log.Warn("question dropped: too many are open", "session_id", l.about.ID)
 		return nil
 	}
-	as := newPosed(Question{ID: id.New("qst"), TeamID: l.about.TeamID, WorkspaceID: l.about.WorkspaceID, SessionID: l.about.ID, Key: key, Ask: cleanAsk(l.hidden(a)),
+	as := newPending(Question{ID: id.New("qst"), TeamID: l.about.TeamID, WorkspaceID: l.about.WorkspaceID, SessionID: l.about.ID, Key: key, Ask: cleanAsk(l.hidden(a)),
 		Source: source, AskedAt: l.board.now(), State: Open}, by)
 	as.busy = l.busy
 	<-as.turn // nobody may settle what is not stored yet
@@ -80,14 +80,14 @@ func (l *Questions) hidden(a agents.Ask) agents.Ask {
 	return a
 }
 
-func newPosed(q Question, by handOver) *posed {
-	as := &posed{q: q, by: by, turn: make(chan struct{}, 1)}
+func newPending(q Question, by handOver) *pending {
+	as := &pending{q: q, by: by, turn: make(chan struct{}, 1)}
 	as.turn <- struct{}{}
 	return as
 }
 
 // source is where the question became known, as the state machine has it.
-func (as *posed) source() agents.Source {
+func (as *pending) source() agents.Source {
 	switch as.q.Source {
 	case AskedOnScreen:
 		return agents.FromScreen
@@ -101,14 +101,14 @@ func (as *posed) source() agents.Source {
 const maxNoted = 1000
 
 // poses says that the session waits for the answer of as. It is called under the session's lock.
-func (l *Questions) poses(as *posed) {
+func (l *Questions) poses(as *pending) {
 	l.cfg.Machine.Hear(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
 	l.host.Judge()
 	l.host.Changed()
 }
 
-// posedOf returns the first open question that fits, nil without one. It is called under the session's lock.
-func (l *Questions) posedOf(fits func(*posed) bool) *posed {
+// pendingOf returns the first open question that fits, nil without one. It is called under the session's lock.
+func (l *Questions) pendingOf(fits func(*pending) bool) *pending {
 	if i := slices.IndexFunc(l.asked, fits); i >= 0 {
 		return l.asked[i]
 	}
@@ -117,7 +117,7 @@ func (l *Questions) posedOf(fits func(*posed) bool) *posed {
 
 // Oldest returns a copy of the oldest open question, nil without one. It is called under the session's lock.
 func (l *Questions) Oldest() *Question {
-	as := l.posedOf(func(as *posed) bool { return as.q.State == Open && as.held == nil && as.kept })
+	as := l.pendingOf(func(as *pending) bool { return as.q.State == Open && as.held == nil && as.kept })
 	if as == nil {
 		return nil
 	}
@@ -126,12 +126,12 @@ func (l *Questions) Oldest() *Question {
 }
 
 // dropQuestion takes a question out of memory. It is called under the session's lock.
-func (l *Questions) dropQuestion(as *posed) {
-	l.asked = slices.DeleteFunc(l.asked, func(o *posed) bool { return o == as })
+func (l *Questions) dropQuestion(as *pending) {
+	l.asked = slices.DeleteFunc(l.asked, func(o *pending) bool { return o == as })
 }
 
 // settleQuestion stores how a question ended and tells everybody. The caller has its turn. False when it had ended before.
-func (l *Questions) settleQuestion(ctx context.Context, as *posed, q Question) bool {
+func (l *Questions) settleQuestion(ctx context.Context, as *pending, q Question) bool {
 	l.mu.Lock()
 	if as.q.State != Open {
 		l.mu.Unlock()
@@ -156,7 +156,7 @@ func (l *Questions) settleQuestion(ctx context.Context, as *posed, q Question) b
 }
 
 // keepEnd stores how a question ended; later, when the store fails now.
-func (l *Questions) keepEnd(ctx context.Context, as *posed) {
+func (l *Questions) keepEnd(ctx context.Context, as *pending) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	store := func(ctx context.Context) error {
@@ -184,15 +184,15 @@ func (l *Questions) keepEnd(ctx context.Context, as *posed) {
 }
 
 // withdraw ends the open questions that fit: the agent waits for no answer any more. An answer under way is waited for.
-func (l *Questions) withdraw(ctx context.Context, fits func(*posed) bool) {
-	l.closeQuestions(ctx, fits, func(_ *posed, q *Question) { q.State = Withdrawn })
+func (l *Questions) withdraw(ctx context.Context, fits func(*pending) bool) {
+	l.closeQuestions(ctx, fits, func(_ *pending, q *Question) { q.State = Withdrawn })
 }
 
-// closeQuestions ends the open questions that fit without an answer of ours. how, nil to tell by posed.there whether somebody
+// closeQuestions ends the open questions that fit without an answer of ours. how, nil to tell by pending.there whether somebody
 // answered in the terminal, says how they ended. Both are called under the session's lock.
-func (l *Questions) closeQuestions(ctx context.Context, fits func(*posed) bool, how func(*posed, *Question)) {
+func (l *Questions) closeQuestions(ctx context.Context, fits func(*pending) bool, how func(*pending, *Question)) {
 	l.mu.Lock()
-	var all []*posed
+	var all []*pending
 	for _, as := range l.asked {
 		if as.q.State == Open && fits(as) {
 			all = append(all, as)
@@ -200,7 +200,7 @@ func (l *Questions) closeQuestions(ctx context.Context, fits func(*posed) bool, 
 	}
 	l.mu.Unlock()
 	if how == nil {
-		how = func(as *posed, q *Question) {
+		how = func(as *pending, q *Question) {
 			if q.State = Withdrawn; as.there != "" {
 				q.State, q.Via, q.Answer = Answered, ViaTerminal, safetext.Cut(safetext.Lines(as.there), maxAskDetail)
 			}
@@ -225,7 +225,7 @@ func (l *Questions) closeQuestions(ctx context.Context, fits func(*posed) bool, 
 }
 
 // settleHeld stores an answer that was kept until others were given.
-func (l *Questions) settleHeld(ctx context.Context, as *posed) {
+func (l *Questions) settleHeld(ctx context.Context, as *pending) {
 	select {
 	case <-as.turn:
 	case <-ctx.Done():
@@ -271,7 +271,7 @@ func (l *Questions) Recall(ctx context.Context) error {
 	defer l.mu.Unlock()
 	for _, q := range open {
 		if q.SessionID == l.about.ID {
-			as := newPosed(q, nil)
+			as := newPending(q, nil)
 			as.kept, as.recall = true, time.Now()
 			l.asked = append(l.asked, as)
 		}

@@ -22,10 +22,10 @@ const (
 	keepFor    = 30 * time.Second
 )
 
-// typer carries input to the process: one numbered stream a session, opened at the first key. A frame that was sent may still
+// stream carries input to the process: one numbered stream a session, opened at the first key. A frame that was sent may still
 // be under way when the pipe is cut, so the newest ones are kept for a while; after a cut those are sent again that the guest
 // has not taken. It ignores a number it has seen: nothing is typed twice.
-type typer struct {
+type stream struct {
 	turn   chan struct{} // holds one token: who has it may touch the rest
 	seq    uint64        // of the newest frame; 0: not known yet
 	in     *client.Input
@@ -42,16 +42,16 @@ type frame struct {
 	p   []byte
 }
 
-func newTyper() typer {
-	t := typer{turn: make(chan struct{}, 1)}
+func newStream() stream {
+	t := stream{turn: make(chan struct{}, 1)}
 	t.turn <- struct{}{}
 	return t
 }
 
 // Close ends the stream. What was sent still arrives.
-func (l *Session) Close() { l.typer.close() }
+func (l *Session) Close() { l.stream.close() }
 
-func (t *typer) close() {
+func (t *stream) close() {
 	select {
 	case <-t.turn:
 		t.drop()
@@ -60,18 +60,18 @@ func (t *typer) close() {
 		}
 		t.kept, t.bytes = nil, 0
 		t.turn <- struct{}{}
-	default: // somebody is writing: the stream ends with the process or the room
+	default: // somebody is writing: the stream ends with the process or the server
 	}
 }
 
-func (t *typer) drop() {
+func (t *stream) drop() {
 	if t.in != nil {
 		_ = t.in.Close()
 		t.in = nil
 	}
 }
 
-func (t *typer) keep(p []byte) frame {
+func (t *stream) keep(p []byte) frame {
 	t.seq++
 	f := frame{t.seq, append([]byte(nil), p...)}
 	t.kept = append(t.kept, f)
@@ -87,7 +87,7 @@ func (t *typer) keep(p []byte) frame {
 
 // Send types p. Several callers take turns; each p arrives in one piece.
 func (l *Session) Send(ctx context.Context, p []byte) error {
-	t := &l.typer
+	t := &l.stream
 	if err := l.waitTurn(ctx); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (l *Session) Send(ctx context.Context, p []byte) error {
 
 // sendNow types p for whoever has the turn.
 func (l *Session) sendNow(ctx context.Context, p []byte) error {
-	if t := &l.typer; t.forget == nil {
+	if t := &l.stream; t.forget == nil {
 		t.forget = l.queue.cfg.Tasks.After(keepFor, l.forgetTyped)
 	}
 	for len(p) > 0 {
@@ -112,7 +112,7 @@ func (l *Session) sendNow(ctx context.Context, p []byte) error {
 }
 
 func (l *Session) sendPiece(ctx context.Context, p []byte) error {
-	t := &l.typer
+	t := &l.stream
 	var f frame
 	var last error
 	for try := range inputTries {
@@ -158,7 +158,7 @@ func (l *Session) sendPiece(ctx context.Context, p []byte) error {
 
 // open opens the stream and sends again what the guest has not taken. It returns the newest number it has or is given.
 func (l *Session) open(ctx context.Context) (newest uint64, err error) {
-	t := &l.typer
+	t := &l.stream
 	g, err := l.host.Guest()
 	if err != nil {
 		return 0, err
@@ -185,7 +185,7 @@ func (l *Session) open(ctx context.Context) (newest uint64, err error) {
 
 // write writes one frame. It waits while the program does not read, but not longer than ctx.
 func (l *Session) write(ctx context.Context, f frame) error {
-	in := l.typer.in
+	in := l.stream.in
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { _ = in.Close() })()
 	}
@@ -198,7 +198,7 @@ func (l *Session) write(ctx context.Context, f frame) error {
 
 // Mend sends again, after a cut, what may have been under way.
 func (l *Session) Mend(ctx context.Context) {
-	t := &l.typer
+	t := &l.stream
 	if l.waitTurn(ctx) != nil {
 		return
 	}
@@ -215,7 +215,7 @@ func (l *Session) Mend(ctx context.Context) {
 // waitTurn takes the turn.
 func (l *Session) waitTurn(ctx context.Context) error {
 	select {
-	case <-l.typer.turn:
+	case <-l.stream.turn:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -224,7 +224,7 @@ func (l *Session) waitTurn(ctx context.Context) error {
 
 // forgetTyped frees what is kept once it has certainly arrived: some time after it was written to a stream that lives.
 func (l *Session) forgetTyped() {
-	t := &l.typer
+	t := &l.stream
 	select {
 	case <-t.turn:
 	default:
@@ -252,11 +252,11 @@ func (l *Session) Answer(ctx context.Context, p []byte) error {
 		if err := l.waitTurn(ctx); err != nil {
 			return err
 		}
-		if !l.typer.pasting || time.Since(began) >= pasteHold {
-			defer func() { l.typer.turn <- struct{}{} }()
+		if !l.stream.pasting || time.Since(began) >= pasteHold {
+			defer func() { l.stream.turn <- struct{}{} }()
 			return l.sendNow(ctx, p)
 		}
-		l.typer.turn <- struct{}{}
+		l.stream.turn <- struct{}{}
 		if !tasks.Sleep(ctx, 10*time.Millisecond) {
 			return ctx.Err()
 		}
@@ -269,7 +269,7 @@ var (
 )
 
 // watchPaste notes whether what was typed leaves a paste open: long ones come in several pieces.
-func (t *typer) watchPaste(p []byte) {
+func (t *stream) watchPaste(p []byte) {
 	if bytes.IndexByte(p, signals.Esc) < 0 {
 		return
 	}
