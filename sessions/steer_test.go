@@ -18,10 +18,10 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// transcribed is a program that tells its state as Codex does. Each line it is given is work: it is noted in the file "told", and
+// talker is a program that tells its state as Codex does. Each line it is given is work: it is noted in the file "told", and
 // takes as many tenths of a second as the line's last word says. "deaf" is not taken up, "drowsy" only at the third Enter; "ask" opens a choice that "y" closes;
 // "held" goes on until there is a file "go".
-const transcribed = `#!/bin/bash
+const talker = `#!/bin/bash
 stty -echoctl
 say() { printf '\033]7501;state=%s:app=codex\033\\' "$1"; }
 trap 'say idle; echo interrupted >>told' INT
@@ -46,11 +46,11 @@ while :; do
 done
 `
 
-// talks makes Codex a transcribed and returns a running one.
+// talks makes Codex a talker and returns a running one.
 func (h *house) talks() {
 	h.t.Helper()
-	path := filepath.Join(h.dir, "transcribed")
-	if err := os.WriteFile(path, []byte(transcribed), 0o755); err != nil {
+	path := filepath.Join(h.dir, "talker")
+	if err := os.WriteFile(path, []byte(talker), 0o755); err != nil {
 		h.t.Fatal(err)
 	}
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path}
