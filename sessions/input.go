@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"time"
@@ -78,4 +79,35 @@ func notRunning(row Session) error {
 		return fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
 	}
 	return fault.New(fault.Conflict, "session_not_running", "The session has ended: %s. Resume it to go on.", cmp.Or(row.StateReason, string(row.State)))
+}
+
+// gesture reports whether p is nothing but what a terminal tells of the mouse and of being looked at: nobody typed it.
+func gesture(p []byte) bool {
+	if len(p) < 3 {
+		return false
+	}
+	for len(p) > 0 {
+		rest, ok := bytes.CutPrefix(p, []byte("\x1b["))
+		if !ok || len(rest) == 0 {
+			return false
+		}
+		switch rest[0] {
+		case 'I', 'O': // the focus came or went
+			p = rest[1:]
+		case 'M': // a button, and two coordinates
+			if len(rest) < 4 {
+				return false
+			}
+			p = rest[4:]
+		case '<':
+			end := bytes.IndexAny(rest, "Mm")
+			if end < 0 || len(bytes.Trim(rest[1:end], "0123456789;")) > 0 {
+				return false
+			}
+			p = rest[end+1:]
+		default:
+			return false
+		}
+	}
+	return true
 }

@@ -132,40 +132,6 @@ func (s *Service) add(l *live) bool {
 	return true
 }
 
-// masked is a session as what masks it knows it.
-type masked struct{ l *live }
-
-func maskedRow(row Session) masks.Row {
-	return masks.Row{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SandboxID: row.SandboxID, Agent: row.Agent, CreatedBy: row.CreatedBy}
-}
-
-func (m masked) Ended() bool {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
-	return m.l.row.State.Ended()
-}
-
-func (m masked) Inside() bool {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
-	return m.l.inside != nil
-}
-
-func (m masked) MaskOutput(values []string) {
-	m.l.out.mu.Lock()
-	defer m.l.out.mu.Unlock()
-	m.l.out.masker.Add(values...)
-}
-
-func (m masked) Notify(notice string) {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
-	if m.l.notice != notice {
-		m.l.notice = notice
-		m.l.bump()
-	}
-}
-
 // acquire returns the session in memory, loading an ended one. The caller must release it.
 func (s *Service) acquire(ctx context.Context, id string) (*live, error) {
 	if l := s.ref(id); l != nil {

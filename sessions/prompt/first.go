@@ -19,18 +19,18 @@ const (
 
 // Deliver queues the initial prompt once the program has drawn its screen and fallen silent: from there it is typed like any
 // other, once.
-func (l *Session) Deliver(ctx context.Context, prompt string) {
-	l.delivers(true)
-	defer l.Look()
-	defer l.delivers(false)
+func (s *Session) Deliver(ctx context.Context, prompt string) {
+	s.delivers(true)
+	defer s.Look()
+	defer s.delivers(false)
 	began := time.Now()
 	for {
 		if !tasks.Sleep(ctx, 50*time.Millisecond) {
 			return
 		}
-		l.mu.Lock()
-		last, ended := l.cfg.Machine.LastOut, l.host.Row().State.Ended()
-		l.mu.Unlock()
+		s.mu.Lock()
+		last, ended := s.cfg.Machine.LastOut, s.host.Row().State.Ended()
+		s.mu.Unlock()
 		if ended {
 			return
 		}
@@ -39,15 +39,15 @@ func (l *Session) Deliver(ctx context.Context, prompt string) {
 		}
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		_, err := l.queue.cfg.Store.AddPrompt(ctx, Prompt{ID: id.New("prm"), TeamID: l.about.TeamID, WorkspaceID: l.about.WorkspaceID, SessionID: l.about.ID,
-			Text: prompt, State: Queued, Urgent: true, CreatedBy: l.about.CreatedBy, CreatedAt: l.queue.now()}, math.MaxInt)
+		_, err := s.queue.cfg.Store.AddPrompt(ctx, Prompt{ID: id.New("prm"), TeamID: s.about.TeamID, WorkspaceID: s.about.WorkspaceID, SessionID: s.about.ID,
+			Text: prompt, State: Queued, Urgent: true, CreatedBy: s.about.CreatedBy, CreatedAt: s.queue.now()}, math.MaxInt)
 		if err == nil {
 			return
 		}
 		if !tasks.Sleep(ctx, wait) {
 			return // the next server delivers it
 		}
-		l.queue.cfg.Log.Warn("first prompt not queued", "session_id", l.about.ID, "error", err)
+		s.queue.cfg.Log.Warn("first prompt not queued", "session_id", s.about.ID, "error", err)
 	}
 }
 

@@ -138,7 +138,7 @@ func (q *Queue) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, er
 	if err != nil {
 		return nil, err
 	}
-	l := q.cfg.Sessions.InMemory(sessionID)
+	s := q.cfg.Sessions.InMemory(sessionID)
 	for i := range all {
 		if all[i].State != Queued {
 			continue
@@ -146,10 +146,10 @@ func (q *Queue) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, er
 		all[i].Waits = all[i].Held
 		switch {
 		case all[i].Held != "":
-		case l == nil || l.ended():
+		case s == nil || s.ended():
 			all[i].Waits = "the session has ended: resume it to go on"
 		default:
-			all[i].Waits = l.Waits()
+			all[i].Waits = s.Waits()
 		}
 		break
 	}
@@ -230,8 +230,8 @@ func notQueued(p Prompt) error {
 
 // Moved tells whoever sends and whoever looks that a queue changed.
 func (q *Queue) Moved(ctx context.Context, p Prompt) {
-	if l, release := q.cfg.Sessions.Hold(p.SessionID); l != nil {
-		l.Look()
+	if s, release := q.cfg.Sessions.Hold(p.SessionID); s != nil {
+		s.Look()
 		release()
 	}
 	q.publish(ctx, p)

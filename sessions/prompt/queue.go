@@ -26,7 +26,7 @@ type Sessions interface {
 	// session_takes_no_prompts, session_not_running, and those of resuming.
 	Open(ctx context.Context, actor accounts.Actor, id string, resume bool) (About, error)
 	// Hold returns a session's part and keeps the session in memory until release; nil when it is not there.
-	Hold(id string) (l *Session, release func())
+	Hold(id string) (s *Session, release func())
 	// InMemory returns a session's part, nil when it is not in memory.
 	InMemory(id string) *Session
 }

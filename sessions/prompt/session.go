@@ -80,9 +80,9 @@ func (q *Queue) Session(cfg SessionConfig) *Session {
 }
 
 // over reports whether the session has ended and that is stored.
-func (l *Session) over() bool {
+func (s *Session) over() bool {
 	select {
-	case <-l.cfg.Done:
+	case <-s.cfg.Done:
 		return true
 	default:
 		return false
@@ -90,8 +90,8 @@ func (l *Session) over() bool {
 }
 
 // ended reports whether the session has ended.
-func (l *Session) ended() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.host.Row().State.Ended()
+func (s *Session) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.host.Row().State.Ended()
 }

@@ -49,7 +49,7 @@ func newStream() stream {
 }
 
 // Close ends the stream. What was sent still arrives.
-func (l *Session) Close() { l.stream.close() }
+func (s *Session) Close() { s.stream.close() }
 
 func (t *stream) close() {
 	select {
@@ -86,24 +86,24 @@ func (t *stream) keep(p []byte) frame {
 }
 
 // Send types p. Several callers take turns; each p arrives in one piece.
-func (l *Session) Send(ctx context.Context, p []byte) error {
-	t := &l.stream
-	if err := l.waitTurn(ctx); err != nil {
+func (s *Session) Send(ctx context.Context, p []byte) error {
+	t := &s.stream
+	if err := s.waitTurn(ctx); err != nil {
 		return err
 	}
 	defer func() { t.turn <- struct{}{} }()
 	t.watchPaste(p)
-	return l.sendNow(ctx, p)
+	return s.sendNow(ctx, p)
 }
 
 // sendNow types p for whoever has the turn.
-func (l *Session) sendNow(ctx context.Context, p []byte) error {
-	if t := &l.stream; t.forget == nil {
-		t.forget = l.queue.cfg.Tasks.After(keepFor, l.forgetTyped)
+func (s *Session) sendNow(ctx context.Context, p []byte) error {
+	if t := &s.stream; t.forget == nil {
+		t.forget = s.queue.cfg.Tasks.After(keepFor, s.forgetTyped)
 	}
 	for len(p) > 0 {
 		n := min(len(p), inputPiece)
-		if err := l.sendPiece(ctx, p[:n]); err != nil {
+		if err := s.sendPiece(ctx, p[:n]); err != nil {
 			return err
 		}
 		p = p[n:]
@@ -111,8 +111,8 @@ func (l *Session) sendNow(ctx context.Context, p []byte) error {
 	return nil
 }
 
-func (l *Session) sendPiece(ctx context.Context, p []byte) error {
-	t := &l.stream
+func (s *Session) sendPiece(ctx context.Context, p []byte) error {
+	t := &s.stream
 	var f frame
 	var last error
 	for try := range inputTries {
@@ -122,9 +122,9 @@ func (l *Session) sendPiece(ctx context.Context, p []byte) error {
 		sent := uint64(0) // the newest frame that is on its way again
 		if t.in == nil {
 			var err error
-			if sent, err = l.open(ctx); err != nil {
+			if sent, err = s.open(ctx); err != nil {
 				if fault.CodeOf(err) == "workspace_paused" { // it fell asleep just now: whoever types wakes it
-					if err := l.host.Awake(ctx); err != nil {
+					if err := s.host.Awake(ctx); err != nil {
 						return err
 					}
 					last = err
@@ -143,7 +143,7 @@ func (l *Session) sendPiece(ctx context.Context, p []byte) error {
 		if f.seq <= sent {
 			return nil
 		}
-		if last = l.write(ctx, f); last == nil {
+		if last = s.write(ctx, f); last == nil {
 			return nil
 		}
 		t.drop()
@@ -157,13 +157,13 @@ func (l *Session) sendPiece(ctx context.Context, p []byte) error {
 }
 
 // open opens the stream and sends again what the guest has not taken. It returns the newest number it has or is given.
-func (l *Session) open(ctx context.Context) (newest uint64, err error) {
-	t := &l.stream
-	g, err := l.host.Guest()
+func (s *Session) open(ctx context.Context) (newest uint64, err error) {
+	t := &s.stream
+	g, err := s.host.Guest()
 	if err != nil {
 		return 0, err
 	}
-	in, err := g.Input(l.queue.cfg.Context, l.about.ID)
+	in, err := g.Input(s.queue.cfg.Context, s.about.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -174,7 +174,7 @@ func (l *Session) open(ctx context.Context) (newest uint64, err error) {
 		if f.seq <= in.Last {
 			continue
 		}
-		if err := l.write(ctx, f); err != nil {
+		if err := s.write(ctx, f); err != nil {
 			t.drop()
 			return 0, err
 		}
@@ -184,8 +184,8 @@ func (l *Session) open(ctx context.Context) (newest uint64, err error) {
 }
 
 // write writes one frame. It waits while the program does not read, but not longer than ctx.
-func (l *Session) write(ctx context.Context, f frame) error {
-	in := l.stream.in
+func (s *Session) write(ctx context.Context, f frame) error {
+	in := s.stream.in
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { _ = in.Close() })()
 	}
@@ -197,9 +197,9 @@ func (l *Session) write(ctx context.Context, f frame) error {
 }
 
 // Mend sends again, after a cut, what may have been under way.
-func (l *Session) Mend(ctx context.Context) {
-	t := &l.stream
-	if l.waitTurn(ctx) != nil {
+func (s *Session) Mend(ctx context.Context) {
+	t := &s.stream
+	if s.waitTurn(ctx) != nil {
 		return
 	}
 	defer func() { t.turn <- struct{}{} }()
@@ -207,15 +207,15 @@ func (l *Session) Mend(ctx context.Context) {
 		return
 	}
 	t.drop()
-	if _, err := l.open(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		l.queue.cfg.Log.Debug("input not taken up after a cut", "session_id", l.about.ID, "error", err)
+	if _, err := s.open(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		s.queue.cfg.Log.Debug("input not taken up after a cut", "session_id", s.about.ID, "error", err)
 	}
 }
 
 // waitTurn takes the turn.
-func (l *Session) waitTurn(ctx context.Context) error {
+func (s *Session) waitTurn(ctx context.Context) error {
 	select {
-	case <-l.stream.turn:
+	case <-s.stream.turn:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -223,8 +223,8 @@ func (l *Session) waitTurn(ctx context.Context) error {
 }
 
 // forgetTyped frees what is kept once it has certainly arrived: some time after it was written to a stream that lives.
-func (l *Session) forgetTyped() {
-	t := &l.stream
+func (s *Session) forgetTyped() {
+	t := &s.stream
 	select {
 	case <-t.turn:
 	default:
@@ -236,7 +236,7 @@ func (l *Session) forgetTyped() {
 		t.forget.Reset(rest)
 		return
 	}
-	if t.in == nil && !l.ended() { // cut, and not heard again yet
+	if t.in == nil && !s.ended() { // cut, and not heard again yet
 		t.forget.Reset(keepFor)
 		return
 	}
@@ -247,16 +247,16 @@ func (l *Session) forgetTyped() {
 const pasteHold = time.Second
 
 // Answer types an answer of the terminal: between two things a person types, not in the middle of a paste.
-func (l *Session) Answer(ctx context.Context, p []byte) error {
+func (s *Session) Answer(ctx context.Context, p []byte) error {
 	for began := time.Now(); ; {
-		if err := l.waitTurn(ctx); err != nil {
+		if err := s.waitTurn(ctx); err != nil {
 			return err
 		}
-		if !l.stream.pasting || time.Since(began) >= pasteHold {
-			defer func() { l.stream.turn <- struct{}{} }()
-			return l.sendNow(ctx, p)
+		if !s.stream.pasting || time.Since(began) >= pasteHold {
+			defer func() { s.stream.turn <- struct{}{} }()
+			return s.sendNow(ctx, p)
 		}
-		l.stream.turn <- struct{}{}
+		s.stream.turn <- struct{}{}
 		if !tasks.Sleep(ctx, 10*time.Millisecond) {
 			return ctx.Err()
 		}

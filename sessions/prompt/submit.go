@@ -19,72 +19,72 @@ const uncertain = "the place it runs in could not be reached while it was typed:
 
 // frames cuts a prompt into the frames of input in which it is typed. Enter is a frame of its own: agents take one that is
 // glued to a paste for a part of it.
-func (l *Session) frames(p Prompt) [][]byte {
+func (s *Session) frames(p Prompt) [][]byte {
 	text := pasted(p.Text, p.Bracketed)
 	var out [][]byte
 	for len(text) > 0 {
 		n := min(len(text), inputPiece)
 		out, text = append(out, text[:n]), text[n:]
 	}
-	return append(out, []byte(l.queue.cfg.Agents.Keys(l.about.Agent).Submit))
+	return append(out, []byte(s.queue.cfg.Agents.Keys(s.about.Agent).Submit))
 }
 
 // submit types a prompt: paste, a pause, Enter. Nobody else types in between. The numbers of its frames are stored before the
 // first is sent: the guest counts what it takes, so that after a crash at any point the next server knows what is typed and
 // what is not, and each frame is typed once.
-func (l *Session) submit(ctx context.Context, p Prompt) error {
-	bracketed := l.cfg.Brackets()
-	if err := l.waitTurn(ctx); err != nil {
+func (s *Session) submit(ctx context.Context, p Prompt) error {
+	bracketed := s.cfg.Brackets()
+	if err := s.waitTurn(ctx); err != nil {
 		return err
 	}
 	held := true
 	free := func() {
 		if held {
 			held = false
-			l.stream.turn <- struct{}{}
+			s.stream.turn <- struct{}{}
 		}
 	}
 	defer free()
-	t := &l.stream
+	t := &s.stream
 	if t.forget == nil {
-		t.forget = l.queue.cfg.Tasks.After(keepFor, l.forgetTyped)
+		t.forget = s.queue.cfg.Tasks.After(keepFor, s.forgetTyped)
 	}
 	if t.in == nil { // its number must be known
-		if _, err := l.open(ctx); err != nil {
+		if _, err := s.open(ctx); err != nil {
 			return err
 		}
 	}
 	p.Bracketed = bracketed
-	l.mu.Lock()
-	why, _ := l.notYet(p, time.Now())
-	before := l.stand()
-	l.mu.Unlock()
+	s.mu.Lock()
+	why, _ := s.notYet(p, time.Now())
+	before := s.stand()
+	s.mu.Unlock()
 	if why != "" {
 		return errNotNow
 	}
-	frames := l.frames(p)
+	frames := s.frames(p)
 	p.State, p.Frame, p.Frames = Sending, t.seq+1, uint64(len(frames))
-	if err := l.claim(ctx, p); err != nil {
+	if err := s.claim(ctx, p); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.QueueClaimed)
-	l.queue.publish(ctx, p)
-	if !l.typeFrames(ctx, p, frames) {
+	s.queue.publish(ctx, p)
+	if !s.typeFrames(ctx, p, frames) {
 		held = false
-		l.resolveHeld(ctx, p)
+		s.resolveHeld(ctx, p)
 		return nil
 	}
 	killpoint.Reach(killpoint.QueueTyped)
 	free()
-	l.accept(ctx, p, before)
+	s.accept(ctx, p, before)
 	return nil
 }
 
 // claim takes the prompt out of everybody's hands, as it was read.
-func (l *Session) claim(ctx context.Context, p Prompt) error {
+func (s *Session) claim(ctx context.Context, p Prompt) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	_, err := l.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error {
+	_, err := s.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error {
 		if q.State != Queued || q.Text != p.Text || q.Held != p.Held || q.SessionID != p.SessionID {
 			return errMoved
 		}
@@ -92,26 +92,26 @@ func (l *Session) claim(ctx context.Context, p Prompt) error {
 		return nil
 	})
 	if errors.Is(err, errMoved) {
-		l.steerAgain()
+		s.steerAgain()
 		return errNotNow
 	}
 	return err
 }
 
 // typeFrames sends the last frames of a prompt; the caller has the turn. False when it is not certain that all are on their way.
-func (l *Session) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
+func (s *Session) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
 	ctx, cancel := context.WithTimeout(ctx, quietWait) // a program that does not read must not keep the keyboard for ever
 	defer cancel()
 	for i, f := range frames {
 		if i == len(frames)-1 {
-			if !l.pasteShown(ctx, i > 0) {
+			if !s.pasteShown(ctx, i > 0) {
 				return false
 			}
 			killpoint.Reach(killpoint.PromptPasted)
 			killpoint.Reach(killpoint.QueuePasted)
 		}
-		if err := l.sendPiece(ctx, f); err != nil {
-			l.queue.cfg.Log.Warn("prompt not typed to its end", "session_id", l.about.ID, "prompt_id", p.ID, "error", err)
+		if err := s.sendPiece(ctx, f); err != nil {
+			s.queue.cfg.Log.Warn("prompt not typed to its end", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
 			return false
 		}
 	}
@@ -119,15 +119,15 @@ func (l *Session) typeFrames(ctx context.Context, p Prompt, frames [][]byte) boo
 }
 
 // pasteShown waits the pause between paste and Enter: until the program has shown something of the paste, and a little more.
-func (l *Session) pasteShown(ctx context.Context, pasted bool) bool {
+func (s *Session) pasteShown(ctx context.Context, pasted bool) bool {
 	began := time.Now()
 	for pasted && time.Since(began) < pasteSeen {
 		if !tasks.Sleep(ctx, pasteEnter/5) {
 			return false
 		}
-		l.mu.Lock()
-		seen := l.cfg.Machine.LastOut.After(began)
-		l.mu.Unlock()
+		s.mu.Lock()
+		seen := s.cfg.Machine.LastOut.After(began)
+		s.mu.Unlock()
 		if seen {
 			break
 		}
@@ -136,82 +136,82 @@ func (l *Session) pasteShown(ctx context.Context, pasted bool) bool {
 }
 
 // accept stores that the prompt was typed, and then whether the agent took it up.
-func (l *Session) accept(ctx context.Context, p Prompt, before stance) {
-	at := l.queue.now()
-	l.mu.Lock()
-	l.steering.sentAt = time.Now()
-	l.mu.Unlock()
-	if _, err := l.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
-		l.queue.cfg.Log.Warn("a typed prompt was not noted", "session_id", l.about.ID, "prompt_id", p.ID, "error", err)
+func (s *Session) accept(ctx context.Context, p Prompt, before stance) {
+	at := s.queue.now()
+	s.mu.Lock()
+	s.steering.sentAt = time.Now()
+	s.mu.Unlock()
+	if _, err := s.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
+		s.queue.cfg.Log.Warn("a typed prompt was not noted", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
 	}
-	if !l.took(ctx, p, before) {
-		l.closePrompt(p, Failed, "the agent did not go to work on it: look at the terminal before you send it again")
+	if !s.took(ctx, p, before) {
+		s.closePrompt(p, Failed, "the agent did not go to work on it: look at the terminal before you send it again")
 		return
 	}
 	if ctx.Err() == nil {
-		l.closePrompt(p, Sent, "")
+		s.closePrompt(p, Sent, "")
 	}
 }
 
 // resolve finds out what has arrived of a prompt that was being typed when the pipe or the server died, and types the rest. A
 // guest forgets its older stream when a new one opens, so what it has counted then is final.
-func (l *Session) resolve(ctx context.Context, p Prompt) {
-	if l.waitTurn(ctx) != nil {
+func (s *Session) resolve(ctx context.Context, p Prompt) {
+	if s.waitTurn(ctx) != nil {
 		return
 	}
-	l.resolveHeld(ctx, p)
+	s.resolveHeld(ctx, p)
 }
 
 // resolveHeld is resolve for one who has the turn; it gives it back.
-func (l *Session) resolveHeld(ctx context.Context, p Prompt) {
-	t := &l.stream
+func (s *Session) resolveHeld(ctx context.Context, p Prompt) {
+	t := &s.stream
 	free := func() { t.turn <- struct{}{} }
 	if p.SentAt != 0 {
 		free()
-		l.closePrompt(p, Sent, "")
+		s.closePrompt(p, Sent, "")
 		return
 	}
 	mine := t.seq // 0 in a new server
-	newest, err := l.arrived(ctx)
+	newest, err := s.arrived(ctx)
 	if ctx.Err() != nil {
 		free()
 		return // stays as it is: the next server asks again
 	}
 	last := p.Frame + p.Frames - 1
-	frames := l.frames(p)
+	frames := s.frames(p)
 	switch {
 	case err == nil && newest < p.Frame: // nothing, and nothing of it is kept to be sent again
 		free()
-		l.closePrompt(p, Queued, "")
+		s.closePrompt(p, Queued, "")
 	case err != nil, mine > newest, mine > last, uint64(len(frames)) != p.Frames:
 		free()
-		l.closePrompt(p, Failed, uncertain)
+		s.closePrompt(p, Failed, uncertain)
 	case newest >= last:
 		free()
-		l.closePrompt(p, Sent, "")
+		s.closePrompt(p, Sent, "")
 	default:
-		l.mu.Lock()
-		before := l.stand()
-		l.mu.Unlock()
-		ok := l.typeFrames(ctx, p, frames[newest-p.Frame+1:])
+		s.mu.Lock()
+		before := s.stand()
+		s.mu.Unlock()
+		ok := s.typeFrames(ctx, p, frames[newest-p.Frame+1:])
 		free()
 		switch {
 		case ok:
-			l.accept(ctx, p, before)
+			s.accept(ctx, p, before)
 		case ctx.Err() == nil:
-			l.closePrompt(p, Failed, uncertain)
+			s.closePrompt(p, Failed, uncertain)
 		}
 	}
 }
 
 // arrived opens the input anew and returns the number of the newest frame the guest has, or has been sent again.
-func (l *Session) arrived(ctx context.Context) (newest uint64, err error) {
-	t := &l.stream
+func (s *Session) arrived(ctx context.Context) (newest uint64, err error) {
+	t := &s.stream
 	t.drop()
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
 	for {
-		if newest, err = l.open(ctx); err == nil {
+		if newest, err = s.open(ctx); err == nil {
 			return newest, nil
 		}
 		switch fault.KindOf(err) {
@@ -226,27 +226,27 @@ func (l *Session) arrived(ctx context.Context) (newest uint64, err error) {
 
 // TakeUp takes up the queue of a session the server died over. The keyboard is taken before anybody can type: what the guest has counted is
 // then ours.
-func (l *Session) TakeUp(ctx context.Context) {
-	p, err := l.queue.cfg.Store.NextPrompt(ctx, l.about.ID)
+func (s *Session) TakeUp(ctx context.Context) {
+	p, err := s.queue.cfg.Store.NextPrompt(ctx, s.about.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return
 	case err != nil:
-		l.queue.cfg.Log.Warn("queue of prompts not read", "session_id", l.about.ID, "error", err)
+		s.queue.cfg.Log.Warn("queue of prompts not read", "session_id", s.about.ID, "error", err)
 	case p.State == Sending:
-		l.mu.Lock()
-		l.steering.on = true // resolve first
-		l.mu.Unlock()
-		<-l.stream.turn // nobody can have it yet
-		release, ok := l.host.Hold()
-		if !ok || !l.queue.cfg.Tasks.Go(func() {
+		s.mu.Lock()
+		s.steering.on = true // resolve first
+		s.mu.Unlock()
+		<-s.stream.turn // nobody can have it yet
+		release, ok := s.host.Hold()
+		if !ok || !s.queue.cfg.Tasks.Go(func() {
 			defer release()
-			l.resolveHeld(l.queue.cfg.Context, p)
-			l.steer(l.queue.cfg.Context)
+			s.resolveHeld(s.queue.cfg.Context, p)
+			s.steer(s.queue.cfg.Context)
 		}) {
-			l.stream.turn <- struct{}{}
+			s.stream.turn <- struct{}{}
 		}
 		return
 	}
-	l.Look()
+	s.Look()
 }

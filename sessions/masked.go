@@ -1,0 +1,43 @@
+package sessions
+
+import (
+	"github.com/parawork/parawork/sessions/masks"
+)
+
+func maskedRow(row Session) masks.Row {
+	return masks.Row{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SandboxID: row.SandboxID, Agent: row.Agent, CreatedBy: row.CreatedBy}
+}
+
+// masked is a session as what masks it knows it.
+type masked struct{ l *live }
+
+// Ended reports whether it has ended.
+func (m masked) Ended() bool {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	return m.l.row.State.Ended()
+}
+
+// Inside reports whether the home of its agent is the place's own.
+func (m masked) Inside() bool {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	return m.l.inside != nil
+}
+
+// MaskOutput has further values masked in what it prints.
+func (m masked) MaskOutput(values []string) {
+	m.l.out.mu.Lock()
+	defer m.l.out.mu.Unlock()
+	m.l.out.masker.Add(values...)
+}
+
+// Notify shows whoever looks at it a notice.
+func (m masked) Notify(notice string) {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	if m.l.notice != notice {
+		m.l.notice = notice
+		m.l.bump()
+	}
+}
