@@ -162,9 +162,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Others: h.rooms.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Mask(k, masks) }})
+	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Others: h.rooms.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Masks.Mask(k, masks) }})
 	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: places, Workspaces: movable{ws, moves}, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
-	ws.Connect(managed{places}, ss)
+	ws.Connect(managed{places}, ss.ForWorkspaces())
 	places.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
 	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: reviewqueue.New(ss), Accounts: h.rooms, Bus: h.bus, Events: h.bus})

@@ -35,7 +35,7 @@ func (h operations) SetOwnSecrets(ctx context.Context, req api.SetOwnSecretsRequ
 		return nil, err
 	}
 	if req.Body.Agreed {
-		h.cfg.Sessions.WantedBeside(call.Workspace.ID, call.Actor.User.ID, "")
+		h.cfg.Sessions.Masks.WantedBeside(call.Workspace.ID, call.Actor.User.ID, "")
 	} else {
 		h.sockets.part(call.Workspace.ID, call.Actor.User.ID)
 	}

@@ -52,7 +52,7 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 	}
 	next, err := s.Start(ctx, actor, workspaceID, req)
 	if err == nil && from.Stop && !next.State.Ended() {
-		s.Inherit(context.WithoutCancel(ctx), promptedAbout(old), promptedAbout(next))
+		s.Queue.Inherit(context.WithoutCancel(ctx), promptedAbout(old), promptedAbout(next))
 	}
 	return next, err
 }

@@ -26,6 +26,10 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
+	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/sessions/prompt"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
@@ -146,6 +150,10 @@ func (h *house) UsableAgentAccounts(context.Context, accounts.Actor, string) ([]
 // server is one life of a server over a house.
 type server struct {
 	*sessions.Service
+	*history.Recordings
+	*prompt.Queue
+	*question.Board
+	*masks.Masks
 	h       *house
 	manager *manager.Manager
 	places  *fake.Executor
@@ -194,6 +202,7 @@ func (h *house) start() *server {
 		h.tune(&cfg)
 	}
 	s.Service = sessions.New(cfg)
+	s.Recordings, s.Queue, s.Board, s.Masks = s.Service.Recordings, s.Service.Queue, s.Service.Board, s.Service.Masks
 	s.manager.Attach(executors.Participant{Use: s.Use})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := s.manager.Recover(ctx); err != nil {

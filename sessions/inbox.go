@@ -19,7 +19,7 @@ func (s *Service) Inbox(ctx context.Context, teamID, userID string) ([]question.
 	}
 	asked := map[string][]question.Question{}
 	for _, q := range open {
-		if !s.Answering(q) {
+		if !s.Board.Answering(q) {
 			asked[q.SessionID] = append(asked[q.SessionID], q)
 		}
 	}

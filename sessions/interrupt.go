@@ -64,7 +64,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 		return out, err
 	}
 	if out.Held = int(held); held > 0 {
-		s.Moved(ctx, prompt.Prompt{SessionID: id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID})
+		s.Queue.Moved(ctx, prompt.Prompt{SessionID: id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID})
 	}
 	if err := l.typed(ctx, nil, actor.User.ID, nil); err != nil {
 		return out, err

@@ -10,6 +10,8 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/history"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
@@ -120,7 +122,7 @@ func (s *Service) GoOn(ctx context.Context, m workspaces.MovedSession, words str
 		}
 	}
 	if m.Busy && words != "" {
-		_, err := s.AddPrompt(ctx, actor, next.ID, prompt.Request{ID: "prm_" + old.ID, Text: words})
+		_, err := s.Queue.AddPrompt(ctx, actor, next.ID, prompt.Request{ID: "prm_" + old.ID, Text: words})
 		if err != nil && !fault.Is(err, fault.Conflict) {
 			s.cfg.Log.Warn("an agent was not told to go on", "session_id", next.ID, "error", err)
 		}
@@ -163,3 +165,22 @@ func (s *Service) Halted(ctx context.Context, id string) error {
 	_, err = s.stop(ctx, id, stopped, 0)
 	return errors.Join(err, ctx.Err())
 }
+
+// ForWorkspaces is a Service as workspaces know it. Some of what they ask of sessions is optional there and found by its methods.
+type ForWorkspaces struct {
+	*Service
+	*masks.Masks
+	*history.Recordings
+}
+
+var (
+	_ workspaces.Sessions  = ForWorkspaces{}
+	_ workspaces.Movers    = ForWorkspaces{}
+	_ workspaces.Forgetter = ForWorkspaces{}
+	_ interface {
+		Working(ctx context.Context, workspaceID string) (bool, error)
+	} = ForWorkspaces{}
+)
+
+// ForWorkspaces returns what workspaces are connected to.
+func (s *Service) ForWorkspaces() ForWorkspaces { return ForWorkspaces{s, s.Masks, s.Recordings} }

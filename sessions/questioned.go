@@ -69,7 +69,7 @@ func (a questioned) Press(ctx context.Context, keys []byte) error { return a.l.p
 
 // Prompt queues a text for the agent.
 func (a questioned) Prompt(ctx context.Context, who accounts.Actor, text string) error {
-	_, err := a.l.svc.AddPrompt(ctx, who, a.l.id, prompt.Request{Text: text, Now: true})
+	_, err := a.l.svc.Queue.AddPrompt(ctx, who, a.l.id, prompt.Request{Text: text, Now: true})
 	return err
 }
 

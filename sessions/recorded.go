@@ -63,7 +63,7 @@ func (r recorded) Row() history.Row { return recordedRow(r.l.svc.dress(r.l.snaps
 
 // Hide returns what masks whatever a text may show of secrets.
 func (r recorded) Hide(ctx context.Context) (func(string) string, error) {
-	known, err := r.l.svc.SecretFiles(ctx, r.l.workspaceID)
+	known, err := r.l.svc.Masks.SecretFiles(ctx, r.l.workspaceID)
 	if err != nil {
 		return nil, err
 	}

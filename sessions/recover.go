@@ -28,7 +28,7 @@ func (s *Service) Recover(ctx context.Context) error {
 		return err
 	}
 	for _, row := range rows { // before any of them ends: what the others use stays
-		s.gateway.Admit(s.Recount(ctx, maskedRow(row)), row.SandboxID)
+		s.gateway.Admit(s.Masks.Recount(ctx, maskedRow(row)), row.SandboxID)
 	}
 	done := make(chan struct{}, len(rows))
 	slots := make(chan struct{}, 16)

@@ -229,11 +229,13 @@ func (c *Config) Validate() error {
 type Service struct {
 	cfg Config
 
-	*history.Recordings // what sessions printed
-	*prompt.Queue       // what is typed, and waits to be
-	*question.Board     // what agents ask
-	*masks.Masks        // what sessions are given of secrets
-	*roster             // what can be started
+	// What callers reach the parts by.
+	Recordings *history.Recordings // what sessions printed
+	Queue      *prompt.Queue       // what is typed, and waits to be
+	Board      *question.Board     // what agents ask
+	Masks      *masks.Masks        // what sessions are given of secrets
+
+	*roster // what can be started
 
 	hard context.Context // the life of pumps and inputs: ends when Run returns
 	end  context.CancelCauseFunc
@@ -283,7 +285,7 @@ func New(cfg Config) *Service {
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the
 // room have ended. The sessions themselves go on in their sandboxes.
 func (s *Service) Run(ctx context.Context) error {
-	s.Recordings.Start()
+	s.Recordings.StartLoops()
 	s.saveLoop(ctx)
 	s.end(ErrRestarting)
 	s.mu.Lock()

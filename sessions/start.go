@@ -115,7 +115,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if dropped {
 		row.StateReason = "asks for permissions again: nothing keeps it in here"
 	}
-	g, err := s.Given(ctx, w, actor.User.ID, req.Agent)
+	g, err := s.Masks.Given(ctx, w, actor.User.ID, req.Agent)
 	if err != nil {
 		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
 		return Session{}, err
@@ -155,10 +155,10 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
 	hidden := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env), g.Masks)
-	hidden = append(hidden, s.ShareMasks(row.WorkspaceID, hidden)...)
-	to := s.Placement(place, in != nil, row.CreatedBy)
+	hidden = append(hidden, s.Masks.ShareMasks(row.WorkspaceID, hidden)...)
+	to := s.Masks.Placement(place, in != nil, row.CreatedBy)
 	files, skipped := to.Plan(g.Files)
-	if err := s.Remember(ctx, row.TeamID, row.WorkspaceID, files, g.Uses); err != nil {
+	if err := s.Masks.Remember(ctx, row.TeamID, row.WorkspaceID, files, g.Uses); err != nil {
 		return Session{}, err
 	}
 	if err := s.launches.Keep(row.ID, masks.Launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary,
@@ -198,7 +198,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
 	killpoint.Reach(killpoint.SessionStored)
-	if err := s.Place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
+	if err := s.Masks.Place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
 		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "the place it should run in did not answer")})
 		row = l.snapshot()
 		s.release(l)
@@ -295,7 +295,7 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	if err != nil {
 		return "", diskFull(err)
 	}
-	g, err := s.Given(ctx, w, w.CreatedBy, agents.Setup)
+	g, err := s.Masks.Given(ctx, w, w.CreatedBy, agents.Setup)
 	if err != nil {
 		return "", err
 	}

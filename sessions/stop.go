@@ -210,7 +210,7 @@ func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (
 	next, err := s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: argsOf(kept, old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env, AccountID: old.AccountID,
 		Permissions: old.Permissions, ConfirmNoBoundary: kept.NoWall}, &old)
 	if err == nil && !next.State.Ended() {
-		s.Inherit(context.WithoutCancel(ctx), promptedAbout(old), promptedAbout(next))
+		s.Queue.Inherit(context.WithoutCancel(ctx), promptedAbout(old), promptedAbout(next))
 	}
 	return next, err
 }

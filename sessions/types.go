@@ -2,7 +2,7 @@
 // how it starts, ends and is taken up after a restart. Bytes come from the guest by absolute offset and are the host's own once appended.
 //
 // What can stand alone is a part with a package of its own: masks (secrets), history (what was printed), transcript (what the agent writes
-// down), question and prompt. A Service embeds them: what they export is part of what it offers. Each part has an object a session, which
+// down), question and prompt. Callers reach them by the fields of a Service. Each part has an object a session, which
 // the type live owns, and knows its session through one small interface; none knows another.
 //
 // A live session and its viewers stay one type. A state frame shows the row, the verdict on the state, who is at the terminal, who types,

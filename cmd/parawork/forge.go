@@ -52,7 +52,7 @@ func (h *house) askedOf(ctx context.Context, w workspaces.Workspace, userID stri
 	if err != nil {
 		return nil, err
 	}
-	masks := redact.New(append(hidden, h.sessions.ShareMasks(w.ID, nil)...)...)
+	masks := redact.New(append(hidden, h.sessions.Masks.ShareMasks(w.ID, nil)...)...)
 	var out []string
 	add := func(text string) {
 		if text = strings.TrimSpace(masks.Text(text)); text != "" && !slices.Contains(out, text) {
@@ -61,7 +61,7 @@ func (h *house) askedOf(ctx context.Context, w workspaces.Workspace, userID stri
 	}
 	for _, row := range slices.Backward(rows) { // newest first
 		add(row.Prompt)
-		queue, err := h.sessions.ListPrompts(ctx, row.ID)
+		queue, err := h.sessions.Queue.ListPrompts(ctx, row.ID)
 		if err != nil {
 			return nil, err
 		}

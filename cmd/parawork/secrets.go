@@ -13,7 +13,7 @@ import (
 func (h *house) buildSecrets() {
 	h.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.vault, Others: h.directory.OthersWork, Log: h.log.With("room", "secrets"),
 		Mask: func(k secrets.Secret, masks []string) {
-			h.sessions.Mask(k, masks)
+			h.sessions.Masks.Mask(k, masks)
 			h.commands.Mask(func(c command.Command) bool {
 				return k.TeamID != "" && c.TeamID == k.TeamID || k.UserID != "" && c.ActorID == k.UserID
 			}, masks)
@@ -35,6 +35,6 @@ func (h *house) commandSecrets(ctx context.Context, c command.Command) (command.
 		return command.Secrets{}, err
 	}
 	// A command reads what lies in the place for others, and their sessions what this one was given.
-	hidden := append(g.Masks, h.sessions.ShareMasks(w.ID, g.Masks)...)
+	hidden := append(g.Masks, h.sessions.Masks.ShareMasks(w.ID, g.Masks)...)
 	return command.Secrets{Env: masks.GivenEnv(g), Masks: hidden, Own: g.Personal}, nil
 }

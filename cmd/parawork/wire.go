@@ -191,7 +191,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		return nil, err
 	}
 	h.buildDisk(publisher)
-	h.workspaces.Connect(rooms{h.places}, h.sessions)
+	h.workspaces.Connect(rooms{h.places}, h.sessions.ForWorkspaces())
 	h.buildWatch()
 	h.buildEnforcer()
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.directory, Events: publisher,

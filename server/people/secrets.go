@@ -112,7 +112,7 @@ func noteSecret(ctx context.Context, k secrets.Secret) {
 // secretsOf are secrets as the API shows them, with the sessions that were given them.
 func (h Secrets) secretsOf(ctx context.Context, all []secrets.Secret) []api.Secret {
 	uses := map[string][]masks.SecretUse{}
-	for _, u := range h.cfg.Sessions.SecretUses() {
+	for _, u := range h.cfg.Sessions.Masks.SecretUses() {
 		uses[u.SecretID] = append(uses[u.SecretID], u)
 	}
 	actor := rest.CallOf(ctx).Actor

@@ -36,7 +36,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 	if workspaceID == "" {
 		return nil
 	}
-	owners := append(a.cfg.Sessions.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
+	owners := append(a.cfg.Sessions.Masks.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
 	for _, owner := range owners {
 		if owner == call.Actor.User.ID {
 			continue
@@ -48,7 +48,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 		if agreed {
 			continue
 		}
-		a.cfg.Sessions.WantedBeside(workspaceID, owner, call.Actor.User.Name)
+		a.cfg.Sessions.Masks.WantedBeside(workspaceID, owner, call.Actor.User.Name)
 		who, err := a.cfg.Directory.Actor(ctx, owner)
 		if err != nil {
 			return err

@@ -130,7 +130,7 @@ func (h Branches) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 	}
 	out := api.ResolveUpdate200JSONResponse{Base: r.Base, BaseCommit: r.BaseCommit, Strategy: r.Strategy, Files: rest.List(r.Files, guest.EncodePath), Prompt: r.Prompt, SnapshotId: r.SnapshotID}
 	if b.How == api.ResolveRequestHowAgent && agent != "" && len(r.Files) > 0 {
-		p, err := h.cfg.Sessions.AddPrompt(ctx, actor, agent, prompt.Request{Text: r.Prompt})
+		p, err := h.cfg.Sessions.Queue.AddPrompt(ctx, actor, agent, prompt.Request{Text: r.Prompt})
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ func (h Inbox) ByInboxItem(ctx context.Context, c echo.Context, call *rest.Call)
 	about, _, _ := strings.Cut(id, "-")
 	switch kind, _, _ := strings.Cut(about, "_"); kind {
 	case "qst":
-		q, err := h.cfg.Sessions.QuestionByID(ctx, about)
+		q, err := h.cfg.Sessions.Board.QuestionByID(ctx, about)
 		if err != nil {
 			return accounts.Object{}, err
 		}
@@ -85,7 +85,7 @@ func (h Inbox) inbox(ctx context.Context) ([]question.InboxItem, map[string]work
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	// Of the thousands that somebody may have called done over time, those of what is shown.
-	marks, err := h.cfg.Sessions.Marks(ctx, call.Actor.User.ID, call.Team.ID, rest.List(items, func(it question.InboxItem) string { return it.ID }))
+	marks, err := h.cfg.Sessions.Board.Marks(ctx, call.Actor.User.ID, call.Team.ID, rest.List(items, func(it question.InboxItem) string { return it.ID }))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
@@ -185,15 +185,15 @@ func (h Inbox) SnoozeInboxItem(ctx context.Context, req api.SnoozeInboxItemReque
 	} else if until > h.now() {
 		m.SnoozedUntil = until
 	}
-	return api.SnoozeInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, m)
+	return api.SnoozeInboxItem204Response{}, h.cfg.Sessions.Board.Mark(ctx, m)
 }
 
 func (h Inbox) FinishInboxItem(ctx context.Context, req api.FinishInboxItemRequestObject) (api.FinishInboxItemResponseObject, error) {
 	m := mark(ctx, req.Id)
 	m.DoneAt = h.now()
-	return api.FinishInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, m)
+	return api.FinishInboxItem204Response{}, h.cfg.Sessions.Board.Mark(ctx, m)
 }
 
 func (h Inbox) ReopenInboxItem(ctx context.Context, req api.ReopenInboxItemRequestObject) (api.ReopenInboxItemResponseObject, error) {
-	return api.ReopenInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, mark(ctx, req.Id))
+	return api.ReopenInboxItem204Response{}, h.cfg.Sessions.Board.Mark(ctx, mark(ctx, req.Id))
 }

@@ -18,7 +18,7 @@ func capsOf(l history.Limits) api.StorageCaps {
 
 // GetTeamStorage answers with what the history of a team takes on disk.
 func (h Storage) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageRequestObject) (api.GetTeamStorageResponseObject, error) {
-	st, err := h.cfg.Sessions.Storage(ctx, rest.CallOf(ctx).Team.ID, "")
+	st, err := h.cfg.Sessions.Recordings.Storage(ctx, rest.CallOf(ctx).Team.ID, "")
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (h Storage) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageRequest
 // GetWorkspaceStorage answers with what the history of a workspace takes on disk.
 func (h Storage) GetWorkspaceStorage(ctx context.Context, req api.GetWorkspaceStorageRequestObject) (api.GetWorkspaceStorageResponseObject, error) {
 	call := rest.CallOf(ctx)
-	st, err := h.cfg.Sessions.Storage(ctx, call.Team.ID, req.Id)
+	st, err := h.cfg.Sessions.Recordings.Storage(ctx, call.Team.ID, req.Id)
 	if err != nil {
 		return nil, err
 	}

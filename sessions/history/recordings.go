@@ -72,8 +72,8 @@ func New(cfg Config) *Recordings {
 		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce)}
 }
 
-// Start starts the loops, which end with the Context.
-func (s *Recordings) Start() {
+// StartLoops starts the loops, which end with the Context.
+func (s *Recordings) StartLoops() {
 	for _, loop := range []func(context.Context){s.noteLoop, s.keepLoop, s.capLoop} {
 		s.cfg.Tasks.Go(func() { loop(s.cfg.Context) })
 	}

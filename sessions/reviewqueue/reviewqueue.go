@@ -26,19 +26,19 @@ func (q Queue) Recipient(ctx context.Context, sessionID string) (reviews.Recipie
 
 // Queue adds a prompt; a session that ended is resumed.
 func (q Queue) Queue(ctx context.Context, actor accounts.Actor, sessionID, promptID, text string) (reviews.Prompt, error) {
-	p, err := q.sessions.AddPrompt(ctx, actor, sessionID, prompt.Request{ID: promptID, Text: text, Resume: true})
+	p, err := q.sessions.Queue.AddPrompt(ctx, actor, sessionID, prompt.Request{ID: promptID, Text: text, Resume: true})
 	return promptOf(p), err
 }
 
 // Prompt returns what became of a prompt.
 func (q Queue) Prompt(ctx context.Context, promptID string) (reviews.Prompt, error) {
-	p, err := q.sessions.Prompt(ctx, promptID)
+	p, err := q.sessions.Queue.Prompt(ctx, promptID)
 	return promptOf(p), err
 }
 
 // Prompts returns the prompts of a session in the order of its queue.
 func (q Queue) Prompts(ctx context.Context, sessionID string) ([]reviews.Prompt, error) {
-	queue, err := q.sessions.ListPrompts(ctx, sessionID)
+	queue, err := q.sessions.Queue.ListPrompts(ctx, sessionID)
 	out := make([]reviews.Prompt, len(queue))
 	for i, p := range queue {
 		out[i] = promptOf(p)
@@ -48,7 +48,7 @@ func (q Queue) Prompts(ctx context.Context, sessionID string) ([]reviews.Prompt,
 
 // Cancel takes a prompt back that was not sent.
 func (q Queue) Cancel(ctx context.Context, promptID string) error {
-	_, err := q.sessions.CancelPrompt(ctx, promptID)
+	_, err := q.sessions.Queue.CancelPrompt(ctx, promptID)
 	return err
 }
 
