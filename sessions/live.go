@@ -28,19 +28,21 @@ type live struct {
 
 	workspaceID string
 	explicit    bool
-	byKey       bool   // its agent was given an account's key itself
-	token       string // what its agent shows to the model gateway; "" = it does not go through it
-	rec         *history.Recording
-	log         *bytelog.Log  // of rec
+	byKey       bool          // its agent was given an account's key itself
+	token       string        // what its agent shows to the model gateway; "" = it does not go through it
 	done        chan struct{} // closed when the session has ended and that is stored
-	prompts     *prompt.Session
-	masks       *masks.Session
-	questions   *question.Questions
-	transcript  *transcript.Session
+
+	// Its parts.
+	rec        *history.Recording
+	log        *bytelog.Log // of rec
+	prompts    *prompt.Session
+	masks      *masks.Session
+	questions  *question.Questions
+	transcript *transcript.Session
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows up to out, and what the session's questions and its queue know of it
 	row      Session
 	prompt   string  // the last prompt that was sent, until the agent's turn ends
 	worktree string  // the agent's working directory, "" when not known

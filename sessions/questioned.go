@@ -10,11 +10,11 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// askingSessions are the sessions in memory as those who ask questions know them.
-type askingSessions struct{ s *Service }
+// questionedSessions are the sessions in memory as those who ask questions know them.
+type questionedSessions struct{ s *Service }
 
 // Hold returns a session's questions and keeps the session in memory.
-func (a askingSessions) Hold(id string) (*question.Questions, func()) {
+func (a questionedSessions) Hold(id string) (*question.Questions, func()) {
 	l := a.s.ref(id)
 	if l == nil {
 		return nil, func() {}
@@ -23,7 +23,7 @@ func (a askingSessions) Hold(id string) (*question.Questions, func()) {
 }
 
 // InMemory returns a session's questions.
-func (a askingSessions) InMemory(id string) *question.Questions {
+func (a questionedSessions) InMemory(id string) *question.Questions {
 	if l := a.s.running(id); l != nil {
 		return l.questions
 	}
@@ -31,7 +31,7 @@ func (a askingSessions) InMemory(id string) *question.Questions {
 }
 
 // All returns the questions of all sessions in memory.
-func (a askingSessions) All() []*question.Questions {
+func (a questionedSessions) All() []*question.Questions {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	var out []*question.Questions

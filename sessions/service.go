@@ -270,7 +270,7 @@ func New(cfg Config) *Service {
 		RingBytes: cfg.RingBytes, ScreenSleep: cfg.ScreenSleep, SearchTime: cfg.SearchTime, Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.Queue = prompt.New(prompt.Config{Store: cfg.Store, Sessions: promptedSessions{s}, Agents: cfg.Agents, AcceptWithin: cfg.AcceptWithin, Events: cfg.Events, Tasks: s.tasks,
 		Context: hard, Now: cfg.Now, Log: cfg.Log})
-	s.Board = question.New(question.Config{Store: cfg.Store, Sessions: askingSessions{s}, Agents: cfg.Agents, Accounts: cfg.Accounts, Live: cfg.Places.Live, Events: cfg.Events,
+	s.Board = question.New(question.Config{Store: cfg.Store, Sessions: questionedSessions{s}, Agents: cfg.Agents, Accounts: cfg.Accounts, Live: cfg.Places.Live, Events: cfg.Events,
 		Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.roster = &roster{agents: cfg.Agents, accounts: cfg.Accounts, kinds: cfg.Places, gateway: cfg.Gateway != nil}
 	s.launches = masks.Launches{DataDir: cfg.DataDir, Key: cfg.Key}
