@@ -1,9 +1,11 @@
 package tasks_test
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -37,4 +39,34 @@ func TestWorkEndsWithItsGroup(t *testing.T) {
 		t.Error("a closed group took work")
 	}
 	g.Close() // again: nothing to wait for
+}
+
+// What is to run later does not once the group is closed, and is waited for when it has begun.
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	var g tasks.Group
+	began, on := make(chan struct{}), make(chan struct{})
+	over := false
+	g.After(0, func() { close(began); <-on; over = true })
+	late := g.After(time.Hour, func() { t.Error("ran although the group was closed") })
+	<-began
+	go close(on)
+	g.Close()
+	if !over {
+		t.Error("what had begun was not waited for")
+	}
+	late.Reset(0)
+	time.Sleep(20 * time.Millisecond)
+}
+
+func TestSleep(t *testing.T) {
+	t.Parallel()
+	if !tasks.Sleep(t.Context(), time.Millisecond) {
+		t.Error("it did not sleep to the end")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if tasks.Sleep(ctx, time.Hour) {
+		t.Error("it slept on")
+	}
 }
