@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/resident"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -204,7 +205,7 @@ func (h *house) components() []*stage {
 		{name: "ledger", run: h.ledger.Run},
 		{name: "machines", run: h.machines.Run}, // what leads to them has ended by then
 		{name: "audit", run: h.audit.Run},
-		{name: "memory", run: h.settle},
+		{name: "memory", run: resident.New(h.log).Run},
 	}
 	if h.caches != nil {
 		list = append(list, &stage{name: "caches", run: h.caches.Run})
