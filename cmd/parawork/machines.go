@@ -39,8 +39,8 @@ func downloadDirs(said string) []string {
 
 // recheck asks again what a user may still do, after it became less.
 func (h *house) recheck(userID string) {
-	if h.warden != nil {
-		h.warden.poke()
+	if h.suspension != nil {
+		h.suspension.Poke()
 	}
 	h.server.Recheck(userID)
 	h.machines.Recheck(tenant.All(context.Background(), "machines of one person, in all their teams"), userID)

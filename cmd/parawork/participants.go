@@ -13,7 +13,9 @@ import (
 func (h *house) participants() []executors.Participant {
 	ps := []executors.Participant{
 		{Name: "e2b", Live: h.e2bFound},
-		{Name: "teams", Making: h.admitTeam},
+		{Name: "teams", Making: func(ctx context.Context, _ executors.Capabilities, s *executors.Spec) error {
+			return h.suspension.Admit(ctx, s.TeamID)
+		}},
 		{Name: "box", Making: h.box},
 	}
 	if h.caches != nil {

@@ -181,11 +181,11 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 // components are what works besides the server, in the order in which they end: each before what it uses.
 func (h *house) components() []*stage {
 	list := []*stage{
-		{name: "warden", run: h.warden.Run},    // ends sessions and sandboxes
-		{name: "enforce", run: h.enforcer.Run}, // makes sandboxes stand still and wakes them
-		{name: "runs", run: h.runs.Run},        // asks for workspaces and sessions
-		{name: "reviews", run: h.reviews.Run},  // too
-		{name: "forge", run: h.forge.Run},      // brings home what was merged elsewhere
+		{name: "warden", run: h.suspension.Run}, // ends sessions and sandboxes
+		{name: "enforce", run: h.enforcer.Run},  // makes sandboxes stand still and wakes them
+		{name: "runs", run: h.runs.Run},         // asks for workspaces and sessions
+		{name: "reviews", run: h.reviews.Run},   // too
+		{name: "forge", run: h.forge.Run},       // brings home what was merged elsewhere
 		{name: "disk", run: h.disk.Run},
 		{name: "checks", run: h.checks.Run}, // has commands run, and lands what they say is good
 		{name: "overlap", run: h.overlap.Run},

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
+	"github.com/parawork/parawork/accounts/suspension"
 	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
@@ -115,7 +116,7 @@ type house struct {
 	downloads     *machines.Downloads
 	notify        *notify.Service
 	mail          *mail.Service
-	warden        *warden
+	suspension    *suspension.Enforcer
 	runs          *runs.Service
 	reviews       *reviews.Service
 	forge         *forge.Service
@@ -206,7 +207,11 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err := h.buildServer(bus); err != nil {
 		return nil, err
 	}
-	h.warden = h.newWarden()
+	h.suspension = suspension.New(suspension.Config{Accounts: h.directory, Barred: store.NewAccounts(h.db).Barred, Recheck: h.recheckAll, Destroy: h.places.Destroy, Pause: h.places.Pause,
+		Stop: func(ctx context.Context, id, reason string) error {
+			_, err := h.sessions.End(ctx, id, reason)
+			return err
+		}, Log: log.With("room", "warden")})
 	return h, nil
 }
 

@@ -1,17 +1,14 @@
 package store
 
-import "context"
+import (
+	"context"
 
-// Barred is what runs although its people may not have it run any more.
-type Barred struct {
-	WorkspaceID string // of a sandbox that must end, or
-	SessionID   string // a session that must stop
-	Reason      string // why: team, user, account
-}
+	"github.com/parawork/parawork/accounts/suspension"
+)
 
 // Barred returns the open sandboxes of suspended teams, those of the workspaces of suspended users where nobody else's session runs, and the
 // sessions that a suspended user began or that work with the account of somebody who is not in the team any more.
-func (s *Accounts) Barred(ctx context.Context) ([]Barred, error) {
+func (s *Accounts) Barred(ctx context.Context) ([]suspension.Barred, error) {
 	rows, err := s.db.Query(ctx, `/* every team: what suspended people and teams left running, of whatever team */
 		SELECT b.workspace_id, '', 'team' FROM sandboxes b JOIN teams t ON t.id = b.team_id WHERE b.ended_at = 0 AND t.suspended_at > 0
 		UNION ALL
@@ -23,7 +20,7 @@ func (s *Accounts) Barred(ctx context.Context) ([]Barred, error) {
 		UNION ALL
 		SELECT '', s.id, 'account' FROM sessions s JOIN agent_accounts a ON a.id = s.account_id WHERE s.ended_at = 0 AND a.user_id IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM members m WHERE m.team_id = s.team_id AND m.user_id = a.user_id)`)
-	return collect(rows, err, func(r scanner) (b Barred, err error) {
+	return collect(rows, err, func(r scanner) (b suspension.Barred, err error) {
 		err = r.Scan(&b.WorkspaceID, &b.SessionID, &b.Reason)
 		return b, err
 	})
