@@ -17,7 +17,7 @@ import (
 
 // buildReport joins the rooms a report is put together of. They are there.
 func (h *house) buildReport() *done.Service {
-	costs := spending.New(store.NewUsage(h.db), h.ledger.Now)
+	costs := spending.New(store.NewUsage(h.db), h.clock.Now)
 	return done.New(done.Sources{
 		Workspace: h.workspaces.Workspace, Project: h.workspaces.Project,
 		Sessions: h.sessions.List, Talk: h.sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,

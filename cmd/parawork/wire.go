@@ -49,6 +49,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server"
+	"github.com/parawork/parawork/server/inbox"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
@@ -96,7 +97,7 @@ type house struct {
 	prices        *price.Book
 	quota         *quota.Service
 	enforcer      *quota.Enforcer
-	charges       *store.Billing
+	clock         *billing.Clock
 	payments      *stripe.Service
 	tokens        *tokens.Meter
 	gateway       *gateway.Service
@@ -131,7 +132,7 @@ type house struct {
 
 // build opens the store and joins the rooms. Nothing runs yet. close gives back what it opened.
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(string) string) (h *house, err error) {
-	h = &house{cfg: cfg, log: log}
+	h = &house{cfg: cfg, log: log, clock: billing.NewClock(nil, nil)}
 	opened := h // a return with an error clears h
 	defer func() {
 		if err != nil {
@@ -202,7 +203,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.buildQueue(bus, publisher)
 	h.places.Attach(h.participants()...)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
-	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.vault, Client: h.outgoing,
+	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inbox.New(inbox.Config{Sessions: h.sessions, Limits: h.enforcer, Reviews: h.reviews, Workspaces: h.workspaces, Directory: h.directory}), Bus: bus, Secrets: h.vault, Client: h.outgoing,
 		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
 	if err := h.buildServer(bus); err != nil {
 		return nil, err
@@ -364,7 +365,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 		Payments:       h.payments,
 		Reports:        h.reports,
 		Prices:         h.prices,
-		Usage:          spending.New(store.NewUsage(h.db), h.ledger.Now),
+		Usage:          spending.New(store.NewUsage(h.db), h.clock.Now),
 		Commands:       h.commands,
 		Quota:          h.quota,
 		Disk:           h.disk,

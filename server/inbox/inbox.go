@@ -1,49 +1,68 @@
-package main
+// Package inbox shows what waits for people of a team to who notifies them: the same that the API's inbox is composed of, without what one
+// person called done. It has no goroutine and no lock.
+package inbox
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/billing/alerts"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/work"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
-// inboxFeed shows the inbox of a team in the shape notify needs: items of sessions beside the workspaces they belong to.
-type inboxFeed struct{ h *house }
+// Config is what a Feed is made of. All is required.
+type Config struct {
+	Sessions   *sessions.Service
+	Limits     *quota.Enforcer
+	Reviews    *reviews.Service
+	Workspaces *workspaces.Service
+	Directory  *directory.Service
+}
+
+// Feed shows the inbox of a team in the shape notify needs: items of sessions beside the workspaces they belong to.
+type Feed struct{ cfg Config }
+
+var _ notify.Inbox = Feed{}
+
+// New makes a Feed.
+func New(cfg Config) Feed { return Feed{cfg} }
 
 // Items returns what waits for people in a team now. Work that was put away waits for nobody.
-func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
-	items, err := f.h.sessions.Inbox(ctx, teamID, "")
+func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
+	items, err := f.cfg.Sessions.Inbox(ctx, teamID, "")
 	if err != nil {
 		return nil, fmt.Errorf("reading the inbox: %w", err)
 	}
-	items = append(items, money.GraceItems(f.h.enforcer.Graces(teamID))...)
-	answered, err := f.h.reviews.AnsweredIn(ctx, teamID)
+	items = append(items, money.GraceItems(f.cfg.Limits.Graces(teamID))...)
+	answered, err := f.cfg.Reviews.AnsweredIn(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
 	items = append(items, work.ReviewItems(answered)...)
-	news, err := f.h.enforcer.News(ctx, teamID)
+	news, err := f.cfg.Limits.News(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
-	items, active, err := work.AskingWorkspaces(ctx, f.h.workspaces, teamID, workspaces.Filter{}, items)
+	items, active, err := work.AskingWorkspaces(ctx, f.cfg.Workspaces, teamID, workspaces.Filter{}, items)
 	if err != nil {
 		return nil, fmt.Errorf("reading workspaces: %w", err)
 	}
 	if len(items)+len(news) == 0 {
 		return nil, nil
 	}
-	team, err := f.h.directory.TeamByID(ctx, teamID)
+	team, err := f.cfg.Directory.TeamByID(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the team: %w", err)
 	}
-	projects, err := f.h.workspaces.ProjectLines(ctx, teamID)
+	projects, err := f.cfg.Workspaces.ProjectLines(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading projects: %w", err)
 	}
@@ -51,7 +70,7 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 	if err != nil {
 		return nil, err
 	}
-	tell := f.h.enforcer.Tells(teamID)
+	tell := f.cfg.Limits.Tells(teamID)
 	for _, it := range items {
 		w, there := active[it.WorkspaceID]
 		if !there {
@@ -84,21 +103,21 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 }
 
 // news are the thresholds a team passed lately: they wait for no workspace. Of a user's hours only the user is told.
-func (f inboxFeed) news(ctx context.Context, team accounts.Team, all []quota.Crossing) ([]notify.Item, error) {
+func (f Feed) news(ctx context.Context, team accounts.Team, all []quota.Crossing) ([]notify.Item, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	members, err := f.h.directory.Members(ctx, team.ID)
+	members, err := f.cfg.Directory.Members(ctx, team.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading members: %w", err)
 	}
 	var keepers []string
 	for _, m := range members {
-		if keepsMoney(m.Role) {
+		if alerts.KeepsMoney(m.Role) {
 			keepers = append(keepers, m.User.ID)
 		}
 	}
-	tell := f.h.enforcer.Tells(team.ID)
+	tell := f.cfg.Limits.Tells(team.ID)
 	out := make([]notify.Item, 0, len(all))
 	for _, a := range all {
 		n := notify.Item{ID: a.ID(), Kind: notify.Budget, TeamID: team.ID, TeamSlug: team.Slug, TeamName: team.Name, Reason: a.Words(), Since: a.At, Owners: keepers,

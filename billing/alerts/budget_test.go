@@ -1,21 +1,23 @@
-package main
+package alerts_test
 
 import (
 	"context"
-	"log/slog"
+	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/accounts/password"
 	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/billing"
-	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/billing/alerts"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )
@@ -42,15 +44,14 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := &config.Config{}
-	cfg.Mail.Host, cfg.Mail.From, cfg.Server.PublicURL = "mail.example.com", "parawork@example.com", "https://pw.example.com"
-	h := &house{cfg: cfg, db: db, charges: store.NewBilling(db)}
-	h.vault = vault.New(vault.Config{Store: store.NewAccounts(db), Key: make([]byte, vault.KeyBytes)})
-	h.directory, h.signin, h.mail = people(cfg, db, h.vault, directory.Config{}, slog.New(slog.DiscardHandler))
-	h.notify = notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: h.vault, Client: egress.New(egress.Config{})})
+	sealed := vault.New(vault.Config{Store: store.NewAccounts(db), Key: make([]byte, vault.KeyBytes)})
+	post := mail.New(mail.Config{Server: mail.Server{Host: "mail.example.com", From: "parawork@example.com"}, Store: store.NewMails(db), Sealer: sealed})
+	told := notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: sealed, Client: egress.New(egress.Config{})})
+	people := directory.New(directory.Config{Store: store.NewAccounts(db), Hasher: password.NewHasher(rand.Reader), Limits: password.NewLimits(time.Now), Mailer: post})
+	budget := alerts.NewBudget(alerts.BudgetConfig{Paid: store.NewBilling(db), People: people, Notify: told, Mail: post, PublicURL: "https://pw.example.com"})
 	address := "https://hooks.example.com/budget"
 	hook := func(by string) notify.Webhook {
-		w, _, err := h.notify.AddWebhook(ctx, team.ID, by, notify.WebhookChange{URL: &address, Kinds: &[]string{notify.Budget}})
+		w, _, err := told.AddWebhook(ctx, team.ID, by, notify.WebhookChange{URL: &address, Kinds: &[]string{notify.Budget}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 		return to
 	}
 	sent := func(w notify.Webhook) int {
-		all, _, err := h.notify.Deliveries(ctx, w.ID, page.Page{Limit: 100})
+		all, _, err := told.Deliveries(ctx, w.ID, page.Page{Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 	}
 	for i, percent := range []int{billing.WarnPercent, billing.FullPercent} {
 		a := billing.Alert{Period: "2026-11", Percent: percent, SpentNano: int64(percent) * billing.Nano, LimitNano: 100 * billing.Nano, At: int64(1000 + i)}
-		if err := h.tellBudget(ctx, a); err != nil {
+		if err := budget.Tell(ctx, a); err != nil {
 			t.Fatal(err)
 		}
 		if got := mails(); len(got) != i+1 || strings.Join(got, "") != strings.Repeat(operator.Email, i+1) {
