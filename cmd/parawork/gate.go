@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"path/filepath"
 
-	"golang.org/x/net/http/httpproxy"
-
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/gate"
@@ -22,7 +20,7 @@ import (
 // buildGate joins the way out of sandboxes with who decides what leads there. The places are there.
 func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env func(string) string) error {
 	n := h.cfg.Sandboxing.Network
-	out, err := upstream(n.Proxy, env)
+	out, err := gate.Upstream(n.Proxy, config.NoProxy, env)
 	if err != nil {
 		return err
 	}
@@ -81,32 +79,4 @@ func agentAddresses(cfg *config.Config) (agents, urls []string) {
 		}
 	}
 	return agents, urls
-}
-
-// upstream says which proxy the server itself goes out through for a host; nil when there is none at all.
-func upstream(proxy string, env func(string) string) (func(*url.URL) (*url.URL, error), error) {
-	either := func(upper, lower string) string {
-		if v := env(upper); v != "" {
-			return v
-		}
-		return env(lower)
-	}
-	c := httpproxy.Config{HTTPProxy: proxy, HTTPSProxy: proxy, NoProxy: either("NO_PROXY", "no_proxy")}
-	switch proxy {
-	case config.NoProxy:
-		return nil, nil
-	case "":
-		c.HTTPProxy, c.HTTPSProxy = either("HTTP_PROXY", "http_proxy"), either("HTTPS_PROXY", "https_proxy")
-	}
-	if c.HTTPProxy == "" && c.HTTPSProxy == "" {
-		return nil, nil
-	}
-	ask := c.ProxyFunc()
-	for _, scheme := range []string{"http", "https"} {
-		u, err := ask(&url.URL{Scheme: scheme, Host: "example.com"})
-		if err != nil || u != nil && u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("the proxy for %s (sandboxing.network.proxy, or the environment) must be an http:// or https:// address", scheme)
-		}
-	}
-	return ask, nil
 }

@@ -6,22 +6,19 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/internal/egress"
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
 
 // buildImages joins projects' images and what makes them.
 func (h *house) buildImages() {
 	cfg := images.Config{Store: store.NewImages(h.db), Repositories: h.workspaces, Allowed: h.cfg.Sandboxing.Docker.ProjectImages, Default: h.cfg.Sandboxing.Docker.Image,
-		HostImages: h.cfg.Sandboxing.Docker.HostImages, Teams: h.directory.CountTeams, Reach: h.registry, Events: h.publisher,
+		HostImages: h.cfg.Sandboxing.Docker.HostImages, Teams: h.directory.CountTeams, Reach: images.PublicRegistries(&egress.Guard{Allow: exceptions(h.cfg.Outgoing)}, nil), Events: h.publisher,
 		Log: h.log.With("room", "images")}
 	if h.docker != nil {
 		if b := h.docker.Builder(); b != nil {
@@ -39,37 +36,6 @@ func (h *house) image(ctx context.Context, c executors.Capabilities, s *executor
 		s.Image, s.ImageID, s.ImageFor = m.Name, m.ID, m.ProjectID
 	}
 	return err
-}
-
-// registry refuses registries inside: the engine asks them from this machine, past every network policy. A name without an address is the
-// engine's to complain of, which may go out through a proxy.
-func (h *house) registry(ctx context.Context, registry string) error {
-	host, port, err := net.SplitHostPort(registry)
-	if err != nil {
-		host, port = registry, "443"
-	}
-	if registry == "" {
-		return nil
-	}
-	guard := egress.Guard{}
-	for _, p := range h.cfg.Outgoing.Networks() {
-		guard.Allow = append(guard.Allow, egress.Exception{Prefix: p})
-	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil
-	}
-	for _, ip := range ips {
-		to, err := netip.ParseAddrPort(net.JoinHostPort(ip.Unmap().WithZone("").String(), port))
-		if err == nil {
-			err = guard.Check(to)
-		}
-		if err != nil {
-			return fault.New(fault.Forbidden, "registry_not_allowed", "The registry %s is not on the public internet. Images from it may be used once an operator lists them in "+
-				"sandboxing.docker.hostImages, or allows its address in outgoing.allow.", registry)
-		}
-	}
-	return nil
 }
 
 // imageBuilder shows the images' room the engine in the shape it needs.

@@ -32,7 +32,7 @@ func (h *house) participants() []executors.Participant {
 		executors.Participant{Name: "snapshots", Pausing: h.keepBefore, Ending: h.keepBefore},
 		executors.Participant{Name: "ignored files", Arriving: h.workspaces.ArriveIgnored},
 		executors.Participant{Name: "setup", Arriving: h.workspaces.ArriveSetup},
-		executors.Participant{Name: "tools", Making: h.showTools},
+		executors.Participant{Name: "tools", Making: h.agents.Outfit},
 		executors.Participant{Name: "sessions", Ending: h.sessions.Leaving, Use: h.sessions.Use},
 	)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
@@ -58,7 +59,8 @@ func placesOf(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(
 func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) manager.Config {
 	s := cfg.Sandboxing
 	return manager.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
-		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams, IdleAfter: idleAfter(cfg)}
+		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams,
+		IdleAfter: idleRules(cfg, func() time.Duration { return time.Duration(s.E2B.AutoShutdownIdle) * time.Second }).After}
 }
 
 // checkDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.

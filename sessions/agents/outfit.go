@@ -1,4 +1,4 @@
-package main
+package agents
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// showTools shows places that use programs of this machine those of the agents.
-func (h *house) showTools(_ context.Context, c executors.Capabilities, s *executors.Spec) error {
+// Outfit shows places that use programs of this machine those of the agents.
+func (r *Registry) Outfit(_ context.Context, c executors.Capabilities, s *executors.Spec) error {
 	if !c.Host || s.Box == nil {
 		return nil
 	}
 	box := *s.Box
 	box.Mounts = slices.Clone(box.Mounts)
-	for _, t := range h.agents.Shown() {
+	for _, t := range r.Shown() {
 		if _, err := os.Lstat(t.Source); err == nil { // else it was removed just now
 			box.Mounts = append(box.Mounts, executors.Mount{Source: t.Source, Target: t.Target, ReadOnly: true})
 		}
