@@ -246,16 +246,16 @@ func (r *report) roots(cfg *config.Config) {
 }
 
 // guest checks that there is a program to start in sandboxes, without unpacking it.
-func (r *report) guest(env func(string) string) {
-	if p := env(guestEnv); p != "" {
-		if _, err := guestbin.Runnable(p, guestEnv+" names"); err != nil {
+func (r *report) guest(env func(string) string, carried bool) {
+	if p := env(guestbin.Env); p != "" {
+		if _, err := guestbin.Runnable(p, guestbin.Env+" names"); err != nil {
 			r.say(bad, "guest", err.Error(), "")
 			return
 		}
-		r.say(good, "guest", p+" ("+guestEnv+")", "")
+		r.say(good, "guest", p+" ("+guestbin.Env+")", "")
 		return
 	}
-	if _, err := fs.Stat(assets, embeddedGuest()); err == nil {
+	if carried {
 		r.say(good, "guest", "part of this build", "")
 		return
 	}
@@ -265,7 +265,7 @@ func (r *report) guest(env func(string) string) {
 			return
 		}
 	}
-	r.say(bad, "guest", "this build does not carry the program that runs in sandboxes", "Build with `make build`, or set "+guestEnv+" to a parawork-guest binary.")
+	r.say(bad, "guest", "this build does not carry the program that runs in sandboxes", "Build with `make build`, or set "+guestbin.Env+" to a parawork-guest binary.")
 }
 
 // agentSettings turns the configuration's agents into the registry's.

@@ -20,12 +20,8 @@ func built(t *testing.T) *house {
 	}
 	cfg := config.Default()
 	cfg.DataDir = t.TempDir()
-	h, err := build(tenant.All(t.Context(), "test"), cfg, slog.New(slog.DiscardHandler), func(name string) string {
-		if name == guestEnv {
-			return guest
-		}
-		return ""
-	})
+	h, err := build(tenant.All(t.Context(), "test"), options{Config: cfg, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },
+		Guest: func(string) (string, error) { return guest, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,13 +64,13 @@ func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) ma
 }
 
 // checkDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
-func (h *house) checkDefault(ctx context.Context) error {
-	kind := executors.Kind(h.cfg.Sandboxing.DefaultProvider)
+func checkDefault(ctx context.Context, cfg *config.Config, chosen *manager.Manager, log *slog.Logger) error {
+	kind := executors.Kind(cfg.Sandboxing.DefaultProvider)
 	if kind == executors.Auto {
 		return nil
 	}
 	why, cure := "", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
-	s := h.cfg.Sandboxing
+	s := cfg.Sandboxing
 	switch {
 	case kind == executors.Local && s.Local.Enabled != nil && !*s.Local.Enabled:
 		why, cure = "is switched off", `Set sandboxing.local.enabled to true, or sandboxing.defaultProvider to "auto".`
@@ -84,13 +84,13 @@ func (h *house) checkDefault(ctx context.Context) error {
 	if why != "" {
 		return fault.New(fault.Invalid, "default_place_impossible", "sandboxing.defaultProvider: %q %s. %s", kind, why, cure)
 	}
-	c, ok := h.places.Place(ctx, kind)
-	if ok && c.Boundary != "" && !c.Boundary.AtLeast(h.places.Weakest()) {
+	c, ok := chosen.Place(ctx, kind)
+	if ok && c.Boundary != "" && !c.Boundary.AtLeast(chosen.Weakest()) {
 		return fault.New(fault.Invalid, "default_place_impossible",
-			"sandboxing.defaultProvider: %q is weaker (%s) than sandboxing.weakestBoundary, %q. Change one of the two.", kind, strings.ToLower(c.Boundary.Name()), h.places.Weakest())
+			"sandboxing.defaultProvider: %q is weaker (%s) than sandboxing.weakestBoundary, %q. Change one of the two.", kind, strings.ToLower(c.Boundary.Name()), chosen.Weakest())
 	}
 	if ok && !c.Available {
-		h.log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "cure", c.Cure)
+		log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "cure", c.Cure)
 	}
 	return nil
 }
@@ -166,8 +166,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	if w := cfg.Sandboxing.WeakestBoundary; w != "" {
 		r.say(good, "place", "sandboxing.weakestBoundary asks for at least: "+strings.ToLower(executors.Boundary(w).Name()), "")
 	}
-	h := &house{cfg: cfg, log: slog.New(slog.DiscardHandler), places: m}
-	if err := h.checkDefault(ctx); err != nil {
+	if err := checkDefault(ctx, cfg, m, slog.New(slog.DiscardHandler)); err != nil {
 		r.say(bad, "place", err.Error(), "")
 	}
 }

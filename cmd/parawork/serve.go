@@ -61,7 +61,7 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 	if err != nil {
 		return err
 	}
-	h, err := build(tenant.All(ctx, "start"), cfg, log, env)
+	h, err := build(tenant.All(ctx, "start"), options{Config: cfg, Log: log, Env: env, Version: version, Guest: program{env: env}.guest})
 	if err != nil {
 		return errors.Join(err, found.err())
 	}
@@ -69,7 +69,7 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 	if err := h.lookAfter(tenant.All(ctx, "start"), found); err != nil {
 		return err
 	}
-	if err := h.checkDefault(tenant.All(ctx, "start")); err != nil {
+	if err := checkDefault(tenant.All(ctx, "start"), cfg, h.places, log); err != nil {
 		return err
 	}
 	return h.run(ctx, l, stdout)

@@ -74,7 +74,8 @@ type house struct {
 	cfg *config.Config
 	log *slog.Logger
 
-	doubt string // why only operators may look, and how to go on; "" = the database is what it was
+	version string
+	doubt   string // why only operators may look, and how to go on; "" = the database is what it was
 
 	db            *store.DB
 	line          *pg.Line // nil beside SQLite
@@ -130,16 +131,26 @@ type house struct {
 	publisher     events.Publisher
 }
 
+// options are what a house is built with.
+type options struct {
+	Config  *config.Config
+	Log     *slog.Logger
+	Env     func(string) string
+	Version string                               // of this program
+	Guest   func(dataDir string) (string, error) // finds the program that runs in sandboxes, or unpacks it
+}
+
 // build opens the store and joins the rooms. Nothing runs yet. close gives back what it opened.
-func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(string) string) (h *house, err error) {
-	h = &house{cfg: cfg, log: log, clock: billing.NewClock(nil, nil)}
+func build(ctx context.Context, o options) (h *house, err error) {
+	cfg, log, env := o.Config, o.Log, o.Env
+	h = &house{cfg: cfg, version: o.Version, log: log, clock: billing.NewClock(nil, nil)}
 	opened := h // a return with an error clears h
 	defer func() {
 		if err != nil {
 			opened.close()
 		}
 	}()
-	guest, err := guestPath(cfg.DataDir, env)
+	guest, err := o.Guest(cfg.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +215,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.places.Attach(h.participants()...)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inbox.New(inbox.Config{Sessions: h.sessions, Limits: h.enforcer, Reviews: h.reviews, Workspaces: h.workspaces, Directory: h.directory}), Bus: bus, Secrets: h.vault, Client: h.outgoing,
-		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
+		PublicURL: cfg.Server.PublicURL, Version: h.version, Log: log.With("room", "notify")})
 	if err := h.buildServer(bus); err != nil {
 		return nil, err
 	}
@@ -347,7 +358,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	}
 	h.web = web
 	h.server, err = server.New(server.Config{
-		Version:        version,
+		Version:        h.version,
 		PublicURL:      h.cfg.Server.PublicURL,
 		TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback:       loopbackOnly(h.cfg.Server.Listen),

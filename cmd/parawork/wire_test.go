@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/guestbin"
 )
 
 // What cannot be built says why, however far it got.
@@ -14,13 +15,8 @@ func TestBuildThatFailsTellsWhy(t *testing.T) {
 	cfg := config.Default()
 	cfg.DataDir = t.TempDir()
 	missing := filepath.Join(cfg.DataDir, "no-guest")
-	env := func(name string) string {
-		if name == guestEnv {
-			return missing
-		}
-		return ""
-	}
-	h, err := build(t.Context(), cfg, slog.New(slog.DiscardHandler), env)
+	h, err := build(t.Context(), options{Config: cfg, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },
+		Guest: func(string) (string, error) { return guestbin.Runnable(missing, "a test names") }})
 	if h != nil || !fault.Is(err, fault.Unavailable) {
 		t.Fatalf("built %v, %v", h, err)
 	}
