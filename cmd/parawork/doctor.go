@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/parawork/parawork/cmd/parawork/doctor"
 	"github.com/parawork/parawork/config"
 )
 
@@ -26,8 +27,8 @@ func (p program) doctor(ctx context.Context, args []string) error {
 		fmt.Fprint(p.stdout, cfg.Redacted())
 		return nil
 	}
-	x := examination{Config: cfg, Unreadable: err, Version: version, Env: p.env, Guest: p.guest, GuestCarried: carriesGuest(), Audit: *checkAudit || *auditFile != "", AuditFile: *auditFile}
-	if !x.run(ctx, p.stdout) {
+	x := doctor.Examination{Config: cfg, Unreadable: err, Version: version, Env: p.env, Guest: p.guest, GuestCarried: carriesGuest(), Audit: *checkAudit || *auditFile != "", AuditFile: *auditFile}
+	if !x.Run(ctx, p.stdout) {
 		return errReported
 	}
 	return nil

@@ -33,7 +33,6 @@ var tooLarge = map[string]struct {
 	"files ./workspaces":                     {110, "to be split"},
 	"files ./sessions":                       {64, "to be split"},
 	"files ./store":                          {65, "one file for each topic: all SQL is here"},
-	"files ./cmd/parawork":                   {47, "to be split"},
 	"files ./guest/daemon":                   {38, "the guest is one daemon with one lifecycle; its parts are files"},
 	"lines ./workspaces":                     {24600, "to be split"},
 	"lines ./sessions":                       {11800, "to be split"},
