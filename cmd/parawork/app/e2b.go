@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -41,9 +42,11 @@ func newE2B(cfg *config.Config, guest string, ask func(context.Context) e2b.Sett
 		Settings: func(ctx context.Context) (e2b.Settings, error) { return ask(ctx), nil }})
 }
 
-// tryE2B tries a key and addresses before they are kept.
-func (h *App) tryE2B(ctx context.Context, with settings.E2B) (string, error) {
-	running, err := e2b.Check(ctx, e2bSettings(h.cfg, with))
+// e2bTrial tries a key and addresses before they are kept.
+type e2bTrial struct{ cfg *config.Config }
+
+func (t e2bTrial) try(ctx context.Context, with settings.E2B) (string, error) {
+	running, err := e2b.Check(ctx, e2bSettings(t.cfg, with))
 	if err != nil {
 		return "", err
 	}
@@ -59,21 +62,22 @@ func (h *App) tryE2B(ctx context.Context, with settings.E2B) (string, error) {
 // gates are where it is enforced what workspaces reach: our gate, and E2B's own walls for what lives there.
 type gates struct {
 	*gate.Gate
-	h *App
+	places *manager.Manager
+	e2b    *e2b.Executor
 }
 
 // Update changes what a workspace's sandboxes may reach.
 func (g gates) Update(workspaceID string, n executors.Network) {
 	g.Gate.Update(workspaceID, n)
-	if p, ok := g.h.places.Live(workspaceID); ok && p.Kind == e2b.Kind {
-		g.h.e2b.NetworkChanged(p.SandboxID, n)
+	if p, ok := g.places.Live(workspaceID); ok && p.Kind == e2b.Kind {
+		g.e2b.NetworkChanged(p.SandboxID, n)
 	}
 }
 
 // Workspaces are those with a sandbox whose network can be changed.
 func (g gates) Workspaces() []string {
 	out := g.Gate.Workspaces()
-	for _, p := range g.h.places.OfKind(e2b.Kind) {
+	for _, p := range g.places.OfKind(e2b.Kind) {
 		if !slices.Contains(out, p.WorkspaceID) {
 			out = append(out, p.WorkspaceID)
 		}
@@ -82,19 +86,19 @@ func (g gates) Workspaces() []string {
 }
 
 // e2bFound has a sandbox that was found again reach what its workspace reaches now.
-func (h *App) e2bFound(p *executors.Place) {
+func (a *App) e2bFound(p *executors.Place) {
 	if p.Kind != e2b.Kind {
 		return
 	}
 	ctx, cancel := context.WithTimeout(tenant.All(context.Background(), "sandboxes that were found again, of every team"), 10*time.Second)
 	defer cancel()
-	n, err := h.network.Network(ctx, p.WorkspaceID)
+	n, err := a.network.Network(ctx, p.WorkspaceID)
 	if fault.Is(err, fault.NotFound) { // it is being deleted
 		return
 	}
 	if err != nil {
-		h.log.Warn("what a workspace may reach could not be read", "workspace_id", p.WorkspaceID, "error", err)
+		a.log.Warn("what a workspace may reach could not be read", "workspace_id", p.WorkspaceID, "error", err)
 		return
 	}
-	h.e2b.NetworkChanged(p.SandboxID, n)
+	a.e2b.NetworkChanged(p.SandboxID, n)
 }

@@ -3,56 +3,23 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
-	"path/filepath"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/gate"
-	"github.com/parawork/parawork/executors/network"
-	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/store"
 )
 
-// buildGate joins the way out of sandboxes with who decides what leads there. The places are there.
-func (h *App) buildGate(publisher events.Publisher, kept *store.Executors, env func(string) string) error {
-	n := h.cfg.Sandboxing.Network
-	out, err := gate.Upstream(n.Proxy, config.NoProxy, env)
-	if err != nil {
-		return err
+// noProxy is what config.json says for no proxy at all.
+const noProxy = config.NoProxy
+
+// reachable is what a workspace may reach now.
+func (l *later) reachable(ctx context.Context, workspaceID string) (executors.Network, error) {
+	if workspaceID == "" { // a build's: it keeps what it began with
+		return executors.Network{}, errors.New("no workspace's gate")
 	}
-	h.gate, err = gate.New(gate.Config{Dir: filepath.Join(h.cfg.DataDir, "gates"), Allow: n.Private(), Upstream: out,
-		Refused: func(r executors.Refusal) { h.network.Refused(r) },
-		Reached: func(r executors.Reach) { h.network.Reached(r) },
-		Fresh: func(ctx context.Context, id string) (executors.Network, error) {
-			if id == "" { // a build's: it keeps what it began with
-				return executors.Network{}, errors.New("no workspace's gate")
-			}
-			return h.network.Network(tenant.All(ctx, "gates of every team's sandboxes"), id)
-		},
-		Known: func(ctx context.Context) ([]string, error) {
-			open, err := kept.OpenSandboxes(ctx)
-			ids := make([]string, 0, len(open))
-			for _, r := range open {
-				ids = append(ids, r.Handle.ID)
-			}
-			return ids, err
-		},
-		Log: h.log.With("room", "gate")})
-	if err != nil {
-		return err
-	}
-	agents, urls := agentAddresses(h.cfg)
-	h.network, err = network.New(network.Config{Store: store.NewNetwork(h.db), Gates: gates{h.gate, h}, Events: publisher, Mode: executors.NetworkMode(n.Mode),
-		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: h.log.With("room", "network")})
-	if err != nil {
-		return fmt.Errorf("config.json: %w", err)
-	}
-	warnOpenLoopback(h.log, n)
-	return nil
+	return l.network.Load().Network(tenant.All(ctx, "gates of every team's sandboxes"), workspaceID)
 }
 
 // warnOpenLoopback says loudly when every sandbox may reach all of this machine's own services.

@@ -1,14 +1,12 @@
 package app
 
 import (
-	"context"
 	"time"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
-	"github.com/parawork/parawork/executors/manager"
 )
 
 // dockerIdle is after how long an idle container is ended where config.json does not say.
@@ -22,17 +20,4 @@ func idleRules(cfg *config.Config, e2bIdle func() time.Duration) executors.IdleR
 		r.Said = &said
 	}
 	return r
-}
-
-// rules are the instance's words about places as they are now: operators change some of them in the browser.
-func (h *App) rules() manager.Config {
-	mc := PlaceRules(h.cfg, h.directory.CountTeams)
-	mc.IdleAfter = idleRules(h.cfg, func() time.Duration {
-		return time.Duration(h.settings.Values(context.Background()).E2B.IdleMinutes) * time.Minute
-	}).After
-	mc.Fallback = func(ctx context.Context, k executors.Kind) bool {
-		return k == e2b.Kind && h.settings.Values(ctx).E2B.FallbackToLocal
-	}
-	mc.Tell = h.tellLimit
-	return mc
 }

@@ -6,53 +6,42 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/images"
-	"github.com/parawork/parawork/internal/egress"
-	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/executors/network"
 )
 
-// buildImages joins projects' images and what makes them.
-func (h *App) buildImages() {
-	cfg := images.Config{Store: store.NewImages(h.db), Repositories: h.workspaces, Allowed: h.cfg.Sandboxing.Docker.ProjectImages, Default: h.cfg.Sandboxing.Docker.Image,
-		HostImages: h.cfg.Sandboxing.Docker.HostImages, Teams: h.directory.CountTeams, Reach: images.PublicRegistries(&egress.Guard{Allow: exceptions(h.cfg.Outgoing)}, nil), Events: h.publisher,
-		Log: h.log.With("room", "images")}
-	if h.docker != nil {
-		if b := h.docker.Builder(); b != nil {
-			cfg.Builder = imageBuilder{b, h}
-		}
-	}
-	h.images = images.New(cfg)
-}
-
 // image says what a sandbox's container is made from.
-func (h *App) image(ctx context.Context, c executors.Capabilities, s *executors.Spec) (err error) {
+func (s *sandboxes) image(ctx context.Context, c executors.Capabilities, spec *executors.Spec) (err error) {
 	if c.Kind == docker.Kind {
 		var m images.Made
-		m, err = h.images.ForWorkspace(ctx, s.WorkspaceID)
-		s.Image, s.ImageID, s.ImageFor = m.Name, m.ID, m.ProjectID
+		m, err = s.images.ForWorkspace(ctx, spec.WorkspaceID)
+		spec.Image, spec.ImageID, spec.ImageFor = m.Name, m.ID, m.ProjectID
 	}
 	return err
 }
 
 // imageBuilder shows the images' room the engine in the shape it needs.
 type imageBuilder struct {
-	engine *docker.Builder
-	h      *App
+	engine  *docker.Builder
+	fenced  string // a network the operator has made for builds; "" = none
+	network *network.Service
+	gate    *gate.Gate
 }
 
 func (b imageBuilder) Build(ctx context.Context, o images.Order, log io.Writer) error {
 	spec := docker.BuildSpec{Tag: o.Tag, Dockerfile: o.Dockerfile, Target: o.Target, Args: o.Args, Project: o.ProjectID,
-		Network: b.h.cfg.Sandboxing.Docker.BuildNetwork, NoCache: o.NoCache, Bounded: true, Context: o.Context}
+		Network: b.fenced, NoCache: o.NoCache, Bounded: true, Context: o.Context}
 	if spec.Network == "" { // nothing the operator has fenced: what the project's sandboxes reach
-		n, err := b.h.network.Project(ctx, o.TeamID, o.ProjectID)
+		n, err := b.network.Project(ctx, o.TeamID, o.ProjectID)
 		if err != nil {
 			return err
 		}
 		if spec.Network = "none"; n.Mode != executors.NetworkNone {
-			if spec.Gate, err = b.h.gate.Open(ctx, executors.Ticket{SandboxID: o.BuildID, TeamID: o.TeamID, Network: n}); err != nil {
+			if spec.Gate, err = b.gate.Open(ctx, executors.Ticket{SandboxID: o.BuildID, TeamID: o.TeamID, Network: n}); err != nil {
 				return err
 			}
-			defer b.h.gate.Close(o.BuildID)
+			defer b.gate.Close(o.BuildID)
 		}
 	}
 	return b.engine.Build(ctx, spec, log)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -13,10 +12,9 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/internal/cgroup"
-	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
 )
 
 // OpenGroups opens the control groups of this instance: those of another one on the same machine are not its own.
@@ -25,7 +23,7 @@ func OpenGroups(dataDir string) (*cgroup.Tree, error) {
 	return cgroup.Open("parawork/" + hex.EncodeToString(sum[:6]))
 }
 
-// LimitsOn turns limits of the configuration into the rooms'.
+// LimitsOn turns limits of the configuration into the executors'.
 func LimitsOn(l config.SandboxLimits) executors.Limits {
 	return executors.Limits{CPUs: float64(l.CPUs), MemoryMB: l.MemoryMB, Processes: l.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes}
 }
@@ -85,45 +83,41 @@ func Unsaid(cfg *config.Config) executors.Limits {
 	return l
 }
 
-// sharedLimits are those of a kind of place on this server that more than one team uses.
-func (h *App) sharedLimits(ctx context.Context, k executors.Kind) (executors.Limits, error) {
-	if k != bubblewrap.Kind && k != docker.Kind {
-		return executors.Limits{}, nil
+// limitsOfTeams are those of a kind of executor on this server that more than one team uses.
+func limitsOfTeams(cfg *config.Config, teams func(context.Context) (int, error)) func(context.Context, executors.Kind) (executors.Limits, error) {
+	return func(ctx context.Context, k executors.Kind) (executors.Limits, error) {
+		if k != bubblewrap.Kind && k != docker.Kind {
+			return executors.Limits{}, nil
+		}
+		if n, err := teams(ctx); err != nil || n <= 1 {
+			return executors.Limits{}, err
+		}
+		return Unsaid(cfg), nil
 	}
-	if n, err := h.directory.CountTeams(ctx); err != nil || n <= 1 {
-		return executors.Limits{}, err
-	}
-	return Unsaid(h.cfg), nil
 }
 
 // teamHistory is how much of its terminals' output a team may keep.
-func (h *App) teamHistory(ctx context.Context) (int64, error) {
-	if h.cfg.Given("history.maxTeam") {
-		return h.cfg.History.MaxTeam << 20, nil
+func teamHistory(cfg *config.Config, teams func(context.Context) (int, error)) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) {
+		if cfg.Given("history.maxTeam") {
+			return cfg.History.MaxTeam << 20, nil
+		}
+		if n, err := teams(ctx); err != nil || n <= 1 {
+			return cfg.History.MaxTeam << 20, err
+		}
+		return sharedHistory, nil
 	}
-	if n, err := h.directory.CountTeams(ctx); err != nil || n <= 1 {
-		return h.cfg.History.MaxTeam << 20, err
-	}
-	return sharedHistory, nil
 }
 
-// buildMeters has sandboxes held to their limits.
-func (h *App) buildMeters(publisher events.Publisher, bus *events.Bus) error {
-	var err error
-	h.meters, err = h.places.UseMeters(meter.Config{Limits: h.workspaces, Default: LimitsOn(h.cfg.Sandboxing.Limits.Default),
-		Maximum: LimitsOn(h.cfg.Sandboxing.Limits.Maximum), ByKind: map[executors.Kind]executors.Limits{executors.Local: localLimits(h.cfg)}, Shared: h.sharedLimits,
-		DiskEvery: time.Duration(h.cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: h.diskOf, Tell: h.tellLimit, Groups: h.groups, Events: publisher, Heard: bus.Heard, Log: h.log.With("room", "limits")})
-	return err
+// historyLimits are the caps of what sessions printed.
+func historyLimits(c config.History) sessions.Limits {
+	return sessions.Limits{Session: c.MaxSession << 20, Team: c.MaxTeam << 20, Keep: time.Duration(c.KeepDays) * 24 * time.Hour}
 }
 
-// diskOf are the folders of the server that count as a sandbox's disk. The team's caches do not: nobody fills them alone.
-func (h *App) diskOf(r executors.Record) []string {
-	return []string{h.workspaces.Folder(r.WorkspaceID), filepath.Join(h.cfg.DataDir, "boxes", r.WorkspaceID), filepath.Join(h.cfg.DataDir, "sandboxes", r.Handle.ID)}
-}
-
-// tellLimit writes into a workspace's timeline what its limits did.
-func (h *App) tellLimit(ctx context.Context, n executors.Note) {
-	if err := h.workspaces.Tell(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {
-		h.log.Warn("a workspace was not told of its limits", "workspace_id", n.WorkspaceID, "error", err)
+// logCap is the cap of one session's log: so much that it is none where none was asked for.
+func logCap(c config.History) int64 {
+	if c.MaxSession == 0 {
+		return 1 << 60
 	}
+	return c.MaxSession << 20
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
-	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
@@ -93,28 +91,24 @@ func CheckDefault(ctx context.Context, cfg *config.Config, chosen *manager.Manag
 	return nil
 }
 
-// shareCaches has the sandboxes of a team share its caches.
-func (h *App) shareCaches() {
-	c := h.cfg.Sandboxing.Caches
-	if !c.Enabled {
-		return
-	}
-	h.caches = caches.New(caches.Config{Dir: filepath.Join(h.cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: h.kept.TeamGroup,
-		Share: h.workspaces.SharesCaches, InUse: h.inUse, Log: h.log.With("room", "caches")})
-}
-
-// inUse reports whether a sandbox of the team lives.
-func (h *App) inUse(ctx context.Context, teamID string) (bool, error) {
-	all, err := h.places.Sandboxes(ctx, teamID)
-	for _, r := range all {
-		if r.EndedAt == 0 {
-			return true, nil
-		}
-	}
-	return false, err
-}
-
 // CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
-func (h *App) CheckDefault(ctx context.Context) error {
-	return CheckDefault(ctx, h.cfg, h.places, h.log)
+func (a *App) CheckDefault(ctx context.Context) error {
+	return CheckDefault(ctx, a.cfg, a.places, a.log)
+}
+
+// localConfig says where and when workspaces may live on this server without isolation. Unless config.json says yes, that ends
+// with the second team: a team's agents would read the other's files.
+func localConfig(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), log *slog.Logger) local.Config {
+	lc := local.Config{Enabled: true, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Groups: groups, TeamCount: teams, Log: log}
+	if on := cfg.Sandboxing.Local.Enabled; on != nil {
+		lc.Enabled = *on
+		lc.TeamCount = nil
+	}
+	return lc
+}
+
+// dockerConfig says how containers are made: only for workspaces that ask for them.
+func dockerConfig(cfg *config.Config, guest string, log *slog.Logger) docker.Config {
+	d := cfg.Sandboxing.Docker
+	return docker.Config{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Host: d.Host, Image: d.Image, Runtime: d.Runtime, Log: log}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	spending "github.com/parawork/parawork/billing/usage"
-	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
@@ -14,30 +12,29 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// buildReport joins the rooms a report is put together of. They are there.
-func (h *App) buildReport() *done.Service {
-	costs := spending.New(store.NewUsage(h.db), h.clock.Now)
+// newReport makes what puts reports together.
+func newReport(b *base, p *people, w *worktrees, m *money, x *sandboxes, on *work) *done.Service {
 	return done.New(done.Sources{
-		Workspace: h.workspaces.Workspace, Project: h.workspaces.Project,
-		Sessions: h.sessions.List, Talk: h.sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,
+		Workspace: w.workspaces.Workspace, Project: w.workspaces.Project,
+		Sessions: on.sessions.List, Talk: on.sessions.Conversation, Checks: store.NewReports(b.db).Checks, Now: time.Now,
 		Place: func(ctx context.Context, executor string) string {
-			if c, ok := h.capabilities(ctx, executor); ok {
+			if c, ok := x.capabilities(ctx, executor); ok {
 				return c.Name
 			}
 			return executor
 		},
 		// Of what is merged already, the merge is reported: its branch differs from the base in nothing.
 		Commits: func(ctx context.Context, id string) ([]workspaces.Commit, error) {
-			if all, err := h.workspaces.Commits(ctx, id); err != nil || len(all) > 0 {
+			if all, err := w.workspaces.Commits(ctx, id); err != nil || len(all) > 0 {
 				return all, err
 			}
-			_, all, err := h.workspaces.Landed(ctx, id)
+			_, all, err := w.workspaces.Landed(ctx, id)
 			return all, err
 		},
 		Changes: func(ctx context.Context, id string) ([]done.Change, error) {
-			set, err := h.files.Changes(ctx, id)
+			set, err := on.files.Changes(ctx, id)
 			if err == nil && len(set.Items) == 0 {
-				return h.landedChanges(ctx, id)
+				return w.landedChanges(ctx, id)
 			}
 			out := make([]done.Change, 0, len(set.Items))
 			for _, c := range set.Items {
@@ -46,11 +43,11 @@ func (h *App) buildReport() *done.Service {
 			return out, err
 		},
 		Hosts: func(ctx context.Context, id string) (reached, refused []done.Host, gated bool, err error) {
-			w, err := h.workspaces.Workspace(ctx, id)
+			in, err := w.workspaces.Workspace(ctx, id)
 			if err != nil {
 				return nil, nil, false, err
 			}
-			all, _, err := h.network.Hosts(ctx, id)
+			all, _, err := x.network.Hosts(ctx, id)
 			if err != nil {
 				return nil, nil, false, err
 			}
@@ -58,21 +55,21 @@ func (h *App) buildReport() *done.Service {
 				reached = append(reached, done.Host{Host: r.Host, Port: r.Port, Times: r.Times, FirstAt: r.FirstAt, LastAt: r.LastAt})
 			}
 			var info network.Info
-			if info, err = h.network.Show(ctx, id); err != nil && !fault.Is(err, fault.NotFound) { // in the trash nothing is said of the network
+			if info, err = x.network.Show(ctx, id); err != nil && !fault.Is(err, fault.NotFound) { // in the trash nothing is said of the network
 				return nil, nil, false, err
 			}
 			for _, r := range info.Refused {
 				refused = append(refused, done.Host{Host: r.Host, Port: r.Port, Times: r.Times, FirstAt: r.FirstAt, LastAt: r.LastAt, Reason: string(r.Reason)})
 			}
-			c, ok := h.capabilities(ctx, w.Executor)
+			c, ok := x.capabilities(ctx, in.Executor)
 			return reached, refused, ok && c.Isolated && c.Network, nil
 		},
 		Costs: func(ctx context.Context, id string) (done.Costs, error) {
-			c, err := costs.Workspace(ctx, id)
+			c, err := m.usage.Workspace(ctx, id)
 			return done.Costs{RunMs: c.RunMs, CostNano: c.CostNano, TokensCostNano: c.TokensCostNano, TokensUnknown: c.TokensUnknown, Input: c.InputTokens, Output: c.OutputTokens}, err
 		},
 		Names: func(ctx context.Context, teamID string) (map[string]string, error) {
-			members, err := h.directory.Members(ctx, teamID)
+			members, err := p.directory.Members(ctx, teamID)
 			out := make(map[string]string, len(members))
 			for _, m := range members {
 				out[m.User.ID] = m.User.Name
@@ -83,16 +80,11 @@ func (h *App) buildReport() *done.Service {
 }
 
 // landedChanges are the files the workspace's last merge changed in its base.
-func (h *App) landedChanges(ctx context.Context, id string) ([]done.Change, error) {
-	c, _, err := h.workspaces.Landed(ctx, id)
+func (w *worktrees) landedChanges(ctx context.Context, id string) ([]done.Change, error) {
+	c, _, err := w.workspaces.Landed(ctx, id)
 	out := make([]done.Change, 0, len(c.Files))
 	for _, f := range c.Files {
 		out = append(out, done.Change{Path: f.Path, OldPath: f.OldPath, Status: f.Status, Additions: f.Additions, Deletions: f.Deletions, Binary: f.Binary})
 	}
 	return out, err
-}
-
-// capabilities are those of the place a workspace names.
-func (h *App) capabilities(ctx context.Context, executor string) (executors.Capabilities, bool) {
-	return h.places.Place(ctx, executors.Kind(executor))
 }

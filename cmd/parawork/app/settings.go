@@ -1,13 +1,8 @@
 package app
 
 import (
-	"context"
-
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/settings"
-	"github.com/parawork/parawork/store"
 )
 
 // givenBy are the keys of config.json that lock a setting.
@@ -38,15 +33,4 @@ func baseSettings(cfg *config.Config) (settings.Values, map[string]bool) {
 		}
 	}
 	return v, locked
-}
-
-// buildSettings reads what operators have said about places, which holds from now on.
-func (h *App) buildSettings(ctx context.Context) error {
-	base, locked := baseSettings(h.cfg)
-	h.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.vault, Base: base, Locked: locked,
-		Changed: func(v settings.Values) {
-			h.places.SetRules(manager.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice})
-		}, Log: h.log.With("room", "settings")})
-	h.places.UseFallback(h.moves.FallBack)
-	return h.settings.Load(ctx)
 }
