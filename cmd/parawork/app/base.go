@@ -36,7 +36,6 @@ type base struct {
 	clock    *billing.Clock
 	settings *settings.Service
 	agents   *agents.Registry
-	outgoing *egress.Client // for addresses people enter
 
 	later later
 }
@@ -59,26 +58,25 @@ func openBase(ctx context.Context, o Options) (b *base, err error) {
 	}
 	b.events = b.bus
 	if b.db.Dialect() == store.Postgres {
-		b.line = pg.New(pg.Config{URL: cfg.Database.URL, Bus: b.bus, Log: b.room("events")})
+		b.line = pg.New(pg.Config{URL: cfg.Database.URL, Bus: b.bus, Log: b.logOf("events")})
 		b.events = b.line
 	}
 	b.vault = vault.New(vault.Config{Store: store.NewAccounts(b.db), Key: b.key})
 	b.audit = audit.New(audit.Config{Store: store.NewAudit(b.db), Sealer: b.vault, Heads: instance.HeadsFile(cfg.DataDir), Reserve: instance.ReserveFile(cfg.DataDir),
-		KeepDays: cfg.Audit.KeepDays, Log: b.room("audit")})
+		KeepDays: cfg.Audit.KeepDays, Log: b.logOf("audit")})
 	said, locked := baseSettings(cfg)
-	b.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(b.db), Sealer: b.vault, Base: said, Locked: locked, Changed: b.later.settingsChanged, Log: b.room("settings")})
-	b.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
+	b.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(b.db), Sealer: b.vault, Base: said, Locked: locked, Changed: b.later.settingsChanged, Log: b.logOf("settings")})
 	b.agents, err = agents.New(agents.Config{Agents: AgentSettings(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), BoxesDir: filepath.Join(cfg.DataDir, "boxes"),
 		Paths: cfg.Sandboxing.Bubblewrap.Paths, WorktreesDir: filepath.Join(cfg.DataDir, "worktrees"), UserHome: o.Env("HOME"),
-		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: b.room("agents")})
+		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: b.logOf("agents")})
 	if err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-// room is the log of one part of the system.
-func (b *base) room(name string) *slog.Logger { return b.log.With("room", name) }
+// logOf is the log of one part of the system.
+func (b *base) logOf(name string) *slog.Logger { return b.log.With("room", name) }
 
 // plan is the plan of teams that have none of their own.
 func (b *base) plan(ctx context.Context) string { return b.settings.Values(ctx).DefaultPlan }

@@ -62,19 +62,19 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	mc.Executors, mc.Families = made.All, []executors.Family{runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)})}
 	mc.Store, mc.Policies, mc.Workspaces, mc.Events = s.kept, s.kept, w.workspaces, b.events
 	mc.Ledger, mc.Price, mc.Sizes = m.ledger, may.pricing(b.clock.Now), may.quota.Sizes
-	mc.Tell, mc.Log = w.tell(b.log), b.room("executors")
+	mc.Tell, mc.Log = w.tell(b.log), b.logOf("executors")
 	s.places = manager.New(mc)
 	s.places.UsePool(manager.PoolConfig{Store: s.kept, Rules: b.poolRules})
 	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces, Default: LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: LimitsOn(cfg.Sandboxing.Limits.Maximum),
 		ByKind: map[executors.Kind]executors.Limits{executors.Local: localLimits(cfg)}, Shared: limitsOfTeams(cfg, p.directory.CountTeams),
 		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Tell: w.tell(b.log), Groups: s.groups,
-		Events: b.events, Heard: b.bus.Heard, Log: b.room("limits")})
+		Events: b.events, Heard: b.bus.Heard, Log: b.logOf("limits")})
 	if err != nil {
 		return nil, err
 	}
 	if c := cfg.Sandboxing.Caches; c.Enabled {
 		s.caches = caches.New(caches.Config{Dir: filepath.Join(cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: s.kept.TeamGroup,
-			Share: w.workspaces.SharesCaches, InUse: s.inUse, Log: b.room("caches")})
+			Share: w.workspaces.SharesCaches, InUse: s.inUse, Log: b.logOf("caches")})
 	}
 
 	n := cfg.Sandboxing.Network
@@ -83,13 +83,13 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 		return nil, err
 	}
 	s.gate, err = gate.New(gate.Config{Dir: filepath.Join(cfg.DataDir, "gates"), Allow: n.Private(), Upstream: out, Refused: b.later.refused, Reached: b.later.reached,
-		Fresh: b.later.reachable, Known: s.open, Log: b.room("gate")})
+		Fresh: b.later.reachable, Known: s.open, Log: b.logOf("gate")})
 	if err != nil {
 		return nil, err
 	}
 	agents, urls := agentAddresses(cfg)
 	s.network, err = network.New(network.Config{Store: store.NewNetwork(b.db), Gates: gates{s.gate, s.places, s.e2b}, Events: b.events, Mode: executors.NetworkMode(n.Mode),
-		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: b.room("network")})
+		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: b.logOf("network")})
 	if err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
@@ -97,7 +97,7 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 
 	d := cfg.Sandboxing.Docker
 	ic := images.Config{Store: store.NewImages(b.db), Repositories: w.workspaces, Allowed: d.ProjectImages, Default: d.Image, HostImages: d.HostImages, Teams: p.directory.CountTeams,
-		Reach: images.PublicRegistries(&egress.Guard{Allow: exceptions(cfg.Outgoing)}, nil), Events: b.events, Log: b.room("images")}
+		Reach: images.PublicRegistries(&egress.Guard{Allow: exceptions(cfg.Outgoing)}, nil), Events: b.events, Log: b.logOf("images")}
 	if s.docker != nil {
 		if engine := s.docker.Builder(); engine != nil {
 			ic.Builder = imageBuilder{engine, d.BuildNetwork, s.network, s.gate}

@@ -21,7 +21,7 @@ func newLimits(b *base, may *allowance, p *people, w *worktrees, s *sandboxes, o
 	kept := store.NewEnforce(b.db)
 	tell := alerts.NewLimits(alerts.LimitsConfig{Running: kept, Timelines: w.workspaces, People: p.directory, Mail: p.mail, Events: b.events, Audit: b.audit,
 		Terminals: on.sessions.Turned, Now: b.clock.Now, PublicURL: b.cfg.Server.PublicURL})
-	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, Teller: tell, Now: b.clock.Now, Log: b.room("enforce")})}
+	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, Teller: tell, Now: b.clock.Now, Log: b.logOf("enforce")})}
 }
 
 // front is what the outside sees, and what ends the work of those who may not come in any more.
@@ -50,7 +50,7 @@ func newFront(a *App) (f *front, err error) {
 		Sessions: a.sessions, History: a.history, Runs: a.runs, Report: a.report, Commands: a.commands,
 		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,
 		Tokens: a.tokens, Gateway: a.gateway, GatewayEnabled: a.cfg.Gateway.Enabled,
-		Notify: a.notify, Mail: a.mail, Events: a.bus, Answers: store.NewIdempotency(a.db), UI: http.Handler(web), Log: a.room("server"),
+		Notify: a.notify, Mail: a.mail, Events: a.bus, Answers: store.NewIdempotency(a.db), UI: http.Handler(web), Log: a.logOf("server"),
 	})
 	if err != nil {
 		_ = web.Close()
@@ -62,6 +62,6 @@ func newFront(a *App) (f *front, err error) {
 	}, Destroy: a.places.Destroy, Pause: a.places.Pause, Stop: func(ctx context.Context, id, reason string) error {
 		_, err := a.sessions.End(ctx, id, reason)
 		return err
-	}, Log: a.room("warden")})
+	}, Log: a.logOf("warden")})
 	return f, nil
 }

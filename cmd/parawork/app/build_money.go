@@ -29,9 +29,9 @@ type allowance struct {
 func newAllowance(b *base) *allowance {
 	m := &allowance{}
 	m.prices = price.New(price.Config{Store: store.NewPrices(b.db), Defaults: DefaultPrices(b.cfg), Now: b.clock.Now})
-	m.tokens = tokens.New(tokens.Config{Store: store.NewTokens(b.db), Events: b.events, Log: b.room("tokens")})
+	m.tokens = tokens.New(tokens.Config{Store: store.NewTokens(b.db), Events: b.events, Log: b.logOf("tokens")})
 	m.quota = quota.New(quota.Config{Store: store.NewQuota(b.db), Now: b.clock.Now, PastDueDays: b.cfg.Billing.PastDueDays, GraceSeconds: b.cfg.Billing.GraceSeconds,
-		DefaultPlan: b.plan, Teams: store.NewAccounts(b.db).CountTeams, Tokens: m.tokens.Spent, Events: b.events, Audit: b.audit, Log: b.room("quota"),
+		DefaultPlan: b.plan, Teams: store.NewAccounts(b.db).CountTeams, Tokens: m.tokens.Spent, Events: b.events, Audit: b.audit, Log: b.logOf("quota"),
 		InstanceLimit: func(ctx context.Context) (int64, bool, error) { return b.monthlyBudget(ctx), true, nil }})
 	return m
 }
@@ -71,14 +71,14 @@ func newMoney(b *base, may *allowance, p *people, w *worktrees) *money {
 	m := &money{usage: usage.New(store.NewUsage(b.db), b.clock.Now)}
 	charges, public := store.NewBilling(b.db), b.cfg.Server.PublicURL
 	operators := alerts.NewBudget(alerts.BudgetConfig{Paid: charges, Timelines: w.workspaces, People: p.directory, Notify: p.notify, Mail: p.mail, PublicURL: public})
-	m.ledger = billing.New(billing.Config{Store: charges, Prices: may.prices, Clock: b.clock, Events: b.events, Tell: operators.Tell, Admit: may.quota, Log: b.room("billing"),
+	m.ledger = billing.New(billing.Config{Store: charges, Prices: may.prices, Clock: b.clock, Events: b.events, Tell: operators.Tell, Admit: may.quota, Log: b.logOf("billing"),
 		Budget: func(ctx context.Context) (billing.Budget, error) {
 			return billing.Budget{LimitNano: b.monthlyBudget(ctx), Limited: true}, nil
 		}})
 	payers, c := alerts.NewPayments(alerts.PaymentsConfig{People: p.directory, Mail: p.mail, PublicURL: public}), b.cfg.Billing.Stripe
 	m.payments = stripe.New(stripe.Config{SecretKey: c.SecretKey, WebhookSecrets: c.WebhookSecrets, APIBase: c.APIBase, AutomaticTax: c.AutomaticTax,
 		PastDueDays: b.cfg.Billing.PastDueDays, DefaultPlan: b.plan, Store: store.NewStripe(b.db), Team: payers.Team, Changed: may.quota.Changed, Tell: payers.Tell,
-		Audit: b.audit, Events: b.events, Log: b.room("payments")})
+		Audit: b.audit, Events: b.events, Log: b.logOf("payments")})
 	if m.payments.Enabled() && !m.payments.Hears() {
 		b.log.Warn("payments are on, and no webhook is taken: what happens at Stripe is noticed within hours", "cure", "run: parawork billing setup, or set billing.stripe.webhookSecrets")
 	}
@@ -86,6 +86,6 @@ func newMoney(b *base, may *allowance, p *people, w *worktrees) *money {
 	models := egress.New(egress.Config{Allow: b.cfg.Outgoing.Networks(), Streams: true})
 	m.gateway = gateway.New(gateway.Config{Store: store.NewGateway(b.db), Meter: may.tokens, Account: gateway.FromAccounts(p.agentAccounts), Budget: may.quota,
 		MaxOutput: b.cfg.Gateway.MaxOutputTokens, Client: models.Client, Check: models.Check, Key: b.key, MaxBody: b.cfg.Gateway.MaxBodyMB << 20,
-		FirstByte: time.Duration(b.cfg.Gateway.FirstByteSeconds) * time.Second, Log: b.room("gateway")})
+		FirstByte: time.Duration(b.cfg.Gateway.FirstByteSeconds) * time.Second, Log: b.logOf("gateway")})
 	return m
 }

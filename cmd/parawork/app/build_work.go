@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/parawork/parawork/accounts/agentaccounts"
-	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/egress"
@@ -51,7 +49,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.places, Workspaces: movable{w.workspaces, w.moves},
 		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way,
 		Meter: may.tokens, Exclude: w.workspaces.Exclude, TurnEnded: func(row sessions.Session, prompt string) { w.workspaces.TurnEnded(row.WorkspaceID, row.ID, prompt) },
-		Grace: b.later.grace, Limits: historyLimits(cfg.History), TeamHistory: teamHistory(cfg, p.directory.CountTeams), MaxLogBytes: logCap(cfg.History), Log: b.room("sessions")})
+		Grace: b.later.grace, Limits: historyLimits(cfg.History), TeamHistory: teamHistory(cfg, p.directory.CountTeams), MaxLogBytes: logCap(cfg.History), Log: b.logOf("sessions")})
 	out.history = history.New(history.Config{Sessions: out.sessions})
 	roots, skip := agents.Kept()
 	out.files = filesync.New(filesync.Config{Store: store.NewChanges(b.db), Places: s.places, Workspaces: w.workspaces, Events: b.events, Touched: out.sessions.FilesChanged,
@@ -59,23 +57,23 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 		HomeDir: func(id string) string { return filepath.Join(cfg.DataDir, "boxes", id, "home") }, MaxFile: cfg.Sandboxing.Sync.MaxFileMB << 20,
 		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
 			s.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
-		}, Log: b.room("sync")})
+		}, Log: b.logOf("sync")})
 	out.commands = command.New(command.Config{Places: s.places, Store: s.kept, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
-		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.room("commands")})
+		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.logOf("commands")})
 	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Service: w.workspaces}, Workspaces: w.workspaces,
-		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.room("reviews")})
+		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.logOf("reviews")})
 	out.checks = checks.New(checks.Config{Store: store.NewChecks(b.db), Workspaces: w.workspaces, Commands: out.commands, Accounts: p.directory, Events: b.events,
 		Approved: func(ctx context.Context, workspaceID, tree string) (bool, error) {
 			ok, _, err := out.reviews.Approved(ctx, workspaceID, tree)
 			return ok, err
-		}, Log: b.room("checks")})
-	out.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(b.db), Workspaces: overlap.NewTrees(w.workspaces, w.rows), Bus: b.bus, Events: b.events, Log: b.room("overlap")})
+		}, Log: b.logOf("checks")})
+	out.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(b.db), Workspaces: overlap.NewTrees(w.workspaces, w.rows), Bus: b.bus, Events: b.events, Log: b.logOf("overlap")})
 	web := egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Streams: true})
 	out.forge = forge.New(forge.Config{Store: store.NewForge(b.db), Workspaces: w.workspaces, Origin: w.origin, Credentials: p.secrets, People: p.directory, Events: b.events,
 		HTTP: web.Transport, CheckURL: web.Check, Prompts: asked{out.sessions, p.secrets}.of, Link: workspaceLinks{p.directory, cfg.Server.PublicURL}.of,
-		Gate: out.checks.GateOf, Push: pusher{w.origin}.push, Log: b.room("forge")})
-	out.runs = runs.New(runs.Config{Store: store.NewRuns(b.db), Workspaces: w.workspaces, Sessions: out.sessions, Accounts: p.directory, Events: b.events, Log: b.room("runs")})
-	dc := disk.Config{Work: w.workspaces, Events: b.events, Log: b.room("disk")}
+		Gate: out.checks.GateOf, Push: pusher{w.origin}.push, Log: b.logOf("forge")})
+	out.runs = runs.New(runs.Config{Store: store.NewRuns(b.db), Workspaces: w.workspaces, Sessions: out.sessions, Accounts: p.directory, Events: b.events, Log: b.logOf("runs")})
+	dc := disk.Config{Work: w.workspaces, Events: b.events, Log: b.logOf("disk")}
 	if s.caches != nil {
 		dc.Caches = cacheRoom{s.caches}
 	}
@@ -83,11 +81,3 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	out.report = newReport(b, p, w, m, s, out)
 	return out
 }
-
-// sessionAccounts is what sessions need of people: who they are, and the accounts their agents work with.
-type sessionAccounts struct {
-	*directory.Service
-	*agentKeys
-}
-
-type agentKeys = agentaccounts.Service
