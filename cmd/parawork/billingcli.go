@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/stripe"
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors/e2b"
@@ -161,7 +161,7 @@ func (p program) printSteps(steps []stripe.Step, pay *stripe.Service, dry bool) 
 // ratesOf is what usage costs on bills: what the price book says now of E2B, else of the metered place that costs most.
 func ratesOf(ctx context.Context, cfg *config.Config, db *store.DB) (stripe.Rates, error) {
 	now := time.Now().UnixMilli()
-	book := price.New(price.Config{Store: store.NewPrices(db), Defaults: app.DefaultPrices(cfg), Now: func() int64 { return now }})
+	book := price.New(price.Config{Store: store.NewPrices(db), Defaults: fromconfig.DefaultPrices(cfg), Now: func() int64 { return now }})
 	if err := book.Load(ctx); err != nil {
 		return stripe.Rates{}, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
@@ -51,7 +51,7 @@ func (p program) e2b(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	set := app.E2bFromFile(cfg)
+	set := fromconfig.E2BFromFile(cfg)
 	if args[1] == "list" {
 		return p.listTemplates(ctx, set)
 	}

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+
 	"context"
 	"errors"
 	"flag"
@@ -14,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -47,7 +48,7 @@ Every flag has a twin in the environment: --config is PARAWORK_CONFIG. Keys of c
 
 func main() {
 	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
-	if filepath.Base(os.Args[0]) == app.ConnectorName {
+	if filepath.Base(os.Args[0]) == fromconfig.ConnectorName {
 		os.Exit(p.connect(os.Args[1:]))
 	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))

@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
@@ -23,12 +23,12 @@ func (p program) endStrangers(ctx context.Context, cfg *config.Config, db *store
 	if err != nil {
 		return err
 	}
-	groups, err := app.OpenGroups(cfg.DataDir)
+	groups, err := fromconfig.OpenGroups(cfg.DataDir)
 	if err != nil {
 		groups = nil // places work without
 	}
 	one := func(context.Context) (int, error) { return 1, nil }
-	made, err := app.ExecutorsOf(cfg, guest, groups, one, func(context.Context) e2b.Settings { return app.E2bFromFile(cfg) }, slog.New(slog.DiscardHandler))
+	made, err := fromconfig.NewExecutors(cfg, guest, groups, one, func(context.Context) e2b.Settings { return fromconfig.E2BFromFile(cfg) }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (p program) endStrangers(ctx context.Context, cfg *config.Config, db *store
 }
 
 func endUnknown(ctx context.Context, out io.Writer, places []executors.Executor, db *store.DB, yes bool) error {
-	found, err := app.Strangers(ctx, places, db)
+	found, err := fromconfig.Strangers(ctx, places, db)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func endUnknown(ctx context.Context, out io.Writer, places []executors.Executor,
 				fmt.Fprintf(out, "  sandbox %s in %s is not known: it would be ended\n", h.ID, e.Kind())
 				continue
 			}
-			if err := manager.End(ctx, e, h, app.StrangersEnd); err != nil {
+			if err := manager.End(ctx, e, h, fromconfig.StrangersEnd); err != nil {
 				failed = append(failed, fmt.Errorf("ending sandbox %s in %s: %w", h.ID, e.Kind(), err))
 				continue
 			}

@@ -123,6 +123,14 @@ func rules() []rule {
 	add("./server/...", nil, "store and server are leaves: cmd joins them", append(append([]string{"./store/...", "./cmd/..."}, kinds...), database...)...)
 	add("./internal/...", []string{"./internal/arch"}, "internal packages are tools of all features and know none",
 		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
+	const verbs = "./cmd/parawork"
+	add(verbs+"/instance", nil, "what is opened does not know who joins, looks or is asked", verbs, verbs+"/app", verbs+"/doctor", verbs+"/fromconfig", "./server/...")
+	add(verbs+"/fromconfig", nil, "it translates, and opens and joins nothing", verbs, verbs+"/app", verbs+"/doctor", "./server", "./server/work", "./server/running")
+	add(verbs+"/app", nil, "the system does not know the verbs that start it, nor who looks at it", verbs, verbs+"/doctor")
+	add(verbs+"/doctor", nil, "the doctor looks at what the verbs use, and starts nothing", verbs, verbs+"/app", "./server")
+	add("./accounts/suspension", nil, "it ends what runs through funcs it is given", "./billing/...", "./notify/...")
+	add("./billing/alerts", nil, "it tells who is named and has no part in what runs", "./sessions/...", "./sync/...", "./workspaces/...")
+	add("./internal/resident", nil, "it knows the process it is in", "./internal/...")
 	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./testing/...", "testing")
 	return out
 }

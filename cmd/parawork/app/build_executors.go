@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/executors/docker"
@@ -46,13 +48,13 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 			s.close(b.log)
 		}
 	}()
-	if s.groups, err = OpenGroups(cfg.DataDir); err != nil {
+	if s.groups, err = fromconfig.OpenGroups(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	if err := CheckLimits(cfg, s.groups.Support()); err != nil {
+	if err := fromconfig.CheckLimits(cfg, s.groups.Support()); err != nil {
 		return nil, err
 	}
-	made, err := ExecutorsOf(cfg, guest, s.groups, p.directory.CountTeams, func(ctx context.Context) e2b.Settings { return e2bSettings(cfg, b.settings.Values(ctx).E2B) }, b.log)
+	made, err := fromconfig.NewExecutors(cfg, guest, s.groups, p.directory.CountTeams, func(ctx context.Context) e2b.Settings { return fromconfig.E2BSettings(cfg, b.settings.Values(ctx).E2B) }, b.log)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +67,8 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	mc.Tell, mc.Log = w.tell(b.log), b.logOf("executors")
 	s.places = manager.New(mc)
 	s.places.UsePool(manager.PoolConfig{Store: s.kept, Rules: b.poolRules})
-	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces, Default: LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: LimitsOn(cfg.Sandboxing.Limits.Maximum),
-		ByKind: map[executors.Kind]executors.Limits{executors.Local: localLimits(cfg)}, Shared: limitsOfTeams(cfg, p.directory.CountTeams),
+	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
+		ByKind: map[executors.Kind]executors.Limits{executors.Local: fromconfig.LocalLimits(cfg)}, Shared: fromconfig.LimitsOfTeams(cfg, p.directory.CountTeams),
 		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Tell: w.tell(b.log), Groups: s.groups,
 		Events: b.events, Heard: b.bus.Heard, Log: b.logOf("limits")})
 	if err != nil {
@@ -78,7 +80,7 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	}
 
 	n := cfg.Sandboxing.Network
-	out, err := gate.Upstream(n.Proxy, noProxy, b.env)
+	out, err := gate.Upstream(n.Proxy, config.NoProxy, b.env)
 	if err != nil {
 		return nil, err
 	}
@@ -87,17 +89,17 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	if err != nil {
 		return nil, err
 	}
-	agents, urls := agentAddresses(cfg)
+	agents, urls := fromconfig.AgentAddresses(cfg)
 	s.network, err = network.New(network.Config{Store: store.NewNetwork(b.db), Gates: gates{s.gate, s.places, s.e2b}, Events: b.events, Mode: executors.NetworkMode(n.Mode),
 		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: b.logOf("network")})
 	if err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
-	warnOpenLoopback(b.log, n)
+	fromconfig.WarnOpenLoopback(b.log, n)
 
 	d := cfg.Sandboxing.Docker
 	ic := images.Config{Store: store.NewImages(b.db), Repositories: w.workspaces, Allowed: d.ProjectImages, Default: d.Image, HostImages: d.HostImages, Teams: p.directory.CountTeams,
-		Reach: images.PublicRegistries(&egress.Guard{Allow: exceptions(cfg.Outgoing)}, nil), Events: b.events, Log: b.logOf("images")}
+		Reach: images.PublicRegistries(&egress.Guard{Allow: fromconfig.Exceptions(cfg.Outgoing)}, nil), Events: b.events, Log: b.logOf("images")}
 	if s.docker != nil {
 		if engine := s.docker.Builder(); engine != nil {
 			ic.Builder = imageBuilder{engine, d.BuildNetwork, s.network, s.gate}
@@ -174,8 +176,8 @@ func (b *base) poolRules(ctx context.Context) manager.PoolRules {
 
 // placeRules are the instance's words about places as they are now: operators change some of them in the browser.
 func (b *base) placeRules(teams func(context.Context) (int, error)) manager.Config {
-	mc := PlaceRules(b.cfg, teams)
-	mc.IdleAfter = idleRules(b.cfg, func() time.Duration {
+	mc := fromconfig.PlaceRules(b.cfg, teams)
+	mc.IdleAfter = fromconfig.IdleRules(b.cfg, func() time.Duration {
 		return time.Duration(b.settings.Values(context.Background()).E2B.IdleMinutes) * time.Minute
 	}).After
 	mc.Fallback = func(ctx context.Context, k executors.Kind) bool { return k == e2b.Kind && b.fallback(ctx) }

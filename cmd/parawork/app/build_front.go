@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing/alerts"
 	"github.com/parawork/parawork/billing/quota"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/store"
@@ -41,7 +42,7 @@ func newFront(a *App) (f *front, err error) {
 	}
 	web := f.web // a return with an error clears f
 	f.server, err = server.New(server.Config{
-		Version: a.version, PublicURL: a.cfg.Server.PublicURL, TrustedProxies: a.cfg.Server.Proxies(), Loopback: LoopbackOnly(a.cfg.Server.Listen), Rates: callRates(a.cfg.RateLimits),
+		Version: a.version, PublicURL: a.cfg.Server.PublicURL, TrustedProxies: a.cfg.Server.Proxies(), Loopback: fromconfig.LoopbackOnly(a.cfg.Server.Listen), Rates: fromconfig.CallRates(a.cfg.RateLimits),
 		Directory: a.directory, SignIn: a.signin, AgentAccounts: a.agentAccounts, SSO: a.sso, Secrets: a.secrets, Watch: f.watch, Audit: a.audit,
 		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
 		Reviews: a.reviews, Viewed: a.reviews,

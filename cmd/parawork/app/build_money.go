@@ -12,9 +12,8 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
-	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/store"
 )
@@ -28,7 +27,7 @@ type allowance struct {
 
 func newAllowance(b *base) *allowance {
 	m := &allowance{}
-	m.prices = price.New(price.Config{Store: store.NewPrices(b.db), Defaults: DefaultPrices(b.cfg), Now: b.clock.Now})
+	m.prices = price.New(price.Config{Store: store.NewPrices(b.db), Defaults: fromconfig.DefaultPrices(b.cfg), Now: b.clock.Now})
 	m.tokens = tokens.New(tokens.Config{Store: store.NewTokens(b.db), Events: b.events, Log: b.logOf("tokens")})
 	m.quota = quota.New(quota.Config{Store: store.NewQuota(b.db), Now: b.clock.Now, PastDueDays: b.cfg.Billing.PastDueDays, GraceSeconds: b.cfg.Billing.GraceSeconds,
 		DefaultPlan: b.plan, Teams: store.NewAccounts(b.db).CountTeams, Tokens: m.tokens.Spent, Events: b.events, Audit: b.audit, Log: b.logOf("quota"),
@@ -47,15 +46,6 @@ func (m *allowance) pricing(now func() int64) func(k executors.Kind, cpus int, m
 		q := m.prices.Quote(string(k), cpus, memoryMB, now())
 		return q.HourNano, q.Metered
 	}
-}
-
-// DefaultPrices are those that come with the program and its config.json. Of places without one nothing is metered.
-func DefaultPrices(cfg *config.Config) []price.Row {
-	c, err := e2b.Settings{PriceVCPU: cfg.Sandboxing.E2B.PriceVCPU, PriceGiB: cfg.Sandboxing.E2B.PriceGiB}.Normal() // 0 = E2B's own
-	if err != nil {
-		panic(err) // nothing else is set
-	}
-	return []price.Row{{Executor: string(e2b.Kind), VCPUSecondNano: c.PriceVCPU, GiBSecondNano: c.PriceGiB, Metered: true}}
 }
 
 // money is what was used, and who pays for it.

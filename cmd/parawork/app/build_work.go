@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/egress"
@@ -49,7 +50,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.places, Workspaces: movable{w.workspaces, w.moves},
 		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way,
 		Meter: may.tokens, Exclude: w.workspaces.Exclude, TurnEnded: func(row sessions.Session, prompt string) { w.workspaces.TurnEnded(row.WorkspaceID, row.ID, prompt) },
-		Grace: b.later.grace, Limits: historyLimits(cfg.History), TeamHistory: teamHistory(cfg, p.directory.CountTeams), MaxLogBytes: logCap(cfg.History), Log: b.logOf("sessions")})
+		Grace: b.later.grace, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
 	out.history = history.New(history.Config{Sessions: out.sessions})
 	roots, skip := agents.Kept()
 	out.files = filesync.New(filesync.Config{Store: store.NewChanges(b.db), Places: s.places, Workspaces: w.workspaces, Events: b.events, Touched: out.sessions.FilesChanged,

@@ -3,9 +3,8 @@ package app
 import (
 	"context"
 	"os"
-	"time"
 
-	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
@@ -23,17 +22,17 @@ type worktrees struct {
 
 func newWorktrees(b *base, p *people) (*worktrees, error) {
 	cfg := b.cfg
-	connector, err := linkConnector(cfg.DataDir)
+	connector, err := fromconfig.LinkConnector(cfg.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	w := &worktrees{rows: store.NewWorkspaces(b.db)}
 	locks, jobs := workspaces.NewLocks(), workspaces.NewJobs() // one for all: two would not exclude each other, nor bound what runs
-	root, log, protocols := os.Geteuid() == 0, b.logOf("workspaces"), protocolsOf(cfg.Projects)
-	w.workspaces = workspaces.New(workspaces.Config{Store: w.rows, Locks: locks, Jobs: jobs, Trash: store.NewTrash(b.db), TrashKeep: days(cfg.Trash.KeepDays),
-		Retention: snapshotsKept(cfg.Snapshots), Machines: p.machines, Credentials: p.secrets, Events: b.events, DataDir: cfg.DataDir,
+	root, log, protocols := os.Geteuid() == 0, b.logOf("workspaces"), fromconfig.ProtocolsOf(cfg.Projects)
+	w.workspaces = workspaces.New(workspaces.Config{Store: w.rows, Locks: locks, Jobs: jobs, Trash: store.NewTrash(b.db), TrashKeep: fromconfig.Days(cfg.Trash.KeepDays),
+		Retention: fromconfig.SnapshotsKept(cfg.Snapshots), Machines: p.machines, Credentials: p.secrets, Events: b.events, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored, Protocols: protocols,
-		Outgoing: &egress.Guard{Allow: exceptions(cfg.Outgoing)}, Connector: connector, MaxLimits: LimitsOn(cfg.Sandboxing.Limits.Maximum),
+		Outgoing: &egress.Guard{Allow: fromconfig.Exceptions(cfg.Outgoing)}, Connector: connector, MaxLimits: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: b.fallback, Chown: root, Env: b.env, Log: log})
 	w.origin = origin.New(origin.Config{Store: w.rows, Workspaces: w.workspaces, Locks: locks, Credentials: p.secrets, Protocols: protocols, Log: log})
 	w.moves = move.New(move.Config{Store: w.rows, Workspaces: w.workspaces, Locks: locks, Jobs: jobs, FallBackAllowed: b.fallback, Chown: root, Log: log})
@@ -46,25 +45,4 @@ func (w *worktrees) recover(ctx context.Context) error {
 		return err
 	}
 	return w.moves.Recover(ctx)
-}
-
-// protocolsOf are those by which projects are cloned.
-func protocolsOf(c config.Projects) []string {
-	out := []string{"https", "ssh"}
-	if c.AllowGitURLs {
-		out = append(out, "git")
-	}
-	if c.AllowFileURLs {
-		out = append(out, "file")
-	}
-	return out
-}
-
-func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
-
-// snapshotsKept says how long snapshots are kept.
-func snapshotsKept(c config.Snapshots) func() workspaces.Retention {
-	return func() workspaces.Retention {
-		return workspaces.Retention{Polls: days(c.PollDays), Others: days(c.KeepDays)}
-	}
 }

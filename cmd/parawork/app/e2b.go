@@ -3,11 +3,10 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
@@ -18,35 +17,11 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// e2bSettings puts together what operators say of E2B in the browser, which config.json goes before, and what only config.json says.
-func e2bSettings(cfg *config.Config, v settings.E2B) e2b.Settings {
-	c := cfg.Sandboxing.E2B
-	s := e2b.Settings{APIKey: v.APIKey, Domain: v.Domain, APIURL: v.APIURL, SandboxURL: v.SandboxURL, Debug: c.Debug, Template: v.Template,
-		CPUs: int(v.DefaultCPUs), MemoryMB: int(v.DefaultMemoryMB), MaxRun: time.Duration(v.MaxSessionMinutes) * time.Minute,
-		PriceVCPU: c.PriceVCPU, PriceGiB: c.PriceGiB, RequestTimeout: time.Duration(c.RequestTimeout) * time.Second, Retries: c.Retries, Proxy: c.Proxy, Headers: c.Headers}
-	if s.Retries == 0 {
-		s.Retries = -1 // none, where the room's 0 means its usual number
-	}
-	return s
-}
-
-// E2bFromFile is how E2B is used without what is kept in the database.
-func E2bFromFile(cfg *config.Config) e2b.Settings {
-	v, _ := baseSettings(cfg) // which of them config.json says is for who changes them
-	return e2bSettings(cfg, v.E2B)
-}
-
-// newE2B makes the executor, which is there with a key or without: without one it says so.
-func newE2B(cfg *config.Config, guest string, ask func(context.Context) e2b.Settings, log *slog.Logger) (*e2b.Executor, error) {
-	return e2b.New(e2b.Config{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Log: log,
-		Settings: func(ctx context.Context) (e2b.Settings, error) { return ask(ctx), nil }})
-}
-
 // e2bTrial tries a key and addresses before they are kept.
 type e2bTrial struct{ cfg *config.Config }
 
 func (t e2bTrial) try(ctx context.Context, with settings.E2B) (string, error) {
-	running, err := e2b.Check(ctx, e2bSettings(t.cfg, with))
+	running, err := e2b.Check(ctx, fromconfig.E2BSettings(t.cfg, with))
 	if err != nil {
 		return "", err
 	}

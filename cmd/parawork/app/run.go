@@ -9,9 +9,15 @@ import (
 	"os"
 	"time"
 
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/internal/tenant"
 )
+
+// CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
+func (a *App) CheckDefault(ctx context.Context) error {
+	return fromconfig.CheckDefault(ctx, a.cfg, a.places, a.log)
+}
 
 // stage is a component while it runs.
 type stage struct {

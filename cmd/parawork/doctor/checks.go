@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/vault"
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/guestbin"
@@ -271,7 +271,7 @@ func (r *report) guest(env func(string) string, carried bool) {
 
 // agents says which agents can be started.
 func (r *report) agents(ctx context.Context, cfg *config.Config) {
-	reg, err := agents.New(agents.Config{Agents: app.AgentSettings(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), WorktreesDir: filepath.Join(cfg.DataDir, "worktrees")})
+	reg, err := agents.New(agents.Config{Agents: fromconfig.Agents(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), WorktreesDir: filepath.Join(cfg.DataDir, "worktrees")})
 	if err != nil {
 		r.say(bad, "agents", err.Error(), "")
 		return

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/store"
@@ -16,8 +16,8 @@ func (r *report) unlimited(cfg *config.Config, teams int) {
 	if teams <= 1 {
 		return
 	}
-	l := app.Unsaid(cfg).With(app.LimitsOn(cfg.Sandboxing.Limits.Default)).AtMost(app.LimitsOn(cfg.Sandboxing.Limits.Maximum))
-	for _, k := range app.LimitKeys {
+	l := fromconfig.Unsaid(cfg).With(fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default)).AtMost(fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum))
+	for _, k := range fromconfig.LimitKeys {
 		if _, zero := k.Of(&l); zero {
 			r.say(minor, "limits", fmt.Sprintf("The %s of a sandbox has no limit, and %d teams share this machine", k.What, teams),
 				"Set sandboxing.limits.default."+k.Key+", or take the key out of config.json for the default of a shared machine.")
@@ -48,7 +48,7 @@ func (r *report) quotas(cfg *config.Config, st store.State) {
 // limits says which limits of sandboxes this machine can enforce.
 func (r *report) limits(cfg *config.Config) {
 	s := cgroup.Check()
-	if err := app.CheckLimits(cfg, s); err != nil {
+	if err := fromconfig.CheckLimits(cfg, s); err != nil {
 		r.say(bad, "limits", err.Error(), "")
 		return
 	}

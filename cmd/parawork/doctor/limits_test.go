@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/store"
@@ -19,7 +19,7 @@ func TestLimitsOfASharedMachine(t *testing.T) {
 		limits executors.Limits
 		found  []string
 	}{
-		`{}`: {app.SharedLimits, nil},
+		`{}`: {fromconfig.SharedLimits, nil},
 		`{"sandboxing":{"limits":{"default":{"cpus":0,"memoryMb":512}}}}`: {executors.Limits{MemoryMB: 512, Processes: 4096, DiskMB: 20480}, []string{"limits.default.cpus"}},
 		`{"history":{"maxTeam":0},"sandboxing":{"limits":{"default":{"cpus":0,"memoryMb":0,"processes":0,"diskMb":0}}}}`: {executors.Limits{},
 			[]string{"limits.default.cpus", "limits.default.memoryMb", "limits.default.processes", "limits.default.diskMb", "history.maxTeam"}},
@@ -33,7 +33,7 @@ func TestLimitsOfASharedMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := app.Unsaid(cfg).With(app.LimitsOn(cfg.Sandboxing.Limits.Default)); got != c.limits {
+		if got := fromconfig.Unsaid(cfg).With(fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default)); got != c.limits {
 			t.Errorf("%s: %+v, want %+v", text, got, c.limits)
 		}
 		for teams, want := range map[int][]string{1: nil, 2: c.found} {

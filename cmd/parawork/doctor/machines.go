@@ -3,7 +3,7 @@ package doctor
 import (
 	"strings"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors/runner/machines"
 )
@@ -15,7 +15,7 @@ func (r *report) machines(cfg *config.Config) {
 		return
 	}
 	var have, lack []string
-	for _, d := range machines.NewDownloads(app.DownloadDirs(cfg.Sandboxing.Runner.DownloadsDir)...).List() {
+	for _, d := range machines.NewDownloads(fromconfig.DownloadDirs(cfg.Sandboxing.Runner.DownloadsDir)...).List() {
 		if d.Reason == "" {
 			have = append(have, d.Name)
 		} else {
@@ -31,7 +31,7 @@ func (r *report) machines(cfg *config.Config) {
 	default:
 		r.say(good, "machines", found+"; the program is offered for "+strings.Join(have, ", "), "")
 	}
-	if cfg.Server.PublicURL == "" && app.LoopbackOnly(cfg.Server.Listen) {
+	if cfg.Server.PublicURL == "" && fromconfig.LoopbackOnly(cfg.Server.Listen) {
 		r.say(minor, "machines", "only this machine itself reaches the server", "For other machines set server.publicUrl to the address people use, behind a reverse proxy with https: docs/operate.md")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
@@ -23,11 +23,11 @@ type (
 // places says where workspaces can live: the words of the web app.
 func (r *report) places(ctx context.Context, cfg *config.Config, st store.State, guest string) {
 	teams := func(context.Context) (int, error) { return max(int(st.Teams), 1), nil }
-	groups, err := app.OpenGroups(cfg.DataDir)
+	groups, err := fromconfig.OpenGroups(cfg.DataDir)
 	if err != nil {
 		groups = nil // the line of the limits says why
 	}
-	made, err := app.ExecutorsOf(cfg, guest, groups, teams, func(context.Context) e2b.Settings { return app.E2bFromFile(cfg) }, slog.New(slog.DiscardHandler))
+	made, err := fromconfig.NewExecutors(cfg, guest, groups, teams, func(context.Context) e2b.Settings { return fromconfig.E2BFromFile(cfg) }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return
@@ -36,7 +36,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 		defer made.Docker.Close()
 	}
 	defer made.E2b.Close()
-	mc := app.PlaceRules(cfg, teams)
+	mc := fromconfig.PlaceRules(cfg, teams)
 	mc.Executors, mc.Store, mc.Workspaces = made.All, noStore{}, noWorkspaces{}
 	m := manager.New(mc)
 	standings, _, err := m.Standings(ctx, "")
@@ -64,7 +64,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	if w := cfg.Sandboxing.WeakestBoundary; w != "" {
 		r.say(good, "place", "sandboxing.weakestBoundary asks for at least: "+strings.ToLower(executors.Boundary(w).Name()), "")
 	}
-	if err := app.CheckDefault(ctx, cfg, m, slog.New(slog.DiscardHandler)); err != nil {
+	if err := fromconfig.CheckDefault(ctx, cfg, m, slog.New(slog.DiscardHandler)); err != nil {
 		r.say(bad, "place", err.Error(), "")
 	}
 }

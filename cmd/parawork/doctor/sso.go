@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/sso"
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/fault"
@@ -17,7 +17,7 @@ const signInTime = 30 * time.Second
 
 // signIn asks each provider people may sign in with whether it could be used.
 func (r *report) signIn(ctx context.Context, cfg *config.Config) {
-	providers := app.ProvidersOf(cfg.Accounts)
+	providers := fromconfig.SignInProviders(cfg.Accounts)
 	if len(providers) == 0 {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
@@ -21,7 +21,7 @@ func (r *report) strangers(ctx context.Context, cfg *config.Config, st store.Sta
 	}
 	ctx = tenant.All(ctx, "the doctor looks at sandboxes and folders of every team")
 	err := store.Peek(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir, AllTeams: true}, func(db *store.DB) error {
-		found, err := app.Strangers(ctx, places, db)
+		found, err := fromconfig.Strangers(ctx, places, db)
 		if err != nil {
 			return err
 		}

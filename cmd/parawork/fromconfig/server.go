@@ -1,4 +1,4 @@
-package app
+package fromconfig
 
 import (
 	"net"
@@ -9,8 +9,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// callRates are the limits of config.json as the server takes them.
-func callRates(r config.RateLimits) map[rest.Cost]rest.Rate {
+// CallRates are the limits of config.json as the server takes them.
+func CallRates(r config.RateLimits) map[rest.Cost]rest.Rate {
 	out := map[rest.Cost]rest.Rate{}
 	if r.Enabled {
 		for name, rate := range r.ByName() {

@@ -1,4 +1,4 @@
-package app
+package fromconfig
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ func TestAddressesOfAgents(t *testing.T) {
 		"codex": {Enabled: true, Env: map[string]string{"OPENAI_BASE_URL": "https://models.example/v1", "KEY": "sk-x", "PROXY": "socks5://x"}},
 		"off":   {Env: map[string]string{"URL": "https://off.example"}},
 	}
-	agents, urls := agentAddresses(cfg)
+	agents, urls := AgentAddresses(cfg)
 	if !slices.Equal(agents, []string{"codex"}) || !slices.Equal(urls, []string{"https://models.example/v1"}) {
 		t.Errorf("%q %q", agents, urls)
 	}

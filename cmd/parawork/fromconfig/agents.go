@@ -1,12 +1,16 @@
-package app
+// Package fromconfig says what config.json says in the words of the packages it is for, and refuses what this machine cannot keep. It has no
+// goroutine and no lock.
+package fromconfig
 
 import (
+	"net/url"
+
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// AgentSettings turns the configuration's agents into the registry's.
-func AgentSettings(cfg *config.Config) map[string]agents.Settings {
+// Agents turns the configuration's agents into the registry's.
+func Agents(cfg *config.Config) map[string]agents.Settings {
 	out := map[string]agents.Settings{}
 	for name, a := range cfg.Agents {
 		set := agents.Settings{Enabled: a.Enabled, Name: a.Name, Command: a.Command, DefaultArgs: a.DefaultArgs, Env: a.Env,
@@ -24,4 +28,20 @@ func AgentSettings(cfg *config.Config) map[string]agents.Settings {
 		out[name] = set
 	}
 	return out
+}
+
+// AgentAddresses names the agents that can be started, and the addresses config.json gives them.
+func AgentAddresses(cfg *config.Config) (agents, urls []string) {
+	for name, a := range cfg.Agents {
+		if !a.Enabled {
+			continue
+		}
+		agents = append(agents, name)
+		for _, value := range a.Env {
+			if u, err := url.Parse(value); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+				urls = append(urls, value)
+			}
+		}
+	}
+	return agents, urls
 }

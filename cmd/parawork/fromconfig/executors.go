@@ -1,4 +1,4 @@
-package app
+package fromconfig
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type Executors struct {
 	E2b    *e2b.Executor
 }
 
-// ExecutorsOf makes them. Nothing runs yet.
-func ExecutorsOf(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), cloud func(context.Context) e2b.Settings, log *slog.Logger) (p Executors, err error) {
+// NewExecutors makes them. Nothing runs yet.
+func NewExecutors(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), cloud func(context.Context) e2b.Settings, log *slog.Logger) (p Executors, err error) {
 	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
 		Groups: groups, Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("room", "bubblewrap")})
 	if err != nil {
@@ -56,7 +56,7 @@ func PlaceRules(cfg *config.Config, teams func(context.Context) (int, error)) ma
 	s := cfg.Sandboxing
 	return manager.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
 		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams,
-		IdleAfter: idleRules(cfg, func() time.Duration { return time.Duration(s.E2B.AutoShutdownIdle) * time.Second }).After}
+		IdleAfter: IdleRules(cfg, func() time.Duration { return time.Duration(s.E2B.AutoShutdownIdle) * time.Second }).After}
 }
 
 // CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
@@ -89,11 +89,6 @@ func CheckDefault(ctx context.Context, cfg *config.Config, chosen *manager.Manag
 		log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "cure", c.Cure)
 	}
 	return nil
-}
-
-// CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
-func (a *App) CheckDefault(ctx context.Context) error {
-	return CheckDefault(ctx, a.cfg, a.places, a.log)
 }
 
 // localConfig says where and when workspaces may live on this server without isolation. Unless config.json says yes, that ends

@@ -1,4 +1,4 @@
-package app
+package fromconfig
 
 import (
 	"github.com/parawork/parawork/config"
@@ -15,9 +15,9 @@ var givenBy = map[string]string{
 	settings.PoolEnabled: "sandboxing.pool.enabled", settings.PoolMin: "sandboxing.pool.min", settings.PoolMax: "sandboxing.pool.max",
 }
 
-// baseSettings are what config.json says, and which of it is locked. A key of E2B that config.json or the environment gives locks the
+// BaseSettings are what config.json says, and which of it is locked. A key of E2B that config.json or the environment gives locks the
 // addresses, too: it goes to no others.
-func baseSettings(cfg *config.Config) (settings.Values, map[string]bool) {
+func BaseSettings(cfg *config.Config) (settings.Values, map[string]bool) {
 	s, e := cfg.Sandboxing, cfg.Sandboxing.E2B
 	v := settings.Values{DefaultExecutor: s.DefaultProvider, AllowUserChoice: s.AllowUserChoice, MonthlyBudgetUSD: int64(s.MonthlyBudgetUSD), DefaultPlan: cfg.Billing.Plan(),
 		E2B: settings.E2B{APIKey: e.APIKey, Domain: e.Domain, APIURL: e.APIURL, SandboxURL: e.SandboxURL, Template: e.Template, DefaultCPUs: int64(e.DefaultCPU),

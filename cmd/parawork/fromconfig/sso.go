@@ -1,4 +1,4 @@
-package app
+package fromconfig
 
 import (
 	"github.com/parawork/parawork/accounts"
@@ -6,8 +6,8 @@ import (
 	"github.com/parawork/parawork/config"
 )
 
-// ProvidersOf are those people may sign in with.
-func ProvidersOf(c config.Accounts) []sso.Provider {
+// SignInProviders are those people may sign in with.
+func SignInProviders(c config.Accounts) []sso.Provider {
 	var out []sso.Provider
 	for _, p := range c.SignIn() {
 		groups := map[string][]sso.Place{}

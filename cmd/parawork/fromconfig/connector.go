@@ -1,4 +1,4 @@
-package app
+package fromconfig
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 // ConnectorName is what this program is called when ssh or git use it as their way out.
 const ConnectorName = "parawork-connect"
 
-// linkConnector makes a link to this program by that name, since git's setting holds a path and no arguments.
-func linkConnector(dataDir string) (string, error) {
+// LinkConnector makes a link to this program by that name, since git's setting holds a path and no arguments.
+func LinkConnector(dataDir string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("finding this program: %w", err)
@@ -37,8 +37,8 @@ func linkConnector(dataDir string) (string, error) {
 	return at, nil
 }
 
-// exceptions are the networks that the server itself may reach at people's word.
-func exceptions(o config.Outgoing) []egress.Exception {
+// Exceptions are the networks that the server itself may reach at people's word.
+func Exceptions(o config.Outgoing) []egress.Exception {
 	var out []egress.Exception
 	for _, n := range o.Networks() {
 		out = append(out, egress.Exception{Prefix: n})

@@ -1,4 +1,4 @@
-package app
+package fromconfig
 
 import (
 	"context"
@@ -28,8 +28,8 @@ func LimitsOn(l config.SandboxLimits) executors.Limits {
 	return executors.Limits{CPUs: float64(l.CPUs), MemoryMB: l.MemoryMB, Processes: l.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes}
 }
 
-// localLimits are sandboxing.local.resourceLimits.
-func localLimits(cfg *config.Config) executors.Limits {
+// LocalLimits are sandboxing.local.resourceLimits.
+func LocalLimits(cfg *config.Config) executors.Limits {
 	r := cfg.Sandboxing.Local.ResourceLimits
 	return executors.Limits{CPUs: float64(r.MaxCPU), MemoryMB: r.MaxMemory}
 }
@@ -39,7 +39,7 @@ func CheckLimits(cfg *config.Config, s cgroup.Support) error {
 	if on := cfg.Sandboxing.Local.Enabled; on != nil && !*on {
 		return nil
 	}
-	l := localLimits(cfg)
+	l := LocalLimits(cfg)
 	if cores := runtime.NumCPU(); l.CPUs > float64(cores) {
 		if l.CPUs <= 100 {
 			return fault.New(fault.Invalid, "limit_above_machine",
@@ -83,8 +83,8 @@ func Unsaid(cfg *config.Config) executors.Limits {
 	return l
 }
 
-// limitsOfTeams are those of a kind of executor on this server that more than one team uses.
-func limitsOfTeams(cfg *config.Config, teams func(context.Context) (int, error)) func(context.Context, executors.Kind) (executors.Limits, error) {
+// LimitsOfTeams are those of a kind of executor on this server that more than one team uses.
+func LimitsOfTeams(cfg *config.Config, teams func(context.Context) (int, error)) func(context.Context, executors.Kind) (executors.Limits, error) {
 	return func(ctx context.Context, k executors.Kind) (executors.Limits, error) {
 		if k != bubblewrap.Kind && k != docker.Kind {
 			return executors.Limits{}, nil
@@ -96,8 +96,8 @@ func limitsOfTeams(cfg *config.Config, teams func(context.Context) (int, error))
 	}
 }
 
-// teamHistory is how much of its terminals' output a team may keep.
-func teamHistory(cfg *config.Config, teams func(context.Context) (int, error)) func(context.Context) (int64, error) {
+// TeamHistory is how much of its terminals' output a team may keep.
+func TeamHistory(cfg *config.Config, teams func(context.Context) (int, error)) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		if cfg.Given("history.maxTeam") {
 			return cfg.History.MaxTeam << 20, nil
@@ -109,13 +109,13 @@ func teamHistory(cfg *config.Config, teams func(context.Context) (int, error)) f
 	}
 }
 
-// historyLimits are the caps of what sessions printed.
-func historyLimits(c config.History) sessions.Limits {
+// HistoryLimits are the caps of what sessions printed.
+func HistoryLimits(c config.History) sessions.Limits {
 	return sessions.Limits{Session: c.MaxSession << 20, Team: c.MaxTeam << 20, Keep: time.Duration(c.KeepDays) * 24 * time.Hour}
 }
 
-// logCap is the cap of one session's log: so much that it is none where none was asked for.
-func logCap(c config.History) int64 {
+// LogCap is the cap of one session's log: so much that it is none where none was asked for.
+func LogCap(c config.History) int64 {
 	if c.MaxSession == 0 {
 		return 1 << 60
 	}
