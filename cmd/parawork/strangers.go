@@ -35,7 +35,7 @@ func (p program) endStrangers(ctx context.Context, cfg *config.Config, db *store
 	if made.Docker != nil {
 		defer made.Docker.Close()
 	}
-	defer made.E2b.Close()
+	defer made.E2B.Close()
 	return endUnknown(ctx, p.stdout, made.All, db, yes)
 }
 

@@ -31,7 +31,7 @@ type sandboxes struct {
 	docker  *docker.Executor // nil when switched off
 	e2b     *e2b.Executor
 	groups  *cgroup.Tree
-	kept    *store.Executors
+	records *store.Executors
 	places  *manager.Manager
 	meters  *meter.Meters
 	caches  *caches.Caches // nil when config.json switches them off
@@ -42,7 +42,7 @@ type sandboxes struct {
 
 func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, guest string) (_ *sandboxes, err error) {
 	cfg := b.cfg
-	s := &sandboxes{kept: store.NewExecutors(b.db)}
+	s := &sandboxes{records: store.NewExecutors(b.db)}
 	defer func() {
 		if err != nil {
 			s.close(b.log)
@@ -58,15 +58,15 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	if err != nil {
 		return nil, err
 	}
-	s.docker, s.e2b = made.Docker, made.E2b
+	s.docker, s.e2b = made.Docker, made.E2B
 
 	mc := b.placeRules(p.directory.CountTeams)
 	mc.Executors, mc.Families = made.All, []executors.Family{runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)})}
-	mc.Store, mc.Policies, mc.Workspaces, mc.Events = s.kept, s.kept, w.workspaces, b.events
+	mc.Store, mc.Policies, mc.Workspaces, mc.Events = s.records, s.records, w.workspaces, b.events
 	mc.Ledger, mc.Price, mc.Sizes = m.ledger, may.pricing(b.clock.Now), may.quota.Sizes
 	mc.Tell, mc.Log = w.tell(b.log), b.logOf("executors")
 	s.places = manager.New(mc)
-	s.places.UsePool(manager.PoolConfig{Store: s.kept, Rules: b.poolRules})
+	s.places.UsePool(manager.PoolConfig{Store: s.records, Rules: b.poolRules})
 	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
 		ByKind: map[executors.Kind]executors.Limits{executors.Local: fromconfig.LocalLimits(cfg)}, Shared: fromconfig.LimitsOfTeams(cfg, p.directory.CountTeams),
 		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Tell: w.tell(b.log), Groups: s.groups,
@@ -75,7 +75,7 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 		return nil, err
 	}
 	if c := cfg.Sandboxing.Caches; c.Enabled {
-		s.caches = caches.New(caches.Config{Dir: filepath.Join(cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: s.kept.TeamGroup,
+		s.caches = caches.New(caches.Config{Dir: filepath.Join(cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: s.records.TeamGroup,
 			Share: w.workspaces.SharesCaches, InUse: s.inUse, Log: b.logOf("caches")})
 	}
 
@@ -139,7 +139,7 @@ func (s *sandboxes) inUse(ctx context.Context, teamID string) (bool, error) {
 
 // open are the ids of the sandboxes that have not ended.
 func (s *sandboxes) open(ctx context.Context) ([]string, error) {
-	open, err := s.kept.OpenSandboxes(ctx)
+	open, err := s.records.OpenSandboxes(ctx)
 	ids := make([]string, 0, len(open))
 	for _, r := range open {
 		ids = append(ids, r.Handle.ID)

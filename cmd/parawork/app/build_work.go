@@ -59,7 +59,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
 			s.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: b.logOf("sync")})
-	out.commands = command.New(command.Config{Places: s.places, Store: s.kept, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
+	out.commands = command.New(command.Config{Places: s.places, Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
 		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.logOf("commands")})
 	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Service: w.workspaces}, Workspaces: w.workspaces,
 		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.logOf("reviews")})

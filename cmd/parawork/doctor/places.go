@@ -35,7 +35,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	if made.Docker != nil {
 		defer made.Docker.Close()
 	}
-	defer made.E2b.Close()
+	defer made.E2B.Close()
 	mc := fromconfig.PlaceRules(cfg, teams)
 	mc.Executors, mc.Store, mc.Workspaces = made.All, noStore{}, noWorkspaces{}
 	m := manager.New(mc)

@@ -23,7 +23,7 @@ import (
 type Executors struct {
 	All    []executors.Executor
 	Docker *docker.Executor // nil when switched off
-	E2b    *e2b.Executor
+	E2B    *e2b.Executor
 }
 
 // NewExecutors makes them. Nothing runs yet.
@@ -44,10 +44,10 @@ func NewExecutors(cfg *config.Config, guest string, groups *cgroup.Tree, teams f
 		}
 		p.All = append(p.All, p.Docker)
 	}
-	if p.E2b, err = newE2B(cfg, guest, cloud, log.With("room", "e2b")); err != nil {
+	if p.E2B, err = newE2B(cfg, guest, cloud, log.With("room", "e2b")); err != nil {
 		return p, err
 	}
-	p.All = append(p.All, p.E2b)
+	p.All = append(p.All, p.E2B)
 	return p, nil
 }
 
