@@ -68,7 +68,6 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 	if err := a.settings.Load(ctx); err != nil {
 		return nil, err
 	}
-	a.later.settingsChanged(a.settings.Values(ctx)) // they are no news to who has read them before
 	return a, nil
 }
 

@@ -66,7 +66,7 @@ func openBase(ctx context.Context, o Options) (b *base, err error) {
 	b.audit = audit.New(audit.Config{Store: store.NewAudit(b.db), Sealer: b.vault, Heads: instance.HeadsFile(cfg.DataDir), Reserve: instance.ReserveFile(cfg.DataDir),
 		KeepDays: cfg.Audit.KeepDays, Log: b.logOf("audit")})
 	said, locked := fromconfig.BaseSettings(cfg)
-	b.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(b.db), Sealer: b.vault, Base: said, Locked: locked, Changed: b.later.settingsChanged, Log: b.logOf("settings")})
+	b.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(b.db), Sealer: b.vault, Base: said, Locked: locked, Log: b.logOf("settings")})
 	b.agents, err = agents.New(agents.Config{Agents: fromconfig.Agents(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), BoxesDir: filepath.Join(cfg.DataDir, "boxes"),
 		Paths: cfg.Sandboxing.Bubblewrap.Paths, WorktreesDir: filepath.Join(cfg.DataDir, "worktrees"), UserHome: o.Env("HOME"),
 		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: b.logOf("agents")})

@@ -180,6 +180,10 @@ func (b *base) placeRules(teams func(context.Context) (int, error)) manager.Conf
 	mc.IdleAfter = fromconfig.IdleRules(b.cfg, func() time.Duration {
 		return time.Duration(b.settings.Values(context.Background()).E2B.IdleMinutes) * time.Minute
 	}).After
+	mc.Rules = func() manager.Rules {
+		v := b.settings.Values(context.Background())
+		return manager.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice}
+	}
 	mc.Fallback = func(ctx context.Context, k executors.Kind) bool { return k == e2b.Kind && b.fallback(ctx) }
 	return mc
 }

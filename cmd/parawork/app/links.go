@@ -8,11 +8,9 @@ import (
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/runner/wire"
-	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/inbox"
@@ -42,8 +40,6 @@ func (a *App) links() []link {
 		{"limits tell terminals of a grace, and terminals show how long it lasts",
 			func() { a.later.graces.Store(&graces{a.enforcer, a.clock.Now}) }},
 		{"limits follow what may be used, which is looked up while work is held to its limits", func() { a.quota.OnChanged(a.enforcer.Changed) }},
-		{"operators' settings are read by what the manager is made of, and say where it makes sandboxes by default",
-			func() { a.later.places.Store(a.places) }},
 		{"a workspace whose sandbox cannot be made is moved, which makes its sandbox elsewhere", func() { a.places.UseFallback(a.moves.FallBack) }},
 		{"whoever has a say in a sandbox's life uses sandboxes", func() { a.places.Attach(a.participants()...) }},
 		{"sandboxes on a machine are looked at when it comes, goes or says something, and are reached through it", a.followMachines},
@@ -82,7 +78,6 @@ type later struct {
 	inbox   atomic.Pointer[inbox.Feed]
 	network atomic.Pointer[network.Service]
 	graces  atomic.Pointer[graces]
-	places  atomic.Pointer[manager.Manager]
 }
 
 // access is who is connected with what accounts give.
@@ -144,11 +139,4 @@ func (l *later) grace(workspaceID string) (sessions.Grace, bool) {
 		out.LeftMs = max(g.EndsAt-of.now(), 0)
 	}
 	return out, true
-}
-
-// settingsChanged tells the manager where sandboxes are made by default.
-func (l *later) settingsChanged(v settings.Values) {
-	if m := l.places.Load(); m != nil { // Build reads the settings once the link is made
-		m.SetRules(manager.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice})
-	}
 }
