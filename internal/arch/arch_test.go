@@ -215,7 +215,8 @@ func TestRulesBite(t *testing.T) {
 	for from, to := range map[string]string{
 		"accounts": module + "store", "sessions": module + "server", "sync": module + "executors/local", "workspaces": "database/sql",
 		"internal/events": "github.com/jackc/pgx/v5", "server": module + "store", "server/money": module + "server/people", "store": module + "server", "guest/daemon": module + "accounts",
-		"internal/id": module + "config", "cmd/parawork": "testing", "executors": module + "executors/local", "executors/local": module + "sessions",
+		"internal/id": module + "config", "cmd/parawork": "testing", "cmd/parawork/doctor": module + "server", "cmd/parawork/app": module + "cmd/parawork/doctor", "cmd/parawork/instance": module + "cmd/parawork/app",
+		"cmd/parawork/fromconfig": module + "cmd/parawork/app", "accounts/suspension": module + "billing/quota", "billing/alerts": module + "sessions", "executors": module + "executors/local", "executors/local": module + "sessions",
 		"executors/runner/wire": module + "executors/runner", "executors/runner/machine": module + "executors/runner/machines", "executors/e2b": module + "executors/network",
 		"executors/network": module + "executors/docker", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
 	} {
