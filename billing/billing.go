@@ -138,16 +138,15 @@ type Admission interface {
 
 // Config is what a Ledger is made of.
 type Config struct {
-	Store   Store
-	Prices  Prices                                    // nil = what stretches say
-	Budget  func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
-	Admit   Admission                                 // decides about what begins; nil = the instance's budget alone does
-	Tell    func(ctx context.Context, a Alert) error  // tells people that a threshold was passed, in the transaction of ctx that notes it; optional
-	Events  events.Publisher                          // optional
-	Now     func() time.Time                          // the server's clock, which may jump
-	Elapsed func() time.Duration                      // a clock that does not jump and goes on while the machine sleeps
-	After   func(time.Duration) <-chan time.Time      // the clock of Run; default time.After
-	Log     *slog.Logger
+	Store  Store
+	Prices Prices                                    // nil = what stretches say
+	Budget func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
+	Admit  Admission                                 // decides about what begins; nil = the instance's budget alone does
+	Tell   func(ctx context.Context, a Alert) error  // tells people that a threshold was passed, in the transaction of ctx that notes it; optional
+	Events events.Publisher                          // optional
+	Clock  *Clock                                    // its time, which others read as well; nil = one of its own
+	After  func(time.Duration) <-chan time.Time      // the clock of Run; default time.After
+	Log    *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -155,14 +154,11 @@ func (c *Config) Validate() error {
 	if c.Store == nil {
 		return errors.New("billing: a Ledger needs a Store")
 	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if c.Clock == nil {
+		c.Clock = NewClock(nil, nil)
 	}
 	if c.After == nil {
 		c.After = time.After
-	}
-	if c.Elapsed == nil {
-		c.Elapsed = elapsed
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -173,7 +169,7 @@ func (c *Config) Validate() error {
 // Ledger writes segments. Safe for concurrent use. Recover is called once at start, before sandboxes are looked for.
 type Ledger struct {
 	cfg   Config
-	clock clock
+	clock *Clock
 
 	turns turns
 
@@ -207,7 +203,7 @@ func New(cfg Config) *Ledger {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	l := &Ledger{cfg: cfg, clock: clock{now: cfg.Now, elapsed: cfg.Elapsed}, open: make(map[string]*open)}
+	l := &Ledger{cfg: cfg, clock: cfg.Clock, open: make(map[string]*open)}
 	l.turns.init()
 	return l
 }

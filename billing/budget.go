@@ -47,22 +47,12 @@ type Standing struct {
 // LeftNano is what may still be spent; 0 when the budget is overdrawn.
 func (s Standing) LeftNano() int64 { return max(s.LimitNano-s.SpentNano, 0) }
 
-// now is the ledger's time, for reading. It waits for nobody who writes.
-func (l *Ledger) now() int64 {
-	// A jump that is noticed here is written by whoever writes next.
-	now, j, _ := l.read()
-	if j != nil && j.forward == 0 {
-		l.clock.again()
-	}
-	return now
-}
-
 // Now is the ledger's time, ms UTC.
-func (l *Ledger) Now() int64 { return l.now() }
+func (l *Ledger) Now() int64 { return l.clock.Now() }
 
 // Standing tells how the instance's budget stands now.
 func (l *Ledger) Standing(ctx context.Context) (Standing, error) {
-	return l.standing(ctx, l.now())
+	return l.standing(ctx, l.clock.Now())
 }
 
 func (l *Ledger) standing(ctx context.Context, now int64) (Standing, error) {
@@ -99,7 +89,7 @@ func (l *Ledger) Release(ctx context.Context, sandboxID string) error {
 // counts has a stretch count in people's hours where the price book has nothing of its place and several teams share it. Not in a
 // transaction: how many teams there are is read.
 func (l *Ledger) counts(ctx context.Context, s *executors.Stretch) (err error) {
-	if l.cfg.Admit == nil || s.Metered || l.cfg.Prices != nil && l.cfg.Prices.Quote(string(s.Kind), s.CPUs, s.MemoryMB, l.now()).RowID != "" {
+	if l.cfg.Admit == nil || s.Metered || l.cfg.Prices != nil && l.cfg.Prices.Quote(string(s.Kind), s.CPUs, s.MemoryMB, l.clock.Now()).RowID != "" {
 		return nil
 	}
 	s.Metered, err = l.cfg.Admit.Counts(ctx, string(s.Kind))
@@ -144,7 +134,7 @@ func (s Standing) reached() (percent int) {
 
 // Passed returns the threshold of this month's budget that is passed now, nil while none is.
 func (l *Ledger) Passed(ctx context.Context) (*Alert, error) {
-	now := l.now()
+	now := l.clock.Now()
 	st, err := l.standing(ctx, now)
 	if err != nil || st.reached() == 0 {
 		return nil, err

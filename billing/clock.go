@@ -84,3 +84,62 @@ func (c *clock) again() {
 	defer c.mu.Unlock()
 	c.ahead = -1
 }
+
+// Clock tells the ledger's time to whoever needs it, before there is a Ledger and after: ms UTC that never go back. It keeps the times the
+// server's clock was put forward until the Ledger has written them. Safe for concurrent use; whoever asks waits for nobody who writes.
+type Clock struct {
+	clock
+
+	leapsMu sync.Mutex
+	leaps   [][2]int64 // from, to: times the clock was put forward that are not written yet
+}
+
+// NewClock makes a Clock. now is the server's clock, which may jump, and elapsed one that does not and goes on while the machine sleeps; nil =
+// those of this machine.
+func NewClock(now func() time.Time, since func() time.Duration) *Clock {
+	if now == nil {
+		now = time.Now
+	}
+	if since == nil {
+		since = elapsed
+	}
+	return &Clock{clock: clock{now: now, elapsed: since}}
+}
+
+// Now is the ledger's time, ms UTC.
+func (c *Clock) Now() int64 {
+	// A jump that is noticed here is written by whoever writes next.
+	now, j, _ := c.noticed()
+	if j != nil && j.forward == 0 {
+		c.again()
+	}
+	return now
+}
+
+// noticed is the ledger's time, the jump that was noticed, and whether one is not written yet.
+func (c *Clock) noticed() (now int64, j *jump, pending bool) {
+	c.leapsMu.Lock()
+	defer c.leapsMu.Unlock()
+	now, j = c.read()
+	if j != nil && j.forward > 0 {
+		c.leaps = append(c.leaps, [2]int64{j.from, now})
+	}
+	return now, j, len(c.leaps) > 0
+}
+
+// leap is the first time the clock was put forward that is not written yet; false when there is none.
+func (c *Clock) leap() (next [2]int64, any bool) {
+	c.leapsMu.Lock()
+	defer c.leapsMu.Unlock()
+	if len(c.leaps) == 0 {
+		return next, false
+	}
+	return c.leaps[0], true
+}
+
+// written takes out what leap returned, once it is written.
+func (c *Clock) written() {
+	c.leapsMu.Lock()
+	defer c.leapsMu.Unlock()
+	c.leaps = c.leaps[1:]
+}

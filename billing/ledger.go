@@ -24,7 +24,7 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the ledger's latest time: %w", err)
 	}
-	if wall := l.cfg.Now().UnixMilli(); latest > wall {
+	if wall := l.clock.now().UnixMilli(); latest > wall {
 		if ahead := latest - wall; ahead > dayMs {
 			// A clock that was so wrong is not followed: only segments of the same sandbox may not overlap, and they are kept apart.
 			l.cfg.Log.Error("the ledger names times that have not come yet: the server's clock was, or is, wrong by more than a day", "ahead_ms", ahead)

@@ -67,7 +67,7 @@ func (h *house) restart() {
 		h.book = h.newBook()
 		prices = h.book
 	}
-	h.l = billing.New(billing.Config{Store: h.store, Prices: prices, Now: h.clock.now, Elapsed: h.clock.elapsed,
+	h.l = billing.New(billing.Config{Store: h.store, Prices: prices, Clock: billing.NewClock(h.clock.now, h.clock.elapsed),
 		Budget: func(context.Context) (billing.Budget, error) { return h.limit, nil },
 		Tell: func(_ context.Context, a billing.Alert) error {
 			if h.deaf == nil {
@@ -667,7 +667,7 @@ func TestASlowWriteKeepsNobodyElseWaiting(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, storetest.SQLite(t))
 	s := stuck{Store: h.store, sandbox: "slow", in: make(chan struct{}), out: make(chan struct{})}
-	l := billing.New(billing.Config{Store: s, Now: h.clock.now, Elapsed: h.clock.elapsed})
+	l := billing.New(billing.Config{Store: s, Clock: billing.NewClock(h.clock.now, h.clock.elapsed)})
 	var slow sync.WaitGroup
 	slow.Go(func() {
 		if err := l.Began(h.ctx, run("slow")); err == nil {

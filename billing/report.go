@@ -75,7 +75,7 @@ const mostRows = 100
 
 // Report tells what the places cost this month.
 func (l *Ledger) Report(ctx context.Context) (Report, error) {
-	now := l.now()
+	now := l.clock.Now()
 	period, from, to := Month(now)
 	out := Report{Period: period, Executors: make(map[string]ExecutorCost)}
 	var err error

@@ -81,7 +81,7 @@ func (l *Ledger) RollUp(ctx context.Context) error {
 	ctx = tenant.All(ctx, oneLedger)
 	l.rollMu.Lock()
 	defer l.rollMu.Unlock()
-	due := hourOf(l.now() - settling) // hours that began before this are over
+	due := hourOf(l.clock.Now() - settling) // hours that began before this are over
 	next, err := l.Frozen(ctx)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (l *Ledger) announce(ctx context.Context) {
 		l.cfg.Log.Warn("teams with paid sandboxes could not be read", "error", err)
 		return
 	}
-	now := l.now()
+	now := l.clock.Now()
 	for _, team := range teams {
 		l.cfg.Events.Publish(ctx, events.Event{Type: "usage.updated", ID: team, TeamID: team, Version: now})
 	}

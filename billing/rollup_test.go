@@ -237,7 +237,7 @@ func TestRunAddsUp(t *testing.T) {
 	h.clock.at += 50 * hour
 	ctx, cancel := context.WithCancel(h.ctx)
 	waits := make(chan time.Duration)
-	l := billing.New(billing.Config{Store: h.store, Prices: h.book, Now: h.clock.now, Elapsed: h.clock.elapsed, After: func(d time.Duration) <-chan time.Time {
+	l := billing.New(billing.Config{Store: h.store, Prices: h.book, Clock: billing.NewClock(h.clock.now, h.clock.elapsed), After: func(d time.Duration) <-chan time.Time {
 		waits <- d
 		return nil
 	}})

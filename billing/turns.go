@@ -14,9 +14,6 @@ import (
 type turns struct {
 	sandboxes [256]chan struct{}
 	leap      sync.RWMutex // held for reading by who writes
-
-	mu    sync.Mutex
-	leaps [][2]int64 // from, to: times the clock was put forward that are not written yet
 }
 
 func (t *turns) init() {
@@ -49,7 +46,7 @@ func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave 
 	}
 	for {
 		l.turns.leap.RLock()
-		now, j, pending := l.read()
+		now, j, pending := l.clock.noticed()
 		if j != nil && j.forward == 0 {
 			l.cfg.Log.Warn("the server's clock was put: the ledger's time goes on ahead of it", "ahead_ms", j.ahead)
 			if err := l.cfg.Store.SetAhead(ctx, j.ahead); err != nil {
@@ -67,35 +64,19 @@ func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave 
 	}
 }
 
-// read is the ledger's time, the jump that was noticed, and whether one is not written yet.
-func (l *Ledger) read() (now int64, j *jump, pending bool) {
-	l.turns.mu.Lock()
-	defer l.turns.mu.Unlock()
-	now, j = l.clock.read()
-	if j != nil && j.forward > 0 {
-		l.turns.leaps = append(l.turns.leaps, [2]int64{j.from, now})
-	}
-	return now, j, len(l.turns.leaps) > 0
-}
-
 // writeLeaps writes the jumps that are not written yet: one that could not be is tried again before anything else is written.
 func (l *Ledger) writeLeaps(ctx context.Context) error {
 	l.turns.leap.Lock()
 	defer l.turns.leap.Unlock()
 	for {
-		l.turns.mu.Lock()
-		if len(l.turns.leaps) == 0 {
-			l.turns.mu.Unlock()
+		next, any := l.clock.leap()
+		if !any {
 			return nil
 		}
-		next := l.turns.leaps[0]
-		l.turns.mu.Unlock()
 		l.cfg.Log.Warn("the server's clock was put forward: what ran is not charged for that", "ms", next[1]-next[0])
 		if err := l.leap(ctx, next[0], next[1]); err != nil {
 			return err
 		}
-		l.turns.mu.Lock()
-		l.turns.leaps = l.turns.leaps[1:] // only who holds leap takes one out
-		l.turns.mu.Unlock()
+		l.clock.written() // only who holds turns.leap takes one out
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -248,17 +249,22 @@ func TestPushSaysNothingOfWhatIsSettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newReceiver(t)
-	h.hook(r.URL, notify.WebhookChange{})
+	w, _ := h.hook(r.URL, notify.WebhookChange{})
+	// A server that stops before it read the receiver's answer sends the message again: what counts is that the answer was read.
+	delivered := func(n int) bool {
+		all := h.deliveries(w)
+		return len(all) == n && !slices.ContainsFunc(all, func(d notify.Delivery) bool { return d.State != notify.Delivered })
+	}
 	stop := h.run() // with a clock that stands still the push message is not due yet
 	h.put(notify.Item{ID: "qst_1", Kind: notify.Question, Owners: []string{h.user.ID}})
-	eventually(t, "the item was noted", func() bool { return r.count() == 1 })
+	eventually(t, "the item was noted", func() bool { return delivered(1) })
 	stop()
 	h.put()
 	h.advance(time.Minute)
 	h.build()
 	h.run()
 	h.put(notify.Item{ID: "qst_2", Kind: notify.Question, Owners: []string{h.user.ID}})
-	eventually(t, "the next item was noted", func() bool { return r.count() == 2 })
+	eventually(t, "the next item was noted", func() bool { return delivered(2) })
 	h.advance(time.Minute)
 	h.put(notify.Item{ID: "qst_2", Kind: notify.Question, Owners: []string{h.user.ID}}, notify.Item{ID: "x", Kind: notify.Stuck, Owners: []string{h.user.ID}})
 	eventually(t, "only what is open arrives", func() bool { return len(b.messages()) == 2 })

@@ -128,7 +128,11 @@ func TestStorageOverHTTP(t *testing.T) {
 			Bytes    int64
 		}
 	}
-	h.do("GET", "/api/v1/teams/"+p.ids["team"]+"/storage", "", bearer(p.tokens["viewer"])...).into(t, &team)
+	// Viewers see what was printed a moment before it is on disk.
+	eventually(t, "what was printed is on disk", func() bool {
+		h.do("GET", "/api/v1/teams/"+p.ids["team"]+"/storage", "", bearer(p.tokens["viewer"])...).into(t, &team)
+		return team.Bytes >= 7
+	})
 	if len(team.Workspaces) != 1 || team.Workspaces[0].Sessions == 0 || team.Workspaces[0].Key == "" || team.Bytes < 7 || team.Printed != 7 {
 		t.Fatalf("team %+v", team)
 	}

@@ -133,63 +133,63 @@ func (m *mortal) reach(at string) {
 
 // mortalStore is the storage as a mortal server uses it.
 type mortalStore struct {
-	workspaces.Store
+	*rows
 	m *mortal
 }
 
 func (s mortalStore) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
 	s.m.reach("reading a workspace")
-	return s.Store.Workspace(ctx, id)
+	return s.rows.Workspace(ctx, id)
 }
 
 func (s mortalStore) Project(ctx context.Context, id string) (workspaces.Project, error) {
 	s.m.reach("reading a project")
-	return s.Store.Project(ctx, id)
+	return s.rows.Project(ctx, id)
 }
 
 func (s mortalStore) Snapshots(ctx context.Context, id string, kinds []string, pg page.Page) ([]workspaces.Snap, string, error) {
 	s.m.reach("reading snapshots")
-	return s.Store.Snapshots(ctx, id, kinds, pg)
+	return s.rows.Snapshots(ctx, id, kinds, pg)
 }
 
 func (s mortalStore) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (workspaces.Workspace, error) {
 	s.m.reach("before storing a new workspace")
-	w, err := s.Store.InsertWorkspace(ctx, w)
+	w, err := s.rows.InsertWorkspace(ctx, w)
 	s.m.reach("after storing a new workspace")
 	return w, err
 }
 
 func (s mortalStore) EditWorkspace(ctx context.Context, id string, fn func(*workspaces.Workspace) error) (workspaces.Workspace, error) {
 	s.m.reach("before storing a workspace")
-	w, err := s.Store.EditWorkspace(ctx, id, fn)
+	w, err := s.rows.EditWorkspace(ctx, id, fn)
 	s.m.reach("after storing a workspace")
 	return w, err
 }
 
 func (s mortalStore) InsertSnapshot(ctx context.Context, sn workspaces.Snap) error {
 	s.m.reach("before storing a snapshot")
-	err := s.Store.InsertSnapshot(ctx, sn)
+	err := s.rows.InsertSnapshot(ctx, sn)
 	s.m.reach("after storing a snapshot")
 	return err
 }
 
 func (s mortalStore) EditSnapshot(ctx context.Context, id string, fn func(*workspaces.Snap) error) (workspaces.Snap, error) {
 	s.m.reach("before storing a change of a snapshot")
-	sn, err := s.Store.EditSnapshot(ctx, id, fn)
+	sn, err := s.rows.EditSnapshot(ctx, id, fn)
 	s.m.reach("after storing a change of a snapshot")
 	return sn, err
 }
 
 func (s mortalStore) DeleteSnapshots(ctx context.Context, ids []string) error {
 	s.m.reach("before removing rows of snapshots")
-	err := s.Store.DeleteSnapshots(ctx, ids)
+	err := s.rows.DeleteSnapshots(ctx, ids)
 	s.m.reach("after removing rows of snapshots")
 	return err
 }
 
 func (s mortalStore) InsertActivity(ctx context.Context, a workspaces.Activity) error {
 	s.m.reach("before storing an activity")
-	return s.Store.InsertActivity(ctx, a)
+	return s.rows.InsertActivity(ctx, a)
 }
 
 // mortalBoxes are sandboxes as a mortal server uses them.
@@ -275,7 +275,7 @@ func inWords(err error) error {
 
 // forgetful is a storage that fails to store a snapshot, once.
 type forgetful struct {
-	workspaces.Store
+	*rows
 	fail atomic.Bool
 }
 
@@ -283,7 +283,7 @@ func (s *forgetful) InsertSnapshot(ctx context.Context, sn workspaces.Snap) erro
 	if s.fail.CompareAndSwap(true, false) {
 		return errors.New("the database is busy")
 	}
-	return s.Store.InsertSnapshot(ctx, sn)
+	return s.rows.InsertSnapshot(ctx, sn)
 }
 
 // A snapshot whose row could not be stored is in the timeline with the next one: the server need not end for that.
@@ -291,7 +291,7 @@ func TestASnapshotThatWasNotStoredIsMended(t *testing.T) {
 	t.Parallel()
 	h := sqliteHouse(t)
 	h.stop()
-	db := &forgetful{Store: h.store}
+	db := &forgetful{rows: h.store}
 	h.cfg.Store = db
 	h.start()
 	w := h.workspace()

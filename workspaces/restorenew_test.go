@@ -14,7 +14,7 @@ import (
 
 // noRow is a store whose new rows meet insert first.
 type noRow struct {
-	workspaces.Store
+	*rows
 	insert func() error
 }
 
@@ -22,7 +22,7 @@ func (n noRow) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (wor
 	if err := n.insert(); err != nil {
 		return w, err
 	}
-	return n.Store.InsertWorkspace(ctx, w)
+	return n.rows.InsertWorkspace(ctx, w)
 }
 
 // A workspace that is made of a snapshot has refs before its row: without the row nothing of them stays.

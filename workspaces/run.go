@@ -74,6 +74,33 @@ func (s *Service) Connect(p Places, ss Sessions) {
 	s.places, s.sessions = p, ss
 }
 
+// Peers are what workspaces use that is itself made of workspaces.
+type Peers struct {
+	Places    Places
+	Sessions  Sessions
+	Files     Files
+	Watcher   Watcher
+	Sandboxed Sandboxed
+	Gate      Gate
+	// Reviewed says what a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there is none.
+	Reviewed func(ctx context.Context, workspaceID, userID string) (rev string, err error)
+	// Snapped is called after each new snapshot, as OnSnapshot's fn is.
+	Snapped func(workspaceID string, s Snap)
+}
+
+// Join gives the service its peers: once, before Recover and Run.
+func (s *Service) Join(p Peers) {
+	s.Connect(p.Places, p.Sessions)
+	s.ConnectFiles(p.Files)
+	s.Watch(p.Watcher)
+	s.ConnectSandboxed(p.Sandboxed)
+	s.GateBy(p.Gate)
+	s.OnSnapshot(p.Snapped)
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	s.keeps.reviewed = p.Reviewed
+}
+
 // Run lets clones and creations go on, and brings commits of sandboxes home, until ctx is done; then it cancels them and waits until
 // they have cleaned up.
 func (s *Service) Run(ctx context.Context) error {

@@ -62,13 +62,6 @@ func (s *Service) snapEnd(sn Snap) int64 {
 	return time.UnixMilli(sn.At).UTC().Truncate(24 * time.Hour).Add(24*time.Hour + keep).UnixMilli()
 }
 
-// ConnectReviews says who knows what a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there is none.
-func (s *Service) ConnectReviews(seen func(ctx context.Context, workspaceID, userID string) (rev string, err error)) {
-	s.keeps.mu.Lock()
-	defer s.keeps.mu.Unlock()
-	s.keeps.reviewed = seen
-}
-
 // Snapshots returns a page of a workspace's snapshots, the newest first; of these kinds only, all when none is named.
 func (s *Service) Snapshots(ctx context.Context, workspaceID string, kinds []string, pg page.Page) ([]Snap, string, error) {
 	return s.store.Snapshots(ctx, workspaceID, kinds, pg)

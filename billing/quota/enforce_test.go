@@ -66,7 +66,7 @@ func newPost(t *testing.T, db *store.DB) *post {
 func (p *post) restart() {
 	p.t.Helper()
 	now := func() time.Time { return time.UnixMilli(p.at) }
-	p.l = billing.New(billing.Config{Store: store.NewBilling(p.db), Now: now, Elapsed: func() time.Duration { return time.Duration(p.at) * time.Millisecond }})
+	p.l = billing.New(billing.Config{Store: store.NewBilling(p.db), Clock: billing.NewClock(now, func() time.Duration { return time.Duration(p.at) * time.Millisecond })})
 	p.do(p.l.Recover(p.ctx))
 	p.q = quota.New(quota.Config{Store: store.NewQuota(p.db), Now: p.l.Now, GraceSeconds: 300})
 	p.e = quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Teller: p, Now: p.l.Now})

@@ -80,7 +80,7 @@ func (h *house) open() {
 		}})
 	h.q.OnChanged(func(teamID string) { h.changed = append(h.changed, teamID) })
 	now := func() time.Time { return time.UnixMilli(h.at) }
-	h.l = billing.New(billing.Config{Store: store.NewBilling(h.db), Admit: h.q, Now: now, Elapsed: func() time.Duration { return time.Duration(h.at) * time.Millisecond }})
+	h.l = billing.New(billing.Config{Store: store.NewBilling(h.db), Admit: h.q, Clock: billing.NewClock(now, func() time.Duration { return time.Duration(h.at) * time.Millisecond })})
 	h.do(h.l.Recover(h.ctx))
 }
 

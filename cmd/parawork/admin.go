@@ -11,14 +11,14 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/password"
+	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
+	"golang.org/x/term"
 )
 
 const adminUsage = `usage: parawork admin <command> [flags]
@@ -67,7 +67,7 @@ func (p program) admin(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
-	ctx = byCommandLine(ctx)
+	ctx = instance.ByCommandLine(ctx)
 	switch name {
 	case "create-user":
 		return p.createUser(ctx, args)
@@ -125,7 +125,7 @@ func (p program) need(fs *flag.FlagSet, names ...string) error {
 }
 
 // openWith reads a command's arguments, of which needed must be there, and opens the instance's accounts with the file they name.
-func (p program) openWith(ctx context.Context, fs *flag.FlagSet, file *string, args []string, needed ...string) (*instance, func() error, error) {
+func (p program) openWith(ctx context.Context, fs *flag.FlagSet, file *string, args []string, needed ...string) (*instance.Instance, func() error, error) {
 	if err := p.parse(fs, args); err != nil {
 		return nil, nil, err
 	}
@@ -148,25 +148,25 @@ func (p program) openAlone(ctx context.Context, fs *flag.FlagSet, file *string, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	lock, err := lockData(cfg.DataDir)
+	lock, err := instance.LockData(cfg.DataDir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
 	if err != nil {
-		lock.release()
+		lock.Release()
 		return nil, nil, nil, err
 	}
-	return cfg, db, lock.release, nil
+	return cfg, db, lock.Release, nil
 }
 
 // open opens the instance's accounts.
-func (p program) open(ctx context.Context, file string) (*instance, func() error, error) {
+func (p program) open(ctx context.Context, file string) (*instance.Instance, func() error, error) {
 	cfg, err := config.Load(file, p.env)
 	if err != nil {
 		return nil, nil, err
 	}
-	return openInstance(ctx, cfg)
+	return instance.Open(ctx, cfg)
 }
 
 func (p program) createUser(ctx context.Context, args []string) error {
@@ -194,7 +194,7 @@ func (p program) createUser(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	team, err := svc.directory.TeamBySlug(ctx, *slug)
+	team, err := svc.Directory.TeamBySlug(ctx, *slug)
 	missing := fault.Is(err, fault.NotFound)
 	if err != nil && !missing {
 		return err
@@ -202,11 +202,11 @@ func (p program) createUser(ctx context.Context, args []string) error {
 	if *slug != "" && missing && *role != "" && *role != string(accounts.Owner) {
 		return fmt.Errorf("there is no team %q: without --role it is made, and the user owns it", *slug)
 	}
-	u, err := svc.directory.CreateUser(ctx, accounts.NewUser{Email: *email, Name: *name, Password: password, Operator: *operator})
+	u, err := svc.Directory.CreateUser(ctx, accounts.NewUser{Email: *email, Name: *name, Password: password, Operator: *operator})
 	if err != nil {
 		return err
 	}
-	if err := svc.tell(ctx, audit.Instance, "user.create", "user", u.ID, u.Email, "operator", strconv.FormatBool(u.Operator)); err != nil {
+	if err := svc.Tell(ctx, audit.Instance, "user.create", "user", u.ID, u.Email, "operator", strconv.FormatBool(u.Operator)); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "created user %s (%s)\n", u.Email, u.ID)
@@ -217,13 +217,13 @@ func (p program) createUser(ctx context.Context, args []string) error {
 }
 
 // join makes u a member of a team, and the team when it is missing (its ID is empty).
-func (p program) join(ctx context.Context, svc *instance, u accounts.User, team accounts.Team, slug string, role accounts.Role) error {
+func (p program) join(ctx context.Context, svc *instance.Instance, u accounts.User, team accounts.Team, slug string, role accounts.Role) error {
 	if team.ID == "" {
-		team, err := svc.directory.CreateTeam(ctx, accounts.Actor{User: u}, slug, slug)
+		team, err := svc.Directory.CreateTeam(ctx, accounts.Actor{User: u}, slug, slug)
 		if err != nil {
 			return err
 		}
-		if err := svc.tell(ctx, audit.Instance, "team.create", "team", team.ID, team.Slug, "owner", u.Email); err != nil {
+		if err := svc.Tell(ctx, audit.Instance, "team.create", "team", team.ID, team.Slug, "owner", u.Email); err != nil {
 			return err
 		}
 		fmt.Fprintf(p.stdout, "created team %s (%s), owned by %s\n", team.Slug, team.ID, u.Email)
@@ -232,10 +232,10 @@ func (p program) join(ctx context.Context, svc *instance, u accounts.User, team 
 	if role == "" {
 		role = accounts.Member
 	}
-	if _, err := svc.directory.PutMember(ctx, team.ID, u.Email, role); err != nil {
+	if _, err := svc.Directory.PutMember(ctx, team.ID, u.Email, role); err != nil {
 		return err
 	}
-	if err := svc.tell(ctx, team.ID, "member.add", "user", u.ID, u.Email, "role", string(role)); err != nil {
+	if err := svc.Tell(ctx, team.ID, "member.add", "user", u.ID, u.Email, "role", string(role)); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s is %s of team %s\n", u.Email, role, team.Slug)
@@ -250,15 +250,15 @@ func (p program) createToken(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	u, err := svc.directory.UserByEmail(ctx, *email)
+	u, err := svc.Directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}
-	t, value, err := svc.signin.CreateToken(ctx, u.ID, *name, 0)
+	t, value, err := svc.Signin.CreateToken(ctx, u.ID, *name, 0)
 	if err != nil {
 		return err
 	}
-	if err := svc.tell(ctx, audit.Instance, "token.create", "token", t.ID, t.Name, "user", u.Email); err != nil {
+	if err := svc.Tell(ctx, audit.Instance, "token.create", "token", t.ID, t.Name, "user", u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.stdout, value)
@@ -285,14 +285,14 @@ func (p program) resetPassword(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	u, err := svc.directory.UserByEmail(ctx, *email)
+	u, err := svc.Directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}
-	if err := svc.signin.ResetPassword(ctx, u.ID, password, *keep); err != nil {
+	if err := svc.Signin.ResetPassword(ctx, u.ID, password, *keep); err != nil {
 		return err
 	}
-	if err := svc.tell(ctx, audit.Instance, "password.reset", "user", u.ID, u.Email); err != nil {
+	if err := svc.Tell(ctx, audit.Instance, "password.reset", "user", u.ID, u.Email); err != nil {
 		return err
 	}
 	what := "all login sessions and API tokens of the user have ended"

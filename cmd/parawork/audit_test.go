@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -24,7 +25,7 @@ func (fullAudit) InsertAudit(context.Context, audit.Row) error {
 func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 	each(t, func(t *testing.T, env map[string]string, dbc store.Config) {
 		env[guestEnv] = "/bin/true"
-		path := reserveFile(dbc.DataDir)
+		path := instance.ReserveFile(dbc.DataDir)
 		silent := func(when string) {
 			t.Helper()
 			if r := run(env, "", "doctor"); strings.Contains(r.out, "audit") {
@@ -40,11 +41,11 @@ func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, done, err := openInstance(t.Context(), cfg)
+		in, done, err := instance.Open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		full := audit.New(audit.Config{Store: fullAudit{store.NewAudit(in.db)}, Sealer: in.vault, Reserve: path})
+		full := audit.New(audit.Config{Store: fullAudit{store.NewAudit(in.Db)}, Sealer: in.Vault, Reserve: path})
 		for range 2 {
 			if err := full.Append(t.Context(), audit.Entry{Chain: audit.Instance, Action: "a.b"}); err != nil {
 				t.Fatal(err)
@@ -54,7 +55,7 @@ func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 		want(t, r, r.code, "note  audit", "2 entries wait in "+path)
 		room, stop := context.WithCancel(t.Context())
 		stop()
-		log := audit.New(audit.Config{Store: store.NewAudit(in.db), Sealer: in.vault, Reserve: path})
+		log := audit.New(audit.Config{Store: store.NewAudit(in.Db), Sealer: in.Vault, Reserve: path})
 		if err := errors.Join(log.Run(room), done()); err != nil {
 			t.Fatal(err)
 		}

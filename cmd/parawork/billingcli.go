@@ -17,6 +17,8 @@ import (
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/internal/atomicfile"
@@ -44,7 +46,7 @@ func (p program) billing(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
-	ctx = byCommandLine(ctx)
+	ctx = instance.ByCommandLine(ctx)
 	switch name {
 	case "setup":
 		return p.billingSetup(ctx, args)
@@ -62,11 +64,11 @@ func (p program) billing(ctx context.Context, args []string) error {
 }
 
 // paymentsOf opens payments as the server has them, but for what it would do by itself.
-func paymentsOf(cfg *config.Config, in *instance) *stripe.Service {
+func paymentsOf(cfg *config.Config, in *instance.Instance) *stripe.Service {
 	c := cfg.Billing.Stripe
-	return stripe.New(stripe.Config{SecretKey: c.SecretKey, WebhookSecrets: c.WebhookSecrets, APIBase: c.APIBase, PastDueDays: cfg.Billing.PastDueDays, Store: store.NewStripe(in.db), Audit: in.audit,
+	return stripe.New(stripe.Config{SecretKey: c.SecretKey, WebhookSecrets: c.WebhookSecrets, APIBase: c.APIBase, PastDueDays: cfg.Billing.PastDueDays, Store: store.NewStripe(in.Db), Audit: in.Audit,
 		Team: func(ctx context.Context, id string) (stripe.Team, error) {
-			t, err := in.directory.TeamByID(ctx, id)
+			t, err := in.Directory.TeamByID(ctx, id)
 			return stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name}, err
 		}})
 }
@@ -82,12 +84,12 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	in, done, err := openInstance(ctx, cfg)
+	in, done, err := instance.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	rates, err := ratesOf(ctx, cfg, in.db)
+	rates, err := ratesOf(ctx, cfg, in.Db)
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 	}
 	pay := paymentsOf(cfg, in)
 	wrote := false
-	steps, failed := stripe.Setup(ctx, stripe.SetupConfig{Payments: pay, Store: store.NewUsageReports(in.db), Rates: rates, PublicURL: reachable(*public, cfg.Billing.Stripe.APIBase), DryRun: *dry, NewWebhook: *again,
+	steps, failed := stripe.Setup(ctx, stripe.SetupConfig{Payments: pay, Store: store.NewUsageReports(in.Db), Rates: rates, PublicURL: reachable(*public, cfg.Billing.Stripe.APIBase), DryRun: *dry, NewWebhook: *again,
 		HasSecret: len(cfg.Billing.Stripe.WebhookSecrets) > 0 || fileThere(*secrets), Secret: func(secret string) error { wrote = true; return keepSecret(*secrets, secret) }})
 	p.printSteps(steps, pay, *dry)
 	if !*dry {
@@ -112,7 +114,7 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 				changed++
 			}
 		}
-		if err := in.tell(ctx, audit.Instance, "billing.setup", "payments", "", modeOf(pay), "changes", fmt.Sprint(changed)); err != nil {
+		if err := in.Tell(ctx, audit.Instance, "billing.setup", "payments", "", modeOf(pay), "changes", fmt.Sprint(changed)); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
@@ -159,7 +161,7 @@ func (p program) printSteps(steps []stripe.Step, pay *stripe.Service, dry bool) 
 // ratesOf is what usage costs on bills: what the price book says now of E2B, else of the metered place that costs most.
 func ratesOf(ctx context.Context, cfg *config.Config, db *store.DB) (stripe.Rates, error) {
 	now := time.Now().UnixMilli()
-	book := price.New(price.Config{Store: store.NewPrices(db), Defaults: defaultPrices(cfg), Now: func() int64 { return now }})
+	book := price.New(price.Config{Store: store.NewPrices(db), Defaults: fromconfig.DefaultPrices(cfg), Now: func() int64 { return now }})
 	if err := book.Load(ctx); err != nil {
 		return stripe.Rates{}, err
 	}
@@ -217,14 +219,14 @@ func (p program) billingStatus(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	in, done, err := openInstance(ctx, cfg)
+	in, done, err := instance.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	pay := paymentsOf(cfg, in)
-	ledger := billing.New(billing.Config{Store: store.NewBilling(in.db)})
-	o, err := stripe.NewReporter(stripe.ReporterConfig{Payments: pay, Store: store.NewUsageReports(in.db), Frozen: ledger.Frozen}).Overview(ctx)
+	ledger := billing.New(billing.Config{Store: store.NewBilling(in.Db)})
+	o, err := stripe.NewReporter(stripe.ReporterConfig{Payments: pay, Store: store.NewUsageReports(in.Db), Frozen: ledger.Frozen}).Overview(ctx)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,15 @@ func embeddedGuest() string {
 	return "assets/parawork-guest-" + runtime.GOOS + "-" + runtime.GOARCH + ".gz"
 }
 
+// carriesGuest reports whether this build carries a guest for this machine.
+func carriesGuest() bool {
+	_, err := fs.Stat(assets, embeddedGuest())
+	return err == nil
+}
+
+// guest returns a guest binary that can be run, as guestPath does.
+func (p program) guest(dataDir string) (string, error) { return guestPath(dataDir, p.env) }
+
 // guestPath returns a guest binary that can be run: the one PARAWORK_GUEST names, the embedded one unpacked into the data
 // folder, or one that lies beside the server's own.
 func guestPath(dataDir string, env func(string) string) (string, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -31,12 +32,12 @@ func (p program) adoptLeftovers(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	lock, err := lockData(cfg.DataDir)
+	lock, err := instance.LockData(cfg.DataDir)
 	if err != nil {
 		return err
 	}
-	defer lock.release()
-	d, err := lookBefore(ctx, cfg)
+	defer lock.Release()
+	d, err := instance.LookBefore(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -56,13 +57,13 @@ func (p program) adoptLeftovers(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	in, done, err := openInstance(ctx, cfg)
+	in, done, err := instance.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	err = p.adopt(byCommandLine(tenant.All(ctx, "what lies on the disk of any team")), cfg, in, *yes)
+	err = p.adopt(instance.ByCommandLine(tenant.All(ctx, "what lies on the disk of any team")), cfg, in, *yes)
 	if err == nil && *end { // after what they belong to is back
-		err = p.endStrangers(ctx, cfg, in.db, *yes)
+		err = p.endStrangers(ctx, cfg, in.Db, *yes)
 	}
 	if err = errors.Join(err, done()); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (p program) adoptLeftovers(ctx context.Context, args []string) error {
 	if !*yes {
 		return p.notYet()
 	}
-	if err := os.Remove(doubtFile(cfg.DataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(instance.DoubtFile(cfg.DataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("settling the doubt: %w", err)
 	}
 	fmt.Fprintln(p.stdout, "The server can be started.")
@@ -96,7 +97,7 @@ func (p program) notYet() error {
 }
 
 // salvage puts the database together of the copy that was set aside and, when that is sound, in the place of the one that forgot.
-func (p program) salvage(ctx context.Context, cfg *config.Config, d *doubt, yes bool) error {
+func (p program) salvage(ctx context.Context, cfg *config.Config, d *instance.Doubt, yes bool) error {
 	path, err := store.SQLiteFile(store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func (p program) salvage(ctx context.Context, cfg *config.Config, d *doubt, yes 
 		fmt.Fprintf(p.stdout, "  what is intact in the log does not make a sound database (%s): it stays in %s\n", wrong, d.Copy)
 		return nil
 	case w.Whole():
-		fmt.Fprintf(p.stdout, "  all %s behind the damage are intact: the whole database comes back\n", count(w.Lost, "transaction"))
+		fmt.Fprintf(p.stdout, "  all %s behind the damage are intact: the whole database comes back\n", instance.Count(w.Lost, "transaction"))
 	default:
 		fmt.Fprintf(p.stdout, "  the database comes back with what is intact behind the damage; rows of the damaged page may be older than they were\n")
 	}
@@ -138,8 +139,8 @@ func (p program) salvage(ctx context.Context, cfg *config.Config, d *doubt, yes 
 }
 
 // adopt brings back workspaces whose folders lie on the disk, and has no number given twice.
-func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance, yes bool) error {
-	svc := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(in.db), DataDir: cfg.DataDir, AllowedRoots: cfg.Projects.AllowedRoots,
+func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Instance, yes bool) error {
+	svc := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(in.Db), DataDir: cfg.DataDir, AllowedRoots: cfg.Projects.AllowedRoots,
 		BranchPrefix: cfg.Projects.BranchPrefix})
 	teams, err := svc.NumbersForgotten(ctx)
 	if err != nil {
@@ -147,7 +148,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance, ye
 	}
 	for id, num := range teams {
 		name := id
-		if t, err := in.directory.TeamByID(ctx, id); err == nil {
+		if t, err := in.Directory.TeamByID(ctx, id); err == nil {
 			name = t.Slug
 		}
 		fmt.Fprintf(p.stdout, "  team %s: numbers up to %d were given and are not given again\n", name, num)
@@ -163,12 +164,12 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance, ye
 		}
 		fmt.Fprintf(p.stdout, "  workspace %s of project %s, branch %s: %s\n", l.Name, l.Project.Name, l.Branch, l.Path)
 	}
-	behind, err := in.audit.Behind(ctx)
+	behind, err := in.Audit.Behind(ctx)
 	if err != nil {
 		return err
 	}
 	for _, chain := range behind {
-		fmt.Fprintf(p.stdout, "  the newest entries of the audit of %s are gone; %s is kept beside as evidence\n", in.chainName(ctx, chain), filepath.Base(headsFile(cfg.DataDir)))
+		fmt.Fprintf(p.stdout, "  the newest entries of the audit of %s are gone; %s is kept beside as evidence\n", in.ChainName(ctx, chain), filepath.Base(instance.HeadsFile(cfg.DataDir)))
 	}
 	if !yes {
 		return nil
@@ -186,19 +187,19 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance, ye
 			return fmt.Errorf("bringing back %s: %w", l.Path, err)
 		}
 		n++
-		if err := in.tell(ctx, w.TeamID, "workspace.adopted", "workspace", w.ID, w.Name, "branch", w.Branch); err != nil {
+		if err := in.Tell(ctx, w.TeamID, "workspace.adopted", "workspace", w.ID, w.Name, "branch", w.Branch); err != nil {
 			return err
 		}
 	}
 	if len(behind) > 0 {
-		heads := headsFile(cfg.DataDir)
+		heads := instance.HeadsFile(cfg.DataDir)
 		if err := os.Rename(heads, fmt.Sprintf("%s.lost-%d", heads, time.Now().Unix())); err != nil && !fault.Is(err, fault.NotFound) {
 			return fmt.Errorf("putting the heads of the audit aside: %w", err)
 		}
 	}
-	if err := in.tell(ctx, audit.Instance, "instance.leftovers_adopted", "instance", "", "", "workspaces", fmt.Sprint(n)); err != nil {
+	if err := in.Tell(ctx, audit.Instance, "instance.leftovers_adopted", "instance", "", "", "workspaces", fmt.Sprint(n)); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "brought back %s\n", count(n, "workspace"))
+	fmt.Fprintf(p.stdout, "brought back %s\n", instance.Count(n, "workspace"))
 	return nil
 }

@@ -1,7 +1,10 @@
-// Command parawork is the server, and the tools an operator needs beside it. It is the only place that wires the rooms together.
+// Command parawork is the server, and the tools an operator needs beside it: its verbs and their flags. The system is put together in app, its
+// data folder and keys are opened in instance, and doctor looks at what it needs.
 package main
 
 import (
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+
 	"context"
 	"errors"
 	"flag"
@@ -45,7 +48,7 @@ Every flag has a twin in the environment: --config is PARAWORK_CONFIG. Keys of c
 
 func main() {
 	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
-	if filepath.Base(os.Args[0]) == connectorName {
+	if filepath.Base(os.Args[0]) == fromconfig.ConnectorName {
 		os.Exit(p.connect(os.Args[1:]))
 	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/page"
 )
@@ -41,8 +42,8 @@ func (p program) list(ctx context.Context, name string, args []string) error {
 	return out.Flush()
 }
 
-func printUsers(ctx context.Context, out *tabwriter.Writer, svc *instance, search string, pg page.Page) (string, error) {
-	all, next, err := svc.directory.Users(ctx, search, pg)
+func printUsers(ctx context.Context, out *tabwriter.Writer, svc *instance.Instance, search string, pg page.Page) (string, error) {
+	all, next, err := svc.Directory.Users(ctx, search, pg)
 	if pg.Cursor == "" {
 		fmt.Fprintln(out, "EMAIL\tNAME\tTEAMS\tLAST SEEN\tNOTES")
 	}
@@ -64,8 +65,8 @@ func printUsers(ctx context.Context, out *tabwriter.Writer, svc *instance, searc
 	return next, err
 }
 
-func printTeams(ctx context.Context, out *tabwriter.Writer, svc *instance, search string, pg page.Page) (string, error) {
-	all, next, err := svc.directory.Teams(ctx, search, pg)
+func printTeams(ctx context.Context, out *tabwriter.Writer, svc *instance.Instance, search string, pg page.Page) (string, error) {
+	all, next, err := svc.Directory.Teams(ctx, search, pg)
 	if pg.Cursor == "" {
 		fmt.Fprintln(out, "TEAM\tNAME\tMEMBERS\tOWNERS\tWORKSPACES\tSANDBOXES\tNOTES")
 	}
@@ -110,26 +111,26 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 		return err
 	}
 	defer done()
-	u, err := svc.directory.UserByEmail(ctx, *email)
+	u, err := svc.Directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}
 	words := ""
 	switch name {
 	case "suspend-user":
-		_, err = svc.directory.SuspendUser(ctx, accounts.Actor{}, u.ID)
+		_, err = svc.Directory.SuspendUser(ctx, accounts.Actor{}, u.ID)
 		words = "is suspended: login sessions and tokens have ended; what runs for the user is saved and ended within a minute where the server runs"
 	case "restore-user":
-		_, err = svc.directory.RestoreUser(ctx, u.ID)
+		_, err = svc.Directory.RestoreUser(ctx, u.ID)
 		words = "may sign in again"
 	case "make-operator":
 		operator := !*no
-		_, err = svc.directory.UpdateUser(ctx, u.ID, directory.UserChange{Operator: &operator})
+		_, err = svc.Directory.UpdateUser(ctx, u.ID, directory.UserChange{Operator: &operator})
 		if words = "is an operator now"; *no {
 			words = "is no operator any more"
 		}
 	case "reset-factors":
-		_, err = svc.signin.ResetFactors(ctx, u.ID, *keep)
+		_, err = svc.Signin.ResetFactors(ctx, u.ID, *keep)
 		if words = "has no second factor any more, and is signed out everywhere; API tokens have ended"; *keep {
 			words = "has no second factor any more, and is signed out everywhere; API tokens stay"
 		}
@@ -139,7 +140,7 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 	if err != nil {
 		return err
 	}
-	if err := svc.tell(ctx, audit.Instance, "user."+strings.ReplaceAll(strings.TrimSuffix(name, "-user"), "-", "_"), "user", u.ID, u.Email); err != nil {
+	if err := svc.Tell(ctx, audit.Instance, "user."+strings.ReplaceAll(strings.TrimSuffix(name, "-user"), "-", "_"), "user", u.ID, u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s %s\n", u.Email, words)
@@ -147,7 +148,7 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 }
 
 // resetLink prints a link by which a user chooses a password.
-func (p program) resetLink(ctx context.Context, svc *instance, file string, u accounts.User) error {
+func (p program) resetLink(ctx context.Context, svc *instance.Instance, file string, u accounts.User) error {
 	cfg, err := config.Load(file, p.env)
 	if err != nil {
 		return err
@@ -156,11 +157,11 @@ func (p program) resetLink(ctx context.Context, svc *instance, file string, u ac
 	if base == "" {
 		base = "http://" + cfg.Server.Listen
 	}
-	token, expires, mailed, err := svc.signin.ResetLink(ctx, "", u.ID, false)
+	token, expires, mailed, err := svc.Signin.ResetLink(ctx, "", u.ID, false)
 	if err != nil {
 		return err
 	}
-	if err := svc.tell(ctx, audit.Instance, "user.reset_link", "user", u.ID, u.Email); err != nil {
+	if err := svc.Tell(ctx, audit.Instance, "user.reset_link", "user", u.ID, u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s\n", accounts.Link(base, "reset", token))
@@ -180,34 +181,25 @@ func (p program) changeTeam(ctx context.Context, name string, args []string) err
 		return err
 	}
 	defer done()
-	t, err := svc.findTeam(ctx, *slug)
+	t, err := svc.FindTeam(ctx, *slug)
 	if err != nil {
 		return err
 	}
 	words := "works again"
 	if name == "suspend-team" {
-		_, err = svc.directory.SuspendTeam(ctx, t.ID)
+		_, err = svc.Directory.SuspendTeam(ctx, t.ID)
 		words = "is suspended: nobody can work in it; what runs for it is saved and ended within a minute where the server runs"
 	} else {
-		_, err = svc.directory.RestoreTeam(ctx, t.ID)
+		_, err = svc.Directory.RestoreTeam(ctx, t.ID)
 	}
 	if err != nil {
 		return err
 	}
-	if err := svc.tell(ctx, audit.Instance, "team."+strings.TrimSuffix(name, "-team"), "team", t.ID, t.Slug); err != nil {
+	if err := svc.Tell(ctx, audit.Instance, "team."+strings.TrimSuffix(name, "-team"), "team", t.ID, t.Slug); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "team %s %s\n", t.Slug, words)
 	return nil
-}
-
-// findTeam returns the team with a slug, or says in words that there is none.
-func (in *instance) findTeam(ctx context.Context, slug string) (accounts.Team, error) {
-	t, err := in.directory.TeamBySlug(ctx, slug)
-	if err != nil {
-		return t, fmt.Errorf("there is no team %q: see parawork admin list-teams (%w)", slug, err)
-	}
-	return t, nil
 }
 
 func (p program) addMember(ctx context.Context, args []string) error {
@@ -218,11 +210,11 @@ func (p program) addMember(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	t, err := svc.findTeam(ctx, *slug)
+	t, err := svc.FindTeam(ctx, *slug)
 	if err != nil {
 		return err
 	}
-	u, err := svc.directory.UserByEmail(ctx, *email)
+	u, err := svc.Directory.UserByEmail(ctx, *email)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,8 @@ import (
 	"io/fs"
 	"os"
 
-	"golang.org/x/term"
-
 	"github.com/parawork/parawork/executors/runner/cli"
+	"golang.org/x/term"
 )
 
 // runner is the command of members' own machines, which the slim program people download has as well.

@@ -26,9 +26,6 @@ type Rules struct {
 	Fixed   bool           // Default is what every workspace gets: nobody may choose
 }
 
-// SetRules changes the instance's words from now on.
-func (m *Manager) SetRules(r Rules) { m.rules.Store(&r) }
-
 // Policies keeps what teams say about their places.
 type Policies interface {
 	PlacePolicy(ctx context.Context, teamID string) (Policy, error)
@@ -45,7 +42,7 @@ func (m *Manager) policy(ctx context.Context, teamID string) (Policy, error) {
 	}
 	p.team = teamID
 	p.Weakest = executors.Stronger(p.Weakest, m.cfg.Weakest)
-	rules := m.rules.Load()
+	rules := m.cfg.Rules()
 	if p.Default == "" || rules.Fixed {
 		p.Default = rules.Default
 	}
@@ -109,7 +106,7 @@ func (m *Manager) checkWish(ctx context.Context, pol Policy, kind executors.Kind
 	if kind == "" {
 		return nil
 	}
-	if r := m.rules.Load(); r.Fixed && kind != r.Default {
+	if r := m.cfg.Rules(); r.Fixed && kind != r.Default {
 		return errFixed(r.Default)
 	}
 	if kind == executors.Auto {
@@ -326,7 +323,7 @@ func (m *Manager) Place(ctx context.Context, kind executors.Kind) (executors.Cap
 func (m *Manager) Weakest() executors.Boundary { return m.cfg.Weakest }
 
 // Fixed reports whether nobody may choose a place.
-func (m *Manager) Fixed() bool { return m.rules.Load().Fixed }
+func (m *Manager) Fixed() bool { return m.cfg.Rules().Fixed }
 
 // ChooseHere says which is the strongest place on this server that works and that the team allows, for work whose own place cannot serve.
 func (m *Manager) ChooseHere(ctx context.Context, teamID string) (executors.Kind, error) {

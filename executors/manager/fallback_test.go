@@ -91,15 +91,15 @@ func TestATeamWhoseMembersDoNotChoose(t *testing.T) {
 }
 
 func TestRulesOfTheInstanceChangeWhileItRuns(t *testing.T) {
-	s := newStreet(t)
-	s.m.SetRules(manager.Rules{Default: "container", Fixed: true})
+	now := manager.Rules{Default: "container", Fixed: true}
+	s := newStreet(t, func(c *manager.Config) { c.Rules = func() manager.Rules { return now } })
 	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "container" || !s.m.Fixed() {
 		t.Errorf("fixed: %q, %v", got, err)
 	}
 	if _, err := s.m.Choose(s.ctx, s.house.team, "process"); fault.CodeOf(err) != "executor_fixed" {
 		t.Errorf("another: %v", err)
 	}
-	s.m.SetRules(manager.Rules{})
+	now = manager.Rules{}
 	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "process" || s.m.Fixed() {
 		t.Errorf("free again: %q, %v", got, err)
 	}

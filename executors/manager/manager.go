@@ -55,6 +55,7 @@ type Config struct {
 	Order        []executors.Kind                   // what Auto tries, strongest first; default: the order of Executors
 	Default      executors.Kind                     // what a workspace gets when nobody names a place; "" = Auto
 	Fixed        bool                               // Default is what every workspace gets: nobody may choose
+	Rules        func() Rules                       // Default and Fixed as they are now, where they change while it runs; optional
 	Weakest      executors.Boundary                 // the weakest boundary of the instance, whatever teams say
 	Policies     Policies                           // what teams say about their places; optional
 	Teams        func(context.Context) (int, error) // how many teams there are: with more than one, Auto takes no place without a boundary; optional
@@ -90,6 +91,10 @@ func (c *Config) Validate() error {
 	}
 	if c.After == nil {
 		c.After = time.After
+	}
+	if c.Rules == nil {
+		fixed := Rules{Default: c.Default, Fixed: c.Fixed}
+		c.Rules = func() Rules { return fixed }
 	}
 	if c.HealthEvery <= 0 {
 		c.HealthEvery = 15 * time.Second
@@ -131,7 +136,6 @@ type Manager struct {
 	cfg      Config
 	byKind   map[executors.Kind]executors.Executor
 	families map[executors.Kind]executors.Family
-	rules    atomic.Pointer[Rules]
 
 	mu           sync.Mutex
 	probes       map[executors.Kind]*probe // of places that were asked
@@ -198,7 +202,6 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[executors.Kind]executors.Executor), families: make(map[executors.Kind]executors.Family), probes: make(map[executors.Kind]*probe), rooms: make(map[string]*room),
 		gone: make(map[string]int64), trials: make(map[string]bool), strangers: make(map[executors.Kind][]string), ends: make(map[string]string), worries: make(chan string, 64), checking: make(map[string]bool), checkSlots: make(chan struct{}, checkAtOnce), looks: make(chan look, 256)}
-	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()] = e
 	}

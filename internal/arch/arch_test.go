@@ -91,12 +91,12 @@ func rules() []rule {
 	add := func(who string, except []string, why string, not ...string) {
 		out = append(out, rule{who, except, not, why})
 	}
-	const cli = "./executors/runner/cli"
+	const cli, fleet = "./executors/runner/cli", "./executors/runner/fleet" // fleet shows machines to the executor of machines
 	for _, feature := range features {
 		add(feature, nil, "a feature declares the storage it needs; store satisfies it, and cmd joins them", "./store/...")
 		add(feature, nil, "the server knows the features, not the other way round", "./server/...", "./ui/...")
 		add(feature, nil, "cmd wires the program; nothing knows who wires it", "./cmd/...")
-		add(feature, []string{cli}, "a new executor must not need a change in any feature", kinds...)
+		add(feature, []string{cli, fleet}, "a new executor must not need a change in any feature", kinds...)
 		add(feature, []string{"./internal/events/pg", "./billing/stripe"}, "all SQL is in store", database...)
 		if feature != "./executors/runner/*" { // a member's machine is reached through a WebSocket, which executors/runner/tunnel speaks
 			add(feature, nil, "HTTP is the server's business", web...)
@@ -130,6 +130,14 @@ func rules() []rule {
 	add("./server/...", nil, "store and server are leaves: cmd joins them", append(append([]string{"./store/...", "./cmd/..."}, kinds...), database...)...)
 	add("./internal/...", []string{"./internal/arch"}, "internal packages are tools of all features and know none",
 		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
+	const verbs = "./cmd/parawork"
+	add(verbs+"/instance", nil, "what is opened does not know who joins, looks or is asked", verbs, verbs+"/app", verbs+"/doctor", verbs+"/fromconfig", "./server/...")
+	add(verbs+"/fromconfig", nil, "it translates, and opens and joins nothing", verbs, verbs+"/app", verbs+"/doctor", "./server", "./server/work", "./server/running")
+	add(verbs+"/app", nil, "the system does not know the verbs that start it, nor who looks at it", verbs, verbs+"/doctor")
+	add(verbs+"/doctor", nil, "the doctor looks at what the verbs use, and starts nothing", verbs, verbs+"/app", "./server")
+	add("./accounts/suspension", nil, "it ends what runs through funcs it is given", "./billing/...", "./notify/...")
+	add("./billing/alerts", nil, "it tells who is named and has no part in what runs", "./sessions/...", "./sync/...", "./workspaces/...")
+	add("./internal/resident", nil, "it knows the process it is in", "./internal/...")
 	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./testing/...", "testing")
 	return out
 }
@@ -214,7 +222,8 @@ func TestRulesBite(t *testing.T) {
 	for from, to := range map[string]string{
 		"accounts": module + "store", "sessions": module + "server", "sync": module + "executors/local", "workspaces": "database/sql",
 		"internal/events": "github.com/jackc/pgx/v5", "server": module + "store", "server/money": module + "server/people", "store": module + "server", "guest/daemon": module + "accounts",
-		"internal/id": module + "config", "cmd/parawork": "testing", "executors": module + "executors/local", "executors/local": module + "sessions",
+		"internal/id": module + "config", "cmd/parawork": "testing", "cmd/parawork/doctor": module + "server", "cmd/parawork/app": module + "cmd/parawork/doctor", "cmd/parawork/instance": module + "cmd/parawork/app",
+		"cmd/parawork/fromconfig": module + "cmd/parawork/app", "accounts/suspension": module + "billing/quota", "billing/alerts": module + "sessions", "executors": module + "executors/local", "executors/local": module + "sessions",
 		"executors/runner/wire": module + "executors/runner", "executors/runner/machine": module + "executors/runner/machines", "executors/e2b": module + "executors/network",
 		"executors/network": module + "executors/docker", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
 		"sessions/history": module + "sessions", "sessions/prompt": module + "sessions/question",

@@ -32,11 +32,9 @@ var tooLarge = map[string]struct {
 }{
 	"files ./workspaces":                     {110, "to be split"},
 	"files ./store":                          {65, "one file for each topic: all SQL is here"},
-	"files ./cmd/parawork":                   {52, "to be split"},
 	"files ./guest/daemon":                   {38, "the guest is one daemon with one lifecycle; its parts are files"},
 	"lines ./workspaces":                     {24600, "to be split"},
 	"lines ./store":                          {9600, "one file for each topic: all SQL is here"},
-	"lines ./cmd/parawork":                   {6400, "to be split"},
 	"methods ./workspaces.Service":           {489, "to be split"},
 	"lines ./executors/manager":              {6200, "to be split"},
 	"methods ./executors/manager.Manager":    {219, "to be split"},

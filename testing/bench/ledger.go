@@ -41,7 +41,7 @@ func (b *bench) ledger() error {
 	var l *billing.Ledger
 	book := price.New(price.Config{Store: store.NewPrices(db), Now: func() int64 { return l.Now() },
 		Defaults: []price.Row{{Executor: "e2b", VCPUSecondNano: 14_000, GiBSecondNano: 4_500, Metered: true}}})
-	l = billing.New(billing.Config{Store: store.NewBilling(db), Prices: book, Now: func() time.Time { return now }, Elapsed: func() time.Duration { return now.Sub(since) },
+	l = billing.New(billing.Config{Store: store.NewBilling(db), Prices: book, Clock: billing.NewClock(func() time.Time { return now }, func() time.Duration { return now.Sub(since) }),
 		Budget: func(context.Context) (billing.Budget, error) {
 			return billing.Budget{LimitNano: 1 << 50, Limited: true}, nil
 		}})

@@ -170,6 +170,12 @@ func (s *Service) OnEvent(fn func(Machine, wire.Event)) {
 	s.onEvent = append(s.onEvent, fn)
 }
 
+// Follow adds who is told both: as OnChange and OnEvent.
+func (s *Service) Follow(changed func(Machine), said func(Machine, wire.Event)) {
+	s.OnChange(changed)
+	s.OnEvent(said)
+}
+
 // load reads all machines once; from then on memory is what holds, and each change is stored before it is seen.
 func (s *Service) load(ctx context.Context) error {
 	s.mu.Lock()

@@ -1,0 +1,23 @@
+package app
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/guestbin"
+)
+
+// What cannot be built says why, however far it got.
+func TestBuildThatFailsTellsWhy(t *testing.T) {
+	cfg := config.Default()
+	cfg.DataDir = t.TempDir()
+	missing := filepath.Join(cfg.DataDir, "no-guest")
+	h, err := Build(t.Context(), Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },
+		Guest: func(string) (string, error) { return guestbin.Runnable(missing, "a test names") }})
+	if h != nil || !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("built %v, %v", h, err)
+	}
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/vault"
+	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/cmd/parawork/instance"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors/settings"
+	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/events/pg"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store"
+)
+
+// base is what all the rest stands on.
+type base struct {
+	cfg     *config.Config
+	log     *slog.Logger
+	env     func(string) string
+	version string
+
+	db       *store.DB
+	key      []byte // secret.key
+	bus      *events.Bus
+	line     *pg.Line         // nil beside SQLite
+	events   events.Publisher // the bus, by way of line where there is one
+	vault    *vault.Vault
+	audit    *audit.Log
+	clock    *billing.Clock
+	settings *settings.Service
+	agents   *agents.Registry
+
+	later later
+}
+
+// openBase opens the database with the key it is sealed with.
+func openBase(ctx context.Context, o Options) (b *base, err error) {
+	cfg := o.Config
+	b = &base{cfg: cfg, log: o.Log, env: o.Env, version: o.Version, bus: events.New(), clock: billing.NewClock(nil, nil)}
+	if b.db, err = store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir}); err != nil {
+		return nil, err
+	}
+	opened := b.db // a return with an error clears b
+	defer func() {
+		if err != nil {
+			_ = opened.Close()
+		}
+	}()
+	if b.key, err = instance.SettleKey(ctx, cfg.DataDir, b.db); err != nil {
+		return nil, err
+	}
+	b.events = b.bus
+	if b.db.Dialect() == store.Postgres {
+		b.line = pg.New(pg.Config{URL: cfg.Database.URL, Bus: b.bus, Log: b.logOf("events")})
+		b.events = b.line
+	}
+	b.vault = vault.New(vault.Config{Store: store.NewAccounts(b.db), Key: b.key})
+	b.audit = audit.New(audit.Config{Store: store.NewAudit(b.db), Sealer: b.vault, Heads: instance.HeadsFile(cfg.DataDir), Reserve: instance.ReserveFile(cfg.DataDir),
+		KeepDays: cfg.Audit.KeepDays, Log: b.logOf("audit")})
+	said, locked := fromconfig.BaseSettings(cfg)
+	b.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(b.db), Sealer: b.vault, Base: said, Locked: locked, Log: b.logOf("settings")})
+	b.agents, err = agents.New(agents.Config{Agents: fromconfig.Agents(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), BoxesDir: filepath.Join(cfg.DataDir, "boxes"),
+		Paths: cfg.Sandboxing.Bubblewrap.Paths, WorktreesDir: filepath.Join(cfg.DataDir, "worktrees"), UserHome: o.Env("HOME"),
+		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: b.logOf("agents")})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// logOf is the log of one part of the system.
+func (b *base) logOf(name string) *slog.Logger { return b.log.With("room", name) }
+
+// plan is the plan of teams that have none of their own.
+func (b *base) plan(ctx context.Context) string { return b.settings.Values(ctx).DefaultPlan }
+
+// fallback reports whether work goes on on this server when its sandbox at E2B cannot be made.
+func (b *base) fallback(ctx context.Context) bool { return b.settings.Values(ctx).E2B.FallbackToLocal }

@@ -1,0 +1,189 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/meter"
+	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/executors/runner"
+	"github.com/parawork/parawork/executors/runner/fleet"
+	"github.com/parawork/parawork/internal/cgroup"
+	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/store"
+)
+
+// sandboxes are where work runs: the executors, the sandboxes they make, and what those may use and reach.
+type sandboxes struct {
+	docker  *docker.Executor // nil when switched off
+	e2b     *e2b.Executor
+	groups  *cgroup.Tree
+	records *store.Executors
+	places  *manager.Manager
+	meters  *meter.Meters
+	caches  *caches.Caches // nil when config.json switches them off
+	gate    *gate.Gate
+	network *network.Service
+	images  *images.Service
+}
+
+func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, guest string) (_ *sandboxes, err error) {
+	cfg := b.cfg
+	s := &sandboxes{records: store.NewExecutors(b.db)}
+	defer func() {
+		if err != nil {
+			s.close(b.log)
+		}
+	}()
+	if s.groups, err = fromconfig.OpenGroups(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	if err := fromconfig.CheckLimits(cfg, s.groups.Support()); err != nil {
+		return nil, err
+	}
+	made, err := fromconfig.NewExecutors(cfg, guest, s.groups, p.directory.CountTeams, func(ctx context.Context) e2b.Settings { return fromconfig.E2BSettings(cfg, b.settings.Values(ctx).E2B) }, b.log)
+	if err != nil {
+		return nil, err
+	}
+	s.docker, s.e2b = made.Docker, made.E2B
+
+	mc := b.placeRules(p.directory.CountTeams)
+	mc.Executors, mc.Families = made.All, []executors.Family{runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)})}
+	mc.Store, mc.Policies, mc.Workspaces, mc.Events = s.records, s.records, w.workspaces, b.events
+	mc.Ledger, mc.Price, mc.Sizes = m.ledger, may.pricing(b.clock.Now), may.quota.Sizes
+	mc.Tell, mc.Log = w.tell(b.log), b.logOf("executors")
+	s.places = manager.New(mc)
+	s.places.UsePool(manager.PoolConfig{Store: s.records, Rules: b.poolRules})
+	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
+		ByKind: map[executors.Kind]executors.Limits{executors.Local: fromconfig.LocalLimits(cfg)}, Shared: fromconfig.LimitsOfTeams(cfg, p.directory.CountTeams),
+		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Tell: w.tell(b.log), Groups: s.groups,
+		Events: b.events, Heard: b.bus.Heard, Log: b.logOf("limits")})
+	if err != nil {
+		return nil, err
+	}
+	if c := cfg.Sandboxing.Caches; c.Enabled {
+		s.caches = caches.New(caches.Config{Dir: filepath.Join(cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: s.records.TeamGroup,
+			Share: w.workspaces.SharesCaches, InUse: s.inUse, Log: b.logOf("caches")})
+	}
+
+	n := cfg.Sandboxing.Network
+	out, err := gate.Upstream(n.Proxy, config.NoProxy, b.env)
+	if err != nil {
+		return nil, err
+	}
+	s.gate, err = gate.New(gate.Config{Dir: filepath.Join(cfg.DataDir, "gates"), Allow: n.Private(), Upstream: out, Refused: b.later.refused, Reached: b.later.reached,
+		Fresh: b.later.reachable, Known: s.open, Log: b.logOf("gate")})
+	if err != nil {
+		return nil, err
+	}
+	agents, urls := fromconfig.AgentAddresses(cfg)
+	s.network, err = network.New(network.Config{Store: store.NewNetwork(b.db), Gates: gates{s.gate, s.places, s.e2b}, Events: b.events, Mode: executors.NetworkMode(n.Mode),
+		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: b.logOf("network")})
+	if err != nil {
+		return nil, fmt.Errorf("config.json: %w", err)
+	}
+	fromconfig.WarnOpenLoopback(b.log, n)
+
+	d := cfg.Sandboxing.Docker
+	ic := images.Config{Store: store.NewImages(b.db), Repositories: w.workspaces, Allowed: d.ProjectImages, Default: d.Image, HostImages: d.HostImages, Teams: p.directory.CountTeams,
+		Reach: images.PublicRegistries(&egress.Guard{Allow: fromconfig.Exceptions(cfg.Outgoing)}, nil), Events: b.events, Log: b.logOf("images")}
+	if s.docker != nil {
+		if engine := s.docker.Builder(); engine != nil {
+			ic.Builder = imageBuilder{engine, d.BuildNetwork, s.network, s.gate}
+		}
+	}
+	s.images = images.New(ic)
+	return s, nil
+}
+
+// close gives back what the executors opened, however far they came.
+func (s *sandboxes) close(log *slog.Logger) {
+	if s.docker != nil {
+		if err := s.docker.Close(); err != nil {
+			log.Debug("client of Docker not closed", "error", err)
+		}
+	}
+	if s.e2b != nil {
+		if err := s.e2b.Close(); err != nil {
+			log.Debug("pipes to E2B not closed", "error", err)
+		}
+	}
+	if s.groups != nil {
+		s.groups.Clear()
+	}
+}
+
+// inUse reports whether a sandbox of the team lives.
+func (s *sandboxes) inUse(ctx context.Context, teamID string) (bool, error) {
+	all, err := s.places.Sandboxes(ctx, teamID)
+	for _, r := range all {
+		if r.EndedAt == 0 {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// open are the ids of the sandboxes that have not ended.
+func (s *sandboxes) open(ctx context.Context) ([]string, error) {
+	open, err := s.records.OpenSandboxes(ctx)
+	ids := make([]string, 0, len(open))
+	for _, r := range open {
+		ids = append(ids, r.Handle.ID)
+	}
+	return ids, err
+}
+
+// capabilities are those of the executor a workspace names.
+func (s *sandboxes) capabilities(ctx context.Context, executor string) (executors.Capabilities, bool) {
+	return s.places.Place(ctx, executors.Kind(executor))
+}
+
+// tell writes into a workspace's timeline what its limits did.
+func (w *worktrees) tell(log *slog.Logger) func(context.Context, executors.Note) {
+	return func(ctx context.Context, n executors.Note) {
+		if err := w.workspaces.Tell(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {
+			log.Warn("a workspace was not told of its limits", "workspace_id", n.WorkspaceID, "error", err)
+		}
+	}
+}
+
+// diskOf are the folders of the server that count as a sandbox's disk. The team's caches do not: nobody fills them alone.
+func (w *worktrees) diskOf(dataDir string) func(executors.Record) []string {
+	return func(r executors.Record) []string {
+		return []string{w.workspaces.Folder(r.WorkspaceID), filepath.Join(dataDir, "boxes", r.WorkspaceID), filepath.Join(dataDir, "sandboxes", r.Handle.ID)}
+	}
+}
+
+// poolRules are what operators say about sandboxes made ahead of time.
+func (b *base) poolRules(ctx context.Context) manager.PoolRules {
+	p := b.settings.Values(ctx).Pool
+	return manager.PoolRules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
+}
+
+// placeRules are the instance's words about places as they are now: operators change some of them in the browser.
+func (b *base) placeRules(teams func(context.Context) (int, error)) manager.Config {
+	mc := fromconfig.PlaceRules(b.cfg, teams)
+	mc.IdleAfter = fromconfig.IdleRules(b.cfg, func() time.Duration {
+		return time.Duration(b.settings.Values(context.Background()).E2B.IdleMinutes) * time.Minute
+	}).After
+	mc.Rules = func() manager.Rules {
+		v := b.settings.Values(context.Background())
+		return manager.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice}
+	}
+	mc.Fallback = func(ctx context.Context, k executors.Kind) bool { return k == e2b.Kind && b.fallback(ctx) }
+	return mc
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/parawork/parawork/accounts/suspension"
+	"github.com/parawork/parawork/accounts/watch"
+	"github.com/parawork/parawork/billing/alerts"
+	"github.com/parawork/parawork/billing/quota"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/server"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/ui"
+)
+
+// limits hold running work to what teams and users may use.
+type limits struct{ enforcer *quota.Enforcer }
+
+func newLimits(b *base, may *allowance, p *people, w *worktrees, s *sandboxes, on *work) *limits {
+	kept := store.NewEnforce(b.db)
+	tell := alerts.NewLimits(alerts.LimitsConfig{Running: kept, Timelines: w.workspaces, People: p.directory, Mail: p.mail, Events: b.events, Audit: b.audit,
+		Terminals: on.sessions.Turned, Now: b.clock.Now, PublicURL: b.cfg.Server.PublicURL})
+	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, Teller: tell, Now: b.clock.Now, Log: b.logOf("enforce")})}
+}
+
+// front is what the outside sees, and what ends the work of those who may not come in any more.
+type front struct {
+	watch      *watch.Service
+	web        *ui.Handler
+	server     *server.Server
+	suspension *suspension.Enforcer
+}
+
+// newFront takes all the rest: the API shows it.
+func newFront(a *App) (f *front, err error) {
+	f = &front{}
+	f.watch = watch.New(watch.Config{Store: store.NewWatch(a.db), Subject: server.Watched(a.sessions, a.workspaces), Actor: a.directory.Actor, Audit: a.audit, Ended: a.later.linkEnded})
+	if f.web, err = ui.New(ui.Config{Dir: a.cfg.UI.Dir}); err != nil {
+		return nil, err
+	}
+	web := f.web // a return with an error clears f
+	f.server, err = server.New(server.Config{
+		Version: a.version, PublicURL: a.cfg.Server.PublicURL, TrustedProxies: a.cfg.Server.Proxies(), Loopback: fromconfig.LoopbackOnly(a.cfg.Server.Listen), Rates: fromconfig.CallRates(a.cfg.RateLimits),
+		Directory: a.directory, SignIn: a.signin, AgentAccounts: a.agentAccounts, SSO: a.sso, Secrets: a.secrets, Watch: f.watch, Audit: a.audit,
+		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
+		Reviews: a.reviews, Viewed: a.reviews,
+		Places: a.places, Meters: a.meters, Network: a.network, Images: a.images, Image: a.cfg.Sandboxing.Docker.Image, Caches: a.caches, Policies: a.records,
+		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, TryE2B: e2bTrial{a.cfg}.try, PreviewDomain: a.cfg.Preview.BaseDomain,
+		Sessions: a.sessions, History: a.sessions.Recordings, Runs: a.runs, Report: a.report, Commands: a.commands,
+		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,
+		Tokens: a.tokens, Gateway: a.gateway, GatewayEnabled: a.cfg.Gateway.Enabled,
+		Notify: a.notify, Mail: a.mail, Events: a.bus, Answers: store.NewIdempotency(a.db), UI: http.Handler(web), Log: a.logOf("server"),
+	})
+	if err != nil {
+		_ = web.Close()
+		return nil, err
+	}
+	f.suspension = suspension.New(suspension.Config{Accounts: a.directory, Barred: store.NewAccounts(a.db).Barred, Recheck: func() {
+		f.server.RecheckAll()
+		a.machines.Recheck(tenant.All(context.Background(), "machines of all people, in all their teams"), "")
+	}, Destroy: a.places.Destroy, Pause: a.places.Pause, Stop: func(ctx context.Context, id, reason string) error {
+		_, err := a.sessions.End(ctx, id, reason)
+		return err
+	}, Log: a.logOf("warden")})
+	return f, nil
+}

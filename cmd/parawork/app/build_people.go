@@ -1,0 +1,46 @@
+package app
+
+import (
+	"github.com/parawork/parawork/accounts/agentaccounts"
+	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/accounts/signin"
+	"github.com/parawork/parawork/accounts/sso"
+	"github.com/parawork/parawork/billing/quota"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/cmd/parawork/instance"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/notify/mail"
+	"github.com/parawork/parawork/store"
+)
+
+// people are who uses the instance: how they come in, what they keep secret, the machines they bring, and how they hear of things.
+type people struct {
+	directory     *directory.Service
+	signin        *signin.Service
+	sso           *sso.Service
+	agentAccounts *agentaccounts.Service
+	secrets       *secrets.Service
+	machines      *machines.Service
+	downloads     *machines.Downloads
+	mail          *mail.Service
+	notify        *notify.Service
+}
+
+func newPeople(b *base, seats *quota.Service) *people {
+	p := &people{}
+	entered := egress.New(egress.Config{Allow: b.cfg.Outgoing.Networks()}) // for addresses people enter
+	p.directory, p.signin, p.mail = instance.People(b.cfg, b.db, b.vault, directory.Config{Changed: b.later.userChanged, Seats: seats.Seats}, b.log)
+	p.sso = sso.New(sso.Config{Providers: fromconfig.SignInProviders(b.cfg.Accounts), Store: store.NewSSO(b.db), Directory: p.directory, SignIn: p.signin, Client: entered.Client,
+		Audit: b.audit, Changed: b.later.userChanged, Log: b.logOf("sso")})
+	p.agentAccounts = agentaccounts.New(agentaccounts.Config{Store: store.NewAccounts(b.db), Vault: b.vault, CheckAgent: b.agents.AccountCheck})
+	p.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(b.db), Vault: b.vault, Others: p.directory.OthersWork, Mask: b.later.mask, Log: b.logOf("secrets")})
+	p.machines = machines.New(machines.Config{Store: store.NewMachines(b.db), Accounts: p.directory, Sealer: b.vault, Events: b.events, Enabled: b.cfg.Sandboxing.Runner.Enabled,
+		Log: b.logOf("machines")})
+	p.downloads = machines.NewDownloads(fromconfig.DownloadDirs(b.cfg.Sandboxing.Runner.DownloadsDir)...)
+	p.notify = notify.New(notify.Config{Store: store.NewNotify(b.db), Inbox: &b.later, Bus: b.bus, Secrets: b.vault, Client: entered, PublicURL: b.cfg.Server.PublicURL,
+		Version: b.version, Log: b.logOf("notify")})
+	return p
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/modelgateway"
+	"github.com/parawork/parawork/sessions/report"
+	"github.com/parawork/parawork/sessions/reviewqueue"
+	"github.com/parawork/parawork/sessions/runs"
+	"github.com/parawork/parawork/store"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/overlap"
+	"github.com/parawork/parawork/workspaces/reviews"
+)
+
+// work is what goes on in workspaces.
+type work struct {
+	sessions *sessions.Service
+	files    *filesync.Service
+	commands *command.Commands
+	reviews  *reviews.Service
+	checks   *checks.Service
+	overlap  *overlap.Service
+	forge    *forge.Service
+	runs     *runs.Service
+	disk     *disk.Service
+	report   *report.Service
+}
+
+func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sandboxes) *work {
+	cfg := b.cfg
+	out := &work{}
+	var way modelgateway.Gateway
+	if cfg.Gateway.Enabled {
+		way = m.gateway
+	}
+	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.places, Workspaces: movable{w.workspaces, w.moves},
+		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way,
+		Meter: may.tokens, Exclude: w.workspaces.Exclude, TurnEnded: func(row sessions.Session, prompt string) { w.workspaces.TurnEnded(row.WorkspaceID, row.ID, prompt) },
+		Grace: b.later.grace, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
+	roots, skip := agents.Kept()
+	out.files = filesync.New(filesync.Config{Store: store.NewChanges(b.db), Places: s.places, Workspaces: w.workspaces, Events: b.events, Touched: out.sessions.FilesChanged,
+		Moved: w.workspaces.HeadMoved, Polled: w.workspaces.Polled, Trees: trees{w.workspaces}, DataDir: cfg.DataDir, HomeRoots: roots, HomeSkip: skip,
+		HomeDir: func(id string) string { return filepath.Join(cfg.DataDir, "boxes", id, "home") }, MaxFile: cfg.Sandboxing.Sync.MaxFileMB << 20,
+		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
+			s.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
+		}, Log: b.logOf("sync")})
+	out.commands = command.New(command.Config{Places: s.places, Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
+		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.logOf("commands")})
+	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Service: w.workspaces}, Workspaces: w.workspaces,
+		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.logOf("reviews")})
+	out.checks = checks.New(checks.Config{Store: store.NewChecks(b.db), Workspaces: w.workspaces, Commands: out.commands, Accounts: p.directory, Events: b.events,
+		Approved: func(ctx context.Context, workspaceID, tree string) (bool, error) {
+			ok, _, err := out.reviews.Approved(ctx, workspaceID, tree)
+			return ok, err
+		}, Log: b.logOf("checks")})
+	out.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(b.db), Workspaces: overlap.NewTrees(w.workspaces, w.rows), Bus: b.bus, Events: b.events, Log: b.logOf("overlap")})
+	web := egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Streams: true})
+	out.forge = forge.New(forge.Config{Store: store.NewForge(b.db), Workspaces: w.workspaces, Origin: w.origin, Credentials: p.secrets, People: p.directory, Events: b.events,
+		HTTP: web.Transport, CheckURL: web.Check, Prompts: asked{out.sessions, p.secrets}.of, Link: workspaceLinks{p.directory, cfg.Server.PublicURL}.of,
+		Gate: out.checks.GateOf, Push: pusher{w.origin}.push, Log: b.logOf("forge")})
+	out.runs = runs.New(runs.Config{Store: store.NewRuns(b.db), Workspaces: w.workspaces, Sessions: out.sessions, Accounts: p.directory, Events: b.events, Log: b.logOf("runs")})
+	dc := disk.Config{Work: w.workspaces, Events: b.events, Log: b.logOf("disk")}
+	if s.caches != nil {
+		dc.Caches = cacheRoom{s.caches}
+	}
+	out.disk = disk.New(dc)
+	out.report = newReport(b, p, w, m, s, out)
+	return out
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/internal/resident"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// component is a part that works by itself while the server runs.
+type component struct {
+	name string
+	run  func(context.Context) error
+}
+
+// components are what works besides the server, in the order in which they end: each before what it uses.
+func (a *App) components() []component {
+	list := []component{
+		{"warden", a.suspension.Run}, // ends sessions and sandboxes
+		{"enforce", a.enforcer.Run},  // makes sandboxes stand still and wakes them
+		{"runs", a.runs.Run},         // asks for workspaces and sessions
+		{"reviews", a.reviews.Run},   // too
+		{"forge", a.forge.Run},       // brings home what was merged elsewhere
+		{"disk", a.disk.Run},
+		{"checks", a.checks.Run}, // has commands run, and lands what they say is good
+		{"overlap", a.overlap.Run},
+		{"images", a.images.Run},
+		{"workspaces", a.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
+		{"payments", a.payments.Run},     // has mail sent
+		{"reports", a.reports.Run},       // too
+		{"mail", a.mail.Run},
+		{"notify", a.notify.Run},
+		{"commands", a.commands.Run},
+		{"sessions", a.sessions.Run},
+		{"sync", a.files.Run},
+		{"gate", a.gate.Run},
+		{"network", a.network.Run},
+		{"limits", a.meters.Run},
+		{"executors", a.places.Run},
+		{"ledger", a.ledger.Run},
+		{"machines", a.machines.Run}, // what leads to them has ended by then
+		{"audit", a.audit.Run},
+		{"memory", resident.New(a.log).Run},
+	}
+	if a.caches != nil {
+		list = append(list, component{"caches", a.caches.Run})
+	}
+	if a.line != nil {
+		list = append(list, component{"events", a.line.Run})
+	}
+	return list
+}
+
+// step is one thing that is taken up again at a start.
+type step struct {
+	what string // in words
+	do   func(context.Context) error
+}
+
+// recovery are the steps of a start, in their order: each finds what the ones before it recovered. It is not the order in which components
+// end, reversed: commands, workspaces, images, graces and checks are recovered after sessions.
+func (a *App) recovery() []step {
+	return []step{
+		{"sealing secrets", a.sealSecrets},
+		{"sweeping secrets", a.secrets.Sweep},
+		{"recovering the ledger", a.ledger.Recover},
+		{"reading the prices", a.prices.Load},
+		{"recovering tokens", a.recoverTokens},
+		{"recovering machines", a.machines.Recover},
+		{"recovering sandboxes", a.places.Recover},
+		{"recovering sessions", a.sessions.Recover},
+		{"recovering commands", a.commands.Recover},
+		{"recovering workspaces", a.worktrees.recover},
+		{"recovering builds of images", a.images.Recover},
+		{"recovering graces", a.enforcer.Recover},
+		{"recovering checks", a.checks.Recover},
+	}
+}
+
+// sealSecrets seals anew what an older version, or an older key, sealed.
+func (a *App) sealSecrets(ctx context.Context) error {
+	unreadable, err := a.vault.UpgradeSecrets(ctx)
+	if unreadable > 0 {
+		a.log.Warn("secrets cannot be read: secret.key is not the one they were kept with", "count", unreadable,
+			"cure", "restore secret.key from a backup, or enter the keys of these agents' accounts again")
+	}
+	return err
+}
+
+// recoverTokens adds the prices that came with the program, and marks what an earlier server left in the middle.
+func (a *App) recoverTokens(ctx context.Context) error {
+	ctx = tenant.All(ctx, "prices and cut requests are the instance's")
+	if err := a.tokens.Seed(ctx); err != nil {
+		return err
+	}
+	return a.tokens.Recover(ctx)
+}

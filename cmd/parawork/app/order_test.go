@@ -1,0 +1,86 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// built is the whole system on an empty data folder, joined and not started.
+func built(t *testing.T) *App {
+	t.Helper()
+	guest := filepath.Join(t.TempDir(), "guest")
+	if err := os.WriteFile(guest, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.DataDir = t.TempDir()
+	h, err := Build(tenant.All(t.Context(), "test"), Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },
+		Guest: func(string) (string, error) { return guest, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// The order in which parts of the system have their say decides what is lost when something dies, and no other test sees all of it: commits
+// come home before files, files before the snapshot of them, and sessions let go last.
+func TestOrderOfParticipants(t *testing.T) {
+	h := built(t)
+	said := map[string][]string{}
+	for _, p := range h.participants() {
+		for turn, has := range map[string]bool{"making": p.Making != nil, "found": p.Found != nil, "live": p.Live != nil, "arriving": p.Arriving != nil, "home": p.Home != nil,
+			"pausing": p.Pausing != nil, "ending": p.Ending != nil, "ended": p.Ended != nil, "left": p.Left != nil, "use": p.Use != nil} {
+			if has {
+				said[turn] = append(said[turn], p.Name)
+			}
+		}
+	}
+	for turn, want := range map[string][]string{
+		"making":   {"teams", "box", "caches", "network", "limits", "images", "tools"},
+		"found":    {"network"},
+		"live":     {"e2b", "commits", "files"},
+		"arriving": {"commits", "files", "ignored files", "setup"},
+		"home":     {"commits"},
+		"pausing":  {"files", "snapshots"},
+		"ending":   {"commits", "files", "snapshots", "sessions"},
+		"ended":    {"network", "commits", "limits"},
+		"left":     {"commits"},
+		"use":      {"sessions"},
+	} {
+		if got := said[turn]; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, not %q", turn, got, want)
+		}
+		delete(said, turn)
+	}
+	if len(said) > 0 {
+		t.Errorf("turns without an order: %v", said)
+	}
+}
+
+// What is recovered finds what it needs, and what ends does so before what it uses.
+func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
+	h := built(t)
+	var got []string
+	for _, s := range h.recovery() {
+		got = append(got, s.what)
+	}
+	if want := []string{"sealing secrets", "sweeping secrets", "recovering the ledger", "reading the prices", "recovering tokens", "recovering machines", "recovering sandboxes",
+		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks"}; !slices.Equal(got, want) {
+		t.Errorf("recovery: %q, not %q", got, want)
+	}
+	got = nil
+	for _, s := range h.components() {
+		got = append(got, s.name)
+	}
+	if want := []string{"warden", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "commands", "sessions",
+		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "audit", "memory", "caches"}; !slices.Equal(got, want) {
+		t.Errorf("ending: %q, not %q", got, want)
+	}
+}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// participants are who has a say in a sandbox's life. They are called in this order at each of its turns, and the order matters: a team is
+// admitted before anything is made for it, commits come home before the files that changed since, a snapshot is taken of what came home, a setup
+// runs once everything is there, and sessions let go of a sandbox last.
+func (a *App) participants() []executors.Participant {
+	ps := []executors.Participant{
+		{Name: "e2b", Live: a.e2bFound},
+		{Name: "teams", Making: func(ctx context.Context, _ executors.Capabilities, s *executors.Spec) error {
+			return a.suspension.Admit(ctx, s.TeamID)
+		}},
+		{Name: "box", Making: a.box},
+	}
+	if a.caches != nil {
+		ps = append(ps, executors.Participant{Name: "caches", Making: a.caches.Outfit})
+	}
+	return append(ps,
+		executors.Gated(a.gate, a.network),
+		executors.Participant{Name: "commits", Arriving: a.workspaces.Arrive, Live: func(p *executors.Place) { a.workspaces.Awoke(p.WorkspaceID) },
+			Home: a.commitsHome, Ending: func(ctx context.Context, p *executors.Place) { _ = a.commitsHome(ctx, p) }, // it is logged there
+			Ended: func(r executors.Record) { a.workspaces.SandboxEnded(r.WorkspaceID, r.Handle.ID) }, Left: a.workspaces.KeepLeft},
+		a.meters.Participant(),
+		executors.Participant{Name: "images", Making: a.sandboxes.image},
+		executors.Participant{Name: "files", Arriving: a.files.Arrive, Live: a.files.Follow, Pausing: a.filesHome, Ending: a.filesHome},
+		executors.Participant{Name: "snapshots", Pausing: a.keepBefore, Ending: a.keepBefore},
+		executors.Participant{Name: "ignored files", Arriving: a.workspaces.ArriveIgnored},
+		executors.Participant{Name: "setup", Arriving: a.workspaces.ArriveSetup},
+		executors.Participant{Name: "tools", Making: a.agents.Outfit},
+		executors.Participant{Name: "sessions", Ending: a.sessions.Leaving, Use: a.sessions.Use},
+	)
+}
+
+// commitsHome brings the commits of a place home that ends or stands still. Its error says that some were refused, which exist nowhere else.
+func (a *App) commitsHome(ctx context.Context, p *executors.Place) error {
+	err := a.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run)
+	if err != nil {
+		a.log.WarnContext(ctx, "a sandbox that ends or stands still has commits that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
+	}
+	if !workspaces.Refused(err) {
+		return nil
+	}
+	return err
+}
+
+// filesHome brings the files of a place with a disk of its own home, which ends or stands still.
+func (a *App) filesHome(ctx context.Context, p *executors.Place) {
+	if err := a.files.BringHome(ctx, p); err != nil {
+		a.log.WarnContext(ctx, "a sandbox that ends or stands still has files that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
+	}
+}
+
+// keepBefore keeps a version of a workspace's files before its sandbox ends or stands still.
+func (a *App) keepBefore(ctx context.Context, p *executors.Place) {
+	a.workspaces.KeepBefore(ctx, p.WorkspaceID, "stop")
+}
+
+// box gives a sandbox that isolates what it gets of the host; before one that does not, a workspace takes back what it gave.
+func (a *App) box(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
+	switch {
+	case manager.Trying(ctx):
+		return nil
+	case c.OwnDisk:
+		if err := a.workspaces.Afar(ctx, s.WorkspaceID); err != nil {
+			return err
+		}
+		a.workspaces.PackAhead(ctx, s.WorkspaceID, s.ID)
+		return nil
+	case !c.Isolated:
+		return a.workspaces.Unbox(ctx, s.WorkspaceID)
+	}
+	b, err := a.workspaces.Box(ctx, s.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	s.Box = &b
+	return nil
+}

@@ -1,0 +1,106 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/store"
+)
+
+// noStore and noWorkspaces are what a Manager has that is only asked what its places can do.
+type (
+	noStore      struct{ manager.Store }
+	noWorkspaces struct{ manager.Workspaces }
+)
+
+// places says where workspaces can live: the words of the web app.
+func (r *report) places(ctx context.Context, cfg *config.Config, st store.State, guest string) {
+	teams := func(context.Context) (int, error) { return max(int(st.Teams), 1), nil }
+	groups, err := fromconfig.OpenGroups(cfg.DataDir)
+	if err != nil {
+		groups = nil // the line of the limits says why
+	}
+	made, err := fromconfig.NewExecutors(cfg, guest, groups, teams, func(context.Context) e2b.Settings { return fromconfig.E2BFromFile(cfg) }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		r.say(bad, "place", err.Error(), "")
+		return
+	}
+	if made.Docker != nil {
+		defer made.Docker.Close()
+	}
+	defer made.E2B.Close()
+	mc := fromconfig.PlaceRules(cfg, teams)
+	mc.Executors, mc.Store, mc.Workspaces = made.All, noStore{}, noWorkspaces{}
+	m := manager.New(mc)
+	standings, _, err := m.Standings(ctx, "")
+	if err != nil {
+		r.say(bad, "place", err.Error(), "")
+		return
+	}
+	defer r.strangers(ctx, cfg, st, made.All)
+	works := 0
+	for _, s := range standings {
+		if s.Available && s.Allowed {
+			works++
+		}
+		r.place(s, cfg)
+	}
+	def, err := m.Choose(ctx, "")
+	switch {
+	case err != nil && works == 0:
+		r.say(bad, "place", "no place to work: "+err.Error(), "Mend one of the places above.")
+	case err != nil:
+		r.say(bad, "place", "the default (sandboxing.defaultProvider: "+cfg.Sandboxing.DefaultProvider+") cannot be used: "+err.Error(), "")
+	default:
+		r.say(good, "place", fmt.Sprintf("new workspaces that name none live in %s", def), "")
+	}
+	if w := cfg.Sandboxing.WeakestBoundary; w != "" {
+		r.say(good, "place", "sandboxing.weakestBoundary asks for at least: "+strings.ToLower(executors.Boundary(w).Name()), "")
+	}
+	if err := fromconfig.CheckDefault(ctx, cfg, m, slog.New(slog.DiscardHandler)); err != nil {
+		r.say(bad, "place", err.Error(), "")
+	}
+}
+
+// place says how one place stands.
+func (r *report) place(s manager.Standing, cfg *config.Config) {
+	name := fmt.Sprintf("%s: ", s.Kind)
+	switch {
+	case !s.Available:
+		r.say(minor, "place", name+"cannot be used: "+s.Reason, s.Cure)
+		return
+	case !s.Allowed:
+		r.say(minor, "place", name+s.Forbidden, "")
+		return
+	}
+	words := []string{strings.ToLower(s.Boundary.Name())}
+	if s.Isolation != "" {
+		words = append(words, s.Isolation)
+	}
+	words = append(words, enforced("limits", s.Limits), enforced("network", s.Network))
+	if s.StartMs > 0 {
+		words = append(words, fmt.Sprintf("ready in about %d ms", s.StartMs))
+	}
+	result, cure := good, ""
+	if s.Warning != "" {
+		result, cure = minor, s.Warning
+	}
+	r.say(result, "place", name+strings.Join(words, "; "), cure)
+	if s.Kind == executors.Local && (cfg.Sandboxing.Local.ResourceLimits.MaxCPU > 0 || cfg.Sandboxing.Local.ResourceLimits.MaxMemory > 0) && !s.Limits {
+		r.say(minor, "place", "local: sandboxing.local.resourceLimits is set, but it is not enforced on this machine", "")
+	}
+}
+
+func enforced(what string, yes bool) string {
+	if yes {
+		return what + " enforced"
+	}
+	return what + " not enforced"
+}

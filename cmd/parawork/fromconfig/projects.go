@@ -1,0 +1,30 @@
+package fromconfig
+
+import (
+	"time"
+
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// ProtocolsOf are those by which projects are cloned.
+func ProtocolsOf(c config.Projects) []string {
+	out := []string{"https", "ssh"}
+	if c.AllowGitURLs {
+		out = append(out, "git")
+	}
+	if c.AllowFileURLs {
+		out = append(out, "file")
+	}
+	return out
+}
+
+// Days is so long.
+func Days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+
+// SnapshotsKept says how long snapshots are kept.
+func SnapshotsKept(c config.Snapshots) func() workspaces.Retention {
+	return func() workspaces.Retention {
+		return workspaces.Retention{Polls: Days(c.PollDays), Others: Days(c.KeepDays)}
+	}
+}

@@ -1,0 +1,34 @@
+package executors_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// What costs money is ended soon, what an operator says holds for the rest, and nobody ends what runs on a member's machine.
+func TestIdleRules(t *testing.T) {
+	t.Parallel()
+	hour := time.Hour
+	usual := executors.IdleRules{Paid: map[executors.Kind]func() time.Duration{"cloud": func() time.Duration { return 20 * time.Minute }},
+		Usual: map[executors.Kind]time.Duration{"container": 30 * time.Minute}}
+	said := usual
+	said.Said = &hour
+	for _, c := range []struct {
+		kind    executors.Kind
+		purpose executors.Purpose
+		usual   time.Duration
+		said    time.Duration
+	}{
+		{"cloud", executors.ForAgent, 20 * time.Minute, 20 * time.Minute},
+		{"cloud", executors.ForExecution, 10 * time.Minute, 10 * time.Minute},
+		{"container", executors.ForExecution, 30 * time.Minute, hour},
+		{executors.Local, executors.ForAgent, 0, hour},
+		{executors.Runner, executors.ForAgent, 0, 0},
+	} {
+		if a, b := usual.After(c.kind, c.purpose), said.After(c.kind, c.purpose); a != c.usual || b != c.said {
+			t.Errorf("%s, %v: %v and %v", c.kind, c.purpose, a, b)
+		}
+	}
+}
