@@ -10,7 +10,6 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
@@ -100,12 +99,4 @@ func (h *house) mailBudget(ctx context.Context, a billing.Alert, to accounts.Use
 		return fmt.Errorf("queueing a mail about the budget: %w", err)
 	}
 	return nil
-}
-
-// usePool has sandboxes made ahead of time as operators say.
-func (h *house) usePool() {
-	h.places.UsePool(manager.PoolConfig{Store: h.kept, Rules: func(ctx context.Context) manager.PoolRules {
-		p := h.settings.Values(ctx).Pool
-		return manager.PoolRules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
-	}})
 }

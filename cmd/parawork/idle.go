@@ -6,8 +6,8 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/executors/manager"
 )
 
 // farKind is the place on other machines, whose idle time operators set in the browser.
@@ -46,7 +46,7 @@ func farIdle(set time.Duration, p executors.Purpose) time.Duration {
 }
 
 // rules are the instance's words about places as they are now: operators change some of them in the browser.
-func (h *house) rules() manager.Config {
+func (h *house) rules() choice.Config {
 	mc := placeRules(h.cfg, h.directory.CountTeams)
 	usual := mc.IdleAfter
 	mc.IdleAfter = func(k executors.Kind, p executors.Purpose) time.Duration {
@@ -58,6 +58,5 @@ func (h *house) rules() manager.Config {
 	mc.Fallback = func(ctx context.Context, k executors.Kind) bool {
 		return k == farKind && h.settings.Values(ctx).E2B.FallbackToLocal
 	}
-	mc.Tell = h.tellLimit
 	return mc
 }

@@ -13,13 +13,22 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/choice"
+	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/metering"
+	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/internal/cgroup"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/store"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/move"
 )
 
 // places are the executors of this server.
@@ -55,10 +64,64 @@ func placesOf(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(
 }
 
 // placeRules are the instance's own words about places.
-func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) manager.Config {
+func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) choice.Config {
 	s := cfg.Sandboxing
-	return manager.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
+	return choice.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
 		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams, IdleAfter: idleAfter(cfg)}
+}
+
+// buildManager joins what chooses, makes, counts and keeps sandboxes, the lower first.
+func (h *house) buildManager(own []executors.Executor, publisher events.Publisher) {
+	log, counters := h.log.With("room", "executors"), &executors.Counters{}
+	h.executors = executors.NewRegistry(own, h.families()...)
+	h.metering = metering.New(metering.Config{Ledger: h.ledger, Price: h.pricing, Executors: h.executors, Counters: counters, Log: log})
+	cc := h.rules()
+	cc.Executors, cc.Policies, cc.Price, cc.Sizes, cc.Log = h.executors, h.kept, h.pricing, h.fitSizes, log
+	cc.Usual = func(ctx context.Context, k executors.Kind) executors.Limits { return h.meters.Usual(ctx, k) }
+	h.choice = choice.New(cc)
+	warm := pool.New(pool.Config{Executors: h.executors, Choice: h.choice, Metering: h.metering, Store: h.kept, Rules: h.poolRules, Counters: counters, Log: log})
+	h.places = manager.New(manager.Config{Executors: h.executors, Choice: h.choice, Metering: h.metering, Pool: warm, Store: h.kept, Workspaces: h.workspaces, Events: publisher,
+		Tell: h.tellLimit, IdleAfter: cc.IdleAfter, Counters: counters, Log: log})
+}
+
+// poolRules are what operators say about sandboxes made ahead of time.
+func (h *house) poolRules(ctx context.Context) pool.Rules {
+	p := h.settings.Values(ctx).Pool
+	return pool.Rules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
+}
+
+// sandboxes shows those above both the sandboxes and the choice of where they are.
+type sandboxes struct {
+	*manager.Manager
+	*choice.Chooser
+}
+
+// What is found by a type assertion is lost without a word where a wrapper does not pass it on.
+var (
+	_ sessions.Places         = sandboxes{}
+	_ command.Sandboxes       = sandboxes{}
+	_ filesync.Places         = sandboxes{}
+	_ workspaces.Places       = rooms{}
+	_ workspaces.Chooser      = rooms{}
+	_ workspaces.LocalChooser = rooms{}
+	_ workspaces.LiveRunner   = rooms{}
+	_ workspaces.Trier        = rooms{}
+	_ move.Keepers            = rooms{}
+)
+
+// rooms shows workspaces the sandboxes in the shape they need.
+type rooms struct{ sandboxes }
+
+// Ensure makes the workspace's sandbox or finds the live one.
+func (r rooms) Ensure(ctx context.Context, workspaceID string) error {
+	_, err := r.Manager.Ensure(ctx, workspaceID)
+	return err
+}
+
+// Live reports whether the workspace has a sandbox now.
+func (r rooms) Live(workspaceID string) bool {
+	_, ok := r.Manager.Live(workspaceID)
+	return ok
 }
 
 // checkDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
@@ -82,10 +145,10 @@ func (h *house) checkDefault(ctx context.Context) error {
 	if why != "" {
 		return fault.New(fault.Invalid, "default_place_impossible", "sandboxing.defaultProvider: %q %s. %s", kind, why, cure)
 	}
-	c, ok := h.places.Place(ctx, kind)
-	if ok && c.Boundary != "" && !c.Boundary.AtLeast(h.places.Weakest()) {
+	c, ok := h.choice.Place(ctx, kind)
+	if ok && c.Boundary != "" && !c.Boundary.AtLeast(h.choice.Weakest()) {
 		return fault.New(fault.Invalid, "default_place_impossible",
-			"sandboxing.defaultProvider: %q is weaker (%s) than sandboxing.weakestBoundary, %q. Change one of the two.", kind, strings.ToLower(c.Boundary.Name()), h.places.Weakest())
+			"sandboxing.defaultProvider: %q is weaker (%s) than sandboxing.weakestBoundary, %q. Change one of the two.", kind, strings.ToLower(c.Boundary.Name()), h.choice.Weakest())
 	}
 	if ok && !c.Available {
 		h.log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "cure", c.Cure)
@@ -114,12 +177,6 @@ func (h *house) inUse(ctx context.Context, teamID string) (bool, error) {
 	return false, err
 }
 
-// noStore and noWorkspaces are what a Manager has that is only asked what its places can do.
-type (
-	noStore      struct{ manager.Store }
-	noWorkspaces struct{ manager.Workspaces }
-)
-
 // places says where workspaces can live: the words of the web app.
 func (r *report) places(ctx context.Context, cfg *config.Config, st store.State, guest string) {
 	teams := func(context.Context) (int, error) { return max(int(st.Teams), 1), nil }
@@ -136,23 +193,23 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 		defer made.docker.Close()
 	}
 	defer made.e2b.Close()
-	mc := placeRules(cfg, teams)
-	mc.Executors, mc.Store, mc.Workspaces = made.all, noStore{}, noWorkspaces{}
-	m := manager.New(mc)
-	standings, _, err := m.Standings(ctx, "")
+	cc := placeRules(cfg, teams)
+	cc.Executors = executors.NewRegistry(made.all)
+	ch := choice.New(cc)
+	options, _, err := ch.Options(ctx, "")
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return
 	}
 	defer r.strangers(ctx, cfg, st, made.all)
 	works := 0
-	for _, s := range standings {
+	for _, s := range options {
 		if s.Available && s.Allowed {
 			works++
 		}
 		r.place(s, cfg)
 	}
-	def, err := m.Choose(ctx, "")
+	def, err := ch.Choose(ctx, "")
 	switch {
 	case err != nil && works == 0:
 		r.say(bad, "place", "no place to work: "+err.Error(), "Mend one of the places above.")
@@ -164,14 +221,14 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	if w := cfg.Sandboxing.WeakestBoundary; w != "" {
 		r.say(good, "place", "sandboxing.weakestBoundary asks for at least: "+strings.ToLower(executors.Boundary(w).Name()), "")
 	}
-	h := &house{cfg: cfg, log: slog.New(slog.DiscardHandler), places: m}
+	h := &house{cfg: cfg, log: slog.New(slog.DiscardHandler), choice: ch}
 	if err := h.checkDefault(ctx); err != nil {
 		r.say(bad, "place", err.Error(), "")
 	}
 }
 
 // place says how one place stands.
-func (r *report) place(s manager.Standing, cfg *config.Config) {
+func (r *report) place(s choice.Option, cfg *config.Config) {
 	name := fmt.Sprintf("%s: ", s.Kind)
 	switch {
 	case !s.Available:

@@ -95,5 +95,5 @@ func (h *house) landedChanges(ctx context.Context, id string) ([]done.Change, er
 
 // capabilities are those of the place a workspace names.
 func (h *house) capabilities(ctx context.Context, executor string) (executors.Capabilities, bool) {
-	return h.places.Place(ctx, executors.Kind(executor))
+	return h.choice.Place(ctx, executors.Kind(executor))
 }

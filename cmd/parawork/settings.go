@@ -5,7 +5,7 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/store"
 )
@@ -45,7 +45,7 @@ func (h *house) buildSettings(ctx context.Context) error {
 	base, locked := baseSettings(h.cfg)
 	h.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.vault, Base: base, Locked: locked,
 		Changed: func(v settings.Values) {
-			h.places.SetRules(manager.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice})
+			h.choice.SetRules(choice.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice})
 		}, Log: h.log.With("room", "settings")})
 	h.places.UseFallback(h.moves.FallBack)
 	return h.settings.Load(ctx)

@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
@@ -38,6 +39,7 @@ import (
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/meter"
+	"github.com/parawork/parawork/executors/metering"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/settings"
@@ -86,6 +88,9 @@ type house struct {
 	docker        *docker.Executor // nil when switched off
 	e2b           *e2b.Executor
 	images        *images.Service
+	executors     *executors.Registry
+	metering      *metering.Metering
+	choice        *choice.Chooser
 	places        *manager.Manager
 	gate          *gate.Gate
 	network       *network.Service
@@ -191,7 +196,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		return nil, err
 	}
 	h.buildDisk(publisher)
-	h.workspaces.Connect(rooms{h.places}, h.sessions)
+	h.workspaces.Connect(rooms{sandboxes{h.places, h.choice}}, h.sessions)
 	h.buildWatch()
 	h.buildEnforcer()
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.directory, Events: publisher,
@@ -240,19 +245,13 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.docker, h.e2b = made.docker, made.e2b
 	kept := store.NewExecutors(h.db)
 	h.kept = kept
-	mc := h.rules()
-	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = made.all, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
-	mc.Ledger, mc.Price = h.ledger, h.pricing
-	mc.Sizes = h.fitSizes
-	mc.Families = h.families()
-	h.places = manager.New(mc)
-	h.usePool()
+	h.buildManager(made.all, publisher)
 	h.watchMachines()
 	h.shareCaches()
 	if err := h.buildGate(publisher, kept, env); err != nil {
 		return err
 	}
-	h.commands = command.New(command.Config{Places: h.places, Store: kept, Secrets: h.commandSecrets, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
+	h.commands = command.New(command.Config{Places: sandboxes{h.places, h.choice}, Store: kept, Secrets: h.commandSecrets, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
 		Queue: time.Duration(h.cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: h.log.With("room", "commands")})
 	roots, skip := agents.Kept()
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
@@ -318,7 +317,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 	if h.cfg.Gateway.Enabled {
 		way = h.gateway
 	}
-	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: movable{h.workspaces, h.moves}, Accounts: sessionAccounts{h.directory, h.agentAccounts},
+	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: sandboxes{h.places, h.choice}, Workspaces: movable{h.workspaces, h.moves}, Accounts: sessionAccounts{h.directory, h.agentAccounts},
 		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, TurnEnded: h.turnEnded, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), TeamHistory: h.teamHistory, MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
@@ -354,6 +353,9 @@ func (h *house) buildServer(bus *events.Bus) error {
 		Moves:          h.moves,
 		Origin:         h.origin,
 		Places:         h.places,
+		Choice:         h.choice,
+		Metering:       h.metering,
+		Executors:      h.executors,
 		Meters:         h.meters,
 		Ledger:         h.ledger,
 		Payments:       h.payments,
@@ -425,21 +427,6 @@ func (h *house) close() {
 			h.log.Warn("database not closed", "error", err)
 		}
 	}
-}
-
-// rooms shows workspaces the sandboxes in the shape they need.
-type rooms struct{ *manager.Manager }
-
-// Ensure makes the workspace's sandbox or finds the live one.
-func (r rooms) Ensure(ctx context.Context, workspaceID string) error {
-	_, err := r.Manager.Ensure(ctx, workspaceID)
-	return err
-}
-
-// Live reports whether the workspace has a sandbox now.
-func (r rooms) Live(workspaceID string) bool {
-	_, ok := r.Manager.Live(workspaceID)
-	return ok
 }
 
 // loopbackOnly reports whether an address to listen on is this machine's alone.

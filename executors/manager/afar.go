@@ -54,6 +54,6 @@ func (m *Manager) standStill(ctx context.Context, r *room, p *place) error {
 
 // ownDisk reports whether sandboxes of a kind have a disk of their own.
 func (m *Manager) ownDisk(ctx context.Context, k executors.Kind) bool {
-	e, ok := m.executor(ctx, k)
-	return ok && m.capabilities(ctx, e).OwnDisk
+	e, ok := m.cfg.Executors.Find(ctx, k)
+	return ok && m.cfg.Choice.CapabilitiesOf(ctx, e).OwnDisk
 }

@@ -21,11 +21,11 @@ func (m *Manager) awayWhy(ctx context.Context, k executors.Kind) error {
 	if k.Member() == "" {
 		return nil
 	}
-	e, ok := m.executor(ctx, k)
+	e, ok := m.cfg.Executors.Find(ctx, k)
 	if !ok {
 		return nil
 	}
-	c := m.capabilities(context.WithoutCancel(ctx), e)
+	c := m.cfg.Choice.CapabilitiesOf(context.WithoutCancel(ctx), e)
 	if !c.Away {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (m *Manager) lookAt(ctx context.Context, l look) {
 		return
 	}
 	m.checkAll(ctx, m.roomsWhere(func(r *room) bool { return r.kind() == l.kind }))
-	if e, ok := m.executor(ctx, l.kind); ok {
+	if e, ok := m.cfg.Executors.Find(ctx, l.kind); ok {
 		m.reapPlace(ctx, l.kind, e)
 	}
 }
@@ -170,7 +170,7 @@ func (m *Manager) leaveBehind(ctx context.Context, r *room, why error) {
 	r.mu.Unlock()
 	if stray != nil {
 		m.noteEnd(stray.Handle.ID, "left behind: the workspace goes on elsewhere")
-		m.stood(ctx, m.stretch(*stray), 0, executors.ByHeartbeat)
+		m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(*stray), 0, executors.ByHeartbeat)
 		m.finish(ctx, *stray, executors.Gone, reason)
 	}
 }

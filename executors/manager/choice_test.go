@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // says is what one team says about its places.
-type says struct{ manager.Policy }
+type says struct{ choice.Policy }
 
-func (s *says) PlacePolicy(context.Context, string) (manager.Policy, error) { return s.Policy, nil }
+func (s *says) PlacePolicy(context.Context, string) (choice.Policy, error) { return s.Policy, nil }
 
 // street is a Manager with a place of each kind: "none", "process", "container".
 type street struct {
@@ -30,9 +31,9 @@ func (s *street) Spec(_ context.Context, workspaceID string) (executors.Spec, ex
 	return executors.Spec{TeamID: s.house.team, WorkspaceID: workspaceID, Root: s.root}, s.kind, nil
 }
 
-func newStreet(t *testing.T, change ...func(*manager.Config)) *street {
+func newStreet(t *testing.T, change ...func(*executortest.ManagerConfig)) *street {
 	s := &street{house: newHouse(t), places: make(map[executors.Kind]*fake.Executor), count: 1}
-	cfg := manager.Config{Order: []executors.Kind{"process", "none"}, Store: s.store, Workspaces: s, Policies: &s.team,
+	cfg := executortest.ManagerConfig{Order: []executors.Kind{"process", "none"}, Store: s.store, Workspaces: s, Policies: &s.team,
 		Teams: func(context.Context) (int, error) { return s.count, nil }}
 	for _, b := range []executors.Boundary{executors.NoBoundary, executors.ProcessBoundary, executors.ContainerBoundary} {
 		e := fake.New(s.world)
@@ -43,7 +44,7 @@ func newStreet(t *testing.T, change ...func(*manager.Config)) *street {
 	for _, fn := range change {
 		fn(&cfg)
 	}
-	s.m = manager.New(cfg)
+	s.m = executortest.NewManager(cfg)
 	return s
 }
 
@@ -125,7 +126,7 @@ func TestAutoTakesNoPlaceByNameOnlyAndNoOpenOneWithSeveralTeams(t *testing.T) {
 }
 
 func TestTheWeakestBoundaryHolds(t *testing.T) {
-	s := newStreet(t, func(c *manager.Config) { c.Weakest = executors.ProcessBoundary })
+	s := newStreet(t, func(c *executortest.ManagerConfig) { c.Weakest = executors.ProcessBoundary })
 	_, err := s.m.Choose(s.ctx, s.house.team, "none")
 	if fault.CodeOf(err) != "place_too_weak" || !strings.Contains(err.Error(), "a process sandbox") {
 		t.Errorf("below the instance's: %v", err)
@@ -141,7 +142,7 @@ func TestTheWeakestBoundaryHolds(t *testing.T) {
 	if _, err := s.m.Choose(s.ctx, s.house.team); fault.CodeOf(err) != "no_executor" || !strings.Contains(err.Error(), "container") {
 		t.Errorf("auto takes a container although nobody named it: %v", err)
 	}
-	all, pol, err := s.m.Standings(s.ctx, s.house.team)
+	all, pol, err := s.m.Options(s.ctx, s.house.team)
 	if err != nil || pol.Weakest != executors.ContainerBoundary || len(all) != 3 {
 		t.Fatalf("Standings: %+v, %+v, %v", all, pol, err)
 	}
@@ -178,7 +179,7 @@ func TestARaisedBoundaryLeavesRunningWorkAloneButStartsNothing(t *testing.T) {
 }
 
 func TestPlacesThatAreFixed(t *testing.T) {
-	s := newStreet(t, func(c *manager.Config) { c.Fixed, c.Default = true, "process" })
+	s := newStreet(t, func(c *executortest.ManagerConfig) { c.Fixed, c.Default = true, "process" })
 	s.team.Default = "container" // from before
 	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "process" {
 		t.Errorf("without a wish: %q, %v", got, err)
@@ -199,7 +200,7 @@ func TestLeavingAPlaceThatIsGone(t *testing.T) {
 	s.kind = "container"
 	p := s.ensure()
 	// The server starts again without that place.
-	m := manager.New(manager.Config{Executors: []executors.Executor{s.places["process"]}, Store: s.store, Workspaces: s, Events: s.bus})
+	m := executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{s.places["process"]}, Store: s.store, Workspaces: s, Events: s.bus})
 	if err := m.Recover(s.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestLeavingAPlaceThatIsGone(t *testing.T) {
 		t.Fatalf("in its new place: %+v, %v", next, err)
 	}
 	// The place is back: what was left there is reaped, what lives elsewhere is not.
-	back := manager.New(manager.Config{Executors: []executors.Executor{s.places["process"], s.places["container"]}, Store: s.store, Workspaces: s})
+	back := executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{s.places["process"], s.places["container"]}, Store: s.store, Workspaces: s})
 	if err := back.Recover(s.ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (m *Manager) destroyStray(ctx context.Context, r *room, workspaceID string)
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		return fmt.Errorf("storing sandbox %s as stopping: %w", rec.Handle.ID, err)
 	}
-	e, ok := m.executor(ctx, rec.Handle.Kind)
+	e, ok := m.cfg.Executors.Find(ctx, rec.Handle.Kind)
 	if !ok {
 		return fault.New(fault.Unavailable, "executor_unavailable",
 			"The sandbox belongs to executor %q, which is not configured. Configure it again to destroy the sandbox.",
@@ -143,7 +143,7 @@ func (m *Manager) destroyStray(ctx context.Context, r *room, workspaceID string)
 			"The sandbox could not be destroyed completely. It is tried again in a moment.")
 	}
 	if errors.Is(err, executors.ErrGone) {
-		m.stoodGone(ctx, rec)
+		m.cfg.Metering.FoundStopped(ctx, rec)
 	}
 	m.finish(ctx, rec, executors.Gone, "It was destroyed.")
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -68,7 +67,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 			return nil, f.err
 		}
 		a := executors.AsOf(ctx)
-		if err := m.Admit(ctx, f.place.Kind, a.UserID); err != nil {
+		if err := m.cfg.Choice.Admit(ctx, f.place.Kind, a.UserID); err != nil {
 			return nil, err
 		}
 		m.usedFor(ctx, r, f.place, a)
@@ -95,7 +94,7 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*p
 		why, wakes := p.paused.Load(), p.record.PausedFor.Wakes()
 		stale := p.OwnDisk && m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
 		r.mu.Unlock()
-		if err := m.Admit(ctx, p.Kind, executors.AsOf(ctx).UserID); err != nil {
+		if err := m.cfg.Choice.Admit(ctx, p.Kind, executors.AsOf(ctx).UserID); err != nil {
 			return nil, err
 		}
 		if away := m.awayWhy(ctx, p.Kind); away != nil {
@@ -142,16 +141,16 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*place
 	if err != nil {
 		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
 	}
-	pol, err := m.policy(ctx, spec.TeamID)
+	pol, err := m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {
 		return nil, err
 	}
-	e, caps, err := m.pick(ctx, pol, kind)
+	e, caps, err := m.cfg.Choice.Pick(ctx, pol, kind)
 	if err != nil {
 		return nil, err
 	}
 	who := executors.AsOf(ctx)
-	if err := m.Admit(ctx, e.Kind(), who.UserID); err != nil {
+	if err := m.cfg.Choice.Admit(ctx, e.Kind(), who.UserID); err != nil {
 		return nil, err
 	}
 	if err := m.clearLeft(ctx, e, workspaceID); err != nil {
@@ -194,8 +193,8 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*place
 // connect says hello to a sandbox.
 func (m *Manager) connect(ctx context.Context, sb executors.Sandbox, rec executors.Record) (*place, error) {
 	p := &place{Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
-	if e, ok := m.executor(ctx, p.Kind); ok {
-		c := m.capabilities(ctx, e)
+	if e, ok := m.cfg.Executors.Find(ctx, p.Kind); ok {
+		c := m.cfg.Choice.CapabilitiesOf(ctx, e)
 		p.OwnDisk, p.SharedHome = c.OwnDisk, c.SharedHome
 	}
 	p.setBox(sb)
@@ -287,9 +286,9 @@ func (m *Manager) finish(ctx context.Context, rec executors.Record, state execut
 	rec.State, rec.Reason, rec.EndedAt, rec.PausedFor = state, executors.CleanReason(reason), m.now(), ""
 	rec.Steps = endSteps(rec.Steps, errors.New(reason), rec.EndedAt)
 	if m.fresh(rec.Handle.ID) { // it was found gone
-		m.stoodGone(ctx, rec)
+		m.cfg.Metering.FoundStopped(ctx, rec)
 	} else {
-		m.stood(ctx, m.stretch(rec), 0, executors.ByServer)
+		m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(rec), 0, executors.ByServer)
 	}
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
@@ -362,6 +361,3 @@ func (m *Manager) reclaim(ctx context.Context, r *room) (*place, error) {
 	}
 	return p, nil
 }
-
-// joinWords makes one line of several sentences.
-func joinWords(w []string) string { return strings.Join(w, " ") }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
@@ -92,14 +93,14 @@ func TestATeamWhoseMembersDoNotChoose(t *testing.T) {
 
 func TestRulesOfTheInstanceChangeWhileItRuns(t *testing.T) {
 	s := newStreet(t)
-	s.m.SetRules(manager.Rules{Default: "container", Fixed: true})
+	s.m.SetRules(choice.Rules{Default: "container", Fixed: true})
 	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "container" || !s.m.Fixed() {
 		t.Errorf("fixed: %q, %v", got, err)
 	}
 	if _, err := s.m.Choose(s.ctx, s.house.team, "process"); fault.CodeOf(err) != "executor_fixed" {
 		t.Errorf("another: %v", err)
 	}
-	s.m.SetRules(manager.Rules{})
+	s.m.SetRules(choice.Rules{})
 	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "process" || s.m.Fixed() {
 		t.Errorf("free again: %q, %v", got, err)
 	}

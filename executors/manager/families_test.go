@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -39,11 +39,11 @@ func (b *bill) Still(context.Context, executors.Stretch, int64, executors.StillB
 func (b *bill) Release(context.Context, string) error                                    { return nil }
 func (b *bill) Settle(context.Context, []string) error                                   { return nil }
 
-func newVillage(t *testing.T, change ...func(*manager.Config)) *village {
+func newVillage(t *testing.T, change ...func(*executortest.ManagerConfig)) *village {
 	w := fake.NewWorld(t.TempDir(), nil)
 	t.Cleanup(w.Close)
 	v := &village{bill: &bill{}, family: fake.NewFamily(w)}
-	v.street = newStreet(t, append(change, func(c *manager.Config) {
+	v.street = newStreet(t, append(change, func(c *executortest.ManagerConfig) {
 		c.Families = []executors.Family{v.family}
 		c.Ledger = v.bill
 	})...)
@@ -108,7 +108,7 @@ func TestMachinesStandBesideTheTeamsPlaces(t *testing.T) {
 	v.family.Add("elsewhere", executors.Owner{TeamID: "another team", UserID: "eve"})
 	m.Set(fake.Knobs{Boundary: executors.ProcessBoundary, Unavailable: "offline since 14:02"})
 	v.team.Weakest = executors.ContainerBoundary
-	all, _, err := v.m.Standings(v.ctx, v.house.team)
+	all, _, err := v.m.Options(v.ctx, v.house.team)
 	if err != nil || len(all) != 4 {
 		t.Fatalf("%d places, %v", len(all), err)
 	}
@@ -127,7 +127,7 @@ func TestMachinesStandBesideTheTeamsPlaces(t *testing.T) {
 
 func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
 	var asked sync.Map
-	v := newVillage(t, func(c *manager.Config) {
+	v := newVillage(t, func(c *executortest.ManagerConfig) {
 		c.IdleAfter = func(k executors.Kind, _ executors.Purpose) time.Duration {
 			asked.Store(k, true)
 			return 0
@@ -158,7 +158,7 @@ func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
 	if len(v.bill.kinds) != 1 || v.bill.kinds[0] != executors.Runner {
 		t.Errorf("the ledger was told of %v", v.bill.kinds)
 	}
-	if n := v.m.Active(); n[executors.Runner] != 1 || len(n) != 1 {
+	if n := v.m.Metering.Active(); n[executors.Runner] != 1 || len(n) != 1 {
 		t.Errorf("active: %v", n)
 	}
 	if c := v.m.Counters().Counts(); c[executors.Runner].Created != 1 || len(c) != 1 {
@@ -193,7 +193,7 @@ func TestAMachineThatIsRevokedLeavesItsWorkspaceBehind(t *testing.T) {
 	if _, ok := v.m.Place(v.ctx, laptop); ok {
 		t.Error("it is a place still")
 	}
-	v.m = manager.New(manager.Config{Store: v.store, Workspaces: v.street, Families: []executors.Family{v.family}, After: soon})
+	v.m = executortest.NewManager(executortest.ManagerConfig{Store: v.store, Workspaces: v.street, Families: []executors.Family{v.family}, After: soon})
 	if err := v.m.Recover(v.ctx); err != nil {
 		t.Fatal(err)
 	}

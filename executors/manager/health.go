@@ -29,7 +29,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.startChecks(ctx, m.roomsWhere(func(r *room) bool { return r.strayed() })) // Recover had no time for them
 		m.every(ctx, m.cfg.HealthEvery, func(ctx context.Context) {
 			m.startChecks(ctx, m.roomsWhere(func(r *room) bool { return r.kind() != "" }))
-			m.beat(ctx)
+			m.cfg.Metering.Beat(ctx, m.cfg.HealthEvery, m.resting)
 		})
 	})
 	wg.Go(func() {
@@ -41,11 +41,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	})
 	wg.Go(func() { m.heed(ctx) })
 	wg.Go(func() { m.heedLooks(ctx) })
-	if p := m.pool(); p != nil {
-		wg.Go(func() { p.run(ctx) })
+	if m.cfg.Pool != nil {
+		wg.Go(func() { m.cfg.Pool.Run(ctx) })
 	}
 	wg.Wait()
 	m.work.Close()
+	m.cfg.Choice.Close()
 	m.closePipes()
 	return nil
 }
@@ -87,7 +88,7 @@ func (m *Manager) every(ctx context.Context, d time.Duration, fn func(context.Co
 // CheckHealth looks at every live place and every unreachable sandbox once, now.
 func (m *Manager) CheckHealth(ctx context.Context) {
 	m.checkAll(ctx, m.roomsWhere(func(r *room) bool { return r.kind() != "" }))
-	m.beat(ctx)
+	m.cfg.Metering.Beat(ctx, m.cfg.HealthEvery, m.resting)
 }
 
 // roomsWhere names the workspaces whose rooms are such.
@@ -230,7 +231,7 @@ func (m *Manager) healthy(ctx context.Context, r *room, p *place) {
 	}
 	news := p.record.Reason != "" && p.record.State != executors.Paused
 	p.silent, p.healthAt = 0, now
-	m.saw(p.SandboxID)
+	m.cfg.Metering.Seen(p.SandboxID)
 	write := news || now-p.record.HealthAt >= healthKeepEvery.Milliseconds()
 	if write {
 		p.record.HealthAt = now
@@ -281,10 +282,10 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *place, cause error) e
 	default:
 		rctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
 		defer cancel()
-		if e, ok := m.executor(ctx, p.Kind); ok {
+		if e, ok := m.cfg.Executors.Find(ctx, p.Kind); ok {
 			_, err = e.Recover(rctx, p.box().Handle())
 		} else {
-			err = errNoPlace(p.Kind)
+			err = executors.ErrNoExecutor(p.Kind)
 		}
 	}
 	if errors.Is(err, executors.ErrGone) {
@@ -302,7 +303,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *place, cause error) e
 	}
 	m.cfg.Counters.Unhealthy(p.Kind)
 	if err == nil { // it does not answer, and is there
-		m.saw(p.SandboxID)
+		m.cfg.Metering.Seen(p.SandboxID)
 	}
 	r.mu.Lock()
 	p.silent++

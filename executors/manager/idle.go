@@ -72,8 +72,8 @@ func (m *Manager) rest(ctx context.Context, r *room, p *place) {
 
 // sleepsFree reports whether a place that stands still costs nothing, and loses nothing.
 func (m *Manager) sleepsFree(ctx context.Context, p *place) bool {
-	e, ok := m.executor(ctx, p.Kind)
-	if !ok || !m.capabilities(ctx, e).PauseFree {
+	e, ok := m.cfg.Executors.Find(ctx, p.Kind)
+	if !ok || !m.cfg.Choice.CapabilitiesOf(ctx, e).PauseFree {
 		return false
 	}
 	_, ok = m.pauser(ctx, p)

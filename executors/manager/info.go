@@ -70,15 +70,15 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	rec.Steps = m.stepsNow(rec)
 	info := SandboxInfo{ID: rec.Handle.ID, WorkspaceID: workspaceID, Executor: rec.Handle.Kind, State: rec.State,
 		Reason: rec.Reason, StartedAt: rec.StartedAt, LastHealthAt: rec.HealthAt, EndedAt: rec.EndedAt, Ports: []int{},
-		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: m.stretch(rec).PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
+		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: m.cfg.Metering.Stretch(rec).PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
 	if rec.EndedAt == 0 {
 		info.PausedFor, info.RunEndsAt, info.LeaseUntil = rec.PausedFor, rec.RunEndsAt, rec.LeaseUntil
 	}
 	if rec.State == executors.Paused {
 		info.PausedAt, info.LeaseUntil, info.RunEndsAt = rec.HealthAt, 0, 0
 	}
-	if e, ok := m.executor(ctx, rec.Handle.Kind); ok {
-		c := m.capabilities(ctx, e)
+	if e, ok := m.cfg.Executors.Find(ctx, rec.Handle.Kind); ok {
+		c := m.cfg.Choice.CapabilitiesOf(ctx, e)
 		info.Isolation, info.Isolated, info.OwnDisk = c.Isolation, c.Isolated, c.OwnDisk
 	}
 	p, ok := m.live(workspaceID)

@@ -21,8 +21,8 @@ const (
 
 // leaseOf is how long sandboxes of a kind live that nobody extends.
 func (m *Manager) leaseOf(ctx context.Context, k executors.Kind) time.Duration {
-	if e, ok := m.executor(ctx, k); ok {
-		if ms := m.capabilities(ctx, e).LeaseMs; ms > 0 {
+	if e, ok := m.cfg.Executors.Find(ctx, k); ok {
+		if ms := m.cfg.Choice.CapabilitiesOf(ctx, e).LeaseMs; ms > 0 {
 			return time.Duration(ms) * time.Millisecond
 		}
 	}
@@ -98,11 +98,11 @@ func (m *Manager) renew(ctx context.Context, r *room, p *place) {
 	if runEndsAt == 0 || p.Asleep() {
 		return
 	}
-	e, ok := m.executor(ctx, p.Kind)
+	e, ok := m.cfg.Executors.Find(ctx, p.Kind)
 	if !ok {
 		return
 	}
-	run := time.Duration(m.capabilities(ctx, e).RunMs) * time.Millisecond
+	run := time.Duration(m.cfg.Choice.CapabilitiesOf(ctx, e).RunMs) * time.Millisecond
 	first, last := margins(run)
 	left := time.Duration(runEndsAt-m.now()) * time.Millisecond
 	if left > first {

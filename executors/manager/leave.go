@@ -21,7 +21,7 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	r := m.room(workspaceID)
 	if p := r.current(); p != nil && fault.CodeOf(err) == codeNotHome {
 		// A place that can be reached brings home what it alone has, or its people give that up. One that cannot keeps nobody.
-		if c, ok := m.Place(ctx, p.Kind); ok && c.Available {
+		if c, ok := m.cfg.Choice.Place(ctx, p.Kind); ok && c.Available {
 			return err
 		}
 		if err = m.Destroy(executors.Discard(ctx), workspaceID); err == nil {
@@ -40,7 +40,7 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 		return err
 	}
 	why := fmt.Sprintf("its place, %s, is not part of this server any more", stray.Handle.Kind)
-	if c, ok := m.Place(ctx, stray.Handle.Kind); ok {
+	if c, ok := m.cfg.Choice.Place(ctx, stray.Handle.Kind); ok {
 		if c.Available {
 			return err // it can be reached, and will be destroyed in a moment
 		}
@@ -49,7 +49,7 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	r.mu.Lock()
 	r.stray = nil
 	r.mu.Unlock()
-	m.stood(ctx, m.stretch(*stray), 0, executors.ByHeartbeat)
+	m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(*stray), 0, executors.ByHeartbeat)
 	m.finish(ctx, *stray, executors.Gone, "It was left behind: "+why+". What is left of it is removed once that place answers again.")
 	return nil
 }
@@ -63,6 +63,6 @@ func (m *Manager) Lost(ctx context.Context, workspaceID string) bool {
 	if stray == nil {
 		return m.Away(ctx, workspaceID) != nil
 	}
-	c, ok := m.Place(ctx, stray.Handle.Kind)
+	c, ok := m.cfg.Choice.Place(ctx, stray.Handle.Kind)
 	return !ok || !c.Available
 }

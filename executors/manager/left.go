@@ -128,7 +128,7 @@ func (m *Manager) clearLeft(ctx context.Context, e executors.Executor, workspace
 			continue
 		}
 		if err := m.endLeft(ctx, e, h, rec); err != nil {
-			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "What the workspace left behind on %s could not be kept yet, so nothing new begins there. Try again in a moment.", m.capabilities(ctx, e).Name)
+			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "What the workspace left behind on %s could not be kept yet, so nothing new begins there. Try again in a moment.", m.cfg.Choice.CapabilitiesOf(ctx, e).Name)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 )
@@ -178,7 +179,7 @@ func (m *Manager) create(ctx context.Context, r *room, e executors.Executor, cap
 		m.dismantle(ctx, p.box(), p.record, err)
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The place for this workspace was made but could not be noted down. Try again.")
 	}
-	m.took(e.Kind(), m.now()-began)
+	m.cfg.Choice.NoteMaking(e.Kind(), m.now()-began)
 	m.cfg.Counters.Created(e.Kind(), m.now()-began)
 	m.settle(ctx, r, p)
 	m.keep(ctx, r, p)
@@ -191,7 +192,7 @@ func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executor
 	defer cancel()
 	sb, err := m.construct(mctx, e, caps, spec, k)
 	if err != nil {
-		m.release(ctx, spec.ID)
+		m.cfg.Metering.Release(ctx, spec.ID)
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 			err = cause
 		}
@@ -209,8 +210,8 @@ func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executor
 			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
-	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
-		m.release(ctx, spec.ID)
+	if err := m.cfg.Metering.Began(ctx, m.cfg.Metering.Stretch(k.record()), true); err != nil {
+		m.cfg.Metering.Release(ctx, spec.ID)
 		m.dismantle(ctx, sb, k.end(err), err)
 		return nil, err
 	}
@@ -253,22 +254,25 @@ func (m *Manager) construct(ctx context.Context, e executors.Executor, caps exec
 	if err := m.outfit(ctx, caps, &spec); err != nil {
 		return nil, err
 	}
-	caps, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	caps, err := m.cfg.Choice.ForWhom(ctx, spec.TeamID, k.record().UserID, caps)
 	if err != nil {
 		return nil, err
 	}
-	size, err := fit(caps, spec.Limits)
+	size, err := choice.Fit(caps, spec.Limits)
 	if err != nil {
 		return nil, err
 	}
 	spec.Size = size
 	k.change(func(r *executors.Record) {
-		r.CPUs, r.MemoryMB, r.PriceNano = m.sized(caps, size, spec.Limits)
+		r.CPUs, r.MemoryMB, r.PriceNano = m.cfg.Choice.Charged(caps, size, spec.Limits)
 	})
-	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
+	if err := m.cfg.Metering.Afford(ctx, m.cfg.Metering.Stretch(k.record())); err != nil {
 		return nil, err
 	}
-	if sb := m.createWarm(executors.WithTeller(ctx, k.step), e, spec, k); sb != nil {
+	if sb, pooled := m.cfg.Pool.Take(executors.WithTeller(ctx, k.step), e, spec); sb != nil {
+		if pooled {
+			k.change(func(r *executors.Record) { r.Pooled = true })
+		}
 		if err := context.Cause(ctx); err != nil { // it was cancelled meanwhile
 			m.remove(ctx, sb)
 			return nil, err
@@ -284,7 +288,7 @@ func (m *Manager) construct(ctx context.Context, e executors.Executor, caps exec
 			m.remove(ctx, sb) // it was cancelled while it was made
 			return nil, err
 		}
-		m.doubt(e)
+		m.cfg.Choice.Recheck(e)
 		if try == len(createWaits) || !passing(err) || ctx.Err() != nil {
 			return nil, err
 		}

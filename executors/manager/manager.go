@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/meter"
+	"github.com/parawork/parawork/executors/metering"
+	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -50,40 +53,29 @@ type Workspaces interface {
 
 // Config is what a Manager is made of.
 type Config struct {
-	Executors    []executors.Executor
-	Families     []executors.Family                 // places that come and go; Auto takes none of them
-	Order        []executors.Kind                   // what Auto tries, strongest first; default: the order of Executors
-	Default      executors.Kind                     // what a workspace gets when nobody names a place; "" = Auto
-	Fixed        bool                               // Default is what every workspace gets: nobody may choose
-	Weakest      executors.Boundary                 // the weakest boundary of the instance, whatever teams say
-	Policies     Policies                           // what teams say about their places; optional
-	Teams        func(context.Context) (int, error) // how many teams there are: with more than one, Auto takes no place without a boundary; optional
-	Store        Store
-	Workspaces   Workspaces
-	Events       events.Publisher // optional
-	Now          func() time.Time
-	After        func(time.Duration) <-chan time.Time                  // the clock of health checks and reaper; default time.After
-	HealthEvery  time.Duration                                         // default 15 s
-	ReapEvery    time.Duration                                         // default 1 min
-	KeepRemains  time.Duration                                         // how long what a gone sandbox left stays readable; default 15 min
-	DialTimeout  time.Duration                                         // of one hello; default 5 s
-	Fallback     func(context.Context, executors.Kind) bool            // whether a place of this server may stand in for the kind; optional
-	Tell         func(context.Context, executors.Note)                 // tells a workspace's people what happened to its sandbox by itself; optional
-	IdleAfter    func(executors.Kind, executors.Purpose) time.Duration // how long a sandbox may be idle before it is ended; 0 = for ever; optional
-	ProbeFresh   time.Duration                                         // how long what a place says of itself is good for; default 30 s
-	ProbeTimeout time.Duration                                         // how long a place may take to say it; default 5 s
-	Ledger       Ledger                                                // what sandboxes cost; optional
-	Price        Pricing                                               // what places cost; default: what they say themselves
-	// Sizes are those of a place, marked for a user of a team ("" = the server); optional.
-	Sizes    func(ctx context.Context, teamID, userID string, c executors.Capabilities) ([]executors.Size, error)
-	Counters *executors.Counters // what happens; default: its own
-	Log      *slog.Logger
+	Executors   *executors.Registry
+	Choice      *choice.Chooser
+	Metering    *metering.Metering
+	Pool        *pool.Pool // sandboxes made ahead of time; nil = none
+	Store       Store
+	Workspaces  Workspaces
+	Events      events.Publisher // optional
+	Now         func() time.Time
+	After       func(time.Duration) <-chan time.Time                  // the clock of health checks and reaper; default time.After
+	HealthEvery time.Duration                                         // default 15 s
+	ReapEvery   time.Duration                                         // default 1 min
+	KeepRemains time.Duration                                         // how long what a gone sandbox left stays readable; default 15 min
+	DialTimeout time.Duration                                         // of one hello; default 5 s
+	Tell        func(context.Context, executors.Note)                 // tells a workspace's people what happened to its sandbox by itself; optional
+	IdleAfter   func(executors.Kind, executors.Purpose) time.Duration // how long a sandbox may be idle before it is ended; 0 = for ever; optional
+	Counters    *executors.Counters                                   // what happens; default: its own
+	Log         *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Store == nil || c.Workspaces == nil {
-		return errors.New("manager: a Manager needs Store and Workspaces")
+	if c.Executors == nil || c.Choice == nil || c.Metering == nil || c.Store == nil || c.Workspaces == nil {
+		return errors.New("manager: a Manager needs Executors, Choice, Metering, Store and Workspaces")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -103,12 +95,6 @@ func (c *Config) Validate() error {
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = 5 * time.Second
 	}
-	if c.ProbeFresh <= 0 {
-		c.ProbeFresh = 30 * time.Second
-	}
-	if c.ProbeTimeout <= 0 {
-		c.ProbeTimeout = 5 * time.Second
-	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -116,11 +102,6 @@ func (c *Config) Validate() error {
 		c.Counters = &executors.Counters{}
 	}
 	c.Counters.Begin(c.Now().UnixMilli())
-	if len(c.Order) == 0 {
-		for _, e := range c.Executors {
-			c.Order = append(c.Order, e.Kind())
-		}
-	}
 	return nil
 }
 
@@ -128,14 +109,10 @@ func (c *Config) Validate() error {
 //
 // Recover is called once at start, before anything else; Run keeps the health checks and the reaper going.
 type Manager struct {
-	cfg      Config
-	byKind   map[executors.Kind]executors.Executor
-	families map[executors.Kind]executors.Family
-	rules    atomic.Pointer[Rules]
+	cfg Config
 
 	mu           sync.Mutex
-	probes       map[executors.Kind]*probe // of places that were asked
-	rooms        map[string]*room          // by workspace id
+	rooms        map[string]*room // by workspace id
 	participants []executors.Participant
 	fallBack     func(ctx context.Context, workspaceID string, cause error) (bool, error)
 	recovered    bool
@@ -144,8 +121,6 @@ type Manager struct {
 	strangers    map[executors.Kind][]string // by place: ids of sandboxes that live and have no row
 	ends         map[string]string           // in words: why sandboxes were ended that people did not end themselves
 	meters       *meter.Meters
-	metering     metering
-	warm         *pool           // sandboxes made ahead of time; nil = none
 	still        atomic.Int64    // places that are paused or away: asked at every output of a terminal
 	looks        chan look       // places that changed: Run looks at their sandboxes at once
 	worries      chan string     // workspaces whose guest could not be dialed: Run looks at them at once
@@ -191,21 +166,13 @@ func (p *place) box() executors.Sandbox { return *p.sandbox.Load() }
 
 func (p *place) setBox(sb executors.Sandbox) { p.sandbox.Store(&sb) }
 
-// New makes a Manager. It starts nothing and panics on a Config without Store or Workspaces.
+// New makes a Manager. It starts nothing and panics on a Config without what it needs.
 func New(cfg Config) *Manager {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	m := &Manager{cfg: cfg, byKind: make(map[executors.Kind]executors.Executor), families: make(map[executors.Kind]executors.Family), probes: make(map[executors.Kind]*probe), rooms: make(map[string]*room),
+	return &Manager{cfg: cfg, rooms: make(map[string]*room),
 		gone: make(map[string]int64), trials: make(map[string]bool), strangers: make(map[executors.Kind][]string), ends: make(map[string]string), worries: make(chan string, 64), checking: make(map[string]bool), checkSlots: make(chan struct{}, checkAtOnce), looks: make(chan look, 256)}
-	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
-	for _, e := range cfg.Executors {
-		m.byKind[e.Kind()] = e
-	}
-	for _, f := range cfg.Families {
-		m.families[f.Base()] = f
-	}
-	return m
 }
 
 // Astray names the workspace's sandbox while it exists but could not be reached, and "" when there is none such. The health

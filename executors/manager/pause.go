@@ -126,11 +126,11 @@ func (m *Manager) wakeHeld(ctx context.Context, r *room, p *place) error {
 	r.mu.Lock()
 	rec := p.record
 	r.mu.Unlock()
-	if err := m.afford(ctx, m.stretch(rec)); err != nil {
+	if err := m.cfg.Metering.Afford(ctx, m.cfg.Metering.Stretch(rec)); err != nil {
 		return err
 	}
 	if err := m.wake(ctx, r, p); err != nil {
-		m.release(ctx, rec.Handle.ID)
+		m.cfg.Metering.Release(ctx, rec.Handle.ID)
 		if !errors.Is(err, executors.ErrGone) {
 			return err
 		}
@@ -152,7 +152,7 @@ func (m *Manager) freeze(ctx context.Context, p *place, reason string) error {
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
-	m.stood(ctx, m.stretch(p.record), 0, executors.ByServer)
+	m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(p.record), 0, executors.ByServer)
 	return nil
 }
 
@@ -210,13 +210,13 @@ func (m *Manager) pauser(ctx context.Context, p *place) (executors.Pauser, bool)
 	if !ok {
 		return nil, false
 	}
-	e, ok := m.executor(ctx, p.Kind)
-	return pz, ok && m.capabilities(ctx, e).Pause
+	e, ok := m.cfg.Executors.Find(ctx, p.Kind)
+	return pz, ok && m.cfg.Choice.CapabilitiesOf(ctx, e).Pause
 }
 
 func (m *Manager) nameOf(ctx context.Context, k executors.Kind) string {
-	if e, ok := m.executor(ctx, k); ok {
-		return m.capabilities(ctx, e).Name
+	if e, ok := m.cfg.Executors.Find(ctx, k); ok {
+		return m.cfg.Choice.CapabilitiesOf(ctx, e).Name
 	}
 	return "This place"
 }

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/manager"
 )
 
 // inn is a Manager over one place that counts how often it is asked what it can do; in a synctest bubble.
-func inn(t *testing.T, k fake.Knobs, more ...executors.Executor) (*manager.Manager, *fake.Executor, *atomic.Int64) {
+func inn(t *testing.T, k fake.Knobs, more ...executors.Executor) (*executortest.Managed, *fake.Executor, *atomic.Int64) {
 	var asked atomic.Int64
 	probe := k.Probe
 	k.Probe = func(ctx context.Context) error {
@@ -27,7 +28,7 @@ func inn(t *testing.T, k fake.Knobs, more ...executors.Executor) (*manager.Manag
 	}
 	e := fake.New(fake.NewWorld(t.TempDir(), nil))
 	e.Set(k)
-	return manager.New(manager.Config{Executors: append([]executors.Executor{e}, more...), Store: nothing{}, Workspaces: specs{}}), e, &asked
+	return executortest.NewManager(executortest.ManagerConfig{Executors: append([]executors.Executor{e}, more...), Store: nothing{}, Workspaces: specs{}}), e, &asked
 }
 
 type nothing struct{ manager.Store }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -22,7 +23,7 @@ func (m *Manager) noteGone(sandboxID string) {
 // Remains returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
 // else of a guest: guest.ReadProcessRecord and bytelog read them safely.
 func (m *Manager) Remains(kind executors.Kind, sandboxID string) (dir string, ok bool) {
-	e, _ := m.executor(context.Background(), kind) // a kind that is gone has no remains
+	e, _ := m.cfg.Executors.Find(context.Background(), kind) // a kind that is gone has no remains
 	if r, is := e.(executors.Remainer); is {
 		return r.Remains(sandboxID)
 	}
@@ -48,8 +49,8 @@ func (m *Manager) Reap(ctx context.Context) {
 	if !ready {
 		return
 	}
-	places := m.known(ctx)
-	m.forgetGone(places)
+	places := m.cfg.Executors.All(ctx)
+	m.cfg.Choice.Forget(places)
 	for kind, e := range places {
 		if m.reapPlace(ctx, kind, e); ctx.Err() != nil {
 			return
@@ -80,7 +81,7 @@ func (m *Manager) reapPlace(ctx context.Context, kind executors.Kind, e executor
 		m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
 		return
 	}
-	warm, err := m.pool().ids(ctx)
+	warm, err := m.cfg.Pool.IDs(ctx)
 	if err != nil {
 		m.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
 		return
@@ -116,16 +117,13 @@ func (m *Manager) reapPlace(ctx context.Context, kind executors.Kind, e executor
 	m.noteStrangers(kind, strangers)
 }
 
-// Beginnings of the ids of sandboxes in which nobody ever works: those that wait to be used, and those made only to try their place.
-const (
-	warmPrefix  = "wrm"
-	trialPrefix = "try"
-)
+// trialPrefix begins the ids of sandboxes that are made only to try their place.
+const trialPrefix = "try"
 
 // WorksForNobody reports whether a sandbox of that id holds nobody's work: it waits to be used, or was made only to try its place.
 func WorksForNobody(sandboxID string) bool {
 	kind, _, _ := strings.Cut(sandboxID, "_")
-	return kind == warmPrefix || kind == trialPrefix
+	return kind == pool.IDPrefix || kind == trialPrefix
 }
 
 // stranger reports whether a sandbox without a row lives. What one that is gone left on this host is removed.

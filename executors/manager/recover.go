@@ -52,7 +52,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("recovering sandboxes: %w", err)
 	}
-	m.reckon(ctx)
+	m.cfg.Metering.Settle(ctx, m.known)
 	m.mu.Lock()
 	m.recovered = true
 	m.mu.Unlock()
@@ -84,9 +84,9 @@ func (m *Manager) reviveBy(ctx, by context.Context, r *room, rec executors.Recor
 	if err == nil && (rec.State == executors.Stopping || rec.State == executors.Starting && p.OwnDisk) {
 		// The server died, or failed, half-way through destroying it, or through bringing the workspace there: it is of no use to anybody.
 		p.Guest.Close()
-		m.runsOn(ctx, rec, m.ranSince(ctx, rec.Handle))
+		m.cfg.Metering.RunsOn(ctx, rec, m.cfg.Metering.RunningSince(ctx, rec.Handle))
 		if err = p.box().Destroy(ctx); err == nil {
-			m.stood(ctx, m.stretch(rec), 0, executors.ByServer)
+			m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(rec), 0, executors.ByServer)
 			err = executors.ErrGone
 		}
 	}
@@ -155,9 +155,9 @@ func (r *room) strayed() bool {
 
 // find asks the executor for the record's sandbox and says hello to it.
 func (m *Manager) find(ctx context.Context, rec executors.Record) (*place, error) {
-	e, ok := m.executor(ctx, rec.Handle.Kind)
+	e, ok := m.cfg.Executors.Find(ctx, rec.Handle.Kind)
 	if !ok {
-		return nil, errNoPlace(rec.Handle.Kind)
+		return nil, executors.ErrNoExecutor(rec.Handle.Kind)
 	}
 	rctx, cancel := context.WithTimeout(ctx, 4*m.cfg.DialTimeout)
 	defer cancel()

@@ -96,14 +96,14 @@ func (m *Manager) rouse(ctx context.Context, r *room, p *place) (*place, error) 
 	if !rec.PausedFor.Wakes() {
 		return nil, errPaused(*why)
 	}
-	if err := m.afford(ctx, m.stretch(rec)); err != nil {
+	if err := m.cfg.Metering.Afford(ctx, m.cfg.Metering.Stretch(rec)); err != nil {
 		if fault.KindOf(err) != fault.Internal { // it was refused, not that nobody could say
 			m.saved(ctx, r, p, err)
 		}
 		return nil, err
 	}
 	if err := m.wake(ctx, r, p); err != nil {
-		m.release(ctx, rec.Handle.ID)
+		m.cfg.Metering.Release(ctx, rec.Handle.ID)
 		if errors.Is(err, executors.ErrGone) {
 			return nil, nil
 		}
@@ -144,7 +144,7 @@ func (m *Manager) wake(ctx context.Context, r *room, p *place) error {
 	r.mu.Lock()
 	rec := p.record
 	r.mu.Unlock()
-	m.runsOn(ctx, rec, 0)
+	m.cfg.Metering.RunsOn(ctx, rec, 0)
 	if p.OwnDisk {
 		m.greetAgain(ctx, r, p)
 	}
@@ -178,9 +178,9 @@ func (m *Manager) resume(ctx context.Context, r *room, p *place) error {
 	if err := m.prepare(ctx, rec); err != nil {
 		return err
 	}
-	e, ok := m.executor(ctx, p.Kind)
+	e, ok := m.cfg.Executors.Find(ctx, p.Kind)
 	if !ok {
-		return errNoPlace(p.Kind)
+		return executors.ErrNoExecutor(p.Kind)
 	}
 	sb, err := e.Recover(ctx, rec.Handle)
 	if err != nil {
@@ -219,9 +219,9 @@ func (d *distant) Token() string { return "" }
 func (d *distant) Dial(context.Context) (io.ReadWriteCloser, error) { return nil, errPaused("") }
 
 func (d *distant) Destroy(ctx context.Context) error {
-	e, ok := d.m.executor(ctx, d.handle.Kind)
+	e, ok := d.m.cfg.Executors.Find(ctx, d.handle.Kind)
 	if !ok {
-		return errNoPlace(d.handle.Kind)
+		return executors.ErrNoExecutor(d.handle.Kind)
 	}
 	return d.m.destroyHandle(ctx, e, d.handle)
 }
@@ -247,7 +247,7 @@ func (m *Manager) dormant(ctx context.Context, rec executors.Record) (still, ask
 	if rec.State != executors.Running && rec.State != executors.Paused {
 		return false, false, nil
 	}
-	e, _ := m.executor(ctx, rec.Handle.Kind)
+	e, _ := m.cfg.Executors.Find(ctx, rec.Handle.Kind)
 	s, ok := e.(executors.Sleeper)
 	if !ok {
 		return false, false, nil
@@ -260,7 +260,7 @@ func (m *Manager) dormant(ctx context.Context, rec executors.Record) (still, ask
 
 // adopt makes a sandbox that stands still the room's place, without waking it. The caller holds the room's turn.
 func (m *Manager) adopt(ctx context.Context, r *room, rec executors.Record) *place {
-	m.stoodGone(ctx, rec)
+	m.cfg.Metering.FoundStopped(ctx, rec)
 	if rec.State == executors.Running { // nobody here made it stand still
 		rec.State = executors.Paused
 		rec.PausedFor, rec.Reason = m.fellAsleepFor(rec)
@@ -304,7 +304,7 @@ func (m *Manager) fellAsleep(ctx context.Context, r *room, p *place) {
 	r.mu.Unlock()
 	p.Chill(reason)
 	m.setPaused(p, &reason)
-	m.stoodGone(ctx, rec)
+	m.cfg.Metering.FoundStopped(ctx, rec)
 	if err := m.mark(context.WithoutCancel(ctx), r, p, executors.Paused, reason, why); err != nil {
 		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", p.SandboxID, "error", err)
 	}

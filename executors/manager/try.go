@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -34,16 +36,16 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 	if err != nil {
 		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
 	}
-	pol, err := m.policy(ctx, spec.TeamID)
+	pol, err := m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {
 		return nil, err
 	}
-	e, caps, err := m.pick(ctx, pol, kind)
+	e, caps, err := m.cfg.Choice.Pick(ctx, pol, kind)
 	if err != nil {
 		return nil, err
 	}
 	who := executors.AsOf(ctx)
-	if err := m.Admit(ctx, e.Kind(), who.UserID); err != nil {
+	if err := m.cfg.Choice.Admit(ctx, e.Kind(), who.UserID); err != nil {
 		return nil, err
 	}
 	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New(trialPrefix), workspaceID, who.UserID, root
@@ -54,7 +56,7 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 		}
 	}
 	k := m.newMaking(executors.Record{Handle: executors.Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: executors.Starting,
-		StartedAt: m.now(), UserID: or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
+		StartedAt: m.now(), UserID: cmp.Or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
 	m.mu.Lock()
 	m.trials[spec.ID] = true // the reaper leaves it alone
 	m.mu.Unlock()
@@ -109,30 +111,32 @@ func (m *Manager) tryMaking(ctx context.Context, e executors.Executor, caps exec
 	if err := m.outfit(ctx, caps, &spec); err != nil {
 		return nil, err
 	}
-	who, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	who, err := m.cfg.Choice.ForWhom(ctx, spec.TeamID, k.record().UserID, caps)
 	if err != nil {
 		return nil, err
 	}
-	if spec.Size, err = fit(who, spec.Limits); err != nil {
+	if spec.Size, err = choice.Fit(who, spec.Limits); err != nil {
 		return nil, err
 	}
-	k.change(func(r *executors.Record) { r.CPUs, r.MemoryMB, r.PriceNano = m.sized(who, spec.Size, spec.Limits) })
-	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
+	k.change(func(r *executors.Record) {
+		r.CPUs, r.MemoryMB, r.PriceNano = m.cfg.Choice.Charged(who, spec.Size, spec.Limits)
+	})
+	if err := m.cfg.Metering.Afford(ctx, m.cfg.Metering.Stretch(k.record())); err != nil {
 		return nil, err
 	}
 	sb, err := e.Create(ctx, spec)
 	if err != nil {
-		m.release(ctx, spec.ID)
-		m.doubt(e)
+		m.cfg.Metering.Release(ctx, spec.ID)
+		m.cfg.Choice.Recheck(e)
 		return nil, err
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
 	defer func() {
 		m.remove(ctx, sb) // what could not be removed is the reaper's
-		m.stood(context.WithoutCancel(ctx), m.stretch(k.record()), 0, executors.ByServer)
+		m.cfg.Metering.Stopped(context.WithoutCancel(ctx), m.cfg.Metering.Stretch(k.record()), 0, executors.ByServer)
 	}()
-	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
-		m.release(ctx, spec.ID)
+	if err := m.cfg.Metering.Began(ctx, m.cfg.Metering.Stretch(k.record()), true); err != nil {
+		m.cfg.Metering.Release(ctx, spec.ID)
 		return nil, err
 	}
 	p, err := m.connect(ctx, sb, k.record())
