@@ -21,14 +21,14 @@ func (m *Manager) Far(ctx context.Context, workspaceID string) (far bool, state 
 		return false, "", err
 	}
 	if err == nil && rec.EndedAt == 0 {
-		return m.ownDisk(ctx, rec.Handle.Kind), rec.State, nil
+		return m.cfg.Choice.OwnDisk(ctx, rec.Handle.Kind), rec.State, nil
 	}
 	spec, kind, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
 	if err != nil {
 		return false, "", err
 	}
 	if kind != "" && kind != executors.Auto {
-		return m.ownDisk(ctx, kind), "", nil
+		return m.cfg.Choice.OwnDisk(ctx, kind), "", nil
 	}
 	pol, err := m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {

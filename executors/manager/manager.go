@@ -1,11 +1,21 @@
-// Package manager chooses, makes, reuses, checks and reaps sandboxes: one live sandbox a workspace.
+// Package manager makes, reuses, checks and ends sandboxes: one live sandbox a workspace. Where a workspace may live is choice's to say, what a
+// sandbox costs metering's, and what was made ahead of time comes from pool.
 //
 // A sandbox's row is stored as starting before it is made, and its handle before first use, so that whatever instant the server
 // dies at, the next one finds what exists (Recover) and reaps what has ended (Run); a sandbox without a row is left alone.
 //
+// Manager, slot and place are one package because a workspace's slot (its turn, its mutex) and the record of the place in it are one state
+// machine: making, pausing, waking, resting, checking, leaving and destroying each read and write the same fields under the same turn. A method
+// stands on the slot where it needs the turn or changes what is in the slot, on the place where it asks the live sandbox alone, and on the
+// Manager where it is about all of them, or finds the slot first.
+//
 // Goroutines: Manager.Run has one for health, one for the reaper, one for places that could not be dialed, one for places that changed and one
-// for the pool; a making goes on in one of its own when its caller leaves, and Run waits for it. Locks: a workspace's turn is taken first and held while its sandbox is made, moved or ended; the room's mu guards what is known of the
-// sandbox, the Manager's the rooms and hooks, and neither is held while a place, a guest or the store is asked.
+// for the pool; checks, and makings whose caller has left, go on in goroutines of their own, for which Run waits.
+//
+// Locks, in the order in which they are taken: a slot's turn; Manager.mu, which guards which slots there are and who takes part; slot.mu, which
+// guards what is known of the sandbox; and last, each alone, those of a Place, a making, the reaper, the checks and Metering. A turn is held
+// while a sandbox is made, moved or ended. No mutex is held while an executor, a guest or the store is asked, but a making's while its steps
+// are stored: an older one must not come after a newer.
 package manager
 
 import (
@@ -112,27 +122,23 @@ type Manager struct {
 	cfg Config
 
 	mu           sync.Mutex
-	rooms        map[string]*room // by workspace id
-	participants []executors.Participant
+	slots        map[string]*slot // by workspace id
+	participants participants
 	fallBack     func(ctx context.Context, workspaceID string, cause error) (bool, error)
-	recovered    bool
-	gone         map[string]int64            // sandboxes found gone by this process: ms UTC
-	trials       map[string]bool             // by id: sandboxes made only to try their place
-	strangers    map[executors.Kind][]string // by place: ids of sandboxes that live and have no row
-	ends         map[string]string           // in words: why sandboxes were ended that people did not end themselves
+	ends         map[string]string // in words: why sandboxes were ended that people did not end themselves
 	meters       *meter.Meters
-	still        atomic.Int64    // places that are paused or away: asked at every output of a terminal
-	looks        chan look       // places that changed: Run looks at their sandboxes at once
-	worries      chan string     // workspaces whose guest could not be dialed: Run looks at them at once
-	checking     map[string]bool // under mu: workspaces whose sandbox is being looked at
-	checkSlots   chan struct{}   // one place for each check that is not slow
-	work         tasks.Group     // flights that go on when their callers have left, and checks; closed when Run ends
+	still        atomic.Int64 // places that are paused or away: asked at every output of a terminal
+	reaper       *reaper
+	checks       *checks
+	work         tasks.Group // flights that go on when their callers have left, and checks; closed when Run ends
 }
 
-// room is what the Manager keeps of one workspace.
-type room struct {
-	turn   chan struct{} // holds one token: making, recovering and destroying take turns
-	usedAt int64         // ms UTC when it was last asked for; under the Manager's mu
+// slot is what the Manager keeps of one workspace.
+type slot struct {
+	m           *Manager
+	workspaceID string
+	turn        chan struct{} // holds one token: making, recovering and destroying take turns
+	usedAt      int64         // ms UTC when it was last asked for; under the Manager's mu
 
 	mu     sync.Mutex
 	place  *place            // the live place, nil when there is none
@@ -143,15 +149,16 @@ type room struct {
 // place is what the Manager keeps of a Place.
 type place struct {
 	*executors.Place
+	m *Manager
 
 	sandbox atomic.Pointer[executors.Sandbox]
-	record  executors.Record       // under the room's mu once the place is live
+	record  executors.Record       // under the slot's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
 	home    atomic.Bool            // what was there came home when it was last asked for, see Participant.Home
-	waking  atomic.Bool            // somebody is waking it: changed with the room's turn
+	waking  atomic.Bool            // somebody is waking it: changed with the slot's turn
 	away    atomic.Pointer[error]  // why its place cannot be heard now; nil = it can
 
-	// Under the room's mu.
+	// Under the slot's mu.
 	silent     int    // health checks failed in a row
 	healthAt   int64  // ms UTC of the last good answer
 	worriedAt  int64  // ms UTC of the last check asked for because the guest could not be dialed
@@ -171,63 +178,64 @@ func New(cfg Config) *Manager {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	return &Manager{cfg: cfg, rooms: make(map[string]*room),
-		gone: make(map[string]int64), trials: make(map[string]bool), strangers: make(map[executors.Kind][]string), ends: make(map[string]string), worries: make(chan string, 64), checking: make(map[string]bool), checkSlots: make(chan struct{}, checkAtOnce), looks: make(chan look, 256)}
+	m := &Manager{cfg: cfg, slots: make(map[string]*slot), ends: make(map[string]string)}
+	m.reaper, m.checks = newReaper(m), newChecks(m)
+	return m
 }
 
 // Astray names the workspace's sandbox while it exists but could not be reached, and "" when there is none such. The health
 // check looks for it: it becomes live again, or turns out to be gone.
 func (m *Manager) Astray(workspaceID string) string {
-	r := m.room(workspaceID)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stray == nil {
+	s := m.slot(workspaceID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stray == nil {
 		return ""
 	}
-	return r.stray.Handle.ID
+	return s.stray.Handle.ID
 }
 
-// room returns the workspace's room, made on first use.
-func (m *Manager) room(workspaceID string) *room {
+// slot returns the workspace's slot, made on first use.
+func (m *Manager) slot(workspaceID string) *slot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok := m.rooms[workspaceID]
+	s, ok := m.slots[workspaceID]
 	if !ok {
-		r = &room{turn: make(chan struct{}, 1)}
-		m.rooms[workspaceID] = r
+		s = &slot{m: m, workspaceID: workspaceID, turn: make(chan struct{}, 1)}
+		m.slots[workspaceID] = s
 	}
-	r.usedAt = m.now()
-	return r
+	s.usedAt = m.now()
+	return s
 }
 
-// roomKept is how long a room is kept that nothing is in. It is far longer than anybody who was given the room takes to use it, so that
-// two rooms of one workspace are never in use.
-const roomKept = time.Hour
+// slotKept is how long a slot is kept that nothing is in. It is far longer than anybody who was given the slot takes to use it, so that
+// two slots of one workspace are never in use.
+const slotKept = time.Hour
 
-// sweepRooms forgets the rooms of workspaces that have had no sandbox for a while and are not asked for.
-func (m *Manager) sweepRooms() {
+// sweepSlots forgets the slots of workspaces that have had no sandbox for a while and are not asked for.
+func (m *Manager) sweepSlots() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := m.now() - roomKept.Milliseconds()
-	for id, r := range m.rooms {
-		if r.usedAt <= old && r.empty() {
-			delete(m.rooms, id)
+	old := m.now() - slotKept.Milliseconds()
+	for id, s := range m.slots {
+		if s.usedAt <= old && s.empty() {
+			delete(m.slots, id)
 		}
 	}
 }
 
-// empty reports whether nothing is in the room and nobody has its turn.
-func (r *room) empty() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.place == nil && r.flight == nil && r.stray == nil && len(r.turn) == 0
+// empty reports whether nothing is in the slot and nobody has its turn.
+func (s *slot) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place == nil && s.flight == nil && s.stray == nil && len(s.turn) == 0
 }
 
-// take waits for the room's turn; the returned func gives it back.
-func (r *room) take(ctx context.Context) (func(), error) {
+// take waits for the slot's turn; the returned func gives it back.
+func (s *slot) take(ctx context.Context) (func(), error) {
 	select {
-	case r.turn <- struct{}{}:
-		return func() { <-r.turn }, nil
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -244,14 +252,14 @@ func (m *Manager) Live(workspaceID string) (*executors.Place, bool) {
 // live is Live for the Manager's own.
 func (m *Manager) live(workspaceID string) (*place, bool) {
 	m.mu.Lock()
-	r := m.rooms[workspaceID]
+	s := m.slots[workspaceID]
 	m.mu.Unlock()
-	if r == nil {
+	if s == nil {
 		return nil, false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.place, r.place != nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place, s.place != nil
 }
 
 // OfKind returns the live places of a kind, or of a family.

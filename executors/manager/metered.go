@@ -42,9 +42,9 @@ type forMeters struct{ *Manager }
 
 func (m forMeters) sandbox(p *place) meter.Sandbox {
 	return meter.Sandbox{Place: p.Place, Record: p.record0(), Box: p.box,
-		MayGrow: func(ctx context.Context, l executors.Limits) (bool, error) { return m.mayGrow(ctx, p, l) },
+		MayGrow: func(ctx context.Context, l executors.Limits) (bool, error) { return p.mayGrow(ctx, l) },
 		Release: func(ctx context.Context) { m.cfg.Metering.Release(ctx, p.SandboxID) },
-		Resized: func(ctx context.Context, l executors.Limits) { m.resized(ctx, p, l) }}
+		Resized: func(ctx context.Context, l executors.Limits) { p.resized(ctx, l) }}
 }
 
 // All are all live ones.

@@ -57,9 +57,7 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 	}
 	k := m.newMaking(executors.Record{Handle: executors.Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: executors.Starting,
 		StartedAt: m.now(), UserID: cmp.Or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
-	m.mu.Lock()
-	m.trials[spec.ID] = true // the reaper leaves it alone
-	m.mu.Unlock()
+	spared := m.reaper.spare(spec.ID)
 	defer func() {
 		for _, a := range m.attached() { // what was made for it is given back
 			if a.Ended == nil {
@@ -67,13 +65,11 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 			}
 			a.Ended(k.record())
 		}
-		m.mu.Lock()
-		delete(m.trials, spec.ID)
-		m.mu.Unlock()
+		spared()
 	}()
 	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
 	defer cancel()
-	if lacks, err = m.tryMaking(mctx, e, caps, spec, k, programs); err != nil {
+	if lacks, err = k.tryMaking(mctx, e, caps, spec, programs); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
@@ -107,11 +103,11 @@ func trialBox(root string) (*executors.Box, error) {
 	return &executors.Box{Home: trialHome, UID: uid, GID: gid, Mounts: []executors.Mount{{Source: root, Target: root}, {Source: home, Target: trialHome}}}, nil
 }
 
-func (m *Manager) tryMaking(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making, programs []string) (lacks []string, err error) {
-	if err := m.outfit(ctx, caps, &spec); err != nil {
+func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, programs []string) (lacks []string, err error) {
+	if err := k.m.attached().outfit(ctx, caps, &spec); err != nil {
 		return nil, err
 	}
-	who, err := m.cfg.Choice.ForWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	who, err := k.m.cfg.Choice.ForWhom(ctx, spec.TeamID, k.record().UserID, caps)
 	if err != nil {
 		return nil, err
 	}
@@ -119,27 +115,27 @@ func (m *Manager) tryMaking(ctx context.Context, e executors.Executor, caps exec
 		return nil, err
 	}
 	k.change(func(r *executors.Record) {
-		r.CPUs, r.MemoryMB, r.PriceNano = m.cfg.Choice.Charged(who, spec.Size, spec.Limits)
+		r.CPUs, r.MemoryMB, r.PriceNano = k.m.cfg.Choice.Charged(who, spec.Size, spec.Limits)
 	})
-	if err := m.cfg.Metering.Afford(ctx, m.cfg.Metering.Stretch(k.record())); err != nil {
+	if err := k.m.cfg.Metering.Afford(ctx, k.m.cfg.Metering.Stretch(k.record())); err != nil {
 		return nil, err
 	}
 	sb, err := e.Create(ctx, spec)
 	if err != nil {
-		m.cfg.Metering.Release(ctx, spec.ID)
-		m.cfg.Choice.Recheck(e)
+		k.m.cfg.Metering.Release(ctx, spec.ID)
+		k.m.cfg.Choice.Recheck(e)
 		return nil, err
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
 	defer func() {
-		m.remove(ctx, sb) // what could not be removed is the reaper's
-		m.cfg.Metering.Stopped(context.WithoutCancel(ctx), m.cfg.Metering.Stretch(k.record()), 0, executors.ByServer)
+		k.remove(ctx, sb) // what could not be removed is the reaper's
+		k.m.cfg.Metering.Stopped(context.WithoutCancel(ctx), k.m.cfg.Metering.Stretch(k.record()), 0, executors.ByServer)
 	}()
-	if err := m.cfg.Metering.Began(ctx, m.cfg.Metering.Stretch(k.record()), true); err != nil {
-		m.cfg.Metering.Release(ctx, spec.ID)
+	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.Stretch(k.record()), true); err != nil {
+		k.m.cfg.Metering.Release(ctx, spec.ID)
 		return nil, err
 	}
-	p, err := m.connect(ctx, sb, k.record())
+	p, err := k.m.connect(ctx, sb, k.record())
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +156,7 @@ func (m *Manager) tryMaking(ctx context.Context, e executors.Executor, caps exec
 	}
 	res, err = p.Run(ctx, executors.BoxCommand{Argv: append([]string{"/bin/sh", "-c", lacksScript, "lacks"}, programs...), TimeoutMs: tryRun.Milliseconds()})
 	if err != nil || res.ExitCode != 0 {
-		m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
+		k.m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
 		return nil, nil // it is seen when they are started
 	}
 	for _, name := range strings.Fields(string(res.Stdout)) {

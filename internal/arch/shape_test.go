@@ -40,7 +40,6 @@ var tooLarge = map[string]struct {
 	"lines ./store":                          {9600, "one file for each topic: all SQL is here"},
 	"lines ./cmd/parawork":                   {6400, "to be split"},
 	"methods ./workspaces.Service":           {489, "to be split"},
-	"methods ./executors/manager.Manager":    {165, "to be split"},
 	"methods ./sessions.live":                {165, "to be split"},
 	"methods ./sessions.Service":             {157, "to be split"},
 	"methods ./sessions/screen.Screen":       {105, "a terminal is one state machine: what it holds changes together"},
