@@ -105,3 +105,17 @@ func TestRulesOfTheInstanceChangeWhileItRuns(t *testing.T) {
 		t.Errorf("free again: %q, %v", got, err)
 	}
 }
+
+func detail(err error, key string) any {
+	for e := err; e != nil; {
+		if f, ok := e.(*fault.Error); ok {
+			return f.Details[key]
+		}
+		u, ok := e.(interface{ Unwrap() error })
+		if !ok {
+			return nil
+		}
+		e = u.Unwrap()
+	}
+	return nil
+}

@@ -41,12 +41,6 @@ func (h *poolHouse) clock() time.Time {
 	return h.now
 }
 
-func (h *poolHouse) pass(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
-}
-
 func (h *poolHouse) restart() {
 	knobs := fake.Knobs{Sizes: poolSizes, Lease: 10 * time.Minute}
 	h.ex = fake.NewPooled(h.world)
@@ -128,36 +122,6 @@ func (l *ledger) began1OfPool(t *testing.T, id string) {
 	t.Errorf("the ledger was told %+v, not that %s runs for the instance", l.began, id)
 }
 
-func TestManyMayAskForTheLastWarmSandbox(t *testing.T) {
-	h := newPoolHouse(t)
-	h.m.Warm.Tend(h.ctx)
-	var mu sync.Mutex
-	got := make(map[string]int)
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			w, ok, err := h.store.TakeWarm(h.ctx, fake.Kind, "2-2048", "sbx_x")
-			if err != nil {
-				t.Errorf("TakeWarm: %v", err)
-			}
-			if ok {
-				mu.Lock()
-				got[w.Handle.ID]++
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	if len(got) != 2 {
-		t.Errorf("%d of 2 were taken", len(got))
-	}
-	for id, n := range got {
-		if n != 1 {
-			t.Errorf("%s was taken %d times", id, n)
-		}
-	}
-}
-
 func TestAWarmSandboxThatDoesNotServeCostsNobodyTheirWork(t *testing.T) {
 	h := newPoolHouse(t)
 	h.m.Warm.Tend(h.ctx)
@@ -213,59 +177,5 @@ func TestThePoolIsSweptAtStart(t *testing.T) {
 	<-ran
 	if got := h.warm(); len(got) == 0 {
 		t.Error("the reaper took warm sandboxes for unknown ones")
-	}
-}
-
-func TestThePoolFollowsItsRules(t *testing.T) {
-	h := newPoolHouse(t)
-	h.m.Warm.Tend(h.ctx)
-	first := h.warm()
-	// Leases are extended for as long as somebody sweeps.
-	for range 6 {
-		h.pass(8 * time.Minute)
-		h.m.Warm.Tend(h.ctx)
-	}
-	if got := h.warm(); len(got) != 2 || got[0] != first[0] {
-		t.Errorf("there are %v, not %v", got, first)
-	}
-	// What its place has paused is of no use.
-	h.pass(11 * time.Minute)
-	h.m.Warm.Tend(h.ctx)
-	second := h.warm()
-	if len(second) != 2 || second[0] == first[0] {
-		t.Errorf("there are %v after %v fell asleep", second, first)
-	}
-	// They grow old.
-	for range 31 {
-		h.pass(8 * time.Minute)
-		h.m.Warm.Tend(h.ctx)
-	}
-	if got := h.warm(); len(got) != 2 || got[0] == second[0] {
-		t.Errorf("there are %v after %v grew old", got, second)
-	}
-	// One is lost.
-	h.world.Vanish(h.warm()[0])
-	h.m.Warm.Tend(h.ctx)
-	h.status(2, 0)
-	// No money, no more; and after a failure not at once again.
-	h.rules.Min = 3
-	h.l.refuse = errors.New("no money")
-	h.m.Warm.Tend(h.ctx)
-	h.status(2, 0)
-	h.l.refuse = nil
-	h.m.Warm.Tend(h.ctx)
-	h.status(2, 0)
-	h.pass(2 * time.Minute)
-	h.m.Warm.Tend(h.ctx)
-	h.status(3, 0)
-	// Never more than the most.
-	h.rules = pool.Rules{Enabled: true, Min: 1, Max: 1}
-	h.m.Warm.Tend(h.ctx)
-	h.status(1, 0)
-	h.rules.Enabled = false
-	h.m.Warm.Tend(h.ctx)
-	h.status(0, 0)
-	if left := h.warm(); len(left) != 0 {
-		t.Errorf("switched off, and there are %v", left)
 	}
 }
