@@ -212,6 +212,8 @@ type distant struct {
 	handle executors.Handle
 }
 
+var _ executors.Sandbox = (*distant)(nil)
+
 func (d *distant) Handle() executors.Handle { return d.handle }
 
 func (d *distant) Token() string { return "" }
