@@ -107,6 +107,8 @@ var (
 	_ workspaces.LiveRunner   = rooms{}
 	_ workspaces.Trier        = rooms{}
 	_ move.Keepers            = rooms{}
+	_ workspaces.Forgetter    = (*sessions.Service)(nil)
+	_ workspaces.Movers       = (*sessions.Service)(nil)
 )
 
 // rooms shows workspaces the sandboxes in the shape they need.

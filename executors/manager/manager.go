@@ -115,7 +115,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Manager chooses, makes, reuses, checks and reaps sandboxes: one live sandbox a workspace. Safe for concurrent use.
+// Manager makes, reuses, checks and ends sandboxes: one live sandbox a workspace. Safe for concurrent use.
 //
 // Recover is called once at start, before anything else; Run keeps the health checks and the reaper going.
 type Manager struct {
@@ -133,7 +133,7 @@ type Manager struct {
 	work         tasks.Group // flights that go on when their callers have left, and checks; closed when Run ends
 }
 
-// slot is what the Manager keeps of one workspace.
+// slot is where one workspace's sandbox is, or will be.
 type slot struct {
 	m           *Manager
 	workspaceID string
@@ -146,7 +146,7 @@ type slot struct {
 	stray  *executors.Record // an open record whose sandbox could not be reached yet
 }
 
-// place is what the Manager keeps of a Place.
+// place is a live sandbox with what the Manager knows of it beyond what others see.
 type place struct {
 	*executors.Place
 	m *Manager

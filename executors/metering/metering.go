@@ -96,7 +96,7 @@ func (t *Metering) Afford(ctx context.Context, s executors.Stretch) error {
 	return t.cfg.Ledger.Afford(ctx, s)
 }
 
-// Release gives back what afford held back for a sandbox that did not begin.
+// Release gives back what Afford held back for a sandbox that did not begin.
 func (t *Metering) Release(ctx context.Context, sandboxID string) {
 	if t.cfg.Ledger == nil {
 		return
