@@ -1,11 +1,25 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"testing"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/executortest"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Sessions and workspaces look for these in each other, by interfaces of their own.
+var (
+	_ interface {
+		Record(ctx context.Context, a workspaces.Activity) error
+		Moving(ctx context.Context, workspaceID string) error
+	} = movable{}
+	_ interface {
+		Working(ctx context.Context, workspaceID string) (bool, error)
+	} = (*sessions.Service)(nil)
 )
 
 // What an executor can do beyond its contract is found by type assertions. Here are the executors as the server has them, with all that is found
