@@ -1,5 +1,5 @@
 // Package billing keeps the ledger: what ran where, for whom, for how long, and what that costs. It knows nothing of how places work; it
-// is told of stretches (manager.Ledger) and writes segments.
+// is told of stretches (metering.Ledger) and writes segments.
 //
 // Rules: a sandbox has one open segment at most, and its segments never overlap. A segment begins when its place runs and ends by the
 // word of the best witness: the place's own record, then this server, then the last heartbeat; never "now" for what was found gone. It has
@@ -21,7 +21,7 @@ import (
 
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/metering"
 	"github.com/parawork/parawork/internal/events"
 )
 
@@ -181,7 +181,7 @@ type Ledger struct {
 	alertAt atomic.Int64 // ms UTC: when the budget was looked at last
 }
 
-var _ manager.Ledger = (*Ledger)(nil)
+var _ metering.Ledger = (*Ledger)(nil)
 
 // open is what is kept in memory of an open segment.
 type open struct {

@@ -20,7 +20,7 @@ type Size struct {
 	Cure      string // what to do about it
 	Default   bool   // what a workspace gets that asks for none
 
-	Refused *fault.Error // why who asks may not have it, nil = they may; see ManagerConfig.Sizes
+	Refused *fault.Error // why who asks may not have it, nil = they may; see choice.Config
 }
 
 // Lease says how long a sandbox lives unless somebody extends it. Times are ms UTC, 0 = no bound.

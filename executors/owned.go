@@ -13,5 +13,13 @@ type Owner struct {
 	Shared bool   // everybody of the team may use it
 }
 
+// OwnerOf says whose an executor is.
+func OwnerOf(e Executor) Owner {
+	if o, ok := e.(Owned); ok {
+		return o.Owner()
+	}
+	return Owner{}
+}
+
 // Admits reports whether the user may have work done in the place.
 func (o Owner) Admits(userID string) bool { return o.Shared || o.UserID == userID }

@@ -1,6 +1,6 @@
 package executors
 
-// Auto asks the Manager to choose the strongest place that is available.
+// Auto asks for the strongest place that is available to be chosen.
 const Auto Kind = "auto"
 
 // Record is the stored row of a sandbox. Times are ms UTC, 0 = not yet.

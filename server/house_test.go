@@ -33,9 +33,9 @@ import (
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/images"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
@@ -90,7 +90,7 @@ type house struct {
 }
 
 // managed shows workspaces the Manager in the shape they need.
-type managed struct{ *manager.Manager }
+type managed struct{ *executortest.Managed }
 
 func (p managed) Ensure(ctx context.Context, workspaceID string) error {
 	_, err := p.Manager.Ensure(ctx, workspaceID)
@@ -152,7 +152,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
 	t.Cleanup(far.Close)
 	h.family = fake.NewFamily(far)
-	places := manager.New(manager.Config{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
+	places := executortest.NewManager(executortest.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
 	meters, err := places.UseMeters(meter.Config{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,10 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		Workspaces:    ws,
 		Moves:         moves,
 		Origin:        from,
-		Places:        places,
+		Places:        places.Manager,
+		Choice:        places.Chooser,
+		Metering:      places.Metering,
+		Executors:     places.Registry,
 		Meters:        meters,
 		Ledger:        ledger,
 		Prices:        prices,

@@ -35,12 +35,12 @@ func (h operations) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMet
 	for _, n := range report.Living {
 		all += n
 	}
-	active := h.cfg.Places.Active()
+	active := h.cfg.Metering.Active()
 	living := make(map[executors.Kind]int64, len(report.Living)) // members' machines are one place here
 	for k, n := range report.Living {
 		living[executors.Kind(k).Base()] += n
 	}
-	places := h.cfg.Places.Capabilities(ctx)
+	places := h.cfg.Choice.Capabilities(ctx)
 	if n := counts[executors.Runner]; living[executors.Runner] > 0 || n.Created+n.Failed > 0 {
 		places = append(places, executors.Capabilities{Kind: executors.Runner, Name: "Members' own machines"})
 	}

@@ -27,13 +27,13 @@ var _ api.StrictServerInterface = operations{}
 func (s *Server) operations() operations {
 	cfg := s.cfg
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
-	place := places.New(places.Config{Version: cfg.Version, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Machines: cfg.Machines,
+	place := places.New(places.Config{Version: cfg.Version, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Choice: cfg.Choice, Executors: cfg.Executors, Machines: cfg.Machines,
 		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, TryE2B: cfg.TryE2B}, shared)
 	costs := money.New(money.Config{Directory: cfg.Directory, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
 		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)
 	return operations{Server: s,
 		Places: place,
-		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Origin: cfg.Origin, Places: cfg.Places, Meters: cfg.Meters, Ledger: cfg.Ledger,
+		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Origin: cfg.Origin, Places: cfg.Places, Choice: cfg.Choice, Meters: cfg.Meters, Ledger: cfg.Ledger,
 			Tokens: cfg.Tokens, Files: cfg.Files, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Report: cfg.Report, Reviews: cfg.Reviews,
 			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
 			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, NetworkViews: place.Network,

@@ -116,8 +116,8 @@ func (p *placeCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	gauge(descInfo, 1, p.s.cfg.Version)
-	counts, active := p.s.cfg.Places.Counters().Counts(), p.s.cfg.Places.Active()
-	for _, k := range p.s.cfg.Places.Kinds() {
+	counts, active := p.s.cfg.Places.Counters().Counts(), p.s.cfg.Metering.Active()
+	for _, k := range p.s.cfg.Executors.Kinds() {
 		gauge(descActive, float64(active[k]), string(k))
 		p.place(ch, counts[k], string(k))
 	}
@@ -147,7 +147,7 @@ func (p *placeCollector) Collect(ch chan<- prometheus.Metric) {
 	if report.Budget.Limited {
 		gauge(descLimit, dollars(report.Budget.LimitNano))
 	}
-	for _, k := range p.s.cfg.Places.Kinds() {
+	for _, k := range p.s.cfg.Executors.Kinds() {
 		gauge(descCost, dollars(report.Executors[string(k)].CostNano), string(k))
 	}
 }

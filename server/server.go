@@ -30,11 +30,14 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/meter"
+	"github.com/parawork/parawork/executors/metering"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/preview"
 	"github.com/parawork/parawork/executors/runner/machines"
@@ -81,6 +84,9 @@ type Config struct {
 	Moves         *move.Service
 	Origin        *origin.Service
 	Places        *manager.Manager
+	Choice        *choice.Chooser
+	Metering      *metering.Metering
+	Executors     *executors.Registry
 	Meters        *meter.Meters
 	Ledger        *billing.Ledger
 	Payments      *stripe.Service
@@ -217,7 +223,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
-	s.Admission = running.NewAdmission(running.AdmissionConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Places: cfg.Places, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
+	s.Admission = running.NewAdmission(running.AdmissionConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Places: cfg.Places, Choice: cfg.Choice, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
 	s.ops = s.operations()
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()

@@ -19,8 +19,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -53,7 +53,7 @@ type house struct {
 	tune     func(*sessions.Config)
 	search   time.Duration // how long a search reads; 0 = as long as it does by default
 	knobs    fake.Knobs    // of the next server's executor
-	places   func(*manager.Config)
+	places   func(*executortest.ManagerConfig)
 }
 
 func newHouse(t testing.TB) *house {
@@ -155,7 +155,7 @@ type server struct {
 	*question.Board
 	*masks.Masks
 	h       *house
-	manager *manager.Manager
+	manager *executortest.Managed
 	places  *fake.Executor
 	bus     *bus
 	end     func()
@@ -191,11 +191,11 @@ func (h *house) start() *server {
 	}
 	s := &server{h: h, bus: &bus{}, places: fake.New(h.world)}
 	s.places.Set(h.knobs)
-	mc := manager.Config{Executors: []executors.Executor{cuttable{s.places, h.pipes}}, Store: store.NewExecutors(h.db), Workspaces: h, Log: log}
+	mc := executortest.ManagerConfig{Executors: []executors.Executor{cuttable{s.places, h.pipes}}, Store: store.NewExecutors(h.db), Workspaces: h, Log: log}
 	if h.places != nil {
 		h.places(&mc)
 	}
-	s.manager = manager.New(mc)
+	s.manager = executortest.NewManager(mc)
 	cfg := sessions.Config{Store: store.NewSessions(h.db), Places: s.manager, Workspaces: h, Accounts: h, Agents: registry, Events: s.bus,
 		DataDir: h.dir, SearchTime: h.search, Key: bytes.Repeat([]byte{7}, 32), Log: log}
 	if h.tune != nil {

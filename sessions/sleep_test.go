@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/prompt"
@@ -25,7 +25,7 @@ type sleepy struct {
 func newSleepy(t *testing.T) *sleepy {
 	h := &sleepy{house: newHouse(t), t: t}
 	h.world.Now = func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
-	h.places = func(mc *manager.Config) {
+	h.places = func(mc *executortest.ManagerConfig) {
 		mc.Executors = []executors.Executor{fake.NewCloud(h.world)}
 		mc.Now = h.world.Now
 		mc.HealthEvery = time.Hour // the test looks itself

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -17,10 +17,10 @@ func TestWhatTeamsSayAboutPlaces(t *testing.T) {
 		ctx := t.Context()
 		_, team := storetest.Seed(t, db)
 		s := store.NewExecutors(db)
-		if p, err := s.PlacePolicy(ctx, team.ID); err != nil || p != (manager.Policy{}) {
+		if p, err := s.PlacePolicy(ctx, team.ID); err != nil || p != (choice.Policy{}) {
 			t.Errorf("of a new team: %+v, %v", p, err)
 		}
-		want := manager.Policy{Weakest: executors.ContainerBoundary, Default: "docker"}
+		want := choice.Policy{Weakest: executors.ContainerBoundary, Default: "docker"}
 		if err := s.SetPlacePolicy(ctx, team.ID, want); err != nil {
 			t.Fatal(err)
 		}

@@ -6,21 +6,21 @@ import (
 	"fmt"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/pool"
 )
 
-var _ manager.WarmStore = (*Executors)(nil)
+var _ pool.Store = (*Executors)(nil)
 
 const warmColumns = `id, executor, class, handle_version, handle_state, state, state_reason, taken_by, created_at, ready_at, lease_until, ended_at`
 
-func scanWarm(r scanner) (w manager.WarmRecord, err error) {
+func scanWarm(r scanner) (w pool.Record, err error) {
 	err = r.Scan(&w.Handle.ID, &w.Handle.Kind, &w.Class, &w.Handle.Version, &w.Handle.State, &w.State, &w.Reason, &w.TakenBy, &w.CreatedAt, &w.ReadyAt,
 		&w.LeaseUntil, &w.EndedAt)
 	return w, err
 }
 
 // InsertWarm stores a new warm sandbox.
-func (s *Executors) InsertWarm(ctx context.Context, w manager.WarmRecord) error {
+func (s *Executors) InsertWarm(ctx context.Context, w pool.Record) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO warm_sandboxes (`+warmColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`, w.Handle.ID, string(w.Handle.Kind), w.Class,
 		w.Handle.Version, w.Handle.State, w.State, w.Reason, w.TakenBy, w.CreatedAt, w.ReadyAt, w.LeaseUntil, w.EndedAt)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Executors) InsertWarm(ctx context.Context, w manager.WarmRecord) error 
 }
 
 // UpdateWarm writes what changes in the life of a warm sandbox whose state is from; false when it is not, or it has ended.
-func (s *Executors) UpdateWarm(ctx context.Context, w manager.WarmRecord, from string) (bool, error) {
+func (s *Executors) UpdateWarm(ctx context.Context, w pool.Record, from string) (bool, error) {
 	done, err := inserted(s.db.Exec(ctx, `UPDATE warm_sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?, ready_at = ?,
 		lease_until = ?, ended_at = ? WHERE id = ? AND state = ? AND ended_at = 0`, w.Handle.Version, w.Handle.State, w.State, w.Reason, w.ReadyAt,
 		w.LeaseUntil, w.EndedAt, w.Handle.ID, from))
@@ -41,11 +41,11 @@ func (s *Executors) UpdateWarm(ctx context.Context, w manager.WarmRecord, from s
 }
 
 // TakeWarm makes the oldest ready warm sandbox of a class taken by a sandbox; false when there is none. Nobody else is ever given it.
-func (s *Executors) TakeWarm(ctx context.Context, kind executors.Kind, class, by string) (w manager.WarmRecord, ok bool, err error) {
+func (s *Executors) TakeWarm(ctx context.Context, kind executors.Kind, class, by string) (w pool.Record, ok bool, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		var err error
 		w, err = scanWarm(s.db.QueryRow(ctx, `SELECT `+warmColumns+` FROM warm_sandboxes WHERE executor = ? AND class = ? AND state = ? AND ended_at = 0
-			ORDER BY created_at, id LIMIT 1`, string(kind), class, manager.WarmReady))
+			ORDER BY created_at, id LIMIT 1`, string(kind), class, pool.Ready))
 		if errors.Is(err, ErrNotFound) {
 			ok = false
 			return nil
@@ -53,16 +53,16 @@ func (s *Executors) TakeWarm(ctx context.Context, kind executors.Kind, class, by
 		if err != nil {
 			return err
 		}
-		w.State, w.TakenBy = manager.WarmTaken, by
+		w.State, w.TakenBy = pool.Taken, by
 		ok, err = inserted(s.db.Exec(ctx, `UPDATE warm_sandboxes SET state = ?, taken_by = ? WHERE id = ? AND state = ? AND ended_at = 0`,
-			manager.WarmTaken, by, w.Handle.ID, manager.WarmReady))
+			pool.Taken, by, w.Handle.ID, pool.Ready))
 		return err
 	})
 	return w, ok, err
 }
 
 // OpenWarm returns the warm sandboxes that have not ended, the oldest first.
-func (s *Executors) OpenWarm(ctx context.Context) ([]manager.WarmRecord, error) {
+func (s *Executors) OpenWarm(ctx context.Context) ([]pool.Record, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+warmColumns+` FROM warm_sandboxes WHERE ended_at = 0 ORDER BY created_at, id`)
 	out, err := collect(rows, err, scanWarm)
 	if err != nil {

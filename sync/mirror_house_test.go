@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	filesync "github.com/parawork/parawork/sync"
@@ -31,7 +31,7 @@ type farHouse struct {
 	repo    string
 	host    string // the worktree on the host
 	world   *fake.World
-	manager *manager.Manager
+	manager *executortest.Managed
 	place   *executors.Place
 	inside  string // the worktree inside
 	cfg     filesync.Config
@@ -70,7 +70,7 @@ func newFarHouse(t *testing.T, tune ...func(*filesync.Config)) *farHouse {
 	r.world = fake.NewWorld(filepath.Join(dir, "world"), nil)
 	ex := fake.New(r.world)
 	ex.Set(fake.Knobs{OwnDisk: true})
-	r.manager = manager.New(manager.Config{Executors: []executors.Executor{ex}, Store: store.NewExecutors(db), Workspaces: r})
+	r.manager = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{ex}, Store: store.NewExecutors(db), Workspaces: r})
 	r.house = newHouseLogging(t, db, r.manager, slog.New(slog.DiscardHandler))
 	r.setBase(git(t, r.host, "rev-parse", "HEAD"))
 	r.cfg = filesync.Config{Store: r.store, Places: r.manager, Workspaces: r.house, Events: r.house, Trees: r, DataDir: filepath.Join(dir, "data"), HomeRoots: []string{".claude", ".claude.json"}, HomeSkip: []string{".claude/statsig"},

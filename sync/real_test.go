@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -27,7 +27,7 @@ import (
 type realHouse struct {
 	*house
 	world   *fake.World
-	manager *manager.Manager
+	manager *executortest.Managed
 	root    string
 }
 
@@ -58,7 +58,7 @@ func newRealHouseLogging(t *testing.T, log *slog.Logger) *realHouse {
 	git(t, repo, "worktree", "add", "-q", "-b", "work", r.root)
 
 	r.world = fake.NewWorld(filepath.Join(dir, "world"), log)
-	r.manager = manager.New(manager.Config{Executors: []executors.Executor{fake.New(r.world)},
+	r.manager = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{fake.New(r.world)},
 		Store: store.NewExecutors(db), Workspaces: r, Log: log})
 	r.house = newHouseLogging(t, db, r.manager, log)
 	r.setBase(git(t, r.root, "rev-parse", "HEAD"))

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/store"
@@ -22,7 +23,7 @@ import (
 
 // away are sandboxes with a disk of their own: real guests, a real Manager, folders that begin empty.
 type away struct {
-	*manager.Manager
+	*executortest.Managed
 	t     testing.TB
 	h     *house
 	world *fake.World
@@ -69,7 +70,7 @@ func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knob
 	for _, w := range wrap {
 		e = w(e)
 	}
-	a.Manager = manager.New(manager.Config{Executors: []executors.Executor{e, a.home}, Default: knobs.Kind, Store: store.NewExecutors(db),
+	a.Managed = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{e, a.home}, Default: knobs.Kind, Store: store.NewExecutors(db),
 		Workspaces: specs{h}, Log: slog.New(slog.DiscardHandler)})
 	h.away = a
 	a.Attach(executors.Participant{Making: func(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
@@ -39,7 +40,7 @@ type whole struct {
 	file  string // of the database
 	log   *slog.Logger
 
-	m     *manager.Manager
+	m     *executortest.Managed
 	files *filesync.Service
 
 	mu     sync.Mutex
@@ -78,7 +79,7 @@ func (x *whole) born(ctx context.Context) {
 	})
 	h.cfg.Store, h.cfg.Trash, h.cfg.DefaultExecutor, h.cfg.Log = mortalStore{store.NewWorkspaces(db), life}, store.NewTrash(db), string(hereKind), x.log
 	s := h.build()
-	m := manager.New(manager.Config{Executors: []executors.Executor{mortalPlace{here, life}, mortalPlace{far, life}, mortalCloud{cloud, life}}, Default: hereKind,
+	m := executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{mortalPlace{here, life}, mortalPlace{far, life}, mortalCloud{cloud, life}}, Default: hereKind,
 		Store: mortalRows{store.NewExecutors(db), life}, Workspaces: s, Log: x.log})
 	files := filesync.New(filesync.Config{Store: store.NewChanges(db), Places: m, Workspaces: s, Events: h.bus, Moved: s.HeadMoved, Polled: s.Polled, Trees: hostTrees{s},
 		DataDir: h.data, Log: x.log})
@@ -155,7 +156,7 @@ func (x *whole) sandbox(id string) string {
 // still reports whether nobody can work in the workspace's sandbox.
 func (x *whole) still(id string) bool { return x.world.Still(x.sandbox(id)) }
 
-type wholeRooms struct{ *manager.Manager }
+type wholeRooms struct{ *executortest.Managed }
 
 func (r wholeRooms) Ensure(ctx context.Context, id string) error {
 	_, err := r.Manager.Ensure(ctx, id)

@@ -10,7 +10,6 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -29,7 +28,7 @@ type house struct {
 	team  string
 	ws    string
 	root  string
-	m     *manager.Manager
+	m     *executortest.Managed
 }
 
 // specs answers the same place for every workspace.
@@ -76,7 +75,7 @@ func newHouse(t *testing.T) *house {
 // restart makes the Manager of a new server over what is stored.
 func (h *house) restart() {
 	h.ex = fake.New(h.world)
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store,
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
 		Workspaces: specs{team: h.team, root: h.root}, DialTimeout: 5 * time.Second, After: soon})
 }
 
@@ -101,6 +100,6 @@ func (h *house) ensure() *executors.Place {
 
 // at has the house's workspaces live in the fake place by name.
 func (h *house) at(kind executors.Kind) {
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store,
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
 		Workspaces: specs{team: h.team, root: h.root, kind: kind}, DialTimeout: 5 * time.Second, After: soon})
 }

@@ -80,7 +80,8 @@ func newWith(t *testing.T, dir string, change func(*docker.Config)) *docker.Exec
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }})
+	executortest.Run(t, executortest.Config{Abilities: []string{"Ender", "Remainer", "Remover", "Stopper", "Witness"}, SandboxAbilities: []string{"Limiter", "Metered", "Narrow", "Pauser"},
+		New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }})
 }
 
 // create makes a sandbox that is destroyed when the test ends.

@@ -63,7 +63,8 @@ func newFar(t *testing.T, dir string) *docker.Executor {
 
 func TestConformanceFarAway(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newFar(t, dir) }})
+	executortest.Run(t, executortest.Config{Abilities: []string{"Ender", "Remainer", "Remover", "Stopper", "Witness"}, SandboxAbilities: []string{"Limiter", "Metered", "Narrow", "Pauser"},
+		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newFar(t, dir) }})
 }
 
 // A container on an engine far away sees nothing of this machine, has a disk of its own, and belongs to nobody of importance there.

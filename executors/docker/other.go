@@ -87,6 +87,9 @@ func (*Executor) Recover(context.Context, executors.Handle) (executors.Sandbox, 
 	return nil, executors.ErrGone
 }
 
+// End has nothing to end.
+func (*Executor) End(context.Context, string) error { return nil }
+
 // List finds nothing.
 func (*Executor) List(context.Context) ([]executors.Handle, error) { return nil, nil }
 

@@ -90,9 +90,10 @@ func newExecutor(t *testing.T, s *e2btest.Server, dir string, change func(*e2b.C
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
-		return newExecutor(t, server(t, dir), dir, nil)
-	}})
+	executortest.Run(t, executortest.Config{Abilities: []string{"Remainer", "Sleeper", "Warmer", "Witness"}, SandboxAbilities: []string{"Leased", "Metered", "Narrow", "Pauser"},
+		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
+			return newExecutor(t, server(t, dir), dir, nil)
+		}})
 }
 
 // servers are fake services, by the folder of the executor that uses one.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -35,7 +34,7 @@ type shop struct {
 	dir, ws  string
 	root     string
 	store    *MemStore
-	m        *manager.Manager
+	m        *Managed
 	commands *command.Commands
 	stop     func()
 }
@@ -60,7 +59,7 @@ func newShop(t *testing.T, cfg Config) *shop {
 func (s *shop) open(t *testing.T, cfg Config) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s.m = manager.New(manager.Config{Executors: []executors.Executor{cfg.New(t, s.dir)}, Store: s.store,
+	s.m = NewManager(ManagerConfig{Executors: []executors.Executor{cfg.New(t, s.dir)}, Store: s.store,
 		Workspaces: Workspaces{s.ws: s.root}, Log: log})
 	if cfg.Deliver != nil {
 		s.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return cfg.Deliver(ctx, a.Place.Guest, s.root) }})

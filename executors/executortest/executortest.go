@@ -34,6 +34,8 @@ type Config struct {
 	// Deliver brings what lies in a root on the host into the worktree of a sandbox with a disk of its own: see Deliver. nil = the
 	// sandbox shows the root itself.
 	Deliver func(ctx context.Context, c *client.Client, root string) error
+	// Abilities and SandboxAbilities are the optional abilities of the executor and of its sandboxes, sorted: all it has, and no other.
+	Abilities, SandboxAbilities []string
 }
 
 // Run runs the whole suite.
@@ -55,6 +57,7 @@ func Run(t *testing.T, cfg Config) {
 		{"Exec", testExec},
 		{"Life", testLife},
 		{"Ports", testPorts},
+		{"Abilities", testAbilities},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

@@ -25,8 +25,9 @@ type Machine struct {
 }
 
 var (
-	_ executors.Family = (*Family)(nil)
-	_ executors.Owned  = (*Machine)(nil)
+	_ executors.Family   = (*Family)(nil)
+	_ executors.Executor = (*Machine)(nil)
+	_ executors.Owned    = (*Machine)(nil)
 )
 
 // NewFamily makes a family without members over w.

@@ -12,7 +12,10 @@ import (
 // Pooled is a Cloud that can make sandboxes ahead of time: of a class for each size.
 type Pooled struct{ *Cloud }
 
-var _ executors.Warmer = (*Pooled)(nil)
+var (
+	_ executors.Warmer  = (*Pooled)(nil)
+	_ executors.Sleeper = (*Pooled)(nil) // the Cloud's
+)
 
 // NewPooled makes a Pooled over w. A second one over the same World is that of a restarted server.
 func NewPooled(w *World) *Pooled { return &Pooled{NewCloud(w)} }

@@ -30,6 +30,10 @@ var (
 	_ executors.Executor = (*Executor)(nil)
 	_ executors.Remainer = (*Executor)(nil)
 	_ executors.Remover  = (*Executor)(nil)
+	_ executors.Sandbox  = (*sandbox)(nil)
+	_ executors.Pauser   = (*sandbox)(nil)
+	_ executors.Metered  = (*sandbox)(nil)
+	_ executors.Limiter  = (*sandbox)(nil)
 )
 
 // New makes an Executor. It starts nothing.

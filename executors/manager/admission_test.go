@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestSizesSomebodyMayNotHave(t *testing.T) {
 	tooLarge := fault.New(fault.Quota, "size_not_in_plan", "1 CPU is the most for you.").With("cure", "Choose a larger plan.")
 	bound := 1
-	h := newCloudHouse(t, func(mc *manager.Config) {
+	h := newCloudHouse(t, func(mc *executortest.ManagerConfig) {
 		mc.Sizes = func(_ context.Context, _, _ string, c executors.Capabilities) ([]executors.Size, error) {
 			out := slices.Clone(c.Sizes)
 			for i := range out {
@@ -50,7 +50,7 @@ func TestSizesSomebodyMayNotHave(t *testing.T) {
 	if err := h.m.CheckSize(h.ctx, h.team, h.cloud.Kind(), asked); fault.CodeOf(err) != "size_not_in_plan" {
 		t.Errorf("asked for beforehand: %v", err)
 	}
-	all, _, err := h.m.Standings(h.ctx, h.team)
+	all, _, err := h.m.Options(h.ctx, h.team)
 	if err != nil || all[0].Sizes[0].Refused != nil || !all[0].Sizes[0].Default || all[0].Sizes[1].Refused == nil {
 		t.Errorf("listed: %+v, %v", all, err)
 	}
@@ -63,7 +63,7 @@ func TestSizesSomebodyMayNotHave(t *testing.T) {
 // What is held back for a start is given back when it does not come to anything, and only then.
 func TestAStartThatFailsGivesBackWhatWasHeld(t *testing.T) {
 	l := newLedger()
-	h := newCloudHouse(t, func(mc *manager.Config) { mc.Ledger = l })
+	h := newCloudHouse(t, func(mc *executortest.ManagerConfig) { mc.Ledger = l })
 	free := func() int {
 		l.mu.Lock()
 		defer l.mu.Unlock()

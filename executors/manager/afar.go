@@ -10,9 +10,9 @@ import (
 )
 
 // arrive has everybody bring to a new sandbox what belongs there.
-func (m *Manager) arrive(ctx context.Context, p *place, s executors.Spec, say func(step, title string, done, all int64)) error {
-	ctx = context.WithValue(ctx, takingLeave{}, p) // it is not the room's yet, and used already
-	for _, a := range m.attached() {
+func (p *place) arrive(ctx context.Context, s executors.Spec, say func(step, title string, done, all int64)) error {
+	ctx = context.WithValue(ctx, takingLeave{}, p) // it is not the slot's yet, and used already
+	for _, a := range p.m.attached() {
 		if a.Arriving == nil {
 			continue
 		}
@@ -24,24 +24,24 @@ func (m *Manager) arrive(ctx context.Context, p *place, s executors.Spec, say fu
 }
 
 // standStill lets everybody bring home what is in a place that is about to be paused. Its error is one of Home's functions.
-func (m *Manager) standStill(ctx context.Context, r *room, p *place) error {
-	r.mu.Lock()
+func (s *slot) standStill(ctx context.Context, p *place) error {
+	s.mu.Lock()
 	runEndsAt := p.record.RunEndsAt
-	r.mu.Unlock()
+	s.mu.Unlock()
 	bound := homeTimeout
-	if left := time.Duration(runEndsAt-m.now())*time.Millisecond - runReserve; runEndsAt > 0 {
+	if left := time.Duration(runEndsAt-s.m.now())*time.Millisecond - runReserve; runEndsAt > 0 {
 		bound = min(bound, max(left, runReserve))
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, takingLeave{}, p), bound)
 	defer cancel()
 	var errs []error
-	for _, a := range m.attached() {
+	for _, a := range s.m.attached() {
 		if a.Home == nil {
 			continue
 		}
 		errs = append(errs, a.Home(ctx, p.Place))
 	}
-	for _, a := range m.attached() {
+	for _, a := range s.m.attached() {
 		if a.Pausing == nil {
 			continue
 		}
@@ -50,10 +50,4 @@ func (m *Manager) standStill(ctx context.Context, r *room, p *place) error {
 	err := errors.Join(errs...)
 	p.home.Store(err == nil)
 	return err
-}
-
-// ownDisk reports whether sandboxes of a kind have a disk of their own.
-func (m *Manager) ownDisk(ctx context.Context, k executors.Kind) bool {
-	e, ok := m.executor(ctx, k)
-	return ok && m.capabilities(ctx, e).OwnDisk
 }

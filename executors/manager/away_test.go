@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -46,7 +46,7 @@ func newFarm(t *testing.T) *farm {
 // again makes the Manager of a server that was started again.
 func (f *farm) again() {
 	f.t.Helper()
-	m := manager.New(manager.Config{Executors: []executors.Executor{f.places["process"]}, Families: []executors.Family{f.family}, Store: f.store,
+	m := executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{f.places["process"]}, Families: []executors.Family{f.family}, Store: f.store,
 		Workspaces: f.street, Events: f.bus, After: soon, DialTimeout: 5 * time.Second})
 	m.Attach(executors.Participant{Left: func(ctx context.Context, p *executors.Place) error {
 		f.mu.Lock()
@@ -267,7 +267,7 @@ func TestAMachineHasNoBusinessWithAnothersSandboxes(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := liar{f.family.Add("other", executors.Owner{TeamID: "another team", UserID: "eve"}), f.p.SandboxID}
-	m := manager.New(manager.Config{Families: []executors.Family{only{other}}, Store: f.store, Workspaces: f.street})
+	m := executortest.NewManager(executortest.ManagerConfig{Families: []executors.Family{only{other}}, Store: f.store, Workspaces: f.street})
 	m.Attach(executors.Participant{Left: func(context.Context, *executors.Place) error {
 		t.Error("it brings its work into the workspace of another team")
 		return nil

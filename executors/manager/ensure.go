@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -22,7 +21,7 @@ const makeTimeout = 3 * time.Minute
 type flight struct {
 	done   chan struct{}
 	cancel context.CancelCauseFunc
-	making *making // nil until there is a row; under the room's mu
+	making *making // nil until there is a row; under the slot's mu
 	place  *place
 	err    error
 }
@@ -33,45 +32,45 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 	if p, ok := ctx.Value(takingLeave{}).(*place); ok && p.WorkspaceID == workspaceID {
 		return p.Place, nil
 	}
-	r := m.room(workspaceID)
-	if p, err := m.standing(ctx, r, workspaceID); err != nil {
+	s := m.slot(workspaceID)
+	if p, err := s.standing(ctx); err != nil {
 		return nil, err
 	} else if p != nil {
 		return p.Place, nil
 	}
-	r.mu.Lock()
-	f := r.flight
+	s.mu.Lock()
+	f := s.flight
 	if f == nil {
 		// The flight is shared, so it may not end with the request that happened to be first.
 		detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		f = &flight{done: make(chan struct{}), cancel: cancel}
-		r.flight = f
+		s.flight = f
 		begun := m.work.Go(func() {
 			defer cancel(nil)
-			place, err := m.makeOrFallBack(detached, r, workspaceID)
-			r.mu.Lock()
-			f.place, f.err, r.flight = place, err, nil
-			r.mu.Unlock()
+			place, err := s.makeOrFallBack(detached)
+			s.mu.Lock()
+			f.place, f.err, s.flight = place, err, nil
+			s.mu.Unlock()
 			close(f.done)
 		})
 		if !begun {
-			r.flight = nil
-			r.mu.Unlock()
+			s.flight = nil
+			s.mu.Unlock()
 			cancel(nil)
 			return nil, executors.ErrStopping()
 		}
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 	select {
 	case <-f.done:
 		if f.err != nil {
 			return nil, f.err
 		}
 		a := executors.AsOf(ctx)
-		if err := m.Admit(ctx, f.place.Kind, a.UserID); err != nil {
+		if err := m.cfg.Choice.Admit(ctx, f.place.Kind, a.UserID); err != nil {
 			return nil, err
 		}
-		m.usedFor(ctx, r, f.place, a)
+		s.usedFor(ctx, f.place, a)
 		return f.place.Place, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -81,80 +80,80 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 // trustFor is how long a good answer of a place on another machine is taken for granted.
 const trustFor = 30 * time.Second
 
-// standing returns the room's live place when it can be used as it is; nil when one has to be woken or made first.
-func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*place, error) {
+// standing returns the slot's live place when it can be used as it is; nil when one has to be woken or made first.
+func (s *slot) standing(ctx context.Context) (*place, error) {
 	for looked := false; ; looked = true {
-		r.mu.Lock()
-		p := r.place
+		s.mu.Lock()
+		p := s.place
 		if p == nil || p.closing {
-			r.mu.Unlock()
+			s.mu.Unlock()
 			return nil, nil
 		}
 		p.Use()()
 		waking := p.waking.Load() // read first: who is woken in between is awake
 		why, wakes := p.paused.Load(), p.record.PausedFor.Wakes()
-		stale := p.OwnDisk && m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
-		r.mu.Unlock()
-		if err := m.Admit(ctx, p.Kind, executors.AsOf(ctx).UserID); err != nil {
+		stale := p.OwnDisk && s.m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
+		s.mu.Unlock()
+		if err := s.m.cfg.Choice.Admit(ctx, p.Kind, executors.AsOf(ctx).UserID); err != nil {
 			return nil, err
 		}
-		if away := m.awayWhy(ctx, p.Kind); away != nil {
-			m.left(ctx, r, p, away)
+		if away := s.m.cfg.Choice.Unreachable(ctx, p.Kind); away != nil {
+			s.left(ctx, p, away)
 			return nil, away
 		}
 		switch {
-		case why != nil && (wakes || waking): // somebody is waking it: the room's turn comes when it is awake, or could not be woken
+		case why != nil && (wakes || waking): // somebody is waking it: the slot's turn comes when it is awake, or could not be woken
 			return nil, nil
 		case why != nil:
 			return nil, errPaused(*why)
 		case stale && !looked:
-			if err := m.Check(ctx, workspaceID); err != nil { // what is there by now is what counts
-				m.cfg.Log.Debug("sandbox that was asked for does not answer", "workspace_id", workspaceID, "error", err)
+			if err := s.m.Check(ctx, s.workspaceID); err != nil { // what is there by now is what counts
+				s.m.cfg.Log.Debug("sandbox that was asked for does not answer", "workspace_id", s.workspaceID, "error", err)
 			}
 			continue
 		}
 		if a := executors.AsOf(ctx); a.Purpose != "" {
-			m.cfg.Counters.Reused(p.Kind)
-			m.usedFor(ctx, r, p, a)
+			s.m.cfg.Counters.Reused(p.Kind)
+			s.usedFor(ctx, p, a)
 		}
 		return p, nil
 	}
 }
 
-// make brings the room a live place: the one that is there, one found again, or a new one.
-func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*place, error) {
-	release, err := r.take(ctx)
+// make brings the slot a live place: the one that is there, one found again, or a new one.
+func (s *slot) make(ctx context.Context) (*place, error) {
+	release, err := s.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	rctx, cancel := context.WithTimeout(ctx, makeTimeout)
 	defer cancel()
-	if p := r.current(); p != nil {
-		if p, err := m.rouse(rctx, r, p); p != nil || err != nil {
+	if p := s.current(); p != nil {
+		if p, err := s.rouse(rctx, p); p != nil || err != nil {
 			return p, err
 		}
 	}
-	if p, err := m.reclaimAwake(rctx, r); p != nil || err != nil {
+	if p, err := s.reclaimAwake(rctx); p != nil || err != nil {
 		return p, err
 	}
-	spec, kind, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	spec, kind, err := s.m.cfg.Workspaces.Spec(ctx, s.workspaceID)
 	if err != nil {
-		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
+		return nil, fmt.Errorf("reading what place workspace %s needs: %w", s.workspaceID, err)
 	}
-	pol, err := m.policy(ctx, spec.TeamID)
+	pol, err := s.m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {
 		return nil, err
 	}
-	e, caps, err := m.pick(ctx, pol, kind)
+	e, caps, err := s.m.cfg.Choice.Pick(ctx, pol, kind)
 	if err != nil {
 		return nil, err
 	}
 	who := executors.AsOf(ctx)
-	if err := m.Admit(ctx, e.Kind(), who.UserID); err != nil {
+	if err := s.m.cfg.Choice.Admit(ctx, e.Kind(), who.UserID); err != nil {
 		return nil, err
 	}
-	if err := m.clearLeft(ctx, e, workspaceID); err != nil {
+	if err := s.m.reaper.clearLeft(ctx, e, s.workspaceID); err != nil {
 		return nil, err
 	}
 	owner := who.UserID // what is used is somebody's, also where they asked for files or a port only
@@ -164,45 +163,45 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*place
 	if owner == "" {
 		owner = spec.UserID
 	}
-	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), workspaceID, who.UserID
-	k := m.newMaking(executors.Record{Handle: executors.Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
-		State: executors.Starting, StartedAt: m.now(), UserID: owner, Purpose: who.Purpose}, caps)
+	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), s.workspaceID, who.UserID
+	k := s.m.newMaking(executors.Record{Handle: executors.Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: s.workspaceID,
+		State: executors.Starting, StartedAt: s.m.now(), UserID: owner, Purpose: who.Purpose}, caps)
 	rec := k.record()
-	err = m.cfg.Store.InsertSandbox(ctx, rec)
+	err = s.m.cfg.Store.InsertSandbox(ctx, rec)
 	if fault.Is(err, fault.Conflict) {
 		// A row is open that this process does not know yet: find its sandbox again instead of making a second.
-		if err := m.adoptOpen(ctx, r, workspaceID); err != nil {
+		if err := s.adoptOpen(ctx); err != nil {
 			return nil, err
 		}
-		if p, err := m.reclaimAwake(rctx, r); p != nil || err != nil {
+		if p, err := s.reclaimAwake(rctx); p != nil || err != nil {
 			return p, err
 		}
-		err = m.cfg.Store.InsertSandbox(ctx, rec)
+		err = s.m.cfg.Store.InsertSandbox(ctx, rec)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("storing the new sandbox of workspace %s: %w", workspaceID, err)
+		return nil, fmt.Errorf("storing the new sandbox of workspace %s: %w", s.workspaceID, err)
 	}
-	r.mu.Lock()
-	if r.flight != nil {
-		r.flight.making = k
+	s.mu.Lock()
+	if s.flight != nil {
+		s.flight.making = k
 	}
-	r.mu.Unlock()
-	m.publish(ctx, rec)
-	return m.create(ctx, r, e, caps, spec, k)
+	s.mu.Unlock()
+	s.m.publish(ctx, rec)
+	return s.create(ctx, e, caps, spec, k)
 }
 
 // connect says hello to a sandbox.
 func (m *Manager) connect(ctx context.Context, sb executors.Sandbox, rec executors.Record) (*place, error) {
-	p := &place{Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
-	if e, ok := m.executor(ctx, p.Kind); ok {
-		c := m.capabilities(ctx, e)
+	p := &place{m: m, Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
+	if e, ok := m.cfg.Executors.Find(ctx, p.Kind); ok {
+		c := m.cfg.Choice.CapabilitiesOf(ctx, e)
 		p.OwnDisk, p.SharedHome = c.OwnDisk, c.SharedHome
 	}
 	p.setBox(sb)
 	narrow, _ := sb.(executors.Narrow)
-	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now,
+	p.Guest = client.New(client.Config{Dial: p.dial, Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now,
 		OnePipe: narrow != nil && narrow.OnePipe()})
-	hello, err := m.hello(ctx, p)
+	hello, err := p.hello(ctx)
 	if err != nil {
 		p.Guest.Close()
 		return nil, fmt.Errorf("saying hello to sandbox %s: %w", rec.Handle.ID, err)
@@ -211,42 +210,40 @@ func (m *Manager) connect(ctx context.Context, sb executors.Sandbox, rec executo
 	return p, nil
 }
 
-// dialer dials the place's guest, and has the health check look at once when that fails: those who follow the guest's
+// dial dials the place's guest, and has the health check look at once when that fails: those who follow the guest's
 // processes learn within moments that it is gone.
-func (m *Manager) dialer(p *place) func(context.Context) (io.ReadWriteCloser, error) {
-	return func(ctx context.Context) (io.ReadWriteCloser, error) {
-		pipe, err := p.box().Dial(ctx)
-		if err != nil && ctx.Err() == nil {
-			m.worry(p)
-		}
-		return pipe, err
+func (p *place) dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	pipe, err := p.box().Dial(ctx)
+	if err != nil && ctx.Err() == nil {
+		p.worry()
 	}
+	return pipe, err
 }
 
 // worryEvery is how often at most failed dials have one place looked at.
 const worryEvery = time.Second
 
-func (m *Manager) worry(p *place) {
-	r := m.room(p.WorkspaceID)
-	now := m.now()
-	r.mu.Lock()
-	due := r.place == p && now-p.worriedAt >= worryEvery.Milliseconds()
+func (p *place) worry() {
+	s := p.m.slot(p.WorkspaceID)
+	now := p.m.now()
+	s.mu.Lock()
+	due := s.place == p && now-p.worriedAt >= worryEvery.Milliseconds()
 	if due {
 		p.worriedAt = now
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if !due {
 		return
 	}
 	select {
-	case m.worries <- p.WorkspaceID:
+	case p.m.checks.worries <- p.WorkspaceID:
 	default: // so many are worried about that the regular check will do
 	}
 }
 
 // hello asks the guest who it is and checks the answer: what it says is not trusted.
-func (m *Manager) hello(ctx context.Context, p *place) (guest.Hello, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.DialTimeout)
+func (p *place) hello(ctx context.Context) (guest.Hello, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.m.cfg.DialTimeout)
 	defer cancel()
 	h, err := p.Guest.Hello(ctx)
 	if err != nil {
@@ -255,14 +252,14 @@ func (m *Manager) hello(ctx context.Context, p *place) (guest.Hello, error) {
 	return h, executors.CheckHello(h, p.SandboxID)
 }
 
-// settle puts the place into the room and tells everybody. It may stand still.
-func (m *Manager) settle(ctx context.Context, r *room, p *place) {
-	r.mu.Lock()
-	r.place, r.stray = p, nil
-	r.mu.Unlock()
-	m.settled(ctx, p)
-	m.publish(ctx, p.record)
-	for _, a := range m.attached() {
+// settle puts the place into the slot and tells everybody. It may stand still.
+func (s *slot) settle(ctx context.Context, p *place) {
+	s.mu.Lock()
+	s.place, s.stray = p, nil
+	s.mu.Unlock()
+	p.settled(ctx)
+	s.m.publish(ctx, p.record)
+	for _, a := range s.m.attached() {
 		if a.Live == nil {
 			continue
 		}
@@ -271,13 +268,13 @@ func (m *Manager) settle(ctx context.Context, r *room, p *place) {
 }
 
 // dismantle takes down a sandbox that was made but cannot be used.
-func (m *Manager) dismantle(ctx context.Context, sb executors.Sandbox, rec executors.Record, cause error) {
-	m.remove(ctx, sb) // once its row is closed the reaper finds what is left, and tries again
+func (k *making) dismantle(ctx context.Context, sb executors.Sandbox, rec executors.Record, cause error) {
+	k.remove(ctx, sb) // once its row is closed the reaper finds what is left, and tries again
 	if errors.Is(cause, errMakingCancelled) {
-		m.finish(ctx, rec, executors.Gone, "Its making was cancelled.")
+		k.m.finish(ctx, rec, executors.Gone, "Its making was cancelled.")
 		return
 	}
-	m.finish(ctx, rec, executors.Failed, "It did not answer: "+executors.ReasonOf(cause))
+	k.m.finish(ctx, rec, executors.Failed, "It did not answer: "+executors.ReasonOf(cause))
 }
 
 // finish closes a sandbox's row and tells the team.
@@ -286,10 +283,10 @@ func (m *Manager) finish(ctx context.Context, rec executors.Record, state execut
 	defer cancel()
 	rec.State, rec.Reason, rec.EndedAt, rec.PausedFor = state, executors.CleanReason(reason), m.now(), ""
 	rec.Steps = endSteps(rec.Steps, errors.New(reason), rec.EndedAt)
-	if m.fresh(rec.Handle.ID) { // it was found gone
-		m.stoodGone(ctx, rec)
+	if m.reaper.fresh(rec.Handle.ID) { // it was found gone
+		m.cfg.Metering.FoundStopped(ctx, rec)
 	} else {
-		m.stood(ctx, m.stretch(rec), 0, executors.ByServer)
+		m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(rec), 0, executors.ByServer)
 	}
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
@@ -308,51 +305,51 @@ func (m *Manager) finish(ctx context.Context, rec executors.Record, state execut
 	}
 }
 
-// current returns the room's live place or nil.
-func (r *room) current() *place {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.place
+// current returns the slot's live place or nil.
+func (s *slot) current() *place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place
 }
 
-// adoptOpen makes the workspace's open row the room's stray.
-func (m *Manager) adoptOpen(ctx context.Context, r *room, workspaceID string) error {
-	rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID)
+// adoptOpen makes the workspace's open row the slot's stray.
+func (s *slot) adoptOpen(ctx context.Context) error {
+	rec, err := s.m.cfg.Store.LastSandbox(ctx, s.workspaceID)
 	if fault.Is(err, fault.NotFound) || err == nil && rec.EndedAt != 0 {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the open sandbox of workspace %s: %w", workspaceID, err)
+		return fmt.Errorf("reading the open sandbox of workspace %s: %w", s.workspaceID, err)
 	}
-	r.mu.Lock()
-	r.stray = &rec
-	r.mu.Unlock()
+	s.mu.Lock()
+	s.stray = &rec
+	s.mu.Unlock()
 	return nil
 }
 
 // reclaimAwake is reclaim for somebody who needs the place: one that turns out to sleep is woken.
-func (m *Manager) reclaimAwake(ctx context.Context, r *room) (*place, error) {
-	p, err := m.reclaim(ctx, r)
+func (s *slot) reclaimAwake(ctx context.Context) (*place, error) {
+	p, err := s.reclaim(ctx)
 	if p == nil || err != nil {
 		return nil, err
 	}
-	return m.rouse(ctx, r, p)
+	return s.rouse(ctx, p)
 }
 
-// reclaim tries to reach the room's stray again. It returns (nil, nil) when there is none or it turned out to be gone, and
+// reclaim tries to reach the slot's stray again. It returns (nil, nil) when there is none or it turned out to be gone, and
 // an error when it may still be there but cannot be reached.
-func (m *Manager) reclaim(ctx context.Context, r *room) (*place, error) {
-	r.mu.Lock()
-	stray := r.stray
-	r.mu.Unlock()
+func (s *slot) reclaim(ctx context.Context) (*place, error) {
+	s.mu.Lock()
+	stray := s.stray
+	s.mu.Unlock()
 	if stray == nil {
 		return nil, nil
 	}
-	if away := m.awayWhy(ctx, stray.Handle.Kind); away != nil {
-		m.astray(ctx, r, *stray, away)
+	if away := s.m.cfg.Choice.Unreachable(ctx, stray.Handle.Kind); away != nil {
+		s.astray(ctx, *stray, away)
 		return nil, away
 	}
-	p, err := m.revive(ctx, r, *stray)
+	p, err := s.revive(ctx, *stray)
 	switch {
 	case errors.Is(err, executors.ErrGone):
 		return nil, nil
@@ -362,6 +359,3 @@ func (m *Manager) reclaim(ctx context.Context, r *room) (*place, error) {
 	}
 	return p, nil
 }
-
-// joinWords makes one line of several sentences.
-func joinWords(w []string) string { return strings.Join(w, " ") }

@@ -34,25 +34,25 @@ func leadsHere(err error) bool {
 }
 
 // makeOrFallBack is make, and once more where the workspace has been given another place meanwhile.
-func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID string) (*place, error) {
-	p, err := m.make(ctx, r, workspaceID)
-	m.mu.Lock()
-	fallBack := m.fallBack
-	m.mu.Unlock()
+func (s *slot) makeOrFallBack(ctx context.Context) (*place, error) {
+	p, err := s.make(ctx)
+	s.m.mu.Lock()
+	fallBack := s.m.fallBack
+	s.m.mu.Unlock()
 	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" && !(refusals[code] && leadsHere(err)) {
 		return p, err
 	}
-	_, from, serr := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	_, from, serr := s.m.cfg.Workspaces.Spec(ctx, s.workspaceID)
 	if serr != nil {
-		m.cfg.Log.WarnContext(ctx, "what place a workspace falls back from could not be read", "workspace_id", workspaceID, "error", serr)
+		s.m.cfg.Log.WarnContext(ctx, "what place a workspace falls back from could not be read", "workspace_id", s.workspaceID, "error", serr)
 	}
-	moved, ferr := fallBack(ctx, workspaceID, err)
+	moved, ferr := fallBack(ctx, s.workspaceID, err)
 	if ferr != nil {
-		m.cfg.Log.WarnContext(ctx, "a workspace could not be given another place", "workspace_id", workspaceID, "error", ferr)
+		s.m.cfg.Log.WarnContext(ctx, "a workspace could not be given another place", "workspace_id", s.workspaceID, "error", ferr)
 	}
 	if !moved {
 		return nil, err
 	}
-	m.cfg.Counters.FellBack(from)
-	return m.make(ctx, r, workspaceID)
+	s.m.cfg.Counters.FellBack(from)
+	return s.make(ctx)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
@@ -91,16 +93,30 @@ func TestATeamWhoseMembersDoNotChoose(t *testing.T) {
 }
 
 func TestRulesOfTheInstanceChangeWhileItRuns(t *testing.T) {
-	now := manager.Rules{Default: "container", Fixed: true}
-	s := newStreet(t, func(c *manager.Config) { c.Rules = func() manager.Rules { return now } })
+	now := choice.Rules{Default: "container", Fixed: true}
+	s := newStreet(t, func(c *executortest.ManagerConfig) { c.Rules = func() choice.Rules { return now } })
 	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "container" || !s.m.Fixed() {
 		t.Errorf("fixed: %q, %v", got, err)
 	}
 	if _, err := s.m.Choose(s.ctx, s.house.team, "process"); fault.CodeOf(err) != "executor_fixed" {
 		t.Errorf("another: %v", err)
 	}
-	now = manager.Rules{}
+	now = choice.Rules{}
 	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "process" || s.m.Fixed() {
 		t.Errorf("free again: %q, %v", got, err)
 	}
+}
+
+func detail(err error, key string) any {
+	for e := err; e != nil; {
+		if f, ok := e.(*fault.Error); ok {
+			return f.Details[key]
+		}
+		u, ok := e.(interface{ Unwrap() error })
+		if !ok {
+			return nil
+		}
+		e = u.Unwrap()
+	}
+	return nil
 }

@@ -3,14 +3,13 @@ package manager_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -39,11 +38,11 @@ func (b *bill) Still(context.Context, executors.Stretch, int64, executors.StillB
 func (b *bill) Release(context.Context, string) error                                    { return nil }
 func (b *bill) Settle(context.Context, []string) error                                   { return nil }
 
-func newVillage(t *testing.T, change ...func(*manager.Config)) *village {
+func newVillage(t *testing.T, change ...func(*executortest.ManagerConfig)) *village {
 	w := fake.NewWorld(t.TempDir(), nil)
 	t.Cleanup(w.Close)
 	v := &village{bill: &bill{}, family: fake.NewFamily(w)}
-	v.street = newStreet(t, append(change, func(c *manager.Config) {
+	v.street = newStreet(t, append(change, func(c *executortest.ManagerConfig) {
 		c.Families = []executors.Family{v.family}
 		c.Ledger = v.bill
 	})...)
@@ -60,74 +59,9 @@ func (v *village) laptop() *fake.Machine {
 	return v.family.Add("laptop", executors.Owner{TeamID: v.house.team, UserID: "ann", Name: "Ann"})
 }
 
-func TestAMembersMachineIsChosenByItsOwnerAlone(t *testing.T) {
-	v := newVillage(t)
-	v.laptop()
-	if k, err := v.m.Choose(v.as("ann"), v.house.team, laptop); err != nil || k != laptop {
-		t.Errorf("its owner: %q, %v", k, err)
-	}
-	for _, ctx := range []context.Context{v.as("bob"), v.ctx} {
-		if _, err := v.m.Choose(ctx, v.house.team, laptop); fault.CodeOf(err) != "runner_not_yours" || !strings.Contains(err.Error(), "Ann") {
-			t.Errorf("somebody else: %v", err)
-		}
-	}
-	if _, err := v.m.Choose(v.as("ann"), "another team", laptop); fault.CodeOf(err) != "runner_not_found" {
-		t.Errorf("from another team: %v", err)
-	}
-	if _, err := v.m.Choose(v.as("ann"), v.house.team, "runner:other"); fault.CodeOf(err) != "runner_not_found" {
-		t.Errorf("one that never was: %v", err)
-	}
-	if _, err := v.m.Choose(v.as("ann"), v.house.team, "runner"); fault.CodeOf(err) != "runner_not_found" {
-		t.Errorf("none named: %v", err)
-	}
-	v.family.Add("laptop", executors.Owner{TeamID: v.house.team, UserID: "ann", Shared: true})
-	if _, err := v.m.Choose(v.as("bob"), v.house.team, laptop); err != nil {
-		t.Errorf("one that is shared: %v", err)
-	}
-}
-
-func TestAMachineIsNobodysDefault(t *testing.T) {
-	v := newVillage(t)
-	v.laptop()
-	for _, k := range []executors.Kind{laptop, "runner"} {
-		if err := v.m.CheckWish(v.as("ann"), v.house.team, k); fault.CodeOf(err) != "executor_personal" {
-			t.Errorf("%q as a default: %v", k, err)
-		}
-	}
-	for k := range v.places {
-		v.close(k, "it rains")
-	}
-	if _, err := v.m.Choose(v.as("ann"), v.house.team); fault.CodeOf(err) != "no_executor" {
-		t.Errorf("auto: %v", err)
-	}
-}
-
-func TestMachinesStandBesideTheTeamsPlaces(t *testing.T) {
-	v := newVillage(t)
-	m := v.laptop()
-	v.family.Add("elsewhere", executors.Owner{TeamID: "another team", UserID: "eve"})
-	m.Set(fake.Knobs{Boundary: executors.ProcessBoundary, Unavailable: "offline since 14:02"})
-	v.team.Weakest = executors.ContainerBoundary
-	all, _, err := v.m.Standings(v.ctx, v.house.team)
-	if err != nil || len(all) != 4 {
-		t.Fatalf("%d places, %v", len(all), err)
-	}
-	s := all[3]
-	if s.Kind != laptop || s.Owner.UserID != "ann" || s.Allowed || s.Available || s.Reason != "offline since 14:02" || s.Default {
-		t.Errorf("the machine: %+v", s)
-	}
-	m.Set(fake.Knobs{})
-	if c, ok := v.m.Place(v.ctx, laptop); !ok || !c.Available { // it came back this moment
-		t.Errorf("back again: %+v, %v", c, ok)
-	}
-	if n := len(v.m.Capabilities(v.ctx)); n != 3 {
-		t.Errorf("%d places of the server", n)
-	}
-}
-
 func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
 	var asked sync.Map
-	v := newVillage(t, func(c *manager.Config) {
+	v := newVillage(t, func(c *executortest.ManagerConfig) {
 		c.IdleAfter = func(k executors.Kind, _ executors.Purpose) time.Duration {
 			asked.Store(k, true)
 			return 0
@@ -158,7 +92,7 @@ func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
 	if len(v.bill.kinds) != 1 || v.bill.kinds[0] != executors.Runner {
 		t.Errorf("the ledger was told of %v", v.bill.kinds)
 	}
-	if n := v.m.Active(); n[executors.Runner] != 1 || len(n) != 1 {
+	if n := v.m.Metering.Active(); n[executors.Runner] != 1 || len(n) != 1 {
 		t.Errorf("active: %v", n)
 	}
 	if c := v.m.Counters().Counts(); c[executors.Runner].Created != 1 || len(c) != 1 {
@@ -193,7 +127,7 @@ func TestAMachineThatIsRevokedLeavesItsWorkspaceBehind(t *testing.T) {
 	if _, ok := v.m.Place(v.ctx, laptop); ok {
 		t.Error("it is a place still")
 	}
-	v.m = manager.New(manager.Config{Store: v.store, Workspaces: v.street, Families: []executors.Family{v.family}, After: soon})
+	v.m = executortest.NewManager(executortest.ManagerConfig{Store: v.store, Workspaces: v.street, Families: []executors.Family{v.family}, After: soon})
 	if err := v.m.Recover(v.ctx); err != nil {
 		t.Fatal(err)
 	}

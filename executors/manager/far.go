@@ -21,19 +21,29 @@ func (m *Manager) Far(ctx context.Context, workspaceID string) (far bool, state 
 		return false, "", err
 	}
 	if err == nil && rec.EndedAt == 0 {
-		return m.ownDisk(ctx, rec.Handle.Kind), rec.State, nil
+		return m.cfg.Choice.OwnDisk(ctx, rec.Handle.Kind), rec.State, nil
 	}
 	spec, kind, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
 	if err != nil {
 		return false, "", err
 	}
 	if kind != "" && kind != executors.Auto {
-		return m.ownDisk(ctx, kind), "", nil
+		return m.cfg.Choice.OwnDisk(ctx, kind), "", nil
 	}
-	pol, err := m.policy(ctx, spec.TeamID)
+	pol, err := m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {
 		return false, "", err
 	}
-	_, c, err := m.pick(ctx, pol, kind)
+	_, c, err := m.cfg.Choice.Pick(ctx, pol, kind)
 	return err == nil && c.OwnDisk, "", nil // where nothing can be picked, asking for a place says why
+}
+
+// Permit says why nothing new may start in the workspace's sandbox as it is: its place has become weaker than the team allows. What runs
+// there is left alone. Without a sandbox there is nothing to say: Ensure decides.
+func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
+	p, ok := m.live(workspaceID)
+	if !ok {
+		return nil
+	}
+	return m.cfg.Choice.PermitIn(ctx, p.TeamID, p.Kind)
 }

@@ -19,6 +19,22 @@ const (
 	healthKeepEvery = 60 * time.Second // how often a good health is worth a write
 )
 
+// checks are the looks at sandboxes: those that are due, and those that something asked for.
+type checks struct {
+	m *Manager
+
+	looks   chan look     // places that changed: Run looks at their sandboxes at once
+	worries chan string   // workspaces whose guest could not be dialed: Run looks at them at once
+	slots   chan struct{} // one place for each check that is not slow
+
+	mu       sync.Mutex
+	checking map[string]bool // workspaces whose sandbox is being looked at
+}
+
+func newChecks(m *Manager) *checks {
+	return &checks{m: m, looks: make(chan look, 256), worries: make(chan string, 64), slots: make(chan struct{}, checkAtOnce), checking: make(map[string]bool)}
+}
+
 // Run keeps checking the health of the live places and reaping what the store does not know, until ctx is done. It returns
 // when its goroutines, and makings under way, have ended. Recover comes first.
 func (m *Manager) Run(ctx context.Context) error {
@@ -26,26 +42,27 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.wakeUnfinished(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		m.startChecks(ctx, m.roomsWhere(func(r *room) bool { return r.strayed() })) // Recover had no time for them
+		m.checks.startChecks(ctx, m.slotsWhere(func(s *slot) bool { return s.strayed() })) // Recover had no time for them
 		m.every(ctx, m.cfg.HealthEvery, func(ctx context.Context) {
-			m.startChecks(ctx, m.roomsWhere(func(r *room) bool { return r.kind() != "" }))
-			m.beat(ctx)
+			m.checks.startChecks(ctx, m.slotsWhere(func(s *slot) bool { return s.kind() != "" }))
+			m.cfg.Metering.Beat(ctx, m.cfg.HealthEvery, m.resting)
 		})
 	})
 	wg.Go(func() {
 		m.Reap(ctx)
 		m.every(ctx, m.cfg.ReapEvery, func(ctx context.Context) {
-			m.sweepRooms()
+			m.sweepSlots()
 			m.Reap(ctx)
 		})
 	})
-	wg.Go(func() { m.heed(ctx) })
-	wg.Go(func() { m.heedLooks(ctx) })
-	if p := m.pool(); p != nil {
-		wg.Go(func() { p.run(ctx) })
+	wg.Go(func() { m.checks.heed(ctx) })
+	wg.Go(func() { m.checks.heedLooks(ctx) })
+	if m.cfg.Pool != nil {
+		wg.Go(func() { m.cfg.Pool.Run(ctx) })
 	}
 	wg.Wait()
 	m.work.Close()
+	m.cfg.Choice.Close()
 	m.closePipes()
 	return nil
 }
@@ -54,21 +71,21 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) closePipes() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.rooms {
-		if p := r.current(); p != nil {
+	for _, s := range m.slots {
+		if p := s.current(); p != nil {
 			p.Guest.Close()
 		}
 	}
 }
 
 // heed looks at the places that could not be dialed, each by itself: one that hangs keeps nobody waiting.
-func (m *Manager) heed(ctx context.Context) {
+func (c *checks) heed(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-m.worries:
-			m.startChecks(ctx, []string{id})
+		case id := <-c.worries:
+			c.startChecks(ctx, []string{id})
 		}
 	}
 }
@@ -86,17 +103,17 @@ func (m *Manager) every(ctx context.Context, d time.Duration, fn func(context.Co
 
 // CheckHealth looks at every live place and every unreachable sandbox once, now.
 func (m *Manager) CheckHealth(ctx context.Context) {
-	m.checkAll(ctx, m.roomsWhere(func(r *room) bool { return r.kind() != "" }))
-	m.beat(ctx)
+	m.checks.checkAll(ctx, m.slotsWhere(func(s *slot) bool { return s.kind() != "" }))
+	m.cfg.Metering.Beat(ctx, m.cfg.HealthEvery, m.resting)
 }
 
-// roomsWhere names the workspaces whose rooms are such.
-func (m *Manager) roomsWhere(such func(*room) bool) []string {
+// slotsWhere names the workspaces whose slots are such.
+func (m *Manager) slotsWhere(such func(*slot) bool) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ids := make([]string, 0, len(m.rooms))
-	for id, r := range m.rooms {
-		if such(r) {
+	ids := make([]string, 0, len(m.slots))
+	for id, s := range m.slots {
+		if such(s) {
 			ids = append(ids, id)
 		}
 	}
@@ -105,16 +122,16 @@ func (m *Manager) roomsWhere(such func(*room) bool) []string {
 }
 
 // checkAll looks at these workspaces' sandboxes and waits until all were looked at.
-func (m *Manager) checkAll(ctx context.Context, ids []string) {
+func (c *checks) checkAll(ctx context.Context, ids []string) {
 	var wg sync.WaitGroup
 	for _, id := range ids {
-		free, ok := m.checkSlot(ctx)
+		free, ok := c.checkSlot(ctx)
 		if !ok {
 			break
 		}
 		wg.Go(func() {
 			defer free()
-			m.checkOne(ctx, id)
+			c.checkOne(ctx, id)
 		})
 	}
 	wg.Wait()
@@ -122,29 +139,29 @@ func (m *Manager) checkAll(ctx context.Context, ids []string) {
 
 // startChecks looks at these workspaces' sandboxes without waiting for what comes of it. One that is being looked at so is left alone:
 // a sandbox that hangs has one check under way.
-func (m *Manager) startChecks(ctx context.Context, ids []string) {
+func (c *checks) startChecks(ctx context.Context, ids []string) {
 	for _, id := range ids {
-		m.mu.Lock()
-		busy := m.checking[id]
-		m.checking[id] = true
-		m.mu.Unlock()
+		c.mu.Lock()
+		busy := c.checking[id]
+		c.checking[id] = true
+		c.mu.Unlock()
 		if busy {
 			continue
 		}
 		done := func() {
-			m.mu.Lock()
-			delete(m.checking, id)
-			m.mu.Unlock()
+			c.mu.Lock()
+			delete(c.checking, id)
+			c.mu.Unlock()
 		}
-		free, ok := m.checkSlot(ctx)
+		free, ok := c.checkSlot(ctx)
 		if !ok {
 			done()
 			return
 		}
-		if !m.work.Go(func() {
+		if !c.m.work.Go(func() {
 			defer free()
 			defer done()
-			m.checkOne(ctx, id)
+			c.checkOne(ctx, id)
 		}) {
 			free()
 			done()
@@ -154,13 +171,13 @@ func (m *Manager) startChecks(ctx context.Context, ids []string) {
 
 // checkSlot waits for the right to check one more sandbox; the returned func gives it back. A check that is slow loses it: those that
 // hang, each of which ends by its deadlines, take no turn from the others.
-func (m *Manager) checkSlot(ctx context.Context) (free func(), ok bool) {
+func (c *checks) checkSlot(ctx context.Context) (free func(), ok bool) {
 	select {
-	case m.checkSlots <- struct{}{}:
+	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, false
 	}
-	give := sync.OnceFunc(func() { <-m.checkSlots })
+	give := sync.OnceFunc(func() { <-c.slots })
 	slow := time.AfterFunc(checkSlotFor, give)
 	return func() {
 		slow.Stop()
@@ -168,69 +185,69 @@ func (m *Manager) checkSlot(ctx context.Context) (free func(), ok bool) {
 	}, true
 }
 
-func (m *Manager) checkOne(ctx context.Context, id string) {
-	if err := m.Check(ctx, id); err != nil && ctx.Err() == nil {
-		m.cfg.Log.Debug("health check failed", "workspace_id", id, "error", err)
+func (c *checks) checkOne(ctx context.Context, id string) {
+	if err := c.m.Check(ctx, id); err != nil && ctx.Err() == nil {
+		c.m.cfg.Log.Debug("health check failed", "workspace_id", id, "error", err)
 	}
 }
 
 // Check looks at the workspace's sandbox now. It returns nil when the guest answers or the workspace has no sandbox,
 // ErrGone when the sandbox turned out to be gone (its place is ended by then), and another error while it cannot be told.
 func (m *Manager) Check(ctx context.Context, workspaceID string) error {
-	r := m.room(workspaceID)
-	p := r.current()
+	s := m.slot(workspaceID)
+	p := s.current()
 	if p == nil {
-		return m.checkStray(ctx, r)
+		return s.checkStray(ctx)
 	}
-	if why := m.awayWhy(ctx, p.Kind); why != nil {
-		m.left(ctx, r, p, why)
+	if why := m.cfg.Choice.Unreachable(ctx, p.Kind); why != nil {
+		s.left(ctx, p, why)
 		return why
 	}
-	defer m.cameBack(p)()
+	defer p.cameBack()()
 	if p.Asleep() {
 		return nil // it cannot answer, and is not asked
 	}
-	_, err := m.hello(ctx, p)
+	_, err := p.hello(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err == nil {
-		m.healthy(ctx, r, p)
-		m.keep(ctx, r, p)
-		m.rest(ctx, r, p)
-		m.renew(ctx, r, p)
+		s.healthy(ctx, p)
+		s.keep(ctx, p)
+		s.rest(ctx, p)
+		s.renew(ctx, p)
 		return nil
 	}
-	return m.suspect(ctx, r, p, err)
+	return s.suspect(ctx, p, err)
 }
 
-func (m *Manager) checkStray(ctx context.Context, r *room) error {
-	r.mu.Lock()
-	stray := r.stray
-	r.mu.Unlock()
+func (s *slot) checkStray(ctx context.Context) error {
+	s.mu.Lock()
+	stray := s.stray
+	s.mu.Unlock()
 	if stray == nil {
 		return nil
 	}
-	release, err := r.take(ctx)
+	release, err := s.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	_, err = m.reclaim(ctx, r)
+	_, err = s.reclaim(ctx)
 	return err
 }
 
 // healthy notes a good answer; it is written when it is news or a while since the last write.
-func (m *Manager) healthy(ctx context.Context, r *room, p *place) {
-	now := m.now()
-	r.mu.Lock()
-	if r.place != p {
-		r.mu.Unlock()
+func (s *slot) healthy(ctx context.Context, p *place) {
+	now := s.m.now()
+	s.mu.Lock()
+	if s.place != p {
+		s.mu.Unlock()
 		return
 	}
 	news := p.record.Reason != "" && p.record.State != executors.Paused
 	p.silent, p.healthAt = 0, now
-	m.saw(p.SandboxID)
+	s.m.cfg.Metering.Seen(p.SandboxID)
 	write := news || now-p.record.HealthAt >= healthKeepEvery.Milliseconds()
 	if write {
 		p.record.HealthAt = now
@@ -239,98 +256,98 @@ func (m *Manager) healthy(ctx context.Context, r *room, p *place) {
 		p.record.Reason = ""
 	}
 	rec := p.record
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if !write {
 		return
 	}
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		m.cfg.Log.Warn("health of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		s.m.cfg.Log.Warn("health of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
 	if news {
-		m.publish(ctx, rec)
+		s.m.publish(ctx, rec)
 	}
 }
 
 // suspect asks the executor about a place that did not answer: gone, or only silent?
-func (m *Manager) suspect(ctx context.Context, r *room, p *place, cause error) error {
-	release, err := r.take(ctx)
+func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
+	release, err := s.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if r.current() != p {
+	if s.current() != p {
 		return executors.ErrGone
 	}
 	if p.Asleep() { // since the question was asked
 		return nil
 	}
-	oom := m.KilledBy(p.WorkspaceID, p.SandboxID) // asked while its figures are there
-	r.mu.Lock()
+	oom := s.m.KilledBy(p.WorkspaceID, p.SandboxID) // asked while its figures are there
+	s.mu.Lock()
 	rec := p.record
-	r.mu.Unlock()
-	still, asked, derr := m.dormant(ctx, rec)
+	s.mu.Unlock()
+	still, asked, derr := s.m.dormant(ctx, rec)
 	switch {
 	case errors.Is(cause, executors.ErrGone):
 		err = cause
 	case asked && derr != nil:
 		err = derr
 	case still:
-		m.cfg.Counters.Unhealthy(p.Kind)
-		m.fellAsleep(ctx, r, p)
+		s.m.cfg.Counters.Unhealthy(p.Kind)
+		s.fellAsleep(ctx, p)
 		return nil
 	default:
-		rctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
+		rctx, cancel := context.WithTimeout(ctx, 2*s.m.cfg.DialTimeout)
 		defer cancel()
-		if e, ok := m.executor(ctx, p.Kind); ok {
+		if e, ok := s.m.cfg.Executors.Find(ctx, p.Kind); ok {
 			_, err = e.Recover(rctx, p.box().Handle())
 		} else {
-			err = errNoPlace(p.Kind)
+			err = executors.ErrNoExecutor(p.Kind)
 		}
 	}
 	if errors.Is(err, executors.ErrGone) {
-		m.noteGone(p.SandboxID)
-		words := m.goneWords(ctx, rec, err)
+		s.m.reaper.noteGone(p.SandboxID)
+		words := s.m.goneWords(ctx, rec, err)
 		if oom != "" {
 			words = "killed: " + oom
-			m.noteEnd(p.SandboxID, words)
+			s.m.noteEnd(p.SandboxID, words)
 		}
 		if p.OwnDisk {
-			m.tell(ctx, p, "sandbox.lost", "The sandbox is gone. "+sentence(words))
+			p.tell(ctx, "sandbox.lost", "The sandbox is gone. "+sentence(words))
 		}
-		m.endPlace(ctx, r, p, executors.Gone, sentence(words))
+		s.endPlace(ctx, p, executors.Gone, sentence(words))
 		return executors.ErrGone
 	}
-	m.cfg.Counters.Unhealthy(p.Kind)
+	s.m.cfg.Counters.Unhealthy(p.Kind)
 	if err == nil { // it does not answer, and is there
-		m.saw(p.SandboxID)
+		s.m.cfg.Metering.Seen(p.SandboxID)
 	}
-	r.mu.Lock()
+	s.mu.Lock()
 	p.silent++
 	tell := p.silent == silentAfter
 	if tell {
 		p.record.Reason = "It does not answer: " + executors.CleanReason(executors.ReasonOf(cause))
 	}
 	rec = p.record
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if tell {
-		m.cfg.Log.Warn("sandbox does not answer", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "error", cause)
-		if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-			m.cfg.Log.Warn("silence of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("sandbox does not answer", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "error", cause)
+		if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+			s.m.cfg.Log.Warn("silence of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
 		}
-		m.publish(ctx, rec)
+		s.m.publish(ctx, rec)
 	}
 	return fmt.Errorf("sandbox %s does not answer: %w", p.SandboxID, cause)
 }
 
-// endPlace takes the place out of the room, closes its row and wakes everybody who waits for its end.
-func (m *Manager) endPlace(ctx context.Context, r *room, p *place, state executors.State, reason string) {
-	r.mu.Lock()
-	r.place = nil
-	m.setPaused(p, nil)
-	m.setAway(p, nil)
+// endPlace takes the place out of the slot, closes its row and wakes everybody who waits for its end.
+func (s *slot) endPlace(ctx context.Context, p *place, state executors.State, reason string) {
+	s.mu.Lock()
+	s.place = nil
+	p.setPaused(nil)
+	p.setAway(nil)
 	rec := p.record
-	r.mu.Unlock()
-	m.finish(ctx, rec, state, reason)
+	s.mu.Unlock()
+	s.m.finish(ctx, rec, state, reason)
 	p.close(reason)
 }
 

@@ -16,8 +16,11 @@ func (m *Manager) Attach(ps ...executors.Participant) {
 	m.participants = append(slices.Clip(m.participants), ps...)
 }
 
+// participants are those who take part in the lives of sandboxes, in the order in which they are called.
+type participants []executors.Participant
+
 // attached are the participants: they are called without the lock.
-func (m *Manager) attached() []executors.Participant {
+func (m *Manager) attached() participants {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.participants
@@ -30,8 +33,8 @@ const endingTimeout = time.Minute
 const lastTimeout = 5 * time.Minute
 
 // outfit has everybody fill in their part of the spec.
-func (m *Manager) outfit(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
-	for _, a := range m.attached() {
+func (ps participants) outfit(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
+	for _, a := range ps {
 		if a.Making == nil {
 			continue
 		}
@@ -43,8 +46,8 @@ func (m *Manager) outfit(ctx context.Context, c executors.Capabilities, s *execu
 }
 
 // prepare gets ready for finding a stored sandbox again.
-func (m *Manager) prepare(ctx context.Context, r executors.Record) error {
-	for _, a := range m.attached() {
+func (ps participants) prepare(ctx context.Context, r executors.Record) error {
+	for _, a := range ps {
 		if a.Found == nil {
 			continue
 		}
@@ -56,14 +59,14 @@ func (m *Manager) prepare(ctx context.Context, r executors.Record) error {
 }
 
 // takeLeave lets everybody bring home what is in a place that is about to end.
-func (m *Manager) takeLeave(ctx context.Context, p *place) {
+func (p *place) takeLeave(ctx context.Context) {
 	bound := endingTimeout
 	if p.OwnDisk {
 		bound = lastTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), takingLeave{}, p), bound)
 	defer cancel()
-	for _, a := range m.attached() {
+	for _, a := range p.m.attached() {
 		if a.Ending == nil {
 			continue
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 )
 
 // hanging is a place whose sandboxes named "hung" do not answer: their search ends when told, or with its context.
@@ -42,7 +42,7 @@ func (e *hanging) Recover(ctx context.Context, h executors.Handle) (executors.Sa
 const hungSandboxes = 40
 
 // hangs gives the house so many open sandboxes that hang, of workspaces looked at before its own.
-func (h *house) hangs(cfg func(*manager.Config)) *hanging {
+func (h *house) hangs(cfg func(*executortest.ManagerConfig)) *hanging {
 	h.t.Helper()
 	var project, user string
 	must(h.t, h.db.QueryRow(h.ctx, `SELECT project_id, created_by FROM workspaces WHERE id = ?`, h.ws).Scan(&project, &user))
@@ -55,11 +55,11 @@ func (h *house) hangs(cfg func(*manager.Config)) *hanging {
 			TeamID: h.team, WorkspaceID: ws, State: executors.Running, StartedAt: 1}))
 	}
 	ex := &hanging{Executor: fake.New(h.world), freed: make(chan struct{})}
-	mc := manager.Config{Executors: []executors.Executor{ex}, Store: h.store, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, After: soon}
+	mc := executortest.ManagerConfig{Executors: []executors.Executor{ex}, Store: h.store, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, After: soon}
 	if cfg != nil {
 		cfg(&mc)
 	}
-	h.m = manager.New(mc)
+	h.m = executortest.NewManager(mc)
 	return ex
 }
 
@@ -89,7 +89,7 @@ func TestSandboxesThatHangHarmOnlyThemselves(t *testing.T) {
 // The server's start does not wait for them: those that had no turn stay open and are looked for afterwards.
 func TestRecoverDoesNotWaitForSandboxesThatHang(t *testing.T) {
 	h := newHouse(t)
-	ex := h.hangs(func(c *manager.Config) { c.DialTimeout = 50 * time.Millisecond })
+	ex := h.hangs(func(c *executortest.ManagerConfig) { c.DialTimeout = 50 * time.Millisecond })
 	ex.heeds.Store(true)
 	must(t, h.m.Recover(h.ctx))
 	if n := ex.asked.Load(); n >= hungSandboxes {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 )
 
@@ -33,7 +33,7 @@ func (c *clock) pass(d time.Duration) {
 func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 	h := newHouse(t)
 	watch := &clock{at: time.Now()}
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store, Workspaces: specs{team: h.team, root: h.root},
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Workspaces: specs{team: h.team, root: h.root},
 		Events: h.bus, Now: watch.Now, IdleAfter: func(k executors.Kind, _ executors.Purpose) time.Duration {
 			if k != fake.Kind {
 				t.Errorf("asked for %q", k)

@@ -70,27 +70,27 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	rec.Steps = m.stepsNow(rec)
 	info := SandboxInfo{ID: rec.Handle.ID, WorkspaceID: workspaceID, Executor: rec.Handle.Kind, State: rec.State,
 		Reason: rec.Reason, StartedAt: rec.StartedAt, LastHealthAt: rec.HealthAt, EndedAt: rec.EndedAt, Ports: []int{},
-		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: m.stretch(rec).PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
+		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: m.cfg.Metering.Stretch(rec).PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
 	if rec.EndedAt == 0 {
 		info.PausedFor, info.RunEndsAt, info.LeaseUntil = rec.PausedFor, rec.RunEndsAt, rec.LeaseUntil
 	}
 	if rec.State == executors.Paused {
 		info.PausedAt, info.LeaseUntil, info.RunEndsAt = rec.HealthAt, 0, 0
 	}
-	if e, ok := m.executor(ctx, rec.Handle.Kind); ok {
-		c := m.capabilities(ctx, e)
+	if e, ok := m.cfg.Executors.Find(ctx, rec.Handle.Kind); ok {
+		c := m.cfg.Choice.CapabilitiesOf(ctx, e)
 		info.Isolation, info.Isolated, info.OwnDisk = c.Isolation, c.Isolated, c.OwnDisk
 	}
 	p, ok := m.live(workspaceID)
 	if !ok || p.SandboxID != rec.Handle.ID {
 		return info, nil
 	}
-	r := m.room(workspaceID)
+	r := m.slot(workspaceID)
 	r.mu.Lock()
 	info.LastHealthAt = max(info.LastHealthAt, p.healthAt)
-	info.IdleAt = m.idleAt(p)
+	info.IdleAt = p.idleEnd()
 	r.mu.Unlock()
-	m.measured(p, &info)
+	p.measured(&info)
 	sctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
 	s, err := p.Guest.Stats(sctx)
@@ -115,14 +115,14 @@ func (m *Manager) stepsNow(rec executors.Record) []executors.Step {
 	if rec.State != executors.Starting {
 		return rec.Steps
 	}
-	r := m.room(rec.WorkspaceID)
-	r.mu.Lock()
-	f := r.flight
+	s := m.slot(rec.WorkspaceID)
+	s.mu.Lock()
+	f := s.flight
 	var k *making
 	if f != nil {
 		k = f.making
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if k == nil {
 		return rec.Steps
 	}
@@ -133,15 +133,15 @@ func (m *Manager) stepsNow(rec executors.Record) []executors.Step {
 }
 
 // measured fills in what the host itself has counted.
-func (m *Manager) measured(p *place, info *SandboxInfo) {
+func (p *place) measured(info *SandboxInfo) {
 	f, ok := meter.FiguresOf(p.box())
 	if ok {
 		info.Usage = &Usage{CPUMs: f.CPUMs, RSSBytes: f.MemoryBytes, MemoryPeak: f.MemoryPeak, Processes: int(f.Processes), OOMKills: f.OOMKills,
 			ThrottledMs: f.ThrottledMs, DiskBytes: -1}
 	}
-	m.mu.Lock()
-	mt := m.meters
-	m.mu.Unlock()
+	p.m.mu.Lock()
+	mt := p.m.meters
+	p.m.mu.Unlock()
 	if mt == nil {
 		return
 	}

@@ -9,9 +9,6 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// defaultLease is how long a sandbox is asked to live where its place does not say what it gives.
-const defaultLease = 10 * time.Minute
-
 // Margins before the end of a run: from the first on a quiet moment is looked for, at the last none is waited for any more.
 const (
 	renewMost  = 10 * time.Minute
@@ -19,53 +16,43 @@ const (
 	renewShare = 10 // of a run, where that is less
 )
 
-// leaseOf is how long sandboxes of a kind live that nobody extends.
-func (m *Manager) leaseOf(ctx context.Context, k executors.Kind) time.Duration {
-	if e, ok := m.executor(ctx, k); ok {
-		if ms := m.capabilities(ctx, e).LeaseMs; ms > 0 {
-			return time.Duration(ms) * time.Millisecond
-		}
-	}
-	return defaultLease
-}
-
 // keep extends the lease of a place once half of it is over: not of all places at the same moment.
-func (m *Manager) keep(ctx context.Context, r *room, p *place) {
+func (s *slot) keep(ctx context.Context, p *place) {
 	l, ok := p.box().(executors.Leased)
 	if !ok || p.Asleep() {
 		return
 	}
-	lease := m.leaseOf(ctx, p.Kind)
-	r.mu.Lock()
+	lease := s.m.cfg.Choice.LeaseOf(ctx, p.Kind)
+	s.mu.Lock()
 	until := p.record.LeaseUntil
 	if until == 0 && p.extendedAt != 0 { // it ends by itself never, so far
 		until = p.extendedAt + lease.Milliseconds()
 	}
-	r.mu.Unlock()
-	left := time.Duration(until-m.now()) * time.Millisecond
+	s.mu.Unlock()
+	left := time.Duration(until-s.m.now()) * time.Millisecond
 	if left > lease/2+jitter(p.SandboxID, lease/10) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*s.m.cfg.DialTimeout)
 	defer cancel()
 	got, err := l.Extend(ctx, lease)
 	if err != nil {
 		if ctx.Err() == nil || left < lease/5 {
-			m.cfg.Log.Warn("lease of a sandbox could not be extended", "sandbox_id", p.SandboxID, "left_ms", left.Milliseconds(), "error", err)
+			s.m.cfg.Log.Warn("lease of a sandbox could not be extended", "sandbox_id", p.SandboxID, "left_ms", left.Milliseconds(), "error", err)
 		}
 		return
 	}
-	r.mu.Lock()
-	if r.place != p || p.record.State != executors.Running {
-		r.mu.Unlock()
+	s.mu.Lock()
+	if s.place != p || p.record.State != executors.Running {
+		s.mu.Unlock()
 		return
 	}
-	p.extendedAt = m.now()
+	p.extendedAt = s.m.now()
 	p.record.LeaseUntil, p.record.RunEndsAt = got.EndsAt, got.RunEndsAt
 	rec := p.record
-	r.mu.Unlock()
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil && ctx.Err() == nil {
-		m.cfg.Log.Warn("lease of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+	s.mu.Unlock()
+	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil && ctx.Err() == nil {
+		s.m.cfg.Log.Warn("lease of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
 }
 
@@ -91,61 +78,61 @@ func margins(run time.Duration) (first, last time.Duration) {
 
 // renew ends a run that its place is about to end: everything is brought home, the sandbox is paused and, where a session runs, woken into
 // the next run. An agent at work is given until the last moment to come to an end.
-func (m *Manager) renew(ctx context.Context, r *room, p *place) {
-	r.mu.Lock()
+func (s *slot) renew(ctx context.Context, p *place) {
+	s.mu.Lock()
 	runEndsAt := p.record.RunEndsAt
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if runEndsAt == 0 || p.Asleep() {
 		return
 	}
-	e, ok := m.executor(ctx, p.Kind)
+	e, ok := s.m.cfg.Executors.Find(ctx, p.Kind)
 	if !ok {
 		return
 	}
-	run := time.Duration(m.capabilities(ctx, e).RunMs) * time.Millisecond
+	run := time.Duration(s.m.cfg.Choice.CapabilitiesOf(ctx, e).RunMs) * time.Millisecond
 	first, last := margins(run)
-	left := time.Duration(runEndsAt-m.now()) * time.Millisecond
+	left := time.Duration(runEndsAt-s.m.now()) * time.Millisecond
 	if left > first {
 		return
 	}
-	use := m.useOf(p.WorkspaceID)
+	use := s.m.attached().useOf(p.WorkspaceID)
 	_, busy := p.Used()
 	if (use.Working || busy) && left > last {
 		return
 	}
-	if _, ok := m.pauser(ctx, p); !ok {
+	if _, ok := p.pauser(ctx); !ok {
 		return
 	}
 	select { // who makes, moves or destroys it now has other plans
-	case r.turn <- struct{}{}:
+	case s.turn <- struct{}{}:
 	default:
 		return
 	}
-	defer func() { <-r.turn }()
-	if r.current() != p || p.paused.Load() != nil {
+	defer func() { <-s.turn }()
+	if s.current() != p || p.paused.Load() != nil {
 		return
 	}
 	reason := "Asleep: its run has lasted as long as its place allows. It wakes when you type."
-	if err := m.lull(ctx, r, p, executors.ByCeiling, reason, nil); err != nil {
-		m.cfg.Log.Error("sandbox whose run ends could not be paused", "sandbox_id", p.SandboxID, "error", err)
+	if err := s.lull(ctx, p, executors.ByCeiling, reason, nil); err != nil {
+		s.m.cfg.Log.Error("sandbox whose run ends could not be paused", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}
 	if use.Sessions == 0 && !busy {
-		m.tell(ctx, p, "sandbox.asleep", "The sandbox fell asleep: its run has lasted as long as its place allows. It wakes when it is needed.")
+		p.tell(ctx, "sandbox.asleep", "The sandbox fell asleep: its run has lasted as long as its place allows. It wakes when it is needed.")
 		return
 	}
-	switch woken, err := m.rouse(context.WithoutCancel(ctx), r, p); {
+	switch woken, err := s.rouse(context.WithoutCancel(ctx), p); {
 	case err != nil:
-		m.cfg.Log.Warn("sandbox could not be woken into its next run", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("sandbox could not be woken into its next run", "sandbox_id", p.SandboxID, "error", err)
 	case woken != nil:
-		m.tell(ctx, p, "sandbox.renewed", "The sandbox's run had lasted as long as its place allows: everything was brought home, and it goes on in a new run.")
+		p.tell(ctx, "sandbox.renewed", "The sandbox's run had lasted as long as its place allows: everything was brought home, and it goes on in a new run.")
 	}
 }
 
 // useOf asks everybody what goes on in a workspace.
-func (m *Manager) useOf(workspaceID string) executors.Use {
+func (ps participants) useOf(workspaceID string) executors.Use {
 	var all executors.Use
-	for _, a := range m.attached() {
+	for _, a := range ps {
 		if a.Use == nil {
 			continue
 		}
@@ -178,7 +165,7 @@ func (m *Manager) behindWords(ctx context.Context, workspaceID string) string {
 // goneWords say in words why a sandbox is gone, and since when what was in it may be lost.
 func (m *Manager) goneWords(ctx context.Context, rec executors.Record, cause error) string {
 	words := executors.WhyGone(cause, "It no longer exists: its guest or the machine was stopped.")
-	if !m.ownDisk(ctx, rec.Handle.Kind) {
+	if !m.cfg.Choice.OwnDisk(ctx, rec.Handle.Kind) {
 		return words
 	}
 	s, err := m.cfg.Store.LastSync(context.WithoutCancel(ctx), rec.WorkspaceID)
@@ -192,20 +179,20 @@ func (m *Manager) goneWords(ctx context.Context, rec executors.Record, cause err
 	return sentence(words) + " Its files were on the server as of " + at + "."
 }
 
-// lose ends a live place that turned out to be gone. The caller holds the room's turn.
-func (m *Manager) lose(ctx context.Context, r *room, p *place, cause error) {
-	r.mu.Lock()
+// lose ends a live place that turned out to be gone. The caller holds the slot's turn.
+func (s *slot) lose(ctx context.Context, p *place, cause error) {
+	s.mu.Lock()
 	rec := p.record
-	r.mu.Unlock()
-	words := m.goneWords(ctx, rec, cause)
-	m.noteGone(p.SandboxID)
-	m.tell(ctx, p, "sandbox.lost", "The sandbox is gone. "+words)
-	m.endPlace(ctx, r, p, executors.Gone, words)
+	s.mu.Unlock()
+	words := s.m.goneWords(ctx, rec, cause)
+	s.m.reaper.noteGone(p.SandboxID)
+	p.tell(ctx, "sandbox.lost", "The sandbox is gone. "+words)
+	s.endPlace(ctx, p, executors.Gone, words)
 }
 
 // tell writes into the workspace's timeline what happened to its sandbox.
-func (m *Manager) tell(ctx context.Context, p *place, kind, text string) {
-	if m.cfg.Tell != nil {
-		m.cfg.Tell(context.WithoutCancel(ctx), executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: kind, Text: text})
+func (p *place) tell(ctx context.Context, kind, text string) {
+	if p.m.cfg.Tell != nil {
+		p.m.cfg.Tell(context.WithoutCancel(ctx), executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: kind, Text: text})
 	}
 }

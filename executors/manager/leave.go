@@ -18,51 +18,51 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	if err == nil {
 		return nil
 	}
-	r := m.room(workspaceID)
-	if p := r.current(); p != nil && fault.CodeOf(err) == codeNotHome {
+	s := m.slot(workspaceID)
+	if p := s.current(); p != nil && fault.CodeOf(err) == codeNotHome {
 		// A place that can be reached brings home what it alone has, or its people give that up. One that cannot keeps nobody.
-		if c, ok := m.Place(ctx, p.Kind); ok && c.Available {
+		if c, ok := m.cfg.Choice.Place(ctx, p.Kind); ok && c.Available {
 			return err
 		}
 		if err = m.Destroy(executors.Discard(ctx), workspaceID); err == nil {
 			return nil
 		}
 	}
-	release, terr := r.take(ctx)
+	release, terr := s.take(ctx)
 	if terr != nil {
 		return terr
 	}
 	defer release()
-	r.mu.Lock()
-	stray := r.stray
-	r.mu.Unlock()
+	s.mu.Lock()
+	stray := s.stray
+	s.mu.Unlock()
 	if stray == nil {
 		return err
 	}
 	why := fmt.Sprintf("its place, %s, is not part of this server any more", stray.Handle.Kind)
-	if c, ok := m.Place(ctx, stray.Handle.Kind); ok {
+	if c, ok := m.cfg.Choice.Place(ctx, stray.Handle.Kind); ok {
 		if c.Available {
 			return err // it can be reached, and will be destroyed in a moment
 		}
 		why = fmt.Sprintf("%s cannot be used now", c.Name)
 	}
-	r.mu.Lock()
-	r.stray = nil
-	r.mu.Unlock()
-	m.stood(ctx, m.stretch(*stray), 0, executors.ByHeartbeat)
+	s.mu.Lock()
+	s.stray = nil
+	s.mu.Unlock()
+	m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(*stray), 0, executors.ByHeartbeat)
 	m.finish(ctx, *stray, executors.Gone, "It was left behind: "+why+". What is left of it is removed once that place answers again.")
 	return nil
 }
 
 // Lost reports whether the workspace has an open sandbox whose place is no longer configured or cannot be used now.
 func (m *Manager) Lost(ctx context.Context, workspaceID string) bool {
-	r := m.room(workspaceID)
-	r.mu.Lock()
-	stray := r.stray
-	r.mu.Unlock()
+	s := m.slot(workspaceID)
+	s.mu.Lock()
+	stray := s.stray
+	s.mu.Unlock()
 	if stray == nil {
 		return m.Away(ctx, workspaceID) != nil
 	}
-	c, ok := m.Place(ctx, stray.Handle.Kind)
+	c, ok := m.cfg.Choice.Place(ctx, stray.Handle.Kind)
 	return !ok || !c.Available
 }

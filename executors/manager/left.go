@@ -14,37 +14,37 @@ import (
 // keepLeftWithin bounds keeping what one sandbox holds that was left behind.
 const keepLeftWithin = 10 * time.Minute
 
-// endLeft ends a sandbox that nobody works in any more, after what it holds was kept. The caller holds the turn of its workspace's room.
-func (m *Manager) endLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
+// endLeft ends a sandbox that nobody works in any more, after what it holds was kept. The caller holds the turn of its workspace's slot.
+func (rp *reaper) endLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLeftWithin)
 	defer cancel()
 	if rec.State != executors.Failed { // in one that could not be made ready nobody has worked
-		if err := m.keepLeft(ctx, e, h, rec); errors.Is(err, executors.ErrGone) {
+		if err := rp.keepLeft(ctx, e, h, rec); errors.Is(err, executors.ErrGone) {
 			return nil
 		} else if err != nil {
 			return err
 		}
 	}
-	err := m.destroyHandle(ctx, e, h)
+	err := rp.destroyHandle(ctx, e, h)
 	if errors.Is(err, executors.ErrGone) {
 		return nil
 	}
 	return err
 }
 
-func (m *Manager) keepLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
+func (rp *reaper) keepLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
 	sb, err := e.Recover(ctx, h)
 	if err != nil {
 		return fmt.Errorf("finding sandbox %s that was left behind: %w", h.ID, err)
 	}
-	p, err := m.connect(ctx, sb, rec)
+	p, err := rp.m.connect(ctx, sb, rec)
 	if err != nil {
 		return err
 	}
 	defer p.Guest.Close()
-	m.quieten(ctx, p)
+	p.quieten(ctx)
 	ctx = context.WithValue(ctx, takingLeave{}, p)
-	for _, a := range m.attached() {
+	for _, a := range rp.m.attached() {
 		if a.Left == nil {
 			continue
 		}
@@ -59,10 +59,10 @@ func (m *Manager) keepLeft(ctx context.Context, e executors.Executor, h executor
 const quietenWithin = 5 * time.Second
 
 // quieten ends everything that runs in a place nobody works in any more, so that it does not write while what it holds is kept.
-func (m *Manager) quieten(ctx context.Context, p *place) {
+func (p *place) quieten(ctx context.Context) {
 	all, err := p.Guest.Processes(ctx)
 	if err != nil {
-		m.cfg.Log.Warn("what runs in a sandbox that was left behind is not known", "sandbox_id", p.SandboxID, "error", err)
+		p.m.cfg.Log.Warn("what runs in a sandbox that was left behind is not known", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}
 	var wg sync.WaitGroup
@@ -72,7 +72,7 @@ func (m *Manager) quieten(ctx context.Context, p *place) {
 		wg.Go(func() {
 			defer func() { <-limit }()
 			if _, err := p.Guest.Stop(ctx, proc.ID, quietenWithin); err != nil && !fault.Is(err, fault.NotFound) {
-				m.cfg.Log.Warn("a program in a sandbox that was left behind could not be ended", "sandbox_id", p.SandboxID, "error", err)
+				p.m.cfg.Log.Warn("a program in a sandbox that was left behind could not be ended", "sandbox_id", p.SandboxID, "error", err)
 			}
 		})
 	}
@@ -80,35 +80,35 @@ func (m *Manager) quieten(ctx context.Context, p *place) {
 }
 
 // reapMember is reapOne on a member's machine, where nothing is ended unseen.
-func (m *Manager) reapMember(ctx context.Context, e executors.Executor, h executors.Handle) {
-	rec, err := m.cfg.Store.Sandbox(ctx, h.ID)
+func (rp *reaper) reapMember(ctx context.Context, e executors.Executor, h executors.Handle) {
+	rec, err := rp.m.cfg.Store.Sandbox(ctx, h.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		m.reapOne(ctx, e, h) // it was made only to try the machine: others keep their rows for the ledger
+		rp.reapOne(ctx, e, h) // it was made only to try the machine: others keep their rows for the ledger
 		return
 	case err != nil:
-		m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
+		rp.m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
 		return
 	case rec.EndedAt == 0 || rec.Handle.Kind != h.Kind:
 		return // it lives, or is another machine's: this one has no business with it
 	}
-	r := m.room(rec.WorkspaceID)
-	release, err := r.take(ctx)
+	s := rp.m.slot(rec.WorkspaceID)
+	release, err := s.take(ctx)
 	if err != nil {
 		return
 	}
 	defer release()
-	if err := m.endLeft(ctx, e, h, rec); err != nil {
-		m.cfg.Log.Warn("a sandbox that was left behind could not be ended", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+	if err := rp.endLeft(ctx, e, h, rec); err != nil {
+		rp.m.cfg.Log.Warn("a sandbox that was left behind could not be ended", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 		return
 	}
-	m.cfg.Counters.Cleaned(h.Kind)
-	m.cfg.Log.Info("a sandbox that was left behind is ended; what it held is kept", "executor", h.Kind, "sandbox_id", h.ID, "workspace_id", rec.WorkspaceID)
+	rp.m.cfg.Counters.Cleaned(h.Kind)
+	rp.m.cfg.Log.Info("a sandbox that was left behind is ended; what it held is kept", "executor", h.Kind, "sandbox_id", h.ID, "workspace_id", rec.WorkspaceID)
 }
 
 // clearLeft ends what the workspace left behind at a place before it begins there anew: both would work in the same folder. The caller
-// holds the room's turn.
-func (m *Manager) clearLeft(ctx context.Context, e executors.Executor, workspaceID string) error {
+// holds the slot's turn.
+func (rp *reaper) clearLeft(ctx context.Context, e executors.Executor, workspaceID string) error {
 	if e.Kind().Member() == "" {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (m *Manager) clearLeft(ctx context.Context, e executors.Executor, workspace
 		return err
 	}
 	for _, h := range all {
-		rec, err := m.cfg.Store.Sandbox(ctx, h.ID)
+		rec, err := rp.m.cfg.Store.Sandbox(ctx, h.ID)
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
@@ -127,8 +127,8 @@ func (m *Manager) clearLeft(ctx context.Context, e executors.Executor, workspace
 		if rec.WorkspaceID != workspaceID || rec.EndedAt == 0 || rec.Handle.Kind != h.Kind {
 			continue
 		}
-		if err := m.endLeft(ctx, e, h, rec); err != nil {
-			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "What the workspace left behind on %s could not be kept yet, so nothing new begins there. Try again in a moment.", m.capabilities(ctx, e).Name)
+		if err := rp.endLeft(ctx, e, h, rec); err != nil {
+			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "What the workspace left behind on %s could not be kept yet, so nothing new begins there. Try again in a moment.", rp.m.cfg.Choice.CapabilitiesOf(ctx, e).Name)
 		}
 	}
 	return nil
@@ -140,7 +140,7 @@ func (m *Manager) Evict(ctx context.Context, k executors.Kind) (left int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	limit := make(chan struct{}, checkAtOnce)
-	for _, id := range m.roomsWhere(func(r *room) bool { return r.kind() == k }) {
+	for _, id := range m.slotsWhere(func(s *slot) bool { return s.kind() == k }) {
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()

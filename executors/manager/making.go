@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 )
@@ -162,46 +163,46 @@ func endSteps(steps []executors.Step, err error, now int64) []executors.Step {
 	return steps
 }
 
-// create makes the sandbox of k, whose row is stored already, and puts it into the room.
-func (m *Manager) create(ctx context.Context, r *room, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (*place, error) {
+// create makes the sandbox of k, whose row is stored already, and puts it into the slot.
+func (s *slot) create(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (*place, error) {
 	killpoint.Reach(killpoint.SandboxStored)
-	began := m.now()
-	p, err := m.raise(ctx, e, caps, spec, k)
+	began := s.m.now()
+	p, err := k.raise(ctx, e, caps, spec)
 	if err != nil {
 		return nil, err
 	}
 	p.record = k.end(nil)
-	p.record.State, p.record.HealthAt = executors.Running, m.now()
-	if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
+	p.record.State, p.record.HealthAt = executors.Running, s.m.now()
+	if err := s.m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
 		err = fmt.Errorf("storing sandbox %s as running: %w", p.SandboxID, err)
 		p.Guest.Close()
-		m.dismantle(ctx, p.box(), p.record, err)
+		k.dismantle(ctx, p.box(), p.record, err)
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The place for this workspace was made but could not be noted down. Try again.")
 	}
-	m.took(e.Kind(), m.now()-began)
-	m.cfg.Counters.Created(e.Kind(), m.now()-began)
-	m.settle(ctx, r, p)
-	m.keep(ctx, r, p)
+	s.m.cfg.Choice.NoteMaking(e.Kind(), s.m.now()-began)
+	s.m.cfg.Counters.Created(e.Kind(), s.m.now()-began)
+	s.settle(ctx, p)
+	s.keep(ctx, p)
 	return p, nil
 }
 
 // raise makes a sandbox, says hello to it and has the workspace brought there. On error nothing of it is left, and its row is closed.
-func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (*place, error) {
+func (k *making) raise(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec) (*place, error) {
 	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
 	defer cancel()
-	sb, err := m.construct(mctx, e, caps, spec, k)
+	sb, err := k.construct(mctx, e, caps, spec)
 	if err != nil {
-		m.release(ctx, spec.ID)
+		k.m.cfg.Metering.Release(ctx, spec.ID)
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 			err = cause
 		}
 		rec := k.end(err)
 		if errors.Is(err, errMakingCancelled) {
-			m.finish(ctx, rec, executors.Gone, "Its making was cancelled.")
+			k.m.finish(ctx, rec, executors.Gone, "Its making was cancelled.")
 			return nil, err
 		}
-		m.cfg.Log.Warn("sandbox could not be made", "sandbox_id", rec.Handle.ID, "executor", e.Kind(), "error", err)
-		m.finish(ctx, rec, executors.Failed, "It could not be made: "+executors.ReasonOf(err))
+		k.m.cfg.Log.Warn("sandbox could not be made", "sandbox_id", rec.Handle.ID, "executor", e.Kind(), "error", err)
+		k.m.finish(ctx, rec, executors.Failed, "It could not be made: "+executors.ReasonOf(err))
 		if fault.KindOf(err) != fault.Internal {
 			return nil, err
 		}
@@ -209,19 +210,19 @@ func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executor
 			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
-	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
-		m.release(ctx, spec.ID)
-		m.dismantle(ctx, sb, k.end(err), err)
+	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.Stretch(k.record()), true); err != nil {
+		k.m.cfg.Metering.Release(ctx, spec.ID)
+		k.dismantle(ctx, sb, k.end(err), err)
 		return nil, err
 	}
 	killpoint.Reach(killpoint.SandboxMade)
 	k.step(mctx, executors.StepGuest, "", "", 0, 0)
-	p, err := m.first(mctx, sb, k)
+	p, err := k.first(mctx, sb)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 			err = cause
 		}
-		m.dismantle(ctx, sb, k.end(err), err)
+		k.dismantle(ctx, sb, k.end(err), err)
 		if errors.Is(err, errMakingCancelled) {
 			return nil, err
 		}
@@ -233,7 +234,7 @@ func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executor
 	}
 	actx, stop := context.WithTimeout(ctx, arriveTimeout)
 	defer stop()
-	err = m.arrive(actx, p, spec, func(step, title string, done, all int64) { k.step(actx, step, title, "", done, all) })
+	err = p.arrive(actx, spec, func(step, title string, done, all int64) { k.step(actx, step, title, "", done, all) })
 	if err == nil {
 		return p, nil
 	}
@@ -241,7 +242,7 @@ func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executor
 		err = cause
 	}
 	p.Guest.Close()
-	m.dismantle(ctx, sb, k.end(err), err)
+	k.dismantle(ctx, sb, k.end(err), err)
 	if fault.KindOf(err) != fault.Internal {
 		return nil, err
 	}
@@ -249,28 +250,31 @@ func (m *Manager) raise(ctx context.Context, e executors.Executor, caps executor
 }
 
 // construct has the spec filled in and the sandbox made, again where a failure may be over in a moment.
-func (m *Manager) construct(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (executors.Sandbox, error) {
-	if err := m.outfit(ctx, caps, &spec); err != nil {
+func (k *making) construct(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec) (executors.Sandbox, error) {
+	if err := k.m.attached().outfit(ctx, caps, &spec); err != nil {
 		return nil, err
 	}
-	caps, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	caps, err := k.m.cfg.Choice.ForWhom(ctx, spec.TeamID, k.record().UserID, caps)
 	if err != nil {
 		return nil, err
 	}
-	size, err := fit(caps, spec.Limits)
+	size, err := choice.Fit(caps, spec.Limits)
 	if err != nil {
 		return nil, err
 	}
 	spec.Size = size
 	k.change(func(r *executors.Record) {
-		r.CPUs, r.MemoryMB, r.PriceNano = m.sized(caps, size, spec.Limits)
+		r.CPUs, r.MemoryMB, r.PriceNano = k.m.cfg.Choice.Charged(caps, size, spec.Limits)
 	})
-	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
+	if err := k.m.cfg.Metering.Afford(ctx, k.m.cfg.Metering.Stretch(k.record())); err != nil {
 		return nil, err
 	}
-	if sb := m.createWarm(executors.WithTeller(ctx, k.step), e, spec, k); sb != nil {
+	if sb, pooled := k.m.cfg.Pool.Take(executors.WithTeller(ctx, k.step), e, spec); sb != nil {
+		if pooled {
+			k.change(func(r *executors.Record) { r.Pooled = true })
+		}
 		if err := context.Cause(ctx); err != nil { // it was cancelled meanwhile
-			m.remove(ctx, sb)
+			k.remove(ctx, sb)
 			return nil, err
 		}
 		return sb, nil
@@ -281,17 +285,17 @@ func (m *Manager) construct(ctx context.Context, e executors.Executor, caps exec
 			if err = context.Cause(ctx); err == nil {
 				return sb, nil
 			}
-			m.remove(ctx, sb) // it was cancelled while it was made
+			k.remove(ctx, sb) // it was cancelled while it was made
 			return nil, err
 		}
-		m.doubt(e)
+		k.m.cfg.Choice.Recheck(e)
 		if try == len(createWaits) || !passing(err) || ctx.Err() != nil {
 			return nil, err
 		}
-		m.cfg.Log.Warn("sandbox could not be made; it is tried again", "sandbox_id", spec.ID, "executor", e.Kind(), "try", try+1, "error", err)
+		k.m.cfg.Log.Warn("sandbox could not be made; it is tried again", "sandbox_id", spec.ID, "executor", e.Kind(), "try", try+1, "error", err)
 		k.step(ctx, executors.StepCreate, "", fmt.Sprintf("Try %d of %d: the one before failed (%s)", try+2, len(createWaits)+1, executors.ReasonOf(err)), 0, 0)
 		select {
-		case <-m.cfg.After(createWaits[try]):
+		case <-k.m.cfg.After(createWaits[try]):
 		case <-ctx.Done():
 			return nil, err
 		}
@@ -299,11 +303,11 @@ func (m *Manager) construct(ctx context.Context, e executors.Executor, caps exec
 }
 
 // remove destroys a sandbox that nobody needs any more. What remains is the reaper's.
-func (m *Manager) remove(ctx context.Context, sb executors.Sandbox) {
+func (k *making) remove(ctx context.Context, sb executors.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
 	if err := sb.Destroy(ctx); err != nil {
-		m.cfg.Log.Error("half-made sandbox could not be destroyed", "sandbox_id", sb.Handle().ID, "error", err)
+		k.m.cfg.Log.Error("half-made sandbox could not be destroyed", "sandbox_id", sb.Handle().ID, "error", err)
 	}
 }
 
@@ -321,10 +325,10 @@ func passing(err error) bool {
 }
 
 // first stores a new sandbox's handle, before first use, and says hello to it.
-func (m *Manager) first(ctx context.Context, sb executors.Sandbox, k *making) (*place, error) {
+func (k *making) first(ctx context.Context, sb executors.Sandbox) (*place, error) {
 	rec := k.record()
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+	if err := k.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		return nil, fmt.Errorf("storing the handle of sandbox %s: %w", rec.Handle.ID, err)
 	}
-	return m.connect(ctx, sb, rec)
+	return k.m.connect(ctx, sb, rec)
 }

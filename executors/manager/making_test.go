@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
@@ -23,10 +24,10 @@ type cloudHouse struct {
 	notes []executors.Note
 	mu    sync.Mutex
 	waits []time.Duration
-	conf  func(*manager.Config)
+	conf  func(*executortest.ManagerConfig)
 }
 
-func newCloudHouse(t *testing.T, conf func(*manager.Config)) *cloudHouse {
+func newCloudHouse(t *testing.T, conf func(*executortest.ManagerConfig)) *cloudHouse {
 	h := &cloudHouse{house: newHouse(t), clock: &clock{at: time.Now()}, conf: conf}
 	h.world.Now = h.clock.Now
 	h.start(fake.Knobs{})
@@ -37,7 +38,7 @@ func newCloudHouse(t *testing.T, conf func(*manager.Config)) *cloudHouse {
 func (h *cloudHouse) start(k fake.Knobs) {
 	h.cloud = fake.NewCloud(h.world)
 	h.cloud.Set(k)
-	mc := manager.Config{Executors: []executors.Executor{h.cloud}, Store: h.store, Workspaces: specs{team: h.team, root: h.root},
+	mc := executortest.ManagerConfig{Executors: []executors.Executor{h.cloud}, Store: h.store, Workspaces: specs{team: h.team, root: h.root},
 		Events: h.bus, DialTimeout: 10 * time.Second, Now: h.clock.Now, After: func(d time.Duration) <-chan time.Time {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -49,7 +50,7 @@ func (h *cloudHouse) start(k fake.Knobs) {
 	if h.conf != nil {
 		h.conf(&mc)
 	}
-	h.m = manager.New(mc)
+	h.m = executortest.NewManager(mc)
 	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return nil }})
 }
 

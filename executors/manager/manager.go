@@ -1,11 +1,21 @@
-// Package manager chooses, makes, reuses, checks and reaps sandboxes: one live sandbox a workspace.
+// Package manager makes, reuses, checks and ends sandboxes: one live sandbox a workspace. Where a workspace may live is choice's to say, what a
+// sandbox costs metering's, and what was made ahead of time comes from pool.
 //
 // A sandbox's row is stored as starting before it is made, and its handle before first use, so that whatever instant the server
 // dies at, the next one finds what exists (Recover) and reaps what has ended (Run); a sandbox without a row is left alone.
 //
+// Manager, slot and place are one package because a workspace's slot (its turn, its mutex) and the record of the place in it are one state
+// machine: making, pausing, waking, resting, checking, leaving and destroying each read and write the same fields under the same turn. A method
+// stands on the slot where it needs the turn or changes what is in the slot, on the place where it asks the live sandbox alone, and on the
+// Manager where it is about all of them, or finds the slot first.
+//
 // Goroutines: Manager.Run has one for health, one for the reaper, one for places that could not be dialed, one for places that changed and one
-// for the pool; a making goes on in one of its own when its caller leaves, and Run waits for it. Locks: a workspace's turn is taken first and held while its sandbox is made, moved or ended; the room's mu guards what is known of the
-// sandbox, the Manager's the rooms and hooks, and neither is held while a place, a guest or the store is asked.
+// for the pool; checks, and makings whose caller has left, go on in goroutines of their own, for which Run waits.
+//
+// Locks, in the order in which they are taken: a slot's turn; Manager.mu, which guards which slots there are and who takes part; slot.mu, which
+// guards what is known of the sandbox; and last, each alone, those of a Place, a making, the reaper, the checks and Metering. A turn is held
+// while a sandbox is made, moved or ended. No mutex is held while an executor, a guest or the store is asked, but a making's while its steps
+// are stored: an older one must not come after a newer.
 package manager
 
 import (
@@ -17,7 +27,10 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/meter"
+	"github.com/parawork/parawork/executors/metering"
+	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -50,51 +63,35 @@ type Workspaces interface {
 
 // Config is what a Manager is made of.
 type Config struct {
-	Executors    []executors.Executor
-	Families     []executors.Family                 // places that come and go; Auto takes none of them
-	Order        []executors.Kind                   // what Auto tries, strongest first; default: the order of Executors
-	Default      executors.Kind                     // what a workspace gets when nobody names a place; "" = Auto
-	Fixed        bool                               // Default is what every workspace gets: nobody may choose
-	Rules        func() Rules                       // Default and Fixed as they are now, where they change while it runs; optional
-	Weakest      executors.Boundary                 // the weakest boundary of the instance, whatever teams say
-	Policies     Policies                           // what teams say about their places; optional
-	Teams        func(context.Context) (int, error) // how many teams there are: with more than one, Auto takes no place without a boundary; optional
-	Store        Store
-	Workspaces   Workspaces
-	Events       events.Publisher // optional
-	Now          func() time.Time
-	After        func(time.Duration) <-chan time.Time                  // the clock of health checks and reaper; default time.After
-	HealthEvery  time.Duration                                         // default 15 s
-	ReapEvery    time.Duration                                         // default 1 min
-	KeepRemains  time.Duration                                         // how long what a gone sandbox left stays readable; default 15 min
-	DialTimeout  time.Duration                                         // of one hello; default 5 s
-	Fallback     func(context.Context, executors.Kind) bool            // whether a place of this server may stand in for the kind; optional
-	Tell         func(context.Context, executors.Note)                 // tells a workspace's people what happened to its sandbox by itself; optional
-	IdleAfter    func(executors.Kind, executors.Purpose) time.Duration // how long a sandbox may be idle before it is ended; 0 = for ever; optional
-	ProbeFresh   time.Duration                                         // how long what a place says of itself is good for; default 30 s
-	ProbeTimeout time.Duration                                         // how long a place may take to say it; default 5 s
-	Ledger       Ledger                                                // what sandboxes cost; optional
-	Price        Pricing                                               // what places cost; default: what they say themselves
-	// Sizes are those of a place, marked for a user of a team ("" = the server); optional.
-	Sizes    func(ctx context.Context, teamID, userID string, c executors.Capabilities) ([]executors.Size, error)
-	Counters *executors.Counters // what happens; default: its own
-	Log      *slog.Logger
+	Executors   *executors.Registry
+	Choice      *choice.Chooser
+	Metering    *metering.Metering
+	Pool        *pool.Pool // sandboxes made ahead of time; nil = none
+	Store       Store
+	Workspaces  Workspaces
+	Events      events.Publisher // optional
+	Now         func() time.Time
+	After       func(time.Duration) <-chan time.Time                  // the clock of health checks and reaper; default time.After
+	HealthEvery time.Duration                                         // default 15 s
+	ReapEvery   time.Duration                                         // default 1 min
+	KeepRemains time.Duration                                         // how long what a gone sandbox left stays readable; default 15 min
+	DialTimeout time.Duration                                         // of one hello; default 5 s
+	Tell        func(context.Context, executors.Note)                 // tells a workspace's people what happened to its sandbox by itself; optional
+	IdleAfter   func(executors.Kind, executors.Purpose) time.Duration // how long a sandbox may be idle before it is ended; 0 = for ever; optional
+	Counters    *executors.Counters                                   // what happens; default: its own
+	Log         *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Store == nil || c.Workspaces == nil {
-		return errors.New("manager: a Manager needs Store and Workspaces")
+	if c.Executors == nil || c.Choice == nil || c.Metering == nil || c.Store == nil || c.Workspaces == nil {
+		return errors.New("manager: a Manager needs Executors, Choice, Metering, Store and Workspaces")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.After == nil {
 		c.After = time.After
-	}
-	if c.Rules == nil {
-		fixed := Rules{Default: c.Default, Fixed: c.Fixed}
-		c.Rules = func() Rules { return fixed }
 	}
 	if c.HealthEvery <= 0 {
 		c.HealthEvery = 15 * time.Second
@@ -108,12 +105,6 @@ func (c *Config) Validate() error {
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = 5 * time.Second
 	}
-	if c.ProbeFresh <= 0 {
-		c.ProbeFresh = 30 * time.Second
-	}
-	if c.ProbeTimeout <= 0 {
-		c.ProbeTimeout = 5 * time.Second
-	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -121,47 +112,33 @@ func (c *Config) Validate() error {
 		c.Counters = &executors.Counters{}
 	}
 	c.Counters.Begin(c.Now().UnixMilli())
-	if len(c.Order) == 0 {
-		for _, e := range c.Executors {
-			c.Order = append(c.Order, e.Kind())
-		}
-	}
 	return nil
 }
 
-// Manager chooses, makes, reuses, checks and reaps sandboxes: one live sandbox a workspace. Safe for concurrent use.
+// Manager makes, reuses, checks and ends sandboxes: one live sandbox a workspace. Safe for concurrent use.
 //
 // Recover is called once at start, before anything else; Run keeps the health checks and the reaper going.
 type Manager struct {
-	cfg      Config
-	byKind   map[executors.Kind]executors.Executor
-	families map[executors.Kind]executors.Family
+	cfg Config
 
 	mu           sync.Mutex
-	probes       map[executors.Kind]*probe // of places that were asked
-	rooms        map[string]*room          // by workspace id
-	participants []executors.Participant
+	slots        map[string]*slot // by workspace id
+	participants participants
 	fallBack     func(ctx context.Context, workspaceID string, cause error) (bool, error)
-	recovered    bool
-	gone         map[string]int64            // sandboxes found gone by this process: ms UTC
-	trials       map[string]bool             // by id: sandboxes made only to try their place
-	strangers    map[executors.Kind][]string // by place: ids of sandboxes that live and have no row
-	ends         map[string]string           // in words: why sandboxes were ended that people did not end themselves
+	ends         map[string]string // in words: why sandboxes were ended that people did not end themselves
 	meters       *meter.Meters
-	metering     metering
-	warm         *pool           // sandboxes made ahead of time; nil = none
-	still        atomic.Int64    // places that are paused or away: asked at every output of a terminal
-	looks        chan look       // places that changed: Run looks at their sandboxes at once
-	worries      chan string     // workspaces whose guest could not be dialed: Run looks at them at once
-	checking     map[string]bool // under mu: workspaces whose sandbox is being looked at
-	checkSlots   chan struct{}   // one place for each check that is not slow
-	work         tasks.Group     // flights that go on when their callers have left, and checks; closed when Run ends
+	still        atomic.Int64 // places that are paused or away: asked at every output of a terminal
+	reaper       *reaper
+	checks       *checks
+	work         tasks.Group // flights that go on when their callers have left, and checks; closed when Run ends
 }
 
-// room is what the Manager keeps of one workspace.
-type room struct {
-	turn   chan struct{} // holds one token: making, recovering and destroying take turns
-	usedAt int64         // ms UTC when it was last asked for; under the Manager's mu
+// slot is where one workspace's sandbox is, or will be.
+type slot struct {
+	m           *Manager
+	workspaceID string
+	turn        chan struct{} // holds one token: making, recovering and destroying take turns
+	usedAt      int64         // ms UTC when it was last asked for; under the Manager's mu
 
 	mu     sync.Mutex
 	place  *place            // the live place, nil when there is none
@@ -169,18 +146,19 @@ type room struct {
 	stray  *executors.Record // an open record whose sandbox could not be reached yet
 }
 
-// place is what the Manager keeps of a Place.
+// place is a live sandbox with what the Manager knows of it beyond what others see.
 type place struct {
 	*executors.Place
+	m *Manager
 
 	sandbox atomic.Pointer[executors.Sandbox]
-	record  executors.Record       // under the room's mu once the place is live
+	record  executors.Record       // under the slot's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
 	home    atomic.Bool            // what was there came home when it was last asked for, see Participant.Home
-	waking  atomic.Bool            // somebody is waking it: changed with the room's turn
+	waking  atomic.Bool            // somebody is waking it: changed with the slot's turn
 	away    atomic.Pointer[error]  // why its place cannot be heard now; nil = it can
 
-	// Under the room's mu.
+	// Under the slot's mu.
 	silent     int    // health checks failed in a row
 	healthAt   int64  // ms UTC of the last good answer
 	worriedAt  int64  // ms UTC of the last check asked for because the guest could not be dialed
@@ -195,75 +173,69 @@ func (p *place) box() executors.Sandbox { return *p.sandbox.Load() }
 
 func (p *place) setBox(sb executors.Sandbox) { p.sandbox.Store(&sb) }
 
-// New makes a Manager. It starts nothing and panics on a Config without Store or Workspaces.
+// New makes a Manager. It starts nothing and panics on a Config without what it needs.
 func New(cfg Config) *Manager {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	m := &Manager{cfg: cfg, byKind: make(map[executors.Kind]executors.Executor), families: make(map[executors.Kind]executors.Family), probes: make(map[executors.Kind]*probe), rooms: make(map[string]*room),
-		gone: make(map[string]int64), trials: make(map[string]bool), strangers: make(map[executors.Kind][]string), ends: make(map[string]string), worries: make(chan string, 64), checking: make(map[string]bool), checkSlots: make(chan struct{}, checkAtOnce), looks: make(chan look, 256)}
-	for _, e := range cfg.Executors {
-		m.byKind[e.Kind()] = e
-	}
-	for _, f := range cfg.Families {
-		m.families[f.Base()] = f
-	}
+	m := &Manager{cfg: cfg, slots: make(map[string]*slot), ends: make(map[string]string)}
+	m.reaper, m.checks = newReaper(m), newChecks(m)
 	return m
 }
 
 // Astray names the workspace's sandbox while it exists but could not be reached, and "" when there is none such. The health
 // check looks for it: it becomes live again, or turns out to be gone.
 func (m *Manager) Astray(workspaceID string) string {
-	r := m.room(workspaceID)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stray == nil {
+	s := m.slot(workspaceID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stray == nil {
 		return ""
 	}
-	return r.stray.Handle.ID
+	return s.stray.Handle.ID
 }
 
-// room returns the workspace's room, made on first use.
-func (m *Manager) room(workspaceID string) *room {
+// slot returns the workspace's slot, made on first use.
+func (m *Manager) slot(workspaceID string) *slot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok := m.rooms[workspaceID]
+	s, ok := m.slots[workspaceID]
 	if !ok {
-		r = &room{turn: make(chan struct{}, 1)}
-		m.rooms[workspaceID] = r
+		s = &slot{m: m, workspaceID: workspaceID, turn: make(chan struct{}, 1)}
+		m.slots[workspaceID] = s
 	}
-	r.usedAt = m.now()
-	return r
+	s.usedAt = m.now()
+	return s
 }
 
-// roomKept is how long a room is kept that nothing is in. It is far longer than anybody who was given the room takes to use it, so that
-// two rooms of one workspace are never in use.
-const roomKept = time.Hour
+// slotKept is how long a slot is kept that nothing is in. It is far longer than anybody who was given the slot takes to use it, so that
+// two slots of one workspace are never in use.
+const slotKept = time.Hour
 
-// sweepRooms forgets the rooms of workspaces that have had no sandbox for a while and are not asked for.
-func (m *Manager) sweepRooms() {
+// sweepSlots forgets the slots of workspaces that have had no sandbox for a while and are not asked for.
+func (m *Manager) sweepSlots() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := m.now() - roomKept.Milliseconds()
-	for id, r := range m.rooms {
-		if r.usedAt <= old && r.empty() {
-			delete(m.rooms, id)
+	old := m.now() - slotKept.Milliseconds()
+	for id, s := range m.slots {
+		if s.usedAt <= old && s.empty() {
+			delete(m.slots, id)
 		}
 	}
 }
 
-// empty reports whether nothing is in the room and nobody has its turn.
-func (r *room) empty() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.place == nil && r.flight == nil && r.stray == nil && len(r.turn) == 0
+// empty reports whether nothing is in the slot and nobody has its turn.
+func (s *slot) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place == nil && s.flight == nil && s.stray == nil && len(s.turn) == 0
 }
 
-// take waits for the room's turn; the returned func gives it back.
-func (r *room) take(ctx context.Context) (func(), error) {
+// take waits for the slot's turn; the returned func gives it back.
+func (s *slot) take(ctx context.Context) (func(), error) {
 	select {
-	case r.turn <- struct{}{}:
-		return func() { <-r.turn }, nil
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -280,14 +252,14 @@ func (m *Manager) Live(workspaceID string) (*executors.Place, bool) {
 // live is Live for the Manager's own.
 func (m *Manager) live(workspaceID string) (*place, bool) {
 	m.mu.Lock()
-	r := m.rooms[workspaceID]
+	s := m.slots[workspaceID]
 	m.mu.Unlock()
-	if r == nil {
+	if s == nil {
 		return nil, false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.place, r.place != nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place, s.place != nil
 }
 
 // OfKind returns the live places of a kind, or of a family.

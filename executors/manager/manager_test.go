@@ -32,7 +32,7 @@ type house struct {
 	ws    string
 	root  string
 	bus   *recorder
-	m     *manager.Manager
+	m     *executortest.Managed
 }
 
 // recorder keeps the events published.
@@ -97,7 +97,7 @@ func newHouse(t *testing.T) *house {
 // restart makes the Manager of a new server over what is stored.
 func (h *house) restart() {
 	h.ex = fake.New(h.world)
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store,
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
 		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second, After: soon})
 }
 
@@ -203,7 +203,7 @@ func (w witness) Create(ctx context.Context, s executors.Spec) (executors.Sandbo
 func TestRowIsStoredBeforeTheSandboxIsMade(t *testing.T) {
 	h := newHouse(t)
 	var seen []executors.Record
-	m := manager.New(manager.Config{Store: h.store, Workspaces: specs{team: h.team, root: h.root},
+	m := executortest.NewManager(executortest.ManagerConfig{Store: h.store, Workspaces: specs{team: h.team, root: h.root},
 		Executors: []executors.Executor{witness{h.ex, func() {
 			seen, _ = h.store.OpenSandboxes(h.ctx)
 		}}}})
@@ -315,7 +315,7 @@ func (unwritten) UpdateSandbox(context.Context, executors.Record) error {
 func TestRecoverOnAFullDisk(t *testing.T) {
 	h := newHouse(t)
 	p := h.ensure()
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{fake.New(h.world)}, Store: unwritten{h.store},
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{fake.New(h.world)}, Store: unwritten{h.store},
 		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
@@ -520,7 +520,7 @@ func TestHealthAndReaperFollowTheClock(t *testing.T) {
 	h := newHouse(t)
 	ticks := make(chan time.Time)
 	waits := make(chan time.Duration, 16)
-	m := manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store,
+	m := executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
 		Workspaces: specs{team: h.team, root: h.root}, After: func(d time.Duration) <-chan time.Time {
 			waits <- d
 			if d == 15*time.Second {
@@ -552,8 +552,8 @@ func TestChoice(t *testing.T) {
 	strong, weak := fake.New(h.world), fake.New(h.world)
 	strong.Set(fake.Knobs{Kind: "strong"})
 	weak.Set(fake.Knobs{Kind: "weak"})
-	newManager := func(kind executors.Kind) *manager.Manager {
-		return manager.New(manager.Config{Executors: []executors.Executor{weak, strong}, Store: h.store,
+	newManager := func(kind executors.Kind) *executortest.Managed {
+		return executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{weak, strong}, Store: h.store,
 			Order: []executors.Kind{"not-built", "strong", "weak"}, Workspaces: specs{team: h.team, root: h.root, kind: kind}})
 	}
 	choose := func(kind executors.Kind) (executors.Kind, error) {

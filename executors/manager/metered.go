@@ -42,9 +42,9 @@ type forMeters struct{ *Manager }
 
 func (m forMeters) sandbox(p *place) meter.Sandbox {
 	return meter.Sandbox{Place: p.Place, Record: p.record0(), Box: p.box,
-		MayGrow: func(ctx context.Context, l executors.Limits) (bool, error) { return m.mayGrow(ctx, p, l) },
-		Release: func(ctx context.Context) { m.release(ctx, p.SandboxID) },
-		Resized: func(ctx context.Context, l executors.Limits) { m.resized(ctx, p, l) }}
+		MayGrow: func(ctx context.Context, l executors.Limits) (bool, error) { return p.mayGrow(ctx, l) },
+		Release: func(ctx context.Context) { m.cfg.Metering.Release(ctx, p.SandboxID) },
+		Resized: func(ctx context.Context, l executors.Limits) { p.resized(ctx, l) }}
 }
 
 // All are all live ones.
@@ -71,12 +71,14 @@ func (m forMeters) Open(ctx context.Context) ([]executors.Record, error) {
 	return m.cfg.Store.OpenSandboxes(ctx)
 }
 
+// Place says what a kind of place can do now.
+func (m forMeters) Place(ctx context.Context, k executors.Kind) (executors.Capabilities, bool) {
+	return m.cfg.Choice.Place(ctx, k)
+}
+
 // KindFor is the kind of place k would become, k where none does.
 func (m forMeters) KindFor(ctx context.Context, k executors.Kind) executors.Kind {
-	if e, _, err := m.pick(ctx, Policy{Default: executors.Auto}, k); err == nil {
-		return e.Kind()
-	}
-	return k
+	return m.cfg.Choice.KindFor(ctx, k)
 }
 
 // Stop ends this sandbox of the workspace, and none that came after it.

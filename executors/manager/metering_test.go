@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -104,7 +104,7 @@ func (l *ledger) by(id string) executors.StillBy {
 // metered makes the house's Manager one with a ledger.
 func (h *house) metered(l *ledger) {
 	h.ex = fake.New(h.world)
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store, Ledger: l,
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Ledger: l,
 		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 }
 
@@ -171,7 +171,7 @@ func (p placeRecord) Ran(context.Context, executors.Handle) (executors.Ran, erro
 func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 	h := newHouse(t)
 	l := newLedger()
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711, EndedAt: 4712}}},
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711, EndedAt: 4712}}},
 		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 	p := h.ensure()
 	h.world.Vanish(p.SandboxID)
@@ -184,7 +184,7 @@ func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 
 	// A restarted server learns since when it runs.
 	h.ensure()
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711}}},
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711}}},
 		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
@@ -212,32 +212,5 @@ func TestAFailedMakingIsCountedAndLeavesNoStretch(t *testing.T) {
 	l.mu.Unlock()
 	if c := h.m.Counters().Counts()[fake.Kind]; c.Failed != 1 || c.Created != 0 {
 		t.Errorf("counted %+v", c)
-	}
-}
-
-func TestCountersTellQuantiles(t *testing.T) {
-	t.Parallel()
-	var c executors.Counters
-	for ms := int64(1); ms <= 100; ms++ {
-		c.Created("x", ms)
-		c.Synced("x", 10*ms)
-	}
-	got := c.Counts()["x"]
-	if got.Create.P50Ms != 50 || got.Create.P95Ms != 95 || got.Create.Count != 100 || got.Create.SumMs != 5050 || got.Create.Buckets[0] != 50 || got.Create.Buckets[1] != 50 {
-		t.Errorf("creation: %+v", got.Create)
-	}
-	if got.Lag.P95Ms != 950 {
-		t.Errorf("lag: %+v", got.Lag)
-	}
-	for range 2000 {
-		c.Created("x", 7)
-	}
-	if got := c.Counts()["x"].Create; got.P95Ms != 7 || got.Count != 2100 {
-		t.Errorf("the newest do not count: %+v", got)
-	}
-	var none *executors.Counters
-	none.Reused("x")
-	if none.Counts() != nil {
-		t.Error("nil counts")
 	}
 }

@@ -14,49 +14,49 @@ import (
 const codeNotHome = "sandbox_not_home"
 
 // mustBeHome brings home what a sandbox with a disk of its own holds, and refuses its end while something is left that would be lost with
-// it. The caller holds the room's turn.
-func (m *Manager) mustBeHome(ctx context.Context, r *room, p *place) error {
+// it. The caller holds the slot's turn.
+func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 	if !p.OwnDisk || executors.Discarding(ctx) {
 		return nil
 	}
 	if p.paused.Load() != nil {
-		s, err := m.cfg.Store.LastSync(ctx, p.WorkspaceID)
-		if err == nil && p.home.Load() && s.At != 0 && !s.Behind && s.Pending == 0 && s.Left == 0 {
+		last, err := s.m.cfg.Store.LastSync(ctx, p.WorkspaceID)
+		if err == nil && p.home.Load() && last.At != 0 && !last.Behind && last.Pending == 0 && last.Left == 0 {
 			return nil // nothing changes in what stands still
 		}
-		if err := m.wake(ctx, r, p); err != nil {
+		if err := s.wake(ctx, p); err != nil {
 			return notHome("It cannot be woken to bring its newest changes home.", err)
 		}
 	}
-	if err := m.standStill(context.WithoutCancel(ctx), r, p); err != nil {
+	if err := s.standStill(context.WithoutCancel(ctx), p); err != nil {
 		what := "Not all that was made in it could be brought home."
 		if f, ok := errors.AsType[*fault.Error](err); ok {
 			what = f.Message
 		}
 		return notHome(what, err)
 	}
-	s, err := m.cfg.Store.LastSync(ctx, p.WorkspaceID)
+	last, err := s.m.cfg.Store.LastSync(ctx, p.WorkspaceID)
 	var left []string
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading how far workspace %s is home: %w", p.WorkspaceID, err)
-	case s.Pending == 1:
+	case last.Pending == 1:
 		left = append(left, "1 changed file is not on the server yet.")
-	case s.Pending > 1:
-		left = append(left, fmt.Sprintf("%d changed files are not on the server yet.", s.Pending))
-	case s.Behind:
+	case last.Pending > 1:
+		left = append(left, fmt.Sprintf("%d changed files are not on the server yet.", last.Pending))
+	case last.Behind:
 		left = append(left, "Its newest changes are not on the server yet.")
 	}
 	switch {
-	case s.Left == 1:
+	case last.Left == 1:
 		left = append(left, "1 file is in the sandbox alone, for it is too large or of a kind that is not brought home.")
-	case s.Left > 1:
-		left = append(left, fmt.Sprintf("%d files are in the sandbox alone, for they are too large or of a kind that is not brought home.", s.Left))
+	case last.Left > 1:
+		left = append(left, fmt.Sprintf("%d files are in the sandbox alone, for they are too large or of a kind that is not brought home.", last.Left))
 	}
 	if len(left) == 0 {
 		return nil
 	}
-	return notHome(strings.Join(left, " "), nil).With("pending", s.Pending).With("not_synced", s.Left)
+	return notHome(strings.Join(left, " "), nil).With("pending", last.Pending).With("not_synced", last.Left)
 }
 
 // OnlyThere says how many files the workspace's sandbox alone holds, because they are too large or of a kind that is not brought home.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/executortest"
 )
 
 // A sandbox made for somebody who asked for files or a port only counts as somebody's, too.
@@ -21,7 +21,7 @@ func TestEverySandboxIsSomebodys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
-			h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store, Events: h.bus, DialTimeout: 5 * time.Second,
+			h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Events: h.bus, DialTimeout: 5 * time.Second,
 				Workspaces: specs{team: h.team, root: h.root, user: "usr_made"}})
 			if _, err := h.m.Ensure(c.ctx(h.ctx), h.ws); err != nil {
 				t.Fatal(err)

@@ -54,83 +54,83 @@ func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 // Pause makes everything in the workspace's sandbox stand still until Wake, also over a restart of the server. reason says why, in
 // words: a sentence. Idempotent; the first reason stays.
 func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
-	r := m.room(workspaceID)
-	release, err := r.take(ctx)
+	s := m.slot(workspaceID)
+	release, err := s.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	p := r.current()
+	p := s.current()
 	if p == nil {
 		return fault.New(fault.Conflict, "sandbox_not_running", "The workspace has no sandbox that runs now, so there is nothing to pause.")
 	}
 	if p.paused.Load() != nil {
-		return m.holdStill(ctx, r, p, reason)
+		return s.holdStill(ctx, p, reason)
 	}
-	if why := m.awayWhy(ctx, p.Kind); why != nil {
+	if why := m.cfg.Choice.Unreachable(ctx, p.Kind); why != nil {
 		return why
 	}
-	if _, ok := m.pauser(ctx, p); !ok {
-		return fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", m.nameOf(ctx, p.Kind))
+	if _, ok := p.pauser(ctx); !ok {
+		return fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", m.cfg.Choice.NameOf(ctx, p.Kind))
 	}
-	return m.lull(ctx, r, p, executors.ByPerson, reason, nil)
+	return s.lull(ctx, p, executors.ByPerson, reason, nil)
 }
 
 // holdStill has a place that stands still, and would wake by itself, or once its limit allows it, wait for a person.
-func (m *Manager) holdStill(ctx context.Context, r *room, p *place, reason string) error {
-	r.mu.Lock()
+func (s *slot) holdStill(ctx context.Context, p *place, reason string) error {
+	s.mu.Lock()
 	why := p.record.PausedFor
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if !why.Wakes() && why != executors.ByLimit {
 		return nil
 	}
-	return m.holdAs(ctx, r, p, reason, executors.ByPerson)
+	return s.holdAs(ctx, p, reason, executors.ByPerson)
 }
 
 // holdAs stores why a place stands still from here on.
-func (m *Manager) holdAs(ctx context.Context, r *room, p *place, reason string, why executors.PausedFor) error {
-	if err := m.mark(ctx, r, p, executors.Paused, reason, why); err != nil {
+func (s *slot) holdAs(ctx context.Context, p *place, reason string, why executors.PausedFor) error {
+	if err := s.mark(ctx, p, executors.Paused, reason, why); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
-	m.setPaused(p, &reason)
+	p.setPaused(&reason)
 	p.Chill(reason)
 	return nil
 }
 
 // Wake lets a paused sandbox go on. Without a paused one it does nothing; one that is gone is found out.
 func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
-	r := m.room(workspaceID)
-	release, err := r.take(ctx)
+	s := m.slot(workspaceID)
+	release, err := s.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	p := r.current()
+	p := s.current()
 	if p == nil || p.paused.Load() == nil {
 		return nil
 	}
-	r.mu.Lock()
+	s.mu.Lock()
 	rec := p.record
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if rec.PausedFor.Wakes() {
-		_, err := m.rouse(ctx, r, p)
+		_, err := s.rouse(ctx, p)
 		return err
 	}
-	return m.wakeHeld(ctx, r, p)
+	return s.wakeHeld(ctx, p)
 }
 
-// wakeHeld wakes a place that does not wake by itself. Who needs its guest meanwhile waits. The caller holds the room's turn.
-func (m *Manager) wakeHeld(ctx context.Context, r *room, p *place) error {
+// wakeHeld wakes a place that does not wake by itself. Who needs its guest meanwhile waits. The caller holds the slot's turn.
+func (s *slot) wakeHeld(ctx context.Context, p *place) error {
 	p.waking.Store(true)
 	defer p.waking.Store(false)
-	r.mu.Lock()
+	s.mu.Lock()
 	rec := p.record
-	r.mu.Unlock()
-	if err := m.afford(ctx, m.stretch(rec)); err != nil {
+	s.mu.Unlock()
+	if err := s.m.cfg.Metering.Afford(ctx, s.m.cfg.Metering.Stretch(rec)); err != nil {
 		return err
 	}
-	if err := m.wake(ctx, r, p); err != nil {
-		m.release(ctx, rec.Handle.ID)
+	if err := s.wake(ctx, p); err != nil {
+		s.m.cfg.Metering.Release(ctx, rec.Handle.ID)
 		if !errors.Is(err, executors.ErrGone) {
 			return err
 		}
@@ -139,7 +139,7 @@ func (m *Manager) wakeHeld(ctx context.Context, r *room, p *place) error {
 }
 
 // freeze makes a place stand still whose record says so already. No question is put to its guest from here on.
-func (m *Manager) freeze(ctx context.Context, p *place, reason string) error {
+func (p *place) freeze(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
 	defer cancel()
 	pz, ok := p.box().(executors.Pauser)
@@ -152,7 +152,7 @@ func (m *Manager) freeze(ctx context.Context, p *place, reason string) error {
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
-	m.stood(ctx, m.stretch(p.record), 0, executors.ByServer)
+	p.m.cfg.Metering.Stopped(ctx, p.m.cfg.Metering.Stretch(p.record), 0, executors.ByServer)
 	return nil
 }
 
@@ -160,18 +160,18 @@ func (m *Manager) freeze(ctx context.Context, p *place, reason string) error {
 // runs in them.
 func (m *Manager) refreeze(ctx context.Context) {
 	for _, p := range m.places() {
-		r := m.room(p.WorkspaceID)
-		release, err := r.take(ctx)
+		s := m.slot(p.WorkspaceID)
+		release, err := s.take(ctx)
 		if err != nil {
 			return
 		}
-		if why := p.paused.Load(); why != nil && !p.Asleep() && r.current() == p {
+		if why := p.paused.Load(); why != nil && !p.Asleep() && s.current() == p {
 			if p.OwnDisk {
-				_ = m.standStill(ctx, r, p)
+				_ = s.standStill(ctx, p)
 			}
-			if err := m.freeze(ctx, p, *why); err != nil {
+			if err := p.freeze(ctx, *why); err != nil {
 				m.cfg.Log.Error("paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)
-				_ = m.wake(ctx, r, p) // its row tells the truth
+				_ = s.wake(ctx, p) // its row tells the truth
 			}
 		}
 		release()
@@ -179,55 +179,48 @@ func (m *Manager) refreeze(ctx context.Context) {
 }
 
 // setPaused notes whether a place is paused, and why.
-func (m *Manager) setPaused(p *place, reason *string) {
+func (p *place) setPaused(reason *string) {
 	switch was := p.paused.Swap(reason); {
 	case was == nil && reason != nil:
-		m.still.Add(1)
+		p.m.still.Add(1)
 	case was != nil && reason == nil:
-		m.still.Add(-1)
+		p.m.still.Add(-1)
 	}
 }
 
 // mark stores a live place's state and tells the team.
-func (m *Manager) mark(ctx context.Context, r *room, p *place, state executors.State, reason string, why executors.PausedFor) error {
-	r.mu.Lock()
+func (s *slot) mark(ctx context.Context, p *place, state executors.State, reason string, why executors.PausedFor) error {
+	s.mu.Lock()
 	if state == executors.Paused && p.record.State != executors.Paused {
-		p.record.HealthAt = m.now()
+		p.record.HealthAt = s.m.now()
 	}
 	p.record.State, p.record.Reason, p.record.PausedFor = state, executors.CleanReason(reason), why
 	rec := p.record
-	r.mu.Unlock()
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+	s.mu.Unlock()
+	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		return err
 	}
-	m.publish(ctx, rec)
+	s.m.publish(ctx, rec)
 	return nil
 }
 
 // pauser returns a place's ability to stand still, when it has it.
-func (m *Manager) pauser(ctx context.Context, p *place) (executors.Pauser, bool) {
+func (p *place) pauser(ctx context.Context) (executors.Pauser, bool) {
 	pz, ok := p.box().(executors.Pauser)
 	if !ok {
 		return nil, false
 	}
-	e, ok := m.executor(ctx, p.Kind)
-	return pz, ok && m.capabilities(ctx, e).Pause
-}
-
-func (m *Manager) nameOf(ctx context.Context, k executors.Kind) string {
-	if e, ok := m.executor(ctx, k); ok {
-		return m.capabilities(ctx, e).Name
-	}
-	return "This place"
+	e, ok := p.m.cfg.Executors.Find(ctx, p.Kind)
+	return pz, ok && p.m.cfg.Choice.CapabilitiesOf(ctx, e).Pause
 }
 
 // places are all live ones.
 func (m *Manager) places() []*place {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]*place, 0, len(m.rooms))
-	for _, r := range m.rooms {
-		if p := r.current(); p != nil {
+	out := make([]*place, 0, len(m.slots))
+	for _, s := range m.slots {
+		if p := s.current(); p != nil {
 			out = append(out, p)
 		}
 	}

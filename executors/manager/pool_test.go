@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/pool"
 )
 
 // poolHouse is a house whose place makes sandboxes ahead of time.
@@ -20,14 +21,14 @@ type poolHouse struct {
 	l     *ledger
 	mu    sync.Mutex
 	now   time.Time
-	rules manager.PoolRules
+	rules pool.Rules
 }
 
 var poolSizes = []executors.Size{{CPUs: 1, MemoryMB: 1024, PriceNano: 66, Available: true}, {CPUs: 2, MemoryMB: 2048, PriceNano: 133, Available: true, Default: true}}
 
 func newPoolHouse(t *testing.T) *poolHouse {
 	t.Helper()
-	h := &poolHouse{house: newHouse(t), l: newLedger(), now: time.UnixMilli(1_800_000_000_000), rules: manager.PoolRules{Enabled: true, Min: 2, Max: 4}}
+	h := &poolHouse{house: newHouse(t), l: newLedger(), now: time.UnixMilli(1_800_000_000_000), rules: pool.Rules{Enabled: true, Min: 2, Max: 4}}
 	h.world.Now = h.clock
 	h.restart()
 	h.ex.Set(fake.Knobs{Sizes: poolSizes, Lease: 10 * time.Minute})
@@ -40,19 +41,13 @@ func (h *poolHouse) clock() time.Time {
 	return h.now
 }
 
-func (h *poolHouse) pass(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
-}
-
 func (h *poolHouse) restart() {
 	knobs := fake.Knobs{Sizes: poolSizes, Lease: 10 * time.Minute}
 	h.ex = fake.NewPooled(h.world)
 	h.ex.Set(knobs)
-	h.m = manager.New(manager.Config{Executors: []executors.Executor{h.ex}, Store: h.store, Ledger: h.l, Now: h.clock,
-		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 30 * time.Second, ProbeFresh: time.Nanosecond})
-	h.m.UsePool(manager.PoolConfig{Store: h.store, Rules: func(context.Context) manager.PoolRules { return h.rules }})
+	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Ledger: h.l, Now: h.clock,
+		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 30 * time.Second, ProbeFresh: time.Nanosecond,
+		Warm: h.store, PoolRules: func(context.Context) pool.Rules { return h.rules }})
 }
 
 func (h *poolHouse) status(ready, taken int) {
@@ -81,7 +76,7 @@ func (h *poolHouse) warm() []string {
 
 func TestAWarmSandboxIsTakenOnce(t *testing.T) {
 	h := newPoolHouse(t)
-	h.m.TendPool(h.ctx)
+	h.m.Warm.Tend(h.ctx)
 	h.status(2, 0)
 	before := h.warm()
 	for _, id := range before {
@@ -100,13 +95,13 @@ func TestAWarmSandboxIsTakenOnce(t *testing.T) {
 		t.Errorf("counted %+v", c)
 	}
 	// Made up for, and one more since it is asked for.
-	h.m.TendPool(h.ctx)
+	h.m.Warm.Tend(h.ctx)
 	h.status(3, 1)
 	// One that served is never warm again.
 	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
 		t.Fatal(err)
 	}
-	h.m.TendPool(h.ctx)
+	h.m.Warm.Tend(h.ctx)
 	h.status(3, 0)
 	for _, id := range h.warm() {
 		if id == p.SandboxID {
@@ -127,39 +122,9 @@ func (l *ledger) began1OfPool(t *testing.T, id string) {
 	t.Errorf("the ledger was told %+v, not that %s runs for the instance", l.began, id)
 }
 
-func TestManyMayAskForTheLastWarmSandbox(t *testing.T) {
-	h := newPoolHouse(t)
-	h.m.TendPool(h.ctx)
-	var mu sync.Mutex
-	got := make(map[string]int)
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			w, ok, err := h.store.TakeWarm(h.ctx, fake.Kind, "2-2048", "sbx_x")
-			if err != nil {
-				t.Errorf("TakeWarm: %v", err)
-			}
-			if ok {
-				mu.Lock()
-				got[w.Handle.ID]++
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	if len(got) != 2 {
-		t.Errorf("%d of 2 were taken", len(got))
-	}
-	for id, n := range got {
-		if n != 1 {
-			t.Errorf("%s was taken %d times", id, n)
-		}
-	}
-}
-
 func TestAWarmSandboxThatDoesNotServeCostsNobodyTheirWork(t *testing.T) {
 	h := newPoolHouse(t)
-	h.m.TendPool(h.ctx)
+	h.m.Warm.Tend(h.ctx)
 	k := fake.Knobs{Sizes: poolSizes, TakeErr: errors.New("broken")}
 	h.ex.Set(k)
 	h.ensure()
@@ -176,14 +141,14 @@ func TestAWarmSandboxThatDoesNotServeCostsNobodyTheirWork(t *testing.T) {
 
 func TestThePoolIsSweptAtStart(t *testing.T) {
 	h := newPoolHouse(t)
-	h.m.TendPool(h.ctx)
+	h.m.Warm.Tend(h.ctx)
 	keep := h.warm()
 	// A server that died while it made one, and another while it took one.
-	for state, id := range map[string]string{manager.WarmMaking: "wrm_made", manager.WarmTaken: "wrm_taken"} {
+	for state, id := range map[string]string{pool.Making: "wrm_made", pool.Taken: "wrm_taken"} {
 		if _, err := h.ex.Warm(h.ctx, id, "2-2048"); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.store.InsertWarm(h.ctx, manager.WarmRecord{Handle: executors.Handle{Kind: fake.Kind, ID: id}, Class: "2-2048", State: state,
+		if err := h.store.InsertWarm(h.ctx, pool.Record{Handle: executors.Handle{Kind: fake.Kind, ID: id}, Class: "2-2048", State: state,
 			CreatedAt: h.clock().UnixMilli()}); err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +163,7 @@ func TestThePoolIsSweptAtStart(t *testing.T) {
 	if settled != 4 {
 		t.Errorf("%d stretches are known", settled)
 	}
-	h.m.TendPool(h.ctx)
+	h.m.Warm.Tend(h.ctx)
 	h.status(2, 0)
 	if got := h.warm(); len(got) != 2 || got[0] != keep[0] || got[1] != keep[1] {
 		t.Errorf("there are %v, not %v", got, keep)
@@ -212,59 +177,5 @@ func TestThePoolIsSweptAtStart(t *testing.T) {
 	<-ran
 	if got := h.warm(); len(got) == 0 {
 		t.Error("the reaper took warm sandboxes for unknown ones")
-	}
-}
-
-func TestThePoolFollowsItsRules(t *testing.T) {
-	h := newPoolHouse(t)
-	h.m.TendPool(h.ctx)
-	first := h.warm()
-	// Leases are extended for as long as somebody sweeps.
-	for range 6 {
-		h.pass(8 * time.Minute)
-		h.m.TendPool(h.ctx)
-	}
-	if got := h.warm(); len(got) != 2 || got[0] != first[0] {
-		t.Errorf("there are %v, not %v", got, first)
-	}
-	// What its place has paused is of no use.
-	h.pass(11 * time.Minute)
-	h.m.TendPool(h.ctx)
-	second := h.warm()
-	if len(second) != 2 || second[0] == first[0] {
-		t.Errorf("there are %v after %v fell asleep", second, first)
-	}
-	// They grow old.
-	for range 31 {
-		h.pass(8 * time.Minute)
-		h.m.TendPool(h.ctx)
-	}
-	if got := h.warm(); len(got) != 2 || got[0] == second[0] {
-		t.Errorf("there are %v after %v grew old", got, second)
-	}
-	// One is lost.
-	h.world.Vanish(h.warm()[0])
-	h.m.TendPool(h.ctx)
-	h.status(2, 0)
-	// No money, no more; and after a failure not at once again.
-	h.rules.Min = 3
-	h.l.refuse = errors.New("no money")
-	h.m.TendPool(h.ctx)
-	h.status(2, 0)
-	h.l.refuse = nil
-	h.m.TendPool(h.ctx)
-	h.status(2, 0)
-	h.pass(2 * time.Minute)
-	h.m.TendPool(h.ctx)
-	h.status(3, 0)
-	// Never more than the most.
-	h.rules = manager.PoolRules{Enabled: true, Min: 1, Max: 1}
-	h.m.TendPool(h.ctx)
-	h.status(1, 0)
-	h.rules.Enabled = false
-	h.m.TendPool(h.ctx)
-	h.status(0, 0)
-	if left := h.warm(); len(left) != 0 {
-		t.Errorf("switched off, and there are %v", left)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/meter"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -43,7 +43,7 @@ func TestASandboxIsChargedByItsLimits(t *testing.T) {
 	l := newLedger()
 	var rate atomic.Int64
 	rate.Store(100)
-	h := newCloudHouse(t, func(c *manager.Config) {
+	h := newCloudHouse(t, func(c *executortest.ManagerConfig) {
 		c.Ledger = l
 		c.Executors = []executors.Executor{limited{c.Executors[0].(*fake.Cloud)}}
 		c.Price = func(_ executors.Kind, cpus int, memoryMB int64) (int64, bool) {

@@ -6,23 +6,59 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/internal/fault"
 )
 
+// reaper ends what is left of sandboxes that have ended. It knows which are to be left alone for now.
+type reaper struct {
+	m *Manager
+
+	mu        sync.Mutex
+	recovered bool                        // all that is stored as open was looked for: what is unknown by now is nobody's
+	gone      map[string]int64            // sandboxes found gone by this process: ms UTC
+	trials    map[string]bool             // by id: sandboxes made only to try their place
+	strangers map[executors.Kind][]string // by place: ids of sandboxes that live and have no row
+}
+
+func newReaper(m *Manager) *reaper {
+	return &reaper{m: m, gone: make(map[string]int64), trials: make(map[string]bool), strangers: make(map[executors.Kind][]string)}
+}
+
+// start lets the reaper begin.
+func (rp *reaper) start() {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	rp.recovered = true
+}
+
+// spare has the reaper leave a sandbox alone until the returned func is called.
+func (rp *reaper) spare(sandboxID string) (done func()) {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	rp.trials[sandboxID] = true
+	return func() {
+		rp.mu.Lock()
+		defer rp.mu.Unlock()
+		delete(rp.trials, sandboxID)
+	}
+}
+
 // noteGone remembers that a sandbox was found gone: what it left stays for a while, for those who followed its processes.
-func (m *Manager) noteGone(sandboxID string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.gone[sandboxID] = m.now()
+func (rp *reaper) noteGone(sandboxID string) {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	rp.gone[sandboxID] = rp.m.now()
 }
 
 // Remains returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
 // else of a guest: guest.ReadProcessRecord and bytelog read them safely.
 func (m *Manager) Remains(kind executors.Kind, sandboxID string) (dir string, ok bool) {
-	e, _ := m.executor(context.Background(), kind) // a kind that is gone has no remains
+	e, _ := m.cfg.Executors.Find(context.Background(), kind) // a kind that is gone has no remains
 	if r, is := e.(executors.Remainer); is {
 		return r.Remains(sandboxID)
 	}
@@ -30,10 +66,10 @@ func (m *Manager) Remains(kind executors.Kind, sandboxID string) (dir string, ok
 }
 
 // fresh reports whether a gone sandbox's remains are to be kept still.
-func (m *Manager) fresh(sandboxID string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, ok := m.gone[sandboxID]
+func (rp *reaper) fresh(sandboxID string) bool {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	_, ok := rp.gone[sandboxID]
 	return ok
 }
 
@@ -41,48 +77,52 @@ func (m *Manager) fresh(sandboxID string) bool {
 // steps, and what gone sandboxes left. A sandbox the store never heard of lives on: each has its row before it is made, so the row was lost,
 // as with an older backup of the database, and somebody's work goes on in it.
 func (m *Manager) Reap(ctx context.Context) {
-	m.mu.Lock()
-	ready := m.recovered
-	maps.DeleteFunc(m.gone, func(_ string, at int64) bool { return m.now()-at >= m.cfg.KeepRemains.Milliseconds() })
-	m.mu.Unlock()
-	if !ready {
+	if !m.reaper.forget() {
 		return
 	}
-	places := m.known(ctx)
-	m.forgetGone(places)
+	places := m.cfg.Executors.All(ctx)
+	m.cfg.Choice.Forget(places)
 	for kind, e := range places {
-		if m.reapPlace(ctx, kind, e); ctx.Err() != nil {
+		if m.reaper.reapPlace(ctx, kind, e); ctx.Err() != nil {
 			return
 		}
 	}
 }
 
+// forget drops what was found gone long ago, and says whether the reaper may begin.
+func (rp *reaper) forget() (ready bool) {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	maps.DeleteFunc(rp.gone, func(_ string, at int64) bool { return rp.m.now()-at >= rp.m.cfg.KeepRemains.Milliseconds() })
+	return rp.recovered
+}
+
 // reapPlace does so at one place.
-func (m *Manager) reapPlace(ctx context.Context, kind executors.Kind, e executors.Executor) {
-	m.mu.Lock()
-	ready := m.recovered
-	m.mu.Unlock()
-	if !ready || m.awayWhy(ctx, kind) != nil {
+func (rp *reaper) reapPlace(ctx context.Context, kind executors.Kind, e executors.Executor) {
+	rp.mu.Lock()
+	ready := rp.recovered
+	rp.mu.Unlock()
+	if !ready || rp.m.cfg.Choice.Unreachable(ctx, kind) != nil {
 		return
 	}
 	// The list comes first: what is made after it is not in it, and what is in it had its row before it was made.
 	handles, err := e.List(ctx)
 	if err != nil {
-		m.cfg.Log.Warn("sandboxes could not be listed", "executor", kind, "error", err)
+		rp.m.cfg.Log.Warn("sandboxes could not be listed", "executor", kind, "error", err)
 		return
 	}
 	if len(handles) == 0 {
-		m.noteStrangers(kind, nil)
+		rp.noteStrangers(kind, nil)
 		return
 	}
-	open, err := m.cfg.Store.OpenSandboxes(ctx)
+	open, err := rp.m.cfg.Store.OpenSandboxes(ctx)
 	if err != nil {
-		m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+		rp.m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
 		return
 	}
-	warm, err := m.pool().ids(ctx)
+	warm, err := rp.m.cfg.Pool.IDs(ctx)
 	if err != nil {
-		m.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
+		rp.m.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
 		return
 	}
 	known := make(map[string]bool, len(open)+len(warm))
@@ -92,44 +132,41 @@ func (m *Manager) reapPlace(ctx context.Context, kind executors.Kind, e executor
 	for _, r := range open {
 		known[r.Handle.ID] = true
 	}
-	m.mu.Lock()
-	maps.Copy(known, m.trials)
-	m.mu.Unlock()
+	rp.mu.Lock()
+	maps.Copy(known, rp.trials)
+	rp.mu.Unlock()
 	var strangers []string
 	for _, h := range handles {
-		if known[h.ID] || m.fresh(h.ID) || ctx.Err() != nil {
+		if known[h.ID] || rp.fresh(h.ID) || ctx.Err() != nil {
 			continue
 		}
-		switch _, err := m.cfg.Store.Sandbox(ctx, h.ID); {
+		switch _, err := rp.m.cfg.Store.Sandbox(ctx, h.ID); {
 		case err != nil && !fault.Is(err, fault.NotFound):
-			m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
+			rp.m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
 		case err != nil && !WorksForNobody(h.ID):
-			if m.stranger(ctx, e, h) {
+			if rp.stranger(ctx, e, h) {
 				strangers = append(strangers, h.ID)
 			}
 		case kind.Member() != "":
-			m.reapMember(ctx, e, h)
+			rp.reapMember(ctx, e, h)
 		default:
-			m.reapOne(ctx, e, h)
+			rp.reapOne(ctx, e, h)
 		}
 	}
-	m.noteStrangers(kind, strangers)
+	rp.noteStrangers(kind, strangers)
 }
 
-// Beginnings of the ids of sandboxes in which nobody ever works: those that wait to be used, and those made only to try their place.
-const (
-	warmPrefix  = "wrm"
-	trialPrefix = "try"
-)
+// trialPrefix begins the ids of sandboxes that are made only to try their place.
+const trialPrefix = "try"
 
 // WorksForNobody reports whether a sandbox of that id holds nobody's work: it waits to be used, or was made only to try its place.
 func WorksForNobody(sandboxID string) bool {
 	kind, _, _ := strings.Cut(sandboxID, "_")
-	return kind == warmPrefix || kind == trialPrefix
+	return kind == pool.IDPrefix || kind == trialPrefix
 }
 
 // stranger reports whether a sandbox without a row lives. What one that is gone left on this host is removed.
-func (m *Manager) stranger(ctx context.Context, e executors.Executor, h executors.Handle) bool {
+func (rp *reaper) stranger(ctx context.Context, e executors.Executor, h executors.Handle) bool {
 	r, is := e.(executors.Remainer)
 	if !is {
 		return true
@@ -137,30 +174,30 @@ func (m *Manager) stranger(ctx context.Context, e executors.Executor, h executor
 	if _, left := r.Remains(h.ID); !left {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*rp.m.cfg.DialTimeout)
 	defer cancel()
 	if _, err := e.Recover(ctx, h); !errors.Is(err, executors.ErrGone) {
 		return true
 	}
 	if err := r.Sweep(ctx, h.ID); err != nil {
-		m.cfg.Log.Warn("what an unknown sandbox left could not be removed", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		rp.m.cfg.Log.Warn("what an unknown sandbox left could not be removed", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 	}
 	return false
 }
 
 // noteStrangers remembers which sandboxes at a place have no row, and says each once in the log.
-func (m *Manager) noteStrangers(kind executors.Kind, ids []string) {
-	m.mu.Lock()
-	was := m.strangers[kind]
-	m.strangers[kind] = ids
-	m.mu.Unlock()
+func (rp *reaper) noteStrangers(kind executors.Kind, ids []string) {
+	rp.mu.Lock()
+	was := rp.strangers[kind]
+	rp.strangers[kind] = ids
+	rp.mu.Unlock()
 	how := "`parawork doctor` lists it, `parawork admin adopt-leftovers --end-sandboxes` ends it"
 	if kind.Member() != "" {
 		how = "the owner of the machine can end it there"
 	}
 	for _, id := range ids {
 		if !slices.Contains(was, id) {
-			m.cfg.Log.Warn("a sandbox runs that the database does not know: it is left alone; "+how, "executor", kind, "sandbox_id", id)
+			rp.m.cfg.Log.Warn("a sandbox runs that the database does not know: it is left alone; "+how, "executor", kind, "sandbox_id", id)
 		}
 	}
 }
@@ -204,17 +241,17 @@ func End(ctx context.Context, e executors.Executor, h executors.Handle, bound ti
 	return err
 }
 
-func (m *Manager) reapOne(ctx context.Context, e executors.Executor, h executors.Handle) {
+func (rp *reaper) reapOne(ctx context.Context, e executors.Executor, h executors.Handle) {
 	ctx, cancel := context.WithTimeout(ctx, makeTimeout)
 	defer cancel()
-	err := m.destroyHandle(ctx, e, h)
+	err := rp.destroyHandle(ctx, e, h)
 	if r, is := e.(executors.Remainer); is && errors.Is(err, executors.ErrGone) {
 		err = r.Sweep(ctx, h.ID)
 	}
 	if err != nil && !errors.Is(err, executors.ErrGone) {
-		m.cfg.Log.Warn("unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		rp.m.cfg.Log.Warn("unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 		return
 	}
-	m.cfg.Counters.Cleaned(h.Kind)
-	m.cfg.Log.Info("unknown sandbox reaped", "executor", h.Kind, "sandbox_id", h.ID)
+	rp.m.cfg.Counters.Cleaned(h.Kind)
+	rp.m.cfg.Log.Info("unknown sandbox reaped", "executor", h.Kind, "sandbox_id", h.ID)
 }

@@ -29,20 +29,20 @@ func (m *Manager) Recover(ctx context.Context) error {
 	defer cancel()
 	for _, rec := range open {
 		g.Go(func() error {
-			r := m.room(rec.WorkspaceID)
-			release, err := r.take(gctx)
+			s := m.slot(rec.WorkspaceID)
+			release, err := s.take(gctx)
 			if err != nil {
 				return err
 			}
 			defer release()
-			if r.current() != nil {
+			if s.current() != nil {
 				return nil
 			}
 			if soon.Err() != nil {
-				m.astray(gctx, r, rec, errNoTime)
+				s.astray(gctx, rec, errNoTime)
 				return gctx.Err()
 			}
-			if _, err := m.reviveBy(gctx, soon, r, rec); err != nil && !errors.Is(err, executors.ErrGone) {
+			if _, err := s.reviveBy(gctx, soon, rec); err != nil && !errors.Is(err, executors.ErrGone) {
 				m.cfg.Log.Warn("sandbox could not be reached", "sandbox_id", rec.Handle.ID,
 					"workspace_id", rec.WorkspaceID, "error", err)
 			}
@@ -52,31 +52,29 @@ func (m *Manager) Recover(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("recovering sandboxes: %w", err)
 	}
-	m.reckon(ctx)
-	m.mu.Lock()
-	m.recovered = true
-	m.mu.Unlock()
+	m.cfg.Metering.Settle(ctx, m.known)
+	m.reaper.start()
 	return nil
 }
 
 // errNoTime is why a sandbox was not looked for before the server began to serve.
 var errNoTime = fault.New(fault.Unavailable, "sandbox_unreachable", "The server had no time to look for it before it began to serve. It does so now.")
 
-// revive finds the sandbox of an open record again and makes it the room's place. The caller holds the room's turn. On
-// ErrGone the record is closed; on any other error the record becomes the room's stray.
-func (m *Manager) revive(ctx context.Context, r *room, rec executors.Record) (*place, error) {
-	return m.reviveBy(ctx, ctx, r, rec)
+// revive finds the sandbox of an open record again and makes it the slot's place. The caller holds the slot's turn. On
+// ErrGone the record is closed; on any other error the record becomes the slot's stray.
+func (s *slot) revive(ctx context.Context, rec executors.Record) (*place, error) {
+	return s.reviveBy(ctx, ctx, rec)
 }
 
 // reviveBy is revive whose sandbox must be found before by ends. What is stored then has all of ctx.
-func (m *Manager) reviveBy(ctx, by context.Context, r *room, rec executors.Record) (*place, error) {
-	still, asked, err := m.dormant(by, rec)
+func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, error) {
+	still, asked, err := s.m.dormant(by, rec)
 	if err == nil && still {
-		return m.adopt(ctx, r, rec), nil
+		return s.adopt(ctx, rec), nil
 	}
 	var p *place
 	if err == nil {
-		p, err = m.find(by, rec)
+		p, err = s.m.find(by, rec)
 	}
 	if err != nil && by.Err() != nil && ctx.Err() == nil && !errors.Is(err, executors.ErrGone) {
 		err = errNoTime
@@ -84,56 +82,56 @@ func (m *Manager) reviveBy(ctx, by context.Context, r *room, rec executors.Recor
 	if err == nil && (rec.State == executors.Stopping || rec.State == executors.Starting && p.OwnDisk) {
 		// The server died, or failed, half-way through destroying it, or through bringing the workspace there: it is of no use to anybody.
 		p.Guest.Close()
-		m.runsOn(ctx, rec, m.ranSince(ctx, rec.Handle))
+		s.m.cfg.Metering.RunsOn(ctx, rec, s.m.cfg.Metering.RunningSince(ctx, rec.Handle))
 		if err = p.box().Destroy(ctx); err == nil {
-			m.stood(ctx, m.stretch(rec), 0, executors.ByServer)
+			s.m.cfg.Metering.Stopped(ctx, s.m.cfg.Metering.Stretch(rec), 0, executors.ByServer)
 			err = executors.ErrGone
 		}
 	}
 	if err == nil {
-		p.record.HealthAt = m.now()
+		p.record.HealthAt = s.m.now()
 		if rec.State == executors.Paused && !(asked && rec.PausedFor.Wakes()) { // it was woken to be found: Run makes it stand still again
 			reason := rec.Reason
-			m.setPaused(p, &reason)
+			p.setPaused(&reason)
 		} else {
 			p.record.State, p.record.Reason, p.record.PausedFor = executors.Running, "", ""
 		}
 		// What cannot be stored, as on a full disk, is no reason to leave an agent alone: the row found it, and finds it again.
-		if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
-			m.cfg.Log.Warn("sandbox could not be stored as running", "sandbox_id", rec.Handle.ID, "error", err)
+		if err := s.m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
+			s.m.cfg.Log.Warn("sandbox could not be stored as running", "sandbox_id", rec.Handle.ID, "error", err)
 			p.record.HealthAt = 0 // the next good answer is written
 		}
-		m.settle(ctx, r, p)
-		m.keep(ctx, r, p)
+		s.settle(ctx, p)
+		s.keep(ctx, p)
 		return p, nil
 	}
 	if errors.Is(err, executors.ErrGone) {
-		r.mu.Lock()
-		r.stray = nil
-		r.mu.Unlock()
-		m.noteGone(rec.Handle.ID)
-		m.finish(ctx, rec, executors.Gone, m.goneReason(ctx, rec, err))
+		s.mu.Lock()
+		s.stray = nil
+		s.mu.Unlock()
+		s.m.reaper.noteGone(rec.Handle.ID)
+		s.m.finish(ctx, rec, executors.Gone, s.m.goneReason(ctx, rec, err))
 		return nil, err
 	}
-	m.astray(ctx, r, rec, err)
+	s.astray(ctx, rec, err)
 	return nil, err
 }
 
-// astray makes an open record that could not be reached the room's stray, and says so where people look.
-func (m *Manager) astray(ctx context.Context, r *room, rec executors.Record, cause error) {
+// astray makes an open record that could not be reached the slot's stray, and says so where people look.
+func (s *slot) astray(ctx context.Context, rec executors.Record, cause error) {
 	reason := "It cannot be reached: " + executors.CleanReason(executors.ReasonOf(cause))
 	news := rec.Reason != reason
 	rec.Reason = reason
-	r.mu.Lock()
-	r.stray = &rec
-	r.mu.Unlock()
+	s.mu.Lock()
+	s.stray = &rec
+	s.mu.Unlock()
 	if !news {
 		return
 	}
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		m.cfg.Log.Warn("sandbox could not be stored as unreachable", "sandbox_id", rec.Handle.ID, "error", err)
+	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		s.m.cfg.Log.Warn("sandbox could not be stored as unreachable", "sandbox_id", rec.Handle.ID, "error", err)
 	}
-	m.publish(ctx, rec)
+	s.m.publish(ctx, rec)
 }
 
 func (m *Manager) goneReason(ctx context.Context, rec executors.Record, err error) string {
@@ -146,22 +144,22 @@ func (m *Manager) goneReason(ctx context.Context, rec executors.Record, err erro
 	return m.goneWords(ctx, rec, err)
 }
 
-// strayed reports whether the room's sandbox is still to be found again.
-func (r *room) strayed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stray != nil
+// strayed reports whether the slot's sandbox is still to be found again.
+func (s *slot) strayed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stray != nil
 }
 
 // find asks the executor for the record's sandbox and says hello to it.
 func (m *Manager) find(ctx context.Context, rec executors.Record) (*place, error) {
-	e, ok := m.executor(ctx, rec.Handle.Kind)
+	e, ok := m.cfg.Executors.Find(ctx, rec.Handle.Kind)
 	if !ok {
-		return nil, errNoPlace(rec.Handle.Kind)
+		return nil, executors.ErrNoExecutor(rec.Handle.Kind)
 	}
 	rctx, cancel := context.WithTimeout(ctx, 4*m.cfg.DialTimeout)
 	defer cancel()
-	if err := m.prepare(rctx, rec); err != nil {
+	if err := m.attached().prepare(rctx, rec); err != nil {
 		return nil, err
 	}
 	sb, err := e.Recover(rctx, rec.Handle)

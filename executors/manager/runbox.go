@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// RunInBox runs a small tool in the workspace's sandbox for another room: bounded in time and output, not recorded. A
+// RunInBox runs a small tool in the workspace's sandbox for another package: bounded in time and output, not recorded. A
 // non-zero exit code is no error. Too much output is fault.TooLarge, too much time fault.Timeout.
 func (m *Manager) RunInBox(ctx context.Context, workspaceID string, b executors.BoxCommand) (executors.BoxResult, error) {
 	place, err := m.Ensure(ctx, workspaceID)
@@ -30,14 +30,14 @@ func (m *Manager) RunLive(ctx context.Context, workspaceID string, b executors.B
 // MayReturn reports whether the sandbox is stored as open but could not be reached yet.
 func (m *Manager) MayReturn(workspaceID, sandboxID string) bool {
 	m.mu.Lock()
-	r := m.rooms[workspaceID]
+	s := m.slots[workspaceID]
 	m.mu.Unlock()
-	if r == nil {
+	if s == nil {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stray != nil && r.stray.Handle.ID == sandboxID
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stray != nil && s.stray.Handle.ID == sandboxID
 }
 
 // KindOf says where a workspace's sandbox is, or would be; "" = not known.

@@ -29,10 +29,10 @@ func (m *Manager) WakesItself(workspaceID string) bool {
 	if m.still.Load() == 0 {
 		return false
 	}
-	r := m.room(workspaceID)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.place != nil && r.place.paused.Load() != nil && r.place.record.PausedFor.Wakes()
+	s := m.slot(workspaceID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place != nil && s.place.paused.Load() != nil && s.place.record.PausedFor.Wakes()
 }
 
 // LiveAwake returns the workspace's live place while its guest can be asked: for work that is no reason to wake it.
@@ -52,14 +52,14 @@ func timeoutOf(p *place) time.Duration {
 	return pauseTimeout
 }
 
-// lull makes a place stand still for a reason, which people read, after everything in it was brought home. The caller holds the room's
+// lull makes a place stand still for a reason, which people read, after everything in it was brought home. The caller holds the slot's
 // turn. unless, where it is given, is asked last: when it says yes, nothing has happened.
-func (m *Manager) lull(ctx context.Context, r *room, p *place, why executors.PausedFor, reason string, unless func() bool) error {
-	began := m.now()
+func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reason string, unless func() bool) error {
+	began := s.m.now()
 	ctx = context.WithoutCancel(ctx)
 	if p.OwnDisk {
-		_ = m.standStill(ctx, r, p) // what is only there waits in it
-		if words := m.behindWords(ctx, p.WorkspaceID); words != "" {
+		_ = s.standStill(ctx, p) // what is only there waits in it
+		if words := s.m.behindWords(ctx, p.WorkspaceID); words != "" {
 			reason += " " + words
 		}
 	}
@@ -67,43 +67,43 @@ func (m *Manager) lull(ctx context.Context, r *room, p *place, why executors.Pau
 		return nil
 	}
 	// Stored first: what stands still is always stored as such, and is found again.
-	if err := m.mark(ctx, r, p, executors.Paused, reason, why); err != nil {
+	if err := s.mark(ctx, p, executors.Paused, reason, why); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
-	m.setPaused(p, &reason)
+	p.setPaused(&reason)
 	killpoint.Reach(killpoint.SandboxPaused)
-	if err := m.freeze(ctx, p, reason); err != nil {
-		m.setPaused(p, nil)
-		if merr := m.mark(ctx, r, p, executors.Running, "", ""); merr != nil {
-			m.cfg.Log.Error("sandbox that could not be paused is stored as paused", "sandbox_id", p.SandboxID, "error", merr)
+	if err := p.freeze(ctx, reason); err != nil {
+		p.setPaused(nil)
+		if merr := s.mark(ctx, p, executors.Running, "", ""); merr != nil {
+			s.m.cfg.Log.Error("sandbox that could not be paused is stored as paused", "sandbox_id", p.SandboxID, "error", merr)
 		}
 		return fault.Wrap(err, fault.Unavailable, "pause_failed", "The sandbox could not be paused. Try again.")
 	}
-	m.cfg.Log.Info("sandbox paused", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why, "reason", reason, "ms", m.now()-began)
+	s.m.cfg.Log.Info("sandbox paused", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why, "reason", reason, "ms", s.m.now()-began)
 	return nil
 }
 
-// rouse wakes a place that wakes by itself, for somebody who needs it. The caller holds the room's turn. It returns nil without an error
+// rouse wakes a place that wakes by itself, for somebody who needs it. The caller holds the slot's turn. It returns nil without an error
 // when the sandbox turned out to be gone.
-func (m *Manager) rouse(ctx context.Context, r *room, p *place) (*place, error) {
+func (s *slot) rouse(ctx context.Context, p *place) (*place, error) {
 	why := p.paused.Load()
 	if why == nil {
 		return p, nil
 	}
-	r.mu.Lock()
+	s.mu.Lock()
 	rec := p.record
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if !rec.PausedFor.Wakes() {
 		return nil, errPaused(*why)
 	}
-	if err := m.afford(ctx, m.stretch(rec)); err != nil {
+	if err := s.m.cfg.Metering.Afford(ctx, s.m.cfg.Metering.Stretch(rec)); err != nil {
 		if fault.KindOf(err) != fault.Internal { // it was refused, not that nobody could say
-			m.saved(ctx, r, p, err)
+			s.saved(ctx, p, err)
 		}
 		return nil, err
 	}
-	if err := m.wake(ctx, r, p); err != nil {
-		m.release(ctx, rec.Handle.ID)
+	if err := s.wake(ctx, p); err != nil {
+		s.m.cfg.Metering.Release(ctx, rec.Handle.ID)
 		if errors.Is(err, executors.ErrGone) {
 			return nil, nil
 		}
@@ -113,24 +113,24 @@ func (m *Manager) rouse(ctx context.Context, r *room, p *place) (*place, error) 
 }
 
 // saved leaves a place that stands still so until somebody wakes it: there is no money to go on.
-func (m *Manager) saved(ctx context.Context, r *room, p *place, cause error) {
+func (s *slot) saved(ctx context.Context, p *place, cause error) {
 	reason := "Your work is saved. " + executors.ReasonOf(cause)
-	if err := m.mark(context.WithoutCancel(ctx), r, p, executors.Paused, reason, executors.ByLimit); err != nil {
-		m.cfg.Log.Warn("why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
+	if err := s.mark(context.WithoutCancel(ctx), p, executors.Paused, reason, executors.ByLimit); err != nil {
+		s.m.cfg.Log.Warn("why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
-	m.setPaused(p, &reason)
+	p.setPaused(&reason)
 	p.Chill(reason)
-	m.tell(ctx, p, "sandbox.held", "The sandbox stays asleep. "+reason)
+	p.tell(ctx, "sandbox.held", "The sandbox stays asleep. "+reason)
 }
 
-// wake lets a place go on. The caller holds the room's turn. ErrGone when there is nothing left to wake: then the place has ended.
-func (m *Manager) wake(ctx context.Context, r *room, p *place) error {
-	began := m.now()
+// wake lets a place go on. The caller holds the slot's turn. ErrGone when there is nothing left to wake: then the place has ended.
+func (s *slot) wake(ctx context.Context, p *place) error {
+	began := s.m.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
 	defer cancel()
-	if err := m.resume(ctx, r, p); err != nil {
+	if err := s.resume(ctx, p); err != nil {
 		if errors.Is(err, executors.ErrGone) {
-			m.lose(ctx, r, p, err)
+			s.lose(ctx, p, err)
 			return executors.ErrGone
 		}
 		if fault.KindOf(err) != fault.Internal { // its place says why, and what can be done
@@ -140,29 +140,29 @@ func (m *Manager) wake(ctx context.Context, r *room, p *place) error {
 	}
 	p.Unfreeze() // from here on its guest may be asked; who waits for it is told once all is noted
 	defer p.Thaw()
-	m.setPaused(p, nil)
-	r.mu.Lock()
+	p.setPaused(nil)
+	s.mu.Lock()
 	rec := p.record
-	r.mu.Unlock()
-	m.runsOn(ctx, rec, 0)
+	s.mu.Unlock()
+	s.m.cfg.Metering.RunsOn(ctx, rec, 0)
 	if p.OwnDisk {
-		m.greetAgain(ctx, r, p)
+		s.greetAgain(ctx, p)
 	}
-	r.mu.Lock()
+	s.mu.Lock()
 	p.record.Handle = p.box().Handle()
 	p.record.LeaseUntil, p.record.RunEndsAt = 0, 0
 	p.idleAt, p.extendedAt = 0, 0
-	r.mu.Unlock()
-	if err := m.mark(ctx, r, p, executors.Running, "", ""); err != nil {
-		m.cfg.Log.Warn("sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
+	s.mu.Unlock()
+	if err := s.mark(ctx, p, executors.Running, "", ""); err != nil {
+		s.m.cfg.Log.Warn("sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
 	}
-	m.keep(ctx, r, p)
-	m.cfg.Log.Info("sandbox woken", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "ms", m.now()-began)
+	s.keep(ctx, p)
+	s.m.cfg.Log.Info("sandbox woken", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "ms", s.m.now()-began)
 	return nil
 }
 
 // resume has the place itself let the sandbox go on.
-func (m *Manager) resume(ctx context.Context, r *room, p *place) error {
+func (s *slot) resume(ctx context.Context, p *place) error {
 	if !p.Asleep() {
 		return nil
 	}
@@ -172,15 +172,15 @@ func (m *Manager) resume(ctx context.Context, r *room, p *place) error {
 		}
 		return nil
 	}
-	r.mu.Lock()
+	s.mu.Lock()
 	rec := p.record
-	r.mu.Unlock()
-	if err := m.prepare(ctx, rec); err != nil {
+	s.mu.Unlock()
+	if err := s.m.attached().prepare(ctx, rec); err != nil {
 		return err
 	}
-	e, ok := m.executor(ctx, p.Kind)
+	e, ok := s.m.cfg.Executors.Find(ctx, p.Kind)
 	if !ok {
-		return errNoPlace(p.Kind)
+		return executors.ErrNoExecutor(p.Kind)
 	}
 	sb, err := e.Recover(ctx, rec.Handle)
 	if err != nil {
@@ -191,18 +191,18 @@ func (m *Manager) resume(ctx context.Context, r *room, p *place) error {
 }
 
 // greetAgain says hello to a guest that was just woken. One that does not answer yet is the health check's.
-func (m *Manager) greetAgain(ctx context.Context, r *room, p *place) {
-	h, err := m.hello(ctx, p)
+func (s *slot) greetAgain(ctx context.Context, p *place) {
+	h, err := p.hello(ctx)
 	if err != nil {
-		m.cfg.Log.Warn("a woken sandbox does not answer yet", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("a woken sandbox does not answer yet", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if p.Hello.Root != h.Root || p.Hello.Home != h.Home { // it was known by what should be there
 		p.Hello = h
 	}
-	p.healthAt = m.now()
+	p.healthAt = s.m.now()
 }
 
 // distant is a sandbox of which this process knows only that it stands still, in a place whose sandboxes do so for nothing: it was found
@@ -212,6 +212,8 @@ type distant struct {
 	handle executors.Handle
 }
 
+var _ executors.Sandbox = (*distant)(nil)
+
 func (d *distant) Handle() executors.Handle { return d.handle }
 
 func (d *distant) Token() string { return "" }
@@ -219,15 +221,15 @@ func (d *distant) Token() string { return "" }
 func (d *distant) Dial(context.Context) (io.ReadWriteCloser, error) { return nil, errPaused("") }
 
 func (d *distant) Destroy(ctx context.Context) error {
-	e, ok := d.m.executor(ctx, d.handle.Kind)
+	e, ok := d.m.cfg.Executors.Find(ctx, d.handle.Kind)
 	if !ok {
-		return errNoPlace(d.handle.Kind)
+		return executors.ErrNoExecutor(d.handle.Kind)
 	}
-	return d.m.destroyHandle(ctx, e, d.handle)
+	return d.m.reaper.destroyHandle(ctx, e, d.handle)
 }
 
 // destroyHandle destroys a sandbox that has no place here.
-func (m *Manager) destroyHandle(ctx context.Context, e executors.Executor, h executors.Handle) error {
+func (rp *reaper) destroyHandle(ctx context.Context, e executors.Executor, h executors.Handle) error {
 	if rm, ok := e.(executors.Remover); ok {
 		return rm.Remove(ctx, h)
 	}
@@ -247,7 +249,7 @@ func (m *Manager) dormant(ctx context.Context, rec executors.Record) (still, ask
 	if rec.State != executors.Running && rec.State != executors.Paused {
 		return false, false, nil
 	}
-	e, _ := m.executor(ctx, rec.Handle.Kind)
+	e, _ := m.cfg.Executors.Find(ctx, rec.Handle.Kind)
 	s, ok := e.(executors.Sleeper)
 	if !ok {
 		return false, false, nil
@@ -258,32 +260,32 @@ func (m *Manager) dormant(ctx context.Context, rec executors.Record) (still, ask
 	return still, true, err
 }
 
-// adopt makes a sandbox that stands still the room's place, without waking it. The caller holds the room's turn.
-func (m *Manager) adopt(ctx context.Context, r *room, rec executors.Record) *place {
-	m.stoodGone(ctx, rec)
+// adopt makes a sandbox that stands still the slot's place, without waking it. The caller holds the slot's turn.
+func (s *slot) adopt(ctx context.Context, rec executors.Record) *place {
+	s.m.cfg.Metering.FoundStopped(ctx, rec)
 	if rec.State == executors.Running { // nobody here made it stand still
 		rec.State = executors.Paused
-		rec.PausedFor, rec.Reason = m.fellAsleepFor(rec)
+		rec.PausedFor, rec.Reason = s.m.fellAsleepFor(rec)
 	}
 	reason := rec.Reason
-	p := &place{Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
-	p.OwnDisk = m.ownDisk(ctx, rec.Handle.Kind)
-	p.setBox(&distant{m, rec.Handle})
+	p := &place{m: s.m, Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
+	p.OwnDisk = s.m.cfg.Choice.OwnDisk(ctx, rec.Handle.Kind)
+	p.setBox(&distant{s.m, rec.Handle})
 	p.Hello = guest.Hello{Version: guest.Version, SandboxID: rec.Handle.ID, Home: insideHome}
-	if spec, _, err := m.cfg.Workspaces.Spec(ctx, rec.WorkspaceID); err == nil {
+	if spec, _, err := s.m.cfg.Workspaces.Spec(ctx, rec.WorkspaceID); err == nil {
 		p.Hello.Root = spec.Inside
 	}
-	p.Guest = client.New(client.Config{Dial: m.dialer(p), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now, Late: func() (string, bool) {
+	p.Guest = client.New(client.Config{Dial: p.dial, SandboxID: rec.Handle.ID, Ready: p.ready, Now: s.m.cfg.Now, Late: func() (string, bool) {
 		sb := p.box()
 		narrow, _ := sb.(executors.Narrow)
 		return sb.Token(), narrow != nil && narrow.OnePipe()
 	}})
 	p.Chill(reason)
-	m.setPaused(p, &reason)
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
+	p.setPaused(&reason)
+	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		s.m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
 	}
-	m.settle(ctx, r, p)
+	s.settle(ctx, p)
 	return p
 }
 
@@ -296,32 +298,32 @@ func (m *Manager) fellAsleepFor(rec executors.Record) (executors.PausedFor, stri
 }
 
 // fellAsleep notes that a live place stands still although nobody here made it do so. Where somebody worked in it, it is woken. The caller
-// holds the room's turn.
-func (m *Manager) fellAsleep(ctx context.Context, r *room, p *place) {
-	r.mu.Lock()
-	why, reason := m.fellAsleepFor(p.record)
+// holds the slot's turn.
+func (s *slot) fellAsleep(ctx context.Context, p *place) {
+	s.mu.Lock()
+	why, reason := s.m.fellAsleepFor(p.record)
 	rec := p.record
-	r.mu.Unlock()
+	s.mu.Unlock()
 	p.Chill(reason)
-	m.setPaused(p, &reason)
-	m.stoodGone(ctx, rec)
-	if err := m.mark(context.WithoutCancel(ctx), r, p, executors.Paused, reason, why); err != nil {
-		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", p.SandboxID, "error", err)
+	p.setPaused(&reason)
+	s.m.cfg.Metering.FoundStopped(ctx, rec)
+	if err := s.mark(context.WithoutCancel(ctx), p, executors.Paused, reason, why); err != nil {
+		s.m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", p.SandboxID, "error", err)
 	}
-	m.cfg.Log.Warn("a sandbox fell asleep by itself", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why)
-	m.wakeWorking(ctx, p)
+	s.m.cfg.Log.Warn("a sandbox fell asleep by itself", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why)
+	p.wakeWorking(ctx)
 }
 
 // wakeWorking wakes a place that fell asleep by itself while somebody worked in it.
-func (m *Manager) wakeWorking(ctx context.Context, p *place) {
-	if !m.useOf(p.WorkspaceID).Working {
+func (p *place) wakeWorking(ctx context.Context) {
+	if !p.m.attached().useOf(p.WorkspaceID).Working {
 		return
 	}
-	m.tell(ctx, p, "sandbox.renewed", "The sandbox's place had paused it while an agent worked. It goes on.")
+	p.tell(ctx, "sandbox.renewed", "The sandbox's place had paused it while an agent worked. It goes on.")
 	ctx = context.WithoutCancel(ctx)
-	m.work.Go(func() {
-		if _, err := m.Ensure(ctx, p.WorkspaceID); err != nil {
-			m.cfg.Log.Warn("a sandbox in which an agent worked could not be woken", "sandbox_id", p.SandboxID, "error", err)
+	p.m.work.Go(func() {
+		if _, err := p.m.Ensure(ctx, p.WorkspaceID); err != nil {
+			p.m.cfg.Log.Warn("a sandbox in which an agent worked could not be woken", "sandbox_id", p.SandboxID, "error", err)
 		}
 	})
 }
@@ -329,12 +331,12 @@ func (m *Manager) wakeWorking(ctx context.Context, p *place) {
 // wakeUnfinished wakes what fell asleep while this server was away and somebody worked in.
 func (m *Manager) wakeUnfinished(ctx context.Context) {
 	for _, p := range m.places() {
-		r := m.room(p.WorkspaceID)
-		r.mu.Lock()
+		s := m.slot(p.WorkspaceID)
+		s.mu.Lock()
 		slept := p.paused.Load() != nil && (p.record.PausedFor == executors.ByLease || p.record.PausedFor == executors.ByCeiling)
-		r.mu.Unlock()
+		s.mu.Unlock()
 		if slept {
-			m.wakeWorking(ctx, p)
+			p.wakeWorking(ctx)
 		}
 	}
 }

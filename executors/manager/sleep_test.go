@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/fake"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -26,7 +26,7 @@ type sleeper struct {
 
 func newSleeper(t *testing.T) *sleeper {
 	s := &sleeper{ledger: newLedger()}
-	s.cloudHouse = newCloudHouse(t, func(mc *manager.Config) {
+	s.cloudHouse = newCloudHouse(t, func(mc *executortest.ManagerConfig) {
 		mc.IdleAfter = func(_ executors.Kind, p executors.Purpose) time.Duration {
 			if p == executors.ForExecution {
 				return 10 * time.Minute

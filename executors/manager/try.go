@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -34,16 +36,16 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 	if err != nil {
 		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
 	}
-	pol, err := m.policy(ctx, spec.TeamID)
+	pol, err := m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {
 		return nil, err
 	}
-	e, caps, err := m.pick(ctx, pol, kind)
+	e, caps, err := m.cfg.Choice.Pick(ctx, pol, kind)
 	if err != nil {
 		return nil, err
 	}
 	who := executors.AsOf(ctx)
-	if err := m.Admit(ctx, e.Kind(), who.UserID); err != nil {
+	if err := m.cfg.Choice.Admit(ctx, e.Kind(), who.UserID); err != nil {
 		return nil, err
 	}
 	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New(trialPrefix), workspaceID, who.UserID, root
@@ -54,10 +56,8 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 		}
 	}
 	k := m.newMaking(executors.Record{Handle: executors.Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: executors.Starting,
-		StartedAt: m.now(), UserID: or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
-	m.mu.Lock()
-	m.trials[spec.ID] = true // the reaper leaves it alone
-	m.mu.Unlock()
+		StartedAt: m.now(), UserID: cmp.Or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
+	spared := m.reaper.spare(spec.ID)
 	defer func() {
 		for _, a := range m.attached() { // what was made for it is given back
 			if a.Ended == nil {
@@ -65,13 +65,11 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 			}
 			a.Ended(k.record())
 		}
-		m.mu.Lock()
-		delete(m.trials, spec.ID)
-		m.mu.Unlock()
+		spared()
 	}()
 	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
 	defer cancel()
-	if lacks, err = m.tryMaking(mctx, e, caps, spec, k, programs); err != nil {
+	if lacks, err = k.tryMaking(mctx, e, caps, spec, programs); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
@@ -105,37 +103,39 @@ func trialBox(root string) (*executors.Box, error) {
 	return &executors.Box{Home: trialHome, UID: uid, GID: gid, Mounts: []executors.Mount{{Source: root, Target: root}, {Source: home, Target: trialHome}}}, nil
 }
 
-func (m *Manager) tryMaking(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making, programs []string) (lacks []string, err error) {
-	if err := m.outfit(ctx, caps, &spec); err != nil {
+func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, programs []string) (lacks []string, err error) {
+	if err := k.m.attached().outfit(ctx, caps, &spec); err != nil {
 		return nil, err
 	}
-	who, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	who, err := k.m.cfg.Choice.ForWhom(ctx, spec.TeamID, k.record().UserID, caps)
 	if err != nil {
 		return nil, err
 	}
-	if spec.Size, err = fit(who, spec.Limits); err != nil {
+	if spec.Size, err = choice.Fit(who, spec.Limits); err != nil {
 		return nil, err
 	}
-	k.change(func(r *executors.Record) { r.CPUs, r.MemoryMB, r.PriceNano = m.sized(who, spec.Size, spec.Limits) })
-	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
+	k.change(func(r *executors.Record) {
+		r.CPUs, r.MemoryMB, r.PriceNano = k.m.cfg.Choice.Charged(who, spec.Size, spec.Limits)
+	})
+	if err := k.m.cfg.Metering.Afford(ctx, k.m.cfg.Metering.Stretch(k.record())); err != nil {
 		return nil, err
 	}
 	sb, err := e.Create(ctx, spec)
 	if err != nil {
-		m.release(ctx, spec.ID)
-		m.doubt(e)
+		k.m.cfg.Metering.Release(ctx, spec.ID)
+		k.m.cfg.Choice.Recheck(e)
 		return nil, err
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
 	defer func() {
-		m.remove(ctx, sb) // what could not be removed is the reaper's
-		m.stood(context.WithoutCancel(ctx), m.stretch(k.record()), 0, executors.ByServer)
+		k.remove(ctx, sb) // what could not be removed is the reaper's
+		k.m.cfg.Metering.Stopped(context.WithoutCancel(ctx), k.m.cfg.Metering.Stretch(k.record()), 0, executors.ByServer)
 	}()
-	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
-		m.release(ctx, spec.ID)
+	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.Stretch(k.record()), true); err != nil {
+		k.m.cfg.Metering.Release(ctx, spec.ID)
 		return nil, err
 	}
-	p, err := m.connect(ctx, sb, k.record())
+	p, err := k.m.connect(ctx, sb, k.record())
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (m *Manager) tryMaking(ctx context.Context, e executors.Executor, caps exec
 	}
 	res, err = p.Run(ctx, executors.BoxCommand{Argv: append([]string{"/bin/sh", "-c", lacksScript, "lacks"}, programs...), TimeoutMs: tryRun.Milliseconds()})
 	if err != nil || res.ExitCode != 0 {
-		m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
+		k.m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
 		return nil, nil // it is seen when they are started
 	}
 	for _, name := range strings.Fields(string(res.Stdout)) {

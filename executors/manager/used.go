@@ -12,22 +12,22 @@ func (m *Manager) EnsureFor(ctx context.Context, workspaceID string, p executors
 }
 
 // usedFor notes a use of a live place; a stronger one than before is stored.
-func (m *Manager) usedFor(ctx context.Context, r *room, p *place, a executors.Asker) {
+func (s *slot) usedFor(ctx context.Context, p *place, a executors.Asker) {
 	if a.Purpose == "" {
 		return
 	}
-	r.mu.Lock()
-	stronger := r.place == p && a.Purpose.Rank() > p.record.Purpose.Rank()
+	s.mu.Lock()
+	stronger := s.place == p && a.Purpose.Rank() > p.record.Purpose.Rank()
 	if stronger {
 		p.record.Purpose = a.Purpose
 	}
 	rec := p.record
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if !stronger {
 		return
 	}
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		m.cfg.Log.Warn("use of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		s.m.cfg.Log.Warn("use of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
-	m.publish(ctx, rec)
+	s.m.publish(ctx, rec)
 }

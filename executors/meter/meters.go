@@ -555,8 +555,11 @@ func (mt *Meters) watchTime(ctx context.Context, p Sandbox, t *meter, now time.T
 	}
 }
 
-// Usual are the limits of a sandbox for which nobody says otherwise.
+// Usual are the limits of a sandbox for which nobody says otherwise. Nil Meters know none.
 func (mt *Meters) Usual(ctx context.Context, k executors.Kind) executors.Limits {
+	if mt == nil {
+		return executors.Limits{}
+	}
 	instance, err := mt.instance(ctx, k)
 	if err != nil {
 		instance = mt.cfg.Default // what a sandbox is charged for is read again when it is made

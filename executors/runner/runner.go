@@ -111,8 +111,9 @@ type member struct {
 }
 
 var (
-	_ executors.Owned   = (*member)(nil)
-	_ executors.Remover = (*member)(nil)
+	_ executors.Executor = (*member)(nil)
+	_ executors.Owned    = (*member)(nil)
+	_ executors.Remover  = (*member)(nil)
 )
 
 // Kind is the machine's own.

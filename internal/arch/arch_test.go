@@ -67,7 +67,8 @@ type rule struct {
 
 // features are the packages with the program's rules. Each declares the storage and the neighbours it needs.
 var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./workspaces/...",
-	"./executors", "./executors/caches", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/*"}
+	"./executors", "./executors/caches", "./executors/choice", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/metering", "./executors/network", "./executors/pool",
+	"./executors/preview", "./executors/settings", "./executors/runner/*"}
 
 // kinds are the executors, one folder each, and what they have in common. Folders in executors/runner are the two ends of a member's machine,
 // which know no executor but for the machine's command line, which picks those the machine offers.
@@ -75,7 +76,8 @@ var kinds = []string{"./executors/bubblewrap/...", "./executors/docker/...", "./
 	"./executors/hostproc", "./executors/gate", "./executors/executortest/..."}
 
 // aboutExecutors are the packages in executors that are neither the contract nor a kind.
-var aboutExecutors = []string{"./executors/caches", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/network", "./executors/preview", "./executors/settings", "./executors/runner/machines"}
+var aboutExecutors = []string{"./executors/caches", "./executors/choice", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/metering", "./executors/network", "./executors/pool",
+	"./executors/preview", "./executors/settings", "./executors/runner/machines"}
 
 // partsOfSessions are what sessions are made of.
 var partsOfSessions = []string{"./sessions/history", "./sessions/masks", "./sessions/prompt", "./sessions/question", "./sessions/transcript"}
@@ -109,6 +111,11 @@ func rules() []rule {
 	add("./executors/...", nil, "a sandbox does not know what people do in it", "./workspaces/...", "./sessions/...", "./sync/...")
 	for _, low := range append([]string{"./executors"}, kinds...) {
 		add(low, []string{"./executors/executortest"}, "the contract and its kinds do not know who decides about them", aboutExecutors...) // the tests of kinds run commands
+	}
+	for low, above := range map[string][]string{"metering": {"choice", "pool", "meter", "manager", "command"}, "choice": {"pool", "meter", "manager", "command"}, "pool": {"meter", "manager", "command"}} {
+		for _, a := range above {
+			add("./executors/"+low, nil, "what chooses, counts and makes ahead does not know who keeps sandboxes", "./executors/"+a)
+		}
 	}
 	add("./executors/preview", nil, "it parses names and knows no other package of the program", "./executors", "./accounts/...")
 	add("./executors/settings", nil, "it keeps what operators set and knows no kind", "./executors", "./accounts/...")
@@ -225,7 +232,7 @@ func TestRulesBite(t *testing.T) {
 		"internal/id": module + "config", "cmd/parawork": "testing", "cmd/parawork/doctor": module + "server", "cmd/parawork/app": module + "cmd/parawork/doctor", "cmd/parawork/instance": module + "cmd/parawork/app",
 		"cmd/parawork/fromconfig": module + "cmd/parawork/app", "accounts/suspension": module + "billing/quota", "billing/alerts": module + "sessions", "executors": module + "executors/local", "executors/local": module + "sessions",
 		"executors/runner/wire": module + "executors/runner", "executors/runner/machine": module + "executors/runner/machines", "executors/e2b": module + "executors/network",
-		"executors/network": module + "executors/docker", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
+		"executors/network": module + "executors/docker", "executors/choice": module + "executors/manager", "executors/pool": module + "executors/command", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
 		"sessions/history": module + "sessions", "sessions/prompt": module + "sessions/question",
 	} {
 		all := map[string]pkg{"./" + from: {Imports: []string{module + "between"}, Deps: []string{module + "between", to}}, "./between": {Imports: []string{to}, Deps: []string{to}}}

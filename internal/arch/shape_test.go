@@ -36,8 +36,6 @@ var tooLarge = map[string]struct {
 	"lines ./workspaces":                     {24600, "to be split"},
 	"lines ./store":                          {9600, "one file for each topic: all SQL is here"},
 	"methods ./workspaces.Service":           {489, "to be split"},
-	"lines ./executors/manager":              {6200, "to be split"},
-	"methods ./executors/manager.Manager":    {219, "to be split"},
 	"methods ./sessions/screen.Screen":       {105, "a terminal is one state machine: what it holds changes together"},
 	"methods ./executors/e2b/e2btest.Server": {98, "a stand-in: one method for each call of the real service"},
 	"methods ./store.Accounts":               {94, "all SQL is in store: one method for each statement"},

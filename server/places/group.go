@@ -7,7 +7,9 @@ import (
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/quota"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
@@ -27,6 +29,8 @@ type Config struct {
 	Moves      *move.Service
 	Files      *filesync.Service
 	Places     *manager.Manager
+	Choice     *choice.Chooser
+	Executors  *executors.Registry
 	Machines   *machines.Service
 	Downloads  *machines.Downloads // programs for machines
 	Network    *network.Service

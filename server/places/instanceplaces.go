@@ -63,7 +63,7 @@ func (h Instance) SetInstancePlaces(ctx context.Context, req api.SetInstancePlac
 		put(changes, settings.PoolMax, p.Max)
 	}
 	if d := b.DefaultExecutor; d != nil && *d != string(executors.Auto) {
-		if _, ok := h.cfg.Places.Place(ctx, executors.Kind(*d)); !ok {
+		if _, ok := h.cfg.Choice.Place(ctx, executors.Kind(*d)); !ok {
 			return nil, fault.New(fault.Invalid, "executor_unknown", "This server has no place %q.", *d).With("field", settings.DefaultExecutor)
 		}
 	}
@@ -84,7 +84,7 @@ func (h Instance) SetInstancePlaces(ctx context.Context, req api.SetInstancePlac
 	if err != nil {
 		return nil, err
 	}
-	h.cfg.Places.Reprobe()
+	h.cfg.Choice.Reprobe()
 	if b.MonthlyBudgetUsd != nil { // what stands still for it may go on
 		h.cfg.Quota.Changed(ctx, "")
 	}

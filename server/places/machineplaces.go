@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -52,7 +52,7 @@ func (h Machines) sandboxMachine(ctx context.Context, kind executors.Kind) *api.
 	if !ok {
 		return nil
 	}
-	owner, _ := h.cfg.Places.OwnerOf(ctx, kind)
+	owner, _ := h.cfg.Executors.OwnerOf(ctx, kind)
 	out := &api.SandboxMachine{Name: m.Name, Os: m.Hello.OS, Arch: m.Hello.Arch, Mode: string(m.Hello.Mode), Online: m.Online && !m.Revoked(), Dangerous: new(m.Dangerous()), Owner: &owner.Name}
 	if !out.Online {
 		out.OfflineSince, out.Reason = rest.Ptr(m.OfflineAt), m.OfflineReason
@@ -64,15 +64,15 @@ func (h Machines) sandboxMachine(ctx context.Context, kind executors.Kind) *api.
 }
 
 // choosable are the places a user may choose: without others' own machines.
-func choosable(all []manager.Standing, userID string) []manager.Standing {
-	return slices.DeleteFunc(slices.Clone(all), func(s manager.Standing) bool { return s.Kind.Member() != "" && !s.Owner.Admits(userID) })
+func choosable(all []choice.Option, userID string) []choice.Option {
+	return slices.DeleteFunc(slices.Clone(all), func(s choice.Option) bool { return s.Kind.Member() != "" && !s.Owner.Admits(userID) })
 }
 
 // suggest says which place to preselect for a new workspace. remembered is what the user chose last in the project, "" = nothing.
-func suggest(all []manager.Standing, remembered executors.Kind, fixed bool) (out api.SuggestedPlace) {
-	var def *manager.Standing
-	var online []manager.Standing
-	var last *manager.Standing
+func suggest(all []choice.Option, remembered executors.Kind, fixed bool) (out api.SuggestedPlace) {
+	var def *choice.Option
+	var online []choice.Option
+	var last *choice.Option
 	for i, s := range all {
 		if s.Default {
 			def = &all[i]
@@ -86,7 +86,7 @@ func suggest(all []manager.Standing, remembered executors.Kind, fixed bool) (out
 	}
 	why := ""
 	defer func() { out.Reason = rest.Text(why) }()
-	take := func(s *manager.Standing) {
+	take := func(s *choice.Option) {
 		if s != nil {
 			out.Executor, out.RunnerId = string(s.Kind.Base()), s.Kind.Member()
 		}

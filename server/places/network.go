@@ -70,7 +70,7 @@ func (h Network) enforced(ctx context.Context, workspaceID string) *bool {
 	if !ok {
 		return nil
 	}
-	for _, c := range h.cfg.Places.Capabilities(ctx) {
+	for _, c := range h.cfg.Choice.Capabilities(ctx) {
 		if c.Kind == p.Kind {
 			kept := c.Isolated && c.Network
 			return &kept

@@ -7,7 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
@@ -17,14 +17,14 @@ import (
 
 // PolicyStore keeps what teams say about their places.
 type PolicyStore interface {
-	manager.Policies
+	choice.Policies
 	// RememberPlace keeps which place a user chose last in a project; LastPlace returns it, "" for none.
 	RememberPlace(ctx context.Context, teamID, projectID, userID string, kind executors.Kind) error
 	LastPlace(ctx context.Context, projectID, userID string) (executors.Kind, error)
-	SetPlacePolicy(ctx context.Context, teamID string, p manager.Policy) error
+	SetPlacePolicy(ctx context.Context, teamID string, p choice.Policy) error
 }
 
-func executorOf(s manager.Standing) api.Executor {
+func executorOf(s choice.Option) api.Executor {
 	kind, runnerID := PlaceOf(s.Kind)
 	out := api.Executor{Kind: kind, RunnerId: runnerID, Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
 		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: BoundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
@@ -67,7 +67,7 @@ func startWords(ms int64) string {
 
 func (h Standings) ListExecutors(ctx context.Context, req api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
 	call := rest.CallOf(ctx)
-	all, policy, err := h.cfg.Places.Standings(ctx, call.Team.ID)
+	all, policy, err := h.cfg.Choice.Options(ctx, call.Team.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (h Standings) ListExecutors(ctx context.Context, req api.ListExecutorsReque
 			return nil, err
 		}
 	}
-	out := suggest(all, last, h.cfg.Places.Fixed() || policy.NoChoice)
+	out := suggest(all, last, h.cfg.Choice.Fixed() || policy.NoChoice)
 	return api.ListExecutors200JSONResponse{Items: rest.List(all, h.executorsOf(ctx)), Suggested: &out}, nil
 }
 
@@ -95,12 +95,12 @@ func (h Standings) teamPlaces(ctx context.Context, teamID string) (api.TeamPlace
 	if err != nil {
 		return api.TeamPlaces{}, err
 	}
-	all, holds, err := h.cfg.Places.Standings(ctx, teamID)
+	all, holds, err := h.cfg.Choice.Options(ctx, teamID)
 	if err != nil {
 		return api.TeamPlaces{}, err
 	}
-	out := api.TeamPlaces{WeakestBoundary: api.Boundary(said.Weakest), InstanceWeakestBoundary: api.Boundary(h.cfg.Places.Weakest()),
-		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Places.Fixed(), AllowUserChoice: !said.NoChoice,
+	out := api.TeamPlaces{WeakestBoundary: api.Boundary(said.Weakest), InstanceWeakestBoundary: api.Boundary(h.cfg.Choice.Weakest()),
+		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Choice.Fixed(), AllowUserChoice: !said.NoChoice,
 		Executors: rest.List(choosable(all, rest.CallOf(ctx).Actor.User.ID), h.executorsOf(ctx)), Below: []api.WeakWorkspace{}}
 	weak := make(map[string]bool)
 	for _, s := range all {
@@ -144,8 +144,8 @@ func (h Standings) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReque
 		if p.Weakest != "" && !slices.Contains(executors.Boundaries, p.Weakest) {
 			return nil, fault.New(fault.Invalid, "invalid_boundary", "weakest_boundary is one of none, process, container, gvisor and microvm, or empty for the instance's.").With("field", "weakest_boundary")
 		}
-		if !p.Weakest.AtLeast(h.cfg.Places.Weakest()) && p.Weakest != "" {
-			return nil, fault.New(fault.Invalid, "boundary_below_instance", "The instance asks for at least %q: a team can only ask for more.", h.cfg.Places.Weakest()).With("field", "weakest_boundary")
+		if !p.Weakest.AtLeast(h.cfg.Choice.Weakest()) && p.Weakest != "" {
+			return nil, fault.New(fault.Invalid, "boundary_below_instance", "The instance asks for at least %q: a team can only ask for more.", h.cfg.Choice.Weakest()).With("field", "weakest_boundary")
 		}
 	}
 	if e := req.Body.DefaultExecutor; e != nil {
@@ -155,7 +155,7 @@ func (h Standings) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReque
 		p.NoChoice = !*b
 	}
 	if p != old {
-		if err := h.cfg.Places.CheckPolicy(ctx, p); err != nil {
+		if err := h.cfg.Choice.CheckPolicy(ctx, p); err != nil {
 			return nil, err
 		}
 		if err := h.cfg.Policies.SetPlacePolicy(ctx, call.Team.ID, p); err != nil {
@@ -173,7 +173,7 @@ func (h Standings) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReque
 
 func (h Standings) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspacePlacesRequestObject) (api.ListWorkspacePlacesResponseObject, error) {
 	w := rest.CallOf(ctx).Workspace
-	all, _, err := h.cfg.Places.Standings(ctx, w.TeamID)
+	all, _, err := h.cfg.Choice.Options(ctx, w.TeamID)
 	if err != nil {
 		return nil, err
 	}
@@ -214,8 +214,8 @@ type Outlook struct {
 }
 
 // Outlooks says it for every place a team's workspaces may name; running: while the sandbox runs.
-func Outlooks(all []manager.Standing) func(kind string, running bool) Outlook {
-	byKind := make(map[string]manager.Standing, len(all))
+func Outlooks(all []choice.Option) func(kind string, running bool) Outlook {
+	byKind := make(map[string]choice.Option, len(all))
 	for _, s := range all {
 		byKind[string(s.Kind)] = s
 	}
@@ -248,7 +248,7 @@ func Outlooks(all []manager.Standing) func(kind string, running bool) Outlook {
 func (h Standings) BoundaryOf(ctx context.Context, workspaceID string) *api.Boundary {
 	out := api.BoundaryUnknown
 	if p, ok := h.cfg.Places.Live(workspaceID); ok {
-		if c, ok := h.cfg.Places.Place(ctx, p.Kind); ok {
+		if c, ok := h.cfg.Choice.Place(ctx, p.Kind); ok {
 			out = api.Boundary(c.Boundary)
 		}
 	}
@@ -287,7 +287,7 @@ func (h Standings) EmptyTeamCaches(ctx context.Context, _ api.EmptyTeamCachesReq
 }
 
 // executorsOf turns standings into the API's, with what the budget has left for those that cost something.
-func (h Standings) executorsOf(ctx context.Context) func(manager.Standing) api.Executor {
+func (h Standings) executorsOf(ctx context.Context) func(choice.Option) api.Executor {
 	var left *int64
 	b, err := h.cfg.Ledger.Standing(ctx)
 	switch {
@@ -299,7 +299,7 @@ func (h Standings) executorsOf(ctx context.Context) func(manager.Standing) api.E
 	if own := h.teamLeft(ctx); own != nil && (left == nil || *own < *left) {
 		left = own
 	}
-	return func(s manager.Standing) api.Executor {
+	return func(s choice.Option) api.Executor {
 		out := executorOf(s)
 		if s.PriceNano > 0 || len(s.Sizes) > 0 && s.Sizes[len(s.Sizes)-1].PriceNano > 0 {
 			out.BudgetLeftNano = left

@@ -35,7 +35,7 @@ func (h Sandboxes) sandbox(ctx context.Context, workspaceID string) (api.Sandbox
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	all, _, err := h.cfg.Places.Standings(ctx, w.TeamID)
+	all, _, err := h.cfg.Choice.Options(ctx, w.TeamID)
 	if err != nil {
 		return api.Sandbox{}, err
 	}

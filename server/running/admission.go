@@ -6,6 +6,7 @@ import (
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
@@ -19,6 +20,7 @@ type AdmissionConfig struct {
 	Directory  *directory.Service
 	Workspaces *workspaces.Service
 	Places     *manager.Manager
+	Choice     *choice.Chooser
 	Sessions   *sessions.Service
 	Commands   *command.Commands
 	Secrets    *secrets.Service
@@ -72,12 +74,12 @@ func (a *Admission) Works(ctx context.Context, call *rest.Call) error {
 			return nil
 		}
 		if p, ok := a.cfg.Places.Live(id); ok {
-			return a.cfg.Places.Admit(ctx, p.Kind, call.Actor.User.ID)
+			return a.cfg.Choice.Admit(ctx, p.Kind, call.Actor.User.ID)
 		}
 		var err error
 		if w, err = a.cfg.Workspaces.Workspace(ctx, id); err != nil {
 			return err
 		}
 	}
-	return a.cfg.Places.Admit(ctx, executors.Kind(w.Executor), call.Actor.User.ID)
+	return a.cfg.Choice.Admit(ctx, executors.Kind(w.Executor), call.Actor.User.ID)
 }

@@ -56,7 +56,7 @@ func (h Composer) parts(ctx context.Context, teamID string, ids []string) (parts
 	if p.sandboxes, err = h.cfg.Places.Sandboxes(ctx, teamID, ids...); err != nil {
 		return p, fmt.Errorf("reading sandboxes: %w", err)
 	}
-	all, _, err := h.cfg.Places.Standings(ctx, teamID)
+	all, _, err := h.cfg.Choice.Options(ctx, teamID)
 	if err != nil {
 		return p, fmt.Errorf("reading places: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/meter"
@@ -39,6 +40,7 @@ type Config struct {
 	Moves        *move.Service
 	Origin       *origin.Service
 	Places       *manager.Manager
+	Choice       *choice.Chooser
 	Meters       *meter.Meters
 	Ledger       *billing.Ledger
 	Tokens       *tokens.Meter

@@ -39,7 +39,7 @@ func moveItemOf(i move.MoveItem) api.MoveItem {
 
 // placeNow is a place as it is known now; one that is gone has its kind for a name.
 func (h Composer) placeNow(ctx context.Context, kind string) api.MovePlace {
-	c, _ := h.cfg.Places.Place(ctx, executors.Kind(kind))
+	c, _ := h.cfg.Choice.Place(ctx, executors.Kind(kind))
 	c.Kind = executors.Kind(kind)
 	return movePlaceOf(c)
 }

@@ -79,11 +79,11 @@ func (h *group) projectPlace(ctx context.Context, projectID string) executors.Ki
 
 // checkSize refuses a size the place has not. Without a place, which may yet be another one, there is nothing to say.
 func (h Workspaces) checkSize(ctx context.Context, projectID string, wish executors.Kind, l executors.Limits) error {
-	kind, err := h.cfg.Places.Choose(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, wish, h.projectPlace(ctx, projectID))
+	kind, err := h.cfg.Choice.Choose(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, wish, h.projectPlace(ctx, projectID))
 	if err != nil {
 		return nil
 	}
-	return h.cfg.Places.CheckSize(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, l)
+	return h.cfg.Choice.CheckSize(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, l)
 }
 
 func (h Workspaces) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
@@ -103,8 +104,27 @@ func (w watcher) Remove(ctx context.Context, workspaceID, path, ifMatch string) 
 	return w.files.RemoveIf(ctx, workspaceID, guest.EncodePath(path), ifMatch)
 }
 
+// chosenSandboxes shows those above both the sandboxes and the choice of where they are.
+type chosenSandboxes struct {
+	*manager.Manager
+	*choice.Chooser
+}
+
+// What is found by a type assertion is lost without a word where a wrapper does not pass it on.
+var (
+	_ sessions.Places         = chosenSandboxes{}
+	_ command.Sandboxes       = chosenSandboxes{}
+	_ filesync.Places         = chosenSandboxes{}
+	_ workspaces.Places       = workspaceSandboxes{}
+	_ workspaces.Chooser      = workspaceSandboxes{}
+	_ workspaces.LocalChooser = workspaceSandboxes{}
+	_ workspaces.LiveRunner   = workspaceSandboxes{}
+	_ workspaces.Trier        = workspaceSandboxes{}
+	_ move.Keepers            = workspaceSandboxes{}
+)
+
 // workspaceSandboxes shows workspaces the sandboxes in the shape they need.
-type workspaceSandboxes struct{ *manager.Manager }
+type workspaceSandboxes struct{ chosenSandboxes }
 
 // Ensure makes the workspace's sandbox or finds the live one.
 func (s workspaceSandboxes) Ensure(ctx context.Context, workspaceID string) error {

@@ -12,13 +12,16 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/executors/meter"
+	"github.com/parawork/parawork/executors/metering"
 	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/executors/runner"
 	"github.com/parawork/parawork/executors/runner/fleet"
 	"github.com/parawork/parawork/internal/cgroup"
@@ -28,16 +31,19 @@ import (
 
 // sandboxes are where work runs: the executors, the sandboxes they make, and what those may use and reach.
 type sandboxes struct {
-	docker  *docker.Executor // nil when switched off
-	e2b     *e2b.Executor
-	groups  *cgroup.Tree
-	records *store.Executors
-	places  *manager.Manager
-	meters  *meter.Meters
-	caches  *caches.Caches // nil when config.json switches them off
-	gate    *gate.Gate
-	network *network.Service
-	images  *images.Service
+	docker    *docker.Executor // nil when switched off
+	e2b       *e2b.Executor
+	groups    *cgroup.Tree
+	records   *store.Executors
+	executors *executors.Registry
+	metering  *metering.Metering
+	choice    *choice.Chooser
+	places    *manager.Manager
+	meters    *meter.Meters
+	caches    *caches.Caches // nil when config.json switches them off
+	gate      *gate.Gate
+	network   *network.Service
+	images    *images.Service
 }
 
 func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, guest string) (_ *sandboxes, err error) {
@@ -60,13 +66,16 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	}
 	s.docker, s.e2b = made.Docker, made.E2B
 
-	mc := b.placeRules(p.directory.CountTeams)
-	mc.Executors, mc.Families = made.All, []executors.Family{runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)})}
-	mc.Store, mc.Policies, mc.Workspaces, mc.Events = s.records, s.records, w.workspaces, b.events
-	mc.Ledger, mc.Price, mc.Sizes = m.ledger, may.pricing(b.clock.Now), may.quota.Sizes
-	mc.Tell, mc.Log = w.tell(b.log), b.logOf("executors")
-	s.places = manager.New(mc)
-	s.places.UsePool(manager.PoolConfig{Store: s.records, Rules: b.poolRules})
+	log, counters, price := b.logOf("executors"), &executors.Counters{}, may.pricing(b.clock.Now)
+	s.executors = executors.NewRegistry(made.All, runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)}))
+	s.metering = metering.New(metering.Config{Ledger: m.ledger, Price: price, Executors: s.executors, Counters: counters, Log: log})
+	cc := b.placeRules(p.directory.CountTeams)
+	cc.Executors, cc.Policies, cc.Price, cc.Sizes, cc.Log = s.executors, s.records, price, may.quota.Sizes, log
+	cc.Usual = func(ctx context.Context, k executors.Kind) executors.Limits { return s.meters.Usual(ctx, k) } // meters are made of the Manager, which is made of the choice
+	s.choice = choice.New(cc)
+	warm := pool.New(pool.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Store: s.records, Rules: b.poolRules, Counters: counters, Log: log})
+	s.places = manager.New(manager.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Pool: warm, Store: s.records, Workspaces: w.workspaces, Events: b.events,
+		Tell: w.tell(b.log), IdleAfter: b.idleAfter(), Counters: counters, Log: log})
 	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
 		ByKind: map[executors.Kind]executors.Limits{executors.Local: fromconfig.LocalLimits(cfg)}, Shared: fromconfig.LimitsOfTeams(cfg, p.directory.CountTeams),
 		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Tell: w.tell(b.log), Groups: s.groups,
@@ -147,9 +156,12 @@ func (s *sandboxes) open(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
+// chosen are the sandboxes, and the choice of where they are, as one.
+func (s *sandboxes) chosen() chosenSandboxes { return chosenSandboxes{s.places, s.choice} }
+
 // capabilities are those of the executor a workspace names.
 func (s *sandboxes) capabilities(ctx context.Context, executor string) (executors.Capabilities, bool) {
-	return s.places.Place(ctx, executors.Kind(executor))
+	return s.choice.Place(ctx, executors.Kind(executor))
 }
 
 // tell writes into a workspace's timeline what its limits did.
@@ -169,21 +181,26 @@ func (w *worktrees) diskOf(dataDir string) func(executors.Record) []string {
 }
 
 // poolRules are what operators say about sandboxes made ahead of time.
-func (b *base) poolRules(ctx context.Context) manager.PoolRules {
+func (b *base) poolRules(ctx context.Context) pool.Rules {
 	p := b.settings.Values(ctx).Pool
-	return manager.PoolRules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
+	return pool.Rules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
 }
 
 // placeRules are the instance's words about places as they are now: operators change some of them in the browser.
-func (b *base) placeRules(teams func(context.Context) (int, error)) manager.Config {
-	mc := fromconfig.PlaceRules(b.cfg, teams)
-	mc.IdleAfter = fromconfig.IdleRules(b.cfg, func() time.Duration {
+func (b *base) placeRules(teams func(context.Context) (int, error)) choice.Config {
+	cc := fromconfig.PlaceRules(b.cfg, teams)
+	cc.IdleAfter = b.idleAfter()
+	cc.Rules = func() choice.Rules {
+		v := b.settings.Values(context.Background())
+		return choice.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice}
+	}
+	cc.Fallback = func(ctx context.Context, k executors.Kind) bool { return k == e2b.Kind && b.fallback(ctx) }
+	return cc
+}
+
+// idleAfter says how long a sandbox may be idle before it is ended.
+func (b *base) idleAfter() func(executors.Kind, executors.Purpose) time.Duration {
+	return fromconfig.IdleRules(b.cfg, func() time.Duration {
 		return time.Duration(b.settings.Values(context.Background()).E2B.IdleMinutes) * time.Minute
 	}).After
-	mc.Rules = func() manager.Rules {
-		v := b.settings.Values(context.Background())
-		return manager.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice}
-	}
-	mc.Fallback = func(ctx context.Context, k executors.Kind) bool { return k == e2b.Kind && b.fallback(ctx) }
-	return mc
 }

@@ -46,7 +46,7 @@ func newFront(a *App) (f *front, err error) {
 		Directory: a.directory, SignIn: a.signin, AgentAccounts: a.agentAccounts, SSO: a.sso, Secrets: a.secrets, Watch: f.watch, Audit: a.audit,
 		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
 		Reviews: a.reviews, Viewed: a.reviews,
-		Places: a.places, Meters: a.meters, Network: a.network, Images: a.images, Image: a.cfg.Sandboxing.Docker.Image, Caches: a.caches, Policies: a.records,
+		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: a.cfg.Sandboxing.Docker.Image, Caches: a.caches, Policies: a.records,
 		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, TryE2B: e2bTrial{a.cfg}.try, PreviewDomain: a.cfg.Preview.BaseDomain,
 		Sessions: a.sessions, History: a.sessions.Recordings, Runs: a.runs, Report: a.report, Commands: a.commands,
 		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,

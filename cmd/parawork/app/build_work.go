@@ -45,7 +45,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	if cfg.Gateway.Enabled {
 		way = m.gateway
 	}
-	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.places, Workspaces: movable{w.workspaces, w.moves},
+	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.chosen(), Workspaces: movable{w.workspaces, w.moves},
 		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way,
 		Meter: may.tokens, Exclude: w.workspaces.Exclude, TurnEnded: func(row sessions.Session, prompt string) { w.workspaces.TurnEnded(row.WorkspaceID, row.ID, prompt) },
 		Grace: b.later.grace, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
@@ -56,7 +56,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
 			s.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: b.logOf("sync")})
-	out.commands = command.New(command.Config{Places: s.places, Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
+	out.commands = command.New(command.Config{Places: s.chosen(), Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
 		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.logOf("commands")})
 	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Service: w.workspaces}, Workspaces: w.workspaces,
 		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.logOf("reviews")})

@@ -63,7 +63,7 @@ func (a *App) followMachines() {
 // joinWorkspaces gives workspaces what they use.
 func (a *App) joinWorkspaces() {
 	seen := watcher{a.files}
-	a.workspaces.Join(workspaces.Peers{Places: workspaceSandboxes{a.places}, Sessions: a.sessions.ForWorkspaces(), Files: a.files, Watcher: seen, Sandboxed: seen, Gate: a.checks, Reviewed: a.reviews.Seen,
+	a.workspaces.Join(workspaces.Peers{Places: workspaceSandboxes{a.chosen()}, Sessions: a.sessions.ForWorkspaces(), Files: a.files, Watcher: seen, Sandboxed: seen, Gate: a.checks, Reviewed: a.reviews.Seen,
 		Snapped: func(workspaceID string, sn workspaces.Snap) {
 			if sn.Kind == workspaces.SnapTurn {
 				a.checks.AfterTurn(workspaceID)

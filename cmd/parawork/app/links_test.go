@@ -19,7 +19,7 @@ import (
 
 // mostRegistrations is how many times a part is told of another after it was made. It may fall and never grow: what is new is an argument of a
 // constructor.
-const mostRegistrations = 12
+const mostRegistrations = 11
 
 // registration matches the methods by which a part is told of another, and by which a value of later is.
 var registration = regexp.MustCompile(`^(Use|On|Connect|Join|Attach|Follow|Watch|GateBy|Set|Store$)([A-Z]|$)`)

@@ -9,15 +9,9 @@ import (
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/e2b"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/store"
-)
-
-// noStore and noWorkspaces are what a Manager has that is only asked what its places can do.
-type (
-	noStore      struct{ manager.Store }
-	noWorkspaces struct{ manager.Workspaces }
 )
 
 // places says where workspaces can live: the words of the web app.
@@ -36,23 +30,23 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 		defer made.Docker.Close()
 	}
 	defer made.E2B.Close()
-	mc := fromconfig.PlaceRules(cfg, teams)
-	mc.Executors, mc.Store, mc.Workspaces = made.All, noStore{}, noWorkspaces{}
-	m := manager.New(mc)
-	standings, _, err := m.Standings(ctx, "")
+	cc := fromconfig.PlaceRules(cfg, teams)
+	cc.Executors = executors.NewRegistry(made.All)
+	ch := choice.New(cc)
+	options, _, err := ch.Options(ctx, "")
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return
 	}
 	defer r.strangers(ctx, cfg, st, made.All)
 	works := 0
-	for _, s := range standings {
+	for _, s := range options {
 		if s.Available && s.Allowed {
 			works++
 		}
 		r.place(s, cfg)
 	}
-	def, err := m.Choose(ctx, "")
+	def, err := ch.Choose(ctx, "")
 	switch {
 	case err != nil && works == 0:
 		r.say(bad, "place", "no place to work: "+err.Error(), "Mend one of the places above.")
@@ -64,13 +58,13 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	if w := cfg.Sandboxing.WeakestBoundary; w != "" {
 		r.say(good, "place", "sandboxing.weakestBoundary asks for at least: "+strings.ToLower(executors.Boundary(w).Name()), "")
 	}
-	if err := fromconfig.CheckDefault(ctx, cfg, m, slog.New(slog.DiscardHandler)); err != nil {
+	if err := fromconfig.CheckDefault(ctx, cfg, ch, slog.New(slog.DiscardHandler)); err != nil {
 		r.say(bad, "place", err.Error(), "")
 	}
 }
 
 // place says how one place stands.
-func (r *report) place(s manager.Standing, cfg *config.Config) {
+func (r *report) place(s choice.Option, cfg *config.Config) {
 	name := fmt.Sprintf("%s: ", s.Kind)
 	switch {
 	case !s.Available:

@@ -11,10 +11,10 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
-	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -52,15 +52,15 @@ func NewExecutors(cfg *config.Config, guest string, groups *cgroup.Tree, teams f
 }
 
 // PlaceRules are the instance's own words about places.
-func PlaceRules(cfg *config.Config, teams func(context.Context) (int, error)) manager.Config {
+func PlaceRules(cfg *config.Config, teams func(context.Context) (int, error)) choice.Config {
 	s := cfg.Sandboxing
-	return manager.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
+	return choice.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
 		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams,
 		IdleAfter: IdleRules(cfg, func() time.Duration { return time.Duration(s.E2B.AutoShutdownIdle) * time.Second }).After}
 }
 
 // CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
-func CheckDefault(ctx context.Context, cfg *config.Config, chosen *manager.Manager, log *slog.Logger) error {
+func CheckDefault(ctx context.Context, cfg *config.Config, chosen *choice.Chooser, log *slog.Logger) error {
 	kind := executors.Kind(cfg.Sandboxing.DefaultProvider)
 	if kind == executors.Auto {
 		return nil

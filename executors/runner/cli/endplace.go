@@ -7,16 +7,12 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/runner/identity"
 	"github.com/parawork/parawork/executors/runner/policy"
 )
 
 // endPlace ends whatever an executor has, whether it answers or not.
-func endPlace(ctx context.Context, e executors.Executor) (int, error) {
-	if p, ok := e.(*place); ok {
-		e = p.Executor
-	}
+func endPlace(ctx context.Context, e ending) (int, error) {
 	all, err := e.List(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("looking for sandboxes: %w", err)
@@ -26,7 +22,7 @@ func endPlace(ctx context.Context, e executors.Executor) (int, error) {
 	var wg sync.WaitGroup
 	for _, h := range all {
 		wg.Go(func() {
-			if err := endOne(ctx, e, h); err != nil {
+			if err := e.End(ctx, h.ID); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				bad = append(bad, fmt.Errorf("sandbox %s: %w", h.ID, err))
@@ -37,20 +33,6 @@ func endPlace(ctx context.Context, e executors.Executor) (int, error) {
 	return len(all) - len(bad), errors.Join(bad...)
 }
 
-func endOne(ctx context.Context, e executors.Executor, h executors.Handle) error {
-	if ender, ok := e.(executors.Ender); ok {
-		return ender.End(ctx, h.ID)
-	}
-	sb, err := e.Recover(ctx, h)
-	if errors.Is(err, executors.ErrGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return sb.Destroy(ctx)
-}
-
 // endAll ends what a machine's executor has, without the program.
 func (p *Program) endAll(ctx context.Context, id *identity.Identity) (int, error) {
 	pl, err := p.placeOf(id.Mode, policy.Default(), id.Dir, slog.New(slog.DiscardHandler))
@@ -58,5 +40,5 @@ func (p *Program) endAll(ctx context.Context, id *identity.Identity) (int, error
 		return 0, err
 	}
 	defer pl.close()
-	return endPlace(ctx, pl)
+	return endPlace(ctx, pl.Executor)
 }

@@ -58,11 +58,17 @@ func (p *Program) guestFor(m wire.Mode, bin string) (string, error) {
 	return "", fault.New(fault.Unavailable, "guest_missing", "This program does not carry the guest that runs in sandboxes (%s). Download it from your server's Machines page, or set %s to one.", name, guestbin.Env)
 }
 
-// place is how a machine runs sandboxes.
-type place struct {
+// ending is an Executor whose sandboxes end whether their guests answer or not: the kill switch of a machine waits for nobody.
+type ending interface {
 	executors.Executor
-	mode  wire.Mode
-	close func() error
+	executors.Ender
+}
+
+// place is how a machine runs sandboxes. Who looks for further abilities of the executor asks Executor itself.
+type place struct {
+	Executor ending
+	mode     wire.Mode
+	close    func() error
 }
 
 // placeOf makes the executor of a mode. Nothing runs yet. dir is the machine's own folder.
@@ -136,7 +142,7 @@ func (p *Program) whyNot(ctx context.Context, m wire.Mode, pol policy.Policy, di
 		return err.Error(), ""
 	}
 	defer pl.close()
-	c, err := pl.Capabilities(ctx)
+	c, err := pl.Executor.Capabilities(ctx)
 	switch {
 	case err != nil:
 		return err.Error(), ""

@@ -193,7 +193,7 @@ func (r *runner) networks() {
 
 // known are the sandboxes there are.
 func (r *runner) known(ctx context.Context) ([]string, error) {
-	all, err := r.place.List(ctx)
+	all, err := r.place.Executor.List(ctx)
 	ids := make([]string, 0, len(all))
 	for _, h := range all {
 		ids = append(ids, h.ID)
@@ -494,7 +494,7 @@ func (r *runner) halt(ctx context.Context) (left, error) {
 		r.log.Error("not every sandbox took its end", "error", bad)
 	}
 	r.sayLeaving(ctx, "Its owner used the kill switch.", false)
-	_, err := endPlace(ctx, r.place) // what does not answer, and what nobody knows
+	_, err := endPlace(ctx, r.place.Executor) // what does not answer, and what nobody knows
 	r.end(errStopped)
 	return left{Ended: n}, err
 }

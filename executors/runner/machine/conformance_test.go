@@ -55,18 +55,19 @@ func conformance(t *testing.T, change func(t *testing.T, dir string, c *machine.
 	rigs := make(map[string]*rig)
 	p := policy.Default()
 	p.Limits.Sandboxes = 0
-	executortest.Run(t, executortest.Config{Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
-		mu.Lock()
-		r := rigs[dir]
-		mu.Unlock()
-		if r == nil {
-			r = newRig(t, dir, p, func(c *machine.Config) { change(t, dir, c) })
+	executortest.Run(t, executortest.Config{Abilities: []string{"Owned", "Remover"}, SandboxAbilities: []string{"Limiter", "Metered", "Narrow", "Pauser"},
+		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
 			mu.Lock()
-			rigs[dir] = r
+			r := rigs[dir]
 			mu.Unlock()
-		}
-		return r.member(t)
-	}})
+			if r == nil {
+				r = newRig(t, dir, p, func(c *machine.Config) { change(t, dir, c) })
+				mu.Lock()
+				rigs[dir] = r
+				mu.Unlock()
+			}
+			return r.member(t)
+		}})
 }
 
 func TestConformance(t *testing.T) {

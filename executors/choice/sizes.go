@@ -1,4 +1,4 @@
-package manager
+package choice
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// fit chooses a sandbox's size in a place that has sizes: the smallest that can be had with as much as the limits say, the default where
+// Fit chooses a sandbox's size in a place that has sizes: the smallest that can be had with as much as the limits say, the default where
 // they say nothing.
-func fit(c executors.Capabilities, l executors.Limits) (executors.Size, error) {
+func Fit(c executors.Capabilities, l executors.Limits) (executors.Size, error) {
 	if len(c.Sizes) == 0 {
 		return executors.Size{}, nil
 	}
@@ -44,13 +44,13 @@ func fit(c executors.Capabilities, l executors.Limits) (executors.Size, error) {
 	return executors.Size{}, noSuchSize(c)
 }
 
-// forWhom marks the sizes of a place that a user of a team may not have.
-func (m *Manager) forWhom(ctx context.Context, teamID, userID string, c executors.Capabilities) (executors.Capabilities, error) {
-	if m.cfg.Sizes == nil || len(c.Sizes) == 0 {
+// ForWhom marks the sizes of a place that a user of a team may not have.
+func (ch *Chooser) ForWhom(ctx context.Context, teamID, userID string, c executors.Capabilities) (executors.Capabilities, error) {
+	if ch.cfg.Sizes == nil || len(c.Sizes) == 0 {
 		return c, nil
 	}
 	var err error
-	if c.Sizes, err = m.cfg.Sizes(ctx, teamID, userID, c); err != nil {
+	if c.Sizes, err = ch.cfg.Sizes(ctx, teamID, userID, c); err != nil {
 		return c, fmt.Errorf("reading what sizes may be had in %s: %w", c.Kind, err)
 	}
 	return c, nil
@@ -58,12 +58,12 @@ func (m *Manager) forWhom(ctx context.Context, teamID, userID string, c executor
 
 // CheckSize refuses what a team's workspace asks of a place that has sizes when there is no such size, or not for who asks. Only CPUs and
 // memory are looked at.
-func (m *Manager) CheckSize(ctx context.Context, teamID string, k executors.Kind, l executors.Limits) error {
-	e, ok := m.executor(ctx, k)
+func (ch *Chooser) CheckSize(ctx context.Context, teamID string, k executors.Kind, l executors.Limits) error {
+	e, ok := ch.cfg.Executors.Find(ctx, k)
 	if !ok || l.CPUs == 0 && l.MemoryMB == 0 {
 		return nil
 	}
-	c, err := m.forWhom(ctx, teamID, executors.AsOf(ctx).UserID, m.capabilities(ctx, e))
+	c, err := ch.ForWhom(ctx, teamID, executors.AsOf(ctx).UserID, ch.CapabilitiesOf(ctx, e))
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (m *Manager) CheckSize(ctx context.Context, teamID string, k executors.Kind
 	}
 	for _, s := range c.Sizes {
 		if (l.CPUs == 0 || float64(s.CPUs) == l.CPUs) && (l.MemoryMB == 0 || s.MemoryMB == l.MemoryMB) {
-			_, err := fit(executors.Capabilities{Name: c.Name, Sizes: []executors.Size{s}}, l)
+			_, err := Fit(executors.Capabilities{Name: c.Name, Sizes: []executors.Size{s}}, l)
 			return err
 		}
 	}

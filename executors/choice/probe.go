@@ -1,7 +1,8 @@
-package manager
+package choice
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,43 +26,43 @@ type probe struct {
 	startMs int64         // how long makings took lately
 }
 
-// Capabilities says of every configured executor what it can do, in the order of choice. Members of families are not among them: see Standings.
-func (m *Manager) Capabilities(ctx context.Context) []executors.Capabilities {
-	var kinds []executors.Kind
+// Capabilities says of every configured executor what it can do, in the order of choice. Members of families are not among them: see Options.
+func (ch *Chooser) Capabilities(ctx context.Context) []executors.Capabilities {
+	var all []executors.Executor
 	seen := make(map[executors.Kind]bool)
 	add := func(k executors.Kind) {
-		if _, ok := m.byKind[k]; ok && !seen[k] {
+		if e, ok := ch.cfg.Executors.OwnOf(k); ok && !seen[k] {
 			seen[k] = true
-			kinds = append(kinds, k)
+			all = append(all, e)
 		}
 	}
-	for _, k := range m.cfg.Order {
+	for _, k := range ch.cfg.Order {
 		add(k)
 	}
-	for _, e := range m.cfg.Executors {
+	for _, e := range ch.cfg.Executors.Own() {
 		add(e.Kind())
 	}
-	out := make([]executors.Capabilities, len(kinds))
+	out := make([]executors.Capabilities, len(all))
 	var wg sync.WaitGroup
-	for i, k := range kinds {
-		wg.Go(func() { out[i] = m.capabilities(ctx, m.byKind[k]) })
+	for i, e := range all {
+		wg.Go(func() { out[i] = ch.CapabilitiesOf(ctx, e) })
 	}
 	wg.Wait()
 	return out
 }
 
-// heard is what e said of what it can do, while that is fresh.
-func (m *Manager) heard(ctx context.Context, e executors.Executor) executors.Capabilities {
-	p := m.probeOf(e.Kind())
+// answer is what e said of what it can do, while that is fresh.
+func (ch *Chooser) answer(ctx context.Context, e executors.Executor) executors.Capabilities {
+	p := ch.probeOf(e.Kind())
 	p.mu.Lock()
-	age := m.now() - p.at
+	age := ch.now() - p.at
 	lasting := p.known && p.lasts
-	if lasting && age < m.cfg.ProbeFresh.Milliseconds() || p.hangs {
+	if lasting && age < ch.cfg.ProbeFresh.Milliseconds() || p.hangs {
 		defer p.mu.Unlock()
 		return p.told()
 	}
 	if p.asking == nil {
-		m.ask(p, e)
+		ch.ask(p, e)
 	}
 	if lasting && age < staleFor.Milliseconds() {
 		defer p.mu.Unlock()
@@ -93,19 +94,19 @@ func (p *probe) told() executors.Capabilities {
 }
 
 // ask begins to ask e. Only with p.mu.
-func (m *Manager) ask(p *probe, e executors.Executor) {
+func (ch *Chooser) ask(p *probe, e executors.Executor) {
 	asking := make(chan struct{})
 	p.asking = asking
-	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.ProbeTimeout) // the answer is for all who wait for it, not for who came first
+	ctx, cancel := context.WithTimeout(context.Background(), ch.cfg.ProbeTimeout) // the answer is for all who wait for it, not for who came first
 	giveUp := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.asking == asking {
-			p.give(m.mute(p, e, "it did not answer within "+m.cfg.ProbeTimeout.String()), true, m.now())
+			p.give(ch.unanswered(p, e, "it did not answer within "+ch.cfg.ProbeTimeout.String()), true, ch.now())
 			p.hangs = true
 		}
 	})
-	begun := m.work.Go(func() { // ends with the executor's answer: an executor heeds the end of its context
+	begun := ch.work.Go(func() { // ends with the executor's answer: an executor heeds the end of its context
 		defer cancel()
 		c, err := e.Capabilities(ctx)
 		giveUp()
@@ -114,19 +115,19 @@ func (m *Manager) ask(p *probe, e executors.Executor) {
 		p.hangs = false
 		switch {
 		case ctx.Err() != nil && err != nil:
-			p.give(m.mute(p, e, "it did not answer within "+m.cfg.ProbeTimeout.String()), true, m.now())
+			p.give(ch.unanswered(p, e, "it did not answer within "+ch.cfg.ProbeTimeout.String()), true, ch.now())
 		case err != nil:
-			m.cfg.Log.Warn("executor did not tell its capabilities", "executor", e.Kind(), "error", err)
-			p.give(m.mute(p, e, "it did not answer: "+executors.CleanReason(err.Error())), true, m.now())
+			ch.cfg.Log.Warn("executor did not tell its capabilities", "executor", e.Kind(), "error", err)
+			p.give(ch.unanswered(p, e, "it did not answer: "+executors.CleanReason(err.Error())), true, ch.now())
 		default:
 			c = complete(e, c)
-			p.give(c, c.Boundary != executors.NoBoundary && c.Kind.Member() == "", m.now())
+			p.give(c, c.Boundary != executors.NoBoundary && c.Kind.Member() == "", ch.now())
 		}
 	})
 	if !begun {
 		giveUp()
 		cancel()
-		p.give(m.mute(p, e, "the server is stopping"), false, m.now())
+		p.give(ch.unanswered(p, e, "the server is stopping"), false, ch.now())
 	}
 }
 
@@ -155,8 +156,8 @@ func complete(e executors.Executor, c executors.Capabilities) executors.Capabili
 	return c
 }
 
-// mute is what is said of an executor that says nothing: not available, otherwise as it was known. Only with p.mu.
-func (m *Manager) mute(p *probe, e executors.Executor, reason string) executors.Capabilities {
+// unanswered is what is said of an executor that says nothing: not available, otherwise as it was known. Only with p.mu.
+func (ch *Chooser) unanswered(p *probe, e executors.Executor, reason string) executors.Capabilities {
 	c := silent(e, reason)
 	if p.known && p.caps.Boundary != "" {
 		c.Name, c.Boundary, c.Isolation, c.Isolated = p.caps.Name, p.caps.Boundary, p.caps.Isolation, p.caps.Isolated
@@ -169,20 +170,20 @@ func silent(e executors.Executor, reason string) executors.Capabilities {
 	return executors.Capabilities{Kind: e.Kind(), Name: string(e.Kind()), Reason: reason, Cure: "Look into the server's log."}
 }
 
-// doubt forgets what a place said of itself, since a making failed there, and asks it anew at once.
-func (m *Manager) doubt(e executors.Executor) {
-	p := m.probeOf(e.Kind())
+// Recheck forgets what a place said of itself, since a making failed there, and asks it anew at once.
+func (ch *Chooser) Recheck(e executors.Executor) {
+	p := ch.probeOf(e.Kind())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at = 0
 	if p.asking == nil && !p.hangs {
-		m.ask(p, e)
+		ch.ask(p, e)
 	}
 }
 
-// took notes how long the making of a sandbox took: the newest counts for a third.
-func (m *Manager) took(k executors.Kind, ms int64) {
-	p := m.probeOf(k)
+// NoteMaking notes how long the making of a sandbox took: the newest counts for a third.
+func (ch *Chooser) NoteMaking(k executors.Kind, ms int64) {
+	p := ch.probeOf(k)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ms = max(ms, 1); p.startMs == 0 {
@@ -192,8 +193,28 @@ func (m *Manager) took(k executors.Kind, ms int64) {
 }
 
 // Reprobe forgets what every place said of itself, for what changed around them.
-func (m *Manager) Reprobe() {
-	for _, e := range m.cfg.Executors {
-		m.doubt(e)
+func (ch *Chooser) Reprobe() {
+	for _, e := range ch.cfg.Executors.Own() {
+		ch.Recheck(e)
 	}
+}
+
+// probeOf is what is kept of what a place says of itself. A member of a family is asked each time: it answers from memory, and comes and
+// goes at any moment.
+func (ch *Chooser) probeOf(k executors.Kind) *probe {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	p := ch.probes[k]
+	if p == nil {
+		p = &probe{}
+		ch.probes[k] = p
+	}
+	return p
+}
+
+// Forget drops what is kept of members that are no more.
+func (ch *Chooser) Forget(known map[executors.Kind]executors.Executor) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	maps.DeleteFunc(ch.probes, func(k executors.Kind, _ *probe) bool { return k.Member() != "" && known[k] == nil })
 }

@@ -1,4 +1,4 @@
-package manager
+package choice
 
 import (
 	"context"
@@ -31,18 +31,18 @@ type Policies interface {
 	PlacePolicy(ctx context.Context, teamID string) (Policy, error)
 }
 
-// policy is the team's policy with the instance's filled in: the stronger boundary of the two holds.
-func (m *Manager) policy(ctx context.Context, teamID string) (Policy, error) {
+// Policy is the team's policy with the instance's filled in: the stronger boundary of the two holds.
+func (ch *Chooser) Policy(ctx context.Context, teamID string) (Policy, error) {
 	var p Policy
-	if m.cfg.Policies != nil && teamID != "" {
+	if ch.cfg.Policies != nil && teamID != "" {
 		var err error
-		if p, err = m.cfg.Policies.PlacePolicy(ctx, teamID); err != nil {
+		if p, err = ch.cfg.Policies.PlacePolicy(ctx, teamID); err != nil {
 			return Policy{}, fmt.Errorf("reading what places the team may use: %w", err)
 		}
 	}
 	p.team = teamID
-	p.Weakest = executors.Stronger(p.Weakest, m.cfg.Weakest)
-	rules := m.cfg.Rules()
+	p.Weakest = executors.Stronger(p.Weakest, ch.cfg.Weakest)
+	rules := ch.cfg.Rules()
 	if p.Default == "" || rules.Fixed {
 		p.Default = rules.Default
 	}
@@ -55,8 +55,8 @@ func (m *Manager) policy(ctx context.Context, teamID string) (Policy, error) {
 // Choose says where a team's new workspace lives: the first of wishes that is not "", else the team's place, else the instance's. Auto
 // becomes the strongest that works. What cannot be used is an error that says why and names what would do: nothing weaker is
 // ever taken instead. A place of somebody's own is chosen only for those whom it admits: see As.
-func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...executors.Kind) (executors.Kind, error) {
-	pol, err := m.policy(ctx, teamID)
+func (ch *Chooser) Choose(ctx context.Context, teamID string, wishes ...executors.Kind) (executors.Kind, error) {
+	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
 		return "", err
 	}
@@ -70,13 +70,13 @@ func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...executors
 		}
 	}
 	if pol.NoChoice && wish != given {
-		if e, _, err := m.pick(ctx, pol, given); err != nil || e.Kind() != wish {
+		if e, _, err := ch.Pick(ctx, pol, given); err != nil || e.Kind() != wish {
 			return "", fault.New(fault.Forbidden, "executor_fixed_by_team",
 				"This team's members do not choose places: their workspaces live in %q. Leave out executor, or ask an admin of the team.", given).With("field", "executor")
 		}
 	}
-	if m.Fixed() {
-		fixed, _, err := m.pick(ctx, pol, pol.Default)
+	if ch.Fixed() {
+		fixed, _, err := ch.Pick(ctx, pol, pol.Default)
 		if err != nil {
 			return "", err
 		}
@@ -85,42 +85,42 @@ func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...executors
 		}
 		return fixed.Kind(), nil
 	}
-	e, _, err := m.pick(ctx, pol, wish)
+	e, _, err := ch.Pick(ctx, pol, wish)
 	if err != nil {
 		return "", err
 	}
-	return e.Kind(), m.admit(ctx, e, executors.AsOf(ctx).UserID)
+	return e.Kind(), ch.admit(ctx, e, executors.AsOf(ctx).UserID)
 }
 
 // CheckWish refuses a place that cannot be a project's or a team's: one this server does not have. One that merely cannot be used
 // now may be named.
-func (m *Manager) CheckWish(ctx context.Context, teamID string, kind executors.Kind) error {
-	pol, err := m.policy(ctx, teamID)
+func (ch *Chooser) CheckWish(ctx context.Context, teamID string, kind executors.Kind) error {
+	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
 		return err
 	}
-	return m.checkWish(ctx, pol, kind)
+	return ch.checkWish(ctx, pol, kind)
 }
 
-func (m *Manager) checkWish(ctx context.Context, pol Policy, kind executors.Kind) error {
+func (ch *Chooser) checkWish(ctx context.Context, pol Policy, kind executors.Kind) error {
 	if kind == "" {
 		return nil
 	}
-	if r := m.cfg.Rules(); r.Fixed && kind != r.Default {
+	if r := ch.cfg.Rules(); r.Fixed && kind != r.Default {
 		return errFixed(r.Default)
 	}
 	if kind == executors.Auto {
 		return nil
 	}
-	if m.families[kind.Base()] != nil {
+	if ch.cfg.Executors.OfFamily(kind) {
 		return fault.New(fault.Invalid, "executor_personal", "A member's own machine is no place for everybody: choose it for a workspace.").With("field", "executor")
 	}
-	e, ok := m.byKind[kind]
+	e, ok := ch.cfg.Executors.OwnOf(kind)
 	if !ok {
-		return m.unknown(ctx, pol, kind)
+		return ch.unknown(ctx, pol, kind)
 	}
-	if c := m.capabilities(ctx, e); !c.Boundary.AtLeast(pol.Weakest) && c.Available {
-		return m.tooWeak(ctx, pol, c)
+	if c := ch.CapabilitiesOf(ctx, e); !c.Boundary.AtLeast(pol.Weakest) && c.Available {
+		return ch.tooWeak(ctx, pol, c)
 	}
 	return nil
 }
@@ -130,47 +130,47 @@ func errFixed(kind executors.Kind) error {
 		"Places are not chosen on this server: every workspace lives in %q. Leave out executor.", kind).With("field", "executor")
 }
 
-// pick finds the executor of kind: the named one when it works and is allowed, or the strongest such for Auto.
-func (m *Manager) pick(ctx context.Context, pol Policy, kind executors.Kind) (executors.Executor, executors.Capabilities, error) {
+// Pick finds the executor of kind: the named one when it works and is allowed, or the strongest such for Auto.
+func (ch *Chooser) Pick(ctx context.Context, pol Policy, kind executors.Kind) (executors.Executor, executors.Capabilities, error) {
 	if kind == "" || kind == executors.Auto {
-		return m.strongest(ctx, pol)
+		return ch.strongest(ctx, pol)
 	}
-	e, ok := m.executor(ctx, kind)
+	e, ok := ch.cfg.Executors.Find(ctx, kind)
 	switch {
-	case m.families[kind.Base()] != nil && (!ok || ownerOf(e).TeamID != pol.team):
-		return nil, executors.Capabilities{}, noSuchMember()
+	case ch.cfg.Executors.OfFamily(kind) && (!ok || executors.OwnerOf(e).TeamID != pol.team):
+		return nil, executors.Capabilities{}, executors.ErrNoMember()
 	case !ok:
-		return nil, executors.Capabilities{}, m.unknown(ctx, pol, kind)
+		return nil, executors.Capabilities{}, ch.unknown(ctx, pol, kind)
 	}
-	c := m.capabilities(ctx, e)
+	c := ch.CapabilitiesOf(ctx, e)
 	if !c.Available {
-		would, words := m.wouldDo(ctx, pol, kind)
+		would, words := ch.wouldDo(ctx, pol, kind)
 		return nil, c, fault.New(fault.Unavailable, "executor_unavailable", "%s cannot be used now: %s. %s%s", c.Name,
 			strings.TrimSuffix(c.Reason, "."), c.Cure, words).With("field", "executor").With("places", would)
 	}
 	if !c.Boundary.AtLeast(pol.Weakest) {
-		return nil, c, m.tooWeak(ctx, pol, c)
+		return nil, c, ch.tooWeak(ctx, pol, c)
 	}
 	return e, c, nil
 }
 
-func (m *Manager) unknown(ctx context.Context, pol Policy, kind executors.Kind) error {
-	would, words := m.wouldDo(ctx, pol, kind)
+func (ch *Chooser) unknown(ctx context.Context, pol Policy, kind executors.Kind) error {
+	would, words := ch.wouldDo(ctx, pol, kind)
 	return fault.New(fault.Unsupported, "executor_unknown", "This server has no place %q.%s", kind, words).
 		With("field", "executor").With("places", would)
 }
 
-func (m *Manager) tooWeak(ctx context.Context, pol Policy, c executors.Capabilities) error {
-	would, words := m.wouldDo(ctx, pol, c.Kind)
+func (ch *Chooser) tooWeak(ctx context.Context, pol Policy, c executors.Capabilities) error {
+	would, words := ch.wouldDo(ctx, pol, c.Kind)
 	return fault.New(fault.Forbidden, "place_too_weak", "%s (%s) is weaker than this team allows: at least %s is asked for.%s", c.Name,
 		strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords(), words).With("field", "executor").With("places", would).
 		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
 }
 
 // wouldDo lists the places that work and are allowed, but the one that was asked for, and puts them into a sentence.
-func (m *Manager) wouldDo(ctx context.Context, pol Policy, not executors.Kind) ([]string, string) {
+func (ch *Chooser) wouldDo(ctx context.Context, pol Policy, not executors.Kind) ([]string, string) {
 	kinds, names := []string{}, []string{}
-	for _, c := range m.Capabilities(ctx) {
+	for _, c := range ch.Capabilities(ctx) {
 		if c.Kind != not && c.Available && c.Boundary.AtLeast(pol.Weakest) {
 			kinds, names = append(kinds, string(c.Kind)), append(names, fmt.Sprintf("%s (%s)", c.Kind, strings.ToLower(c.Boundary.Name())))
 		}
@@ -182,22 +182,22 @@ func (m *Manager) wouldDo(ctx context.Context, pol Policy, not executors.Kind) (
 }
 
 // strongest finds what Auto means now.
-func (m *Manager) strongest(ctx context.Context, pol Policy) (executors.Executor, executors.Capabilities, error) {
+func (ch *Chooser) strongest(ctx context.Context, pol Policy) (executors.Executor, executors.Capabilities, error) {
 	var why []string
 	tried := make(map[executors.Kind]bool)
-	for _, k := range m.cfg.Order {
-		e, ok := m.byKind[k]
+	for _, k := range ch.cfg.Order {
+		e, ok := ch.cfg.Executors.OwnOf(k)
 		if !ok {
 			continue
 		}
 		tried[k] = true
-		c := m.capabilities(ctx, e)
+		c := ch.CapabilitiesOf(ctx, e)
 		switch {
 		case !c.Available:
 			why = append(why, fmt.Sprintf("%s: %s. %s", c.Name, strings.TrimSuffix(c.Reason, "."), c.Cure))
 		case !c.Boundary.AtLeast(pol.Weakest):
 			why = append(why, fmt.Sprintf("%s: %s, and at least %s is asked for.", c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords()))
-		case c.Boundary == executors.NoBoundary && m.crowded(ctx):
+		case c.Boundary == executors.NoBoundary && ch.crowded(ctx):
 			why = append(why, fmt.Sprintf("%s: it isolates nothing, and with more than one team it is used only where it is named.", c.Name))
 		default:
 			return e, c, nil
@@ -207,12 +207,12 @@ func (m *Manager) strongest(ctx context.Context, pol Policy) (executors.Executor
 		why = []string{"None is configured."}
 	}
 	would := []string{}
-	for _, c := range m.Capabilities(ctx) {
+	for _, c := range ch.Capabilities(ctx) {
 		if c.Available && c.Boundary.AtLeast(pol.Weakest) {
 			would = append(would, string(c.Kind))
 		}
 	}
-	words := joinWords(why)
+	words := strings.Join(why, " ")
 	if len(would) > 0 {
 		words += " What can be chosen by name: " + strings.Join(would, ", ") + "."
 	}
@@ -220,19 +220,19 @@ func (m *Manager) strongest(ctx context.Context, pol Policy) (executors.Executor
 }
 
 // crowded reports whether the instance has more than one team. Not knowing counts as yes.
-func (m *Manager) crowded(ctx context.Context) bool {
-	if m.cfg.Teams == nil {
+func (ch *Chooser) crowded(ctx context.Context) bool {
+	if ch.cfg.Teams == nil {
 		return false
 	}
-	n, err := m.cfg.Teams(ctx)
+	n, err := ch.cfg.Teams(ctx)
 	if err != nil {
-		m.cfg.Log.Warn("teams could not be counted", "error", err)
+		ch.cfg.Log.Warn("teams could not be counted", "error", err)
 	}
 	return err != nil || n > 1
 }
 
-// Standing is how a place stands to a team.
-type Standing struct {
+// Option is a place as a team may, or may not, choose it.
+type Option struct {
 	executors.Capabilities
 	Allowed   bool   // the team's weakest boundary, and the instance's, allow it
 	Forbidden string // why not, in words
@@ -243,36 +243,36 @@ type Standing struct {
 	Owner     executors.Owner // whose it is; only these may choose it
 }
 
-// Standings says of every place how it stands to a team, in the order of choice, then of its members' machines, and what the team's policy
+// Options says of every place whether a team may choose it, in the order of choice, then of its members' machines, and what the team's policy
 // comes to.
-func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Policy, error) {
-	pol, err := m.policy(ctx, teamID)
+func (ch *Chooser) Options(ctx context.Context, teamID string) ([]Option, Policy, error) {
+	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
 		return nil, pol, err
 	}
 	def := pol.Default
 	if def == executors.Auto {
-		if e, _, err := m.strongest(ctx, pol); err == nil {
+		if e, _, err := ch.strongest(ctx, pol); err == nil {
 			def = e.Kind()
 		}
 	}
-	var out []Standing
+	var out []Option
 	owners := make(map[executors.Kind]executors.Owner)
-	all := m.Capabilities(ctx)
-	for _, e := range m.members(ctx, teamID) {
-		owners[e.Kind()] = ownerOf(e)
-		all = append(all, m.capabilities(ctx, e))
+	all := ch.Capabilities(ctx)
+	for _, e := range ch.cfg.Executors.Members(ctx, teamID) {
+		owners[e.Kind()] = executors.OwnerOf(e)
+		all = append(all, ch.CapabilitiesOf(ctx, e))
 	}
 	for _, c := range all {
-		if c, err = m.forWhom(ctx, teamID, executors.AsOf(ctx).UserID, c); err != nil {
+		if c, err = ch.ForWhom(ctx, teamID, executors.AsOf(ctx).UserID, c); err != nil {
 			return nil, pol, err
 		}
-		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def, Owner: owners[c.Kind]}
-		if m.cfg.IdleAfter != nil {
-			s.IdleAfter = max(m.cfg.IdleAfter(c.Kind.Base(), executors.ForAgent), 0)
+		s := Option{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def, Owner: owners[c.Kind]}
+		if ch.cfg.IdleAfter != nil {
+			s.IdleAfter = max(ch.cfg.IdleAfter(c.Kind.Base(), executors.ForAgent), 0)
 		}
-		if m.cfg.Fallback != nil {
-			s.Fallback = m.cfg.Fallback(ctx, c.Kind.Base())
+		if ch.cfg.Fallback != nil {
+			s.Fallback = ch.cfg.Fallback(ctx, c.Kind.Base())
 		}
 		if !s.Allowed {
 			s.Forbidden = fmt.Sprintf("weaker than allowed: at least %s is asked for", pol.Weakest.LeastWords())
@@ -282,56 +282,52 @@ func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Pol
 	return out, pol, nil
 }
 
-// Permit says why nothing new may start in the workspace's sandbox as it is: its place has become weaker than the team allows. What runs
-// there is left alone. Without a sandbox there is nothing to say: Ensure decides.
-func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
-	p, ok := m.live(workspaceID)
-	if !ok {
-		return nil
-	}
-	pol, err := m.policy(ctx, p.TeamID)
+// PermitIn says why nothing new may start in a team's sandbox of a kind: its place has become weaker than the team allows. What runs there is
+// left alone.
+func (ch *Chooser) PermitIn(ctx context.Context, teamID string, k executors.Kind) error {
+	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
 		return err
 	}
-	e, ok := m.executor(ctx, p.Kind)
+	e, ok := ch.cfg.Executors.Find(ctx, k)
 	if !ok {
-		return noSuchMember()
+		return executors.ErrNoMember()
 	}
-	if err := m.Admit(ctx, p.Kind, executors.AsOf(ctx).UserID); err != nil {
+	if err := ch.Admit(ctx, k, executors.AsOf(ctx).UserID); err != nil {
 		return err
 	}
-	c := m.capabilities(ctx, e)
+	c := ch.CapabilitiesOf(ctx, e)
 	if c.Boundary.AtLeast(pol.Weakest) {
 		return nil
 	}
-	would, words := m.wouldDo(ctx, pol, c.Kind)
+	would, words := ch.wouldDo(ctx, pol, c.Kind)
 	return fault.New(fault.Forbidden, "place_too_weak", "The workspace lives in %s (%s), which is weaker than this team allows by now: at least %s is asked for. Move it to another place first; what runs may go on.%s",
 		c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords(), words).With("places", would).
 		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
 }
 
 // Place says what a place can do now; false when this server has no such place.
-func (m *Manager) Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool) {
-	e, ok := m.executor(ctx, kind)
+func (ch *Chooser) Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool) {
+	e, ok := ch.cfg.Executors.Find(ctx, kind)
 	if !ok {
 		return executors.Capabilities{}, false
 	}
-	return m.capabilities(ctx, e), true
+	return ch.CapabilitiesOf(ctx, e), true
 }
 
 // Weakest is the weakest boundary of the instance, "" = any.
-func (m *Manager) Weakest() executors.Boundary { return m.cfg.Weakest }
+func (ch *Chooser) Weakest() executors.Boundary { return ch.cfg.Weakest }
 
 // Fixed reports whether nobody may choose a place.
-func (m *Manager) Fixed() bool { return m.cfg.Rules().Fixed }
+func (ch *Chooser) Fixed() bool { return ch.cfg.Rules().Fixed }
 
 // ChooseHere says which is the strongest place on this server that works and that the team allows, for work whose own place cannot serve.
-func (m *Manager) ChooseHere(ctx context.Context, teamID string) (executors.Kind, error) {
-	pol, err := m.policy(ctx, teamID)
+func (ch *Chooser) ChooseHere(ctx context.Context, teamID string) (executors.Kind, error) {
+	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
 		return "", err
 	}
-	e, _, err := m.strongest(ctx, pol)
+	e, _, err := ch.strongest(ctx, pol)
 	if err != nil {
 		return "", err
 	}
@@ -340,7 +336,15 @@ func (m *Manager) ChooseHere(ctx context.Context, teamID string) (executors.Kind
 
 // CheckPolicy refuses what a team cannot say about its places: a default that this server does not have, or that its own weakest
 // boundary forbids.
-func (m *Manager) CheckPolicy(ctx context.Context, p Policy) error {
-	p.Weakest = executors.Stronger(p.Weakest, m.cfg.Weakest)
-	return m.checkWish(ctx, p, p.Default)
+func (ch *Chooser) CheckPolicy(ctx context.Context, p Policy) error {
+	p.Weakest = executors.Stronger(p.Weakest, ch.cfg.Weakest)
+	return ch.checkWish(ctx, p, p.Default)
+}
+
+// KindFor is the kind of place k would become, k where none does.
+func (ch *Chooser) KindFor(ctx context.Context, k executors.Kind) executors.Kind {
+	if e, _, err := ch.Pick(ctx, Policy{Default: executors.Auto}, k); err == nil {
+		return e.Kind()
+	}
+	return k
 }

@@ -1,0 +1,30 @@
+package choice
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Admit refuses to have work of a user done in a place that is somebody else's. userID "" is the server, which goes on with what its
+// people began.
+func (ch *Chooser) Admit(ctx context.Context, k executors.Kind, userID string) error {
+	if k.Member() == "" || userID == "" {
+		return nil
+	}
+	e, ok := ch.cfg.Executors.Find(ctx, k)
+	if !ok {
+		return nil // it is gone: whoever needs it is told so
+	}
+	return ch.admit(ctx, e, userID)
+}
+
+func (ch *Chooser) admit(ctx context.Context, e executors.Executor, userID string) error {
+	if o := executors.OwnerOf(e); o.TeamID != "" && !o.Admits(userID) {
+		return fault.New(fault.Forbidden, "runner_not_yours", "%s is %s's own machine, and not shared with the team. Move the workspace to another place, or ask %s to share the machine.",
+			ch.CapabilitiesOf(ctx, e).Name, cmp.Or(o.Name, "somebody else"), cmp.Or(o.Name, "its owner")).With("field", "executor")
+	}
+	return nil
+}

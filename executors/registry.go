@@ -1,0 +1,103 @@
+package executors
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Registry finds executors by their kind: the server's own, which are the same for as long as it runs, and the members of families, which come
+// and go. It is never changed after NewRegistry, and safe for concurrent use.
+type Registry struct {
+	own      []Executor
+	byKind   map[Kind]Executor
+	families map[Kind]Family
+}
+
+// NewRegistry makes a Registry of a server's own executors, in their order, and of families.
+func NewRegistry(own []Executor, families ...Family) *Registry {
+	r := &Registry{own: slices.Clone(own), byKind: make(map[Kind]Executor), families: make(map[Kind]Family)}
+	for _, e := range own {
+		r.byKind[e.Kind()] = e
+	}
+	for _, f := range families {
+		r.families[f.Base()] = f
+	}
+	return r
+}
+
+// Find returns the executor of a kind: one of the server's own, or a member of a family.
+func (r *Registry) Find(ctx context.Context, k Kind) (Executor, bool) {
+	if e, ok := r.byKind[k]; ok {
+		return e, true
+	}
+	if f, ok := r.families[k.Base()]; ok && k.Member() != "" {
+		return f.Member(ctx, k)
+	}
+	return nil, false
+}
+
+// Own returns the server's own executors, in the order in which they were given.
+func (r *Registry) Own() []Executor { return slices.Clone(r.own) }
+
+// OwnOf returns the server's own executor of a kind.
+func (r *Registry) OwnOf(k Kind) (Executor, bool) {
+	e, ok := r.byKind[k]
+	return e, ok
+}
+
+// All returns every executor there is now, by kind: the server's own and the members of every family.
+func (r *Registry) All(ctx context.Context) map[Kind]Executor {
+	out := maps.Clone(r.byKind)
+	for _, f := range r.families {
+		for _, e := range f.Members(ctx, "") {
+			out[e.Kind()] = e
+		}
+	}
+	return out
+}
+
+// Members returns the executors of a team that are members of a family, family by family.
+func (r *Registry) Members(ctx context.Context, teamID string) []Executor {
+	var out []Executor
+	for _, base := range slices.Sorted(maps.Keys(r.families)) {
+		out = append(out, r.families[base].Members(ctx, teamID)...)
+	}
+	return out
+}
+
+// OfFamily reports whether k is a family of this server, or belongs to one.
+func (r *Registry) OfFamily(k Kind) bool { return r.families[k.Base()] != nil }
+
+// Kinds are the kinds of this server's own executors, and its families.
+func (r *Registry) Kinds() []Kind {
+	out := make([]Kind, 0, len(r.own)+len(r.families))
+	for _, e := range r.own {
+		out = append(out, e.Kind())
+	}
+	return slices.AppendSeq(out, maps.Keys(r.families))
+}
+
+// OwnerOf says whose the executor of a kind is; false when there is no such executor.
+func (r *Registry) OwnerOf(ctx context.Context, k Kind) (Owner, bool) {
+	e, ok := r.Find(ctx, k)
+	if !ok {
+		return Owner{}, false
+	}
+	return OwnerOf(e), true
+}
+
+// ErrNoMember says that there is no such member of a family in the team: never was, was revoked, or is another team's.
+func ErrNoMember() error {
+	return fault.New(fault.NotFound, "runner_not_found", "This team has no such machine: it was never connected, or it was revoked. Choose another place.").With("field", "executor")
+}
+
+// ErrNoExecutor says that a sandbox's executor is not, or no longer, one of this server's.
+func ErrNoExecutor(k Kind) error {
+	if k.Member() != "" {
+		return ErrNoMember()
+	}
+	return fault.New(fault.Unavailable, "executor_unavailable", "The place %q is not configured.", k)
+}
