@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -19,7 +19,7 @@ type AdmissionConfig struct {
 	Directory  *directory.Service
 	Workspaces *workspaces.Service
 	Places     *manager.Manager
-	Sessions   *sessions.Service
+	Masks      *masks.Masks
 	Commands   *command.Commands
 	Secrets    *secrets.Service
 }
@@ -36,7 +36,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 	if workspaceID == "" {
 		return nil
 	}
-	owners := append(a.cfg.Sessions.Masks.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
+	owners := append(a.cfg.Masks.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
 	for _, owner := range owners {
 		if owner == call.Actor.User.ID {
 			continue
@@ -48,7 +48,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 		if agreed {
 			continue
 		}
-		a.cfg.Sessions.Masks.WantedBeside(workspaceID, owner, call.Actor.User.Name)
+		a.cfg.Masks.WantedBeside(workspaceID, owner, call.Actor.User.Name)
 		who, err := a.cfg.Directory.Actor(ctx, owner)
 		if err != nil {
 			return err
