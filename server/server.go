@@ -223,7 +223,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
-	s.Admission = running.NewAdmission(running.AdmissionConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Places: cfg.Places, Choice: cfg.Choice, Sessions: cfg.Sessions, Commands: cfg.Commands, Secrets: cfg.Secrets})
+	s.Admission = running.NewAdmission(running.AdmissionConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Places: cfg.Places, Choice: cfg.Choice, Masks: cfg.Sessions.Masks, Commands: cfg.Commands, Secrets: cfg.Secrets})
 	s.ops = s.operations()
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()

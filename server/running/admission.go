@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -21,7 +21,7 @@ type AdmissionConfig struct {
 	Workspaces *workspaces.Service
 	Places     *manager.Manager
 	Choice     *choice.Chooser
-	Sessions   *sessions.Service
+	Masks      *masks.Masks
 	Commands   *command.Commands
 	Secrets    *secrets.Service
 }
@@ -38,7 +38,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 	if workspaceID == "" {
 		return nil
 	}
-	owners := append(a.cfg.Sessions.Masks.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
+	owners := append(a.cfg.Masks.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
 	for _, owner := range owners {
 		if owner == call.Actor.User.ID {
 			continue
@@ -50,7 +50,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 		if agreed {
 			continue
 		}
-		a.cfg.Sessions.Masks.WantedBeside(workspaceID, owner, call.Actor.User.Name)
+		a.cfg.Masks.WantedBeside(workspaceID, owner, call.Actor.User.Name)
 		who, err := a.cfg.Directory.Actor(ctx, owner)
 		if err != nil {
 			return err

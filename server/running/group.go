@@ -17,6 +17,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/history"
+	"github.com/parawork/parawork/sessions/prompt"
+	"github.com/parawork/parawork/sessions/question"
 )
 
 // Config is what the operations are made of.
@@ -25,6 +27,8 @@ type Config struct {
 
 	Directory *directory.Service
 	Sessions  *sessions.Service
+	Prompts   *prompt.Queue
+	Questions *question.Board
 	History   *history.Recordings
 	Commands  *command.Commands
 	Images    *images.Service

@@ -41,7 +41,7 @@ func (h History) GetJournal(ctx context.Context, req api.GetJournalRequestObject
 			q.Kinds = append(q.Kinds, k)
 		}
 	}
-	items, next, err := h.cfg.Sessions.Recordings.Journal(ctx, req.Id, q)
+	items, next, err := h.cfg.History.Journal(ctx, req.Id, q)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func (h Prompts) ByPrompt(ctx context.Context, c echo.Context, call *rest.Call) 
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	p, err := h.cfg.Sessions.Queue.Prompt(ctx, id)
+	p, err := h.cfg.Prompts.Prompt(ctx, id)
 	if err == nil {
 		call.Session, err = h.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
 	}
@@ -43,7 +43,7 @@ func (h Prompts) prompt(ctx context.Context, p prompt.Prompt) (api.Prompt, error
 }
 
 func (h Prompts) ListPrompts(ctx context.Context, req api.ListPromptsRequestObject) (api.ListPromptsResponseObject, error) {
-	all, err := h.cfg.Sessions.Queue.ListPrompts(ctx, req.Id)
+	all, err := h.cfg.Prompts.ListPrompts(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (h Prompts) ListPrompts(ctx context.Context, req api.ListPromptsRequestObje
 
 func (h Prompts) CreatePrompt(ctx context.Context, req api.CreatePromptRequestObject) (api.CreatePromptResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Sessions.Queue.AddPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, prompt.Request{Text: b.Text, Now: rest.Val(b.Now), Resume: rest.Val(b.Resume)})
+	p, err := h.cfg.Prompts.AddPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, prompt.Request{Text: b.Text, Now: rest.Val(b.Now), Resume: rest.Val(b.Resume)})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (h Prompts) CreatePrompt(ctx context.Context, req api.CreatePromptRequestOb
 
 func (h Prompts) UpdatePrompt(ctx context.Context, req api.UpdatePromptRequestObject) (api.UpdatePromptResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Sessions.Queue.EditPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, prompt.Edit{Text: b.Text, Position: b.Position,
+	p, err := h.cfg.Prompts.EditPrompt(ctx, rest.CallOf(ctx).Actor, req.Id, prompt.Edit{Text: b.Text, Position: b.Position,
 		Release: rest.Val(b.Release), Now: rest.Val(b.Now)})
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (h Prompts) UpdatePrompt(ctx context.Context, req api.UpdatePromptRequestOb
 }
 
 func (h Prompts) DeletePrompt(ctx context.Context, req api.DeletePromptRequestObject) (api.DeletePromptResponseObject, error) {
-	p, err := h.cfg.Sessions.Queue.CancelPrompt(ctx, req.Id)
+	p, err := h.cfg.Prompts.CancelPrompt(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}

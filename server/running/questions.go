@@ -30,7 +30,7 @@ func AskedOf(q *question.Question) *api.Question {
 }
 
 func (h Questions) ListQuestions(ctx context.Context, req api.ListQuestionsRequestObject) (api.ListQuestionsResponseObject, error) {
-	all, next, err := h.cfg.Sessions.Board.Questions(ctx, rest.CallOf(ctx).Session.ID, rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Questions.Questions(ctx, rest.CallOf(ctx).Session.ID, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (h Questions) AnswerQuestion(ctx context.Context, req api.AnswerQuestionReq
 	default:
 		return nil, fault.New(fault.Invalid, "invalid_answer", "via is one of api, inbox, workspace, phone and notification.").With("field", "via")
 	}
-	q, err := h.cfg.Sessions.Board.Answer(ctx, rest.CallOf(ctx).Actor, rest.CallOf(ctx).Session.ID,
+	q, err := h.cfg.Questions.Answer(ctx, rest.CallOf(ctx).Actor, rest.CallOf(ctx).Session.ID,
 		question.AnswerRequest{QuestionID: b.QuestionId, OptionIDs: options, Text: rest.Val(b.Text), Via: string(via)})
 	if err != nil {
 		return nil, err

@@ -160,7 +160,7 @@ func (h Sessions) GetOutput(ctx context.Context, req api.GetOutputRequestObject)
 			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of bytes from 1 to %d.", maxOutput).With("field", "limit")
 		}
 	}
-	b, offset, end, err := h.cfg.Sessions.Recordings.Output(ctx, req.Id, from, limit)
+	b, offset, end, err := h.cfg.History.Output(ctx, req.Id, from, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
 
 func (h Sessions) GetScrollback(ctx context.Context, req api.GetScrollbackRequestObject) (api.GetScrollbackResponseObject, error) {
 	p := req.Params
-	got, err := h.cfg.Sessions.Recordings.Scrollback(ctx, rest.CallOf(ctx).Session.ID,
+	got, err := h.cfg.History.Scrollback(ctx, rest.CallOf(ctx).Session.ID,
 		history.ScrollbackQuery{Before: rest.Val(p.Before), Limit: rest.Val(p.Limit), Plain: rest.Val(p.Style) != api.Sgr})
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (h Sessions) GetScrollback(ctx context.Context, req api.GetScrollbackReques
 }
 
 func (h Sessions) GetScreen(ctx context.Context, req api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
-	shown, tail, err := h.cfg.Sessions.Recordings.Screen(ctx, rest.CallOf(ctx).Session.ID, rest.Val(req.Params.Tail))
+	shown, tail, err := h.cfg.History.Screen(ctx, rest.CallOf(ctx).Session.ID, rest.Val(req.Params.Tail))
 	if err != nil {
 		return nil, err
 	}
