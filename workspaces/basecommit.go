@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
@@ -13,6 +14,33 @@ import (
 
 // basis is the base of a workspace's changes and what the repository looked like when it was found.
 type basis struct{ stamp, commit string }
+
+// bases is what BaseCommit found last, by workspace id.
+type bases struct {
+	mu sync.Mutex
+	of map[string]basis
+}
+
+func newBases() *bases { return &bases{of: make(map[string]basis)} }
+
+func (b *bases) get(workspaceID string) basis {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of[workspaceID]
+}
+
+func (b *bases) put(workspaceID string, v basis) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of[workspaceID] = v
+}
+
+// ForgetBase forgets what is remembered of a workspace's base: the workspace has been put away.
+func (s *Service) ForgetBase(workspaceID string) {
+	s.bases.mu.Lock()
+	defer s.bases.mu.Unlock()
+	delete(s.bases.of, workspaceID)
+}
 
 // BaseCommit returns the commit a workspace's changes are counted against: where it started, what of it was merged last, or
 // what of its base was merged into it since, whichever is the newest. "" before the first is known. It is asked every few
@@ -40,19 +68,14 @@ func BaseOf(ctx context.Context, s *Service, p Project, w Workspace) (string, er
 		return w.BaseCommit, nil
 	}
 	stamp := w.BaseCommit + refStamp(p.GitDir, w)
-	s.mu.Lock()
-	known := s.bases[w.ID]
-	s.mu.Unlock()
-	if known.stamp == stamp {
+	if known := s.bases.get(w.ID); known.stamp == stamp {
 		return known.commit, nil
 	}
 	commit, err := s.newestBase(ctx, p, w)
 	if err != nil {
 		return w.BaseCommit, err
 	}
-	s.mu.Lock()
-	s.bases[w.ID] = basis{stamp, commit}
-	s.mu.Unlock()
+	s.bases.put(w.ID, basis{stamp, commit})
 	return commit, nil
 }
 

@@ -82,7 +82,7 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, 
 		return nil, err
 	}
 	args := diffArgs(o, "-p", "--full-index", "-U"+strconv.Itoa(min(max(lines, 0), patchContext)), "--src-prefix=a/", "--dst-prefix=b/", from.Tree, to.Tree, "--")
-	return secrets.reader(s.gitReader(ctx, desk, hostgit.Call{Args: append(args, want...)}, "Comparing two trees")), nil
+	return secrets.ReadCloser(s.gitReader(ctx, desk, hostgit.Call{Args: append(args, want...)}, "Comparing two trees")), nil
 }
 
 // gitReader runs git on a desk and hands on what it prints while it is read. Closing ends git and the desk.
@@ -156,7 +156,7 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path s
 			return nil, 0, ErrSecretFile
 		}
 		if f.Path == path && !f.Module() && f.Mode != 0o040000 {
-			return secrets.reader(s.gitReader(ctx, desk, hostgit.Call{Args: []string{"cat-file", "blob", f.OID}}, "Reading the file")), f.Size, nil
+			return secrets.ReadCloser(s.gitReader(ctx, desk, hostgit.Call{Args: []string{"cat-file", "blob", f.OID}}, "Reading the file")), f.Size, nil
 		}
 	}
 	_ = desk.Close()

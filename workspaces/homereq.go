@@ -11,16 +11,12 @@ type Gate interface {
 
 // GateBy has merges asked of g. Called once, before Run.
 func (s *Service) GateBy(g Gate) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.gate = g
+	s.gate.Store(&g)
 }
 
 // gated asks the gate.
 func (s *Service) gated(ctx context.Context, workspaceID string) error {
-	s.mu.Lock()
-	g := s.gate
-	s.mu.Unlock()
+	g := s.gate.Load()
 	if g == nil {
 		return nil
 	}
@@ -28,7 +24,7 @@ func (s *Service) gated(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return err
 	}
-	return g.Gate(ctx, w)
+	return (*g).Gate(ctx, w)
 }
 
 // UpdateRequest asks to bring the base into a workspace's branch.

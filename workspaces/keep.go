@@ -145,6 +145,15 @@ func newKeeps() *keeps {
 	return &keeps{last: make(map[string]Snap), sure: make(map[string]bool), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
 }
 
+// ForgetSnapshots forgets what is remembered of a workspace's snapshots: the workspace is purged.
+func (s *Service) ForgetSnapshots(workspaceID string) {
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	delete(s.keeps.last, workspaceID)
+	delete(s.keeps.sure, workspaceID)
+	delete(s.keeps.sizes, workspaceID)
+}
+
 // Watch gives the room who knows what differs in workspaces' files. Called once, before Run.
 func (s *Service) Watch(w Watcher) {
 	s.keeps.mu.Lock()

@@ -75,18 +75,15 @@ type Files interface {
 
 // ConnectFiles gives the Service the room that writes files, which itself needs it. Called once, before Run.
 func (s *Service) ConnectFiles(f Files) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.files = f
+	s.files.Store(&f)
 }
 
 func (s *Service) filesRoom() (Files, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.files == nil {
+	files := s.files.Load()
+	if files == nil {
 		return nil, fault.New(fault.Unavailable, "starting", "The server is still starting. Try again in a moment.")
 	}
-	return s.files, nil
+	return *files, nil
 }
 
 func (r Parts) check() error {

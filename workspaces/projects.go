@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -100,11 +101,42 @@ func (s *Service) Projects(ctx context.Context, teamID string, pg page.Page) ([]
 
 func (s *Service) withProgress(p Project) Project {
 	if p.State == Cloning {
-		s.mu.Lock()
-		p.Progress = s.progress[p.ID]
-		s.mu.Unlock()
+		p.Progress = s.progress.line(p.ID)
 	}
 	return p
+}
+
+// progress is how far the clones under way are.
+type progress struct {
+	mu        sync.Mutex
+	lines     map[string]string    // by project id: git's last line
+	published map[string]time.Time // by project id: when the line was last published
+}
+
+func newProgress() *progress {
+	return &progress{lines: make(map[string]string), published: make(map[string]time.Time)}
+}
+
+func (p *progress) line(projectID string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lines[projectID]
+}
+
+// set keeps the line, and reports whether it is time to publish one. An empty line forgets the project.
+func (p *progress) set(projectID, line string, now time.Time) (publish bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if line == "" {
+		delete(p.lines, projectID)
+		delete(p.published, projectID)
+		return false
+	}
+	p.lines[projectID] = line
+	if publish = now.Sub(p.published[projectID]) >= progressEvery; publish {
+		p.published[projectID] = now
+	}
+	return publish
 }
 
 // progressEvery is how often a clone's progress is told.
@@ -112,21 +144,7 @@ const progressEvery = 250 * time.Millisecond
 
 // setProgress keeps git's last line and tells the team now and then. An empty line forgets the project.
 func (s *Service) setProgress(ctx context.Context, p Project, line string) {
-	now := s.cfg.Now()
-	s.mu.Lock()
-	if line == "" {
-		delete(s.progress, p.ID)
-		delete(s.told, p.ID)
-		s.mu.Unlock()
-		return
-	}
-	s.progress[p.ID] = line
-	tell := now.Sub(s.told[p.ID]) >= progressEvery
-	if tell {
-		s.told[p.ID] = now
-	}
-	s.mu.Unlock()
-	if tell {
+	if s.progress.set(p.ID, line, s.cfg.Now()) {
 		s.PublishProject(ctx, p)
 	}
 }

@@ -132,11 +132,7 @@ func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	s.keeps.mu.Lock()
-	delete(s.keeps.last, id)
-	delete(s.keeps.sure, id)
-	delete(s.keeps.sizes, id)
-	s.keeps.mu.Unlock()
+	s.ForgetSnapshots(id)
 	var errs []error
 	for _, dir := range [...]string{s.workspaceDir(id), s.SandboxDir(id), filepath.Join(s.cfg.DataDir, "sync", id), filepath.Join(s.cfg.DataDir, "kept", id)} {
 		errs = append(errs, s.RemoveFolder(dir))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -39,17 +40,16 @@ type Service struct {
 	keeps       *keeps
 	comparisons compared
 	opens       opens // which secrets' values bases show
+	bases       *bases
+	progress    *progress
+	gate        atomic.Pointer[Gate] // of merges; nil = none
+	files       atomic.Pointer[Files]
 	numbers     numbers
 
 	mu       sync.Mutex
-	gate     Gate // of merges; nil = none
 	places   Places
 	sessions Sessions
-	files    Files
-	bases    map[string]basis     // by workspace id: what BaseCommit found last
-	leaving  map[string]bool      // by workspace id: its snapshot is taken, its place is being removed
-	progress map[string]string    // by project id: git's last line while cloning
-	told     map[string]time.Time // by project id: when progress was last published
+	leaving  map[string]bool // by workspace id: its snapshot is taken, its place is being removed
 }
 
 // New makes a Service. It starts nothing and panics on a Config that Validate refuses.
@@ -63,7 +63,7 @@ func New(cfg Config) *Service {
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
 		store: cfg.Store, jobs: cfg.Jobs, locks: cfg.Locks, moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(), comparisons: newCompared(),
 		places: cfg.Places, sessions: cfg.Sessions, numbers: numbers{path: filepath.Join(cfg.DataDir, "numbers.json")},
-		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
+		bases: newBases(), progress: newProgress(), leaving: make(map[string]bool),
 	}
 }
 

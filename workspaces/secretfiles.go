@@ -92,8 +92,8 @@ func (f SecretFiles) maskedLines(lines []string) []string {
 	return out
 }
 
-// reader is Reader for what is closed.
-func (f SecretFiles) reader(r io.ReadCloser) io.ReadCloser {
+// ReadCloser is Reader for what is closed.
+func (f SecretFiles) ReadCloser(r io.ReadCloser) io.ReadCloser {
 	if f.Values == nil {
 		return r
 	}

@@ -162,9 +162,7 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p Project, w Works
 	if err != nil {
 		return Workspace{}, fmt.Errorf("storing that the workspace was put away: %w", err)
 	}
-	s.mu.Lock()
-	delete(s.bases, w.ID)
-	s.mu.Unlock()
+	s.ForgetBase(w.ID)
 	if doomed != "" {
 		if err := removeTree(doomed); err != nil { // swept at the next start
 			s.cfg.Log.WarnContext(ctx, "folder could not be removed", "workspace_id", w.ID, "error", err)
