@@ -71,8 +71,8 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 	if err := s.makeHome(home); err != nil {
 		return executors.Box{}, DiskFault(err, "Preparing the workspace's sandbox")
 	}
-	git := s.privateGit(w.ID)
-	if !folderExists(git) {
+	gitDir := s.privateGit(w.ID)
+	if !folderExists(gitDir) {
 		if err := s.makePrivateGit(ctx, p, w); err != nil {
 			return executors.Box{}, err
 		}
@@ -80,7 +80,7 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 		return executors.Box{}, err
 	}
 	gitfile := filepath.Join(dir, "gitfile")
-	if err := writeOnce(gitfile, "gitdir: "+git+"\n"); err != nil {
+	if err := writeOnce(gitfile, "gitdir: "+gitDir+"\n"); err != nil {
 		return executors.Box{}, DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	if err := s.giveBox(ctx, w, uid); err != nil {
@@ -89,7 +89,7 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 	b := executors.Box{Home: boxHome, UID: uid, GID: uid, Mounts: []executors.Mount{
 		{Source: w.Path, Target: w.Path},
 		{Source: gitfile, Target: filepath.Join(w.Path, ".git"), ReadOnly: true},
-		{Source: git, Target: git},
+		{Source: gitDir, Target: gitDir},
 		{Source: home, Target: boxHome},
 		{Source: s.ownStore(w.ID).objects(), Target: filepath.Join(p.GitDir, "objects"), ReadOnly: true},
 		{Source: s.sharedStore(p.ID).objects(), Target: s.sharedStore(p.ID).objects(), ReadOnly: true}}}

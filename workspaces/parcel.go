@@ -89,8 +89,8 @@ func (s *Service) makeParcel(ctx context.Context, p Project, w Workspace, sandbo
 	if admin == "" {
 		return n, fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Put the workspace away and restore it.")
 	}
-	git := filepath.Join(dir, "git")
-	staged, err := s.parcelGit(ctx, p, w, admin, git, &n, say)
+	gitDir := filepath.Join(dir, "git")
+	staged, err := s.parcelGit(ctx, p, w, admin, gitDir, &n, say)
 	if err != nil {
 		return n, err
 	}
@@ -101,12 +101,12 @@ func (s *Service) makeParcel(ctx context.Context, p Project, w Workspace, sandbo
 	if n.Sent, err = s.sendIgnored(ctx, p, w, n.Home.Head, &st); err != nil {
 		return n, err
 	}
-	n.Size, n.Hash, err = s.writeParcel(ctx, w, filepath.Join(dir, "parcel"), git, staged, st)
+	n.Size, n.Hash, err = s.writeParcel(ctx, w, filepath.Join(dir, "parcel"), gitDir, staged, st)
 	if err != nil {
 		return n, err
 	}
 	n.ID = sandboxID + "-" + n.Hash[:16]
-	return n, s.RemoveFolder(git)
+	return n, s.RemoveFolder(gitDir)
 }
 
 // parcelGit makes the git folder of a parcel, and returns what is staged.
@@ -242,7 +242,7 @@ func (s *Service) parcelTips(ctx context.Context, p Project, w Workspace, refs b
 }
 
 // writeParcel writes the archive.
-func (s *Service) writeParcel(ctx context.Context, w Workspace, file, git, staged string, st worktreeState) (size int64, hash string, err error) {
+func (s *Service) writeParcel(ctx context.Context, w Workspace, file, gitDir, staged string, st worktreeState) (size int64, hash string, err error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, "", err
@@ -251,7 +251,7 @@ func (s *Service) writeParcel(ctx context.Context, w Workspace, file, git, stage
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
 	a := archive{ctx: ctx, tw: tar.NewWriter(buf), owner: s.boxOwner(w.ID)}
-	if err = s.fillParcel(&a, w, git, staged, st); err == nil {
+	if err = s.fillParcel(&a, w, gitDir, staged, st); err == nil {
 		err = errors.Join(a.tw.Close(), buf.Flush())
 	}
 	if err != nil {
@@ -264,8 +264,8 @@ func (s *Service) writeParcel(ctx context.Context, w Workspace, file, git, stage
 	return fi.Size(), hex.EncodeToString(sum.Sum(nil)), f.Close()
 }
 
-func (s *Service) fillParcel(a *archive, w Workspace, git, staged string, st worktreeState) error {
-	root, err := os.OpenRoot(git)
+func (s *Service) fillParcel(a *archive, w Workspace, gitDir, staged string, st worktreeState) error {
+	root, err := os.OpenRoot(gitDir)
 	if err != nil {
 		return err
 	}

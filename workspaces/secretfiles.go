@@ -155,11 +155,11 @@ func (f SecretFiles) shownOnly(c Comparison, paths []string) (shown []string, al
 }
 
 // staged lists what of secrets' files an index would commit: git runs a command of git over it. What is taken out of git by a commit is none.
-func (f SecretFiles) staged(git func(args ...string) (string, error)) (names []string, was map[string]fileEntry, err error) {
+func (f SecretFiles) staged(run func(args ...string) (string, error)) (names []string, was map[string]fileEntry, err error) {
 	if !f.Some() {
 		return nil, nil, nil
 	}
-	out, err := git("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "--ignore-submodules=all", "HEAD")
+	out, err := run("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "--ignore-submodules=all", "HEAD")
 	if err != nil {
 		return nil, nil, SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 	}
@@ -182,8 +182,8 @@ func (f SecretFiles) staged(git func(args ...string) (string, error)) (names []s
 }
 
 // noSecret refuses to commit an index that has a secret's file.
-func (f SecretFiles) noSecret(git func(args ...string) (string, error)) error {
-	names, _, err := f.staged(git)
+func (f SecretFiles) noSecret(run func(args ...string) (string, error)) error {
+	names, _, err := f.staged(run)
 	if err != nil || len(names) == 0 {
 		return err
 	}

@@ -144,11 +144,11 @@ func (s *Service) noSecretHome(ctx context.Context, workspaceID string, in *host
 }
 
 // stagedValue refuses to commit files that hold a secret's value: git runs a command of git over the index, run one in the box.
-func (b *Sandbox) stagedValue(ctx context.Context, git func(args ...string) (string, error)) error {
+func (b *Sandbox) stagedValue(ctx context.Context, run func(args ...string) (string, error)) error {
 	if b.secrets.Values == nil {
 		return nil
 	}
-	out, err := git("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "--ignore-submodules=all", "HEAD")
+	out, err := run("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "--ignore-submodules=all", "HEAD")
 	if err != nil {
 		return SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 	}

@@ -58,9 +58,9 @@ func (d *deciding) undo(ctx context.Context, c *OpenConflict) error {
 	var in bytes.Buffer
 	for _, name := range names {
 		fmt.Fprintf(&in, "0 %s\t%s\x00", strings.Repeat("0", len(d.b.like)), name)
-		for stage, e := range c.stages[name] {
+		for side, e := range c.stages[name] {
 			if e.is() {
-				fmt.Fprintf(&in, "%s %s %d\t%s\x00", e.mode, e.oid, stage, name)
+				fmt.Fprintf(&in, "%s %s %d\t%s\x00", e.mode, e.oid, side, name)
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func (u *updater) unseenFiles(ctx context.Context, b *Sandbox, known []string) (
 var inTheWayWords = regexp.MustCompile(`(?m)^error: (?:Entry '(.+)' (?:not uptodate|would be overwritten)|Untracked working tree file '(.+)' would be|Updating '(.+)' would lose)`)
 
 // readTree moves files and index from one tree to another. What stands in the way is in res.Dirty; then nothing moved.
-func (u *updater) readTree(ctx context.Context, git func(context.Context, []byte, ...string) (string, error), from, to string) error {
+func (u *updater) readTree(ctx context.Context, run func(context.Context, []byte, ...string) (string, error), from, to string) error {
 	var err error
 	for try := range indexTries {
 		if try > 0 {
@@ -179,7 +179,7 @@ func (u *updater) readTree(ctx context.Context, git func(context.Context, []byte
 				return context.Cause(ctx)
 			}
 		}
-		_, err = git(ctx, nil, "read-tree", "-m", "-u", from, to)
+		_, err = run(ctx, nil, "read-tree", "-m", "-u", from, to)
 		if e, ok := errors.AsType[*boxError](err); !ok || !strings.Contains(e.words(), "index.lock") {
 			break
 		}
