@@ -40,7 +40,7 @@ func BenchmarkReadOfAWorkspace(b *testing.B) {
 		call := rest.CallOf(c.Request().Context())
 		call.Actor = accounts.Actor{Memberships: []accounts.Membership{{Team: p.team, Role: accounts.Owner}}}
 		call.Object, call.Team = accounts.InTeam(p.team.ID), p.team
-		if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, c.Param("id")); err != nil {
+		if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, c.Param("id")); err != nil {
 			return err
 		}
 		return strict.GetWorkspace(c, c.Param("id"))

@@ -9,14 +9,14 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testaccounts"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/forge"
 	"github.com/parawork/parawork/workspaces/origin"
 )
 
 // forging is the room of pull requests, with no way out.
-func forging(db *store.DB, ws *workspaces.Service, from *origin.Service, sec *secrets.Service, people *testaccounts.Accounts) *forge.Service {
-	return forge.New(forge.Config{Store: store.NewForge(db), Workspaces: ws, Origin: from, Credentials: sec, People: people, HTTP: http.DefaultTransport,
+func forging(db *store.DB, ws *assembly.Workspaces, from *origin.Service, sec *secrets.Service, people *testaccounts.Accounts) *forge.Service {
+	return forge.New(forge.Config{Store: store.NewForge(db), Workspaces: ws.Records, Origin: from, Credentials: sec, People: people, HTTP: http.DefaultTransport,
 		Push: func(context.Context, accounts.Actor, string) (forge.Pushed, error) {
 			return forge.Pushed{}, rest.ErrNotFound
 		}})

@@ -20,7 +20,7 @@ func TestGitWorkIsAsPrivateAsItsWorkspace(t *testing.T) {
 	p := h.people(t)
 	prj, ws := p.ids["project"], p.ids["workspace"]
 	h.withRepository(t, prj, "FROM scratch\n")
-	project, err := h.cfg.Workspaces.Project(tenant.All(t.Context(), "a test"), prj)
+	project, err := h.cfg.Workspaces.Records.Project(tenant.All(t.Context(), "a test"), prj)
 	if err != nil {
 		t.Fatal(err)
 	}

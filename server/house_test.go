@@ -59,12 +59,13 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/move"
-	"github.com/parawork/parawork/workspaces/origin"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 func TestMain(m *testing.M) {
@@ -137,10 +138,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	var log *audit.Log
 	h.rooms, log = auditing(h.db, testaccounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
 	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus, Enabled: true})
-	rows, locks, jobs := store.NewWorkspaces(h.db), workspaces.NewLocks(), workspaces.NewJobs()
-	ws := workspaces.New(workspaces.Config{Store: rows, Locks: locks, Jobs: jobs, Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
-	from := origin.New(origin.Config{Store: rows, Workspaces: ws, Locks: locks})
-	moves := move.New(move.Config{Store: rows, Workspaces: ws, Locks: locks, Jobs: jobs})
+	rows := store.NewWorkspaces(h.db)
+	ws := assembly.New(assembly.Config{Store: rows, Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	from, moves := ws.Origin, ws.Moves
 	kept := store.NewExecutors(h.db)
 	prices := price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return time.Now().UnixMilli() }})
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
@@ -152,27 +152,27 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
 	t.Cleanup(far.Close)
 	h.family = fake.NewFamily(far)
-	places := executortest.NewManager(executortest.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
-	meters, err := places.UseMeters(meter.Config{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
+	places := executortest.NewManager(executortest.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws.Records, Events: h.bus})
+	meters, err := places.UseMeters(meter.Config{Limits: ws.Records, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: places, Workspaces: ws, Events: h.bus})
+	files := filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: places, Workspaces: ws.Repo, Events: h.bus})
 	reg, err := agents.New(agents.Config{HomesDir: filepath.Join(h.dir, "homes"), WorktreesDir: filepath.Join(h.dir, "worktrees")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Others: h.rooms.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Masks.Mask(k, masks) }})
-	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: places, Workspaces: movable{ws, moves}, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
-	ws.Connect(managed{places}, ss.ForWorkspaces())
+	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: places, Workspaces: movable{ws.Records, moves}, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
+	ws.Records.Connect(managed{places}, ss.ForWorkspaces())
 	places.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
-	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
-	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: reviewqueue.New(ss), Accounts: h.rooms, Bus: h.bus, Events: h.bus})
+	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Records: ws.Records, Workspaces: ws.Lifecycle, Sessions: ss, Accounts: h.rooms, Events: h.bus})
+	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Repo: ws.Repo, Snapshots: ws.Snapshots}, Workspaces: ws.Records, Sessions: reviewqueue.New(ss), Accounts: h.rooms, Bus: h.bus, Events: h.bus})
 	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, Agents: []string{"codex"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
+	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws.Repo, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
 	h.cfg = Config{
@@ -217,9 +217,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.rooms)
-	h.cfg.Disk = disk.New(disk.Config{Work: ws, Events: h.bus})
-	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: ws, Commands: h.cfg.Commands, Accounts: h.rooms, Events: h.bus})
-	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(ws, rows), Events: h.bus})
+	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
+	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Records: ws.Records, Sandboxes: ws.Ingest, Merges: ws.Merging, Commands: h.cfg.Commands, Accounts: h.rooms, Events: h.bus})
+	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(ws.Records, ws.Repo, ws.Sandboxes, rows), Events: h.bus})
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.rooms, SignIn: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
@@ -389,7 +389,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
-	snap := workspaces.Snap{ID: id.New("snp"), TeamID: team.ID, WorkspaceID: ws.ID, Kind: workspaces.SnapManual, At: 1, Commit: strings.Repeat("a", 40), Tree: strings.Repeat("b", 40), Head: strings.Repeat("c", 40), BaseCommit: strings.Repeat("c", 40)}
+	snap := snapshot.Snap{ID: id.New("snp"), TeamID: team.ID, WorkspaceID: ws.ID, Kind: snapshot.SnapManual, At: 1, Commit: strings.Repeat("a", 40), Tree: strings.Repeat("b", 40), Head: strings.Repeat("c", 40), BaseCommit: strings.Repeat("c", 40)}
 	if err := store.NewWorkspaces(h.db).InsertSnapshot(ctx, snap); err != nil {
 		t.Fatal(err)
 	}
@@ -572,9 +572,9 @@ func (h *house) do(method, path, body string, header ...string) reply {
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 // commandSecrets gives commands what the program gives them.
-func commandSecrets(ws *workspaces.Service, sec *secrets.Service) func(context.Context, command.Command) (command.Secrets, error) {
+func commandSecrets(ws *assembly.Workspaces, sec *secrets.Service) func(context.Context, command.Command) (command.Secrets, error) {
 	return func(ctx context.Context, c command.Command) (command.Secrets, error) {
-		w, err := ws.Workspace(ctx, c.WorkspaceID)
+		w, err := ws.Records.Workspace(ctx, c.WorkspaceID)
 		if err != nil {
 			return command.Secrets{}, err
 		}
@@ -586,7 +586,7 @@ func commandSecrets(ws *workspaces.Service, sec *secrets.Service) func(context.C
 
 // movable is workspaces that say whether one is on its way to another place.
 type movable struct {
-	*workspaces.Service
+	*workspaces.Records
 	moves *move.Service
 }
 

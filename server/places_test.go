@@ -24,7 +24,7 @@ func TestPlacesOfATeam(t *testing.T) {
 	if len(list.Items) != 1 || list.Items[0].Boundary != api.BoundaryNone || list.Items[0].BoundaryName != "No isolation" || !list.Items[0].Allowed || !list.Items[0].ChosenByDefault {
 		t.Errorf("places: %+v", list.Items)
 	}
-	if _, err := h.cfg.Workspaces.Workspace(t.Context(), p.ids["workspace"]); err != nil {
+	if _, err := h.cfg.Workspaces.Records.Workspace(t.Context(), p.ids["workspace"]); err != nil {
 		t.Fatal(err)
 	}
 	moved := h.do("PATCH", ws, `{"executor":"fake"}`, member...)
@@ -105,7 +105,7 @@ func TestAPlaceThatIsNotThereAnyMore(t *testing.T) {
 	if one.Executor != "fake" || *one.PlaceBlocked {
 		t.Errorf("moved: %+v", one)
 	}
-	w, err := h.cfg.Workspaces.Workspace(t.Context(), p.ids["workspace"])
+	w, err := h.cfg.Workspaces.Records.Workspace(t.Context(), p.ids["workspace"])
 	if err != nil || w.Executor != "fake" || w.State != workspaces.Ready {
 		t.Errorf("stored %+v, %v", w, err)
 	}

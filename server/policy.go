@@ -475,7 +475,7 @@ func byProject(s *Server, ctx context.Context, c echo.Context, call *rest.Call) 
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	call.Project, err = s.cfg.Workspaces.Project(ctx, id)
+	call.Project, err = s.cfg.Workspaces.Records.Project(ctx, id)
 	return accounts.InTeam(call.Project.TeamID), err
 }
 
@@ -484,7 +484,7 @@ func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *rest.Call
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	call.Workspace, err = s.cfg.Workspaces.Workspace(ctx, id)
+	call.Workspace, err = s.cfg.Workspaces.Records.Workspace(ctx, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}

@@ -61,7 +61,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if err != nil {
 		return err
 	}
-	w, err := s.cfg.Workspaces.Workspace(tenant.In(ctx, actor.TeamIDs()...), workspaceID)
+	w, err := s.cfg.Workspaces.Records.Workspace(tenant.In(ctx, actor.TeamIDs()...), workspaceID)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // reports joins the rooms of a test house as cmd does.
 func reports(h *house, c *Config) *report.Service {
-	return report.New(report.Sources{Workspace: c.Workspaces.Workspace, Project: c.Workspaces.Project, Commits: c.Workspaces.Commits, Sessions: c.Sessions.List,
+	return report.New(report.Sources{Workspace: c.Workspaces.Records.Workspace, Project: c.Workspaces.Records.Project, Commits: c.Workspaces.Ingest.Commits, Sessions: c.Sessions.List,
 		Talk: c.Sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,
 		Place: func(_ context.Context, executor string) string { return executor },
 		Changes: func(context.Context, string) ([]report.Change, error) {

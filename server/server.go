@@ -57,7 +57,7 @@ import (
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/forge"
@@ -80,7 +80,7 @@ type Config struct {
 	AgentAccounts *agentaccounts.Service
 	Watch         *watch.Service
 	SSO           *sso.Service
-	Workspaces    *workspaces.Service
+	Workspaces    *assembly.Workspaces
 	Moves         *move.Service
 	Origin        *origin.Service
 	Places        *manager.Manager

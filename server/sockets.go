@@ -248,7 +248,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 	object := k.object
 	if k.in != "" {
 		ctx = tenant.In(ctx, actor.TeamIDs()...)
-		w, err := s.cfg.Workspaces.Workspace(ctx, k.in)
+		w, err := s.cfg.Workspaces.Records.Workspace(ctx, k.in)
 		if err == nil {
 			object, err = s.ObjectOf(ctx, actor, w)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // Names of the cookie of links: see rest.HostCookie. It holds the tokens of the links a browser has opened, the newest first, so that two
@@ -33,13 +33,13 @@ const (
 var errLinkEnded = fault.New(fault.Gone, "link_ended", "This link has ended, or was not opened in this browser. Open it again, or ask who sent it for a new one.")
 
 // Watched finds what a link shows, for watch.Config.Subject.
-func Watched(all *sessions.Service, in *workspaces.Service) func(ctx context.Context, sessionID string) (watch.Subject, error) {
+func Watched(all *sessions.Service, in *assembly.Workspaces) func(ctx context.Context, sessionID string) (watch.Subject, error) {
 	return func(ctx context.Context, sessionID string) (watch.Subject, error) {
 		session, err := all.Get(ctx, sessionID)
 		if err != nil {
 			return watch.Subject{}, err
 		}
-		w, err := in.Workspace(ctx, session.WorkspaceID)
+		w, err := in.Records.Workspace(ctx, session.WorkspaceID)
 		if err == nil && w.DeletedAt != 0 {
 			err = rest.ErrNotFound
 		}
@@ -157,7 +157,7 @@ func (h operations) OpenWatch(ctx context.Context, req api.OpenWatchRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	w, err := h.cfg.Workspaces.Workspace(ctx, l.WorkspaceID)
+	w, err := h.cfg.Workspaces.Records.Workspace(ctx, l.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
 // mover is an optional ability of Workspaces: it says why nothing may start in a workspace that is on its way to another place.
@@ -174,9 +175,9 @@ type ForWorkspaces struct {
 }
 
 var (
-	_ workspaces.Sessions  = ForWorkspaces{}
-	_ workspaces.Movers    = ForWorkspaces{}
-	_ workspaces.Forgetter = ForWorkspaces{}
+	_ workspaces.Sessions = ForWorkspaces{}
+	_ workspaces.Movers   = ForWorkspaces{}
+	_ reclaim.Forgetter   = ForWorkspaces{}
 	_ interface {
 		Working(ctx context.Context, workspaceID string) (bool, error)
 	} = ForWorkspaces{}

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"github.com/parawork/parawork/workspaces/secretfiles"
 
 	"github.com/parawork/parawork/sessions/history"
 )
@@ -67,7 +68,7 @@ func (r recorded) Hide(ctx context.Context) (func(string) string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(t string) string { return known.Masked(r.l.masks.Text(t)) }, nil
+	return func(t string) string { return secretfiles.Masked(known, r.l.masks.Text(t)) }, nil
 }
 
 // Answer types what the terminal answers to the program.

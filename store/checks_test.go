@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/overlap"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 func TestChecksAndQueueRows(t *testing.T) {
@@ -72,7 +73,7 @@ func TestChecksAndQueueRows(t *testing.T) {
 			t.Errorf("kept %v", d)
 		}
 		for i, tree := range []string{"old", "new"} {
-			if err := ws.InsertSnapshot(ctx, workspaces.Snap{ID: tree, TeamID: team.ID, WorkspaceID: "w1", Kind: workspaces.SnapPoll, Tree: tree, At: int64(i + 1)}); err != nil {
+			if err := ws.InsertSnapshot(ctx, snapshot.Snap{ID: tree, TeamID: team.ID, WorkspaceID: "w1", Kind: snapshot.SnapPoll, Tree: tree, At: int64(i + 1)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 const snapshotColumns = `id, team_id, workspace_id, at, kind, reason, title, actor_id, session_id, commit_id, tree_id, head, base_commit, files, additions, deletions, missing, pinned, expires_at, ignored, ignored_files`
 
-func scanSnapshot(r scanner) (workspaces.Snap, error) {
-	var s workspaces.Snap
+func scanSnapshot(r scanner) (snapshot.Snap, error) {
+	var s snapshot.Snap
 	var missing string
 	err := r.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.At, &s.Kind, &s.Reason, &s.Title, &s.ActorID, &s.SessionID, &s.Commit, &s.Tree, &s.Head, &s.BaseCommit,
 		&s.Files, &s.Additions, &s.Deletions, &missing, &s.Pinned, &s.ExpiresAt, &s.Ignored, &s.IgnoredN)
@@ -24,7 +24,7 @@ func scanSnapshot(r scanner) (workspaces.Snap, error) {
 }
 
 // InsertSnapshot stores a snapshot. One whose id is stored already is left as it is.
-func (s *Workspaces) InsertSnapshot(ctx context.Context, sn workspaces.Snap) error {
+func (s *Workspaces) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error {
 	missing, err := toJSON(sn.Missing)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Workspaces) InsertSnapshot(ctx context.Context, sn workspaces.Snap) err
 }
 
 // Snapshot returns one snapshot.
-func (s *Workspaces) Snapshot(ctx context.Context, id string) (workspaces.Snap, error) {
+func (s *Workspaces) Snapshot(ctx context.Context, id string) (snapshot.Snap, error) {
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE id = ? AND {team}`, id))
 	if err != nil {
 		return sn, fmt.Errorf("reading a snapshot: %w", err)
@@ -48,15 +48,15 @@ func (s *Workspaces) Snapshot(ctx context.Context, id string) (workspaces.Snap, 
 }
 
 // SnapshotsNamed returns those of some snapshots that are there.
-func (s *Workspaces) SnapshotsNamed(ctx context.Context, ids []string) ([]workspaces.Snap, error) {
-	var out []workspaces.Snap
+func (s *Workspaces) SnapshotsNamed(ctx context.Context, ids []string) ([]snapshot.Snap, error) {
+	var out []snapshot.Snap
 	for some := range slices.Chunk(ids, changeBatch) {
 		these, args := only("id", some)
 		rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE {team}`+these, args...)
 		if err != nil {
 			return nil, fmt.Errorf("reading snapshots: %w", err)
 		}
-		items, err := readRows(rows, func() (workspaces.Snap, error) { return scanSnapshot(rows) })
+		items, err := readRows(rows, func() (snapshot.Snap, error) { return scanSnapshot(rows) })
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func (s *Workspaces) GitDirs(ctx context.Context, workspaceIDs []string) (map[st
 }
 
 // Snapshots returns a page of a workspace's snapshots of these kinds, the newest first.
-func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []string, pg page.Page) ([]workspaces.Snap, string, error) {
+func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []string, pg page.Page) ([]snapshot.Snap, string, error) {
 	query, args := `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND {team}`, []any{workspaceID}
 	if len(kinds) > 0 {
 		query += ` AND kind IN (?` + strings.Repeat(`,?`, len(kinds)-1) + `)`
@@ -103,16 +103,16 @@ func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []
 	if err != nil {
 		return nil, "", fmt.Errorf("reading snapshots: %w", err)
 	}
-	items, err := readRows(rows, func() (workspaces.Snap, error) { return scanSnapshot(rows) })
+	items, err := readRows(rows, func() (snapshot.Snap, error) { return scanSnapshot(rows) })
 	if err != nil {
 		return nil, "", err
 	}
-	items, next := page.Cut(pg, items, func(sn workspaces.Snap) page.Key { return page.Key{At: sn.At, ID: sn.ID} })
+	items, next := page.Cut(pg, items, func(sn snapshot.Snap) page.Key { return page.Key{At: sn.At, ID: sn.ID} })
 	return items, next, nil
 }
 
 // SnapshotBefore returns the newest snapshot of a workspace that was taken before at; of all when at is 0.
-func (s *Workspaces) SnapshotBefore(ctx context.Context, workspaceID string, at int64) (workspaces.Snap, error) {
+func (s *Workspaces) SnapshotBefore(ctx context.Context, workspaceID string, at int64) (snapshot.Snap, error) {
 	if at == 0 {
 		at = 1<<63 - 1
 	}
@@ -124,7 +124,7 @@ func (s *Workspaces) SnapshotBefore(ctx context.Context, workspaceID string, at 
 }
 
 // SnapshotAt returns the newest snapshot of a workspace whose hidden commit, or head, this is; by the commit first.
-func (s *Workspaces) SnapshotAt(ctx context.Context, workspaceID, commit string) (workspaces.Snap, error) {
+func (s *Workspaces) SnapshotAt(ctx context.Context, workspaceID, commit string) (snapshot.Snap, error) {
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND (commit_id = ? OR head = ?) AND {team}
 		ORDER BY CASE WHEN commit_id = ? THEN 0 ELSE 1 END, at DESC LIMIT 1`, workspaceID, commit, commit, commit))
 	if err != nil {
@@ -134,8 +134,8 @@ func (s *Workspaces) SnapshotAt(ctx context.Context, workspaceID, commit string)
 }
 
 // EditSnapshot changes title, pin, commit and end of a snapshot in one transaction; an error of fn changes nothing.
-func (s *Workspaces) EditSnapshot(ctx context.Context, id string, fn func(*workspaces.Snap) error) (workspaces.Snap, error) {
-	var sn workspaces.Snap
+func (s *Workspaces) EditSnapshot(ctx context.Context, id string, fn func(*snapshot.Snap) error) (snapshot.Snap, error) {
+	var sn snapshot.Snap
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if sn, err = s.Snapshot(ctx, id); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (s *Workspaces) EditSnapshot(ctx context.Context, id string, fn func(*works
 		return err
 	})
 	if err != nil {
-		return workspaces.Snap{}, fmt.Errorf("changing a snapshot: %w", err)
+		return snapshot.Snap{}, fmt.Errorf("changing a snapshot: %w", err)
 	}
 	return sn, nil
 }
@@ -180,7 +180,7 @@ func (s *Workspaces) SetSnapshotEnds(ctx context.Context, polls, others int64) e
 		if k.keep > 0 { // days of 86,400,000 ms
 			end, args = `(at / 86400000 + 1) * 86400000 + ?`, []any{k.keep}
 		}
-		args = append(append(args, workspaces.SnapPoll), args...)
+		args = append(append(args, snapshot.SnapPoll), args...)
 		if _, err := s.db.Exec(ctx, `UPDATE snapshots SET expires_at = `+end+` WHERE `+k.is+` AND NOT pinned AND expires_at <> `+end+` AND {team}`, args...); err != nil {
 			return fmt.Errorf("setting the ends of snapshots: %w", err)
 		}
@@ -190,11 +190,11 @@ func (s *Workspaces) SetSnapshotEnds(ctx context.Context, polls, others int64) e
 
 // OldSnapshots returns snapshots of any workspace that end at this time or before, at most n; none that is pinned, and none somebody's
 // review is about.
-func (s *Workspaces) OldSnapshots(ctx context.Context, before int64, n int) ([]workspaces.Snap, error) {
+func (s *Workspaces) OldSnapshots(ctx context.Context, before int64, n int) ([]snapshot.Snap, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE expires_at > 0 AND expires_at <= ? AND NOT pinned AND {team}
 		AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.workspace_id = snapshots.workspace_id AND {team:r} AND r.snapshot_id = snapshots.id) ORDER BY expires_at, id LIMIT ?`, before, n)
 	if err != nil {
 		return nil, fmt.Errorf("reading old snapshots: %w", err)
 	}
-	return readRows(rows, func() (workspaces.Snap, error) { return scanSnapshot(rows) })
+	return readRows(rows, func() (snapshot.Snap, error) { return scanSnapshot(rows) })
 }

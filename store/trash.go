@@ -8,12 +8,13 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
 // Trash keeps what was deleted until it is removed for good.
 type Trash struct{ db *DB }
 
-var _ workspaces.TrashStore = (*Trash)(nil)
+var _ reclaim.TrashStore = (*Trash)(nil)
 
 // NewTrash returns the storage of the trash in db.
 func NewTrash(db *DB) *Trash { return &Trash{db} }
@@ -24,7 +25,7 @@ const (
 )
 
 // Trash returns what was deleted and not removed for good, the newest first.
-func (s *Trash) Trash(ctx context.Context, teamID string) ([]workspaces.Trashed, error) {
+func (s *Trash) Trash(ctx context.Context, teamID string) ([]reclaim.Trashed, error) {
 	of, args := ``, []any(nil)
 	if teamID != "" {
 		of, args = ` AND team_id = ?`, []any{teamID}
@@ -37,14 +38,14 @@ func (s *Trash) Trash(ctx context.Context, teamID string) ([]workspaces.Trashed,
 	rows, err = s.db.Query(ctx, trashedProjects+` WHERE {team} AND deleted_at <> 0 AND purged_at = 0`+of, args...)
 	projects, err := trashed(rows, err)
 	all = append(all, projects...)
-	slices.SortFunc(all, func(a, b workspaces.Trashed) int {
+	slices.SortFunc(all, func(a, b reclaim.Trashed) int {
 		return cmp.Or(cmp.Compare(b.DeletedAt, a.DeletedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return all, err
 }
 
 // CutPurges returns what began to be removed and did not end.
-func (s *Trash) CutPurges(ctx context.Context) ([]workspaces.Trashed, error) {
+func (s *Trash) CutPurges(ctx context.Context) ([]reclaim.Trashed, error) {
 	rows, err := s.db.Query(ctx, trashedWorkspaces+` WHERE {team} AND purged_at < 0`)
 	all, err := trashed(rows, err)
 	if err != nil {
@@ -55,19 +56,19 @@ func (s *Trash) CutPurges(ctx context.Context) ([]workspaces.Trashed, error) {
 	return append(all, projects...), err
 }
 
-func trashed(rows *Rows, err error) ([]workspaces.Trashed, error) {
-	return collect(rows, err, func(r scanner) (t workspaces.Trashed, err error) {
+func trashed(rows *Rows, err error) ([]reclaim.Trashed, error) {
+	return collect(rows, err, func(r scanner) (t reclaim.Trashed, err error) {
 		var kind string
 		var kept int
 		err = r.Scan(&kind, &t.ID, &t.TeamID, &t.ProjectID, &t.Num, &t.Name, &t.Private, &t.CreatedBy, &t.DeletedAt, &t.DeletedBy, &t.Bytes, &kept)
-		t.Kind, t.Restorable = workspaces.TrashKind(kind), kept != 0
+		t.Kind, t.Restorable = reclaim.TrashKind(kind), kept != 0
 		return t, err
 	})
 }
 
 // BeginPurge notes that something in the trash is being removed for good.
-func (s *Trash) BeginPurge(ctx context.Context, kind workspaces.TrashKind, id string, at int64) error {
-	if kind == workspaces.TrashWorkspace {
+func (s *Trash) BeginPurge(ctx context.Context, kind reclaim.TrashKind, id string, at int64) error {
+	if kind == reclaim.TrashWorkspace {
 		return changed(s.db.Exec(ctx, `UPDATE workspaces SET purged_at = ? WHERE id = ? AND {team} AND deleted_at <> 0 AND purged_at = 0`, -at, id))
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
@@ -93,8 +94,8 @@ func counted(n int, one, many string) string {
 }
 
 // EndPurge forgets what belongs to a workspace that was removed for good; its own row, its sessions and its sandboxes stay for the ledger.
-func (s *Trash) EndPurge(ctx context.Context, kind workspaces.TrashKind, id string) error {
-	if kind == workspaces.TrashProject {
+func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string) error {
+	if kind == reclaim.TrashProject {
 		return changed(s.db.Exec(ctx, `UPDATE projects SET purged_at = -purged_at, size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
@@ -129,8 +130,8 @@ func (s *Trash) GitDirOf(ctx context.Context, workspaceID string) (string, error
 }
 
 // NoteSize stores how many bytes something takes on disk.
-func (s *Trash) NoteSize(ctx context.Context, kind workspaces.TrashKind, id string, bytes int64) error {
-	if kind == workspaces.TrashProject {
+func (s *Trash) NoteSize(ctx context.Context, kind reclaim.TrashKind, id string, bytes int64) error {
+	if kind == reclaim.TrashProject {
 		return changed(s.db.Exec(ctx, `UPDATE projects SET size_bytes = ? WHERE id = ? AND {team}`, bytes, id))
 	}
 	return changed(s.db.Exec(ctx, `UPDATE workspaces SET size_bytes = ? WHERE id = ? AND {team}`, bytes, id))

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/projects"
 )
 
 // Workspaces keeps projects, workspaces and their timelines.
@@ -72,7 +73,7 @@ func (s *Workspaces) InsertFolderProject(ctx context.Context, p workspaces.Proje
 				return fault.New(fault.Conflict, "project_exists", "This repository is already the project %q.", other.Name).With("project_id", other.ID)
 			}
 			if !slices.Contains(known, other.ID) {
-				return workspaces.ErrFoldersChanged
+				return projects.ErrFoldersChanged
 			}
 		}
 		return s.InsertProject(ctx, p)

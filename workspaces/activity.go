@@ -9,12 +9,12 @@ import (
 )
 
 // Activity returns a page of a workspace's timeline, the newest first.
-func (s *Service) Activity(ctx context.Context, workspaceID string, pg page.Page) ([]Activity, string, error) {
+func (s *Records) Activity(ctx context.Context, workspaceID string, pg page.Page) ([]Activity, string, error) {
 	return s.store.Activity(ctx, workspaceID, pg)
 }
 
 // Record adds a line to a workspace's timeline. ID and At are filled in when they are empty; the team is the workspace's.
-func (s *Service) Record(ctx context.Context, a Activity) error {
+func (s *Records) Record(ctx context.Context, a Activity) error {
 	if a.TeamID == "" {
 		w, err := s.store.Workspace(ctx, a.WorkspaceID)
 		if err != nil {
@@ -33,8 +33,21 @@ func (s *Service) Record(ctx context.Context, a Activity) error {
 }
 
 // Note records what has already happened: a timeline that cannot be written is logged and stops nothing.
-func (s *Service) Note(ctx context.Context, a Activity) {
+func (s *Records) Note(ctx context.Context, a Activity) {
 	if err := s.Record(context.WithoutCancel(ctx), a); err != nil {
 		s.cfg.Log.WarnContext(ctx, "activity could not be recorded", "workspace_id", a.WorkspaceID, "kind", a.Kind, "error", err)
 	}
+}
+
+// Tell writes into a workspace's timeline what was done to it that nobody asked for, and has those look who show it.
+func (s *Records) Tell(ctx context.Context, workspaceID, kind, text string) error {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	if err := s.Record(context.WithoutCancel(ctx), Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: kind, Text: text}); err != nil {
+		return err
+	}
+	s.PublishWorkspace(ctx, w)
+	return nil
 }

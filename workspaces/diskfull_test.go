@@ -16,7 +16,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/stage"
 )
 
 // smallDisk mounts a disk of 32 MiB.
@@ -46,19 +50,19 @@ func fillDisk(t *testing.T, disk string, spare int64) (empty func()) {
 	t.Helper()
 	name := filepath.Join(disk, "filler")
 	f, err := os.Create(name)
-	must(t, err)
+	wstest.Must(t, err)
 	for chunk := make([]byte, 64<<10); ; {
 		_, err := f.Write(chunk)
 		if errors.Is(err, syscall.ENOSPC) {
 			break
 		}
-		must(t, err)
+		wstest.Must(t, err)
 	}
 	fi, err := f.Stat()
-	must(t, err)
-	must(t, f.Truncate(max(fi.Size()-spare, 0)))
-	must(t, f.Close())
-	return func() { must(t, os.Remove(name)) }
+	wstest.Must(t, err)
+	wstest.Must(t, f.Truncate(max(fi.Size()-spare, 0)))
+	wstest.Must(t, f.Close())
+	return func() { wstest.Must(t, os.Remove(name)) }
 }
 
 // On a disk that is full nothing is begun that cannot be ended: it is said, refs, rows and files are as they were, and once there is room it
@@ -66,56 +70,56 @@ func fillDisk(t *testing.T, disk string, spare int64) (empty func()) {
 func TestAFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
-	h := newHouse(t, storetest.SQLite(t), func(c *workspaces.Config) { c.DataDir = filepath.Join(disk, "data") })
+	h := wstest.New(t, storetest.SQLite(t), func(c *assembly.Config) { c.DataDir = filepath.Join(disk, "data") })
 	ctx := context.Background()
-	dir := h.repo("app")
-	p := h.urlProject(dir)
-	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "Work"})
+	dir := h.Repo("app")
+	p := h.UrlProject(dir)
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "Work"})
 	fill := func(spare int64) (empty func()) { return fillDisk(t, disk, spare) }
 	state := func() string {
 		t.Helper()
-		snaps, _, err := h.s.Snapshots(ctx, w.ID, nil, page.Page{})
-		must(t, err)
+		snaps, _, err := h.S.Snapshots.Snapshots(ctx, w.ID, nil, page.Page{})
+		wstest.Must(t, err)
 		ids := make([]string, len(snaps))
 		for i, sn := range snaps {
 			ids[i] = sn.ID
 		}
-		return git(t, p.GitDir, "for-each-ref", "--format=%(refname) %(objectname)") + strings.Join(ids, " ")
+		return wstest.Git(t, p.GitDir, "for-each-ref", "--format=%(refname) %(objectname)") + strings.Join(ids, " ")
 	}
-	must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(2<<20), 0o600))
-	write(t, w.Path, "a.txt", "first\n")
-	first := h.keep(w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual})
+	wstest.Must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(2<<20), 0o600))
+	wstest.Write(t, w.Path, "a.txt", "first\n")
+	first := h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
 	ops := []struct {
 		name string
 		make func() // something for it to do
 		do   func() error
 	}{
-		{"keep", func() { must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(3<<20), 0o600)) }, func() error {
-			sn, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual})
+		{"keep", func() { wstest.Must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(3<<20), 0o600)) }, func() error {
+			sn, err := h.S.Snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapManual})
 			if err == nil && len(sn.Missing) > 0 {
 				t.Errorf("it is kept without %+v", sn.Missing)
 			}
 			return err
 		}},
-		{"commit", func() { must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(1<<20), 0o600)) }, func() error {
-			_, err := h.s.Commit(ctx, h.actor, w.ID, workspaces.CommitRequest{Message: "large"})
+		{"commit", func() { wstest.Must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(1<<20), 0o600)) }, func() error {
+			_, err := h.S.Stage.Commit(ctx, h.Actor, w.ID, stage.CommitRequest{Message: "large"})
 			return err
 		}},
-		{"restore", func() { write(t, w.Path, "a.txt", "second\n") }, func() error {
-			_, err := h.s.RestoreSnapshot(ctx, h.actor, first, workspaces.RestoreRequest{})
+		{"restore", func() { wstest.Write(t, w.Path, "a.txt", "second\n") }, func() error {
+			_, err := h.S.Lifecycle.RestoreSnapshot(ctx, h.Actor, first, snapshot.RestoreRequest{})
 			return err
 		}},
 		{"update", func() {
-			must(t, os.WriteFile(filepath.Join(dir, "theirs"), noise(1<<20), 0o600))
-			commitAll(t, dir, "theirs")
-			_, err := h.s.Branches(ctx, p.ID, true)
-			must(t, err)
+			wstest.Must(t, os.WriteFile(filepath.Join(dir, "theirs"), noise(1<<20), 0o600))
+			wstest.CommitAll(t, dir, "theirs")
+			_, err := h.S.Ingest.Branches(ctx, p.ID, true)
+			wstest.Must(t, err)
 		}, func() error {
-			_, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: "merge"})
+			_, err := h.S.Merging.Update(ctx, h.Actor, w.ID, workspaces.UpdateRequest{Strategy: "merge"})
 			return err
 		}},
 		{"merge", func() {}, func() error {
-			_, err := h.s.Merge(ctx, h.actor, w.ID, workspaces.MergeRequest{Strategy: "squash"})
+			_, err := h.S.Merging.Merge(ctx, h.Actor, w.ID, workspaces.MergeRequest{Strategy: "squash"})
 			return err
 		}},
 	}
@@ -125,7 +129,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 		files := map[string][]byte{}
 		for _, name := range []string{"a.txt", "large"} {
 			b, err := os.ReadFile(filepath.Join(w.Path, name))
-			must(t, err)
+			wstest.Must(t, err)
 			files[name] = b
 		}
 		for _, spare := range []int64{0, 256 << 10} {
@@ -155,11 +159,11 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 		if err := op.do(); err != nil && fault.CodeOf(err) != "nothing_to_commit" {
 			t.Errorf("%s with room again: %v", op.name, err)
 		}
-		if out, err := tryGit(p.GitDir, "fsck", "--no-dangling", "--no-progress"); err != nil {
+		if out, err := wstest.TryGit(p.GitDir, "fsck", "--no-dangling", "--no-progress"); err != nil {
 			t.Errorf("git fsck after %s: %v %s", op.name, err, out)
 		}
 	}
-	if got := h.fileOf(w, first.ID, "a.txt"); got != "first\n" {
+	if got := h.FileOf(w, first.ID, "a.txt"); got != "first\n" {
 		t.Errorf("what was kept first has %q", got)
 	}
 }
@@ -169,32 +173,32 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 func TestNoSessionEndsForAnArchiveThatHasNoRoom(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
-	h := newHouse(t, storetest.SQLite(t), func(c *workspaces.Config) { c.DataDir = filepath.Join(disk, "data") })
+	h := wstest.New(t, storetest.SQLite(t), func(c *assembly.Config) { c.DataDir = filepath.Join(disk, "data") })
 	ctx := context.Background()
-	p := h.urlProject(h.repo("app"))
+	p := h.UrlProject(h.Repo("app"))
 	ends := func() int {
-		h.ses.mu.Lock()
-		defer h.ses.mu.Unlock()
-		return h.ses.stopped
+		h.Ses.Mu.Lock()
+		defer h.Ses.Mu.Unlock()
+		return h.Ses.Stopped
 	}
 	for i, way := range []struct {
 		name string
 		do   func(context.Context, accounts.Actor, string) (workspaces.Workspace, error)
-	}{{"archive", h.s.Archive}, {"delete", h.s.Delete}} {
-		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: way.name})
-		h.ses.mu.Lock()
-		h.ses.open = 2
-		h.ses.mu.Unlock()
-		write(t, w.Path, "a.txt", "not committed\n")
+	}{{"archive", h.S.Lifecycle.Archive}, {"delete", h.S.Lifecycle.Delete}} {
+		w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: way.name})
+		h.Ses.Mu.Lock()
+		h.Ses.Open = 2
+		h.Ses.Mu.Unlock()
+		wstest.Write(t, w.Path, "a.txt", "not committed\n")
 		before := ends()
 		for _, at := range []struct {
 			name  string
 			spare int64
 			large int // bytes of a file that is not kept yet
 		}{{"no room", 0, 0}, {"room for less than what comes after", 2 << 20, 0}, {"no room for the files", 5 << 20, 6<<20 + i}} {
-			must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(at.large), 0o600))
+			wstest.Must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(at.large), 0o600))
 			empty := fillDisk(t, disk, at.spare)
-			_, err := way.do(ctx, h.actor, w.ID)
+			_, err := way.do(ctx, h.Actor, w.ID)
 			empty()
 			if fault.CodeOf(err) != "disk_full" {
 				t.Errorf("%s with %s: %v", way.name, at.name, err)
@@ -202,15 +206,15 @@ func TestNoSessionEndsForAnArchiveThatHasNoRoom(t *testing.T) {
 			if n := ends() - before; n != 0 {
 				t.Errorf("%s with %s ended the sessions %d times", way.name, at.name, n)
 			}
-			if now, err := h.store.Workspace(ctx, w.ID); err != nil || now.State != workspaces.Ready || now.DeletedAt != 0 || now.Snapshot != nil {
+			if now, err := h.Store.Workspace(ctx, w.ID); err != nil || now.State != workspaces.Ready || now.DeletedAt != 0 || now.Snapshot != nil {
 				t.Errorf("%s with %s left it %s, deleted at %d, snapshot %+v, %v", way.name, at.name, now.State, now.DeletedAt, now.Snapshot, err)
 			}
-			if got := read(t, w.Path, "a.txt"); got != "not committed\n" {
+			if got := wstest.Read(t, w.Path, "a.txt"); got != "not committed\n" {
 				t.Errorf("%s with %s left %q", way.name, at.name, got)
 			}
 		}
-		must(t, os.Remove(filepath.Join(w.Path, "large"))) // the small disk is shared
-		gone, err := way.do(ctx, h.actor, w.ID)
+		wstest.Must(t, os.Remove(filepath.Join(w.Path, "large"))) // the small disk is shared
+		gone, err := way.do(ctx, h.Actor, w.ID)
 		if err != nil || gone.State != workspaces.Archived && gone.DeletedAt == 0 {
 			t.Fatalf("%s with room: %s, %v", way.name, gone.State, err)
 		}

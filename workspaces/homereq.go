@@ -1,32 +1,5 @@
 package workspaces
 
-import "context"
-
-// Gate says whether a workspace's branch may be merged: checks that a project requires, an approval. It is asked before anything is
-// computed, and never while the workspace is held.
-type Gate interface {
-	// Gate returns why the branch must not be merged now, nil when it may.
-	Gate(ctx context.Context, w Workspace) error
-}
-
-// GateBy has merges asked of g. Called once, before Run.
-func (s *Service) GateBy(g Gate) {
-	s.gate.Store(&g)
-}
-
-// gated asks the gate.
-func (s *Service) gated(ctx context.Context, workspaceID string) error {
-	g := s.gate.Load()
-	if g == nil {
-		return nil
-	}
-	w, err := s.store.Workspace(ctx, workspaceID)
-	if err != nil {
-		return err
-	}
-	return (*g).Gate(ctx, w)
-}
-
 // UpdateRequest asks to bring the base into a workspace's branch.
 type UpdateRequest struct {
 	Strategy     string // merge, rebase
@@ -96,8 +69,8 @@ type Pushed struct {
 	Ahead, Behind  int // commits that only the branch here, only the remote's has
 }
 
-// Standing is how a workspace's branch and its base stand to each other.
-type Standing struct {
+// BranchStatus is how a workspace's branch and its base stand to each other.
+type BranchStatus struct {
 	Base       string
 	BaseCommit string
 	Head       string

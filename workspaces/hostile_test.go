@@ -13,7 +13,11 @@ import (
 
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // trap is a program for each trick: it leaves a mark with the trick's name.
@@ -27,7 +31,7 @@ func newTrap(t *testing.T) *trap {
 	t.Helper()
 	d := t.TempDir()
 	tr := &trap{t: t, dir: d, marks: filepath.Join(d, "marks")}
-	must(t, os.Mkdir(tr.marks, 0o755))
+	wstest.Must(t, os.Mkdir(tr.marks, 0o755))
 	return tr
 }
 
@@ -36,18 +40,18 @@ func (tr *trap) evil(name string) string {
 	path := filepath.Join(tr.dir, name)
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	must(tr.t, os.WriteFile(path, []byte("#!/bin/sh\ntouch "+filepath.Join(tr.marks, name)+"\ncat 2>/dev/null\nexit 0\n"), 0o755))
+	wstest.Must(tr.t, os.WriteFile(path, []byte("#!/bin/sh\ntouch "+filepath.Join(tr.marks, name)+"\ncat 2>/dev/null\nexit 0\n"), 0o755))
 	return path
 }
 
 // sprung returns the tricks that ran, and forgets them.
 func (tr *trap) sprung() []string {
 	left, err := os.ReadDir(tr.marks)
-	must(tr.t, err)
+	wstest.Must(tr.t, err)
 	var names []string
 	for _, e := range left {
 		names = append(names, e.Name())
-		must(tr.t, os.Remove(filepath.Join(tr.marks, e.Name())))
+		wstest.Must(tr.t, os.Remove(filepath.Join(tr.marks, e.Name())))
 	}
 	return names
 }
@@ -103,38 +107,38 @@ func (tr *trap) plant(dir string, worktrees ...string) {
 	set("submodule \"s\"", "update", "!"+tr.evil("submodule"))
 	set("protocol \"ext\"", "allow", "always")
 	included := filepath.Join(tr.dir, "included")
-	must(t, os.WriteFile(included, []byte(config.String()), 0o644))
+	wstest.Must(t, os.WriteFile(included, []byte(config.String()), 0o644))
 	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	wstest.Must(t, err)
 	_, err = fmt.Fprintf(f, "[include]\n\tpath = %s\n", included)
-	must(t, errors.Join(err, f.Close()))
-	must(t, os.WriteFile(filepath.Join(tr.dir, "attributes"), []byte("*.proc filter=proc\n* merge=evil\n"), 0o644))
-	must(t, os.MkdirAll(filepath.Join(dir, "info"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "info/attributes"), []byte("* merge=evil diff=evil filter=evil\nb.txt filter=a=b\n"), 0o644))
+	wstest.Must(t, errors.Join(err, f.Close()))
+	wstest.Must(t, os.WriteFile(filepath.Join(tr.dir, "attributes"), []byte("*.proc filter=proc\n* merge=evil\n"), 0o644))
+	wstest.Must(t, os.MkdirAll(filepath.Join(dir, "info"), 0o755))
+	wstest.Must(t, os.WriteFile(filepath.Join(dir, "info/attributes"), []byte("* merge=evil diff=evil filter=evil\nb.txt filter=a=b\n"), 0o644))
 	hook := tr.evil("hook")
 	for _, folder := range []string{filepath.Join(tr.dir, "hooks"), filepath.Join(dir, "hooks")} {
-		must(t, os.MkdirAll(folder, 0o755))
+		wstest.Must(t, os.MkdirAll(folder, 0o755))
 		for _, e := range []string{"pre-commit", "post-commit", "commit-msg", "prepare-commit-msg", "reference-transaction", "post-index-change", "post-checkout", "post-merge", "pre-merge-commit",
 			"pre-push", "pre-rebase", "post-rewrite", "pre-auto-gc", "fsmonitor-watchman", "update", "pre-receive", "post-receive", "post-update", "proc-receive", "push-to-checkout"} {
 			_ = os.Remove(filepath.Join(folder, e))
-			must(t, os.Symlink(hook, filepath.Join(folder, e)))
+			wstest.Must(t, os.Symlink(hook, filepath.Join(folder, e)))
 		}
 	}
 	for _, tree := range worktrees {
-		write(t, tree, ".gitattributes", "* merge=evil diff=evil filter=evil\n*.tar export-subst\n")
-		write(t, tree, "work.proc", "work\n")
+		wstest.Write(t, tree, ".gitattributes", "* merge=evil diff=evil filter=evil\n*.tar export-subst\n")
+		wstest.Write(t, tree, "work.proc", "work\n")
 		// A repository inside with tricks of its own, which git looks into when it looks at the files around it.
 		nested := filepath.Join(tree, "nested")
-		must(t, os.MkdirAll(nested, 0o755))
-		git(t, nested, "init", "-q")
-		git(t, nested, "commit", "-q", "--allow-empty", "-m", "nested")
-		write(t, nested, "x.txt", "x\n")
-		write(t, nested, ".gitattributes", "* filter=evil\n")
-		git(t, nested, "config", "core.fsmonitor", tr.evil("nested-fsmonitor"))
-		git(t, nested, "config", "filter.evil.clean", tr.evil("nested-clean"))
-		must(t, os.MkdirAll(filepath.Join(nested, ".git/hooks"), 0o755))
-		must(t, os.Symlink(tr.evil("nested-hook"), filepath.Join(nested, ".git/hooks/post-index-change")))
-		must(t, os.Symlink("/etc/passwd", filepath.Join(tree, "link")))
+		wstest.Must(t, os.MkdirAll(nested, 0o755))
+		wstest.Git(t, nested, "init", "-q")
+		wstest.Git(t, nested, "commit", "-q", "--allow-empty", "-m", "nested")
+		wstest.Write(t, nested, "x.txt", "x\n")
+		wstest.Write(t, nested, ".gitattributes", "* filter=evil\n")
+		wstest.Git(t, nested, "config", "core.fsmonitor", tr.evil("nested-fsmonitor"))
+		wstest.Git(t, nested, "config", "filter.evil.clean", tr.evil("nested-clean"))
+		wstest.Must(t, os.MkdirAll(filepath.Join(nested, ".git/hooks"), 0o755))
+		wstest.Must(t, os.Symlink(tr.evil("nested-hook"), filepath.Join(nested, ".git/hooks/post-index-change")))
+		wstest.Must(t, os.Symlink("/etc/passwd", filepath.Join(tree, "link")))
 	}
 	tr.sprung()
 }
@@ -142,15 +146,15 @@ func (tr *trap) plant(dir string, worktrees ...string) {
 // sign gives the newest commit of a folder's branch what looks like a signature: whoever checks it has the repository's own program look.
 func sign(t *testing.T, dir string) {
 	t.Helper()
-	raw := git(t, dir, "cat-file", "commit", "HEAD")
+	raw := wstest.Git(t, dir, "cat-file", "commit", "HEAD")
 	head, message, _ := strings.Cut(raw, "\n\n")
 	file := filepath.Join(t.TempDir(), "commit")
-	must(t, os.WriteFile(file, []byte(head+"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----\n\n"+message+"\n"), 0o644))
-	git(t, dir, "reset", "-q", "--soft", git(t, dir, "hash-object", "-t", "commit", "-w", file))
+	wstest.Must(t, os.WriteFile(file, []byte(head+"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----\n\n"+message+"\n"), 0o644))
+	wstest.Git(t, dir, "reset", "-q", "--soft", wstest.Git(t, dir, "hash-object", "-t", "commit", "-w", file))
 }
 
 // hostPaths is everything this server does with git by itself, without a sandbox to run it in.
-func hostPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other workspaces.Workspace) {
+func hostPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, other workspaces.Workspace) {
 	t.Helper()
 	ctx := context.Background()
 	do := tr.tries
@@ -161,152 +165,155 @@ func hostPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other 
 		_, err = io.Copy(io.Discard, r)
 		return errors.Join(err, r.Close())
 	}
-	var snap workspaces.Snap
+	var snap snapshot.Snap
 	do("a snapshot", func() (err error) {
-		snap, err = h.s.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: "before"})
+		snap, err = h.S.Snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapManual, Title: "before"})
 		return err
 	})
 	do("a poll", func() error {
-		return h.s.Polled(ctx, w.ID, "", []string{"a.txt", "work.proc", "nested/", "link"}, false)
+		return h.S.Snapshots.Polled(ctx, w.ID, "", []string{"a.txt", "work.proc", "nested/", "link"}, false)
 	})
 	do("comparing", func() error {
-		from, err := h.s.Resolve(ctx, w, "base", h.actor.User.ID)
+		from, err := h.S.Snapshots.Resolve(ctx, w, "base", h.Actor.User.ID)
 		if err != nil {
 			return err
 		}
-		to, err := h.s.Resolve(ctx, w, "now", h.actor.User.ID)
+		to, err := h.S.Snapshots.Resolve(ctx, w, "now", h.Actor.User.ID)
 		if err != nil {
 			return err
 		}
-		if _, err := h.s.Compare(ctx, w.ID, from, to, workspaces.CompareOptions{Renames: true}); err != nil {
+		if _, err := h.S.Repo.Compare(ctx, w.ID, from, to, git.CompareOptions{Renames: true}); err != nil {
 			return err
 		}
-		if err := read(h.s.Patch(ctx, w.ID, from, to, nil, 3, true)); err != nil {
+		if err := read(h.S.Snapshots.Patch(ctx, w.ID, from, to, nil, 3, true)); err != nil {
 			return err
 		}
-		if _, _, err := h.s.SearchDiff(ctx, w.ID, from, to, "work", false); err != nil {
+		if _, _, err := h.S.Snapshots.SearchDiff(ctx, w.ID, from, to, "work", false); err != nil {
 			return err
 		}
-		f, _, err := h.s.FileAt(ctx, w.ID, to, "a.txt")
+		f, _, err := h.S.Snapshots.FileAt(ctx, w.ID, to, "a.txt")
 		return read(f, err)
 	})
 	do("the branch's files", func() error {
-		_, err := h.s.Resolve(ctx, w, "head", h.actor.User.ID)
+		_, err := h.S.Snapshots.Resolve(ctx, w, "head", h.Actor.User.ID)
 		return err
 	})
-	do("the timeline", func() error { _, _, err := h.s.Snapshots(ctx, w.ID, nil, page.Page{}); return err })
-	do("one snapshot", func() error { _, err := h.s.Snap(ctx, w.ID, snap.ID); return err })
-	do("commits", func() error { _, err := h.s.Commits(ctx, w.ID); return err })
-	do("the base", func() error { _, err := h.s.BaseCommit(ctx, w.ID); return err })
-	do("files of the base", func() error { _, err := h.s.BaseFiles(ctx, w.ID, w.BaseCommit, []string{"a.txt", "link"}); return err })
-	do("a difference read here", func() error {
-		return h.s.HereDiff(ctx, w.ID, workspaces.HereDiff{Base: w.BaseCommit, Path: "a.txt", Mode: "100644", Content: strings.NewReader("x\n"), Size: 2, Context: 3}, io.Discard)
+	do("the timeline", func() error { _, _, err := h.S.Snapshots.Snapshots(ctx, w.ID, nil, page.Page{}); return err })
+	do("one snapshot", func() error { _, err := h.S.Snapshots.Snap(ctx, w.ID, snap.ID); return err })
+	do("commits", func() error { _, err := h.S.Ingest.Commits(ctx, w.ID); return err })
+	do("the base", func() error { _, err := h.S.Repo.BaseCommit(ctx, w.ID); return err })
+	do("files of the base", func() error {
+		_, err := h.S.Repo.BaseFiles(ctx, w.ID, w.BaseCommit, []string{"a.txt", "link"})
+		return err
 	})
-	do("standing", func() error { _, _, err := h.s.Standing(ctx, w.ID, false); return err })
+	do("a difference read here", func() error {
+		return h.S.Repo.HereDiff(ctx, w.ID, git.HereDiff{Base: w.BaseCommit, Path: "a.txt", Mode: "100644", Content: strings.NewReader("x\n"), Size: 2, Context: 3}, io.Discard)
+	})
+	do("standing", func() error { _, _, err := h.S.Merging.Status(ctx, w.ID, false); return err })
 	for _, strategy := range []string{"merge", "squash", "rebase"} {
 		do("a dry "+strategy, func() error {
-			_, err := h.s.Merge(ctx, h.actor, w.ID, workspaces.MergeRequest{Strategy: strategy, DryRun: true})
+			_, err := h.S.Merging.Merge(ctx, h.Actor, w.ID, workspaces.MergeRequest{Strategy: strategy, DryRun: true})
 			return err
 		})
 	}
 	for _, strategy := range []string{"merge", "rebase"} {
 		do("a dry update by "+strategy, func() error {
-			_, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: strategy, DryRun: true})
+			_, err := h.S.Merging.Update(ctx, h.Actor, w.ID, workspaces.UpdateRequest{Strategy: strategy, DryRun: true})
 			return err
 		})
 	}
 	do("fetching", func() error {
-		b, err := h.s.Branches(ctx, p.ID, true)
+		b, err := h.S.Ingest.Branches(ctx, p.ID, true)
 		if err == nil && b.FetchError != "" {
 			err = errors.New(b.FetchError)
 		}
 		return err
 	})
 	do("a merge", func() error {
-		r, err := h.s.Merge(ctx, h.actor, w.ID, workspaces.MergeRequest{Strategy: "squash"})
+		r, err := h.S.Merging.Merge(ctx, h.Actor, w.ID, workspaces.MergeRequest{Strategy: "squash"})
 		if err == nil && !r.Merged {
 			err = fmt.Errorf("%+v", r)
 		}
 		return err
 	})
 	do("a merged result that lands", func() error {
-		commit, base, conflicts, err := h.s.MergedTree(ctx, h.actor, other.ID, "merge", "")
+		commit, base, conflicts, err := h.S.Merging.MergedTree(ctx, h.Actor, other.ID, "merge", "")
 		if err == nil && len(conflicts) > 0 {
 			err = fmt.Errorf("%+v", conflicts)
 		}
 		if err == nil {
-			_, err = h.s.LandMerged(ctx, h.actor, other.ID, commit, base)
+			_, err = h.S.Merging.LandMerged(ctx, h.Actor, other.ID, commit, base)
 		}
 		return err
 	})
 	do("a push", func() error {
-		_, err := h.s.Push(ctx, h.actor, w.ID, workspaces.PushRequest{})
+		_, err := h.S.Push(ctx, h.Actor, w.ID, workspaces.PushRequest{})
 		if err != nil && strings.Contains(err.Error(), "folder of this server") {
 			err = nil
 		}
 		return err
 	})
 	do("a new workspace", func() error {
-		n, err := h.s.Create(ctx, h.actor, h.team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "another"})
+		n, err := h.S.Lifecycle.Create(ctx, h.Actor, h.Team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "another"})
 		if err == nil {
-			h.settled(n.ID)
+			h.Settled(n.ID)
 		}
 		return err
 	})
-	do("archiving", func() error { _, err := h.s.Archive(ctx, h.actor, w.ID); return err })
-	do("restoring", func() error { _, err := h.s.Restore(ctx, h.actor, w.ID); return err })
-	do("deleting", func() error { _, err := h.s.Delete(ctx, h.actor, other.ID); return err })
+	do("archiving", func() error { _, err := h.S.Lifecycle.Archive(ctx, h.Actor, w.ID); return err })
+	do("restoring", func() error { _, err := h.S.Lifecycle.Restore(ctx, h.Actor, w.ID); return err })
+	do("deleting", func() error { _, err := h.S.Lifecycle.Delete(ctx, h.Actor, other.ID); return err })
 }
 
 // Whatever an agent without walls writes into the repository's own folder and into its files, this server runs none of it. All tricks are
 // there at once, and everything goes on to work.
 func noTrickRuns(t *testing.T, calls *hostCalls) {
 	root := t.TempDir()
-	f := newForge(t, root, "person", "their-own-long-token")
-	keys := &vault{kept: map[string]secrets.Credential{}}
-	h := sqliteHouse(t, calls.hear, func(c *workspaces.Config) { c.Credentials, c.Env = keys, trusting(t, f) })
-	h.s.ConnectFiles(treeFiles{h.path, nil})
-	keys.put(h.actor.User.ID, secrets.Credential{Host: f.host(), Username: "person", Token: "their-own-long-token"})
+	f := wstest.NewForge(t, root, "person", "their-own-long-token")
+	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
+	h := wstest.SqliteHouse(t, calls.hear, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
+	h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: h.Path, Before: nil})
+	keys.Put(h.Actor.User.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "their-own-long-token"})
 	for _, far := range []bool{true, false} { // its remote is elsewhere, or another folder
-		dir := h.repo(fmt.Sprint("app", far))
+		dir := h.Repo(fmt.Sprint("app", far))
 		bare := filepath.Join(root, fmt.Sprint(far, ".git"))
-		git(t, root, "clone", "-q", "--bare", dir, bare)
-		git(t, bare, "config", "http.receivepack", "true")
-		git(t, dir, "remote", "add", "origin", f.URL+"/true.git")
+		wstest.Git(t, root, "clone", "-q", "--bare", dir, bare)
+		wstest.Git(t, bare, "config", "http.receivepack", "true")
+		wstest.Git(t, dir, "remote", "add", "origin", f.URL+"/true.git")
 		if !far {
-			local := filepath.Join(h.roots, "remote.git")
-			must(t, os.Rename(bare, local))
-			git(t, dir, "remote", "set-url", "origin", local)
+			local := filepath.Join(h.Roots, "remote.git")
+			wstest.Must(t, os.Rename(bare, local))
+			wstest.Git(t, dir, "remote", "set-url", "origin", local)
 		}
-		p := h.pathProject(dir)
+		p := h.PathProject(dir)
 		if far {
-			keys.put(p.ID, secrets.Credential{Host: f.host(), Username: "person", Token: "their-own-long-token"})
+			keys.Put(p.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "their-own-long-token"})
 		}
-		w := parted(t, h, dir, p)
-		write(t, dir, "a.txt", "zero\none\ntwo\nthree\n") // both sides changed it: it is merged by its contents
-		commitAll(t, dir, "above")
-		other := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
-		write(t, other.Path, "other.txt", "other\n")
-		h.commit(other, "other")
-		third := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "third"})
-		write(t, third.Path, "a.txt", "third\none\ntwo\nthree\n")
-		h.commit(third, "third")
-		write(t, dir, "a.txt", "base\none\ntwo\nthree\n")
-		commitAll(t, dir, "above all")
+		w := wstest.Parted(t, h, dir, p)
+		wstest.Write(t, dir, "a.txt", "zero\none\ntwo\nthree\n") // both sides changed it: it is merged by its contents
+		wstest.CommitAll(t, dir, "above")
+		other := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
+		wstest.Write(t, other.Path, "other.txt", "other\n")
+		h.Commit(other, "other")
+		third := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "third"})
+		wstest.Write(t, third.Path, "a.txt", "third\none\ntwo\nthree\n")
+		h.Commit(third, "third")
+		wstest.Write(t, dir, "a.txt", "base\none\ntwo\nthree\n")
+		wstest.CommitAll(t, dir, "above all")
 		sign(t, w.Path)
 		sign(t, other.Path)
-		write(t, w.Path, "a.txt", "one\nTWO\nthree\nfour\n") // not committed
+		wstest.Write(t, w.Path, "a.txt", "one\nTWO\nthree\nfour\n") // not committed
 		tr := newTrap(t)
 		tr.plant(p.GitDir, w.Path, other.Path, third.Path)
 		// That they are no paper tigers: what people would run here runs them.
 		for _, args := range [][]string{{"status"}, {"log", "-1", "--format=%T"}, {"update-ref", "refs/probe", "HEAD"}, {"diff", "--no-ext-diff"}, {"diff"}, {"add", "a.txt"}, {"checkout-index", "-f", "dir/b.txt"}, {"merge-tree", "--write-tree", "HEAD", "main"}} {
-			out, _ := tryGit(w.Path, args...)
+			out, _ := wstest.TryGit(w.Path, args...)
 			if len(tr.sprung()) == 0 {
 				t.Errorf("git %v ran none of the tricks: %s", args, out)
 			}
 		}
 		broken := errors.New("no sandbox")
-		h.box.fail(broken) // everything is done by the host itself
+		h.Box.Fail(broken) // everything is done by the host itself
 		if far {
 			partPaths(t, h, tr, p, w, other)
 			conflictPaths(t, h, tr, third)
@@ -316,93 +323,93 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 		if far {
 			notePaths(t, h, tr, w, bare)
 		}
-		h.box.fail(nil)
+		h.Box.Fail(nil)
 		if far {
-			clonedPaths(t, h, "https://person:their-own-long-token@"+f.host()+"/true.git")
+			clonedPaths(t, h, "https://person:their-own-long-token@"+f.Host()+"/true.git")
 		}
 	}
 }
 
 // Tricks that lie about the repository instead of running a program: what they lead to is neither read nor believed.
 func noLieIsBelieved(t *testing.T, calls *hostCalls) {
-	h := sqliteHouse(t, calls.hear)
-	secret := h.repo("neighbour")
-	write(t, secret, "secret.txt", "the neighbour's secret\n")
-	commitAll(t, secret, "secret")
+	h := wstest.SqliteHouse(t, calls.hear)
+	secret := h.Repo("neighbour")
+	wstest.Write(t, secret, "secret.txt", "the neighbour's secret\n")
+	wstest.CommitAll(t, secret, "secret")
 	for name, lie := range map[string]func(dir string, w workspaces.Workspace){
 		"a replaced commit": func(dir string, w workspaces.Workspace) {
-			fake := git(t, dir, "commit-tree", "-m", "a lie", git(t, dir, "rev-parse", "main^{tree}"))
-			git(t, dir, "replace", w.BaseCommit, fake)
+			fake := wstest.Git(t, dir, "commit-tree", "-m", "a lie", wstest.Git(t, dir, "rev-parse", "main^{tree}"))
+			wstest.Git(t, dir, "replace", w.BaseCommit, fake)
 		},
 		"a grafted history": func(dir string, w workspaces.Workspace) { // as if there was nothing before the newest commit
-			write(t, dir, ".git/info/grafts", git(t, dir, "rev-parse", w.Branch)+"\n")
+			wstest.Write(t, dir, ".git/info/grafts", wstest.Git(t, dir, "rev-parse", w.Branch)+"\n")
 		},
 		"odd refs, a great many of them, and caches full of nonsense": func(dir string, _ workspaces.Workspace) {
-			head := git(t, dir, "rev-parse", "main")
-			git(t, dir, "repack", "-adq", "--write-midx")
+			head := wstest.Git(t, dir, "rev-parse", "main")
+			wstest.Git(t, dir, "repack", "-adq", "--write-midx")
 			for _, name := range []string{"objects/info/commit-graph", "objects/pack/multi-pack-index"} {
 				_ = os.Remove(filepath.Join(dir, ".git", name))
-				write(t, dir, ".git/"+name, "CGPH\x01\x01\x04\x00"+strings.Repeat("nonsense", 200))
+				wstest.Write(t, dir, ".git/"+name, "CGPH\x01\x01\x04\x00"+strings.Repeat("nonsense", 200))
 			}
 			var packed strings.Builder
 			packed.WriteString("# pack-refs with: peeled fully-peeled sorted \n")
 			for i := range 20_000 {
 				fmt.Fprintf(&packed, "%s refs/tags/%08d\n", head, i)
 			}
-			write(t, dir, ".git/packed-refs", packed.String())
-			for _, name := range []string{"refs/heads/--output=" + filepath.Join(h.data, "fired"), "refs/heads/-x", "refs/tags/--exec", "refs/heads/HEAD"} {
-				write(t, filepath.Join(dir, ".git"), name, head+"\n")
+			wstest.Write(t, dir, ".git/packed-refs", packed.String())
+			for _, name := range []string{"refs/heads/--output=" + filepath.Join(h.Data, "fired"), "refs/heads/-x", "refs/tags/--exec", "refs/heads/HEAD"} {
+				wstest.Write(t, filepath.Join(dir, ".git"), name, head+"\n")
 			}
 		},
 		"config by the branch": func(dir string, w workspaces.Workspace) {
 			tr := newTrap(t)
-			write(t, dir, ".git/by-branch", "[core]\n\tfsmonitor = "+tr.evil("../fired")+"\n[diff]\n\torderFile = /etc/passwd\n")
-			git(t, dir, "config", "includeIf.onbranch:**.path", filepath.Join(dir, ".git/by-branch"))
-			git(t, dir, "config", "extensions.worktreeConfig", "true")
-			git(t, w.Path, "config", "--worktree", "core.hooksPath", filepath.Dir(tr.dir))
+			wstest.Write(t, dir, ".git/by-branch", "[core]\n\tfsmonitor = "+tr.evil("../fired")+"\n[diff]\n\torderFile = /etc/passwd\n")
+			wstest.Git(t, dir, "config", "includeIf.onbranch:**.path", filepath.Join(dir, ".git/by-branch"))
+			wstest.Git(t, dir, "config", "extensions.worktreeConfig", "true")
+			wstest.Git(t, w.Path, "config", "--worktree", "core.hooksPath", filepath.Dir(tr.dir))
 		},
-		"a worktree elsewhere": func(dir string, _ workspaces.Workspace) { git(t, dir, "config", "core.worktree", "/etc") },
+		"a worktree elsewhere": func(dir string, _ workspaces.Workspace) { wstest.Git(t, dir, "config", "core.worktree", "/etc") },
 		"a promisor": func(dir string, _ workspaces.Workspace) {
-			git(t, dir, "config", "remote.evil.promisor", "true")
-			git(t, dir, "config", "remote.evil.url", "ext::touch "+filepath.Join(h.data, "fired"))
-			git(t, dir, "config", "protocol.ext.allow", "always")
-			git(t, dir, "config", "core.repositoryFormatVersion", "1")
-			git(t, dir, "config", "extensions.partialClone", "evil")
-			blob := git(t, dir, "rev-parse", "main:base.txt") // what is not there git would ask it for
-			must(t, os.Remove(filepath.Join(dir, ".git/objects", blob[:2], blob[2:])))
+			wstest.Git(t, dir, "config", "remote.evil.promisor", "true")
+			wstest.Git(t, dir, "config", "remote.evil.url", "ext::touch "+filepath.Join(h.Data, "fired"))
+			wstest.Git(t, dir, "config", "protocol.ext.allow", "always")
+			wstest.Git(t, dir, "config", "core.repositoryFormatVersion", "1")
+			wstest.Git(t, dir, "config", "extensions.partialClone", "evil")
+			blob := wstest.Git(t, dir, "rev-parse", "main:base.txt") // what is not there git would ask it for
+			wstest.Must(t, os.Remove(filepath.Join(dir, ".git/objects", blob[:2], blob[2:])))
 		},
 		"a .git that leads elsewhere": func(_ string, w workspaces.Workspace) {
-			must(t, os.WriteFile(filepath.Join(w.Path, ".git"), []byte("gitdir: "+secret+"/.git\n"), 0o644))
+			wstest.Must(t, os.WriteFile(filepath.Join(w.Path, ".git"), []byte("gitdir: "+secret+"/.git\n"), 0o644))
 		},
 		"FIFOs": func(_ string, w workspaces.Workspace) {
-			must(t, os.Remove(filepath.Join(w.Path, "a.txt")))
-			must(t, syscall.Mkfifo(filepath.Join(w.Path, "a.txt"), 0o644))
+			wstest.Must(t, os.Remove(filepath.Join(w.Path, "a.txt")))
+			wstest.Must(t, syscall.Mkfifo(filepath.Join(w.Path, "a.txt"), 0o644))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := h.repo(strings.NewReplacer(" ", "-", ".", "", ",", "").Replace(name))
-			w := parted(t, h, dir, h.pathProject(dir))
+			dir := h.Repo(strings.NewReplacer(" ", "-", ".", "", ",", "").Replace(name))
+			w := wstest.Parted(t, h, dir, h.PathProject(dir))
 			lie(dir, w)
-			h.box.fail(errors.New("no sandbox"))
-			defer h.box.fail(nil)
+			h.Box.Fail(errors.New("no sandbox"))
+			defer h.Box.Fail(nil)
 			ctx := t.Context()
-			if commits, err := h.s.Commits(ctx, w.ID); err == nil && len(commits) != 2 {
+			if commits, err := h.S.Ingest.Commits(ctx, w.ID); err == nil && len(commits) != 2 {
 				t.Errorf("%d commits", len(commits))
 			}
-			if st, _, err := h.s.Standing(ctx, w.ID, false); err == nil && (st.Ahead != 2 || st.Behind != 1) {
+			if st, _, err := h.S.Merging.Status(ctx, w.ID, false); err == nil && (st.Ahead != 2 || st.Behind != 1) {
 				t.Errorf("%+v", st)
 			}
-			snap, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "update"})
-			if err == nil && strings.Contains(git(t, dir, "-c", "core.worktree=", "ls-tree", "-r", "--name-only", snap.Tree), "passwd") {
+			snap, err := h.S.Snapshots.Take(ctx, w.ID, snapshot.Request{Reason: "update"})
+			if err == nil && strings.Contains(wstest.Git(t, dir, "-c", "core.worktree=", "ls-tree", "-r", "--name-only", snap.Tree), "passwd") {
 				t.Error("it holds files from elsewhere")
 			}
-			if _, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: "merge", DryRun: true}); err != nil {
+			if _, err := h.S.Merging.Update(ctx, h.Actor, w.ID, workspaces.UpdateRequest{Strategy: "merge", DryRun: true}); err != nil {
 				t.Logf("refused: %v", err)
 			}
-			if _, err := h.s.Branches(ctx, w.ProjectID, false); err != nil {
+			if _, err := h.S.Ingest.Branches(ctx, w.ProjectID, false); err != nil {
 				t.Logf("refused: %v", err)
 			}
-			if exists(h.data, "fired") {
+			if wstest.Exists(h.Data, "fired") {
 				t.Error("a program ran")
 			}
 		})
@@ -412,16 +419,16 @@ func noLieIsBelieved(t *testing.T, calls *hostCalls) {
 // What a config says of merges into a branch does not count when work is merged here: the branch moves, or it is said that it did not.
 func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
-	dir := h.repo("app")
-	p := h.pathProject(dir)
+	h := wstest.SqliteHouse(t)
+	dir := h.Repo("app")
+	p := h.PathProject(dir)
 	for i, option := range []string{"--squash", "-s ours", "--no-commit --no-ff"} {
-		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: fmt.Sprint("work ", i)})
-		write(t, w.Path, "new.txt", option+"\n")
-		h.commit(w, option)
-		git(t, dir, "config", "branch.main.mergeOptions", option)
-		if r := h.merge(w, "merge"); !r.Merged || git(t, dir, "rev-parse", "main") != r.Commit || read(t, dir, "new.txt") != option+"\n" {
-			t.Errorf("%s: main is at %s, %+v", option, git(t, dir, "rev-parse", "main"), r)
+		w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: fmt.Sprint("work ", i)})
+		wstest.Write(t, w.Path, "new.txt", option+"\n")
+		h.Commit(w, option)
+		wstest.Git(t, dir, "config", "branch.main.mergeOptions", option)
+		if r := h.Merge(w, "merge"); !r.Merged || wstest.Git(t, dir, "rev-parse", "main") != r.Commit || wstest.Read(t, dir, "new.txt") != option+"\n" {
+			t.Errorf("%s: main is at %s, %+v", option, wstest.Git(t, dir, "rev-parse", "main"), r)
 		}
 	}
 }
@@ -429,17 +436,17 @@ func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
 // A file is looked at also where the worktree's index says that it need not be.
 func TestMarksOfAnIndexHideNothing(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
-	dir := h.repo("app")
-	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
-	git(t, w.Path, "update-index", "--assume-unchanged", "a.txt")
-	git(t, w.Path, "update-index", "--skip-worktree", "dir/b.txt")
-	write(t, w.Path, "a.txt", "assumed to be unchanged\n")
-	write(t, w.Path, "dir/b.txt", "skipped\n")
-	h.box.fail(errors.New("no sandbox")) // the host looks itself
-	defer h.box.fail(nil)
-	sn := h.keep(w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual})
-	if a, b := h.fileOf(w, sn.ID, "a.txt"), h.fileOf(w, sn.ID, "dir/b.txt"); a != "assumed to be unchanged\n" || b != "skipped\n" {
+	h := wstest.SqliteHouse(t)
+	dir := h.Repo("app")
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
+	wstest.Git(t, w.Path, "update-index", "--assume-unchanged", "a.txt")
+	wstest.Git(t, w.Path, "update-index", "--skip-worktree", "dir/b.txt")
+	wstest.Write(t, w.Path, "a.txt", "assumed to be unchanged\n")
+	wstest.Write(t, w.Path, "dir/b.txt", "skipped\n")
+	h.Box.Fail(errors.New("no sandbox")) // the host looks itself
+	defer h.Box.Fail(nil)
+	sn := h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
+	if a, b := h.FileOf(w, sn.ID, "a.txt"), h.FileOf(w, sn.ID, "dir/b.txt"); a != "assumed to be unchanged\n" || b != "skipped\n" {
 		t.Errorf("kept are %q and %q", a, b)
 	}
 }
@@ -447,17 +454,17 @@ func TestMarksOfAnIndexHideNothing(t *testing.T) {
 // A snapshot the host takes without a sandbox leaves out what only the repository's own info/exclude ignores, where secrets' files are named.
 func TestSnapshotOnTheHostKnowsWhatIsExcluded(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
-	dir := h.repo("app")
-	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
-	write(t, dir, ".git/info/exclude", "token.txt\n")
-	write(t, w.Path, "token.txt", "secret\n")
-	write(t, w.Path, "work.txt", "work\n")
-	h.box.fail(errors.New("no sandbox"))
-	defer h.box.fail(nil)
-	_, err := h.s.Archive(t.Context(), h.actor, w.ID)
-	must(t, err)
-	if got := git(t, dir, "ls-tree", "-r", "--name-only", "refs/parawork/trash/"+w.ID+"/tree"); strings.Contains(got, "token.txt") || !strings.Contains(got, "work.txt") {
+	h := wstest.SqliteHouse(t)
+	dir := h.Repo("app")
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
+	wstest.Write(t, dir, ".git/info/exclude", "token.txt\n")
+	wstest.Write(t, w.Path, "token.txt", "secret\n")
+	wstest.Write(t, w.Path, "work.txt", "work\n")
+	h.Box.Fail(errors.New("no sandbox"))
+	defer h.Box.Fail(nil)
+	_, err := h.S.Lifecycle.Archive(t.Context(), h.Actor, w.ID)
+	wstest.Must(t, err)
+	if got := wstest.Git(t, dir, "ls-tree", "-r", "--name-only", "refs/parawork/trash/"+w.ID+"/tree"); strings.Contains(got, "token.txt") || !strings.Contains(got, "work.txt") {
 		t.Errorf("it holds\n%s", got)
 	}
 }

@@ -1,6 +1,8 @@
 package workspaces
 
-import "github.com/parawork/parawork/internal/locks"
+import (
+	"github.com/parawork/parawork/internal/locks"
+)
 
 // Locks exclude requests from each other, in the order in which one request takes them: tests report who does not (locks.CheckOrder).
 // There is one Locks, made at the start, to which everything that works on workspaces holds a pointer. Locks that are not here are

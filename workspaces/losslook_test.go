@@ -6,16 +6,17 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/testing/wstest"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // pollsBefore tells of files that differ, and has another one polled between its look and the snapshot.
 type pollsBefore struct {
-	seen workspaces.Seen
+	seen snapshot.Seen
 	then func()
 }
 
-func (p pollsBefore) Look(context.Context, string) (workspaces.Seen, bool, error) {
+func (p pollsBefore) Look(context.Context, string) (snapshot.Seen, bool, error) {
 	p.then()
 	return p.seen, true, nil
 }
@@ -23,21 +24,21 @@ func (p pollsBefore) Look(context.Context, string) (workspaces.Seen, bool, error
 // What was polled after a sandbox was looked at is not taken for gone by the snapshot the look was for.
 func TestKeepHoldsWhatWasPolledSinceTheLook(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
+	h := wstest.SqliteHouse(t)
 	ctx := context.Background()
-	w := h.workspace()
-	write(t, w.Path, "a.txt", "edited\n")
-	write(t, w.Path, "reverted", "soon gone\n")
-	must(t, h.s.Polled(ctx, w.ID, w.BaseCommit, []string{"a.txt", "reverted"}, true))
-	must(t, os.Remove(filepath.Join(w.Path, "reverted")))
-	h.s.Watch(pollsBefore{workspaces.Seen{Base: w.BaseCommit, Paths: []string{"a.txt"}}, func() {
-		write(t, w.Path, "new.txt", "new\n")
-		write(t, w.Path, "dir/b.txt", "edited\n")
-		must(t, h.s.Polled(ctx, w.ID, w.BaseCommit, []string{"new.txt", "dir/b.txt"}, false))
+	w := h.Workspace()
+	wstest.Write(t, w.Path, "a.txt", "edited\n")
+	wstest.Write(t, w.Path, "reverted", "soon gone\n")
+	wstest.Must(t, h.S.Snapshots.Polled(ctx, w.ID, w.BaseCommit, []string{"a.txt", "reverted"}, true))
+	wstest.Must(t, os.Remove(filepath.Join(w.Path, "reverted")))
+	h.S.Snapshots.Watch(pollsBefore{snapshot.Seen{Base: w.BaseCommit, Paths: []string{"a.txt"}}, func() {
+		wstest.Write(t, w.Path, "new.txt", "new\n")
+		wstest.Write(t, w.Path, "dir/b.txt", "edited\n")
+		wstest.Must(t, h.S.Snapshots.Polled(ctx, w.ID, w.BaseCommit, []string{"new.txt", "dir/b.txt"}, false))
 	}})
-	sn := h.keep(w.ID, workspaces.KeepFor{Reason: "discard"})
+	sn := h.Keep(w.ID, snapshot.Request{Reason: "discard"})
 	for name, want := range map[string]string{"a.txt": "edited\n", "new.txt": "new\n", "dir/b.txt": "edited\n", "reverted": "-"} {
-		if got := h.fileOf(w, sn.ID, name); got != want {
+		if got := h.FileOf(w, sn.ID, name); got != want {
 			t.Errorf("%s has %q, want %q", name, got, want)
 		}
 	}

@@ -5,55 +5,56 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
 )
 
 // A file a person's folder ignores is kept by nobody: a merge does not write over it.
 func TestMergeKeepsIgnoredFilesOfTheFolder(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
-	dir := h.repo("app")
-	p := h.pathProject(dir)
-	w := parted(t, h, dir, p)
-	write(t, w.Path, "local.cfg", "the agent's\n")
-	commitAll(t, w.Path, "a config file")
-	base := git(t, dir, "rev-parse", "main")
-	write(t, dir, ".git/info/exclude", "local.cfg\n")
-	write(t, dir, "local.cfg", "password of mine\n")
-	_, err := h.s.Merge(t.Context(), h.actor, w.ID, workspaces.MergeRequest{Strategy: "merge"})
-	wantCode(t, err, "base_dirty")
-	if git(t, dir, "rev-parse", "main") != base || read(t, dir, "local.cfg") != "password of mine\n" {
-		t.Errorf("the file has %q", read(t, dir, "local.cfg"))
+	h := wstest.SqliteHouse(t)
+	dir := h.Repo("app")
+	p := h.PathProject(dir)
+	w := wstest.Parted(t, h, dir, p)
+	wstest.Write(t, w.Path, "local.cfg", "the agent's\n")
+	wstest.CommitAll(t, w.Path, "a config file")
+	base := wstest.Git(t, dir, "rev-parse", "main")
+	wstest.Write(t, dir, ".git/info/exclude", "local.cfg\n")
+	wstest.Write(t, dir, "local.cfg", "password of mine\n")
+	_, err := h.S.Merging.Merge(t.Context(), h.Actor, w.ID, workspaces.MergeRequest{Strategy: "merge"})
+	wstest.WantCode(t, err, "base_dirty")
+	if wstest.Git(t, dir, "rev-parse", "main") != base || wstest.Read(t, dir, "local.cfg") != "password of mine\n" {
+		t.Errorf("the file has %q", wstest.Read(t, dir, "local.cfg"))
 	}
 }
 
 // Nor does the merge or rebase that is begun in a worktree for its conflicts to be resolved.
 func TestResolveKeepsIgnoredFiles(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
-	dir := h.repo("app")
-	p := h.pathProject(dir)
-	w := parted(t, h, dir, p)
-	write(t, dir, "a.txt", "zero\n")
-	write(t, dir, "local.cfg", "the base's\n")
-	write(t, dir, "cache/one", "the base's\n")
-	commitAll(t, dir, "in conflict, and more files")
-	write(t, dir, ".git/info/exclude", "local.cfg\ncache/\n")
-	write(t, w.Path, "local.cfg", "password of mine\n")
-	write(t, w.Path, "cache/one", "of mine\n")
-	write(t, w.Path, "cache/two", "in nobody's way\n")
+	h := wstest.SqliteHouse(t)
+	dir := h.Repo("app")
+	p := h.PathProject(dir)
+	w := wstest.Parted(t, h, dir, p)
+	wstest.Write(t, dir, "a.txt", "zero\n")
+	wstest.Write(t, dir, "local.cfg", "the base's\n")
+	wstest.Write(t, dir, "cache/one", "the base's\n")
+	wstest.CommitAll(t, dir, "in conflict, and more files")
+	wstest.Write(t, dir, ".git/info/exclude", "local.cfg\ncache/\n")
+	wstest.Write(t, w.Path, "local.cfg", "password of mine\n")
+	wstest.Write(t, w.Path, "cache/one", "of mine\n")
+	wstest.Write(t, w.Path, "cache/two", "in nobody's way\n")
 	for _, strategy := range []string{"merge", "rebase"} {
-		_, err := h.s.BeginResolve(t.Context(), h.actor, w.ID, strategy)
-		wantCode(t, err, "files_in_the_way")
-		if read(t, w.Path, "local.cfg") != "password of mine\n" || read(t, w.Path, "cache/one") != "of mine\n" {
-			t.Fatalf("%s: the files have %q and %q", strategy, read(t, w.Path, "local.cfg"), read(t, w.Path, "cache/one"))
+		_, err := h.S.Conflicts.BeginResolve(t.Context(), h.Actor, w.ID, strategy)
+		wstest.WantCode(t, err, "files_in_the_way")
+		if wstest.Read(t, w.Path, "local.cfg") != "password of mine\n" || wstest.Read(t, w.Path, "cache/one") != "of mine\n" {
+			t.Fatalf("%s: the files have %q and %q", strategy, wstest.Read(t, w.Path, "local.cfg"), wstest.Read(t, w.Path, "cache/one"))
 		}
 	}
-	must(t, os.Remove(filepath.Join(w.Path, "local.cfg")))
-	must(t, os.Remove(filepath.Join(w.Path, "cache/one")))
-	left, err := h.s.BeginResolve(t.Context(), h.actor, w.ID, "merge")
-	must(t, err)
-	if len(left.Files) != 1 || read(t, w.Path, "cache/two") != "in nobody's way\n" {
+	wstest.Must(t, os.Remove(filepath.Join(w.Path, "local.cfg")))
+	wstest.Must(t, os.Remove(filepath.Join(w.Path, "cache/one")))
+	left, err := h.S.Conflicts.BeginResolve(t.Context(), h.Actor, w.ID, "merge")
+	wstest.Must(t, err)
+	if len(left.Files) != 1 || wstest.Read(t, w.Path, "cache/two") != "in nobody's way\n" {
 		t.Errorf("%+v", left)
 	}
 }

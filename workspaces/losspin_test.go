@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/store"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/testing/wstest"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 type rows = store.Workspaces
@@ -18,7 +19,7 @@ type listedOld struct {
 	then func()
 }
 
-func (l listedOld) OldSnapshots(ctx context.Context, before int64, n int) ([]workspaces.Snap, error) {
+func (l listedOld) OldSnapshots(ctx context.Context, before int64, n int) ([]snapshot.Snap, error) {
 	out, err := l.rows.OldSnapshots(ctx, before, n)
 	if then := l.then; then != nil && len(out) > 0 {
 		then()
@@ -29,26 +30,26 @@ func (l listedOld) OldSnapshots(ctx context.Context, before int64, n int) ([]wor
 // A snapshot that is pinned while old ones are being removed stays.
 func TestPinnedWhileOldSnapshotsEnd(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
+	h := wstest.SqliteHouse(t)
 	ctx := context.Background()
-	h.stop()
+	h.Stop()
 	var ahead atomic.Int64
-	var sn workspaces.Snap
-	h.cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	h.cfg.Store = listedOld{h.store, func() {
+	var sn snapshot.Snap
+	h.Cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h.Cfg.Store = listedOld{h.Store, func() {
 		var err error
-		sn, err = h.s.PinSnapshot(ctx, sn, true)
-		must(t, err)
+		sn, err = h.S.Snapshots.PinSnapshot(ctx, sn, true)
+		wstest.Must(t, err)
 	}}
-	h.start()
-	w := h.workspace()
-	write(t, w.Path, "a.txt", "pinned\n")
-	sn = h.keep(w.ID, workspaces.KeepFor{})
+	h.Start()
+	w := h.Workspace()
+	wstest.Write(t, w.Path, "a.txt", "pinned\n")
+	sn = h.Keep(w.ID, snapshot.Request{})
 	ahead.Store(int64(60 * 24 * time.Hour))
-	if _, err := h.s.PruneSnapshots(ctx); err != nil {
+	if _, err := h.S.Snapshots.PruneSnapshots(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.fileOf(w, sn.ID, "a.txt"); got != "pinned\n" || !sn.Pinned {
+	if got := h.FileOf(w, sn.ID, "a.txt"); got != "pinned\n" || !sn.Pinned {
 		t.Errorf("the pinned one has %q: %+v", got, sn)
 	}
 }

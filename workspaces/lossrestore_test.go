@@ -8,33 +8,34 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/testing/wstest"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // A large file that no snapshot holds as it is now, because it is too large or was written just now, is not written over by a restore.
 func TestRestoreLeavesLargeFilesNoSnapshotHolds(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
+	h := wstest.SqliteHouse(t)
 	ctx := context.Background()
-	w := h.workspace()
-	write(t, w.Path, "model", "small\n")
-	write(t, w.Path, "log", "short\n")
-	sn := h.keep(w.ID, workspaces.KeepFor{})
-	write(t, w.Path, "model", "small, but another\n")
-	write(t, w.Path, "log", string(bytes.Repeat([]byte("a line\n"), 2<<20)))
-	h.keep(w.ID, workspaces.KeepFor{})
-	must(t, os.Truncate(filepath.Join(w.Path, "model"), 1<<30+1)) // more than any snapshot takes
-	h.s.OnSnapshot(func(_ string, s workspaces.Snap) {
+	w := h.Workspace()
+	wstest.Write(t, w.Path, "model", "small\n")
+	wstest.Write(t, w.Path, "log", "short\n")
+	sn := h.Keep(w.ID, snapshot.Request{})
+	wstest.Write(t, w.Path, "model", "small, but another\n")
+	wstest.Write(t, w.Path, "log", string(bytes.Repeat([]byte("a line\n"), 2<<20)))
+	h.Keep(w.ID, snapshot.Request{})
+	wstest.Must(t, os.Truncate(filepath.Join(w.Path, "model"), 1<<30+1)) // more than any snapshot takes
+	h.S.Snapshots.OnSnapshot(func(_ string, s snapshot.Snap) {
 		if s.Reason == "restore" {
 			f, err := os.OpenFile(filepath.Join(w.Path, "log"), os.O_WRONLY|os.O_APPEND, 0)
-			must(t, err)
+			wstest.Must(t, err)
 			_, err = f.WriteString("written meanwhile\n")
-			must(t, err)
-			must(t, f.Close())
+			wstest.Must(t, err)
+			wstest.Must(t, f.Close())
 		}
 	})
-	done, err := h.s.RestoreSnapshot(ctx, h.actor, sn, workspaces.RestoreRequest{})
-	must(t, err)
+	done, err := h.S.Lifecycle.RestoreSnapshot(ctx, h.Actor, sn, snapshot.RestoreRequest{})
+	wstest.Must(t, err)
 	slices.Sort(done.Conflicts)
 	if !slices.Equal(done.Conflicts, []string{"log", "model"}) || len(done.Changed) != 0 {
 		t.Errorf("changed %q, left alone %q", done.Changed, done.Conflicts)
@@ -42,7 +43,7 @@ func TestRestoreLeavesLargeFilesNoSnapshotHolds(t *testing.T) {
 	if fi, err := os.Stat(filepath.Join(w.Path, "model")); err != nil || fi.Size() != 1<<30+1 {
 		t.Errorf("the file that is too large is %v, %v", fi, err)
 	}
-	if !bytes.HasSuffix([]byte(read(t, w.Path, "log")), []byte("written meanwhile\n")) {
+	if !bytes.HasSuffix([]byte(wstest.Read(t, w.Path, "log")), []byte("written meanwhile\n")) {
 		t.Error("what was written meanwhile is gone")
 	}
 }

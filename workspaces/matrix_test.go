@@ -10,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/stage"
 )
 
 // attack is one way in which git can be made to run a program, planted by an agent in its box.
@@ -57,19 +61,19 @@ var attacks = []attack{
 // However an agent sets git up in its box, the host never runs what it wrote: not while it looks, commits, merges, keeps, brings
 // back, with a sandbox and without one.
 func noAttackRuns(t *testing.T, calls *hostCalls) {
-	h, b := walledHouse(t, calls.hear)
-	dir := h.repo("r")
-	p := h.pathProject(dir)
-	write(t, dir, "own.txt", "the base's own\n") // where each workspace has another
-	commitAll(t, dir, "on")
+	h, b := wstest.WalledHouse(t, calls.hear)
+	dir := h.Repo("r")
+	p := h.PathProject(dir)
+	wstest.Write(t, dir, "own.txt", "the base's own\n") // where each workspace has another
+	wstest.CommitAll(t, dir, "on")
 	for i, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: fmt.Sprintf("attack %d", i)})
+			w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: fmt.Sprintf("attack %d", i)})
 			marker := filepath.Join(t.TempDir(), "ran") // a folder no box shows: only the host can write there
 			evil := filepath.Join(w.Path, ".evil")
-			b.sh(w, fmt.Sprintf("printf '#!/bin/sh\\necho ran >> %s 2>/dev/null\\nexit 0\\n' > .evil; chmod 755 .evil; git reset -q --hard HEAD~1; echo own > own.txt; git add own.txt; git commit -qm own; echo more >> a.txt", marker))
-			b.sh(w, fmt.Sprintf("EVIL=%s; G=$(git rev-parse --absolute-git-dir); %s", evil, a.plant))
+			b.Sh(w, fmt.Sprintf("printf '#!/bin/sh\\necho ran >> %s 2>/dev/null\\nexit 0\\n' > .evil; chmod 755 .evil; git reset -q --hard HEAD~1; echo own > own.txt; git add own.txt; git commit -qm own; echo more >> a.txt", marker))
+			b.Sh(w, fmt.Sprintf("EVIL=%s; G=$(git rev-parse --absolute-git-dir); %s", evil, a.plant))
 			ctx := context.Background()
 			run := func(what string, fn func() error) {
 				t.Helper()
@@ -80,62 +84,62 @@ func noAttackRuns(t *testing.T, calls *hostCalls) {
 					t.Fatalf("%s: the host ran what the agent wrote", what)
 				}
 			}
-			run("loss", func() error { _, err := h.s.Loss(ctx, w.ID); return err })
-			run("commits", func() error { _, err := h.s.Commits(ctx, w.ID); return err })
-			run("base", func() error { _, err := h.s.BaseCommit(ctx, w.ID); return err })
+			run("loss", func() error { _, err := h.S.Lifecycle.Loss(ctx, w.ID); return err })
+			run("commits", func() error { _, err := h.S.Ingest.Commits(ctx, w.ID); return err })
+			run("base", func() error { _, err := h.S.Repo.BaseCommit(ctx, w.ID); return err })
 			run("commit", func() error {
-				_, err := h.s.Commit(ctx, h.actor, w.ID, workspaces.CommitRequest{Message: "m", Paths: []string{"a.txt"}})
+				_, err := h.S.Stage.Commit(ctx, h.Actor, w.ID, stage.CommitRequest{Message: "m", Paths: []string{"a.txt"}})
 				return err
 			})
 			for _, s := range []string{"merge", "squash", "rebase"} {
 				run("dry "+s, func() error {
-					_, err := h.s.Merge(ctx, h.actor, w.ID, workspaces.MergeRequest{Strategy: s, DryRun: true})
+					_, err := h.S.Merging.Merge(ctx, h.Actor, w.ID, workspaces.MergeRequest{Strategy: s, DryRun: true})
 					return err
 				})
 			}
 			run("dry update", func() error {
-				_, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: "merge", DryRun: true})
+				_, err := h.S.Merging.Update(ctx, h.Actor, w.ID, workspaces.UpdateRequest{Strategy: "merge", DryRun: true})
 				return err
 			})
-			run("standing", func() error { _, _, err := h.s.Standing(ctx, w.ID, false); return err })
+			run("standing", func() error { _, _, err := h.S.Merging.Status(ctx, w.ID, false); return err })
 			run("snapshot", func() error {
-				_, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "update"})
+				_, err := h.S.Snapshots.Take(ctx, w.ID, snapshot.Request{Reason: "update"})
 				return err
 			})
 			if i%4 == 0 { // they take their time
 				run("restoring a snapshot", func() error {
-					sn, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: "kept"})
+					sn, err := h.S.Snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapManual, Title: "kept"})
 					if err == nil {
-						b.sh(w, "echo worse >> a.txt")
-						_, err = h.s.RestoreSnapshot(ctx, h.actor, sn, workspaces.RestoreRequest{EvenWhileWorking: true})
+						b.Sh(w, "echo worse >> a.txt")
+						_, err = h.S.Lifecycle.RestoreSnapshot(ctx, h.Actor, sn, snapshot.RestoreRequest{EvenWhileWorking: true})
 					}
 					return err
 				})
-				run("resolving", func() error { _, err := h.s.BeginResolve(ctx, h.actor, w.ID, "merge"); return err })
-				run("giving it up", func() error { return h.s.AbortResolve(ctx, h.actor, w.ID) })
+				run("resolving", func() error { _, err := h.S.Conflicts.BeginResolve(ctx, h.Actor, w.ID, "merge"); return err })
+				run("giving it up", func() error { return h.S.Conflicts.AbortResolve(ctx, h.Actor, w.ID) })
 			}
-			run("branches", func() error { _, err := h.s.Branches(ctx, p.ID, true); return err })
-			run("archive", func() error { _, err := h.s.Archive(ctx, h.actor, w.ID); return err })
-			run("restore", func() error { _, err := h.s.Restore(ctx, h.actor, w.ID); return err })
+			run("branches", func() error { _, err := h.S.Ingest.Branches(ctx, p.ID, true); return err })
+			run("archive", func() error { _, err := h.S.Lifecycle.Archive(ctx, h.Actor, w.ID); return err })
+			run("restore", func() error { _, err := h.S.Lifecycle.Restore(ctx, h.Actor, w.ID); return err })
 			run("planting again", func() error {
-				_, err := b.try(w, fmt.Sprintf("EVIL=%s; G=$(git rev-parse --absolute-git-dir); echo again >> a.txt; %s", evil, a.plant))
+				_, err := b.Try(w, fmt.Sprintf("EVIL=%s; G=$(git rev-parse --absolute-git-dir); echo again >> a.txt; %s", evil, a.plant))
 				return err
 			})
 
-			if git := filepath.Join(h.data, "boxes", w.ID, "git"); a.fires != "" && exists(git, "HEAD") {
+			if git := filepath.Join(h.Data, "boxes", w.ID, "git"); a.fires != "" && wstest.Exists(git, "HEAD") {
 				// That it would run otherwise: the same call with the agent's git dir.
-				out, err := tryGit(w.Path, append([]string{"--git-dir=" + git, "--work-tree=" + w.Path}, strings.Fields(a.fires)...)...)
+				out, err := wstest.TryGit(w.Path, append([]string{"--git-dir=" + git, "--work-tree=" + w.Path}, strings.Fields(a.fires)...)...)
 				if _, serr := os.Stat(marker); serr != nil {
 					t.Errorf("git %s with the agent's git dir does not run it: the attack is none: %v %s", a.fires, err, out)
 				}
 				_ = os.Remove(marker)
 			}
-			b.fallFor(w.ID, errors.New("the sandbox is broken"))
-			run("delete without a sandbox", func() error { _, err := h.s.Delete(ctx, h.actor, w.ID); return err })
-			b.fallFor(w.ID, nil)
-			run("restore again", func() error { _, err := h.s.Restore(ctx, h.actor, w.ID); return err })
-			run("at home again", func() error { _, err := h.s.Commits(ctx, w.ID); return err })
-			if out, err := tryGit(p.GitDir, "config", "--get-regexp", "evil|fsmonitor|hookspath|insteadof"); err == nil {
+			b.FallFor(w.ID, errors.New("the sandbox is broken"))
+			run("delete without a sandbox", func() error { _, err := h.S.Lifecycle.Delete(ctx, h.Actor, w.ID); return err })
+			b.FallFor(w.ID, nil)
+			run("restore again", func() error { _, err := h.S.Lifecycle.Restore(ctx, h.Actor, w.ID); return err })
+			run("at home again", func() error { _, err := h.S.Ingest.Commits(ctx, w.ID); return err })
+			if out, err := wstest.TryGit(p.GitDir, "config", "--get-regexp", "evil|fsmonitor|hookspath|insteadof"); err == nil {
 				t.Errorf("the repository's config: %s", out)
 			}
 		})
@@ -145,27 +149,27 @@ func noAttackRuns(t *testing.T, calls *hostCalls) {
 // A FIFO where git reads patterns makes git wait for ever: the calls end in time, and others go on meanwhile.
 func TestAFIFOStallsNobody(t *testing.T) {
 	t.Parallel()
-	h, b := walledHouse(t, func(c *workspaces.Config) { c.BoxTimeout, c.GitTimeout = 5*time.Second, 5*time.Second })
-	p := h.pathProject(h.repo("r"))
-	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
-	other := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
-	b.sh(w, "rm .gitignore; mkfifo .gitignore; mkdir d; mkfifo d/.gitattributes d/.gitignore")
+	h, b := wstest.WalledHouse(t, func(c *assembly.Config) { c.BoxTimeout, c.GitTimeout = 5*time.Second, 5*time.Second })
+	p := h.PathProject(h.Repo("r"))
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	other := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
+	b.Sh(w, "rm .gitignore; mkfifo .gitignore; mkdir d; mkfifo d/.gitattributes d/.gitignore")
 	began := time.Now()
-	_, err := h.s.Loss(context.Background(), w.ID)
-	wantCode(t, err, "worktree_timeout")
-	_, err = h.s.Archive(context.Background(), h.actor, w.ID)
-	wantCode(t, err, "worktree_timeout")
-	b.breaks(errors.New("no sandbox"))
-	if _, err = h.s.Archive(context.Background(), h.actor, w.ID); err == nil {
+	_, err := h.S.Lifecycle.Loss(context.Background(), w.ID)
+	wstest.WantCode(t, err, "worktree_timeout")
+	_, err = h.S.Lifecycle.Archive(context.Background(), h.Actor, w.ID)
+	wstest.WantCode(t, err, "worktree_timeout")
+	b.Breaks(errors.New("no sandbox"))
+	if _, err = h.S.Lifecycle.Archive(context.Background(), h.Actor, w.ID); err == nil {
 		t.Error("archived what could not be read")
 	}
-	b.breaks(nil)
+	b.Breaks(nil)
 	if d := time.Since(began); d > 2*time.Minute {
 		t.Errorf("it took %s", d)
 	}
-	b.sh(other, "echo x > x")
-	h.commit(other, "others go on")
-	if !exists(w.Path, "a.txt") {
+	b.Sh(other, "echo x > x")
+	h.Commit(other, "others go on")
+	if !wstest.Exists(w.Path, "a.txt") {
 		t.Error("files are gone")
 	}
 }
@@ -176,26 +180,26 @@ func TestHardLinksAreNotGivenAway(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")
 	}
-	h, b := walledHouse(t)
-	p := h.pathProject(h.repo("r"))
-	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
-	b.sh(w, "git status")
-	must(t, b.Destroy(context.Background(), w.ID))
-	must(t, h.s.Unbox(context.Background(), w.ID))
-	outside := filepath.Join(h.data, "secret")
-	must(t, os.WriteFile(outside, []byte("secret"), 0o600))
-	must(t, os.Link(outside, filepath.Join(w.Path, "linked")))
-	write(t, w.Path, "one", "1")
-	must(t, os.Link(filepath.Join(w.Path, "one"), filepath.Join(w.Path, "two")))
-	must(t, os.Symlink(outside, filepath.Join(w.Path, "link")))
-	b.sh(w, "echo mine > linked; echo 2 >> two; test $(stat -c %h one) = 2")
-	if got := read(t, h.data, "secret"); got != "secret" {
+	h, b := wstest.WalledHouse(t)
+	p := h.PathProject(h.Repo("r"))
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	b.Sh(w, "git status")
+	wstest.Must(t, b.Destroy(context.Background(), w.ID))
+	wstest.Must(t, h.S.Ingest.ReleaseSandbox(context.Background(), w.ID))
+	outside := filepath.Join(h.Data, "secret")
+	wstest.Must(t, os.WriteFile(outside, []byte("secret"), 0o600))
+	wstest.Must(t, os.Link(outside, filepath.Join(w.Path, "linked")))
+	wstest.Write(t, w.Path, "one", "1")
+	wstest.Must(t, os.Link(filepath.Join(w.Path, "one"), filepath.Join(w.Path, "two")))
+	wstest.Must(t, os.Symlink(outside, filepath.Join(w.Path, "link")))
+	b.Sh(w, "echo mine > linked; echo 2 >> two; test $(stat -c %h one) = 2")
+	if got := wstest.Read(t, h.Data, "secret"); got != "secret" {
 		t.Errorf("a file outside was written: %q", got)
 	}
-	if uid := owner(t, outside); uid != 0 {
+	if uid := wstest.Owner(t, outside); uid != 0 {
 		t.Errorf("a file outside belongs to %d", uid)
 	}
-	if a, z := owner(t, filepath.Join(w.Path, "one")), owner(t, filepath.Join(w.Path, "two")); a != z || a == 0 || read(t, w.Path, "one") != "12\n" {
-		t.Errorf("one is %d's, two %d's: %q", a, z, read(t, w.Path, "one"))
+	if a, z := wstest.Owner(t, filepath.Join(w.Path, "one")), wstest.Owner(t, filepath.Join(w.Path, "two")); a != z || a == 0 || wstest.Read(t, w.Path, "one") != "12\n" {
+		t.Errorf("one is %d's, two %d's: %q", a, z, wstest.Read(t, w.Path, "one"))
 	}
 }

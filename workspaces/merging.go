@@ -36,8 +36,8 @@ type Merging struct {
 	RequireApproval bool   `json:"require_approval,omitempty"` // somebody must have approved what is merged
 }
 
-// checkChecks checks what a person says about a project's checks, and gives those that are new their ids.
-func checkChecks(list []Check) ([]Check, error) {
+// CheckChecks checks what a person says about a project's checks, and gives those that are new their ids.
+func CheckChecks(list []Check) ([]Check, error) {
 	bad := func(format string, args ...any) ([]Check, error) {
 		return nil, fault.New(fault.Invalid, "check_invalid", format, args...).With("field", "checks")
 	}
@@ -88,7 +88,7 @@ func plainWord(s string) bool {
 	}) < 0
 }
 
-func checkMerging(m Merging) error {
+func CheckMerging(m Merging) error {
 	if m.Strategy != "" && !slices.Contains([]string{StrategyMerge, StrategySquash, StrategyRebase}, m.Strategy) {
 		return fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.").With("field", "merging")
 	}

@@ -19,7 +19,10 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // mortal is a server's life: it ends without warning before or after a chosen call of the store, of a sandbox, of the files' room or of git on
@@ -55,7 +58,7 @@ exec git "$@"
 `
 	syscall.ForkLock.RLock() // a child forked meanwhile would hold the script open, which could not be run then
 	defer syscall.ForkLock.RUnlock()
-	must(t, os.WriteFile(filepath.Join(m.dir, "git"), []byte(script), 0o755))
+	wstest.Must(t, os.WriteFile(filepath.Join(m.dir, "git"), []byte(script), 0o755))
 	return m
 }
 
@@ -77,8 +80,8 @@ func (m *mortal) dieIn(n int) { m.left.Store(int64(n)) }
 
 // dieAtGit has it end before or after the next git on the host that has this word.
 func (m *mortal) dieAtGit(t testing.TB, word, when string) {
-	must(t, os.WriteFile(filepath.Join(m.dir, "arm.new"), []byte(word+" "+when+"\n"), 0o644))
-	must(t, os.Rename(filepath.Join(m.dir, "arm.new"), filepath.Join(m.dir, "arm")))
+	wstest.Must(t, os.WriteFile(filepath.Join(m.dir, "arm.new"), []byte(word+" "+when+"\n"), 0o644))
+	wstest.Must(t, os.Rename(filepath.Join(m.dir, "arm.new"), filepath.Join(m.dir, "arm")))
 }
 
 // over reports whether the life has ended, and where.
@@ -133,93 +136,93 @@ func (m *mortal) reach(at string) {
 
 // mortalStore is the storage as a mortal server uses it.
 type mortalStore struct {
-	*rows
+	assembly.Store
 	m *mortal
 }
 
 func (s mortalStore) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
 	s.m.reach("reading a workspace")
-	return s.rows.Workspace(ctx, id)
+	return s.Store.Workspace(ctx, id)
 }
 
 func (s mortalStore) Project(ctx context.Context, id string) (workspaces.Project, error) {
 	s.m.reach("reading a project")
-	return s.rows.Project(ctx, id)
+	return s.Store.Project(ctx, id)
 }
 
-func (s mortalStore) Snapshots(ctx context.Context, id string, kinds []string, pg page.Page) ([]workspaces.Snap, string, error) {
+func (s mortalStore) Snapshots(ctx context.Context, id string, kinds []string, pg page.Page) ([]snapshot.Snap, string, error) {
 	s.m.reach("reading snapshots")
-	return s.rows.Snapshots(ctx, id, kinds, pg)
+	return s.Store.Snapshots(ctx, id, kinds, pg)
 }
 
 func (s mortalStore) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (workspaces.Workspace, error) {
 	s.m.reach("before storing a new workspace")
-	w, err := s.rows.InsertWorkspace(ctx, w)
+	w, err := s.Store.InsertWorkspace(ctx, w)
 	s.m.reach("after storing a new workspace")
 	return w, err
 }
 
 func (s mortalStore) EditWorkspace(ctx context.Context, id string, fn func(*workspaces.Workspace) error) (workspaces.Workspace, error) {
 	s.m.reach("before storing a workspace")
-	w, err := s.rows.EditWorkspace(ctx, id, fn)
+	w, err := s.Store.EditWorkspace(ctx, id, fn)
 	s.m.reach("after storing a workspace")
 	return w, err
 }
 
-func (s mortalStore) InsertSnapshot(ctx context.Context, sn workspaces.Snap) error {
+func (s mortalStore) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error {
 	s.m.reach("before storing a snapshot")
-	err := s.rows.InsertSnapshot(ctx, sn)
+	err := s.Store.InsertSnapshot(ctx, sn)
 	s.m.reach("after storing a snapshot")
 	return err
 }
 
-func (s mortalStore) EditSnapshot(ctx context.Context, id string, fn func(*workspaces.Snap) error) (workspaces.Snap, error) {
+func (s mortalStore) EditSnapshot(ctx context.Context, id string, fn func(*snapshot.Snap) error) (snapshot.Snap, error) {
 	s.m.reach("before storing a change of a snapshot")
-	sn, err := s.rows.EditSnapshot(ctx, id, fn)
+	sn, err := s.Store.EditSnapshot(ctx, id, fn)
 	s.m.reach("after storing a change of a snapshot")
 	return sn, err
 }
 
 func (s mortalStore) DeleteSnapshots(ctx context.Context, ids []string) error {
 	s.m.reach("before removing rows of snapshots")
-	err := s.rows.DeleteSnapshots(ctx, ids)
+	err := s.Store.DeleteSnapshots(ctx, ids)
 	s.m.reach("after removing rows of snapshots")
 	return err
 }
 
 func (s mortalStore) InsertActivity(ctx context.Context, a workspaces.Activity) error {
 	s.m.reach("before storing an activity")
-	return s.rows.InsertActivity(ctx, a)
+	return s.Store.InsertActivity(ctx, a)
 }
 
 // mortalBoxes are sandboxes as a mortal server uses them.
 type mortalBoxes struct {
-	*boxes
+	*wstest.Boxes
 	m *mortal
 }
 
 func (b mortalBoxes) Ensure(ctx context.Context, id string) error {
 	b.m.reach("making a sandbox")
-	return b.boxes.Ensure(ctx, id)
+	return b.Boxes.Ensure(ctx, id)
 }
 
 func (b mortalBoxes) Destroy(ctx context.Context, id string) error {
 	b.m.reach("before ending a sandbox")
-	err := b.boxes.Destroy(ctx, id)
+	err := b.Boxes.Destroy(ctx, id)
 	b.m.reach("after ending a sandbox")
 	return err
 }
 
 func (b mortalBoxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
 	b.m.reach("before a command in a sandbox")
-	r, err := b.boxes.RunInBox(context.WithoutCancel(ctx), id, c) // it ends there, whoever dies here
+	r, err := b.Boxes.RunInBox(context.WithoutCancel(ctx), id, c) // it ends there, whoever dies here
 	b.m.reach("after a command in a sandbox")
 	return r, err
 }
 
 // mortalFiles are files of worktrees as a mortal server uses them; nobody writes between a check and the write it is for.
 type mortalFiles struct {
-	treeFiles
+	wstest.TreeFiles
 	m  *mortal
 	mu *sync.Mutex
 }
@@ -233,7 +236,7 @@ func (f mortalFiles) Put(ctx context.Context, id, wire string, r io.Reader, ifMa
 	info, err := func() (guest.FileInfo, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.treeFiles.Put(ctx, id, wire, bytes.NewReader(b), ifMatch, mode)
+		return f.TreeFiles.Put(ctx, id, wire, bytes.NewReader(b), ifMatch, mode)
 	}()
 	f.m.reach("after writing a file")
 	return info, inWords(err)
@@ -244,19 +247,19 @@ func (f mortalFiles) RemoveIf(ctx context.Context, id, wire, ifMatch string) err
 	err := func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.treeFiles.RemoveIf(ctx, id, wire, ifMatch)
+		return f.TreeFiles.RemoveIf(ctx, id, wire, ifMatch)
 	}()
 	f.m.reach("after removing a file")
 	return inWords(err)
 }
 
 func (f mortalFiles) Stat(ctx context.Context, id, wire string) (guest.FileInfo, error) {
-	info, err := f.treeFiles.Stat(ctx, id, wire)
+	info, err := f.TreeFiles.Stat(ctx, id, wire)
 	return info, inWords(err)
 }
 
 func (f mortalFiles) Read(ctx context.Context, id, wire string) (io.ReadCloser, guest.FileInfo, error) {
-	r, info, err := f.treeFiles.Read(ctx, id, wire)
+	r, info, err := f.TreeFiles.Read(ctx, id, wire)
 	return r, info, inWords(err)
 }
 
@@ -275,40 +278,40 @@ func inWords(err error) error {
 
 // forgetful is a storage that fails to store a snapshot, once.
 type forgetful struct {
-	*rows
+	assembly.Store
 	fail atomic.Bool
 }
 
-func (s *forgetful) InsertSnapshot(ctx context.Context, sn workspaces.Snap) error {
+func (s *forgetful) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error {
 	if s.fail.CompareAndSwap(true, false) {
 		return errors.New("the database is busy")
 	}
-	return s.rows.InsertSnapshot(ctx, sn)
+	return s.Store.InsertSnapshot(ctx, sn)
 }
 
 // A snapshot whose row could not be stored is in the timeline with the next one: the server need not end for that.
 func TestASnapshotThatWasNotStoredIsMended(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t)
-	h.stop()
-	db := &forgetful{rows: h.store}
-	h.cfg.Store = db
-	h.start()
-	w := h.workspace()
-	write(t, w.Path, "a.txt", "one\n")
-	h.keep(w.ID, workspaces.KeepFor{Reason: "stop"})
-	write(t, w.Path, "a.txt", "two\n")
+	h := wstest.SqliteHouse(t)
+	h.Stop()
+	db := &forgetful{Store: h.Store}
+	h.Cfg.Store = db
+	h.Start()
+	w := h.Workspace()
+	wstest.Write(t, w.Path, "a.txt", "one\n")
+	h.Keep(w.ID, snapshot.Request{Reason: "stop"})
+	wstest.Write(t, w.Path, "a.txt", "two\n")
 	db.fail.Store(true)
-	if _, err := h.s.Keep(t.Context(), w.ID, workspaces.KeepFor{Reason: "stop"}); err == nil {
+	if _, err := h.S.Snapshots.Take(t.Context(), w.ID, snapshot.Request{Reason: "stop"}); err == nil {
 		t.Fatal("what was not stored is said to be")
 	}
-	write(t, w.Path, "a.txt", "three\n")
-	h.keep(w.ID, workspaces.KeepFor{Reason: "stop"})
-	items, _, err := h.s.Snapshots(t.Context(), w.ID, nil, page.Page{})
-	must(t, err)
+	wstest.Write(t, w.Path, "a.txt", "three\n")
+	h.Keep(w.ID, snapshot.Request{Reason: "stop"})
+	items, _, err := h.S.Snapshots.Snapshots(t.Context(), w.ID, nil, page.Page{})
+	wstest.Must(t, err)
 	var got []string
 	for _, sn := range items {
-		got = append(got, h.fileOf(w, sn.ID, "a.txt"))
+		got = append(got, h.FileOf(w, sn.ID, "a.txt"))
 	}
 	if want := []string{"three\n", "two\n", "one\n"}; !slices.Equal(got, want) {
 		t.Errorf("the timeline has %q, want %q", got, want)

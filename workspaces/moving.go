@@ -56,18 +56,6 @@ type Moving struct {
 	CreatedAt, EndedAt      int64 // ms UTC; EndedAt 0 = it goes on
 }
 
-// MoveStore keeps the rows of moves.
-type MoveStore interface {
-	// InsertMove stores a move; fault.Conflict when the workspace has one that has not ended.
-	InsertMove(ctx context.Context, m Moving) error
-	// UpdateMove stores state, reason, steps, sessions and end of a move.
-	UpdateMove(ctx context.Context, m Moving) error
-	// Moves returns the newest of a workspace, the newest first, at most n.
-	Moves(ctx context.Context, workspaceID string, n int) ([]Moving, error)
-	// OpenMoves returns those of any workspace that have not ended.
-	OpenMoves(ctx context.Context) ([]Moving, error)
-}
-
 // Trier is an optional ability of Places: it sees that a place works for a workspace, over a folder that is not its worktree, while the
 // workspace goes on in its own place.
 type Trier interface {

@@ -8,15 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/overlap"
 )
 
 // treeNow is the tree of everything in a worktree, as a snapshot would have it.
-func treeNow(t *testing.T, h *house, w workspaces.Workspace) string {
+func treeNow(t *testing.T, h *wstest.Env, w workspaces.Workspace) string {
 	t.Helper()
-	now, err := h.s.FilesNow(context.Background(), w.ID)
-	must(t, err)
+	now, err := h.S.Ingest.FilesNow(context.Background(), w.ID)
+	wstest.Must(t, err)
 	return now.Tree
 }
 
@@ -35,32 +36,32 @@ func numbered(n int, change map[int]string) string {
 func TestOverlaps(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	h := sqliteHouse(t)
-	dir := h.repo("o")
-	write(t, dir, "long.txt", numbered(60, nil))
-	write(t, dir, "old.txt", numbered(5, nil))
-	must(t, os.WriteFile(filepath.Join(dir, "pic"), []byte("a\x00b"), 0o644))
-	commitAll(t, dir, "more")
-	p := h.pathProject(dir)
+	h := wstest.SqliteHouse(t)
+	dir := h.Repo("o")
+	wstest.Write(t, dir, "long.txt", numbered(60, nil))
+	wstest.Write(t, dir, "old.txt", numbered(5, nil))
+	wstest.Must(t, os.WriteFile(filepath.Join(dir, "pic"), []byte("a\x00b"), 0o644))
+	wstest.CommitAll(t, dir, "more")
+	p := h.PathProject(dir)
 	make1 := func(name string, change func(dir string)) overlap.Footprint {
-		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: name})
+		w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: name})
 		change(w.Path)
-		f, err := h.s.Footprint(ctx, w, treeNow(t, h, w), overlap.Footprint{})
-		must(t, err)
+		f, err := h.S.Footprint(ctx, w, treeNow(t, h, w), overlap.Footprint{})
+		wstest.Must(t, err)
 		return f
 	}
-	top := make1("top", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{10: "TOP"})) })
-	bottom := make1("bottom", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{50: "BOTTOM"})) })
-	near := make1("near", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{11: "NEAR"})) })
-	same := make1("same", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{10: "TOP"})) })
-	gone := make1("gone", func(d string) { must(t, os.Remove(filepath.Join(d, "long.txt"))) })
+	top := make1("top", func(d string) { wstest.Write(t, d, "long.txt", numbered(60, map[int]string{10: "TOP"})) })
+	bottom := make1("bottom", func(d string) { wstest.Write(t, d, "long.txt", numbered(60, map[int]string{50: "BOTTOM"})) })
+	near := make1("near", func(d string) { wstest.Write(t, d, "long.txt", numbered(60, map[int]string{11: "NEAR"})) })
+	same := make1("same", func(d string) { wstest.Write(t, d, "long.txt", numbered(60, map[int]string{10: "TOP"})) })
+	gone := make1("gone", func(d string) { wstest.Must(t, os.Remove(filepath.Join(d, "long.txt"))) })
 	odd := make1("odd", func(d string) {
-		write(t, d, "new \"one\"\n.txt", "x\n")
-		must(t, os.WriteFile(filepath.Join(d, "pic"), []byte("a\x00c"), 0o644))
+		wstest.Write(t, d, "new \"one\"\n.txt", "x\n")
+		wstest.Must(t, os.WriteFile(filepath.Join(d, "pic"), []byte("a\x00c"), 0o644))
 	})
 	odd2 := make1("odd2", func(d string) {
-		write(t, d, "new \"one\"\n.txt", "y\n")
-		must(t, os.WriteFile(filepath.Join(d, "pic"), []byte("a\x00d"), 0o644))
+		wstest.Write(t, d, "new \"one\"\n.txt", "y\n")
+		wstest.Must(t, os.WriteFile(filepath.Join(d, "pic"), []byte("a\x00d"), 0o644))
 	})
 	none := make1("none", func(string) {})
 
@@ -83,8 +84,8 @@ func TestOverlaps(t *testing.T) {
 		if got := c.a.Meets(c.b); got != c.meets || c.b.Meets(c.a) != got {
 			t.Errorf("%s: meets %v", c.what, got)
 		}
-		found, err := h.s.Collide(ctx, p.ID, c.a, []overlap.Footprint{c.b, none})
-		must(t, err)
+		found, err := h.S.Collide(ctx, p.ID, c.a, []overlap.Footprint{c.b, none})
+		wstest.Must(t, err)
 		var got []string
 		for _, f := range found[0] {
 			kind := f.Kind
@@ -99,26 +100,26 @@ func TestOverlaps(t *testing.T) {
 	}
 
 	// What conflicts only because one of the two is behind its base is no overlap.
-	behind := make1("behind", func(d string) { write(t, d, "old.txt", numbered(5, map[int]string{2: "MINE"})) })
-	write(t, dir, "old.txt", numbered(5, map[int]string{2: "BASE"}))
-	commitAll(t, dir, "on")
-	ahead := make1("ahead", func(d string) { write(t, d, "old.txt", numbered(5, map[int]string{2: "BASE", 5: "END"})) })
-	found, err := h.s.Collide(ctx, p.ID, behind, []overlap.Footprint{ahead})
-	must(t, err)
+	behind := make1("behind", func(d string) { wstest.Write(t, d, "old.txt", numbered(5, map[int]string{2: "MINE"})) })
+	wstest.Write(t, dir, "old.txt", numbered(5, map[int]string{2: "BASE"}))
+	wstest.CommitAll(t, dir, "on")
+	ahead := make1("ahead", func(d string) { wstest.Write(t, d, "old.txt", numbered(5, map[int]string{2: "BASE", 5: "END"})) })
+	found, err := h.S.Collide(ctx, p.ID, behind, []overlap.Footprint{ahead})
+	wstest.Must(t, err)
 	if behind.Base == ahead.Base || !behind.Meets(ahead) || len(found[0]) > 0 {
 		t.Errorf("bases %s and %s, conflicts %v", behind.Base, ahead.Base, found)
 	}
 
 	// Unchanged is not looked at again, and costs one statement: every workspace of a project is asked for when one has changed.
-	w, err := h.s.Workspace(ctx, top.WorkspaceID)
-	must(t, err)
-	before := h.db.Statements()
-	again, err := h.s.Footprint(ctx, w, top.Tree, overlap.Footprint{WorkspaceID: top.WorkspaceID, Base: top.Base, Tree: top.Tree})
-	must(t, err)
+	w, err := h.S.Records.Workspace(ctx, top.WorkspaceID)
+	wstest.Must(t, err)
+	before := h.Db.Statements()
+	again, err := h.S.Footprint(ctx, w, top.Tree, overlap.Footprint{WorkspaceID: top.WorkspaceID, Base: top.Base, Tree: top.Tree})
+	wstest.Must(t, err)
 	if again.Files != nil {
 		t.Error("a known footprint was made again")
 	}
-	if n := h.db.Statements() - before; n > 1 {
+	if n := h.Db.Statements() - before; n > 1 {
 		t.Errorf("a known footprint took %d statements", n)
 	}
 }
@@ -126,64 +127,64 @@ func TestOverlaps(t *testing.T) {
 func TestCheckOut(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	h := sqliteHouse(t)
-	dir := h.repo("c")
-	write(t, dir, ".gitignore", ".env\nnode_modules/\nconf/\n")
-	commitAll(t, dir, "ignore")
-	p := h.pathProject(dir)
+	h := wstest.SqliteHouse(t)
+	dir := h.Repo("c")
+	wstest.Write(t, dir, ".gitignore", ".env\nnode_modules/\nconf/\n")
+	wstest.CommitAll(t, dir, "ignore")
+	p := h.PathProject(dir)
 	patterns := []string{".env", "conf/local.json"}
-	p, err := h.s.UpdateProject(ctx, p.ID, workspaces.ProjectPatch{CopyIgnored: &patterns})
-	must(t, err)
-	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "w"})
-	write(t, w.Path, ".env", "SECRET=1\n")
-	write(t, w.Path, "conf/local.json", "{}\n")
-	write(t, w.Path, "conf/other.json", "{}\n")
-	write(t, w.Path, "node_modules/x/index.js", "x\n")
-	write(t, w.Path, "dirty.txt", "not committed\n")
-	before := git(t, dir, "worktree", "list")
+	p, err := h.S.Projects.UpdateProject(ctx, p.ID, workspaces.ProjectPatch{CopyIgnored: &patterns})
+	wstest.Must(t, err)
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "w"})
+	wstest.Write(t, w.Path, ".env", "SECRET=1\n")
+	wstest.Write(t, w.Path, "conf/local.json", "{}\n")
+	wstest.Write(t, w.Path, "conf/other.json", "{}\n")
+	wstest.Write(t, w.Path, "node_modules/x/index.js", "x\n")
+	wstest.Write(t, w.Path, "dirty.txt", "not committed\n")
+	before := wstest.Git(t, dir, "worktree", "list")
 
-	head, tree, err := h.s.BranchNow(ctx, w.ID)
-	must(t, err)
-	now, err := h.s.FilesNow(ctx, w.ID)
-	must(t, err)
+	head, tree, err := h.S.Ingest.BranchNow(ctx, w.ID)
+	wstest.Must(t, err)
+	now, err := h.S.Ingest.FilesNow(ctx, w.ID)
+	wstest.Must(t, err)
 	if now.Clean || now.Head != head || now.Tree == tree {
 		t.Errorf("now %+v at %s %s", now, head, tree)
 	}
-	got, err := h.s.CheckOut(ctx, w.ID, head, w.Base)
-	must(t, err)
+	got, err := h.S.Ingest.CheckOut(ctx, w.ID, head, w.Base)
+	wstest.Must(t, err)
 	defer os.RemoveAll(got)
-	if read(t, got, ".env") != "SECRET=1\n" || !exists(got, "conf/local.json") || exists(got, "conf/other.json") || exists(got, "node_modules") || exists(got, "dirty.txt") ||
-		read(t, got, "a.txt") != "one\ntwo\nthree\n" {
-		t.Errorf("the checkout has %s", git(t, got, "status", "--ignored", "--short"))
+	if wstest.Read(t, got, ".env") != "SECRET=1\n" || !wstest.Exists(got, "conf/local.json") || wstest.Exists(got, "conf/other.json") || wstest.Exists(got, "node_modules") || wstest.Exists(got, "dirty.txt") ||
+		wstest.Read(t, got, "a.txt") != "one\ntwo\nthree\n" {
+		t.Errorf("the checkout has %s", wstest.Git(t, got, "status", "--ignored", "--short"))
 	}
-	if b := git(t, got, "symbolic-ref", "--short", "HEAD"); b != "main" || git(t, got, "rev-parse", "HEAD") != head {
+	if b := wstest.Git(t, got, "symbolic-ref", "--short", "HEAD"); b != "main" || wstest.Git(t, got, "rev-parse", "HEAD") != head {
 		t.Errorf("it is on %s", b)
 	}
-	write(t, got, "made by a check", "x")
-	if again, err := h.s.CheckOut(ctx, w.ID, head, w.Base); err != nil || again != got || exists(got, "made by a check") {
+	wstest.Write(t, got, "made by a check", "x")
+	if again, err := h.S.Ingest.CheckOut(ctx, w.ID, head, w.Base); err != nil || again != got || wstest.Exists(got, "made by a check") {
 		t.Errorf("again: %s %v", again, err)
 	}
-	if git(t, dir, "worktree", "list") != before || strings.Contains(git(t, w.Path, "status", "--short"), "merged") {
+	if wstest.Git(t, dir, "worktree", "list") != before || strings.Contains(wstest.Git(t, w.Path, "status", "--short"), "merged") {
 		t.Error("the checkout left traces")
 	}
-	must(t, h.s.DropCheckOut(ctx, w.ID))
-	if exists(got, "") {
+	wstest.Must(t, h.S.Ingest.DropCheckOut(ctx, w.ID))
+	if wstest.Exists(got, "") {
 		t.Error("it is still there")
 	}
-	must(t, os.Remove(filepath.Join(w.Path, "dirty.txt")))
-	if now, err = h.s.FilesNow(ctx, w.ID); err != nil || !now.Clean || now.Tree != tree {
+	wstest.Must(t, os.Remove(filepath.Join(w.Path, "dirty.txt")))
+	if now, err = h.S.Ingest.FilesNow(ctx, w.ID); err != nil || !now.Clean || now.Tree != tree {
 		t.Errorf("clean: %+v %v", now, err)
 	}
-	if _, err := h.s.CheckOut(ctx, w.ID, strings.Repeat("1", 40), w.Base); err == nil {
+	if _, err := h.S.Ingest.CheckOut(ctx, w.ID, strings.Repeat("1", 40), w.Base); err == nil {
 		t.Error("a commit that is not there was checked out")
 	}
 	list := []workspaces.Check{{Name: "a", Command: "true"}, {Name: "A", Command: "true"}}
-	_, err = h.s.UpdateProject(ctx, p.ID, workspaces.ProjectPatch{Checks: &list})
-	wantCode(t, err, "check_invalid")
+	_, err = h.S.Projects.UpdateProject(ctx, p.ID, workspaces.ProjectPatch{Checks: &list})
+	wstest.WantCode(t, err, "check_invalid")
 	list[1].Name = "b"
-	p, err = h.s.UpdateProject(ctx, p.ID, workspaces.ProjectPatch{Checks: &list, Merging: &workspaces.Merging{Strategy: "squash", RequireChecks: true}})
-	must(t, err)
-	if p, err = h.s.Project(ctx, p.ID); err != nil || len(p.Checks) != 2 || p.Checks[0].ID == "" || p.Checks[0].TimeoutSeconds != workspaces.DefaultCheckSeconds || !p.Merging.RequireChecks || p.Merging.HowToMerge() != "squash" {
+	p, err = h.S.Projects.UpdateProject(ctx, p.ID, workspaces.ProjectPatch{Checks: &list, Merging: &workspaces.Merging{Strategy: "squash", RequireChecks: true}})
+	wstest.Must(t, err)
+	if p, err = h.S.Records.Project(ctx, p.ID); err != nil || len(p.Checks) != 2 || p.Checks[0].ID == "" || p.Checks[0].TimeoutSeconds != workspaces.DefaultCheckSeconds || !p.Merging.RequireChecks || p.Merging.HowToMerge() != "squash" {
 		t.Errorf("%+v %v", p, err)
 	}
 }

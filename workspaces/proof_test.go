@@ -2,7 +2,7 @@ package workspaces_test
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // git's names of objects
+	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // version is what a file was: git's name of its bytes stands for them.
@@ -38,7 +40,7 @@ type piece struct {
 // proof is one walk.
 type proof struct {
 	t      testing.TB
-	h      *house
+	h      *wstest.Env
 	life   *mortal
 	ctx    context.Context
 	seed   uint64
@@ -89,19 +91,19 @@ func (p *proof) summary() string {
 
 // reborn starts a server where one ended, or the first.
 func (p *proof) reborn() {
-	p.h.stop()
+	p.h.Stop()
 	p.ctx = p.life.born(p.t)
 	if p.whole != nil {
 		p.whole.born(p.ctx)
 		return
 	}
-	p.h.cfg.Store = mortalStore{p.h.store, p.life}
-	p.h.start()
-	_, ses := p.h.box, p.h.ses
-	p.h.s.Connect(mortalBoxes{p.h.box, p.life}, ses)
-	p.h.s.ConnectFiles(mortalFiles{treeFiles{paths: p.h.path}, p.life, &p.writing})
+	p.h.Cfg.Store = mortalStore{p.h.Store, p.life}
+	p.h.Start()
+	_, ses := p.h.Box, p.h.Ses
+	p.h.S.Records.Connect(mortalBoxes{p.h.Box, p.life}, ses)
+	p.h.S.Stage.ConnectFiles(mortalFiles{wstest.TreeFiles{Paths: p.h.Path}, p.life, &p.writing})
 	if p.seed%3 != 0 { // else the host reads worktrees itself
-		p.h.s.Watch(p)
+		p.h.S.Snapshots.Watch(p)
 	}
 	for _, x := range p.pieces {
 		x.whole = true
@@ -109,17 +111,17 @@ func (p *proof) reborn() {
 }
 
 // Look stands for the guest: it tells what differs from the base.
-func (p *proof) Look(ctx context.Context, id string) (workspaces.Seen, bool, error) {
-	base, err := p.h.s.BaseCommit(ctx, id)
+func (p *proof) Look(ctx context.Context, id string) (snapshot.Seen, bool, error) {
+	base, err := p.h.S.Repo.BaseCommit(ctx, id)
 	if err != nil {
-		return workspaces.Seen{}, false, err
+		return snapshot.Seen{}, false, err
 	}
-	dir, err := p.h.path(id)
+	dir, err := p.h.Path(id)
 	if err != nil {
-		return workspaces.Seen{}, false, err
+		return snapshot.Seen{}, false, err
 	}
 	paths, err := differing(dir, base)
-	return workspaces.Seen{Base: base, Paths: paths}, err == nil, err
+	return snapshot.Seen{Base: base, Paths: paths}, err == nil, err
 }
 
 // differing lists what differs from a commit in a worktree.
@@ -127,11 +129,11 @@ func differing(dir, base string) ([]string, error) {
 	if !folderThere(dir) {
 		return nil, fault.New(fault.Conflict, "workspace_not_ready", "It is put away.")
 	}
-	tracked, err := tryGit(dir, "diff", "--name-only", "--no-renames", "-z", base)
+	tracked, err := wstest.TryGit(dir, "diff", "--name-only", "--no-renames", "-z", base)
 	if err != nil {
 		return nil, fmt.Errorf("git diff: %w: %s", err, tracked)
 	}
-	others, err := tryGit(dir, "ls-files", "--others", "--exclude-standard", "-z")
+	others, err := wstest.TryGit(dir, "ls-files", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w: %s", err, others)
 	}
@@ -179,8 +181,8 @@ func (p *proof) idle(x *piece) bool {
 	if p.whole == nil || p.whole.sandbox(x.id) != "" {
 		return p.still(x)
 	}
-	w, err := p.h.store.Workspace(context.Background(), x.id)
-	must(p.t, err)
+	w, err := p.h.Store.Workspace(context.Background(), x.id)
+	wstest.Must(p.t, err)
 	return w.Executor != string(hereKind)
 }
 
@@ -256,7 +258,7 @@ func (p *proof) look(x *piece) {
 		var base string
 		var paths []string
 		if p.whole != nil {
-			sn, err := p.h.s.Keep(ctx, x.id, workspaces.KeepFor{Kind: workspaces.SnapPoll})
+			sn, err := p.h.S.Snapshots.Take(ctx, x.id, snapshot.Request{Kind: snapshot.SnapPoll})
 			if err == nil && slices.ContainsFunc(sn.Missing, func(m workspaces.Missing) bool { return m.Path == "" }) {
 				err = errUnseen
 			}
@@ -264,7 +266,7 @@ func (p *proof) look(x *piece) {
 		}
 		if whole {
 			var err error
-			if base, err = p.h.s.BaseCommit(ctx, x.id); err != nil {
+			if base, err = p.h.S.Repo.BaseCommit(ctx, x.id); err != nil {
 				return err
 			}
 			if paths, err = differing(x.path, base); err != nil {
@@ -282,7 +284,7 @@ func (p *proof) look(x *piece) {
 				}
 			}
 		}
-		return p.h.s.Polled(ctx, x.id, base, paths, whole)
+		return p.h.S.Snapshots.Polled(ctx, x.id, base, paths, whole)
 	})
 	p.step("look at %s, whole %v: %v", x.id, whole, err)
 	if err != nil {
@@ -313,20 +315,20 @@ func (p *proof) settle() {
 	for _, x := range p.pieces {
 		if p.whole != nil { // one that was cut goes on, or back
 			_, err := p.moveEnd(p.ctx, x.id)
-			must(p.t, err)
+			wstest.Must(p.t, err)
 		}
-		w, err := p.h.s.Workspace(p.ctx, x.id)
-		must(p.t, err)
+		w, err := p.h.S.Records.Workspace(p.ctx, x.id)
+		wstest.Must(p.t, err)
 		if w.DeletedAt == 0 && w.State == workspaces.Ready && folderThere(w.Path) {
 			continue
 		}
 		p.step("%s is %s, its folder is there: %v", x.id, w.State, folderThere(w.Path))
 		if w.DeletedAt == 0 && w.State != workspaces.Archived { // it was cut while it was put away
-			if _, err := p.h.s.Delete(p.ctx, p.h.actor, x.id); err != nil {
+			if _, err := p.h.S.Lifecycle.Delete(p.ctx, p.h.Actor, x.id); err != nil {
 				p.t.Fatalf("deleting what was cut: %v", err)
 			}
 		}
-		w, err = p.h.s.Restore(p.ctx, p.h.actor, x.id)
+		w, err = p.h.S.Lifecycle.Restore(p.ctx, p.h.Actor, x.id)
 		if err != nil {
 			p.t.Fatalf("restoring what was cut: %v", err)
 		}

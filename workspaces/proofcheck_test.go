@@ -9,15 +9,17 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // snaps is all of a workspace's timeline that has files.
-func (p *proof) snaps(x *piece) []workspaces.Snap {
-	var out []workspaces.Snap
+func (p *proof) snaps(x *piece) []snapshot.Snap {
+	var out []snapshot.Snap
 	for pg := (page.Page{Limit: page.MaxLimit}); ; {
-		items, next, err := p.h.s.Timeline(p.ctx, x.id, []string{"poll", "turn", "commit", "kept", "manual"}, pg)
-		must(p.t, err)
+		items, next, err := p.h.S.Snapshots.Timeline(p.ctx, x.id, []string{"poll", "turn", "commit", "kept", "manual"}, pg)
+		wstest.Must(p.t, err)
 		for _, it := range items {
 			out = append(out, *it.Snap)
 		}
@@ -33,7 +35,7 @@ func (p *proof) has(dir, commit string) map[version]bool {
 		return t
 	}
 	t := make(map[version]bool)
-	for _, rec := range strings.Split(git(p.t, dir, "ls-tree", "-r", "-z", "--full-tree", commit), "\x00") {
+	for _, rec := range strings.Split(wstest.Git(p.t, dir, "ls-tree", "-r", "-z", "--full-tree", commit), "\x00") {
 		meta, name, _ := strings.Cut(rec, "\t")
 		if f := strings.Fields(meta); len(f) == 3 {
 			t[version{name, f[0], f[2]}] = true
@@ -48,10 +50,10 @@ func (p *proof) verify() {
 	p.t.Helper()
 	for _, x := range p.pieces {
 		p.look(x)
-		w, err := p.h.s.Workspace(p.ctx, x.id)
-		must(p.t, err)
+		w, err := p.h.S.Records.Workspace(p.ctx, x.id)
+		wstest.Must(p.t, err)
 		snaps := p.snaps(x)
-		found := make(map[version]workspaces.Snap)
+		found := make(map[version]snapshot.Snap)
 		for _, sn := range snaps {
 			for v := range p.has(x.path, sn.Commit) {
 				found[v] = sn
@@ -65,11 +67,11 @@ func (p *proof) verify() {
 				continue
 			}
 			if asked++; asked <= 3 { // the others are found in the same way
-				t, err := p.h.s.Resolve(p.ctx, w, sn.ID, "")
-				must(p.t, err)
-				r, _, err := p.h.s.FileAt(p.ctx, x.id, t, v.path)
-				must(p.t, err)
-				must(p.t, r.Close())
+				t, err := p.h.S.Snapshots.Resolve(p.ctx, w, sn.ID, "")
+				wstest.Must(p.t, err)
+				r, _, err := p.h.S.Snapshots.FileAt(p.ctx, x.id, t, v.path)
+				wstest.Must(p.t, err)
+				wstest.Must(p.t, r.Close())
 			}
 		}
 	}
@@ -77,7 +79,7 @@ func (p *proof) verify() {
 
 func (p *proof) fsck(project workspaces.Project) {
 	p.t.Helper()
-	if out, err := tryGit(project.GitDir, "fsck", "--full", "--no-dangling", "--no-progress"); err != nil {
+	if out, err := wstest.TryGit(project.GitDir, "fsck", "--full", "--no-dangling", "--no-progress"); err != nil {
 		p.t.Errorf("git fsck: %v\n%s", err, out)
 	}
 }
@@ -87,47 +89,47 @@ func (p *proof) afterwards(project workspaces.Project) {
 	p.t.Helper()
 	x := p.pieces[0]
 	gone := filepath.Join(x.path, "only-polled")
-	must(p.t, os.WriteFile(gone, []byte(strings.Repeat(fmt.Sprint("of no use later ", p.seed), 1<<14)), 0o600))
+	wstest.Must(p.t, os.WriteFile(gone, []byte(strings.Repeat(fmt.Sprint("of no use later ", p.seed), 1<<14)), 0o600))
 	p.look(x)
 	last := p.snaps(x)[0]
-	lone := git(p.t, x.path, "rev-parse", last.Commit+":only-polled")
-	must(p.t, os.Remove(gone))
+	lone := wstest.Git(p.t, x.path, "rev-parse", last.Commit+":only-polled")
+	wstest.Must(p.t, os.Remove(gone))
 	p.look(x)
-	pinned, err := p.h.s.PinSnapshot(p.ctx, p.snaps(x)[len(p.snaps(x))-1], true)
-	must(p.t, err)
+	pinned, err := p.h.S.Snapshots.PinSnapshot(p.ctx, p.snaps(x)[len(p.snaps(x))-1], true)
+	wstest.Must(p.t, err)
 	on := make(map[*piece]map[string]version)
 	heads := make(map[*piece]string)
 	for _, x := range p.pieces {
 		on[x], _ = p.scan(x)
-		heads[x] = git(p.t, x.path, "rev-parse", "HEAD")
+		heads[x] = wstest.Git(p.t, x.path, "rev-parse", "HEAD")
 	}
 	for _, days := range []int{9, 60} {
 		p.ahead.Store(int64(time.Duration(days) * 24 * time.Hour))
-		_, err := p.h.s.PruneSnapshots(p.ctx)
-		must(p.t, err)
+		_, err := p.h.S.Snapshots.PruneSnapshots(p.ctx)
+		wstest.Must(p.t, err)
 		p.collect(project)
 		for _, x := range p.pieces {
 			for _, sn := range p.snaps(x) {
-				if end := sn.ExpiresAt; end != 0 && end <= p.h.cfg.Now().UnixMilli() {
+				if end := sn.ExpiresAt; end != 0 && end <= p.h.Cfg.Now().UnixMilli() {
 					p.t.Errorf("after %d days a snapshot of %s is still there that ended", days, sn.Kind)
 				}
 				if days == 60 && sn.ID != pinned.ID {
 					p.t.Errorf("after %d days there is still %+v", days, sn)
 				}
-				if out, err := tryGit(x.path, "rev-list", "--objects", "--quiet", sn.Commit); err != nil {
+				if out, err := wstest.TryGit(x.path, "rev-list", "--objects", "--quiet", sn.Commit); err != nil {
 					p.t.Errorf("after %d days a snapshot that is kept is not whole: %s", days, out)
 				}
 			}
 		}
 	}
-	if out, err := tryGit(project.GitDir, "cat-file", "-e", lone); err == nil {
+	if out, err := wstest.TryGit(project.GitDir, "cat-file", "-e", lone); err == nil {
 		p.t.Errorf("what only an ended snapshot had takes space: %s %s", lone, out)
 	}
 	for _, x := range p.pieces {
-		if is, _ := p.scan(x); fmt.Sprint(is) != fmt.Sprint(on[x]) || git(p.t, x.path, "rev-parse", "HEAD") != heads[x] {
+		if is, _ := p.scan(x); fmt.Sprint(is) != fmt.Sprint(on[x]) || wstest.Git(p.t, x.path, "rev-parse", "HEAD") != heads[x] {
 			p.t.Errorf("what is on disk or on the branch was touched")
 		}
-		if out, err := tryGit(x.path, "status", "--porcelain"); err != nil {
+		if out, err := wstest.TryGit(x.path, "status", "--porcelain"); err != nil {
 			p.t.Errorf("git status: %v %s", err, out)
 		}
 	}
@@ -157,10 +159,10 @@ func (p *proof) collect(project workspaces.Project) {
 		return nil
 	})
 	if project.SourceKind == workspaces.SourcePath {
-		git(p.t, project.GitDir, "-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", "gc", "--quiet", "--prune=now")
+		wstest.Git(p.t, project.GitDir, "-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", "gc", "--quiet", "--prune=now")
 		return
 	}
-	if _, err := p.h.s.Collect(p.ctx, project); err != nil {
+	if _, err := p.h.S.Reclaim.Collect(p.ctx, project); err != nil {
 		p.t.Errorf("collecting: %v", err)
 	}
 }

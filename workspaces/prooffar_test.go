@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -47,7 +48,7 @@ func (p *proof) shift(ctx context.Context, rng *rand.Rand, x *piece) (what strin
 	case 0, 1, 2, 3:
 		to := string(wholeKinds[rng.IntN(len(wholeKinds))])
 		what = "moves to " + to
-		if _, err := p.h.s.MoveLive(ctx, p.h.actor, x.id, to, ""); err != nil {
+		if _, err := p.h.S.MoveLive(ctx, p.h.Actor, x.id, to, ""); err != nil {
 			return what, false, err
 		}
 		m, err := p.moveEnd(ctx, x.id)
@@ -86,8 +87,8 @@ func (p *proof) moveEnd(ctx context.Context, id string) (workspaces.Moving, erro
 		if _, dead := p.life.over(); dead {
 			return workspaces.Moving{}, errDied
 		}
-		if _, moves := p.h.s.MoveOf(id); !moves {
-			all, err := p.h.store.Moves(context.WithoutCancel(ctx), id, 1)
+		if _, moves := p.h.S.MoveOf(id); !moves {
+			all, err := p.h.Store.Moves(context.WithoutCancel(ctx), id, 1)
 			if err != nil || len(all) == 0 {
 				return workspaces.Moving{}, err
 			}
@@ -105,9 +106,9 @@ func (p *proof) comeHome() {
 		return
 	}
 	for _, x := range p.pieces {
-		if _, err := p.h.s.MoveLive(p.ctx, p.h.actor, x.id, string(hereKind), ""); err == nil {
+		if _, err := p.h.S.MoveLive(p.ctx, p.h.Actor, x.id, string(hereKind), ""); err == nil {
 			_, err = p.moveEnd(p.ctx, x.id)
-			must(p.t, err)
+			wstest.Must(p.t, err)
 		} else if fault.CodeOf(err) != "already_there" {
 			p.t.Errorf("coming home: %v", err)
 		}

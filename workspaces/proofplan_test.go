@@ -18,7 +18,9 @@ import (
 
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 var (
@@ -117,9 +119,9 @@ func picked(t testing.TB, steps []planned, list string) []planned {
 	for part := range strings.SplitSeq(list, ",") {
 		from, to, _ := strings.Cut(part, "-")
 		a, err := strconv.Atoi(from)
-		must(t, err)
+		wstest.Must(t, err)
 		b, err := strconv.Atoi(cmp.Or(to, from))
-		must(t, err)
+		wstest.Must(t, err)
 		for ; a <= b; a++ {
 			want[a] = true
 		}
@@ -214,19 +216,27 @@ func (q *quiet) text() string {
 	return strings.Join(q.lines, "\n")
 }
 
-func (q *quiet) Failed() bool                 { return q.failed.Load() }
-func (q *quiet) Fail()                        { q.failed.Store(true) }
-func (q *quiet) FailNow()                     { q.Fail(); runtime.Goexit() }
-func (q *quiet) Log(args ...any)              { q.say(fmt.Sprint(args...)) }
-func (q *quiet) Logf(f string, args ...any)   { q.say(fmt.Sprintf(f, args...)) }
-func (q *quiet) Error(args ...any)            { q.Log(args...); q.Fail() }
+func (q *quiet) Failed() bool { return q.failed.Load() }
+
+func (q *quiet) Fail() { q.failed.Store(true) }
+
+func (q *quiet) FailNow() { q.Fail(); runtime.Goexit() }
+
+func (q *quiet) Log(args ...any) { q.say(fmt.Sprint(args...)) }
+
+func (q *quiet) Logf(f string, args ...any) { q.say(fmt.Sprintf(f, args...)) }
+
+func (q *quiet) Error(args ...any) { q.Log(args...); q.Fail() }
+
 func (q *quiet) Errorf(f string, args ...any) { q.Logf(f, args...); q.Fail() }
-func (q *quiet) Fatal(args ...any)            { q.Log(args...); q.FailNow() }
+
+func (q *quiet) Fatal(args ...any) { q.Log(args...); q.FailNow() }
+
 func (q *quiet) Fatalf(f string, args ...any) { q.Logf(f, args...); q.FailNow() }
 
 func walk(t testing.TB, db *store.DB, far bool, seed uint64, steps []planned) {
 	p := &proof{t: t, life: newMortal(t), seed: seed, trees: make(map[string]map[version]bool)}
-	p.h = newHouse(t, db, func(c *workspaces.Config) {
+	p.h = wstest.New(t, db, func(c *assembly.Config) {
 		c.GitPath = filepath.Join(p.life.dir, "git")
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 		c.After = func(time.Duration) <-chan time.Time { return nil } // what is done each hour is done by hand
@@ -242,17 +252,17 @@ func walk(t testing.TB, db *store.DB, far bool, seed uint64, steps []planned) {
 	if far {
 		p.whole = newWhole(t, p.h, db, p.life)
 	}
-	p.folder = p.h.repo("app")
-	write(t, p.folder, "a.txt", lines(30))
-	write(t, p.folder, "shared.txt", lines(12))
-	commitAll(t, p.folder, "thirty lines")
+	p.folder = p.h.Repo("app")
+	wstest.Write(t, p.folder, "a.txt", wstest.Lines(30))
+	wstest.Write(t, p.folder, "shared.txt", wstest.Lines(12))
+	wstest.CommitAll(t, p.folder, "thirty lines")
 	p.reborn()
-	project := p.h.pathProject(p.folder)
+	project := p.h.PathProject(p.folder)
 	if seed%2 == 0 { // a clone, which is ours to collect
-		project = p.h.urlProject(p.folder)
+		project = p.h.UrlProject(p.folder)
 	}
 	for _, name := range []string{"One", "Two"} {
-		p.add(p.h.ready(workspaces.NewWorkspace{ProjectID: project.ID, Name: name}))
+		p.add(p.h.Ready(workspaces.NewWorkspace{ProjectID: project.ID, Name: name}))
 	}
 	for i, s := range steps {
 		if q, ok := t.(*quiet); ok {

@@ -14,7 +14,10 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/stage"
 )
 
 // atOnce has an agent, the looks and a person act at the same time.
@@ -113,19 +116,19 @@ func (p *proof) agent(rng *rand.Rand, x *piece) {
 		p.replace(at, append(text, fmt.Sprintf("%d of %s", p.fresh, x.id)...))
 	case n < 10 && rng.IntN(2) == 0:
 		said = "commits, beginning with"
-		if _, err := tryGit(dir, "add", "-A"); err == nil {
-			_, _ = tryGit(dir, "commit", "-q", "-m", fmt.Sprintf("agent %d", p.fresh))
+		if _, err := wstest.TryGit(dir, "add", "-A"); err == nil {
+			_, _ = wstest.TryGit(dir, "commit", "-q", "-m", fmt.Sprintf("agent %d", p.fresh))
 		}
 	case n < 11 && rng.IntN(3) == 0:
 		said = "has git take back all, and"
-		_, _ = tryGit(dir, "reset", "-q", "--hard")
+		_, _ = wstest.TryGit(dir, "reset", "-q", "--hard")
 		x.all++
 	default:
 		said = "edits lines of"
 		b, err := os.ReadFile(at)
 		l := strings.SplitAfter(string(b), "\n")
 		if err != nil || strings.ContainsRune(string(b), 0) {
-			l = strings.SplitAfter(lines(12), "\n")
+			l = strings.SplitAfter(wstest.Lines(12), "\n")
 		}
 		for range 1 + rng.IntN(3) {
 			i := rng.IntN(len(l))
@@ -178,7 +181,7 @@ func (p *proof) person(rng *rand.Rand, x *piece) {
 }
 
 func (p *proof) act(ctx context.Context, rng *rand.Rand, x *piece, on map[string]version) (string, error) {
-	s, a := p.h.s, p.h.actor
+	s, a := p.h.S, p.h.Actor
 	other := p.pieces[(slices.Index(p.pieces, x)+1)%len(p.pieces)]
 	var names []string
 	for name := range on {
@@ -192,64 +195,64 @@ func (p *proof) act(ctx context.Context, rng *rand.Rand, x *piece, on map[string
 	}
 	name := names[rng.IntN(len(names))]
 	merge, update := []string{"merge", "squash", "rebase"}[rng.IntN(3)], []string{"merge", "rebase"}[rng.IntN(2)]
-	parts := func() (workspaces.Parts, error) {
+	parts := func() (stage.Parts, error) {
 		name = []string{"a.txt", "shared.txt"}[rng.IntN(2)]
-		f, err := s.Hunks(ctx, a.User.ID, x.id, name, "head", "now")
+		f, err := s.Stage.Hunks(ctx, a.User.ID, x.id, name, "head", "now")
 		if err == nil && len(f.Hunks) == 0 {
 			err = fault.New(fault.NotFound, "nothing_chosen", "nothing differs")
 		}
 		if err != nil {
-			return workspaces.Parts{}, err
+			return stage.Parts{}, err
 		}
-		return workspaces.Parts{From: f.From, To: f.To, List: []workspaces.Part{{Path: name, Hunks: []workspaces.Hunk{f.Hunks[rng.IntN(len(f.Hunks))].Hunk}}}}, nil
+		return stage.Parts{From: f.From, To: f.To, List: []stage.Part{{Path: name, Hunks: []stage.Hunk{f.Hunks[rng.IntN(len(f.Hunks))].Hunk}}}}, nil
 	}
 	switch rng.IntN(19) {
 	case 0:
-		_, err := s.Commit(ctx, a, x.id, workspaces.CommitRequest{Message: "everything"})
+		_, err := s.Stage.Commit(ctx, a, x.id, stage.CommitRequest{Message: "everything"})
 		return "commits everything", err
 	case 1:
-		_, err := s.Commit(ctx, a, x.id, workspaces.CommitRequest{Message: "one file", Paths: []string{name}})
+		_, err := s.Stage.Commit(ctx, a, x.id, stage.CommitRequest{Message: "one file", Paths: []string{name}})
 		return "commits " + name, err
 	case 2:
 		r, err := parts()
 		if err == nil {
-			_, err = s.Commit(ctx, a, x.id, workspaces.CommitRequest{Message: "a part", Parts: r})
+			_, err = s.Stage.Commit(ctx, a, x.id, stage.CommitRequest{Message: "a part", Parts: r})
 		}
 		return "commits a part of " + name, err
 	case 3:
 		r, err := parts()
 		if err == nil {
-			err = s.Stage(ctx, a, x.id, r, false)
+			err = s.Stage.Stage(ctx, a, x.id, r, false)
 		}
 		return "stages a part of " + name, err
 	case 4, 5:
 		r, err := parts()
 		if err == nil {
-			_, err = s.Discard(ctx, a, x.id, r)
+			_, err = s.Stage.Discard(ctx, a, x.id, r)
 		}
 		return "discards a part of " + name, err
 	case 6, 7:
-		_, err := s.Discard(ctx, a, x.id, workspaces.Parts{List: []workspaces.Part{{Path: name}}})
+		_, err := s.Stage.Discard(ctx, a, x.id, stage.Parts{List: []stage.Part{{Path: name}}})
 		return "discards " + name, err
 	case 8, 9:
 		snaps := p.snaps(x)
 		if len(snaps) == 0 {
 			return "restores nothing", nil
 		}
-		r := workspaces.RestoreRequest{}
+		r := snapshot.RestoreRequest{}
 		if rng.IntN(3) == 0 {
 			r.Paths = []string{name}
 		}
-		_, err := s.RestoreSnapshot(ctx, a, snaps[rng.IntN(len(snaps))], r)
+		_, err := s.Lifecycle.RestoreSnapshot(ctx, a, snaps[rng.IntN(len(snaps))], r)
 		return "restores", err
 	case 10, 11:
-		_, err := s.Update(ctx, a, x.id, workspaces.UpdateRequest{Strategy: update})
+		_, err := s.Merging.Update(ctx, a, x.id, workspaces.UpdateRequest{Strategy: update})
 		return "updates by " + update, err
 	case 12:
-		_, err := s.Merge(ctx, a, x.id, workspaces.MergeRequest{Strategy: merge})
+		_, err := s.Merging.Merge(ctx, a, x.id, workspaces.MergeRequest{Strategy: merge})
 		return "merges by " + merge, err
 	case 13:
-		_, err := s.Take(ctx, a, x.id, workspaces.TakeRequest{From: other.id, Paths: []string{name}, OnConflict: []string{"overwrite", "keep_both"}[rng.IntN(2)]})
+		_, err := s.Stage.Take(ctx, a, x.id, stage.TakeRequest{From: other.id, Paths: []string{name}, OnConflict: []string{"overwrite", "keep_both"}[rng.IntN(2)]})
 		return "takes " + name, err
 	case 14, 15:
 		return "writes " + name, p.edit(ctx, x, name, rng)
@@ -257,18 +260,18 @@ func (p *proof) act(ctx context.Context, rng *rand.Rand, x *piece, on map[string
 		if rng.IntN(2) == 0 {
 			return "begins to resolve", p.resolve(ctx, x, update)
 		}
-		return "gives up a merge", s.AbortResolve(ctx, a, x.id)
+		return "gives up a merge", s.Conflicts.AbortResolve(ctx, a, x.id)
 	case 17:
-		putAway := s.Archive
+		putAway := s.Lifecycle.Archive
 		if rng.IntN(2) == 0 {
-			putAway = s.Delete
+			putAway = s.Lifecycle.Delete
 		}
 		x.away.Add(1)
 		defer x.away.Add(1)
 		if _, err := putAway(ctx, a, x.id); err != nil {
 			return "puts away", err
 		}
-		w, err := s.Restore(ctx, a, x.id)
+		w, err := s.Lifecycle.Restore(ctx, a, x.id)
 		return "puts away and restores on " + w.Branch, err
 	}
 	p.writing.Lock()
@@ -280,14 +283,14 @@ func (p *proof) act(ctx context.Context, rng *rand.Rand, x *piece, on map[string
 	if err := os.WriteFile(filepath.Join(p.folder, at), []byte(strings.Join(l, "")), 0o600); err != nil {
 		return "moves the base", err
 	}
-	_, _ = tryGit(p.folder, "add", "-A")
-	_, _ = tryGit(p.folder, "commit", "-q", "-m", "theirs")
+	_, _ = wstest.TryGit(p.folder, "add", "-A")
+	_, _ = wstest.TryGit(p.folder, "commit", "-q", "-m", "theirs")
 	return "moves the base", nil
 }
 
 // edit writes a file as the editor does.
 func (p *proof) edit(ctx context.Context, x *piece, name string, rng *rand.Rand) error {
-	var files workspaces.Files = mortalFiles{treeFiles{paths: p.h.path}, p.life, &p.writing}
+	var files stage.Files = mortalFiles{wstest.TreeFiles{Paths: p.h.Path}, p.life, &p.writing}
 	if p.whole != nil {
 		files = p.whole.files
 	}
@@ -296,7 +299,7 @@ func (p *proof) edit(ctx context.Context, x *piece, name string, rng *rand.Rand)
 		return fault.New(fault.NotFound, "file_not_found", "gone")
 	}
 	_ = r.Close()
-	if _, err := p.h.s.Keep(ctx, x.id, workspaces.KeepFor{Reason: "edit"}); err != nil {
+	if _, err := p.h.S.Snapshots.Take(ctx, x.id, snapshot.Request{Reason: "edit"}); err != nil {
 		return err
 	}
 	_, err = files.Put(ctx, x.id, guest.EncodePath(name), strings.NewReader(fmt.Sprintf("written by hand %d\n", rng.Uint64())), info.Hash, 0)
@@ -304,6 +307,6 @@ func (p *proof) edit(ctx context.Context, x *piece, name string, rng *rand.Rand)
 }
 
 func (p *proof) resolve(ctx context.Context, x *piece, strategy string) error {
-	_, err := p.h.s.BeginResolve(ctx, p.h.actor, x.id, strategy)
+	_, err := p.h.S.Conflicts.BeginResolve(ctx, p.h.Actor, x.id, strategy)
 	return err
 }

@@ -19,7 +19,10 @@ import (
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/store"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/testing/wstest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // Places of a whole server: one on this machine, one with a disk of its own, and one that can stand still, too.
@@ -28,13 +31,13 @@ const (
 	cloudKind executors.Kind = "cloud"
 )
 
-var wholeKinds = []executors.Kind{hereKind, farKind, cloudKind}
+var wholeKinds = []executors.Kind{hereKind, wstest.FarKind, cloudKind}
 
 // whole is a server with the real rooms that a file in a sandbox goes through: places with real guests, the room that brings files home,
 // and workspaces. The sandboxes' world outlives it.
 type whole struct {
 	t     testing.TB
-	h     *house
+	h     *wstest.Env
 	life  *mortal
 	world *fake.World
 	file  string // of the database
@@ -48,11 +51,11 @@ type whole struct {
 }
 
 // newWhole makes the world; the house's own service is never started.
-func newWhole(t testing.TB, h *house, db *store.DB, life *mortal) *whole {
+func newWhole(t testing.TB, h *wstest.Env, db *store.DB, life *mortal) *whole {
 	t.Helper()
 	x := &whole{t: t, h: h, life: life, world: fake.NewWorld(t.TempDir(), nil), inside: make(map[string]string), log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(x.world.Close)
-	must(t, db.QueryRow(t.Context(), "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&x.file))
+	wstest.Must(t, db.QueryRow(t.Context(), "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&x.file))
 	return x
 }
 
@@ -60,14 +63,14 @@ func newWhole(t testing.TB, h *house, db *store.DB, life *mortal) *whole {
 func (x *whole) born(ctx context.Context) {
 	x.t.Helper()
 	db, err := store.Open(ctx, store.Config{URL: "sqlite:" + x.file, AllTeams: true})
-	must(x.t, err)
+	wstest.Must(x.t, err)
 	h, life := x.h, x.life
 	here, far, cloud := fake.New(x.world), fake.New(x.world), fake.NewCloud(x.world)
 	knobs := func(dead error) {
 		k := fake.Knobs{CreateErr: dead, DialErr: dead, RecoverErr: dead, DestroyErr: dead, ListErr: dead, PauseErr: dead, ResumeErr: dead, ExtendErr: dead, AsleepErr: dead, Wrap: life.pipe}
 		k.Kind = hereKind
 		here.Set(k)
-		k.Kind, k.OwnDisk = farKind, true
+		k.Kind, k.OwnDisk = wstest.FarKind, true
 		far.Set(k)
 		k.Kind = cloudKind
 		cloud.Set(k)
@@ -77,60 +80,60 @@ func (x *whole) born(ctx context.Context) {
 		knobs(errDied)
 		go db.Close() // waits for what it is asked just now
 	})
-	h.cfg.Store, h.cfg.Trash, h.cfg.DefaultExecutor, h.cfg.Log = mortalStore{store.NewWorkspaces(db), life}, store.NewTrash(db), string(hereKind), x.log
-	s := h.build()
+	h.Cfg.Store, h.Cfg.Trash, h.Cfg.DefaultExecutor, h.Cfg.Log = mortalStore{store.NewWorkspaces(db), life}, store.NewTrash(db), string(hereKind), x.log
+	s := h.Build()
 	m := executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{mortalPlace{here, life}, mortalPlace{far, life}, mortalCloud{cloud, life}}, Default: hereKind,
-		Store: mortalRows{store.NewExecutors(db), life}, Workspaces: s, Log: x.log})
-	files := filesync.New(filesync.Config{Store: store.NewChanges(db), Places: m, Workspaces: s, Events: h.bus, Moved: s.HeadMoved, Polled: s.Polled, Trees: hostTrees{s},
-		DataDir: h.data, Log: x.log})
+		Store: mortalRows{store.NewExecutors(db), life}, Workspaces: s.Records, Log: x.log})
+	files := filesync.New(filesync.Config{Store: store.NewChanges(db), Places: m, Workspaces: s.Repo, Events: h.Bus, Moved: s.Ingest.HeadMoved, Polled: s.Snapshots.Polled, Trees: hostTrees{s.Repo, s.Records},
+		DataDir: h.Data, Log: x.log})
 	m.Attach(executors.Participant{Making: func(ctx context.Context, c executors.Capabilities, spec *executors.Spec) error {
 		switch {
 		case manager.Trying(ctx):
 			return nil
 		case c.OwnDisk:
-			return s.Afar(ctx, spec.WorkspaceID)
+			return s.Ingest.PrepareRemote(ctx, spec.WorkspaceID)
 		}
-		return s.Unbox(ctx, spec.WorkspaceID)
+		return s.Ingest.ReleaseSandbox(ctx, spec.WorkspaceID)
 	}})
-	m.Attach(executors.Participant{Arriving: s.Arrive})
-	m.Attach(executors.Participant{Live: func(p *executors.Place) { s.Awoke(p.WorkspaceID) }})
-	leave := func(ctx context.Context, p *executors.Place) { _ = s.TakeLeave(ctx, p.WorkspaceID, p.Run) }
+	m.Attach(executors.Participant{Arriving: s.Transfer.Arrive})
+	m.Attach(executors.Participant{Live: func(p *executors.Place) { s.Ingest.Awoke(p.WorkspaceID) }})
+	leave := func(ctx context.Context, p *executors.Place) { _ = s.Ingest.FetchBeforeEnd(ctx, p.WorkspaceID, p.Run) }
 	m.Attach(executors.Participant{Pausing: leave})
 	m.Attach(executors.Participant{Ending: leave})
-	m.Attach(executors.Participant{Ended: func(r executors.Record) { s.SandboxEnded(r.WorkspaceID, r.Handle.ID) }})
-	s.ConnectFiles(files)
+	m.Attach(executors.Participant{Ended: func(r executors.Record) { s.Ingest.SandboxEnded(r.WorkspaceID, r.Handle.ID) }})
+	s.Stage.ConnectFiles(files)
 	m.Attach(executors.Participant{Arriving: files.Arrive})
 	home := func(ctx context.Context, p *executors.Place) { _ = files.BringHome(ctx, p) }
 	m.Attach(executors.Participant{Pausing: home})
 	m.Attach(executors.Participant{Ending: home})
 	w := wholeWatcher{files}
-	s.Watch(w)
-	s.ConnectSandboxed(w)
-	keep := func(ctx context.Context, p *executors.Place) { s.KeepBefore(ctx, p.WorkspaceID, "stop") }
+	s.Snapshots.Watch(w)
+	s.Snapshots.ConnectSandboxed(w)
+	keep := func(ctx context.Context, p *executors.Place) { s.Snapshots.TakeBefore(ctx, p.WorkspaceID, "stop") }
 	m.Attach(executors.Participant{Pausing: keep})
 	m.Attach(executors.Participant{Ending: keep})
 	last := func(context.Context, *executors.Place) { life.reach("before a sandbox stands still or ends") }
 	m.Attach(executors.Participant{Pausing: last})
 	m.Attach(executors.Participant{Ending: last})
-	s.Connect(wholeRooms{m}, h.ses)
+	s.Records.Connect(wholeRooms{m}, h.Ses)
 	m.Attach(executors.Participant{Live: files.Follow})
-	m.Attach(executors.Participant{Arriving: s.ArriveIgnored})
-	m.Attach(executors.Participant{Arriving: s.ArriveSetup})
+	m.Attach(executors.Participant{Arriving: s.Transfer.ArriveIgnored})
+	m.Attach(executors.Participant{Arriving: s.Transfer.ArriveSetup})
 	m.Attach(executors.Participant{Arriving: func(_ context.Context, a executors.Arrival) error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.inside[a.Place.WorkspaceID] = a.Place.Hello.Root
 		return nil
 	}})
-	must(x.t, m.Recover(ctx))
-	must(x.t, s.Recover(ctx))
+	wstest.Must(x.t, m.Recover(ctx))
+	wstest.Must(x.t, s.Recover(ctx))
 	run, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for _, fn := range []func(context.Context) error{s.Run, files.Run, m.Run} {
 		wg.Go(func() { _ = fn(run) })
 	}
-	x.m, x.files, h.s = m, files, s
-	h.stop = func() { cancel(); wg.Wait(); db.Close() }
+	x.m, x.files, h.S = m, files, s
+	h.Stop = func() { cancel(); wg.Wait(); db.Close() }
 }
 
 // root is where the files are that people and agents work with.
@@ -171,9 +174,9 @@ func (r wholeRooms) Live(id string) bool {
 // wholeWatcher shows workspaces what differs in their files.
 type wholeWatcher struct{ files *filesync.Service }
 
-func (w wholeWatcher) Look(ctx context.Context, id string) (workspaces.Seen, bool, error) {
+func (w wholeWatcher) Look(ctx context.Context, id string) (snapshot.Seen, bool, error) {
 	a, ok, err := w.files.LookAround(ctx, id)
-	return workspaces.Seen{Base: a.Base, Paths: a.Paths, Kept: a.Kept}, ok, err
+	return snapshot.Seen{Base: a.Base, Paths: a.Paths, Kept: a.Kept}, ok, err
 }
 
 func (w wholeWatcher) Elsewhere(ctx context.Context, id string) (bool, error) {
@@ -190,15 +193,18 @@ func (w wholeWatcher) Remove(ctx context.Context, id, path, ifMatch string) erro
 }
 
 // hostTrees shows the room that brings files home the repositories and worktrees.
-type hostTrees struct{ parts }
+type hostTrees struct {
+	*git.Repo
+	records *workspaces.Records
+}
 
 func (t hostTrees) Team(ctx context.Context, id string) (string, error) {
-	w, err := t.Workspace(ctx, id)
+	w, err := t.records.Workspace(ctx, id)
 	return w.TeamID, err
 }
 
 func (t hostTrees) BaseFiles(ctx context.Context, id, commit string, paths []string) ([]filesync.BaseFile, error) {
-	files, err := t.parts.BaseFiles(ctx, id, commit, paths)
+	files, err := t.Repo.BaseFiles(ctx, id, commit, paths)
 	var out []filesync.BaseFile
 	for _, f := range files {
 		out = append(out, filesync.BaseFile{Path: f.Path, Mode: fmt.Sprintf("%06o", f.Mode), Size: f.Size, OID: f.OID})
@@ -216,14 +222,14 @@ func (t hostTrees) BaseBlobs(ctx context.Context, id string, files []filesync.Ba
 		ask = append(ask, hostgit.TreeFile{Path: f.Path, Mode: uint32(mode), Size: f.Size, OID: f.OID})
 	}
 	i := 0
-	return t.parts.BaseBlobs(ctx, id, ask, func(_ hostgit.TreeFile, r io.Reader) error {
+	return t.Repo.BaseBlobs(ctx, id, ask, func(_ hostgit.TreeFile, r io.Reader) error {
 		i++
 		return fn(files[i-1], r)
 	})
 }
 
 func (t hostTrees) HostDiff(ctx context.Context, id string, d filesync.HostDiff, w io.Writer) error {
-	return t.parts.HereDiff(ctx, id, workspaces.HereDiff(d), w)
+	return t.Repo.HereDiff(ctx, id, git.HereDiff(d), w)
 }
 
 // mortalPlace is a kind of place as a mortal server uses it.

@@ -1,9 +1,15 @@
-// Package workspaces knows projects, worktrees, branches, commits, merges, snapshots and the trash. It is the only room
-// that runs git on the host, always on git dirs the server trusts, never with an agent-writable config where that can be
-// avoided. Git over an agent's tree (status, add, snapshot) runs in the sandbox through the Box interface.
 package workspaces
 
-import "github.com/parawork/parawork/executors"
+import (
+	"github.com/parawork/parawork/executors"
+)
+
+// Missing is a file a snapshot does not hold, though it was there.
+type Missing struct {
+	Path   string `json:"path"` // wire form; "" = it is about the whole
+	Reason string `json:"reason"`
+	Size   int64  `json:"size,omitempty"`
+}
 
 // ProjectState is cloning, ready or failed.
 type ProjectState string

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
 // house is the room on a real store, with a team that has a project, an admin, a member and an outsider.
@@ -245,7 +246,7 @@ func TestDeletedProjectTakesItsSecrets(t *testing.T) {
 		if err := h.Sweep(tenant.All(ctx, "a test")); err != nil || h.values(t) != 2 {
 			t.Errorf("%v, %d values left", err, h.values(t))
 		}
-		if err := store.NewTrash(h.db).BeginPurge(ctx, workspaces.TrashProject, h.project, 9); err != nil {
+		if err := store.NewTrash(h.db).BeginPurge(ctx, reclaim.TrashProject, h.project, 9); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Sweep(tenant.All(ctx, "a test")); err != nil || h.values(t) != 1 {
@@ -376,8 +377,8 @@ func TestAWorkspaceKnowsWhatItWasGiven(t *testing.T) {
 		}
 		// With the workspace it is forgotten.
 		trash := store.NewTrash(h.db)
-		for _, err := range []error{deleteWorkspace(ctx, h.db, w.ID), deleteWorkspace(ctx, h.db, other.ID), trash.BeginPurge(ctx, workspaces.TrashWorkspace, w.ID, 9), trash.EndPurge(ctx, workspaces.TrashWorkspace, w.ID),
-			trash.BeginPurge(ctx, workspaces.TrashWorkspace, other.ID, 9), trash.EndPurge(ctx, workspaces.TrashWorkspace, other.ID),
+		for _, err := range []error{deleteWorkspace(ctx, h.db, w.ID), deleteWorkspace(ctx, h.db, other.ID), trash.BeginPurge(ctx, reclaim.TrashWorkspace, w.ID, 9), trash.EndPurge(ctx, reclaim.TrashWorkspace, w.ID),
+			trash.BeginPurge(ctx, reclaim.TrashWorkspace, other.ID, 9), trash.EndPurge(ctx, reclaim.TrashWorkspace, other.ID),
 			h.Sweep(tenant.All(ctx, "a test"))} {
 			if err != nil {
 				t.Fatal(err)

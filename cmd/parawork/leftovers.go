@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // adoptLeftovers brings back what a database has lost: what is intact in its log, then workspaces whose folders lie on the disk. Without --yes it
@@ -140,9 +140,9 @@ func (p program) salvage(ctx context.Context, cfg *config.Config, d *instance.Do
 
 // adopt brings back workspaces whose folders lie on the disk, and has no number given twice.
 func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Instance, yes bool) error {
-	svc := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(in.Db), DataDir: cfg.DataDir, AllowedRoots: cfg.Projects.AllowedRoots,
+	svc := assembly.New(assembly.Config{Store: store.NewWorkspaces(in.Db), DataDir: cfg.DataDir, AllowedRoots: cfg.Projects.AllowedRoots,
 		BranchPrefix: cfg.Projects.BranchPrefix})
-	teams, err := svc.NumbersForgotten(ctx)
+	teams, err := svc.Lifecycle.NumbersForgotten(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 		}
 		fmt.Fprintf(p.stdout, "  team %s: numbers up to %d were given and are not given again\n", name, num)
 	}
-	left, err := svc.Forgotten(ctx)
+	left, err := svc.Lifecycle.Forgotten(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 	if !yes {
 		return nil
 	}
-	if _, err := svc.SkipNumbers(ctx); err != nil {
+	if _, err := svc.Lifecycle.SkipNumbers(ctx); err != nil {
 		return err
 	}
 	n := 0
@@ -182,7 +182,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 		if l.Why != "" {
 			continue
 		}
-		w, err := svc.Adopt(ctx, accounts.Actor{}, l)
+		w, err := svc.Lifecycle.Adopt(ctx, accounts.Actor{}, l)
 		if err != nil {
 			return fmt.Errorf("bringing back %s: %w", l.Path, err)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // workshop is the room beside a real repository, with a builder that looks at what it is given.
@@ -27,7 +27,7 @@ type workshop struct {
 	t        *testing.T
 	db       *store.DB
 	root     string
-	repos    *workspaces.Service
+	repos    *assembly.Workspaces
 	svc      *images.Service
 	orders   chan given
 	carryOut func(ctx context.Context, o images.Order, log io.Writer) error
@@ -104,8 +104,8 @@ func newWorkshop(t *testing.T, files map[string]string) *workshop {
 		t.Fatal(err)
 	}
 	w.commit(files)
-	w.repos = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(w.db), DataDir: t.TempDir(), BranchPrefix: "p/"})
-	w.svc = images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos, Builder: w, Allowed: true,
+	w.repos = assembly.New(assembly.Config{Store: store.NewWorkspaces(w.db), DataDir: t.TempDir(), BranchPrefix: "p/"})
+	w.svc = images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos.Repo, Builder: w, Allowed: true,
 		HostImages: []string{"host/*:1", "any"}, Default: "agent"})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -331,13 +331,13 @@ func TestImagesOfOthersAreRefused(t *testing.T) {
 	if len(w.fetched) != 1 || w.fetched[0] != "x" {
 		t.Errorf("fetched %q: builds fetch what is not there, choices do not", w.fetched)
 	}
-	off := images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos, Builder: w})
+	off := images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos.Repo, Builder: w})
 	if err := off.SetChoice(t.Context(), "prj_1", images.Choice{Name: "node:22"}); fault.CodeOf(err) != "images_not_allowed" {
 		t.Errorf("where it is not allowed: %v", err)
 	}
 	w.have["secret:1"] = images.Image{ID: "sha256:secret"}
 	teams := 1
-	silent := images.New(images.Config{Store: db, Repositories: w.repos, Builder: w, Allowed: true, Teams: func(context.Context) (int, error) { return teams, nil }})
+	silent := images.New(images.Config{Store: db, Repositories: w.repos.Repo, Builder: w, Allowed: true, Teams: func(context.Context) (int, error) { return teams, nil }})
 	if err := silent.SetChoice(t.Context(), "prj_1", images.Choice{Name: "secret:1"}); err != nil {
 		t.Errorf("one team, and an operator who says nothing: %v", err)
 	}

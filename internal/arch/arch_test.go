@@ -82,6 +82,10 @@ var aboutExecutors = []string{"./executors/caches", "./executors/choice", "./exe
 // partsOfSessions are what sessions are made of.
 var partsOfSessions = []string{"./sessions/history", "./sessions/masks", "./sessions/prompt", "./sessions/question", "./sessions/transcript"}
 
+// workspaceParts are the packages that work on workspaces, from the lowest to the highest: each may know those before it, and none behind it.
+// What stands above them all (checks, forge, overlap, reviews, disk) asks them through interfaces of its own.
+var workspaceParts = []string{"git", "secretfiles", "sandboxgit", "snapshot", "transfer", "ingest", "stage", "merge", "conflict", "projects", "lifecycle", "reclaim", "origin", "move"}
+
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}
 
@@ -123,6 +127,17 @@ func rules() []rule {
 	for _, part := range partsOfSessions {
 		others := slices.DeleteFunc(slices.Clone(partsOfSessions), func(o string) bool { return o == part })
 		add(part, nil, "a part of a session knows its session through one small interface, and no other part", append(others, "./sessions", "./sessions/report", "./sessions/reviewqueue", "./sessions/runs")...)
+	}
+	above := []string{"./workspaces/checks", "./workspaces/forge", "./workspaces/overlap", "./workspaces/reviews", "./workspaces/disk"}
+	for i, part := range workspaceParts {
+		not := append([]string{"./workspaces/assembly"}, above...)
+		for _, later := range workspaceParts[i+1:] {
+			not = append(not, "./workspaces/"+later)
+		}
+		add("./workspaces/"+part, nil, "what works on workspaces is a tree: see workspaceParts for its order", not...)
+	}
+	for _, who := range append([]string{"./store", "./sync/...", "./sessions/..."}, above...) {
+		add(who, nil, "it names the methods it needs: only who starts the server and the server itself are given all of workspaces", "./workspaces/assembly")
 	}
 	add("./sync/...", nil, "changed files are those of sandboxes; sessions come and go", "./sessions/...", "./workspaces/...")
 	for _, end := range []string{"identity", "policy", "machine", "tunnel", "wire", "folder", "guard", "cli"} {
@@ -232,8 +247,9 @@ func TestRulesBite(t *testing.T) {
 		"internal/id": module + "config", "cmd/parawork": "testing", "cmd/parawork/doctor": module + "server", "cmd/parawork/app": module + "cmd/parawork/doctor", "cmd/parawork/instance": module + "cmd/parawork/app",
 		"cmd/parawork/fromconfig": module + "cmd/parawork/app", "accounts/suspension": module + "billing/quota", "billing/alerts": module + "sessions", "executors": module + "executors/local", "executors/local": module + "sessions",
 		"executors/runner/wire": module + "executors/runner", "executors/runner/machine": module + "executors/runner/machines", "executors/e2b": module + "executors/network",
-		"executors/network": module + "executors/docker", "executors/choice": module + "executors/manager", "executors/pool": module + "executors/command", "workspaces/checks": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
+		"executors/network": module + "executors/docker", "executors/choice": module + "executors/manager", "executors/pool": module + "executors/command", "workspaces/forge": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
 		"sessions/history": module + "sessions", "sessions/prompt": module + "sessions/question",
+		"workspaces/git": module + "workspaces/sandboxgit", "workspaces/stage": module + "workspaces/merge", "workspaces/checks": module + "workspaces/assembly",
 	} {
 		all := map[string]pkg{"./" + from: {Imports: []string{module + "between"}, Deps: []string{module + "between", to}}, "./between": {Imports: []string{to}, Deps: []string{to}}}
 		v := violations(all)

@@ -30,22 +30,14 @@ var tooLarge = map[string]struct {
 	has int
 	why string
 }{
-	"files ./workspaces":                     {110, "to be split"},
 	"files ./store":                          {65, "one file for each topic: all SQL is here"},
 	"files ./guest/daemon":                   {38, "the guest is one daemon with one lifecycle; its parts are files"},
-	"lines ./workspaces":                     {24600, "to be split"},
 	"lines ./store":                          {9600, "one file for each topic: all SQL is here"},
-	"methods ./workspaces.Service":           {489, "to be split"},
 	"methods ./sessions/screen.Screen":       {105, "a terminal is one state machine: what it holds changes together"},
 	"methods ./executors/e2b/e2btest.Server": {98, "a stand-in: one method for each call of the real service"},
 	"methods ./store.Accounts":               {94, "all SQL is in store: one method for each statement"},
 	"methods ./testing/teststripe.Stripe":    {93, "a stand-in: one method for each call of the real service"},
 	"methods ./guest/daemon.Daemon":          {86, "the guest is one daemon with one lifecycle; its parts are files"},
-	"asked ./workspaces.ProjectStore":        {12, "to be split"},
-	"asked ./workspaces.WorkspaceStore":      {12, "to be split"},
-	"asked ./workspaces/disk.Work":           {11, "to be split"},
-	"asked ./workspaces.SnapshotStore":       {11, "to be split"},
-	"asked ./workspaces/checks.Workspaces":   {10, "to be split"},
 	"asked ./internal/cgroup.fsys":           {10, "what of the file system is used, for tests"},
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
@@ -24,7 +25,7 @@ type Config struct {
 	Sessions   *sessions.Service
 	Limits     *quota.Enforcer
 	Reviews    *reviews.Service
-	Workspaces *workspaces.Service
+	Workspaces *assembly.Workspaces
 	Directory  *directory.Service
 }
 
@@ -63,7 +64,7 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the team: %w", err)
 	}
-	projects, err := f.cfg.Workspaces.ProjectLines(ctx, teamID)
+	projects, err := f.cfg.Workspaces.Records.ProjectLines(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading projects: %w", err)
 	}

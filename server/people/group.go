@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // Config is what the operations are made of.
@@ -26,7 +26,7 @@ type Config struct {
 	SignIn        *signin.Service
 	AgentAccounts *agentaccounts.Service
 	SSO           *sso.Service
-	Workspaces    *workspaces.Service
+	Workspaces    *assembly.Workspaces
 	Quota         *quota.Service
 	Sessions      *sessions.Service
 	Notify        *notify.Service

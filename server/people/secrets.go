@@ -42,7 +42,7 @@ func (h Secrets) secretOwner(ctx context.Context, projectID string) (secrets.Own
 	if projectID == "" {
 		return owner, nil
 	}
-	p, err := h.cfg.Workspaces.Project(ctx, projectID)
+	p, err := h.cfg.Workspaces.Records.Project(ctx, projectID)
 	if fault.Is(err, fault.NotFound) || err == nil && p.TeamID != owner.TeamID {
 		return owner, rest.ErrNotFound
 	}
@@ -133,7 +133,7 @@ func (h Secrets) secretsOf(ctx context.Context, all []secrets.Secret) []api.Secr
 			if u.Version == k.Version() || len(out.Outdated) >= maxOutdated {
 				continue
 			}
-			w, err := h.cfg.Workspaces.Workspace(ctx, u.WorkspaceID)
+			w, err := h.cfg.Workspaces.Records.Workspace(ctx, u.WorkspaceID)
 			if err != nil {
 				continue
 			}

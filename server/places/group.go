@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/server/rest"
 	filesync "github.com/parawork/parawork/sync"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/move"
 )
 
@@ -25,7 +25,7 @@ type Config struct {
 	Version string // of the server: machines are told when they have another
 
 	Directory  *directory.Service
-	Workspaces *workspaces.Service
+	Workspaces *assembly.Workspaces
 	Moves      *move.Service
 	Files      *filesync.Service
 	Places     *manager.Manager

@@ -116,7 +116,7 @@ func (h Standings) teamPlaces(ctx context.Context, teamID string) (api.TeamPlace
 		return out, err
 	}
 	for cursor := ""; ; {
-		items, next, err := h.cfg.Workspaces.List(ctx, teamID, rest.ShownTo(rest.CallOf(ctx), workspaces.Filter{}), page.Page{Limit: maxBelow, Cursor: cursor})
+		items, next, err := h.cfg.Workspaces.Records.List(ctx, teamID, rest.ShownTo(rest.CallOf(ctx), workspaces.Filter{}), page.Page{Limit: maxBelow, Cursor: cursor})
 		if err != nil {
 			return out, err
 		}

@@ -57,7 +57,7 @@ func (h Machines) DeliverWorkspace(ctx context.Context, req api.DeliverWorkspace
 			return nil, err
 		}
 	}
-	d, err := h.cfg.Workspaces.Deliver(ctx, call.Actor, req.Id)
+	d, err := h.cfg.Workspaces.Transfer.Deliver(ctx, call.Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}

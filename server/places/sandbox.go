@@ -31,7 +31,7 @@ func (h Sandboxes) sandbox(ctx context.Context, workspaceID string) (api.Sandbox
 			out.Usage.DiskBytes = &u.DiskBytes
 		}
 	}
-	w, err := h.cfg.Workspaces.Workspace(ctx, workspaceID)
+	w, err := h.cfg.Workspaces.Records.Workspace(ctx, workspaceID)
 	if err != nil {
 		return api.Sandbox{}, err
 	}

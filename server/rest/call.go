@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // Call is what is known of one request. The guard fills it in before a handler runs; it belongs to the request's goroutine.
@@ -30,7 +31,7 @@ type Call struct {
 	Project   workspaces.Project
 	Workspace workspaces.Workspace
 	Session   sessions.Session
-	Snapshot  workspaces.Snap
+	Snapshot  snapshot.Snap
 	Command   command.Command
 	Machine   machines.Machine
 	Link      watch.Link

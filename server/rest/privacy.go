@@ -14,12 +14,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // PrivacyConfig is what a privacy works with.
 type PrivacyConfig struct {
 	Directory  *directory.Service
-	Workspaces *workspaces.Service
+	Workspaces *assembly.Workspaces
 	Events     *events.Bus
 	Recheck    func(about string) // looks again at who is shown a workspace
 	Now        func() time.Time
@@ -58,7 +59,7 @@ func (p *Privacy) ObjectOf(ctx context.Context, actor accounts.Actor, w workspac
 
 // Within is what is in a workspace, as the policy sees it: it is as private as the workspace.
 func (p *Privacy) Within(ctx context.Context, call *Call, workspaceID string) (accounts.Object, error) {
-	w, err := p.cfg.Workspaces.Workspace(ctx, workspaceID)
+	w, err := p.cfg.Workspaces.Records.Workspace(ctx, workspaceID)
 	if err != nil {
 		return accounts.Object{}, err
 	}
@@ -97,11 +98,11 @@ func (p *Privacy) HiddenIn(ctx context.Context, actor accounts.Actor, teamID str
 
 // ProjectLines are those of a team's projects; workspaces that the caller may not see are not counted.
 func (p *Privacy) ProjectLines(ctx context.Context, teamID string) (map[string]workspaces.ProjectLine, error) {
-	lines, err := p.cfg.Workspaces.ProjectLines(ctx, teamID)
+	lines, err := p.cfg.Workspaces.Records.ProjectLines(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
-	active, err := p.cfg.Workspaces.CountActive(ctx, teamID)
+	active, err := p.cfg.Workspaces.Records.CountActive(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (p *Privacy) ProjectLines(ctx context.Context, teamID string) (map[string]w
 
 // Veiled returns the workspaces of a team that somebody may not see.
 func (p *Privacy) Veiled(ctx context.Context, actor accounts.Actor, teamID string) ([]workspaces.Workspace, error) {
-	all, err := p.cfg.Workspaces.Private(ctx, teamID)
+	all, err := p.cfg.Workspaces.Lifecycle.Private(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading which workspaces are private: %w", err)
 	}
@@ -207,7 +208,7 @@ func (p *Privacy) private(ctx context.Context, teamID, workspaceID string) (w wo
 	if mine { // others wait for it too: it does not end because this caller leaves
 		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one veil for all sockets of a team"), veilWithin)
 		t.at = p.cfg.Now()
-		all, err := p.cfg.Workspaces.Private(read, teamID)
+		all, err := p.cfg.Workspaces.Lifecycle.Private(read, teamID)
 		cancel()
 		if err != nil {
 			t.err = fmt.Errorf("reading which workspaces are private: %w", err)
@@ -250,7 +251,7 @@ func (p *Privacy) MayHear(ctx context.Context, call *Call, e events.Event) bool 
 // SetPrivate makes a workspace its owner's alone, or the team's again. Others who are in it are put out at once; their lists are told to
 // read again, by an event that says nothing but the id they know.
 func (p *Privacy) SetPrivate(ctx context.Context, call *Call, workspaceID string, private bool) (workspaces.Workspace, error) {
-	w, err := p.cfg.Workspaces.SetPrivate(ctx, call.Actor, workspaceID, private)
+	w, err := p.cfg.Workspaces.Lifecycle.SetPrivate(ctx, call.Actor, workspaceID, private)
 	if err != nil {
 		return w, err
 	}

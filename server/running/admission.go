@@ -12,13 +12,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions/masks"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // AdmissionConfig is what an admission works with.
 type AdmissionConfig struct {
 	Directory  *directory.Service
-	Workspaces *workspaces.Service
+	Workspaces *assembly.Workspaces
 	Places     *manager.Manager
 	Choice     *choice.Chooser
 	Masks      *masks.Masks
@@ -77,7 +77,7 @@ func (a *Admission) Works(ctx context.Context, call *rest.Call) error {
 			return a.cfg.Choice.Admit(ctx, p.Kind, call.Actor.User.ID)
 		}
 		var err error
-		if w, err = a.cfg.Workspaces.Workspace(ctx, id); err != nil {
+		if w, err = a.cfg.Workspaces.Records.Workspace(ctx, id); err != nil {
 			return err
 		}
 	}

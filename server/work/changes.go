@@ -12,6 +12,8 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/secretfiles"
+	"github.com/parawork/parawork/workspaces/stage"
 )
 
 func (h Changes) GetChanges(ctx context.Context, req api.GetChangesRequestObject) (api.GetChangesResponseObject, error) {
@@ -65,19 +67,19 @@ func (h Changes) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (api
 		return nil, err
 	}
 	if secrets.Values != nil {
-		diff = readCloser{secrets.Reader(diff), diff}
+		diff = readCloser{secretfiles.Reader(secrets, diff), diff}
 	}
 	return bytesAnswer{body: diff, mediaType: "text/plain; charset=utf-8", size: -1}, nil
 }
 
 // noSecret refuses to show a change of a file that holds a secret, by its name now or before, or by what is in it.
 func (h Changes) noSecret(ctx context.Context, workspaceID, wire string) (workspaces.SecretFiles, error) {
-	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, workspaceID)
+	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, workspaceID)
 	if err != nil {
 		return secrets, err
 	}
 	name := path.Clean(guest.DecodePath(wire))
-	if secrets.HasSum(name, "") {
+	if secretfiles.HasSum(secrets, name, "") {
 		return secrets, errSecretFile
 	}
 	set, err := h.cfg.Files.Changes(ctx, workspaceID)
@@ -85,7 +87,7 @@ func (h Changes) noSecret(ctx context.Context, workspaceID, wire string) (worksp
 		return secrets, err
 	}
 	for _, c := range set.Items {
-		if guest.DecodePath(c.Path) == name && secrets.HasSum(guest.DecodePath(c.OldPath), c.Hash) {
+		if guest.DecodePath(c.Path) == name && secretfiles.HasSum(secrets, guest.DecodePath(c.OldPath), c.Hash) {
 			return secrets, errSecretFile
 		}
 	}
@@ -93,7 +95,7 @@ func (h Changes) noSecret(ctx context.Context, workspaceID, wire string) (worksp
 }
 
 func (h Changes) ListCommits(ctx context.Context, req api.ListCommitsRequestObject) (api.ListCommitsResponseObject, error) {
-	commits, err := h.cfg.Workspaces.Commits(ctx, req.Id)
+	commits, err := h.cfg.Workspaces.Ingest.Commits(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +120,7 @@ func (h Changes) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceReq
 	if err := checkMessage(req.Body.Message); err != nil {
 		return nil, err
 	}
-	r := workspaces.CommitRequest{Message: req.Body.Message}
+	r := stage.CommitRequest{Message: req.Body.Message}
 	if req.Body.Paths != nil {
 		if len(*req.Body.Paths) == 0 { // absent means everything; an empty choice must not
 			return nil, fault.New(fault.Invalid, "nothing_chosen", "No file was chosen. Leave out paths to commit everything.").With("field", "paths")
@@ -131,7 +133,7 @@ func (h Changes) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceReq
 			return nil, fault.New(fault.Invalid, "nothing_chosen", "No part was chosen. Leave out parts to commit everything.").With("field", "parts")
 		}
 	}
-	c, err := h.cfg.Workspaces.Commit(ctx, rest.CallOf(ctx).Actor, req.Id, r)
+	c, err := h.cfg.Workspaces.Stage.Commit(ctx, rest.CallOf(ctx).Actor, req.Id, r)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +145,7 @@ func (h Changes) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceReque
 	if err := checkMessage(rest.Val(b.Message)); err != nil {
 		return nil, err
 	}
-	m, err := h.cfg.Workspaces.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: rest.Val(b.Message), DryRun: rest.Val(b.DryRun),
+	m, err := h.cfg.Workspaces.Merging.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: rest.Val(b.Message), DryRun: rest.Val(b.DryRun),
 		ExpectedBase: rest.Val(b.ExpectedBase), ExpectedHead: rest.Val(b.ExpectedHead)})
 	if err != nil {
 		return nil, err

@@ -166,7 +166,7 @@ func (h Checks) seenQueue(ctx context.Context, projectID string) (open, ended []
 			if hidden[l.WorkspaceID] {
 				continue
 			}
-			w, err := h.cfg.Workspaces.Workspace(ctx, l.WorkspaceID)
+			w, err := h.cfg.Workspaces.Records.Workspace(ctx, l.WorkspaceID)
 			if err != nil {
 				return nil, err
 			}

@@ -18,6 +18,9 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/secretfiles"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // Viewed knows which changes a person has marked as viewed: the mark of each, by path in wire form.
@@ -25,12 +28,12 @@ type Viewed interface {
 	Viewed(ctx context.Context, workspaceID, userID string) (map[string]string, error)
 }
 
-func revisionOf(t workspaces.Tree) api.Revision {
+func revisionOf(t git.Tree) api.Revision {
 	return api.Revision{Rev: t.Rev, Commit: t.Commit, Tree: t.Tree, SnapshotId: rest.Text(t.SnapshotID), At: t.At, Label: t.Label}
 }
 
 // sides finds the two states a comparison is between.
-func (h Comparisons) sides(ctx context.Context, from, to *string) (a, b workspaces.Tree, err error) {
+func (h Comparisons) sides(ctx context.Context, from, to *string) (a, b git.Tree, err error) {
 	c := rest.CallOf(ctx)
 	name := func(p *string, otherwise string) string {
 		if p == nil || *p == "" {
@@ -38,10 +41,10 @@ func (h Comparisons) sides(ctx context.Context, from, to *string) (a, b workspac
 		}
 		return *p
 	}
-	if a, err = h.cfg.Workspaces.Resolve(ctx, c.Workspace, name(from, workspaces.RevBase), c.Actor.User.ID); err != nil {
+	if a, err = h.cfg.Workspaces.Snapshots.Resolve(ctx, c.Workspace, name(from, snapshot.RevBase), c.Actor.User.ID); err != nil {
 		return a, b, err
 	}
-	b, err = h.cfg.Workspaces.Resolve(ctx, c.Workspace, name(to, workspaces.RevNow), c.Actor.User.ID)
+	b, err = h.cfg.Workspaces.Snapshots.Resolve(ctx, c.Workspace, name(to, snapshot.RevNow), c.Actor.User.ID)
 	return a, b, err
 }
 
@@ -50,8 +53,8 @@ func (h Comparisons) CompareWorkspace(ctx context.Context, req api.CompareWorksp
 	if err != nil {
 		return nil, err
 	}
-	o := workspaces.CompareOptions{IgnoreSpace: rest.Val(req.Params.IgnoreSpace), Renames: true}
-	c, err := h.cfg.Workspaces.Compare(ctx, req.Id, from, to, o)
+	o := git.CompareOptions{IgnoreSpace: rest.Val(req.Params.IgnoreSpace), Renames: true}
+	c, err := h.cfg.Workspaces.Repo.Compare(ctx, req.Id, from, to, o)
 	if err != nil {
 		return nil, err
 	}
@@ -61,23 +64,23 @@ func (h Comparisons) CompareWorkspace(ctx context.Context, req api.CompareWorksp
 			return nil, err
 		}
 	}
-	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	folded := func(f workspaces.ChangedFile) string {
-		if secrets.In(f) {
+	folded := func(f git.ChangedFile) string {
+		if secretfiles.In(secrets, f) {
 			return "secret"
 		}
 		return f.Folded()
 	}
 	out := api.Comparison{From: revisionOf(from), To: revisionOf(to), Additions: c.Additions, Deletions: c.Deletions, Truncated: c.Truncated,
-		Files: rest.List(c.Files, func(f workspaces.ChangedFile) api.ComparedFile {
+		Files: rest.List(c.Files, func(f git.ChangedFile) api.ComparedFile {
 			path := guest.EncodePath(f.Path)
 			return api.ComparedFile{Path: path, OldPath: rest.Text(guest.EncodePath(f.OldPath)), Status: api.ComparedFileStatus(f.Status), Mode: f.Mode, OldMode: f.OldMode,
 				Mark: f.Mark(), Additions: f.Additions, Deletions: f.Deletions, Size: f.Size, Binary: f.Binary, Folded: folded(f), Viewed: viewed[path] == f.Mark()}
 		})}
-	if to.SnapshotID != "" && to.Rev != workspaces.RevNow {
+	if to.SnapshotID != "" && to.Rev != snapshot.RevNow {
 		if out.Newer, err = h.newer(ctx, req.Id, to); err != nil {
 			return nil, err
 		}
@@ -90,12 +93,12 @@ func (h Comparisons) CompareWorkspace(ctx context.Context, req api.CompareWorksp
 }
 
 // newer counts the files that have changed since a snapshot.
-func (h Comparisons) newer(ctx context.Context, workspaceID string, since workspaces.Tree) (int, error) {
-	now, err := h.cfg.Workspaces.Now(ctx, workspaceID)
+func (h Comparisons) newer(ctx context.Context, workspaceID string, since git.Tree) (int, error) {
+	now, err := h.cfg.Workspaces.Snapshots.Now(ctx, workspaceID)
 	if err != nil || now.Tree == since.Tree {
 		return 0, err
 	}
-	c, err := h.cfg.Workspaces.Compare(ctx, workspaceID, since, workspaces.Tree{Tree: now.Tree}, workspaces.CompareOptions{Renames: true})
+	c, err := h.cfg.Workspaces.Repo.Compare(ctx, workspaceID, since, git.Tree{Tree: now.Tree}, git.CompareOptions{Renames: true})
 	return len(c.Files), err
 }
 
@@ -117,24 +120,24 @@ func (h Comparisons) ComparePatch(ctx context.Context, req api.ComparePatchReque
 	}
 	space := rest.Val(q.IgnoreSpace)
 	paths := rest.List(rest.Val(q.Path), guest.DecodePath)
-	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	tag := tagOf([]byte(fmt.Sprint(from.Tree, to.Tree, lines, space, strings.Join(paths, "\x00"), "\x00", secrets.Mark())))
+	tag := tagOf([]byte(fmt.Sprint(from.Tree, to.Tree, lines, space, strings.Join(paths, "\x00"), "\x00", secretfiles.Mark(secrets))))
 	if matches(rest.Val(q.IfNoneMatch), tag) {
 		return taggedAnswer{tag: tag, match: tag}, nil
 	}
 	most := patchAsked
 	if len(paths) == 0 {
 		most = patchWhole
-		c, err := h.cfg.Workspaces.Compare(ctx, req.Id, from, to, workspaces.CompareOptions{IgnoreSpace: space, Renames: true})
+		c, err := h.cfg.Workspaces.Repo.Compare(ctx, req.Id, from, to, git.CompareOptions{IgnoreSpace: space, Renames: true})
 		if err != nil {
 			return nil, err
 		}
 		folded := false
 		for _, f := range c.Files {
-			if f.Folded() == "" && !secrets.In(f) {
+			if f.Folded() == "" && !secretfiles.In(secrets, f) {
 				paths = append(paths, f.Path)
 			} else {
 				folded = true
@@ -148,10 +151,10 @@ func (h Comparisons) ComparePatch(ctx context.Context, req api.ComparePatchReque
 		}
 	}
 	more := 0
-	if n := workspaces.PatchFits(paths); len(rest.Val(q.Path)) == 0 {
+	if n := git.PatchFits(paths); len(rest.Val(q.Path)) == 0 {
 		more, paths = len(paths)-n, paths[:n]
 	}
-	r, err := h.cfg.Workspaces.Patch(ctx, req.Id, from, to, paths, lines, space)
+	r, err := h.cfg.Workspaces.Snapshots.Patch(ctx, req.Id, from, to, paths, lines, space)
 	if err != nil {
 		return nil, err
 	}
@@ -202,23 +205,23 @@ func readPatch(r io.Reader, most int) (body []byte, left int, err error) {
 
 func (h Comparisons) CompareFile(ctx context.Context, req api.CompareFileRequestObject) (api.CompareFileResponseObject, error) {
 	c := rest.CallOf(ctx)
-	t, err := h.cfg.Workspaces.Resolve(ctx, c.Workspace, req.Params.Rev, c.Actor.User.ID)
+	t, err := h.cfg.Workspaces.Snapshots.Resolve(ctx, c.Workspace, req.Params.Rev, c.Actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
 	path := guest.DecodePath(req.Params.Path)
-	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	tag := tagOf([]byte(t.Tree + "\x00" + path + "\x00" + secrets.Mark()))
-	if secrets.Has(path, "") {
+	tag := tagOf([]byte(t.Tree + "\x00" + path + "\x00" + secretfiles.Mark(secrets)))
+	if secretfiles.Has(secrets, path, "") {
 		return nil, errSecretFile
 	}
 	if matches(rest.Val(req.Params.IfNoneMatch), tag) {
 		return taggedAnswer{tag: tag, match: tag}, nil
 	}
-	body, size, err := h.cfg.Workspaces.FileAt(ctx, req.Id, t, path)
+	body, size, err := h.cfg.Workspaces.Snapshots.FileAt(ctx, req.Id, t, path)
 	if err != nil {
 		return nil, err
 	}
@@ -231,11 +234,11 @@ func (h Comparisons) SearchCompare(ctx context.Context, req api.SearchCompareReq
 	if err != nil {
 		return nil, err
 	}
-	hits, more, err := h.cfg.Workspaces.SearchDiff(ctx, req.Id, from, to, req.Params.Q, rest.Val(req.Params.IgnoreSpace))
+	hits, more, err := h.cfg.Workspaces.Snapshots.SearchDiff(ctx, req.Id, from, to, req.Params.Q, rest.Val(req.Params.IgnoreSpace))
 	if err != nil {
 		return nil, err
 	}
-	return api.SearchCompare200JSONResponse{Truncated: more, Items: rest.List(hits, func(h workspaces.Hit) api.CompareHit {
+	return api.SearchCompare200JSONResponse{Truncated: more, Items: rest.List(hits, func(h snapshot.Hit) api.CompareHit {
 		return api.CompareHit{Path: guest.EncodePath(h.Path), Side: api.CompareHitSide(h.Side), Line: h.Line, Text: h.Text}
 	})}, nil
 }
@@ -285,7 +288,7 @@ func (a taggedAnswer) VisitComparePatchResponse(w http.ResponseWriter) error { r
 func (a taggedAnswer) VisitCompareFileResponse(w http.ResponseWriter) error { return a.visit(w) }
 
 // snapshotOf shows a snapshot. names are those of the team's members.
-func snapshotOf(sn workspaces.Snap, names map[string]string) api.WorkspaceSnapshot {
+func snapshotOf(sn snapshot.Snap, names map[string]string) api.WorkspaceSnapshot {
 	out := api.WorkspaceSnapshot{Id: sn.ID, At: sn.At, Kind: api.WorkspaceSnapshotKind(sn.Kind), Reason: sn.Reason, Title: sn.Title, SessionId: rest.Text(sn.SessionID),
 		Commit: sn.Commit, Head: sn.Head, BaseCommit: sn.BaseCommit, Files: sn.Files, Additions: sn.Additions, Deletions: sn.Deletions, IgnoredFiles: sn.IgnoredN, Pinned: sn.Pinned, ExpiresAt: rest.Ptr(sn.ExpiresAt),
 		Missing: rest.List(sn.Missing, func(m workspaces.Missing) api.MissingFile {
@@ -303,7 +306,7 @@ func snapshotOf(sn workspaces.Snap, names map[string]string) api.WorkspaceSnapsh
 
 func (h Comparisons) CreateSnapshot(ctx context.Context, req api.CreateSnapshotRequestObject) (api.CreateSnapshotResponseObject, error) {
 	c := rest.CallOf(ctx)
-	sn, err := h.cfg.Workspaces.Keep(ctx, req.Id, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: rest.Val(req.Body.Title), ActorID: c.Actor.User.ID})
+	sn, err := h.cfg.Workspaces.Snapshots.Take(ctx, req.Id, snapshot.Request{Kind: snapshot.SnapManual, Title: rest.Val(req.Body.Title), ActorID: c.Actor.User.ID})
 	if err == nil && sn.ID == "" {
 		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now and none were kept.")
 	}

@@ -44,7 +44,7 @@ type parts struct {
 func (h Composer) parts(ctx context.Context, teamID string, ids []string) (parts, error) {
 	var p parts
 	var err error
-	if p.projects, err = h.cfg.Workspaces.ProjectLines(ctx, teamID); err != nil {
+	if p.projects, err = h.cfg.Workspaces.Records.ProjectLines(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading projects: %w", err)
 	}
 	if p.sessions, err = h.cfg.Sessions.Summaries(ctx, teamID, ids...); err != nil {

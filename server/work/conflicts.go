@@ -11,10 +11,10 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/conflict"
 )
 
-func conflictSideOf(s *workspaces.ConflictSide) *api.ConflictSide {
+func conflictSideOf(s *conflict.ConflictSide) *api.ConflictSide {
 	if s == nil {
 		return nil
 	}
@@ -26,9 +26,9 @@ func conflictSideOf(s *workspaces.ConflictSide) *api.ConflictSide {
 	return out
 }
 
-func openConflictsOf(o workspaces.OpenConflicts) api.OpenConflicts {
+func openConflictsOf(o conflict.OpenConflicts) api.OpenConflicts {
 	return api.OpenConflicts{Operation: api.OpenConflictsOperation(o.Operation), Asleep: o.Asleep, Branch: o.Branch, Base: o.Base, More: o.More,
-		Items: rest.List(o.Files, func(c workspaces.OpenConflict) api.OpenConflict {
+		Items: rest.List(o.Files, func(c conflict.OpenConflict) api.OpenConflict {
 			marks := c.Marks
 			if marks == nil {
 				marks = []int{}
@@ -46,7 +46,7 @@ func (h Conflicts) GetConflicts(ctx context.Context, req api.GetConflictsRequest
 			return nil, err
 		}
 	}
-	o, err := h.cfg.Workspaces.OpenConflicts(ctx, req.Id, wake)
+	o, err := h.cfg.Workspaces.Conflicts.OpenConflicts(ctx, req.Id, wake)
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +54,18 @@ func (h Conflicts) GetConflicts(ctx context.Context, req api.GetConflictsRequest
 }
 
 func (h Conflicts) DecideConflicts(ctx context.Context, req api.DecideConflictsRequestObject) (api.DecideConflictsResponseObject, error) {
-	d := workspaces.Decisions{SnapshotID: rest.Val(req.Body.SnapshotId)}
+	d := conflict.Decisions{SnapshotID: rest.Val(req.Body.SnapshotId)}
 	for _, x := range req.Body.Decisions {
-		d.List = append(d.List, workspaces.Decision{Path: guest.DecodePath(x.Path), Version: x.Version, Take: string(rest.Val(x.Take)), Undo: rest.Val(x.Undo)})
+		d.List = append(d.List, conflict.Decision{Path: guest.DecodePath(x.Path), Version: x.Version, Take: string(rest.Val(x.Take)), Undo: rest.Val(x.Undo)})
 	}
-	snapshot, err := h.cfg.Workspaces.Decide(ctx, rest.CallOf(ctx).Actor, req.Id, d)
+	snapshot, err := h.cfg.Workspaces.Conflicts.Decide(ctx, rest.CallOf(ctx).Actor, req.Id, d)
 	if err != nil {
 		return nil, err
 	}
 	audit.Note(ctx, "path", d.List[0].Path)
 	audit.Note(ctx, "take", d.List[0].Take)
 	audit.Note(ctx, "snapshot", snapshot)
-	o, err := h.cfg.Workspaces.OpenConflicts(ctx, req.Id, false)
+	o, err := h.cfg.Workspaces.Conflicts.OpenConflicts(ctx, req.Id, false)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (a conflictFile) VisitGetConflictFileResponse(w http.ResponseWriter) error 
 }
 
 func (h Conflicts) GetConflictFile(ctx context.Context, req api.GetConflictFileRequestObject) (api.GetConflictFileResponseObject, error) {
-	raw, _, err := h.cfg.Workspaces.ConflictFile(ctx, req.Id, guest.DecodePath(req.Params.Path), string(req.Params.Side))
+	raw, _, err := h.cfg.Workspaces.Conflicts.ConflictFile(ctx, req.Id, guest.DecodePath(req.Params.Path), string(req.Params.Side))
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
 func fileOf(f guest.FileInfo) api.File {
@@ -23,22 +24,22 @@ func fileOf(f guest.FileInfo) api.File {
 }
 
 // errSecretFile is what who reads a secret's file is answered.
-var errSecretFile = workspaces.ErrSecretFile
+var errSecretFile = secretfiles.ErrSecretFile
 
 func (h Files) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (api.ReadFileResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))
-	secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	if secrets.HasSum(name, "") {
+	if secretfiles.HasSum(secrets, name, "") {
 		return nil, errSecretFile
 	}
 	body, info, err := h.cfg.Files.Read(ctx, req.Id, req.Params.Path)
 	if err != nil {
 		return nil, err
 	}
-	if secrets.HasSum(name, info.Hash) {
+	if secretfiles.HasSum(secrets, name, info.Hash) {
 		_ = body.Close()
 		return nil, errSecretFile
 	}
@@ -67,15 +68,15 @@ func withoutValues(secrets workspaces.SecretFiles, body io.ReadCloser, size int6
 		return body, nil
 	}
 	if size > editedMost {
-		return readCloser{secrets.Reader(body), body}, nil
+		return readCloser{secretfiles.Reader(secrets, body), body}, nil
 	}
 	defer body.Close()
 	content, err := io.ReadAll(io.LimitReader(body, editedMost+1))
 	if err != nil {
 		return nil, err
 	}
-	if secrets.Value(content) {
-		return nil, workspaces.ErrSecretValue
+	if secretfiles.Value(secrets, content) {
+		return nil, secretfiles.ErrSecretValue
 	}
 	return io.NopCloser(bytes.NewReader(content)), nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/forge"
@@ -36,7 +36,7 @@ import (
 // Config is what the operations are made of.
 type Config struct {
 	Directory    *directory.Service
-	Workspaces   *workspaces.Service
+	Workspaces   *assembly.Workspaces
 	Moves        *move.Service
 	Origin       *origin.Service
 	Places       *manager.Manager

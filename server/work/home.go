@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
 )
 
 func conflictOf(c workspaces.Conflict) api.Conflict {
@@ -42,7 +43,7 @@ func (h Branches) GetStanding(ctx context.Context, req api.GetStandingRequestObj
 			return nil, err
 		}
 	}
-	st, warnings, err := h.cfg.Workspaces.Standing(ctx, req.Id, fetch)
+	st, warnings, err := h.cfg.Workspaces.Merging.Status(ctx, req.Id, fetch)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (h Branches) GetStanding(ctx context.Context, req api.GetStandingRequestObj
 
 func (h Branches) UpdateFromBase(ctx context.Context, req api.UpdateFromBaseRequestObject) (api.UpdateFromBaseResponseObject, error) {
 	b := req.Body
-	u, err := h.cfg.Workspaces.Update(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.UpdateRequest{Strategy: string(b.Strategy), DryRun: rest.Val(b.DryRun), ExpectedBase: rest.Val(b.ExpectedBase)})
+	u, err := h.cfg.Workspaces.Merging.Update(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.UpdateRequest{Strategy: string(b.Strategy), DryRun: rest.Val(b.DryRun), ExpectedBase: rest.Val(b.ExpectedBase)})
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +100,13 @@ func (h Branches) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 		strategy = string(*b.Strategy)
 	}
 	if b.How == api.ResolveRequestHowAbort {
-		if err := h.cfg.Workspaces.AbortResolve(ctx, actor, req.Id); err != nil {
+		if err := h.cfg.Workspaces.Conflicts.AbortResolve(ctx, actor, req.Id); err != nil {
 			return nil, err
 		}
 		return api.ResolveUpdate200JSONResponse{Strategy: strategy, Files: []string{}}, nil
 	}
 	if b.How == api.ResolveRequestHowFinish {
-		op, left, err := h.cfg.Workspaces.FinishResolve(ctx, actor, req.Id)
+		op, left, err := h.cfg.Workspaces.Conflicts.FinishResolve(ctx, actor, req.Id)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +125,7 @@ func (h Branches) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 			return nil, fault.New(fault.Conflict, "session_not_running", "This session is not one that runs in this workspace. Choose another, or start one.")
 		}
 	}
-	r, err := h.cfg.Workspaces.BeginResolve(ctx, actor, req.Id, strategy)
+	r, err := h.cfg.Workspaces.Conflicts.BeginResolve(ctx, actor, req.Id, strategy)
 	if err != nil {
 		return nil, err
 	}
@@ -164,15 +165,15 @@ func (h Branches) PushWorkspace(ctx context.Context, req api.PushWorkspaceReques
 }
 
 // gitWork returns the works of a project that the caller may see, with their workspaces.
-func (h Branches) gitWork(ctx context.Context, projectID string) ([]workspaces.Work, map[string]workspaces.Workspace, error) {
-	all, err := h.cfg.Workspaces.Works(ctx, projectID)
+func (h Branches) gitWork(ctx context.Context, projectID string) ([]git.Work, map[string]workspaces.Workspace, error) {
+	all, err := h.cfg.Workspaces.Repo.Works(ctx, projectID)
 	if err != nil {
 		return nil, nil, err
 	}
-	shown, at := []workspaces.Work{}, map[string]workspaces.Workspace{}
+	shown, at := []git.Work{}, map[string]workspaces.Workspace{}
 	for _, k := range all {
 		if k.WorkspaceID != "" {
-			w, err := h.cfg.Workspaces.Workspace(ctx, k.WorkspaceID)
+			w, err := h.cfg.Workspaces.Records.Workspace(ctx, k.WorkspaceID)
 			if fault.Is(err, fault.NotFound) {
 				continue
 			} else if err != nil {
@@ -199,7 +200,7 @@ func (h Branches) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObj
 	if err != nil {
 		return nil, err
 	}
-	return api.ListGitWork200JSONResponse{Items: rest.List(all, func(k workspaces.Work) api.GitWork {
+	return api.ListGitWork200JSONResponse{Items: rest.List(all, func(k git.Work) api.GitWork {
 		out := api.GitWork{Id: k.ID, Kind: api.GitWorkKind(k.Kind), Waiting: k.Waiting, Progress: k.Progress, By: k.ActorID, ByName: names[k.ActorID], At: k.At, StartedAt: rest.Ptr(k.StartedAt)}
 		if w, ok := at[k.WorkspaceID]; ok {
 			out.Workspace = &struct {
@@ -230,7 +231,7 @@ func (h Branches) CancelGitWork(ctx context.Context, req api.CancelGitWorkReques
 				return nil, err
 			}
 		}
-		if err := h.cfg.Workspaces.CancelWork(ctx, k.ID); err != nil {
+		if err := h.cfg.Workspaces.Repo.CancelWork(ctx, k.ID); err != nil {
 			return nil, err
 		}
 		audit.Note(ctx, "kind", k.Kind)

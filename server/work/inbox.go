@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // ByInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
@@ -56,7 +57,7 @@ func (h Inbox) ByInboxItem(ctx context.Context, c echo.Context, call *rest.Call)
 		call.Workspace.ID = r.WorkspaceID
 		return h.Within(ctx, call, r.WorkspaceID)
 	case "ws":
-		if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, about); err != nil {
+		if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, about); err != nil {
 			return accounts.Object{}, err
 		}
 		return h.ObjectOf(ctx, call.Actor, call.Workspace)
@@ -103,9 +104,9 @@ func (h Inbox) inbox(ctx context.Context) ([]question.InboxItem, map[string]work
 
 // AskingWorkspaces returns the active workspaces that items are about, by id and in brief, and items with those of workspaces that could not be made. f says who
 // looks. What is read grows with what asks for somebody, not with the team's workspaces.
-func AskingWorkspaces(ctx context.Context, from *workspaces.Service, teamID string, f workspaces.Filter, items []question.InboxItem) ([]question.InboxItem, map[string]workspaces.Workspace, error) {
+func AskingWorkspaces(ctx context.Context, from *assembly.Workspaces, teamID string, f workspaces.Filter, items []question.InboxItem) ([]question.InboxItem, map[string]workspaces.Workspace, error) {
 	f.Show, f.State, f.Brief = workspaces.ShowActive, workspaces.Failed, true
-	all, err := from.All(ctx, teamID, f)
+	all, err := from.Lifecycle.All(ctx, teamID, f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,7 +119,7 @@ func AskingWorkspaces(ctx context.Context, from *workspaces.Service, teamID stri
 	}
 	if len(about) > 0 {
 		f.State, f.IDs = "", slices.Collect(maps.Keys(about))
-		some, err := from.All(ctx, teamID, f)
+		some, err := from.Lifecycle.All(ctx, teamID, f)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -136,7 +137,7 @@ func (h Inbox) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.G
 	if err != nil {
 		return nil, err
 	}
-	projects, err := h.cfg.Workspaces.ProjectLines(ctx, rest.CallOf(ctx).Team.ID)
+	projects, err := h.cfg.Workspaces.Records.ProjectLines(ctx, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading projects: %w", err)
 	}

@@ -43,7 +43,7 @@ func (h Limits) GetLimits(ctx context.Context, req api.GetLimitsRequestObject) (
 
 func (h Limits) SetLimits(ctx context.Context, req api.SetLimitsRequestObject) (api.SetLimitsResponseObject, error) {
 	call := rest.CallOf(ctx)
-	w, err := h.cfg.Workspaces.SetLimits(ctx, call.Actor, req.Id, limitsOf(req.Body))
+	w, err := h.cfg.Workspaces.Lifecycle.SetLimits(ctx, call.Actor, req.Id, limitsOf(req.Body))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (h Limits) SetLimits(ctx context.Context, req api.SetLimitsRequestObject) (
 // applyLimits gives the sandboxes of a project's workspaces what the project says now. Where that cannot be done the limits of the
 // workspace tell.
 func (h *group) applyLimits(ctx context.Context, projectID string) {
-	all, err := h.cfg.Workspaces.WorkspacesOf(ctx, projectID)
+	all, err := h.cfg.Workspaces.Records.WorkspacesOf(ctx, projectID)
 	if err != nil {
 		h.Log.Warn("limits of a project not applied", "project_id", projectID, "error", err)
 		return

@@ -11,29 +11,31 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/secretfiles"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/stage"
 )
 
-func partsOf(r api.PartsRequest) workspaces.Parts {
-	return workspaces.Parts{From: rest.Val(r.From), To: rest.Val(r.To), List: rest.List(r.Parts, partOf)}
+func partsOf(r api.PartsRequest) stage.Parts {
+	return stage.Parts{From: rest.Val(r.From), To: rest.Val(r.To), List: rest.List(r.Parts, partOf)}
 }
 
-func partOf(p api.Part) workspaces.Part {
-	out := workspaces.Part{Path: guest.DecodePath(p.Path), Old: rest.Val(p.OldLines), New: rest.Val(p.NewLines)}
+func partOf(p api.Part) stage.Part {
+	out := stage.Part{Path: guest.DecodePath(p.Path), Old: rest.Val(p.OldLines), New: rest.Val(p.NewLines)}
 	for _, h := range rest.Val(p.Hunks) {
-		out.Hunks = append(out.Hunks, workspaces.Hunk{OldStart: h.OldStart, OldLines: h.OldLines, NewStart: h.NewStart, NewLines: h.NewLines, Hash: rest.Val(h.Hash)})
+		out.Hunks = append(out.Hunks, stage.Hunk{OldStart: h.OldStart, OldLines: h.OldLines, NewStart: h.NewStart, NewLines: h.NewLines, Hash: rest.Val(h.Hash)})
 	}
 	return out
 }
 
-func indexOf(x workspaces.Index) api.WorkspaceIndex {
-	return api.WorkspaceIndex{Live: x.Live, Head: x.Head, Items: rest.List(x.Files, func(f workspaces.FileState) api.IndexFile {
+func indexOf(x stage.Index) api.WorkspaceIndex {
+	return api.WorkspaceIndex{Live: x.Live, Head: x.Head, Items: rest.List(x.Files, func(f stage.FileState) api.IndexFile {
 		return api.IndexFile{Path: guest.EncodePath(f.Path), Staged: f.Staged, Unstaged: f.Unstaged, Untracked: f.Untracked}
 	})}
 }
 
 func (h Parts) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (api.GetIndexResponseObject, error) {
-	x, err := h.cfg.Workspaces.Index(ctx, req.Id)
+	x, err := h.cfg.Workspaces.Stage.Index(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +44,11 @@ func (h Parts) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (api
 
 func (h Parts) GetParts(ctx context.Context, req api.GetPartsRequestObject) (api.GetPartsResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))
-	f, err := h.cfg.Workspaces.Hunks(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id, name, rest.Val(req.Params.From), rest.Val(req.Params.To))
+	f, err := h.cfg.Workspaces.Stage.Hunks(ctx, rest.CallOf(ctx).Actor.User.ID, req.Id, name, rest.Val(req.Params.From), rest.Val(req.Params.To))
 	if err != nil {
 		return nil, err
 	}
-	return api.GetParts200JSONResponse{Path: guest.EncodePath(f.Path), From: f.From, To: f.To, WholeOnly: f.Binary, Hunks: rest.List(f.Hunks, func(x workspaces.HunkLines) api.HunkLines {
+	return api.GetParts200JSONResponse{Path: guest.EncodePath(f.Path), From: f.From, To: f.To, WholeOnly: f.Binary, Hunks: rest.List(f.Hunks, func(x stage.HunkLines) api.HunkLines {
 		return api.HunkLines{OldStart: x.OldStart, OldLines: x.OldLines, NewStart: x.NewStart, NewLines: x.NewLines, Hash: &x.Hash,
 			Removed: rest.List(x.Removed, shownLine), Added: rest.List(x.Added, shownLine)}
 	})}, nil
@@ -60,13 +62,13 @@ func shownLine(l string) string {
 func (h Parts) StageParts(ctx context.Context, req api.StagePartsRequestObject) (api.StagePartsResponseObject, error) {
 	b := req.Body
 	r := partsOf(api.PartsRequest{From: b.From, To: b.To, Parts: b.Parts})
-	if err := h.cfg.Workspaces.Stage(ctx, rest.CallOf(ctx).Actor, req.Id, r, rest.Val(b.Unstage)); err != nil {
+	if err := h.cfg.Workspaces.Stage.Stage(ctx, rest.CallOf(ctx).Actor, req.Id, r, rest.Val(b.Unstage)); err != nil {
 		return nil, err
 	}
 	if rest.Val(b.Unstage) {
 		audit.Note(ctx, "unstage", "true")
 	}
-	x, err := h.cfg.Workspaces.Index(ctx, req.Id)
+	x, err := h.cfg.Workspaces.Stage.Index(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (h Parts) StageParts(ctx context.Context, req api.StagePartsRequestObject) 
 }
 
 func (h Parts) DiscardParts(ctx context.Context, req api.DiscardPartsRequestObject) (api.DiscardPartsResponseObject, error) {
-	d, err := h.cfg.Workspaces.Discard(ctx, rest.CallOf(ctx).Actor, req.Id, partsOf(*req.Body))
+	d, err := h.cfg.Workspaces.Stage.Discard(ctx, rest.CallOf(ctx).Actor, req.Id, partsOf(*req.Body))
 	audit.Note(ctx, "snapshot_id", d.SnapshotID)
 	if err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func (h Parts) DiscardParts(ctx context.Context, req api.DiscardPartsRequestObje
 
 func (h Parts) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (api.TakeFilesResponseObject, error) {
 	c := rest.CallOf(ctx)
-	from, err := h.cfg.Workspaces.Workspace(ctx, req.Body.FromWorkspace)
+	from, err := h.cfg.Workspaces.Records.Workspace(ctx, req.Body.FromWorkspace)
 	if err != nil {
 		return nil, err
 	}
@@ -95,22 +97,22 @@ func (h Parts) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (a
 	if err != nil || from.TeamID != c.Team.ID {
 		return nil, fault.New(fault.NotFound, "not_found", "There is no such workspace.")
 	}
-	t, err := h.cfg.Workspaces.Take(ctx, c.Actor, req.Id, workspaces.TakeRequest{From: from.ID, Revision: rest.Val(req.Body.Revision),
+	t, err := h.cfg.Workspaces.Stage.Take(ctx, c.Actor, req.Id, stage.TakeRequest{From: from.ID, Revision: rest.Val(req.Body.Revision),
 		Paths: rest.List(req.Body.Paths, guest.DecodePath), OnConflict: string(rest.Val(req.Body.OnConflict)), DryRun: rest.Val(req.Body.DryRun)})
 	if err != nil {
 		return nil, err
 	}
 	audit.Note(ctx, "from", from.ID)
 	audit.Note(ctx, "snapshot_id", t.SnapshotID)
-	return api.TakeFiles200JSONResponse{SnapshotId: t.SnapshotID, Commit: t.Commit, Items: rest.List(t.Files, func(f workspaces.TakenFile) api.TakenFile {
+	return api.TakeFiles200JSONResponse{SnapshotId: t.SnapshotID, Commit: t.Commit, Items: rest.List(t.Files, func(f stage.TakenFile) api.TakenFile {
 		return api.TakenFile{Path: guest.EncodePath(f.Path), State: api.TakenFileState(f.State), Size: f.Size, KeptAs: guest.EncodePath(f.KeptAs)}
 	})}, nil
 }
 
 func (h Parts) RenameFile(ctx context.Context, req api.RenameFileRequestObject) (api.RenameFileResponseObject, error) {
-	if secrets, err := h.cfg.Workspaces.SecretFiles(ctx, req.Id); err != nil {
+	if secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id); err != nil {
 		return nil, err
-	} else if secrets.HasSum(path.Clean(guest.DecodePath(req.Body.From)), "") {
+	} else if secretfiles.HasSum(secrets, path.Clean(guest.DecodePath(req.Body.From)), "") {
 		return nil, errSecretFile
 	}
 	if err := h.keepFile(ctx, req.Id, req.Body.From); err != nil {
@@ -132,6 +134,6 @@ func (h *group) keepFile(ctx context.Context, workspaceID, wire string) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.cfg.Workspaces.Keep(ctx, workspaceID, workspaces.KeepFor{Kind: "kept", Reason: "edit", Title: wire, ActorID: rest.CallOf(ctx).Actor.User.ID})
+	_, err = h.cfg.Workspaces.Snapshots.Take(ctx, workspaceID, snapshot.Request{Kind: "kept", Reason: "edit", Title: wire, ActorID: rest.CallOf(ctx).Actor.User.ID})
 	return err
 }

@@ -21,7 +21,7 @@ func (h Projects) BrowseFolders(ctx context.Context, req api.BrowseFoldersReques
 	if err != nil {
 		return nil, err
 	}
-	l, err := h.cfg.Workspaces.Browse(ctx, path)
+	l, err := h.cfg.Workspaces.Projects.Browse(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (h Projects) BrowseFolders(ctx context.Context, req api.BrowseFoldersReques
 }
 
 func (h Projects) SearchFolders(ctx context.Context, req api.SearchFoldersRequestObject) (api.SearchFoldersResponseObject, error) {
-	found, err := h.cfg.Workspaces.SearchRepos(ctx, req.Params.Q)
+	found, err := h.cfg.Workspaces.Projects.SearchRepos(ctx, req.Params.Q)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func projectOf(ctx context.Context, p workspaces.Project, lines map[string]works
 
 func (h Projects) ListProjects(ctx context.Context, req api.ListProjectsRequestObject) (api.ListProjectsResponseObject, error) {
 	team := rest.CallOf(ctx).Team.ID
-	items, next, err := h.cfg.Workspaces.Projects(ctx, team, rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.Projects.Projects(ctx, team, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (h Projects) CreateProject(ctx context.Context, req api.CreateProjectReques
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.cfg.Workspaces.CreateProject(ctx, call.Actor, call.Team.ID, workspaces.NewProject{Name: rest.Val(b.Name), Kind: string(b.Source.Kind),
+	p, err := h.cfg.Workspaces.Projects.CreateProject(ctx, call.Actor, call.Team.ID, workspaces.NewProject{Name: rest.Val(b.Name), Kind: string(b.Source.Kind),
 		URL: rest.Val(b.Source.Url), Path: path, RunnerID: rest.Val(b.Source.RunnerId), DefaultBranch: rest.Val(b.DefaultBranch)})
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (h Projects) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 	if b.Caches != nil {
 		patch.NoCaches = new(!*b.Caches)
 	}
-	changed, err := h.cfg.Workspaces.UpdateProject(ctx, req.Id, patch)
+	changed, err := h.cfg.Workspaces.Projects.UpdateProject(ctx, req.Id, patch)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (h Projects) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 }
 
 func (h Projects) DeleteProject(ctx context.Context, req api.DeleteProjectRequestObject) (api.DeleteProjectResponseObject, error) {
-	if err := h.cfg.Workspaces.DeleteProject(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
+	if err := h.cfg.Workspaces.Projects.DeleteProject(ctx, rest.CallOf(ctx).Actor, req.Id); err != nil {
 		return nil, err
 	}
 	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
@@ -182,7 +182,7 @@ func (h Projects) ListBranches(ctx context.Context, req api.ListBranchesRequestO
 			return nil, err
 		}
 	}
-	b, err := h.cfg.Workspaces.Branches(ctx, req.Id, fetch)
+	b, err := h.cfg.Workspaces.Ingest.Branches(ctx, req.Id, fetch)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (h Projects) ListBranches(ctx context.Context, req api.ListBranchesRequestO
 }
 
 func (h Projects) SuggestBranch(ctx context.Context, req api.SuggestBranchRequestObject) (api.SuggestBranchResponseObject, error) {
-	name, err := h.cfg.Workspaces.SuggestBranch(ctx, req.Id, req.Params.Name)
+	name, err := h.cfg.Workspaces.Repo.SuggestBranch(ctx, req.Id, req.Params.Name)
 	if err != nil {
 		return nil, err
 	}

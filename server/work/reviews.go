@@ -26,7 +26,7 @@ func (h Reviews) ByComment(ctx context.Context, c echo.Context, call *rest.Call)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, m.WorkspaceID); err != nil {
+	if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, m.WorkspaceID); err != nil {
 		return accounts.Object{}, err
 	}
 	return h.ObjectOf(ctx, call.Actor, call.Workspace)
@@ -42,7 +42,7 @@ func (h Reviews) ByReview(ctx context.Context, c echo.Context, call *rest.Call) 
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.Workspace, err = h.cfg.Workspaces.Workspace(ctx, r.WorkspaceID); err != nil {
+	if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, r.WorkspaceID); err != nil {
 		return accounts.Object{}, err
 	}
 	return h.ObjectOf(ctx, call.Actor, call.Workspace)

@@ -66,7 +66,7 @@ func (h Runs) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (ap
 		return nil, fault.New(fault.Invalid, "invalid_run", "Give attempts or workspace_ids, not both.").With("field", "workspace_ids")
 	}
 	for _, id := range ids {
-		if w, err := h.cfg.Workspaces.Workspace(ctx, id); err == nil {
+		if w, err := h.cfg.Workspaces.Records.Workspace(ctx, id); err == nil {
 			ok, err := h.Sees(ctx, call, w)
 			if err != nil {
 				return nil, err
@@ -187,7 +187,7 @@ func (h Runs) composeRuns(ctx context.Context, teamID string, items []runs.Run) 
 				continue
 			}
 			if a.WorkspaceID != "" {
-				w, err := h.cfg.Workspaces.Workspace(ctx, a.WorkspaceID)
+				w, err := h.cfg.Workspaces.Records.Workspace(ctx, a.WorkspaceID)
 				if err := ignoreMissing(err); err != nil {
 					return nil, err
 				}

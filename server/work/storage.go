@@ -35,7 +35,7 @@ func (h Storage) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageRequest
 		}
 		i, ok := at[k.WorkspaceID]
 		if !ok {
-			w, err := h.cfg.Workspaces.Workspace(ctx, k.WorkspaceID)
+			w, err := h.cfg.Workspaces.Records.Workspace(ctx, k.WorkspaceID)
 			if fault.Is(err, fault.NotFound) {
 				continue
 			}

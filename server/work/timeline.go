@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // BySnapshot finds a snapshot of a workspace's files, and the workspace.
@@ -21,7 +21,7 @@ func (h Timeline) BySnapshot(ctx context.Context, c echo.Context, call *rest.Cal
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.Snapshot, err = h.cfg.Workspaces.SnapshotByID(ctx, id); err != nil {
+	if call.Snapshot, err = h.cfg.Workspaces.Snapshots.SnapshotByID(ctx, id); err != nil {
 		return accounts.Object{}, err
 	}
 	return h.Within(ctx, call, call.Snapshot.WorkspaceID)
@@ -32,7 +32,7 @@ func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 	if k := rest.Val(req.Params.Kind); k != "" {
 		kinds = strings.Split(k, ",")
 	}
-	items, next, err := h.cfg.Workspaces.Timeline(ctx, req.Id, kinds, rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.Snapshots.Timeline(ctx, req.Id, kinds, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 	if err != nil {
 		return nil, err
 	}
-	out := api.ListTimeline200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(items, func(m workspaces.Moment) api.TimelineItem {
+	out := api.ListTimeline200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(items, func(m snapshot.Moment) api.TimelineItem {
 		if m.Snap != nil {
 			sn := snapshotOf(*m.Snap, names)
 			return api.TimelineItem{Type: api.TimelineItemTypeSnapshot, At: m.Snap.At, Snapshot: &sn}
@@ -48,9 +48,9 @@ func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 		a := activityOf(*m.Activity, names)
 		return api.TimelineItem{Type: api.TimelineItemTypeActivity, At: m.Activity.At, Activity: &a}
 	})}
-	keep := h.cfg.Workspaces.Retention()
+	keep := h.cfg.Workspaces.Snapshots.Retention()
 	out.PollDays, out.KeepDays = int(keep.Polls/(24*time.Hour)), int(keep.Others/(24*time.Hour))
-	if n, err := h.cfg.Workspaces.KeptBytes(ctx, req.Id); err != nil {
+	if n, err := h.cfg.Workspaces.Snapshots.KeptBytes(ctx, req.Id); err != nil {
 		h.Log.WarnContext(ctx, "what snapshots hold could not be counted", "workspace_id", req.Id, "error", err)
 	} else if n >= 0 {
 		out.KeptBytes = &n
@@ -67,12 +67,12 @@ func (h Timeline) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequ
 	sn := rest.CallOf(ctx).Snapshot
 	var err error
 	if t := req.Body.Title; t != nil {
-		if sn, err = h.cfg.Workspaces.NameSnapshot(ctx, sn, *t); err != nil {
+		if sn, err = h.cfg.Workspaces.Snapshots.NameSnapshot(ctx, sn, *t); err != nil {
 			return nil, err
 		}
 	}
 	if p := req.Body.Pinned; p != nil {
-		if sn, err = h.cfg.Workspaces.PinSnapshot(ctx, sn, *p); err != nil {
+		if sn, err = h.cfg.Workspaces.Snapshots.PinSnapshot(ctx, sn, *p); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +81,7 @@ func (h Timeline) UpdateSnapshot(ctx context.Context, req api.UpdateSnapshotRequ
 }
 
 func (h Timeline) DeleteSnapshot(ctx context.Context, _ api.DeleteSnapshotRequestObject) (api.DeleteSnapshotResponseObject, error) {
-	if err := h.cfg.Workspaces.DeleteSnapshot(ctx, rest.CallOf(ctx).Snapshot); err != nil {
+	if err := h.cfg.Workspaces.Snapshots.DeleteSnapshot(ctx, rest.CallOf(ctx).Snapshot); err != nil {
 		return nil, err
 	}
 	return api.DeleteSnapshot204Response{}, nil
@@ -89,8 +89,8 @@ func (h Timeline) DeleteSnapshot(ctx context.Context, _ api.DeleteSnapshotReques
 
 func (h Timeline) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRequestObject) (api.RestoreSnapshotResponseObject, error) {
 	b, call := req.Body, rest.CallOf(ctx)
-	r := workspaces.RestoreRequest{New: b.Into == api.SnapshotRestoreIntoNew, Name: rest.Val(b.Name), Paths: rest.List(rest.Val(b.Paths), guest.DecodePath), DryRun: rest.Val(b.DryRun), EvenWhileWorking: rest.Val(b.EvenWhileWorking), Ignored: rest.Val(b.Ignored)}
-	done, err := h.cfg.Workspaces.RestoreSnapshot(ctx, call.Actor, call.Snapshot, r)
+	r := snapshot.RestoreRequest{New: b.Into == api.SnapshotRestoreIntoNew, Name: rest.Val(b.Name), Paths: rest.List(rest.Val(b.Paths), guest.DecodePath), DryRun: rest.Val(b.DryRun), EvenWhileWorking: rest.Val(b.EvenWhileWorking), Ignored: rest.Val(b.Ignored)}
+	done, err := h.cfg.Workspaces.Lifecycle.RestoreSnapshot(ctx, call.Actor, call.Snapshot, r)
 	if err != nil {
 		return nil, err
 	}

@@ -11,30 +11,31 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
 // trashed returns what of a team's trash the caller may see.
-func (h Trash) trashed(ctx context.Context) ([]workspaces.Trashed, error) {
-	all, err := h.cfg.Workspaces.Trashed(ctx, rest.CallOf(ctx).Team.ID)
+func (h Trash) trashed(ctx context.Context) ([]reclaim.Trashed, error) {
+	all, err := h.cfg.Workspaces.Reclaim.Trashed(ctx, rest.CallOf(ctx).Team.ID)
 	if err != nil {
 		return nil, err
 	}
 	hidden, err := h.Hidden(ctx, rest.CallOf(ctx))
-	return slices.DeleteFunc(all, func(t workspaces.Trashed) bool { return hidden[t.ID] }), err
+	return slices.DeleteFunc(all, func(t reclaim.Trashed) bool { return hidden[t.ID] }), err
 }
 
 // inTrash finds something in the team's trash that the caller may see.
-func (h Trash) inTrash(ctx context.Context, id string) (workspaces.Trashed, error) {
+func (h Trash) inTrash(ctx context.Context, id string) (reclaim.Trashed, error) {
 	all, err := h.trashed(ctx)
 	if err != nil {
-		return workspaces.Trashed{}, err
+		return reclaim.Trashed{}, err
 	}
 	for _, t := range all {
 		if t.ID == id {
 			return t, nil
 		}
 	}
-	return workspaces.Trashed{}, fault.New(fault.NotFound, "not_found", "It is not in the trash: somebody restored it, or it was removed for good.")
+	return reclaim.Trashed{}, fault.New(fault.NotFound, "not_found", "It is not in the trash: somebody restored it, or it was removed for good.")
 }
 
 // GetTrash tells what can be restored.
@@ -47,9 +48,9 @@ func (h Trash) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (api.G
 	if err != nil {
 		return nil, err
 	}
-	out := api.GetTrash200JSONResponse{Items: rest.List(all, func(t workspaces.Trashed) api.TrashItem {
+	out := api.GetTrash200JSONResponse{Items: rest.List(all, func(t reclaim.Trashed) api.TrashItem {
 		item := api.TrashItem{Kind: api.TrashItemKind(t.Kind), Id: t.ID, Name: t.Name, DeletedAt: t.DeletedAt, DeletedBy: names[t.DeletedBy], PurgeAt: rest.Ptr(t.PurgeAt), Restorable: t.Restorable}
-		if t.Kind == workspaces.TrashWorkspace {
+		if t.Kind == reclaim.TrashWorkspace {
 			item.Key = workspaces.Workspace{Num: t.Num}.Key()
 		}
 		if t.Bytes >= 0 {
@@ -77,13 +78,13 @@ func (h Trash) RestoreTrashed(ctx context.Context, req api.RestoreTrashedRequest
 		return nil, err
 	}
 	audit.Target(ctx, string(t.Kind), t.ID, t.Name)
-	if t.Kind == workspaces.TrashProject {
+	if t.Kind == reclaim.TrashProject {
 		if err := rest.CallOf(ctx).Can(accounts.ManageProject); err != nil {
 			return nil, err
 		}
-		_, err = h.cfg.Workspaces.RestoreProject(ctx, t.ID)
+		_, err = h.cfg.Workspaces.Reclaim.RestoreProject(ctx, t.ID)
 	} else {
-		_, err = h.cfg.Workspaces.Restore(ctx, rest.CallOf(ctx).Actor, t.ID)
+		_, err = h.cfg.Workspaces.Lifecycle.Restore(ctx, rest.CallOf(ctx).Actor, t.ID)
 	}
 	return api.RestoreTrashed204Response{}, err
 }
@@ -95,7 +96,7 @@ func (h Trash) PurgeTrashed(ctx context.Context, req api.PurgeTrashedRequestObje
 		return nil, err
 	}
 	audit.Target(ctx, string(t.Kind), t.ID, t.Name)
-	if err := h.cfg.Workspaces.Purge(ctx, t.Kind, t.ID); err != nil {
+	if err := h.cfg.Workspaces.Reclaim.Purge(ctx, t.Kind, t.ID); err != nil {
 		return nil, err
 	}
 	h.forgetSecrets(ctx)

@@ -25,7 +25,7 @@ func (h Workspaces) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRe
 	if !rest.PlainID(f.ProjectID) {
 		return api.ListWorkspaces200JSONResponse{Items: []api.Workspace{}}, nil
 	}
-	items, next, err := h.cfg.Workspaces.List(ctx, team, rest.ShownTo(rest.CallOf(ctx), f), rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.Records.List(ctx, team, rest.ShownTo(rest.CallOf(ctx), f), rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 	if err := h.checkSize(ctx, b.ProjectId, kind, limitsOf(b.Resources)); err != nil {
 		return nil, err
 	}
-	w, err := h.cfg.Workspaces.Create(ctx, call.Actor, call.Team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: rest.Val(b.Base),
+	w, err := h.cfg.Workspaces.Lifecycle.Create(ctx, call.Actor, call.Team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: rest.Val(b.Base),
 		Branch: rest.Val(b.Branch), Executor: string(kind), Folder: rest.Val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: rest.Val(b.FallbackOk), Private: rest.Val(b.Private)})
 	if err != nil {
 		return nil, err
@@ -66,12 +66,12 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 
 // checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use. project may be a name nobody knows.
 func (h *group) checkPlace(ctx context.Context, projectID string, kind executors.Kind, fallbackOK bool) error {
-	return h.cfg.Workspaces.CheckPlace(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, h.projectPlace(ctx, projectID), fallbackOK)
+	return h.cfg.Workspaces.Lifecycle.CheckPlace(executors.As(ctx, "", rest.CallOf(ctx).Actor.User.ID), rest.CallOf(ctx).Team.ID, kind, h.projectPlace(ctx, projectID), fallbackOK)
 }
 
 // projectPlace is the place a project of the team asks for, "" for none.
 func (h *group) projectPlace(ctx context.Context, projectID string) executors.Kind {
-	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == rest.CallOf(ctx).Team.ID {
+	if p, err := h.cfg.Workspaces.Records.Project(ctx, projectID); err == nil && p.TeamID == rest.CallOf(ctx).Team.ID {
 		return executors.Kind(p.Executor)
 	}
 	return ""
@@ -95,7 +95,7 @@ func (h Workspaces) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspace
 	w := rest.CallOf(ctx).Workspace
 	if req.Body.Name != nil {
 		var err error
-		if w, err = h.cfg.Workspaces.Rename(ctx, w.ID, *req.Body.Name); err != nil {
+		if w, err = h.cfg.Workspaces.Lifecycle.Rename(ctx, w.ID, *req.Body.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func (h Workspaces) FallBack(ctx context.Context, req api.FallBackRequestObject)
 }
 
 func (h Workspaces) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspaceRequestObject) (api.DeleteWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.Delete(ctx, rest.CallOf(ctx).Actor, req.Id)
+	w, err := h.cfg.Workspaces.Lifecycle.Delete(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (h Workspaces) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspace
 }
 
 func (h Workspaces) CancelWorkspace(ctx context.Context, req api.CancelWorkspaceRequestObject) (api.CancelWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.Cancel(ctx, req.Id)
+	w, err := h.cfg.Workspaces.Lifecycle.Cancel(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (h Workspaces) CancelWorkspace(ctx context.Context, req api.CancelWorkspace
 }
 
 func (h Workspaces) RetryWorkspace(ctx context.Context, req api.RetryWorkspaceRequestObject) (api.RetryWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.RetryCreate(ctx, req.Id)
+	w, err := h.cfg.Workspaces.Lifecycle.RetryCreate(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (h Workspaces) RetryWorkspace(ctx context.Context, req api.RetryWorkspaceRe
 }
 
 func (h Workspaces) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspaceRequestObject) (api.ArchiveWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.Archive(ctx, rest.CallOf(ctx).Actor, req.Id)
+	w, err := h.cfg.Workspaces.Lifecycle.Archive(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (h Workspaces) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspa
 }
 
 func (h Workspaces) RestoreWorkspace(ctx context.Context, req api.RestoreWorkspaceRequestObject) (api.RestoreWorkspaceResponseObject, error) {
-	w, err := h.cfg.Workspaces.Restore(ctx, rest.CallOf(ctx).Actor, req.Id)
+	w, err := h.cfg.Workspaces.Lifecycle.Restore(ctx, rest.CallOf(ctx).Actor, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (h Workspaces) RestoreWorkspace(ctx context.Context, req api.RestoreWorkspa
 }
 
 func (h Workspaces) GetLoss(ctx context.Context, req api.GetLossRequestObject) (api.GetLossResponseObject, error) {
-	l, err := h.cfg.Workspaces.Loss(ctx, req.Id)
+	l, err := h.cfg.Workspaces.Lifecycle.Loss(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (h Workspaces) GetLoss(ctx context.Context, req api.GetLossRequestObject) (
 }
 
 func (h Workspaces) ListActivity(ctx context.Context, req api.ListActivityRequestObject) (api.ListActivityResponseObject, error) {
-	items, next, err := h.cfg.Workspaces.Activity(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.Records.Activity(ctx, req.Id, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}

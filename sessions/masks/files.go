@@ -19,7 +19,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // Placed is a file that was written for a session.
@@ -54,7 +55,7 @@ func (p Placement) Plan(files []secrets.PlacedFile) (out []Placed, skipped bool)
 		}
 		one := Placed{Home: f.Home, Path: f.Path, Sum: sumOf([]byte(f.Value))}
 		if f.Value != "" { // every empty file is as that one
-			one.Blob, one.Blob256 = workspaces.BlobNames([]byte(f.Value))
+			one.Blob, one.Blob256 = snapshot.BlobNames([]byte(f.Value))
 		}
 		out = append(out, one)
 	}
@@ -153,7 +154,7 @@ git check-ignore -q -- "$1" || exit 11`
 
 // keepOut keeps a file of the worktree out of what git sees there.
 func (p Placement) keepOut(ctx context.Context, name string) error {
-	res, err := p.place.Run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", keepOutScript, "sh", name, workspaces.ExcludePattern(name)},
+	res, err := p.place.Run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", keepOutScript, "sh", name, git.ExcludePattern(name)},
 		Env: map[string]string{"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
 			"GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null"}})
 	switch {

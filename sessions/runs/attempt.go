@@ -73,7 +73,7 @@ func (s *Service) makeWorkspace(ctx context.Context, actor accounts.Actor, r Run
 	for _, other := range now.Attempts {
 		taken[other.WorkspaceID] = true
 	}
-	newest, _, err := s.cfg.Workspaces.List(ctx, r.TeamID, workspaces.Filter{ProjectID: r.ProjectID}, page.Page{Limit: 200})
+	newest, _, err := s.cfg.Records.List(ctx, r.TeamID, workspaces.Filter{ProjectID: r.ProjectID}, page.Page{Limit: 200})
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +89,7 @@ func (s *Service) makeWorkspace(ctx context.Context, actor accounts.Actor, r Run
 // ready waits until the workspace is ready. A creation that ended with the server that began it is begun once more.
 func (s *Service) ready(ctx context.Context, workspaceID string, again bool) error {
 	for {
-		w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+		w, err := s.cfg.Records.Workspace(ctx, workspaceID)
 		switch {
 		case err != nil:
 			return err

@@ -30,6 +30,7 @@ const (
 // Config is what a Service is made of.
 type Config struct {
 	Store      Store
+	Records    Records
 	Workspaces Workspaces
 	Sessions   Sessions
 	Accounts   Accounts
@@ -55,8 +56,8 @@ type Service struct {
 
 // New makes a Service. It starts nothing; it panics without a room it needs.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Sessions == nil || cfg.Accounts == nil {
-		panic("runs: Store, Workspaces, Sessions and Accounts are needed")
+	if cfg.Store == nil || cfg.Records == nil || cfg.Workspaces == nil || cfg.Sessions == nil || cfg.Accounts == nil {
+		panic("runs: Store, Records, Workspaces, Sessions and Accounts are needed")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -118,7 +119,7 @@ func (s *Service) drive(r Run, again bool) {
 // Create stores a run and sets its attempts going. What fails is told by the attempt it is about. Errors: not_found,
 // invalid_run, project_*.
 func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID string, n Request) (Run, error) {
-	p, err := s.cfg.Workspaces.Project(ctx, n.ProjectID)
+	p, err := s.cfg.Records.Project(ctx, n.ProjectID)
 	if err != nil {
 		return Run{}, err
 	}
@@ -134,7 +135,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		a := Attempt{ID: id.New("att"), RunID: r.ID, Num: i + 1, Name: want.Name, Agent: want.Agent, AccountID: want.AccountID, Base: want.Base,
 			Executor: want.Executor, WorkspaceID: want.WorkspaceID, Made: want.WorkspaceID == "", State: Making, StateAt: now}
 		if want.WorkspaceID != "" {
-			w, err := s.cfg.Workspaces.Workspace(ctx, want.WorkspaceID)
+			w, err := s.cfg.Records.Workspace(ctx, want.WorkspaceID)
 			if err == nil && (w.TeamID != teamID || w.ProjectID != p.ID) {
 				err = fault.New(fault.NotFound, "workspace_not_found", "The project has no such workspace.").With("field", "workspace_ids")
 			}
@@ -276,7 +277,7 @@ func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attempt
 		if a.ID == attemptID || !a.Made || a.WorkspaceID == "" || hidden[a.WorkspaceID] {
 			continue
 		}
-		w, err := s.cfg.Workspaces.Workspace(ctx, a.WorkspaceID)
+		w, err := s.cfg.Records.Workspace(ctx, a.WorkspaceID)
 		if err == nil && w.ArchivedAt == 0 && w.DeletedAt == 0 {
 			_, err = s.cfg.Workspaces.Archive(ctx, actor, a.WorkspaceID)
 		}

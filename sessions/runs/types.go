@@ -81,13 +81,17 @@ type Store interface {
 	KeepAttempt(ctx context.Context, runID, attemptID string) error
 }
 
-// Workspaces is what the room needs of the workspaces.
-type Workspaces interface {
+// Records are the rows of workspaces and projects.
+type Records interface {
 	Project(ctx context.Context, id string) (workspaces.Project, error)
-	Create(ctx context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error)
-	RetryCreate(ctx context.Context, id string) (workspaces.Workspace, error)
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	List(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error)
+}
+
+// Workspaces creates workspaces and puts them away.
+type Workspaces interface {
+	Create(ctx context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error)
+	RetryCreate(ctx context.Context, id string) (workspaces.Workspace, error)
 	Archive(ctx context.Context, actor accounts.Actor, id string) (workspaces.Workspace, error)
 }
 

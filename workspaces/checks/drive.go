@@ -47,7 +47,7 @@ func (s *Service) one(ctx context.Context, r Run) error {
 		return err
 	}
 	if r.State == RunWaiting {
-		at, err := s.cfg.Workspaces.FilesNow(s.by(ctx, r.StartedBy), r.WorkspaceID)
+		at, err := s.cfg.Sandboxes.FilesNow(s.by(ctx, r.StartedBy), r.WorkspaceID)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Service) one(ctx context.Context, r Run) error {
 	if ctx.Err() != nil {
 		return s.conclude(r.ID, cmd, "")
 	}
-	after, err := s.cfg.Workspaces.FilesNow(s.by(ctx, r.StartedBy), r.WorkspaceID)
+	after, err := s.cfg.Sandboxes.FilesNow(s.by(ctx, r.StartedBy), r.WorkspaceID)
 	changed := ""
 	switch {
 	case err != nil:
@@ -88,7 +88,7 @@ func (s *Service) one(ctx context.Context, r Run) error {
 // command ended; a server that stops lets go of it.
 func (s *Service) run(ctx context.Context, r Run, dir string) (command.Command, error) {
 	if r.CommandID == "" {
-		env, err := s.cfg.Workspaces.CheckEnv(ctx, r.WorkspaceID)
+		env, err := s.cfg.Sandboxes.CheckEnv(ctx, r.WorkspaceID)
 		if err != nil {
 			return command.Command{}, err
 		}
@@ -127,7 +127,7 @@ var errLost = errors.New("nobody knows how it ended: its sandbox is gone")
 
 // timeout is how many seconds the run may take.
 func (s *Service) timeout(ctx context.Context, r Run) int64 {
-	if p, err := s.cfg.Workspaces.Project(ctx, r.ProjectID); err == nil {
+	if p, err := s.cfg.Records.Project(ctx, r.ProjectID); err == nil {
 		for _, c := range p.Checks {
 			if c.ID == r.CheckID && c.TimeoutSeconds > 0 {
 				return c.TimeoutSeconds

@@ -102,7 +102,7 @@ func (s *Service) entry(e Entry) error {
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind == fault.Internal {
 		s.cfg.Log.Error("an entry of the merge queue failed", "entry_id", e.ID, "error", err)
 	}
-	if w, werr := s.cfg.Workspaces.Workspace(keep, e.WorkspaceID); werr == nil {
+	if w, werr := s.cfg.Records.Workspace(keep, e.WorkspaceID); werr == nil {
 		s.note(keep, w, "", "queue.failed", "The merge queue did not merge it: "+e.Reason, e)
 	}
 	return nil
@@ -117,7 +117,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 	}
 	ctx = executors.By(ctx, actor.User.ID)
 	if e.State == EntryMerging { // the server was stopped while it landed
-		res, err := s.cfg.Workspaces.LandMerged(ctx, actor, e.WorkspaceID, e.Commit, e.BaseCommit)
+		res, err := s.cfg.Merges.LandMerged(ctx, actor, e.WorkspaceID, e.Commit, e.BaseCommit)
 		if err == nil || !again(err) {
 			return res, err
 		}
@@ -133,7 +133,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 		if err := s.unmoved(ctx, p, w, e); err != nil {
 			return none, err
 		}
-		commit, base, conflicts, err := s.cfg.Workspaces.MergedTree(ctx, actor, w.ID, e.Strategy, e.Message)
+		commit, base, conflicts, err := s.cfg.Merges.MergedTree(ctx, actor, w.ID, e.Strategy, e.Message)
 		switch {
 		case err != nil:
 			return none, err
@@ -154,7 +154,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 			return none, err
 		}
 		killpoint.Reach(killpoint.QueueLanding)
-		res, err := s.cfg.Workspaces.LandMerged(ctx, actor, w.ID, commit, base)
+		res, err := s.cfg.Merges.LandMerged(ctx, actor, w.ID, commit, base)
 		if err == nil {
 			killpoint.Reach(killpoint.QueueLanded)
 			return res, nil
@@ -193,7 +193,7 @@ func (s *Service) step(ctx context.Context, e Entry, fn func(*Entry)) (Entry, er
 
 // unmoved refuses a branch that is not what was asked for any more.
 func (s *Service) unmoved(ctx context.Context, p workspaces.Project, w workspaces.Workspace, e Entry) error {
-	head, tree, err := s.cfg.Workspaces.BranchNow(ctx, w.ID)
+	head, tree, err := s.cfg.Sandboxes.BranchNow(ctx, w.ID)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func queueRuns(p workspaces.Project, w workspaces.Workspace, e Entry, now int64)
 }
 
 func (s *Service) runMerged(ctx context.Context, w workspaces.Workspace, e Entry, runs []Run) error {
-	dir, err := s.cfg.Workspaces.CheckOut(ctx, w.ID, e.Commit, e.Base)
+	dir, err := s.cfg.Sandboxes.CheckOut(ctx, w.ID, e.Commit, e.Base)
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (s *Service) runMerged(ctx context.Context, w workspaces.Workspace, e Entry
 		if s.life.Err() != nil { // the next server begins with it
 			return
 		}
-		if err := s.cfg.Workspaces.DropCheckOut(dctx, w.ID); err != nil {
+		if err := s.cfg.Sandboxes.DropCheckOut(dctx, w.ID); err != nil {
 			s.cfg.Log.Info("the folder of a merged result could not be removed", "workspace_id", w.ID, "error", err)
 		}
 	}()

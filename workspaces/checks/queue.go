@@ -39,7 +39,7 @@ func (s *Service) Enqueue(ctx context.Context, actor accounts.Actor, workspaceID
 	case w.DeletedAt != 0 || w.State != workspaces.Ready && w.State != workspaces.Paused:
 		return Entry{}, fault.New(fault.Conflict, "workspace_not_ready", "%s is not ready: its work cannot be merged now.", w.Key())
 	}
-	head, tree, err := s.cfg.Workspaces.BranchNow(ctx, w.ID)
+	head, tree, err := s.cfg.Sandboxes.BranchNow(ctx, w.ID)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -85,7 +85,7 @@ func (s *Service) Dequeue(ctx context.Context, actor accounts.Actor, workspaceID
 		return err
 	}
 	s.cancel(e.ID, errDequeued)
-	if w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID); err == nil {
+	if w, err := s.cfg.Records.Workspace(ctx, workspaceID); err == nil {
 		s.note(ctx, w, actor.User.ID, "queue.removed", "Taken out of the merge queue", e)
 	}
 	return nil
@@ -189,7 +189,7 @@ func (s *Service) tellQueue(ctx context.Context, e Entry) {
 
 // note writes a line into the workspace's timeline.
 func (s *Service) note(ctx context.Context, w workspaces.Workspace, actorID, kind, text string, e Entry) {
-	err := s.cfg.Workspaces.Record(context.WithoutCancel(ctx), workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: kind, Text: text,
+	err := s.cfg.Records.Record(context.WithoutCancel(ctx), workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: kind, Text: text,
 		Data: map[string]any{"queue_id": e.ID, "base": e.Base, "strategy": e.Strategy, "head": e.Head, "commit": e.Commit}})
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "activity could not be recorded", "workspace_id", w.ID, "kind", kind, "error", err)

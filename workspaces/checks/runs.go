@@ -69,11 +69,11 @@ func (s *Service) AfterTurn(workspaceID string) {
 }
 
 func (s *Service) of(ctx context.Context, workspaceID string) (workspaces.Workspace, workspaces.Project, error) {
-	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	w, err := s.cfg.Records.Workspace(ctx, workspaceID)
 	if err != nil {
 		return w, workspaces.Project{}, err
 	}
-	p, err := s.cfg.Workspaces.Project(ctx, w.ProjectID)
+	p, err := s.cfg.Records.Project(ctx, w.ProjectID)
 	return w, p, err
 }
 
@@ -260,7 +260,7 @@ func sum(items []Standing) State {
 
 // Gate says why the workspace's branch must not be merged by hand now, nil when it may.
 func (s *Service) Gate(ctx context.Context, w workspaces.Workspace) error {
-	p, err := s.cfg.Workspaces.Project(ctx, w.ProjectID)
+	p, err := s.cfg.Records.Project(ctx, w.ProjectID)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (s *Service) Gate(ctx context.Context, w workspaces.Workspace) error {
 	if !m.RequireChecks && !m.RequireApproval {
 		return nil
 	}
-	commit, tree, err := s.cfg.Workspaces.BranchNow(ctx, w.ID)
+	commit, tree, err := s.cfg.Sandboxes.BranchNow(ctx, w.ID)
 	if err != nil {
 		return err
 	}
@@ -295,11 +295,11 @@ func (s *Service) GateOf(ctx context.Context, w workspaces.Workspace, head strin
 	if err := s.Gate(ctx, w); err != nil {
 		return err
 	}
-	p, err := s.cfg.Workspaces.Project(ctx, w.ProjectID)
+	p, err := s.cfg.Records.Project(ctx, w.ProjectID)
 	if err != nil || !p.Merging.RequireChecks && !p.Merging.RequireApproval {
 		return err
 	}
-	commit, _, err := s.cfg.Workspaces.BranchNow(ctx, w.ID)
+	commit, _, err := s.cfg.Sandboxes.BranchNow(ctx, w.ID)
 	if err == nil && commit != head {
 		err = fault.New(fault.Conflict, "head_moved", "What would be merged there is not what %s is at here, which the project's rules were asked of. Push or fetch, then look at it anew.", w.Branch)
 	}

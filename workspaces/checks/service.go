@@ -16,11 +16,13 @@ import (
 
 // Config is what a Service is made of.
 type Config struct {
-	Store      Store
-	Workspaces Workspaces
-	Commands   Commands
-	Accounts   Accounts
-	Events     events.Publisher
+	Store     Store
+	Records   Records
+	Sandboxes Sandboxes
+	Merges    Merges
+	Commands  Commands
+	Accounts  Accounts
+	Events    events.Publisher
 	// Approved says whether somebody approved these files of a workspace; nil = nobody ever did.
 	Approved func(ctx context.Context, workspaceID, tree string) (bool, error)
 	Now      func() time.Time
@@ -60,8 +62,8 @@ var (
 
 // New makes a Service. It starts nothing; it panics without a room it needs.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Commands == nil || cfg.Accounts == nil {
-		panic("checks: Store, Workspaces, Commands and Accounts are needed")
+	if cfg.Store == nil || cfg.Records == nil || cfg.Sandboxes == nil || cfg.Merges == nil || cfg.Commands == nil || cfg.Accounts == nil {
+		panic("checks: Store, Records, Sandboxes, Merges, Commands and Accounts are needed")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

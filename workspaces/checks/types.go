@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/ingest"
 )
 
 // RunState is the state of one run of a check.
@@ -147,24 +148,33 @@ type QueueStore interface {
 	NewestEntry(ctx context.Context, workspaceID string) (*Entry, error)
 }
 
-// Workspaces is what the room needs of the workspaces.
-type Workspaces interface {
+// Records are the rows of workspaces and projects, and their timelines.
+type Records interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	Project(ctx context.Context, id string) (workspaces.Project, error)
+	Record(ctx context.Context, a workspaces.Activity) error
+}
+
+// Sandboxes says what a workspace's files and branch are now, and puts commits where commands can run over them.
+type Sandboxes interface {
 	// FilesNow says what the files in the workspace's sandbox are.
-	FilesNow(ctx context.Context, workspaceID string) (workspaces.FilesNow, error)
+	FilesNow(ctx context.Context, workspaceID string) (ingest.FilesNow, error)
 	// BranchNow says where the workspace's branch is: its commit and that one's tree.
 	BranchNow(ctx context.Context, workspaceID string) (commit, tree string, err error)
 	// CheckOut puts a commit of the project into a folder of its own in the workspace's sandbox.
 	CheckOut(ctx context.Context, workspaceID, commit, branch string) (dir string, err error)
 	// DropCheckOut removes it.
 	DropCheckOut(ctx context.Context, workspaceID string) error
+	// CheckEnv is the environment of a check.
+	CheckEnv(ctx context.Context, workspaceID string) (map[string]string, error)
+}
+
+// Merges merges workspaces' branches into their bases.
+type Merges interface {
 	// MergedTree computes what merging the workspace's branch into its base would land, and keeps it. With conflicts commit is "".
 	MergedTree(ctx context.Context, actor accounts.Actor, workspaceID, strategy, message string) (commit, base string, conflicts []workspaces.Conflict, err error)
 	// LandMerged makes it the base, if that is still what it was: else base_moved. Asked again after it landed it says so.
 	LandMerged(ctx context.Context, actor accounts.Actor, workspaceID, commit, expectedBase string) (workspaces.MergeResult, error)
-	Record(ctx context.Context, a workspaces.Activity) error
-	CheckEnv(ctx context.Context, workspaceID string) (map[string]string, error)
 }
 
 // Commands is what the room needs of the commands in sandboxes.

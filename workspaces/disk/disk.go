@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
 // Kind is what bytes on disk are for.
@@ -55,7 +56,7 @@ type Project struct {
 
 // Workspace is what a workspace takes.
 type Workspace struct {
-	workspaces.WorkspaceUse
+	reclaim.WorkspaceUse
 	Num       int64
 	Name      string
 	ProjectID string
@@ -72,18 +73,26 @@ type Count struct {
 	Workspaces []Workspace // the largest first; private ones of others too: whoever shows it leaves them out
 }
 
-// Work is what is asked of the workspaces room.
-type Work interface {
+// Projects lists the projects of a team.
+type Projects interface {
 	Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error)
+}
+
+// Records are the rows of workspaces.
+type Records interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
-	Trashed(ctx context.Context, teamID string) ([]workspaces.Trashed, error)
+}
+
+// Reclaim counts what workspaces take, and frees it.
+type Reclaim interface {
+	Trashed(ctx context.Context, teamID string) ([]reclaim.Trashed, error)
 	TrashedProject(ctx context.Context, id string) (workspaces.Project, error)
-	UseOfWorkspace(ctx context.Context, workspaceID, gitDir string) (workspaces.WorkspaceUse, error)
-	UseOfRepository(ctx context.Context, p workspaces.Project) (workspaces.RepositoryUse, error)
-	NoteSize(ctx context.Context, kind workspaces.TrashKind, id string, bytes int64) error
+	UseOfWorkspace(ctx context.Context, workspaceID, gitDir string) (reclaim.WorkspaceUse, error)
+	UseOfRepository(ctx context.Context, p workspaces.Project) (reclaim.RepositoryUse, error)
+	NoteSize(ctx context.Context, kind reclaim.TrashKind, id string, bytes int64) error
 	Leftovers(ctx context.Context) ([]string, int64, error)
 	RemoveLeftovers(ctx context.Context) (int64, error)
-	Purge(ctx context.Context, kind workspaces.TrashKind, id string) error
+	Purge(ctx context.Context, kind reclaim.TrashKind, id string) error
 	Collect(ctx context.Context, p workspaces.Project) (int64, error)
 }
 
@@ -93,13 +102,15 @@ type CacheRoom interface {
 	Empty(ctx context.Context, teamID string) error
 }
 
-// Config of a Service. Work is required.
+// Config of a Service. Projects, Records and Reclaim are required.
 type Config struct {
-	Work   Work
-	Caches CacheRoom // nil = there are none
-	Events events.Publisher
-	Now    func() time.Time
-	Log    *slog.Logger
+	Projects Projects
+	Records  Records
+	Reclaim  Reclaim
+	Caches   CacheRoom // nil = there are none
+	Events   events.Publisher
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Service counts and frees. Safe for concurrent use.
@@ -188,10 +199,10 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // projects returns a team's projects, those in the trash too.
-func (s *Service) projects(ctx context.Context, teamID string, trash []workspaces.Trashed) ([]workspaces.Project, error) {
+func (s *Service) projects(ctx context.Context, teamID string, trash []reclaim.Trashed) ([]workspaces.Project, error) {
 	var all []workspaces.Project
 	for cursor := ""; ; {
-		items, next, err := s.cfg.Work.Projects(ctx, teamID, page.Page{Cursor: cursor, Limit: 100})
+		items, next, err := s.cfg.Projects.Projects(ctx, teamID, page.Page{Cursor: cursor, Limit: 100})
 		if err != nil {
 			return nil, fmt.Errorf("listing projects: %w", err)
 		}
@@ -201,10 +212,10 @@ func (s *Service) projects(ctx context.Context, teamID string, trash []workspace
 		}
 	}
 	for _, t := range trash {
-		if t.Kind != workspaces.TrashProject {
+		if t.Kind != reclaim.TrashProject {
 			continue
 		}
-		p, err := s.cfg.Work.TrashedProject(ctx, t.ID)
+		p, err := s.cfg.Reclaim.TrashedProject(ctx, t.ID)
 		if err != nil {
 			return nil, fmt.Errorf("reading a deleted project: %w", err)
 		}
@@ -223,7 +234,7 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 		by[k].Items++
 		by[k].Bytes += n
 	}
-	trash, err := s.cfg.Work.Trashed(ctx, teamID)
+	trash, err := s.cfg.Reclaim.Trashed(ctx, teamID)
 	if err != nil {
 		return c, err
 	}
@@ -235,7 +246,7 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 	var loose, trashed Use
 	for _, p := range all {
 		dirs[p.ID] = p.GitDir
-		u, err := s.cfg.Work.UseOfRepository(ctx, p)
+		u, err := s.cfg.Reclaim.UseOfRepository(ctx, p)
 		if err != nil {
 			s.cfg.Log.InfoContext(ctx, "a repository could not be counted", "project_id", p.ID, "error", err)
 			continue
@@ -247,23 +258,23 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 			loose.Bytes += u.Loose
 			loose.Items++
 		}
-		list, err := s.cfg.Work.WorkspacesOf(ctx, p.ID)
+		list, err := s.cfg.Records.WorkspacesOf(ctx, p.ID)
 		if err != nil {
 			return c, fmt.Errorf("listing workspaces: %w", err)
 		}
 		for _, w := range list {
-			if err := s.workspace(ctx, &c, add, p.GitDir, Workspace{Num: w.Num, Name: w.Name, ProjectID: p.ID, WorkspaceUse: workspaces.WorkspaceUse{ID: w.ID}}); err != nil {
+			if err := s.workspace(ctx, &c, add, p.GitDir, Workspace{Num: w.Num, Name: w.Name, ProjectID: p.ID, WorkspaceUse: reclaim.WorkspaceUse{ID: w.ID}}); err != nil {
 				return c, err
 			}
 		}
 	}
 	// Workspaces first: a project goes for good after those of its workspaces, and what they kept has left its repository by then.
-	slices.SortStableFunc(trash, func(a, b workspaces.Trashed) int { return -cmp.Compare(a.Kind, b.Kind) })
+	slices.SortStableFunc(trash, func(a, b reclaim.Trashed) int { return -cmp.Compare(a.Kind, b.Kind) })
 	kept := map[string]int64{}
 	for _, t := range trash {
 		bytes := int64(0)
-		if t.Kind == workspaces.TrashWorkspace {
-			w := Workspace{Num: t.Num, Name: t.Name, ProjectID: t.ProjectID, Deleted: true, WorkspaceUse: workspaces.WorkspaceUse{ID: t.ID}}
+		if t.Kind == reclaim.TrashWorkspace {
+			w := Workspace{Num: t.Num, Name: t.Name, ProjectID: t.ProjectID, Deleted: true, WorkspaceUse: reclaim.WorkspaceUse{ID: t.ID}}
 			if err := s.workspace(ctx, &c, func(Kind, int64) {}, dirs[t.ProjectID], w); err != nil {
 				return c, err
 			}
@@ -274,7 +285,7 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 			bytes = max(c.Projects[i].Bytes-kept[t.ID], 0)
 		}
 		trashed.Items, trashed.Bytes = trashed.Items+1, trashed.Bytes+bytes
-		if err := s.cfg.Work.NoteSize(ctx, t.Kind, t.ID, bytes); err != nil {
+		if err := s.cfg.Reclaim.NoteSize(ctx, t.Kind, t.ID, bytes); err != nil {
 			return c, fmt.Errorf("noting a size: %w", err)
 		}
 	}
@@ -282,7 +293,7 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 		by[Trash] = &Use{Trash, trashed.Items, trashed.Bytes}
 	}
 	c.Free = append(c.Free, Use{Trash, trashed.Items, trashed.Bytes})
-	left, bytes, err := s.cfg.Work.Leftovers(ctx)
+	left, bytes, err := s.cfg.Reclaim.Leftovers(ctx)
 	if err != nil {
 		return c, fmt.Errorf("looking for leftovers: %w", err)
 	}
@@ -308,7 +319,7 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 
 // workspace adds what one workspace takes. What is kept of it lies in the repository, which is counted already.
 func (s *Service) workspace(ctx context.Context, c *Count, add func(Kind, int64), gitDir string, w Workspace) error {
-	u, err := s.cfg.Work.UseOfWorkspace(ctx, w.ID, gitDir)
+	u, err := s.cfg.Reclaim.UseOfWorkspace(ctx, w.ID, gitDir)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -341,7 +352,7 @@ func (s *Service) Free(ctx context.Context, teamID string, what []Kind, hidden m
 			return out, fault.New(fault.Invalid, "invalid_parameter", "%q cannot be made free: one of %v.", k, Frees).With("field", "what")
 		}
 	}
-	trash, err := s.cfg.Work.Trashed(ctx, teamID)
+	trash, err := s.cfg.Reclaim.Trashed(ctx, teamID)
 	if err != nil {
 		return out, err
 	}
@@ -356,12 +367,12 @@ func (s *Service) Free(ctx context.Context, teamID string, what []Kind, hidden m
 		out.Failed = append(out.Failed, words)
 	}
 	if slices.Contains(what, Trash) {
-		for _, kind := range []workspaces.TrashKind{workspaces.TrashWorkspace, workspaces.TrashProject} {
+		for _, kind := range []reclaim.TrashKind{reclaim.TrashWorkspace, reclaim.TrashProject} {
 			for _, t := range trash {
 				if t.Kind != kind || hidden[t.ID] {
 					continue
 				}
-				if err := s.cfg.Work.Purge(ctx, kind, t.ID); err != nil {
+				if err := s.cfg.Reclaim.Purge(ctx, kind, t.ID); err != nil {
 					failed(t.Name, err)
 					continue
 				}
@@ -371,7 +382,7 @@ func (s *Service) Free(ctx context.Context, teamID string, what []Kind, hidden m
 		}
 	}
 	if slices.Contains(what, Leftovers) {
-		n, err := s.cfg.Work.RemoveLeftovers(ctx)
+		n, err := s.cfg.Reclaim.RemoveLeftovers(ctx)
 		if err != nil {
 			failed("Leftovers", err)
 		}
@@ -390,7 +401,7 @@ func (s *Service) Free(ctx context.Context, teamID string, what []Kind, hidden m
 		}
 	}
 	if slices.Contains(what, Loose) || slices.Contains(what, Trash) {
-		rest, err := s.cfg.Work.Trashed(ctx, teamID)
+		rest, err := s.cfg.Reclaim.Trashed(ctx, teamID)
 		if err != nil {
 			return out, err
 		}
@@ -399,7 +410,7 @@ func (s *Service) Free(ctx context.Context, teamID string, what []Kind, hidden m
 			return out, err
 		}
 		for _, p := range all {
-			n, err := s.cfg.Work.Collect(ctx, p)
+			n, err := s.cfg.Reclaim.Collect(ctx, p)
 			if err != nil {
 				failed(p.Name, err)
 				continue

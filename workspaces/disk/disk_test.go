@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,9 +30,9 @@ type rooms struct {
 
 	projects   []workspaces.Project
 	live       []workspaces.Workspace
-	trash      []workspaces.Trashed
-	repos      map[string]workspaces.RepositoryUse
-	uses       map[string]workspaces.WorkspaceUse
+	trash      []reclaim.Trashed
+	repos      map[string]reclaim.RepositoryUse
+	uses       map[string]reclaim.WorkspaceUse
 	dirs       map[string]string // which git dir each workspace was counted with
 	noted      map[string]int64
 	left       int64
@@ -53,11 +54,11 @@ func newRooms(t *testing.T) *rooms {
 		projects: []workspaces.Project{p("prj_one", workspaces.SourceURL), p("prj_two", workspaces.SourcePath), p("prj_gone", workspaces.SourceURL)},
 		live: []workspaces.Workspace{{ID: "ws_small", ProjectID: "prj_one", Num: 1, Name: "small"}, {ID: "ws_large", ProjectID: "prj_two", Num: 2, Name: "large"},
 			{ID: "ws_private", ProjectID: "prj_one", Num: 3, Name: "private", Private: true}},
-		trash: []workspaces.Trashed{{Kind: workspaces.TrashWorkspace, ID: "ws_old", TeamID: "team_a", ProjectID: "prj_one", Num: 4, Name: "old", Bytes: -1},
-			{Kind: workspaces.TrashWorkspace, ID: "ws_hidden", TeamID: "team_a", ProjectID: "prj_one", Num: 5, Name: "hidden", Private: true, Bytes: -1},
-			{Kind: workspaces.TrashProject, ID: "prj_gone", TeamID: "team_a", ProjectID: "prj_gone", Name: "gone", Bytes: -1}},
-		repos: map[string]workspaces.RepositoryUse{"prj_one": {Bytes: 1000, Loose: 70, Ours: true}, "prj_two": {Bytes: 5000, Loose: 900}, "prj_gone": {Bytes: 300, Loose: 5, Ours: true}},
-		uses: map[string]workspaces.WorkspaceUse{"ws_small": {Worktree: 10, Home: 1, Kept: 4, History: 2}, "ws_large": {Worktree: 100, Home: 20, History: 3},
+		trash: []reclaim.Trashed{{Kind: reclaim.TrashWorkspace, ID: "ws_old", TeamID: "team_a", ProjectID: "prj_one", Num: 4, Name: "old", Bytes: -1},
+			{Kind: reclaim.TrashWorkspace, ID: "ws_hidden", TeamID: "team_a", ProjectID: "prj_one", Num: 5, Name: "hidden", Private: true, Bytes: -1},
+			{Kind: reclaim.TrashProject, ID: "prj_gone", TeamID: "team_a", ProjectID: "prj_gone", Name: "gone", Bytes: -1}},
+		repos: map[string]reclaim.RepositoryUse{"prj_one": {Bytes: 1000, Loose: 70, Ours: true}, "prj_two": {Bytes: 5000, Loose: 900}, "prj_gone": {Bytes: 300, Loose: 5, Ours: true}},
+		uses: map[string]reclaim.WorkspaceUse{"ws_small": {Worktree: 10, Home: 1, Kept: 4, History: 2}, "ws_large": {Worktree: 100, Home: 20, History: 3},
 			"ws_private": {Worktree: 30}, "ws_old": {Home: 6, Kept: 40, History: 7}, "ws_hidden": {Kept: 11}},
 		dirs: map[string]string{}, noted: map[string]int64{}, broken: map[string]error{}, left: 9, cache: 50,
 	}
@@ -88,7 +89,7 @@ func (r *rooms) Projects(ctx context.Context, teamID string, pg page.Page) ([]wo
 }
 
 func (r *rooms) deleted(id string) bool {
-	return slices.ContainsFunc(r.trash, func(t workspaces.Trashed) bool { return t.ID == id }) || slices.Contains(r.purged, id)
+	return slices.ContainsFunc(r.trash, func(t reclaim.Trashed) bool { return t.ID == id }) || slices.Contains(r.purged, id)
 }
 
 func (r *rooms) WorkspacesOf(_ context.Context, projectID string) (out []workspaces.Workspace, _ error) {
@@ -102,7 +103,7 @@ func (r *rooms) WorkspacesOf(_ context.Context, projectID string) (out []workspa
 	return out, nil
 }
 
-func (r *rooms) Trashed(_ context.Context, teamID string) ([]workspaces.Trashed, error) {
+func (r *rooms) Trashed(_ context.Context, teamID string) ([]reclaim.Trashed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if teamID != "team_a" {
@@ -128,7 +129,7 @@ func (r *rooms) TrashedProject(_ context.Context, id string) (workspaces.Project
 	return workspaces.Project{}, errors.New("not in the trash")
 }
 
-func (r *rooms) UseOfWorkspace(ctx context.Context, id, gitDir string) (workspaces.WorkspaceUse, error) {
+func (r *rooms) UseOfWorkspace(ctx context.Context, id, gitDir string) (reclaim.WorkspaceUse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.scope(ctx)
@@ -138,14 +139,14 @@ func (r *rooms) UseOfWorkspace(ctx context.Context, id, gitDir string) (workspac
 	return u, r.broken[id]
 }
 
-func (r *rooms) UseOfRepository(ctx context.Context, p workspaces.Project) (workspaces.RepositoryUse, error) {
+func (r *rooms) UseOfRepository(ctx context.Context, p workspaces.Project) (reclaim.RepositoryUse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.scope(ctx)
 	return r.repos[p.ID], r.broken[p.ID]
 }
 
-func (r *rooms) NoteSize(_ context.Context, _ workspaces.TrashKind, id string, bytes int64) error {
+func (r *rooms) NoteSize(_ context.Context, _ reclaim.TrashKind, id string, bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noted[id] = bytes
@@ -169,10 +170,10 @@ func (r *rooms) RemoveLeftovers(context.Context) (int64, error) {
 	return n, r.broken["leftovers"]
 }
 
-func (r *rooms) Purge(_ context.Context, kind workspaces.TrashKind, id string) error {
+func (r *rooms) Purge(_ context.Context, kind reclaim.TrashKind, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.trash, func(t workspaces.Trashed) bool { return t.ID == id && t.Kind == kind })
+	i := slices.IndexFunc(r.trash, func(t reclaim.Trashed) bool { return t.ID == id && t.Kind == kind })
 	if i < 0 {
 		r.t.Errorf("%s %s is purged, which is not in the trash", kind, id)
 		return nil
@@ -227,7 +228,7 @@ func counted(t *testing.T, s *disk.Service, team string) disk.Count {
 func with(t *testing.T, r *rooms, fn func(s *disk.Service)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := disk.New(disk.Config{Work: r, Caches: r, Events: r})
+		s := disk.New(disk.Config{Projects: r, Records: r, Reclaim: r, Caches: r, Events: r})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
@@ -297,8 +298,8 @@ func TestEachByteIsCountedOnce(t *testing.T) {
 func TestWhatADeletedWorkspaceKeptIsFreedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
-	r.trash = append(r.trash, workspaces.Trashed{Kind: workspaces.TrashWorkspace, ID: "ws_lost", TeamID: "team_a", ProjectID: "prj_gone", Num: 6, Name: "lost", Bytes: -1})
-	r.uses["ws_lost"] = workspaces.WorkspaceUse{Kept: 120, History: 8}
+	r.trash = append(r.trash, reclaim.Trashed{Kind: reclaim.TrashWorkspace, ID: "ws_lost", TeamID: "team_a", ProjectID: "prj_gone", Num: 6, Name: "lost", Bytes: -1})
+	r.uses["ws_lost"] = reclaim.WorkspaceUse{Kept: 120, History: 8}
 	with(t, r, func(s *disk.Service) {
 		c := counted(t, s, "team_a")
 		if got, want := use(c.Free, disk.Trash), (disk.Use{Kind: disk.Trash, Items: 4, Bytes: 53 + 11 + 300 + 8}); got != want {

@@ -9,6 +9,8 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // A workspace whose place is another machine may work on this server when that machine's provider cannot serve: by itself where an
@@ -22,7 +24,7 @@ func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error)
 	if err != nil {
 		return false, err
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	here, ok := c.(workspaces.LocalChooser)
 	if !ok || !w.FallbackOK || workspaces.Personal(w.Executor) || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) || !workspaces.OnRemoteDisk(ctx, c, w.Executor) {
 		return false, nil
@@ -33,17 +35,17 @@ func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error)
 	}
 	from := w.Executor
 	changes := s.changes(ctx, c, executors.Kind(from), to)
-	w, err = s.w.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor = string(to); return nil })
+	w, err = s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor = string(to); return nil })
 	if err != nil {
 		return false, fmt.Errorf("storing the workspace's place: %w", err)
 	}
-	s.fellBack(ctx, "", w, from, to, workspaces.Reason(cause)+" Its owner agreed that it then works on this server.", changes)
+	s.fellBack(ctx, "", w, from, to, git.Reason(cause)+" Its owner agreed that it then works on this server.", changes)
 	return true, nil
 }
 
 // FallBackNow is the same because somebody asks for it. A workspace that could not be made is made there.
 func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspaceID string) (workspaces.Workspace, []string, error) {
-	w, release, err := s.w.Acquire(ctx, workspaceID)
+	w, release, err := s.lifecycle.Acquire(ctx, workspaceID)
 	if err != nil {
 		return workspaces.Workspace{}, nil, err
 	}
@@ -51,7 +53,7 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 	if err := s.Movable(ctx, w); err != nil {
 		return workspaces.Workspace{}, nil, err
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	here, ok := c.(workspaces.LocalChooser)
 	if !ok || !workspaces.OnRemoteDisk(ctx, c, w.Executor) {
 		return workspaces.Workspace{}, nil, fault.New(fault.Conflict, "already_here", "%s works on this server already.", w.Key())
@@ -66,8 +68,8 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 			return workspaces.Workspace{}, nil, err
 		}
 	}
-	if s.w.HasFiles(w) {
-		if _, err := s.w.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, workspaces.ErrNoHead) {
+	if s.snapshots.HasFiles(w) {
+		if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, snapshot.ErrNoHead) {
 			return workspaces.Workspace{}, nil, err
 		}
 	}
@@ -78,7 +80,7 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 	}
 	s.fellBack(ctx, actor.User.ID, w, from, to, "Asked for, because its place could not serve.", changes)
 	if failed {
-		w, err = s.w.RetryCreate(ctx, w.ID)
+		w, err = s.lifecycle.RetryCreate(ctx, w.ID)
 	}
 	return w, changes, err
 }
@@ -86,13 +88,13 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 // fellBack tells of it where people look, and in the log.
 func (s *Service) fellBack(ctx context.Context, actorID string, w workspaces.Workspace, from string, to executors.Kind, why string, changes []string) {
 	s.cfg.Log.InfoContext(ctx, "workspace works on this server now because its place cannot serve", "workspace_id", w.ID, "actor_id", actorID, "from", from, "to", to, "reason", why)
-	s.w.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: "workspace.fell_back",
+	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: "workspace.fell_back",
 		Text: fmt.Sprintf("Works on this server now (%s instead of %s). %s", to, from, why), Data: map[string]any{"from": from, "to": string(to), "changes": changes}})
 }
 
 // AgreeToFallBack keeps whether the workspace may work on this server when its place cannot serve. Only who made it decides that.
 func (s *Service) AgreeToFallBack(ctx context.Context, actor accounts.Actor, workspaceID string, ok bool) (workspaces.Workspace, error) {
-	return s.w.Edit(ctx, workspaceID, func(w *workspaces.Workspace) error {
+	return s.records.Edit(ctx, workspaceID, func(w *workspaces.Workspace) error {
 		if w.CreatedBy != actor.User.ID && ok != w.FallbackOK {
 			return fault.New(fault.Forbidden, "not_the_owner", "Only who made %s decides whether it may work elsewhere: it changes cost, isolation and where the code goes.", w.Key()).With("field", "fallback_ok")
 		}

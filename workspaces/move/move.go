@@ -11,6 +11,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/transfer"
 )
 
 // Movable says why the workspace cannot be moved now.
@@ -21,11 +24,11 @@ func (s *Service) Movable(ctx context.Context, w workspaces.Workspace) error {
 	if w.State == workspaces.Creating || w.State == workspaces.SettingUp {
 		return fault.New(fault.Conflict, "still_creating", "%s is still being created. Cancel that first.", w.Key())
 	}
-	_, sessions, err := s.w.Rooms()
+	_, sessions, err := s.records.Connected()
 	if err != nil {
 		return err
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	if c == nil {
 		return fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
 	}
@@ -35,7 +38,7 @@ func (s *Service) Movable(ctx context.Context, w workspaces.Workspace) error {
 	}
 	if n > 0 && !c.Lost(ctx, w.ID) {
 		return fault.Wrap(errRunning, fault.Conflict, "sessions_running",
-			"%s run in %s. Stop them first: they do not move along.", workspaces.Plural(n, "session", "sessions"), w.Key()).With("running", n)
+			"%s run in %s. Stop them first: they do not move along.", git.Plural(n, "session", "sessions"), w.Key()).With("running", n)
 	}
 	return nil
 }
@@ -47,7 +50,7 @@ var errRunning = errors.New("sessions run")
 // worktree stays; what else the sandbox held goes. It says what changes, in words. Sessions must have ended, unless the old place
 // cannot be reached any more. folder is the one it borrows from on a member's machine, as in NewWorkspace.
 func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, executor, folder string) (workspaces.Workspace, []string, error) {
-	w, release, err := s.w.Acquire(ctx, workspaceID)
+	w, release, err := s.lifecycle.Acquire(ctx, workspaceID)
 	if err != nil {
 		return workspaces.Workspace{}, nil, err
 	}
@@ -55,7 +58,7 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 	if err := s.Movable(ctx, w); err != nil {
 		return workspaces.Workspace{}, nil, err
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	to, err := c.Choose(executors.As(ctx, "", actor.User.ID), w.TeamID, executors.Kind(executor))
 	if err != nil {
 		return workspaces.Workspace{}, nil, err
@@ -64,10 +67,10 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 	if err != nil {
 		return workspaces.Workspace{}, nil, err
 	}
-	if folder, err = workspaces.FolderFor(p, string(to), folder); err != nil {
+	if folder, err = transfer.FolderFor(p, string(to), folder); err != nil {
 		return workspaces.Workspace{}, nil, err
 	}
-	if string(to) != w.Executor && s.w.HasFiles(w) {
+	if string(to) != w.Executor && s.snapshots.HasFiles(w) {
 		if !c.Lost(ctx, w.ID) {
 			caps, _ := c.Place(ctx, to)
 			if err := s.unfinished(ctx, w, caps); err != nil {
@@ -75,7 +78,7 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 			}
 		}
 		// A folder that is at no commit has nothing a snapshot could stand on; what lies in it stays.
-		if _, err := s.w.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, workspaces.ErrNoHead) {
+		if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, snapshot.ErrNoHead) {
 			return workspaces.Workspace{}, nil, err
 		}
 	}
@@ -97,11 +100,11 @@ func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w workspaces
 			return workspaces.Workspace{}, nil, err
 		}
 	}
-	w, err := s.w.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = string(to), folder; return nil })
+	w, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = string(to), folder; return nil })
 	if err != nil {
 		return workspaces.Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
 	}
-	s.w.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.moved",
+	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.moved",
 		Text: strings.TrimSpace(fmt.Sprintf("Moved from %s to %s. %s", s.placeWords(ctx, c, executors.Kind(from)), s.placeWords(ctx, c, to), strings.Join(changes, " "))), Data: map[string]any{"from": from, "to": string(to)}})
 	return w, changes, nil
 }
@@ -119,21 +122,21 @@ func (s *Service) placeWords(ctx context.Context, c workspaces.Chooser, kind exe
 
 // moveOut ends the sandbox. A place that does not isolate works on what the repository knows: commits come home first, or it stays.
 func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspaces.Workspace, to executors.Kind) error {
-	places, _, err := s.w.Rooms()
+	places, _, err := s.records.Connected()
 	if err != nil {
 		return err
 	}
-	if s.w.Remote(w.ID) {
+	if s.sandboxes.Remote(w.ID) {
 		return s.moveFromAfar(ctx, c, places, w)
 	}
 	caps, _ := c.Place(ctx, to)
-	open := s.w.OwnGitDir(w.ID) && (!caps.Isolated || caps.OwnDisk)
+	open := s.sandboxes.OwnGitDir(w.ID) && (!caps.Isolated || caps.OwnDisk)
 	if open {
 		if err := places.Ensure(ctx, w.ID); err != nil { // what is not home then, Unbox says
 			s.cfg.Log.WarnContext(ctx, "sandbox could not be asked for its commits before the workspace is moved", "workspace_id", w.ID, "error", err)
 		}
 	}
-	defer s.w.BeginLeaving(w.ID)() // nothing new may start in the old place
+	defer s.records.BeginLeaving(w.ID)() // nothing new may start in the old place
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
@@ -141,23 +144,23 @@ func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspace
 	if !open {
 		return nil
 	}
-	return s.w.Unbox(ctx, w.ID)
+	return s.ingest.ReleaseSandbox(ctx, w.ID)
 }
 
 // moveFromAfar ends the sandbox of a far workspace. One that stands still with work that is not home is woken for that; where its place
 // cannot be reached any more, what came home is all there is.
 func (s *Service) moveFromAfar(ctx context.Context, c workspaces.Chooser, places workspaces.Places, w workspaces.Workspace) error {
-	if s.w.Unseen(ctx, w.ID) && !c.Lost(ctx, w.ID) {
+	if s.sandboxes.Unsynced(ctx, w.ID) && !c.Lost(ctx, w.ID) {
 		if err := places.Ensure(ctx, w.ID); err != nil {
 			return err
 		}
 	}
-	defer s.w.BeginLeaving(w.ID)() // nothing new may start in the old place
+	defer s.records.BeginLeaving(w.ID)() // nothing new may start in the old place
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.MoveEnded)
-	return s.w.ReturnHome(ctx, w, "")
+	return s.ingest.RestoreWorktree(ctx, w, "")
 }
 
 // changes says in words what another place changes for a workspace.

@@ -10,6 +10,8 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/lifecycle"
 )
 
 // moveBack has a workspace go on where it was.
@@ -32,7 +34,7 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 		s.endMove(ctx, j, state, cause)
 		return
 	}
-	name := s.placeTitle(ctx, s.w.Chooser(), executors.Kind(m.From))
+	name := s.placeTitle(ctx, s.records.Chooser(), executors.Kind(m.From))
 	_ = s.changeMove(ctx, j, func(m *workspaces.Moving) {
 		for i := range m.Sessions {
 			if m.Sessions[i].State != "ended" {
@@ -40,20 +42,20 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 			}
 		}
 		for i := range m.Steps {
-			if m.Steps[i].State == workspaces.StepPending {
-				m.Steps[i].State = workspaces.StepSkipped
+			if m.Steps[i].State == lifecycle.StepPending {
+				m.Steps[i].State = lifecycle.StepSkipped
 			}
 		}
-		m.Steps = append(m.Steps, workspaces.Step{Name: moveBack, Title: "Go on in " + name, State: workspaces.StepPending})
+		m.Steps = append(m.Steps, workspaces.Step{Name: moveBack, Title: "Go on in " + name, State: lifecycle.StepPending})
 	})
-	err := s.moveStep(ctx, j, moveBack, func(ctx context.Context) (workspaces.Outcome, error) {
+	err := s.moveStep(ctx, j, moveBack, func(ctx context.Context) (lifecycle.Outcome, error) {
 		w, err := s.store.Workspace(ctx, m.WorkspaceID)
 		if err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
 		if w.Executor != m.From {
 			if err := s.shift(ctx, w, m.From, m.FromFolder); err != nil {
-				return workspaces.Outcome{}, err
+				return lifecycle.Outcome{}, err
 			}
 		}
 		if !j.lost {
@@ -66,7 +68,7 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 		return
 	}
 	if err != nil {
-		cause = fault.Wrap(cause, fault.Unavailable, "move_back_failed", "%s It could not go on in %s either: %s", workspaces.Reason(cause), name, workspaces.Reason(err))
+		cause = fault.Wrap(cause, fault.Unavailable, "move_back_failed", "%s It could not go on in %s either: %s", git.Reason(cause), name, git.Reason(err))
 	}
 	s.endMove(ctx, j, state, cause)
 }
@@ -77,11 +79,11 @@ func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause e
 	s.movings.mu.Lock()
 	j.m.State, j.m.EndedAt = state, s.now()
 	if cause != nil {
-		j.m.Reason = workspaces.Reason(cause)
+		j.m.Reason = git.Reason(cause)
 	}
 	for i := range j.m.Steps {
-		if j.m.Steps[i].State == workspaces.StepPending {
-			j.m.Steps[i].State = workspaces.StepSkipped
+		if j.m.Steps[i].State == lifecycle.StepPending {
+			j.m.Steps[i].State = lifecycle.StepSkipped
 		}
 	}
 	m := j.m.Clone()
@@ -97,7 +99,7 @@ func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause e
 	if err != nil {
 		return
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	a := workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "workspace.moved", Data: map[string]any{"from": m.From, "to": m.To, "move_id": m.ID}}
 	from, to := s.placeWords(ctx, c, executors.Kind(m.From)), s.placeWords(ctx, c, executors.Kind(m.To))
 	switch state {
@@ -108,8 +110,8 @@ func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause e
 	default:
 		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s failed: it goes on in %s. %s", from, to, from, m.Reason)
 	}
-	s.w.Note(ctx, a)
-	s.w.PublishWorkspace(ctx, w)
+	s.records.Note(ctx, a)
+	s.records.PublishWorkspace(ctx, w)
 }
 
 // Recover takes up the moves a server died over: on to the new place where the row names that, else back to the old one.
@@ -143,7 +145,7 @@ func (s *Service) awaitMachines(ctx context.Context, kinds ...string) {
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	for _, kind := range kinds {
 		if c == nil || executors.Kind(kind).Member() == "" {
 			continue
@@ -167,7 +169,7 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 		s.endMove(ctx, j, workspaces.MoveFailed, workspaces.ErrShutdown)
 		return
 	}
-	if _, sessions, err := s.w.Rooms(); err == nil {
+	if _, sessions, err := s.records.Connected(); err == nil {
 		if movers, ok := sessions.(workspaces.Movers); ok {
 			for _, one := range m.Sessions {
 				if err := movers.Halted(ctx, one.ID); err != nil {
@@ -182,9 +184,9 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 		for i := range m.Steps {
 			switch st := &m.Steps[i]; {
 			case w.Executor == m.To && st.Name == moveSwitch:
-				st.State = workspaces.StepDone
-			case st.State == workspaces.StepRunning && w.Executor != m.To:
-				st.State, st.Detail, st.EndedAt = workspaces.StepFailed, "The server was stopped.", s.now()
+				st.State = lifecycle.StepDone
+			case st.State == lifecycle.StepRunning && w.Executor != m.To:
+				st.State, st.Detail, st.EndedAt = lifecycle.StepFailed, "The server was stopped.", s.now()
 			}
 		}
 	})

@@ -15,6 +15,11 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/lifecycle"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/transfer"
 )
 
 // Steps of a move, in their order. The last one is there only where the move had begun to change something and went back.
@@ -37,14 +42,14 @@ func moveSteps(to string) []workspaces.Step {
 		{Name: moveHome, Title: "Bring files and commits home"}, {Name: moveSwitch, Title: "Leave the old place"}, {Name: moveStart, Title: "Start in " + to},
 		{Name: moveResume, Title: "Resume the agents"}}
 	for i := range out {
-		out[i].State = workspaces.StepPending
+		out[i].State = lifecycle.StepPending
 	}
 	return out
 }
 
 // MoveLive begins to move a workspace to another place with the agents that run in it, and returns with the move's row stored.
 func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceID, to, folder string) (workspaces.Workspace, error) {
-	w, release, err := s.w.Acquire(ctx, workspaceID)
+	w, release, err := s.lifecycle.Acquire(ctx, workspaceID)
 	if err != nil {
 		return workspaces.Workspace{}, err
 	}
@@ -58,7 +63,7 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 	if kind, folder, err = s.mayMove(ctx, actor, w, to, folder); err != nil {
 		return workspaces.Workspace{}, err
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	j.lost = c.Lost(ctx, w.ID)
 	j.m = workspaces.Moving{ID: id.New("mov"), TeamID: w.TeamID, WorkspaceID: w.ID, From: w.Executor, To: string(kind), Folder: folder, FromFolder: w.Folder, State: workspaces.MoveRunning,
 		Steps: moveSteps(s.placeTitle(ctx, c, kind)), ActorID: actor.User.ID, CreatedAt: s.now()}
@@ -73,13 +78,13 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 		s.endMove(context.WithoutCancel(ctx), j, workspaces.MoveFailed, err)
 		return workspaces.Workspace{}, err
 	}
-	s.w.PublishWorkspace(ctx, w)
+	s.records.PublishWorkspace(ctx, w)
 	return w, nil
 }
 
 // mayMove refuses a move that cannot be.
 func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, to, folder string) (executors.Kind, string, error) {
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	switch {
 	case w.DeletedAt != 0:
 		return "", "", fault.New(fault.Conflict, "already_deleted", "%s is deleted. Restore it first.", w.Key())
@@ -99,7 +104,7 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspace
 	if string(kind) == w.Executor {
 		return "", "", fault.New(fault.Conflict, "already_there", "%s lives in %s already.", w.Key(), s.placeTitle(ctx, c, kind))
 	}
-	if folder, err = workspaces.FolderFor(p, string(kind), folder); err != nil || c.Lost(ctx, w.ID) {
+	if folder, err = transfer.FolderFor(p, string(kind), folder); err != nil || c.Lost(ctx, w.ID) {
 		return kind, folder, err
 	}
 	caps, _ := c.Place(ctx, kind)
@@ -107,7 +112,7 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspace
 		return kind, folder, err
 	}
 	switch err := s.unfinished(ctx, w, caps); {
-	case fault.CodeOf(err) == workspaces.CodeUnderWay:
+	case fault.CodeOf(err) == sandboxgit.CodeUnderWay:
 		return kind, folder, err
 	case err != nil: // it is asked again before it is left
 		s.cfg.Log.InfoContext(ctx, "whether a merge is under way could not be seen before a move", "workspace_id", w.ID, "error", err)
@@ -150,7 +155,7 @@ func (s *Service) changeMove(ctx context.Context, j *moveJob, fn func(*workspace
 		s.cfg.Log.WarnContext(ctx, "how far a move came could not be stored", "workspace_id", m.WorkspaceID, "error", err)
 	}
 	if w, werr := s.store.Workspace(ctx, m.WorkspaceID); werr == nil {
-		s.w.PublishWorkspace(ctx, w)
+		s.records.PublishWorkspace(ctx, w)
 	}
 	return err
 }
@@ -162,7 +167,7 @@ func (j *moveJob) of(s *Service) workspaces.Moving {
 }
 
 // moveStep runs one step and keeps its times, state and detail.
-func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func(ctx context.Context) (workspaces.Outcome, error)) error {
+func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func(ctx context.Context) (lifecycle.Outcome, error)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -176,7 +181,7 @@ func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func
 		})
 	}
 	if err := set(func(st *workspaces.Step) {
-		st.State, st.Detail, st.StartedAt, st.EndedAt = workspaces.StepRunning, "", s.now(), 0
+		st.State, st.Detail, st.StartedAt, st.EndedAt = lifecycle.StepRunning, "", s.now(), 0
 	}); err != nil {
 		return err
 	}
@@ -184,14 +189,14 @@ func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
-	state, detail := workspaces.StepDone, out.Detail
+	state, detail := lifecycle.StepDone, out.Detail
 	switch {
 	case errors.Is(err, workspaces.ErrCancelled):
-		state, detail = workspaces.StepCancelled, ""
+		state, detail = lifecycle.StepCancelled, ""
 	case err != nil:
-		state, detail = workspaces.StepFailed, workspaces.Reason(err)
+		state, detail = lifecycle.StepFailed, git.Reason(err)
 	case out.Skipped:
-		state = workspaces.StepSkipped
+		state = lifecycle.StepSkipped
 	}
 	serr := set(func(st *workspaces.Step) { st.State, st.Detail, st.EndedAt = state, detail, s.now() })
 	return errors.Join(err, serr)
@@ -241,12 +246,12 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 	}
 	for _, st := range []struct {
 		name string
-		do   func(context.Context) (workspaces.Outcome, error)
+		do   func(context.Context) (lifecycle.Outcome, error)
 	}{
-		{moveKeep, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveKeep(ctx, w, m) }},
-		{moveTry, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveTry(ctx, w, m) }},
-		{moveStop, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveStop(ctx, j, w) }},
-		{moveHome, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveHomeFirst(ctx, j, w) }},
+		{moveKeep, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveKeep(ctx, w, m) }},
+		{moveTry, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveTry(ctx, w, m) }},
+		{moveStop, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveStop(ctx, j, w) }},
+		{moveHome, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveHomeFirst(ctx, j, w) }},
 	} {
 		if err := s.moveStep(ctx, j, st.name, st.do); err != nil {
 			return false, err
@@ -257,8 +262,8 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 	}
 	ctx, cancel := unlessStopped(ctx)
 	defer cancel()
-	if err := s.moveStep(ctx, j, moveSwitch, func(ctx context.Context) (workspaces.Outcome, error) {
-		return workspaces.Outcome{}, s.shift(ctx, w, m.To, m.Folder)
+	if err := s.moveStep(ctx, j, moveSwitch, func(ctx context.Context) (lifecycle.Outcome, error) {
+		return lifecycle.Outcome{}, s.shift(ctx, w, m.To, m.Folder)
 	}); err != nil {
 		return true, err
 	}
@@ -268,108 +273,108 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 // moveIn starts the sandbox in the new place, which the row names, and has the agents go on there.
 func (s *Service) moveIn(ctx context.Context, j *moveJob) error {
 	m := j.of(s)
-	err := s.moveStep(ctx, j, moveStart, func(ctx context.Context) (workspaces.Outcome, error) {
-		places, _, err := s.w.Rooms()
+	err := s.moveStep(ctx, j, moveStart, func(ctx context.Context) (lifecycle.Outcome, error) {
+		places, _, err := s.records.Connected()
 		if err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
-		return workspaces.Outcome{}, places.Ensure(ctx, m.WorkspaceID)
+		return lifecycle.Outcome{}, places.Ensure(ctx, m.WorkspaceID)
 	})
 	if err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.MoveStarted)
-	return s.moveStep(ctx, j, moveResume, func(ctx context.Context) (workspaces.Outcome, error) { return s.moveGoOn(ctx, j, m.To) })
+	return s.moveStep(ctx, j, moveResume, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveGoOn(ctx, j, m.To) })
 }
 
-func (s *Service) moveKeep(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (workspaces.Outcome, error) {
-	sn, err := s.w.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapKept, Reason: "move", ActorID: m.ActorID})
+func (s *Service) moveKeep(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (lifecycle.Outcome, error) {
+	sn, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapKept, Reason: "move", ActorID: m.ActorID})
 	if err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	for _, miss := range sn.Missing {
 		if miss.Path == "" {
-			return workspaces.Outcome{Detail: miss.Reason}, nil
+			return lifecycle.Outcome{Detail: miss.Reason}, nil
 		}
 	}
-	return workspaces.Outcome{Detail: "All files, uncommitted ones included, are in the timeline."}, nil
+	return lifecycle.Outcome{Detail: "All files, uncommitted ones included, are in the timeline."}, nil
 }
 
 // moveTry has a sandbox made in the new place while the agents work on in the old one.
-func (s *Service) moveTry(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (workspaces.Outcome, error) {
-	places, _, err := s.w.Rooms()
+func (s *Service) moveTry(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (lifecycle.Outcome, error) {
+	places, _, err := s.records.Connected()
 	if err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	t, ok := places.(workspaces.Trier)
 	if !ok {
-		return workspaces.Outcome{Skipped: true}, nil
+		return lifecycle.Outcome{Skipped: true}, nil
 	}
-	if err := workspaces.MakeFolders(s.w.SandboxDir(w.ID)); err != nil {
-		return workspaces.Outcome{}, workspaces.DiskFault(err, "Trying the new place")
+	if err := git.MakeFolders(s.sandboxes.SandboxDir(w.ID)); err != nil {
+		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new place")
 	}
-	dir, err := os.MkdirTemp(s.w.SandboxDir(w.ID), "new-home-try-") // one that is left over is swept at the next start
+	dir, err := os.MkdirTemp(s.sandboxes.SandboxDir(w.ID), "new-home-try-") // one that is left over is swept at the next start
 	if err != nil {
-		return workspaces.Outcome{}, workspaces.DiskFault(err, "Trying the new place")
+		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new place")
 	}
-	defer func() { _ = s.w.RemoveFolder(dir) }()
+	defer func() { _ = s.repo.RemoveFolder(dir) }()
 	root := filepath.Join(dir, "tree")
 	if err := os.Mkdir(root, 0o700); err != nil {
-		return workspaces.Outcome{}, workspaces.DiskFault(err, "Trying the new place")
+		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new place")
 	}
 	if s.cfg.Chown {
 		n, err := s.store.BoxUser(ctx, w.ID)
 		if err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
 		for _, d := range []string{root, dir} {
-			if err := os.Lchown(d, workspaces.FirstSandboxUser+int(n), workspaces.FirstSandboxUser+int(n)); err != nil {
-				return workspaces.Outcome{}, err
+			if err := os.Lchown(d, sandboxgit.FirstSandboxUser+int(n), sandboxgit.FirstSandboxUser+int(n)); err != nil {
+				return lifecycle.Outcome{}, err
 			}
 		}
 	}
 	asked, programs, err := s.programsFor(ctx, w, m)
 	if err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	lacks, err := t.Try(ctx, w.ID, executors.Kind(m.To), root, programs)
 	if err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	if err := s.noteLacks(w, m, asked, lacks); err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	killpoint.Reach(killpoint.MoveTried)
-	return workspaces.Outcome{Detail: "A sandbox was made there, git ran in it, and it was ended."}, nil
+	return lifecycle.Outcome{Detail: "A sandbox was made there, git ran in it, and it was ended."}, nil
 }
 
 // moveStop stops what runs. From now on nothing new starts in the workspace but by this move.
-func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspace) (workspaces.Outcome, error) {
-	_, sessions, err := s.w.Rooms()
+func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspace) (lifecycle.Outcome, error) {
+	_, sessions, err := s.records.Connected()
 	if err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	movers, ok := sessions.(workspaces.Movers)
 	if !ok {
-		return workspaces.Outcome{Skipped: true}, s.Movable(ctx, w)
+		return lifecycle.Outcome{Skipped: true}, s.Movable(ctx, w)
 	}
-	c, m := s.w.Chooser(), j.of(s)
+	c, m := s.records.Chooser(), j.of(s)
 	from, _ := c.Place(ctx, executors.Kind(m.From))
 	to, _ := c.Place(ctx, executors.Kind(m.To))
 	plan, err := s.planSessions(ctx, movers, w, from, to)
 	if err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	for i := range plan {
 		plan[i].State = "running"
 	}
 	// What is to go on is stored before any of it is stopped.
 	if err := s.changeMove(ctx, j, func(m *workspaces.Moving) { m.Sessions = plan }); err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	if len(plan) == 0 {
 		killpoint.Reach(killpoint.MoveStopped)
-		return workspaces.Outcome{Skipped: true, Detail: "Nothing runs."}, nil
+		return lifecycle.Outcome{Skipped: true, Detail: "Nothing runs."}, nil
 	}
 	fails := make([]error, len(plan))
 	var wg sync.WaitGroup
@@ -380,7 +385,7 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 	}
 	wg.Wait()
 	if err := errors.Join(fails...); err != nil && !j.lost { // in a place that cannot be reached they end with it
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	if err := s.changeMove(ctx, j, func(m *workspaces.Moving) {
 		for i := range m.Sessions {
@@ -390,59 +395,59 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 			}
 		}
 	}); err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	killpoint.Reach(killpoint.MoveStopped)
-	return workspaces.Outcome{Detail: workspaces.Plural(len(plan), "session has", "sessions have") + " ended. Their terminals stay readable."}, nil
+	return lifecycle.Outcome{Detail: git.Plural(len(plan), "session has", "sessions have") + " ended. Their terminals stay readable."}, nil
 }
 
 // moveHomeFirst brings home what the sandbox has, while it still stands, and keeps the files as the agents left them.
-func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Workspace) (workspaces.Outcome, error) {
+func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Workspace) (lifecycle.Outcome, error) {
 	m := j.of(s)
-	switch lost := s.w.Chooser().Lost(ctx, w.ID); {
+	switch lost := s.records.Chooser().Lost(ctx, w.ID); {
 	case lost && !j.lost: // who asked was told that everything comes along
-		return workspaces.Outcome{}, fault.New(fault.Unavailable, "move_place_away", "The place it lives in went away in the middle of the move: what was done there last has not come home. Move it again once that place is back; or move it now, and leave behind what is only there.")
+		return lifecycle.Outcome{}, fault.New(fault.Unavailable, "move_place_away", "The place it lives in went away in the middle of the move: what was done there last has not come home. Move it again once that place is back; or move it now, and leave behind what is only there.")
 	case lost:
-		return workspaces.Outcome{Skipped: true, Detail: "The old place cannot be reached: what came home before is what there is."}, nil
+		return lifecycle.Outcome{Skipped: true, Detail: "The old place cannot be reached: what came home before is what there is."}, nil
 	}
-	var there *workspaces.RemoteIgnored
-	if s.w.Apart(w.ID) {
-		places, _, err := s.w.Rooms()
+	var there *snapshot.RemoteIgnored
+	if s.sandboxes.Separate(w.ID) {
+		places, _, err := s.records.Connected()
 		if err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
 		if err := places.Ensure(ctx, w.ID); err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
-		caps, _ := s.w.Chooser().Place(ctx, executors.Kind(m.To))
+		caps, _ := s.records.Chooser().Place(ctx, executors.Kind(m.To))
 		if err := s.unfinished(ctx, w, caps); err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
-		if err := s.w.TakeLeave(ctx, w.ID, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+		if err := s.ingest.FetchBeforeEnd(ctx, w.ID, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 			return places.RunInBox(ctx, w.ID, c)
 		}); err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
 		p, err := s.store.Project(ctx, w.ProjectID)
 		if err != nil {
-			return workspaces.Outcome{}, err
+			return lifecycle.Outcome{}, err
 		}
-		if there, err = s.w.ReadRemoteIgnored(ctx, p, w); err != nil {
-			return workspaces.Outcome{}, err
+		if there, err = s.transfer.ReadRemoteIgnored(ctx, p, w); err != nil {
+			return lifecycle.Outcome{}, err
 		}
 	}
-	_, err := s.w.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapKept, Reason: "move", ActorID: m.ActorID, Ignored: there})
+	_, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapKept, Reason: "move", ActorID: m.ActorID, Ignored: there})
 	killpoint.Reach(killpoint.MoveHome)
-	return workspaces.Outcome{Detail: there.Words()}, err
+	return lifecycle.Outcome{Detail: there.Words()}, err
 }
 
 // shift ends the sandbox and has the row name another place.
 func (s *Service) shift(ctx context.Context, w workspaces.Workspace, to, folder string) error {
-	if err := s.moveOut(ctx, s.w.Chooser(), w, executors.Kind(to)); err != nil {
+	if err := s.moveOut(ctx, s.records.Chooser(), w, executors.Kind(to)); err != nil {
 		return err
 	}
 	killpoint.Reach(killpoint.MoveLeft)
-	if _, err := s.w.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = to, folder; return nil }); err != nil {
+	if _, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = to, folder; return nil }); err != nil {
 		return fmt.Errorf("storing the workspace's place: %w", err)
 	}
 	killpoint.Reach(killpoint.MoveSwitched)
@@ -450,18 +455,18 @@ func (s *Service) shift(ctx context.Context, w workspaces.Workspace, to, folder 
 }
 
 // moveGoOn resumes the agents that were stopped. One that cannot be resumed is told of; its session can be resumed by hand.
-func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (workspaces.Outcome, error) {
-	_, sessions, err := s.w.Rooms()
+func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (lifecycle.Outcome, error) {
+	_, sessions, err := s.records.Connected()
 	if err != nil {
-		return workspaces.Outcome{}, err
+		return lifecycle.Outcome{}, err
 	}
 	movers, ok := sessions.(workspaces.Movers)
 	m := j.of(s)
 	if !ok || len(m.Sessions) == 0 {
-		return workspaces.Outcome{Skipped: true}, nil
+		return lifecycle.Outcome{Skipped: true}, nil
 	}
 	words := fmt.Sprintf("This workspace was moved to another place (%s) while you worked: you were stopped, and programs that you had started have ended. Files and commits are as you left them. Go on where you were.",
-		s.placeTitle(ctx, s.w.Chooser(), executors.Kind(place)))
+		s.placeTitle(ctx, s.records.Chooser(), executors.Kind(place)))
 	var on, failed, waits int
 	for i, one := range m.Sessions {
 		if one.How == workspaces.MoveEnds || one.State == "resumed" {
@@ -473,7 +478,7 @@ func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (works
 		}
 		next, err := movers.GoOn(ctx, one, words)
 		if ctx.Err() != nil {
-			return workspaces.Outcome{}, context.Cause(ctx)
+			return lifecycle.Outcome{}, context.Cause(ctx)
 		}
 		if err != nil {
 			failed++
@@ -484,16 +489,16 @@ func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (works
 		_ = s.changeMove(ctx, j, func(m *workspaces.Moving) {
 			to := &m.Sessions[i]
 			if to.State, to.Next = "resumed", next; err != nil {
-				to.State, to.Reason = "failed", workspaces.Reason(err)
+				to.State, to.Reason = "failed", git.Reason(err)
 			}
 		})
 	}
-	detail := workspaces.Plural(on, "agent goes", "agents go") + " on."
+	detail := git.Plural(on, "agent goes", "agents go") + " on."
 	if failed > 0 {
-		detail += " " + workspaces.Plural(failed, "agent", "agents") + " could not be resumed: resume the session by hand."
+		detail += " " + git.Plural(failed, "agent", "agents") + " could not be resumed: resume the session by hand."
 	}
 	if waits > 0 {
-		detail += " " + workspaces.Plural(waits, "agent waits", "agents wait") + " until the place has its program: then resume the session by hand."
+		detail += " " + git.Plural(waits, "agent waits", "agents wait") + " until the place has its program: then resume the session by hand."
 	}
-	return workspaces.Outcome{Detail: detail, Skipped: on+failed+waits == 0}, nil
+	return lifecycle.Outcome{Detail: detail, Skipped: on+failed+waits == 0}, nil
 }

@@ -8,6 +8,11 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/ingest"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/transfer"
 )
 
 // Keepers is an optional ability of Places that have places with a disk of their own.
@@ -17,19 +22,19 @@ type Keepers interface {
 }
 
 // liveBox is openBox for a sandbox that lives; nil where none does, and none is made or woken.
-func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*workspaces.Sandbox, error) {
-	places, _, err := s.w.Rooms()
+func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*sandboxgit.Sandbox, error) {
+	places, _, err := s.records.Connected()
 	if err != nil {
 		return nil, err
 	}
-	if a := s.w.Sandboxes(); !places.Live(w.ID) || a != nil && !a.Awake(w.ID) {
+	if a := s.records.RemoteSandboxes(); !places.Live(w.ID) || a != nil && !a.Awake(w.ID) {
 		return nil, nil
 	}
 	run := places.RunInBox
-	if live, is := places.(workspaces.LiveRunner); is {
+	if live, is := places.(ingest.LiveRunner); is {
 		run = live.RunLive
 	}
-	b, err := s.w.OpenSandboxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+	b, err := s.sandboxes.OpenWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 		return run(ctx, w.ID, c)
 	})
 	if fault.CodeOf(err) == "sandbox_not_live" {
@@ -41,7 +46,7 @@ func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*workspa
 // leavesGit reports whether a move to another place leaves the git dir that the workspace's agents work with: commits, what is staged and
 // other refs come along, and nothing else of it does.
 func (s *Service) leavesGit(w workspaces.Workspace, to executors.Capabilities) bool {
-	return s.w.Remote(w.ID) || s.w.OwnGitDir(w.ID) && (!to.Isolated || to.OwnDisk)
+	return s.sandboxes.Remote(w.ID) || s.sandboxes.OwnGitDir(w.ID) && (!to.Isolated || to.OwnDisk)
 }
 
 // unfinished refuses to leave a git dir in which a merge, a rebase or the like is under way: what git noted of it would be lost, and the next
@@ -59,8 +64,8 @@ func (s *Service) unfinished(ctx context.Context, w workspaces.Workspace, to exe
 
 // staysBehind refuses to leave a sandbox that alone holds files, in the words of who would refuse its end later.
 func (s *Service) staysBehind(ctx context.Context, w workspaces.Workspace) error {
-	places, _, err := s.w.Rooms()
-	if err != nil || !s.w.Remote(w.ID) {
+	places, _, err := s.records.Connected()
+	if err != nil || !s.sandboxes.Remote(w.ID) {
 		return err
 	}
 	k, ok := places.(Keepers)
@@ -72,12 +77,12 @@ func (s *Service) staysBehind(ctx context.Context, w workspaces.Workspace) error
 		return err
 	}
 	return fault.New(fault.Conflict, "sandbox_not_home", "%s in the sandbox alone, too large or of a kind that is not brought home. Move or remove what is listed as not synced, or have git ignore it if it may be lost.",
-		workspaces.Plural(int(n), "file is", "files are")).With("not_synced", n)
+		git.Plural(int(n), "file is", "files are")).With("not_synced", n)
 }
 
 // leftIgnored names what git ignores in a workspace and would not come along, folders with a slash; nil where nobody can be asked now. along
 // are files that do.
-func (s *Service) leftIgnored(ctx context.Context, b *workspaces.Sandbox, along func(name string) bool) []string {
+func (s *Service) leftIgnored(ctx context.Context, b *sandboxgit.Sandbox, along func(name string) bool) []string {
 	if b == nil {
 		return nil
 	}
@@ -86,7 +91,7 @@ func (s *Service) leftIgnored(ctx context.Context, b *workspaces.Sandbox, along 
 		s.cfg.Log.InfoContext(ctx, "what is ignored could not be listed for the plan of a move", "workspace_id", b.Workspace.ID, "error", err)
 		return nil
 	}
-	return slices.DeleteFunc(workspaces.SplitZero(out), along)
+	return slices.DeleteFunc(git.SplitZero(out), along)
 }
 
 // ignoredWords are what a plan says of ignored files. others says that it told of some already.
@@ -97,38 +102,38 @@ func ignoredWords(names []string, others bool) string {
 	case len(names) == 0:
 		return "Files that git ignores, such as installed packages and build results"
 	case others:
-		return "Other files that git ignores: " + workspaces.SomeNames(workspaces.EncodePaths(names))
+		return "Other files that git ignores: " + git.SomeNames(git.EncodePaths(names))
 	}
-	return "Files that git ignores: " + workspaces.SomeNames(workspaces.EncodePaths(names))
+	return "Files that git ignores: " + git.SomeNames(git.EncodePaths(names))
 }
 
 // planChosen says which of the ignored files that the project keeps come along to or from a place with a disk of its own: as its sandbox has
 // them, else as they came to this server last.
-func (s *Service) planChosen(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *workspaces.Sandbox, lost bool) (workspaces.ChosenFiles, error) {
+func (s *Service) planChosen(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, lost bool) (transfer.ChosenFiles, error) {
 	switch {
 	case len(p.KeepIgnored) == 0:
-		return workspaces.ChosenFiles{}, nil
-	case s.w.Remote(w.ID) && b != nil && !lost:
-		return s.w.ChosenRemote(ctx, p, w, b)
-	case s.w.Remote(w.ID):
-		commit, err := s.w.CommitOf(ctx, p.GitDir, workspaces.RemoteIgnoredRef(w.ID))
+		return transfer.ChosenFiles{}, nil
+	case s.sandboxes.Remote(w.ID) && b != nil && !lost:
+		return s.transfer.ChosenRemote(ctx, p, w, b)
+	case s.sandboxes.Remote(w.ID):
+		commit, err := s.repo.CommitOf(ctx, p.GitDir, snapshot.RemoteIgnoredRef(w.ID))
 		if err != nil {
-			return workspaces.ChosenFiles{}, err
+			return transfer.ChosenFiles{}, err
 		}
 		if commit != "" {
-			var c workspaces.ChosenFiles
-			files, err := s.w.IgnoredFiles(ctx, p, w.ID, commit)
+			var c transfer.ChosenFiles
+			files, err := s.snapshots.IgnoredFiles(ctx, p, w.ID, commit)
 			for _, f := range files {
-				c.Take(workspaces.ChosenFile{Name: f.Path, Size: f.Size})
+				c.Take(transfer.ChosenFile{Name: f.Path, Size: f.Size})
 			}
 			return c, err
 		}
 	}
-	head, err := s.w.LocalHead(ctx, p, w)
+	head, err := s.sandboxes.LocalHead(ctx, p, w)
 	if err != nil {
-		return workspaces.ChosenFiles{}, err
+		return transfer.ChosenFiles{}, err
 	}
-	return s.w.ChosenLocal(ctx, p, w, head, false)
+	return s.transfer.ChosenLocal(ctx, p, w, head, false)
 }
 
 // lackKey is what a trial's finding is kept under.
@@ -158,7 +163,7 @@ func (s *Service) planSessions(ctx context.Context, movers workspaces.Movers, w 
 
 // programsFor are the programs that the sessions which run need in the place a workspace goes to. asked are the sessions.
 func (s *Service) programsFor(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (asked []workspaces.MovedSession, programs []string, err error) {
-	_, sessions, err := s.w.Rooms()
+	_, sessions, err := s.records.Connected()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,7 +171,7 @@ func (s *Service) programsFor(ctx context.Context, w workspaces.Workspace, m wor
 	if !ok {
 		return nil, nil, nil
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	from, _ := c.Place(ctx, executors.Kind(m.From))
 	to, _ := c.Place(ctx, executors.Kind(m.To))
 	if asked, err = s.planSessions(ctx, movers, w, from, to); err != nil {

@@ -12,6 +12,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // MoveItem is something that a move carries, loses or changes.
@@ -43,7 +46,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	if err != nil {
 		return MovePlan{}, err
 	}
-	c := s.w.Chooser()
+	c := s.records.Chooser()
 	if c == nil {
 		return MovePlan{}, fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
 	}
@@ -60,7 +63,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 		if fault.KindOf(err) == fault.Internal {
 			return MovePlan{}, err
 		}
-		plan.Possible, plan.Reason, plan.Code = false, workspaces.Reason(err), fault.CodeOf(err)
+		plan.Possible, plan.Reason, plan.Code = false, git.Reason(err), fault.CodeOf(err)
 		if kind = executors.Kind(to); kind == "" {
 			kind = executors.Auto
 		}
@@ -70,7 +73,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 		return plan, nil // there is nothing to compare with
 	}
 	plan.PriceNano = plan.To.PriceNano
-	if _, sessions, err := s.w.Rooms(); err == nil {
+	if _, sessions, err := s.records.Connected(); err == nil {
 		if movers, ok := sessions.(workspaces.Movers); ok {
 			if plan.Sessions, err = s.planSessions(ctx, movers, w, from, plan.To); err != nil {
 				return MovePlan{}, err
@@ -81,8 +84,8 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	if err := s.planCarried(ctx, p, w, &plan, lost); err != nil {
 		return MovePlan{}, err
 	}
-	s.planLost(&plan, !s.w.Apart(w.ID))
-	if s.w.HasFiles(w) {
+	s.planLost(&plan, !s.sandboxes.Separate(w.ID))
+	if s.snapshots.HasFiles(w) {
 		s.planIgnored(ctx, p, w, &plan, lost)
 	}
 	if lost {
@@ -101,7 +104,7 @@ func (s *Service) planCarried(ctx context.Context, p workspaces.Project, w works
 	add := func(what string, bytes int64, format string, args ...any) {
 		plan.Carried = append(plan.Carried, MoveItem{what, fmt.Sprintf(format, args...), bytes})
 	}
-	tip, err := s.w.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+w.Branch)
+	tip, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch)
 	if err != nil {
 		return err
 	}
@@ -111,23 +114,23 @@ func (s *Service) planCarried(ctx context.Context, p workspaces.Project, w works
 	default:
 		add("branch", 0, "The branch %s with all its commits, at %s.", w.Branch, tip[:12])
 	}
-	if s.w.HasFiles(w) && !lost {
+	if s.snapshots.HasFiles(w) && !lost {
 		paths, err := s.planFiles(ctx, p, w)
 		if err != nil {
 			s.cfg.Log.WarnContext(ctx, "what differs in a workspace's files could not be read for the plan of a move", "workspace_id", w.ID, "error", err)
 			add("files", 0, "All uncommitted files: changed, staged and untracked ones.")
 		} else if len(paths) > 0 {
-			add("files", sizeBelow(w.Path, paths), "%s: changed, staged and untracked ones.", workspaces.Plural(len(paths), "uncommitted file", "uncommitted files"))
+			add("files", sizeBelow(w.Path, paths), "%s: changed, staged and untracked ones.", git.Plural(len(paths), "uncommitted file", "uncommitted files"))
 		}
 	}
 	if lost {
 		add("files", 0, "Files and commits as they came to this server last: the old place cannot be reached.")
 	}
-	switch apart := s.w.Apart(w.ID); {
+	switch apart := s.sandboxes.Separate(w.ID); {
 	case apart && (plan.To.Isolated || plan.To.OwnDisk):
 		add("refs", 0, "Other branches, tags and stashes that were made in it.")
 	case apart:
-		add("refs", 0, "Other branches, tags and stashes that were made in it: they are in the project's repository, below %s.", workspaces.AgentRefs(w.ID))
+		add("refs", 0, "Other branches, tags and stashes that were made in it: they are in the project's repository, below %s.", sandboxgit.AgentRefs(w.ID))
 	case plan.To.Isolated && !plan.To.OwnDisk:
 		add("refs", 0, "Other branches and tags of the project's repository, as those of origin.")
 	}
@@ -145,14 +148,14 @@ func (s *Service) planFiles(ctx context.Context, p workspaces.Project, w workspa
 		return nil, err
 	}
 	if b == nil {
-		return s.w.LocalChanges(ctx, p, w)
+		return s.sandboxes.LocalChanges(ctx, p, w)
 	}
 	out, err := b.Git(ctx, nil, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
 	if err != nil {
-		return nil, workspaces.SandboxFault(err, "worktree_unreadable", "Reading the worktree")
+		return nil, git.SandboxFault(err, "worktree_unreadable", "Reading the worktree")
 	}
 	var names []string
-	for _, line := range workspaces.SplitZero(out) {
+	for _, line := range git.SplitZero(out) {
 		if len(line) > 3 {
 			names = append(names, line[3:])
 		}
@@ -193,13 +196,13 @@ func (s *Service) planLost(plan *MovePlan, here bool) {
 		}
 	}
 	if ends > 0 {
-		plan.loses("shells", "%s: what runs in it ends.", workspaces.Plural(ends, "shell or command", "shells and commands"))
+		plan.loses("shells", "%s: what runs in it ends.", git.Plural(ends, "shell or command", "shells and commands"))
 	}
 	if restarts > 0 {
-		plan.loses("conversations", "%s anew: the record of the conversation stays behind.", workspaces.Plural(restarts, "agent begins", "agents begin"))
+		plan.loses("conversations", "%s anew: the record of the conversation stays behind.", git.Plural(restarts, "agent begins", "agents begin"))
 	}
 	if waits > 0 {
-		plan.loses("agents", "%s until the place has its program. Move all the same, install it there first, or choose another place.", workspaces.Plural(waits, "agent does not go on", "agents do not go on"))
+		plan.loses("agents", "%s until the place has its program. Move all the same, install it there first, or choose another place.", git.Plural(waits, "agent does not go on", "agents do not go on"))
 	}
 	plan.loses("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
 	plan.loses("ports", "Previews of ports until their programs run again.")
@@ -234,10 +237,10 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 	}
 	if len(names) > 0 {
 		as := ""
-		if s.w.Remote(w.ID) && (b == nil || lost) {
+		if s.sandboxes.Remote(w.ID) && (b == nil || lost) {
 			as = ", as they came to this server last"
 		}
-		plan.Carried = append(plan.Carried, MoveItem{"kept_ignored", fmt.Sprintf("%s that the project keeps, %s%s: %s.", workspaces.Plural(len(names), "ignored file", "ignored files"), workspaces.SizeWords(chosen.Bytes()), as, workspaces.SomeNames(names)), chosen.Bytes()})
+		plan.Carried = append(plan.Carried, MoveItem{"kept_ignored", fmt.Sprintf("%s that the project keeps, %s%s: %s.", git.Plural(len(names), "ignored file", "ignored files"), git.SizeWords(chosen.Bytes()), as, git.SomeNames(names)), chosen.Bytes()})
 	}
 	stays := "They are not sent there, and stay on this server."
 	if plan.From.OwnDisk {
@@ -247,7 +250,7 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 		told[guest.DecodePath(m.Path)] = true
 	}
 	if len(chosen.Left) > 0 {
-		plan.loses("kept_left", "%s that the project keeps: %s. %s", workspaces.Plural(len(chosen.Left), "ignored file", "ignored files"), workspaces.MissingWords(chosen.Left), stays)
+		plan.loses("kept_left", "%s that the project keeps: %s. %s", git.Plural(len(chosen.Left), "ignored file", "ignored files"), snapshot.MissingWords(chosen.Left), stays)
 	}
 	if lost {
 		return

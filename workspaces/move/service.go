@@ -14,11 +14,29 @@ import (
 
 	"github.com/parawork/parawork/internal/jobs"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/ingest"
+	"github.com/parawork/parawork/workspaces/lifecycle"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/transfer"
 )
+
+// Rows keeps the rows of moves.
+type Rows interface {
+	// InsertMove stores a move; fault.Conflict when the workspace has one that has not ended.
+	InsertMove(ctx context.Context, m workspaces.Moving) error
+	// UpdateMove stores state, reason, steps, sessions and end of a move.
+	UpdateMove(ctx context.Context, m workspaces.Moving) error
+	// Moves returns the newest of a workspace, the newest first, at most n.
+	Moves(ctx context.Context, workspaceID string, n int) ([]workspaces.Moving, error)
+	// OpenMoves returns those of any workspace that have not ended.
+	OpenMoves(ctx context.Context) ([]workspaces.Moving, error)
+}
 
 // Store is what moves need of the storage.
 type Store interface {
-	workspaces.MoveStore
+	Rows
 	// Workspace returns deleted ones too.
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	Project(ctx context.Context, id string) (workspaces.Project, error)
@@ -28,11 +46,16 @@ type Store interface {
 
 // Config is what a Service is made of.
 type Config struct {
-	Store      Store
-	Workspaces *workspaces.Service
-	// Locks and Jobs are those of Workspaces.
-	Locks *workspaces.Locks
-	Jobs  *jobs.Jobs
+	Store     Store
+	Records   *workspaces.Records
+	Repo      *git.Repo
+	Sandboxes *sandboxgit.Store
+	Snapshots *snapshot.Service
+	Transfer  *transfer.Service
+	Ingest    *ingest.Service
+	Lifecycle *lifecycle.Service
+	Locks     *workspaces.Locks
+	Jobs      *jobs.Jobs
 	// FallBackAllowed says whether work whose place is another machine may go on on this server when that cannot serve. nil: never by itself.
 	FallBackAllowed func(context.Context) bool
 	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
@@ -44,18 +67,24 @@ type Config struct {
 // Service moves workspaces. Safe for concurrent use. It starts nothing of its own: Recover is called once, after that of Workspaces and before
 // the jobs run.
 type Service struct {
-	cfg     Config
-	w       *workspaces.Service
-	store   Store
-	locks   *workspaces.Locks
-	jobs    *jobs.Jobs
-	movings movings
+	cfg       Config
+	records   *workspaces.Records
+	repo      *git.Repo
+	sandboxes *sandboxgit.Store
+	snapshots *snapshot.Service
+	transfer  *transfer.Service
+	ingest    *ingest.Service
+	lifecycle *lifecycle.Service
+	store     Store
+	locks     *workspaces.Locks
+	jobs      *jobs.Jobs
+	movings   movings
 }
 
 // New makes a Service. It panics without what it needs.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Locks == nil || cfg.Jobs == nil {
-		panic(errors.New("move: Store, Workspaces, Locks and Jobs are needed"))
+	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Transfer == nil || cfg.Ingest == nil || cfg.Lifecycle == nil || cfg.Locks == nil || cfg.Jobs == nil {
+		panic(errors.New("move: Store, the packages below, Locks and Jobs are needed"))
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -63,7 +92,8 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, w: cfg.Workspaces, store: cfg.Store, locks: cfg.Locks, jobs: cfg.Jobs,
+	return &Service{cfg: cfg, records: cfg.Records, repo: cfg.Repo, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, transfer: cfg.Transfer, ingest: cfg.Ingest,
+		lifecycle: cfg.Lifecycle, store: cfg.Store, locks: cfg.Locks, jobs: cfg.Jobs,
 		movings: movings{jobs: make(map[string]*moveJob), lacks: make(map[string]map[string]bool)}}
 }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/merge"
+	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
 // notesRef is where notes about merged work are, for `git log --notes=parawork`.
@@ -25,28 +28,28 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 		return "", "", err
 	}
 	if w.MergedCommit != "" {
-		if commit, err = s.w.CommitOf(ctx, p.GitDir, w.MergedCommit); err != nil {
+		if commit, err = s.repo.CommitOf(ctx, p.GitDir, w.MergedCommit); err != nil {
 			return "", "", err
 		}
 	}
 	if commit == "" {
 		return "", "", fault.New(fault.Conflict, "not_merged", "%s is not merged yet. Merge it first: the report is attached to the commit of the merge.", w.Key())
 	}
-	secrets, err := s.w.SecretFiles(ctx, w.ID)
+	secrets, err := s.secretFiles.SecretFiles(ctx, w.ID)
 	if err != nil {
 		return "", "", err
 	}
-	text = secrets.Masked(text) // notes go to the remote
+	text = secretfiles.Masked(secrets, text) // notes go to the remote
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return "", "", err
 	}
 	defer unlock()
-	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Env: workspaces.IdentityEnv(actor.User, "AUTHOR", "COMMITTER"), Stdin: strings.NewReader(text),
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Env: merge.IdentityEnv(actor.User, "AUTHOR", "COMMITTER"), Stdin: strings.NewReader(text),
 		Args: []string{"notes", "--ref=" + notesRef, "add", "--force", "--file=-", commit}})
 	if err != nil {
-		return "", "", workspaces.GitFault(err, fault.Unavailable, "note_failed", "Attaching the report")
+		return "", "", git.GitFault(err, fault.Unavailable, "note_failed", "Attaching the report")
 	}
-	s.w.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "report.attached", Text: "Attached the report to " + commit[:12], Data: map[string]any{"commit": commit}})
+	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "report.attached", Text: "Attached the report to " + commit[:12], Data: map[string]any{"commit": commit}})
 	return commit, notesRef, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
 )
 
 // Work that is merged elsewhere, on the forge its project came from: where that is, what would go there, and what came of it.
@@ -28,13 +29,13 @@ func (s *Service) Origin(ctx context.Context, projectID string) (string, error) 
 			return "", nil
 		}
 		if err != nil {
-			return "", workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the remote")
+			return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the remote")
 		}
 	default:
 		return "", nil
 	}
 	// What stands in a repository's config may be an agent's: it is an address or nothing.
-	r, err := workspaces.ParseRemote(raw, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
+	r, err := git.ParseRemote(raw, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
 	if err != nil {
 		return "", nil //nolint:nilerr // a folder, or what no server of ours asks
 	}
@@ -60,15 +61,15 @@ func (s *Service) Ahead(ctx context.Context, workspaceID string) (Ahead, error) 
 		return Ahead{}, err
 	}
 	out := Ahead{Branch: w.Branch, Subjects: []string{}}
-	if out.Target, err = s.w.BranchTarget(ctx, p, w.Base); err != nil {
+	if out.Target, err = s.repo.BranchTarget(ctx, p, w.Base); err != nil {
 		return out, err
 	}
-	if out.Head, err = s.w.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+w.Branch); err != nil || out.Head == "" {
+	if out.Head, err = s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch); err != nil || out.Head == "" {
 		return out, err
 	}
 	args := []string{"log", "-z", "--format=%s", "--max-count=50", out.Head}
-	for _, ref := range [...]string{workspaces.HeadsPrefix + out.Target, workspaces.OriginPrefix + out.Target} {
-		c, err := s.w.CommitOf(ctx, p.GitDir, ref)
+	for _, ref := range [...]string{git.HeadsPrefix + out.Target, git.OriginPrefix + out.Target} {
+		c, err := s.repo.CommitOf(ctx, p.GitDir, ref)
 		if err != nil {
 			return out, err
 		}
@@ -81,7 +82,7 @@ func (s *Service) Ahead(ctx context.Context, workspaceID string) (Ahead, error) 
 	}
 	raw, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: append(args, "--")})
 	if err != nil {
-		return out, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branch")
+		return out, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branch")
 	}
 	for _, subject := range strings.Split(strings.ToValidUTF8(string(raw), "\uFFFD"), "\x00") {
 		if subject = strings.TrimSpace(subject); subject != "" {
@@ -104,7 +105,7 @@ type MergedThere struct {
 // MergedThere fetches the base and marks the workspace as merged, whatever form its commits took: what was merged is the new base of its
 // changes, as after a merge here. It may be told of the same merge again, and then adds nothing.
 func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedThere) error {
-	if !workspaces.IsCommitID(m.Head) || m.Commit != "" && !workspaces.IsCommitID(m.Commit) {
+	if !git.IsCommitID(m.Head) || m.Commit != "" && !git.IsCommitID(m.Commit) {
 		return fault.New(fault.Unavailable, "forge_answer_wrong", "The forge named something as merged that is no commit.")
 	}
 	w, err := s.store.Workspace(ctx, workspaceID)
@@ -115,15 +116,15 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 	if err != nil {
 		return err
 	}
-	if _, err := s.w.Fetch(ctx, &p); err != nil {
+	if _, err := s.ingest.Fetch(ctx, &p); err != nil {
 		return err
 	}
-	target, err := s.w.BranchTarget(ctx, p, w.Base)
+	target, err := s.repo.BranchTarget(ctx, p, w.Base)
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.w.StepBase(ctx, p, target); err != nil { // it stays behind, and says so where it is asked for
-		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge elsewhere", "workspace_id", w.ID, "error", workspaces.Reason(err))
+	if _, _, err := s.repo.StepBase(ctx, p, target); err != nil { // it stays behind, and says so where it is asked for
+		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge elsewhere", "workspace_id", w.ID, "error", git.Reason(err))
 	}
 	unlock, err := s.locks.Busy.LockContext(ctx, workspaceID)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		}
 	}
 	if base != "" {
-		if err := s.w.UpdateRefs(ctx, p.GitDir, "merged "+w.Key(), workspaces.RefSet(workspaces.BaseRef(w.ID), base)); err != nil {
+		if err := s.repo.UpdateRefs(ctx, p.GitDir, "merged "+w.Key(), git.RefSet(git.BaseRef(w.ID), base)); err != nil {
 			s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", w.ID, "error", err)
 		}
 	}
@@ -146,7 +147,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		commit = m.Head
 	}
 	again := false
-	_, err = s.w.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
+	_, err = s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
 		again = w.MergedCommit == commit
 		if !again {
 			w.MergedAt = s.now()
@@ -161,20 +162,20 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		return fmt.Errorf("noting the merge: %w", err)
 	}
 	if !again {
-		s.w.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "merge", Text: m.Text, Data: m.Data})
+		s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "merge", Text: m.Text, Data: m.Data})
 	}
-	s.w.PublishProject(ctx, p)
-	s.w.ProjectMoved(ctx, p)
+	s.records.PublishProject(ctx, p)
+	s.ingest.ProjectMoved(ctx, p)
 	return nil
 }
 
 // mergedPart is the last commit of the workspace's branch that was part of what was merged; "" when that cannot be told from here.
 func (s *Service) mergedPart(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string) (string, error) {
-	tip, err := s.w.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+w.Branch)
+	tip, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch)
 	if err != nil || tip == "" {
 		return "", err
 	}
-	if there, err := s.w.CommitOf(ctx, p.GitDir, head); err != nil || there == "" {
+	if there, err := s.repo.CommitOf(ctx, p.GitDir, head); err != nil || there == "" {
 		return "", nil //nolint:nilerr // others pushed there what this repository never saw
 	}
 	part, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"merge-base", tip, head}})
@@ -182,7 +183,7 @@ func (s *Service) mergedPart(ctx context.Context, p workspaces.Project, w worksp
 		return "", nil
 	}
 	if err != nil {
-		return "", workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with what was merged")
+		return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with what was merged")
 	}
 	return part, nil
 }

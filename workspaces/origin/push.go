@@ -12,20 +12,21 @@ import (
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
 )
 
 // Push sends the workspace's branch, or its base as it is here, to the project's remote, with the actor's own credential for its host,
 // else the project's or the team's. It runs on a desk: no config, hook or attribute of the repository has a say. Errors: no_remote,
 // push_rejected, push_failed, branch_protected.
 func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.PushRequest) (workspaces.PushResult, error) {
-	w, p, release, err := s.w.Begin(ctx, workspaceID)
+	w, p, release, err := s.sandboxes.Begin(ctx, workspaceID)
 	if err != nil {
 		return workspaces.PushResult{}, err
 	}
-	err = s.w.ComeHome(ctx, p, w)
+	err = s.ingest.FetchCommits(ctx, p, w)
 	var target string
 	if err == nil {
-		target, err = s.w.BranchTarget(ctx, p, w.Base)
+		target, err = s.repo.BranchTarget(ctx, p, w.Base)
 	}
 	release() // a push may take long, and touches nothing that others could be at
 	if err != nil {
@@ -41,17 +42,17 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if r.Branch == "" {
 		r.Branch = from
 	}
-	if err := s.w.CheckBranch(ctx, r.Branch); err != nil {
+	if err := s.repo.CheckBranch(ctx, r.Branch); err != nil {
 		return workspaces.PushResult{}, err
 	}
 	if !r.Base && (r.Branch == target || r.Branch == p.DefaultBranch) {
 		return workspaces.PushResult{}, fault.New(fault.Invalid, "branch_protected", "A workspace's branch is not pushed onto %s. Merge it, then push %s.", r.Branch, r.Branch)
 	}
-	to, err := s.w.PushRemote(ctx, p)
+	to, err := s.merging.PushRemote(ctx, p)
 	if err != nil {
 		return workspaces.PushResult{}, err
 	}
-	commit, err := s.w.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+from)
+	commit, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+from)
 	if err != nil {
 		return workspaces.PushResult{}, err
 	}
@@ -65,7 +66,7 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err != nil {
 		return workspaces.PushResult{}, err
 	}
-	ctx, end, err := s.w.BeginWork(ctx, p, w.ID, actor.User.ID, workspaces.WorkPush)
+	ctx, end, err := s.repo.BeginWork(ctx, p, w.ID, actor.User.ID, git.WorkPush)
 	if err != nil {
 		return workspaces.PushResult{}, err
 	}
@@ -76,29 +77,29 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	}
 	killpoint.Reach(killpoint.PushSent)
 	done := context.WithoutCancel(ctx)
-	if err := s.w.UpdateRefs(done, p.GitDir, "push", workspaces.RefSet(workspaces.OriginPrefix+r.Branch, commit)); err != nil {
+	if err := s.repo.UpdateRefs(done, p.GitDir, "push", git.RefSet(git.OriginPrefix+r.Branch, commit)); err != nil {
 		s.cfg.Log.WarnContext(done, "what was pushed could not be noted", "workspace_id", w.ID, "error", err)
 	}
 	// What the remote thinks of notes is not to fail a push that has landed.
 	if res.Notes, err = s.sendNotes(ctx, actor, p, to.URL, cred, commit); err != nil {
-		res.NotesProblem = workspaces.Reason(workspaces.GitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
+		res.NotesProblem = git.Reason(git.GitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
 	}
 	if !res.UpToDate {
-		s.w.Note(done, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
+		s.records.Note(done, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
 			Data: map[string]any{"branch": r.Branch, "commit": commit, "forced": res.Forced}})
 	}
-	s.w.PublishWorkspace(done, w)
-	s.w.ProjectMoved(done, p)
+	s.records.PublishWorkspace(done, w)
+	s.ingest.ProjectMoved(done, p)
 	return res, nil
 }
 
 // noSecretsPushed refuses to send what the remote does not have when it holds something of a secret.
 func (s *Service) noSecretsPushed(ctx context.Context, p workspaces.Project, w workspaces.Workspace, commit string) error {
-	there, err := s.w.RefsBelow(ctx, p, workspaces.OriginPrefix)
+	there, err := s.sandboxes.RefsBelow(ctx, p, git.OriginPrefix)
 	if err != nil {
 		return err
 	}
-	desk, err := s.w.ScratchOf(ctx, p)
+	desk, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -107,11 +108,11 @@ func (s *Service) noSecretsPushed(ctx context.Context, p workspaces.Project, w w
 	for _, id := range there {
 		revs = append(revs, "^"+id)
 	}
-	return s.w.NoSecrets(ctx, w, desk, "pushed", revs...)
+	return s.secretFiles.NoSecrets(ctx, w, desk, "pushed", revs...)
 }
 
 // pushCredential is what a push proves who it is with: the person's own credential for the host comes first. nil = none is needed or known.
-func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p workspaces.Project, to workspaces.Remote) (*hostgit.Credential, error) {
+func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p workspaces.Project, to git.Remote) (*hostgit.Credential, error) {
 	u, err := url.Parse(to.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		return nil, nil //nolint:nilerr // ssh's short form needs none
@@ -130,22 +131,22 @@ func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p wo
 
 // push runs git push on a desk.
 func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cred *hostgit.Credential, commit string, r workspaces.PushRequest) (workspaces.PushResult, error) {
-	desk, err := s.git.Desk(ctx, s.w.TmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
-		return workspaces.PushResult{}, workspaces.GitFault(err, fault.Unavailable, "push_failed", "Preparing the push")
+		return workspaces.PushResult{}, git.GitFault(err, fault.Unavailable, "push_failed", "Preparing the push")
 	}
 	defer func() { _ = desk.Close() }()
 	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed"}
 	if r.Force {
-		seen, err := s.w.CommitOf(ctx, p.GitDir, workspaces.OriginPrefix+r.Branch)
+		seen, err := s.repo.CommitOf(ctx, p.GitDir, git.OriginPrefix+r.Branch)
 		if err != nil {
 			return workspaces.PushResult{}, err
 		}
-		args = append(args, "--force-with-lease="+workspaces.HeadsPrefix+r.Branch+":"+seen)
+		args = append(args, "--force-with-lease="+git.HeadsPrefix+r.Branch+":"+seen)
 	}
 	var words strings.Builder // what the remote itself says
-	progress := s.w.ProgressOf(ctx)
-	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+workspaces.HeadsPrefix+r.Branch),
+	progress := s.repo.ProgressOf(ctx)
+	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+git.HeadsPrefix+r.Branch),
 		Progress: func(line string) {
 			if said, ok := strings.CutPrefix(line, "remote: "); ok && words.Len() < 4000 {
 				words.WriteString(strings.TrimRight(said, " ") + "\n")
@@ -163,7 +164,7 @@ func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cre
 	case err != nil && context.Cause(ctx) == workspaces.ErrCancelled: //nolint:errorlint // the cause itself
 		return res, fault.New(fault.Conflict, "cancelled", "It was cancelled. If the remote had everything by then, the branch is there nevertheless.")
 	case err != nil:
-		return res, workspaces.GitFault(err, fault.Unavailable, "push_failed", "Pushing")
+		return res, git.GitFault(err, fault.Unavailable, "push_failed", "Pushing")
 	}
 	res.Created, res.UpToDate, res.Forced = flag == '*', flag == '=', flag == '+'
 	return res, nil
@@ -202,7 +203,7 @@ func offered(to, words string) string {
 	host := to
 	if u, err := url.Parse(to); err == nil && u.Host != "" {
 		host = u.Hostname()
-	} else if m := workspaces.ScpURL.FindStringSubmatch(to); m != nil {
+	} else if m := git.ScpURL.FindStringSubmatch(to); m != nil {
 		host = m[2]
 	}
 	for _, found := range webPage.FindAllString(words, 10) {

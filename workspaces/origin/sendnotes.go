@@ -10,6 +10,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/merge"
 )
 
 const (
@@ -26,17 +28,17 @@ const (
 // sendNotes sends the notes on what a push brought to the remote along, merged with those that are there: of a note that was changed on both
 // sides, both stay. It returns how many notes the remote has now that it had not, or had otherwise.
 func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspaces.Project, to string, cred *hostgit.Credential, commit string) (int, error) {
-	local, err := s.w.CommitOf(ctx, p.GitDir, notesRef)
+	local, err := s.repo.CommitOf(ctx, p.GitDir, notesRef)
 	if err != nil || local == "" {
 		return 0, err
 	}
-	desk, err := s.git.Desk(ctx, s.w.TmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = desk.Close() }()
-	n := notesSender{desk: desk, env: workspaces.IdentityEnv(actor.User, "AUTHOR", "COMMITTER")}
-	seen, err := s.w.CommitOf(ctx, p.GitDir, sentNotes)
+	n := notesSender{desk: desk, env: merge.IdentityEnv(actor.User, "AUTHOR", "COMMITTER")}
+	seen, err := s.repo.CommitOf(ctx, p.GitDir, sentNotes)
 	if err != nil {
 		return 0, err
 	}
@@ -49,7 +51,7 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspa
 	if err := n.only(ctx, commit); err != nil || len(n.mine) == 0 {
 		return 0, err
 	}
-	network := hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Progress: s.w.ProgressOf(ctx)}
+	network := hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Progress: s.repo.ProgressOf(ctx)}
 	for try := 1; ; try++ {
 		there, err := n.fetch(ctx, network, to)
 		if err != nil {
@@ -83,11 +85,11 @@ func (s *Service) adoptNotes(ctx context.Context, p workspaces.Project, n notesS
 		return err
 	}
 	defer unlock()
-	local, err := s.w.CommitOf(ctx, p.GitDir, notesRef)
+	local, err := s.repo.CommitOf(ctx, p.GitDir, notesRef)
 	if err != nil {
 		return err
 	}
-	edits := []workspaces.RefEdit{workspaces.RefSet(sentNotes, now)}
+	edits := []git.RefEdit{git.RefSet(sentNotes, now)}
 	if local != "" && local != now {
 		if err := n.ref(ctx, "refs/notes/mine", local); err != nil {
 			return err
@@ -99,9 +101,9 @@ func (s *Service) adoptNotes(ctx context.Context, p workspaces.Project, n notesS
 		if err != nil {
 			return err
 		}
-		edits = append(edits, workspaces.RefSet(notesRef, merged))
+		edits = append(edits, git.RefSet(notesRef, merged))
 	}
-	return s.w.UpdateRefs(ctx, p.GitDir, "notes", edits...)
+	return s.repo.UpdateRefs(ctx, p.GitDir, "notes", edits...)
 }
 
 // notesSender merges notes on a desk. Notes are by the object they are on, as the names of their texts.
@@ -142,7 +144,7 @@ func (n *notesSender) list(ctx context.Context, commit string) (map[string]strin
 		return nil, err
 	}
 	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) == 2 && workspaces.IsCommitID(f[0]) && workspaces.IsCommitID(f[1]) {
+		if f := strings.Fields(line); len(f) == 2 && git.IsCommitID(f[0]) && git.IsCommitID(f[1]) {
 			list[f[1]] = f[0]
 		}
 	}

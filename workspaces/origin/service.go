@@ -13,6 +13,11 @@ import (
 
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/ingest"
+	"github.com/parawork/parawork/workspaces/merge"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
 // Store is what is needed of the storage.
@@ -25,28 +30,39 @@ type Store interface {
 // Config is what a Service is made of.
 type Config struct {
 	Store       Store
-	Workspaces  *workspaces.Service
-	Locks       *workspaces.Locks      // those of Workspaces
-	Credentials workspaces.Credentials // for the hosts of remotes; nil = there are none
-	Protocols   []string               // of URLs; default https, ssh, git
-	PushTimeout time.Duration          // default: two hours
-	Now         func() time.Time       // nil = the clock
-	Log         *slog.Logger           // nil = none
+	Records     *workspaces.Records
+	Repo        *git.Repo
+	SecretFiles *secretfiles.Service
+	Sandboxes   *sandboxgit.Store
+	Ingest      *ingest.Service
+	Merging     *merge.Service
+	Git         *hostgit.Git
+	Locks       *workspaces.Locks
+	Credentials git.Credentials  // for the hosts of remotes; nil = there are none
+	Protocols   []string         // of URLs; default https, ssh, git
+	PushTimeout time.Duration    // default: two hours
+	Now         func() time.Time // nil = the clock
+	Log         *slog.Logger     // nil = none
 }
 
 // Service talks to the remotes of projects. Safe for concurrent use.
 type Service struct {
-	cfg   Config
-	w     *workspaces.Service
-	git   *hostgit.Git
-	store Store
-	locks *workspaces.Locks
+	cfg         Config
+	records     *workspaces.Records
+	repo        *git.Repo
+	secretFiles *secretfiles.Service
+	sandboxes   *sandboxgit.Store
+	ingest      *ingest.Service
+	merging     *merge.Service
+	git         *hostgit.Git
+	store       Store
+	locks       *workspaces.Locks
 }
 
 // New makes a Service. It panics without what it needs.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Locks == nil {
-		panic(errors.New("origin: Store, Workspaces and Locks are needed"))
+	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.SecretFiles == nil || cfg.Sandboxes == nil || cfg.Ingest == nil || cfg.Merging == nil || cfg.Git == nil || cfg.Locks == nil {
+		panic(errors.New("origin: Store, Records, Repo, SecretFiles, Sandboxes, Ingest, Merging, Git and Locks are needed"))
 	}
 	if len(cfg.Protocols) == 0 {
 		cfg.Protocols = []string{"https", "ssh", "git"}
@@ -60,7 +76,8 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, w: cfg.Workspaces, git: cfg.Workspaces.HostGit(), store: cfg.Store, locks: cfg.Locks}
+	return &Service{cfg: cfg, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, ingest: cfg.Ingest, merging: cfg.Merging,
+		git: cfg.Git, store: cfg.Store, locks: cfg.Locks}
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }

@@ -13,6 +13,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/merge"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
 // Span is a range of lines of the base's file that a change replaces, from 1. One that only adds lines stands for the two it adds
@@ -36,6 +39,9 @@ type Footprint struct {
 
 // Rows is what Trees needs of the storage.
 type Rows interface {
+	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
+	// WorkspacesOf returns every workspace of a project that is not deleted.
+	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 	Project(ctx context.Context, id string) (workspaces.Project, error)
 	// WorkspacesIn returns every workspace in one of these states.
 	WorkspacesIn(ctx context.Context, states ...workspaces.State) ([]workspaces.Workspace, error)
@@ -43,21 +49,23 @@ type Rows interface {
 
 // Trees is Workspaces over the projects' repositories.
 type Trees struct {
-	*workspaces.Service
-	git   *hostgit.Git
-	store Rows
+	records   *workspaces.Records
+	repo      *git.Repo
+	sandboxes *sandboxgit.Store
+	git       *hostgit.Git
+	Rows
 }
 
 var _ Workspaces = (*Trees)(nil)
 
 // NewTrees makes Trees.
-func NewTrees(w *workspaces.Service, rows Rows) *Trees {
-	return &Trees{Service: w, git: w.HostGit(), store: rows}
+func NewTrees(records *workspaces.Records, repo *git.Repo, sandboxes *sandboxgit.Store, rows Rows) *Trees {
+	return &Trees{records: records, repo: repo, sandboxes: sandboxes, git: records.HostGit(), Rows: rows}
 }
 
 // Active returns every workspace that is worked in.
 func (s *Trees) Active(ctx context.Context) ([]workspaces.Workspace, error) {
-	return s.store.WorkspacesIn(ctx, workspaces.Ready, workspaces.Paused)
+	return s.WorkspacesIn(ctx, workspaces.Ready, workspaces.Paused)
 }
 
 // footprintMax bounds the text of one footprint's differences; what is longer counts by files.
@@ -66,20 +74,20 @@ const footprintMax = 48 << 20
 // Footprint says what the workspace's files, as the tree has them, touch; "" = those of its branch. known is an earlier answer, which
 // is given again while nothing it was made of has changed.
 func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error) {
-	p, err := s.store.Project(ctx, w.ProjectID)
+	p, err := s.Project(ctx, w.ProjectID)
 	if err != nil {
 		return Footprint{}, err
 	}
-	base, err := workspaces.BaseOf(ctx, s.Service, p, w)
+	base, err := git.BaseOf(ctx, s.repo, p, w)
 	if err != nil {
 		return Footprint{}, err
 	}
 	if tree == "" {
-		head, err := s.CommitOf(ctx, p.GitDir, workspaces.HeadsPrefix+w.Branch)
+		head, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch)
 		if err != nil || head == "" {
 			return Footprint{WorkspaceID: w.ID}, err
 		}
-		if tree, err = s.TreeOf(ctx, p, head); err != nil {
+		if tree, err = s.sandboxes.TreeOf(ctx, p, head); err != nil {
 			return Footprint{}, err
 		}
 	}
@@ -87,12 +95,12 @@ func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree stri
 		return known, nil
 	}
 	f := Footprint{WorkspaceID: w.ID, Base: base, Tree: tree}
-	if !workspaces.IsCommitID(base) || !workspaces.IsCommitID(tree) {
+	if !git.IsCommitID(base) || !git.IsCommitID(tree) {
 		return f, nil
 	}
-	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
-		return f, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
+		return f, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
 	}
 	defer func() { _ = desk.Close() }()
 	args := []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--no-ext-diff", "--no-textconv"}
@@ -101,7 +109,7 @@ func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree stri
 		out, err = desk.Run(ctx, hostgit.Call{Args: append(args, base, tree), Max: footprintMax})
 	}
 	if err != nil {
-		return f, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
+		return f, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
 	}
 	f.Files, err = parseTouched(out)
 	return f, err
@@ -252,13 +260,13 @@ func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, ot
 	if len(others) == 0 {
 		return found, nil
 	}
-	p, err := s.store.Project(ctx, projectID)
+	p, err := s.Project(ctx, projectID)
 	if err != nil {
 		return nil, err
 	}
-	desk, err := s.git.Desk(ctx, s.TmpDir(), p.GitDir)
+	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
-		return nil, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
+		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
 	defer func() { _ = desk.Close() }()
 	if err := desk.Scratch(); err != nil {
@@ -311,7 +319,7 @@ func tips(ctx context.Context, desk *hostgit.Desk, list []Footprint) ([]string, 
 	}
 	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-t", "commit", "-w", "--no-filters", "--stdin-paths"}, Stdin: strings.NewReader(names.String())})
 	if err != nil {
-		return nil, workspaces.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
+		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
 	ids := strings.Fields(string(out))
 	if len(ids) != len(list) {
@@ -328,7 +336,7 @@ func mergeTrees(ctx context.Context, desk *hostgit.Desk, pairs []string) ([][]wo
 		return parseMerges(string(out), len(pairs))
 	}
 	if hostgit.ExitCode(err) < 0 || ctx.Err() != nil {
-		return nil, workspaces.MergeFault(err)
+		return nil, merge.MergeFault(err)
 	}
 	found := make([][]workspaces.Conflict, len(pairs))
 	for i, pair := range pairs {
@@ -336,9 +344,9 @@ func mergeTrees(ctx context.Context, desk *hostgit.Desk, pairs []string) ([][]wo
 		out, err := desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", a, b}})
 		if hostgit.ExitCode(err) == 1 {
 			_, rest, _ := strings.Cut(string(out), "\x00")
-			found[i] = workspaces.ParseConflicts(rest)
+			found[i] = git.ParseConflicts(rest)
 		} else if err != nil && hostgit.ExitCode(err) < 0 {
-			return nil, workspaces.MergeFault(err)
+			return nil, merge.MergeFault(err)
 		}
 	}
 	return found, nil
@@ -350,7 +358,7 @@ func parseMerges(out string, n int) ([][]workspaces.Conflict, error) {
 	found := make([][]workspaces.Conflict, 0, n)
 	f := strings.Split(out, "\x00")
 	for len(found) < n {
-		if len(f) < 3 || f[0] != "0" && f[0] != "1" || !workspaces.IsCommitID(f[1]) {
+		if len(f) < 3 || f[0] != "0" && f[0] != "1" || !git.IsCommitID(f[1]) {
 			return nil, fmt.Errorf("merge-tree answered something else after %d merges", len(found))
 		}
 		clean := f[0] == "1"
@@ -370,7 +378,7 @@ func parseMerges(out string, n int) ([][]workspaces.Conflict, error) {
 		}
 		var list []workspaces.Conflict
 		if !clean {
-			list = workspaces.ParseConflicts(strings.Join(f[:min(i, len(f))], "\x00"))
+			list = git.ParseConflicts(strings.Join(f[:min(i, len(f))], "\x00"))
 		}
 		found = append(found, list)
 		f = f[min(i+1, len(f)):]

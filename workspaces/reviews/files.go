@@ -6,24 +6,29 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// Files shows a room of workspaces as Trees.
-type Files struct{ *workspaces.Service }
+// Files shows repositories and snapshots as Trees.
+type Files struct {
+	Repo      *git.Repo
+	Snapshots *snapshot.Service
+}
 
 // Resolve names a tree.
 func (f Files) Resolve(ctx context.Context, w workspaces.Workspace, rev, userID string) (Tree, error) {
-	t, err := f.Service.Resolve(ctx, w, rev, userID)
+	t, err := f.Snapshots.Resolve(ctx, w, rev, userID)
 	return Tree{Commit: t.Commit, Tree: t.Tree, SnapshotID: t.SnapshotID}, err
 }
 
-func treeOf(t Tree) workspaces.Tree {
-	return workspaces.Tree{Commit: t.Commit, Tree: t.Tree, SnapshotID: t.SnapshotID}
+func treeOf(t Tree) git.Tree {
+	return git.Tree{Commit: t.Commit, Tree: t.Tree, SnapshotID: t.SnapshotID}
 }
 
 // Changed lists what differs between two trees, renames found.
 func (f Files) Changed(ctx context.Context, workspaceID string, from, to Tree) ([]File, error) {
-	c, err := f.Compare(ctx, workspaceID, treeOf(from), treeOf(to), workspaces.CompareOptions{Renames: true})
+	c, err := f.Repo.Compare(ctx, workspaceID, treeOf(from), treeOf(to), git.CompareOptions{Renames: true})
 	if err != nil {
 		return nil, err
 	}
@@ -40,10 +45,10 @@ func (f Files) Changed(ctx context.Context, workspaceID string, from, to Tree) (
 
 // Patch is the unified diff, without context, of some paths.
 func (f Files) Patch(ctx context.Context, workspaceID string, from, to Tree, paths []string) (io.ReadCloser, error) {
-	return f.Service.Patch(ctx, workspaceID, treeOf(from), treeOf(to), paths, 0, false)
+	return f.Snapshots.Patch(ctx, workspaceID, treeOf(from), treeOf(to), paths, 0, false)
 }
 
 // FileAt is a file of a tree and its size.
 func (f Files) FileAt(ctx context.Context, workspaceID string, t Tree, path string) (io.ReadCloser, int64, error) {
-	return f.Service.FileAt(ctx, workspaceID, treeOf(t), path)
+	return f.Snapshots.FileAt(ctx, workspaceID, treeOf(t), path)
 }

@@ -27,27 +27,31 @@ import (
 	"github.com/parawork/parawork/sessions/prompt"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/forge"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/ingest"
 	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/origin"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // What one package asks of another, in its own words. They know each other only here.
 
 // trees shows filesync the repositories and worktrees in the shape it needs.
-type trees struct{ s *workspaces.Service }
+type trees struct{ s *assembly.Workspaces }
 
 func (t trees) Worktree(ctx context.Context, workspaceID string) (string, error) {
-	return t.s.Worktree(ctx, workspaceID)
+	return t.s.Repo.Worktree(ctx, workspaceID)
 }
 
 func (t trees) Team(ctx context.Context, workspaceID string) (string, error) {
-	w, err := t.s.Workspace(ctx, workspaceID)
+	w, err := t.s.Records.Workspace(ctx, workspaceID)
 	return w.TeamID, err
 }
 
 func (t trees) BaseFiles(ctx context.Context, workspaceID, commit string, paths []string) ([]filesync.BaseFile, error) {
-	files, err := t.s.BaseFiles(ctx, workspaceID, commit, paths)
+	files, err := t.s.Repo.BaseFiles(ctx, workspaceID, commit, paths)
 	out := make([]filesync.BaseFile, 0, len(files))
 	for _, f := range files {
 		out = append(out, filesync.BaseFile{Path: f.Path, Mode: fmt.Sprintf("%06o", f.Mode), Size: f.Size, OID: f.OID})
@@ -56,7 +60,7 @@ func (t trees) BaseFiles(ctx context.Context, workspaceID, commit string, paths 
 }
 
 func (t trees) BaseDiff(ctx context.Context, workspaceID, from, to string) ([]string, error) {
-	return t.s.BaseDiff(ctx, workspaceID, from, to)
+	return t.s.Repo.BaseDiff(ctx, workspaceID, from, to)
 }
 
 func (t trees) BaseBlobs(ctx context.Context, workspaceID string, files []filesync.BaseFile, fn func(filesync.BaseFile, io.Reader) error) error {
@@ -69,23 +73,23 @@ func (t trees) BaseBlobs(ctx context.Context, workspaceID string, files []filesy
 		ask = append(ask, hostgit.TreeFile{Path: f.Path, Mode: uint32(mode), Size: f.Size, OID: f.OID})
 	}
 	i := 0
-	return t.s.BaseBlobs(ctx, workspaceID, ask, func(_ hostgit.TreeFile, r io.Reader) error {
+	return t.s.Repo.BaseBlobs(ctx, workspaceID, ask, func(_ hostgit.TreeFile, r io.Reader) error {
 		i++
 		return fn(files[i-1], r)
 	})
 }
 
 func (t trees) HostDiff(ctx context.Context, workspaceID string, d filesync.HostDiff, w io.Writer) error {
-	return t.s.HereDiff(ctx, workspaceID, workspaces.HereDiff(d), w)
+	return t.s.Repo.HereDiff(ctx, workspaceID, git.HereDiff(d), w)
 }
 
 // watcher shows workspaces what differs in their files.
 type watcher struct{ files *filesync.Service }
 
 // Look looks at a workspace's files where its sandbox runs.
-func (w watcher) Look(ctx context.Context, workspaceID string) (workspaces.Seen, bool, error) {
+func (w watcher) Look(ctx context.Context, workspaceID string) (snapshot.Seen, bool, error) {
 	a, ok, err := w.files.LookAround(ctx, workspaceID)
-	return workspaces.Seen{Base: a.Base, Paths: a.Paths, Kept: a.Kept}, ok, err
+	return snapshot.Seen{Base: a.Base, Paths: a.Paths, Kept: a.Kept}, ok, err
 }
 
 // Elsewhere reports whether the files people work with lie in a sandbox that runs.
@@ -118,7 +122,7 @@ var (
 	_ workspaces.Places       = workspaceSandboxes{}
 	_ workspaces.Chooser      = workspaceSandboxes{}
 	_ workspaces.LocalChooser = workspaceSandboxes{}
-	_ workspaces.LiveRunner   = workspaceSandboxes{}
+	_ ingest.LiveRunner       = workspaceSandboxes{}
 	_ workspaces.Trier        = workspaceSandboxes{}
 	_ move.Keepers            = workspaceSandboxes{}
 )
@@ -140,7 +144,7 @@ func (s workspaceSandboxes) Live(workspaceID string) bool {
 
 // movable is what sessions ask of workspaces: also whether one is on its way to another place.
 type movable struct {
-	*workspaces.Service
+	*workspaces.Records
 	moves *move.Service
 }
 
@@ -191,14 +195,14 @@ func (c cacheRoom) Bytes(ctx context.Context, teamID string) (n int64, err error
 
 // commandSecrets are what commands are given.
 type commandSecrets struct {
-	workspaces *workspaces.Service
+	workspaces *assembly.Workspaces
 	secrets    *secrets.Service
 	sessions   *sessions.Service
 }
 
 // of says what a command is given.
 func (s commandSecrets) of(ctx context.Context, c command.Command) (command.Secrets, error) {
-	w, err := s.workspaces.Workspace(ctx, c.WorkspaceID)
+	w, err := s.workspaces.Records.Workspace(ctx, c.WorkspaceID)
 	if err != nil {
 		return command.Secrets{}, err
 	}

@@ -74,9 +74,9 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	cc.Usual = func(ctx context.Context, k executors.Kind) executors.Limits { return s.meters.Usual(ctx, k) } // meters are made of the Manager, which is made of the choice
 	s.choice = choice.New(cc)
 	warm := pool.New(pool.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Store: s.records, Rules: b.poolRules, Counters: counters, Log: log})
-	s.places = manager.New(manager.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Pool: warm, Store: s.records, Workspaces: w.workspaces, Events: b.events,
+	s.places = manager.New(manager.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Pool: warm, Store: s.records, Workspaces: w.workspaces.Records, Events: b.events,
 		Tell: w.tell(b.log), IdleAfter: b.idleAfter(), Counters: counters, Log: log})
-	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
+	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces.Records, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
 		ByKind: map[executors.Kind]executors.Limits{executors.Local: fromconfig.LocalLimits(cfg)}, Shared: fromconfig.LimitsOfTeams(cfg, p.directory.CountTeams),
 		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Tell: w.tell(b.log), Groups: s.groups,
 		Events: b.events, Heard: b.bus.Heard, Log: b.logOf("limits")})
@@ -85,7 +85,7 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	}
 	if c := cfg.Sandboxing.Caches; c.Enabled {
 		s.caches = caches.New(caches.Config{Dir: filepath.Join(cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: s.records.TeamGroup,
-			Share: w.workspaces.SharesCaches, InUse: s.inUse, Log: b.logOf("caches")})
+			Share: w.workspaces.Records.SharesCaches, InUse: s.inUse, Log: b.logOf("caches")})
 	}
 
 	n := cfg.Sandboxing.Network
@@ -107,7 +107,7 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	fromconfig.WarnOpenLoopback(b.log, n)
 
 	d := cfg.Sandboxing.Docker
-	ic := images.Config{Store: store.NewImages(b.db), Repositories: w.workspaces, Allowed: d.ProjectImages, Default: d.Image, HostImages: d.HostImages, Teams: p.directory.CountTeams,
+	ic := images.Config{Store: store.NewImages(b.db), Repositories: w.workspaces.Repo, Allowed: d.ProjectImages, Default: d.Image, HostImages: d.HostImages, Teams: p.directory.CountTeams,
 		Reach: images.PublicRegistries(&egress.Guard{Allow: fromconfig.Exceptions(cfg.Outgoing)}, nil), Events: b.events, Log: b.logOf("images")}
 	if s.docker != nil {
 		if engine := s.docker.Builder(); engine != nil {
@@ -167,7 +167,7 @@ func (s *sandboxes) capabilities(ctx context.Context, executor string) (executor
 // tell writes into a workspace's timeline what its limits did.
 func (w *worktrees) tell(log *slog.Logger) func(context.Context, executors.Note) {
 	return func(ctx context.Context, n executors.Note) {
-		if err := w.workspaces.Tell(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {
+		if err := w.workspaces.Records.Tell(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {
 			log.Warn("a workspace was not told of its limits", "workspace_id", n.WorkspaceID, "error", err)
 		}
 	}
@@ -176,7 +176,7 @@ func (w *worktrees) tell(log *slog.Logger) func(context.Context, executors.Note)
 // diskOf are the folders of the server that count as a sandbox's disk. The team's caches do not: nobody fills them alone.
 func (w *worktrees) diskOf(dataDir string) func(executors.Record) []string {
 	return func(r executors.Record) []string {
-		return []string{w.workspaces.Folder(r.WorkspaceID), filepath.Join(dataDir, "boxes", r.WorkspaceID), filepath.Join(dataDir, "sandboxes", r.Handle.ID)}
+		return []string{w.workspaces.Lifecycle.Folder(r.WorkspaceID), filepath.Join(dataDir, "boxes", r.WorkspaceID), filepath.Join(dataDir, "sandboxes", r.Handle.ID)}
 	}
 }
 

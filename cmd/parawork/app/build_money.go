@@ -60,7 +60,7 @@ type money struct {
 func newMoney(b *base, may *allowance, p *people, w *worktrees) *money {
 	m := &money{usage: usage.New(store.NewUsage(b.db), b.clock.Now)}
 	charges, public := store.NewBilling(b.db), b.cfg.Server.PublicURL
-	operators := alerts.NewBudget(alerts.BudgetConfig{Paid: charges, Timelines: w.workspaces, People: p.directory, Notify: p.notify, Mail: p.mail, PublicURL: public})
+	operators := alerts.NewBudget(alerts.BudgetConfig{Paid: charges, Timelines: w.workspaces.Records, People: p.directory, Notify: p.notify, Mail: p.mail, PublicURL: public})
 	m.ledger = billing.New(billing.Config{Store: charges, Prices: may.prices, Clock: b.clock, Events: b.events, Tell: operators.Tell, Admit: may.quota, Log: b.logOf("billing"),
 		Budget: func(ctx context.Context) (billing.Budget, error) {
 			return billing.Budget{LimitNano: b.monthlyBudget(ctx), Limited: true}, nil

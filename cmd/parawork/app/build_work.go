@@ -45,33 +45,35 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	if cfg.Gateway.Enabled {
 		way = m.gateway
 	}
-	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.chosen(), Workspaces: movable{w.workspaces, w.moves},
+	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.chosen(), Workspaces: movable{w.workspaces.Records, w.moves},
 		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way,
-		Meter: may.tokens, Exclude: w.workspaces.Exclude, TurnEnded: func(row sessions.Session, prompt string) { w.workspaces.TurnEnded(row.WorkspaceID, row.ID, prompt) },
+		Meter: may.tokens, Exclude: w.workspaces.Repo.Exclude, TurnEnded: func(row sessions.Session, prompt string) {
+			w.workspaces.Snapshots.TurnEnded(row.WorkspaceID, row.ID, prompt)
+		},
 		Grace: b.later.grace, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
 	roots, skip := agents.Kept()
-	out.files = filesync.New(filesync.Config{Store: store.NewChanges(b.db), Places: s.places, Workspaces: w.workspaces, Events: b.events, Touched: out.sessions.FilesChanged,
-		Moved: w.workspaces.HeadMoved, Polled: w.workspaces.Polled, Trees: trees{w.workspaces}, DataDir: cfg.DataDir, HomeRoots: roots, HomeSkip: skip,
+	out.files = filesync.New(filesync.Config{Store: store.NewChanges(b.db), Places: s.places, Workspaces: w.workspaces.Repo, Events: b.events, Touched: out.sessions.FilesChanged,
+		Moved: w.workspaces.Ingest.HeadMoved, Polled: w.workspaces.Snapshots.Polled, Trees: trees{w.workspaces}, DataDir: cfg.DataDir, HomeRoots: roots, HomeSkip: skip,
 		HomeDir: func(id string) string { return filepath.Join(cfg.DataDir, "boxes", id, "home") }, MaxFile: cfg.Sandboxing.Sync.MaxFileMB << 20,
 		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
 			s.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: b.logOf("sync")})
 	out.commands = command.New(command.Config{Places: s.chosen(), Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
 		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.logOf("commands")})
-	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Service: w.workspaces}, Workspaces: w.workspaces,
+	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Repo: w.workspaces.Repo, Snapshots: w.workspaces.Snapshots}, Workspaces: w.workspaces.Records,
 		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.logOf("reviews")})
-	out.checks = checks.New(checks.Config{Store: store.NewChecks(b.db), Workspaces: w.workspaces, Commands: out.commands, Accounts: p.directory, Events: b.events,
+	out.checks = checks.New(checks.Config{Store: store.NewChecks(b.db), Records: w.workspaces.Records, Sandboxes: w.workspaces.Ingest, Merges: w.workspaces.Merging, Commands: out.commands, Accounts: p.directory, Events: b.events,
 		Approved: func(ctx context.Context, workspaceID, tree string) (bool, error) {
 			ok, _, err := out.reviews.Approved(ctx, workspaceID, tree)
 			return ok, err
 		}, Log: b.logOf("checks")})
-	out.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(b.db), Workspaces: overlap.NewTrees(w.workspaces, w.rows), Bus: b.bus, Events: b.events, Log: b.logOf("overlap")})
+	out.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(b.db), Workspaces: overlap.NewTrees(w.workspaces.Records, w.workspaces.Repo, w.workspaces.Sandboxes, w.rows), Bus: b.bus, Events: b.events, Log: b.logOf("overlap")})
 	web := egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Streams: true})
-	out.forge = forge.New(forge.Config{Store: store.NewForge(b.db), Workspaces: w.workspaces, Origin: w.origin, Credentials: p.secrets, People: p.directory, Events: b.events,
+	out.forge = forge.New(forge.Config{Store: store.NewForge(b.db), Workspaces: w.workspaces.Records, Origin: w.origin, Credentials: p.secrets, People: p.directory, Events: b.events,
 		HTTP: web.Transport, CheckURL: web.Check, Prompts: asked{out.sessions, p.secrets}.of, Link: workspaceLinks{p.directory, cfg.Server.PublicURL}.of,
 		Gate: out.checks.GateOf, Push: pusher{w.origin}.push, Log: b.logOf("forge")})
-	out.runs = runs.New(runs.Config{Store: store.NewRuns(b.db), Workspaces: w.workspaces, Sessions: out.sessions, Accounts: p.directory, Events: b.events, Log: b.logOf("runs")})
-	dc := disk.Config{Work: w.workspaces, Events: b.events, Log: b.logOf("disk")}
+	out.runs = runs.New(runs.Config{Store: store.NewRuns(b.db), Records: w.workspaces.Records, Workspaces: w.workspaces.Lifecycle, Sessions: out.sessions, Accounts: p.directory, Events: b.events, Log: b.logOf("runs")})
+	dc := disk.Config{Projects: w.workspaces.Projects, Records: w.workspaces.Records, Reclaim: w.workspaces.Reclaim, Events: b.events, Log: b.logOf("disk")}
 	if s.caches != nil {
 		dc.Caches = cacheRoom{s.caches}
 	}

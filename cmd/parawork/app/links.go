@@ -15,7 +15,8 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/inbox"
 	"github.com/parawork/parawork/sessions"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // link is something a part is told after it was made, because what it is told of was made of the part itself.
@@ -63,9 +64,9 @@ func (a *App) followMachines() {
 // joinWorkspaces gives workspaces what they use.
 func (a *App) joinWorkspaces() {
 	seen := watcher{a.files}
-	a.workspaces.Join(workspaces.Peers{Places: workspaceSandboxes{a.chosen()}, Sessions: a.sessions.ForWorkspaces(), Files: a.files, Watcher: seen, Sandboxed: seen, Gate: a.checks, Reviewed: a.reviews.Seen,
-		Snapped: func(workspaceID string, sn workspaces.Snap) {
-			if sn.Kind == workspaces.SnapTurn {
+	a.workspaces.Join(assembly.Peers{Places: workspaceSandboxes{a.chosen()}, Sessions: a.sessions.ForWorkspaces(), Files: a.files, Watcher: seen, Sandboxed: seen, Gate: a.checks, Reviewed: a.reviews.Seen,
+		Snapped: func(workspaceID string, sn snapshot.Snap) {
+			if sn.Kind == snapshot.SnapTurn {
 				a.checks.AfterTurn(workspaceID)
 			}
 		}})

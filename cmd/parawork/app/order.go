@@ -70,7 +70,7 @@ func (a *App) recovery() []step {
 		{"recovering sandboxes", a.places.Recover},
 		{"recovering sessions", a.sessions.Recover},
 		{"recovering commands", a.commands.Recover},
-		{"recovering workspaces", a.worktrees.recover},
+		{"recovering workspaces", a.workspaces.Recover},
 		{"recovering builds of images", a.images.Recover},
 		{"recovering graces", a.enforcer.Recover},
 		{"recovering checks", a.checks.Recover},

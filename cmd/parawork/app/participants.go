@@ -5,7 +5,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/manager"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/ingest"
 )
 
 // participants are who has a say in a sandbox's life. They are called in this order at each of its turns, and the order matters: a team is
@@ -24,15 +24,15 @@ func (a *App) participants() []executors.Participant {
 	}
 	return append(ps,
 		executors.Gated(a.gate, a.network),
-		executors.Participant{Name: "commits", Arriving: a.workspaces.Arrive, Live: func(p *executors.Place) { a.workspaces.Awoke(p.WorkspaceID) },
+		executors.Participant{Name: "commits", Arriving: a.workspaces.Transfer.Arrive, Live: func(p *executors.Place) { a.workspaces.Ingest.Awoke(p.WorkspaceID) },
 			Home: a.commitsHome, Ending: func(ctx context.Context, p *executors.Place) { _ = a.commitsHome(ctx, p) }, // it is logged there
-			Ended: func(r executors.Record) { a.workspaces.SandboxEnded(r.WorkspaceID, r.Handle.ID) }, Left: a.workspaces.KeepLeft},
+			Ended: func(r executors.Record) { a.workspaces.Ingest.SandboxEnded(r.WorkspaceID, r.Handle.ID) }, Left: a.workspaces.Ingest.SaveRemnants},
 		a.meters.Participant(),
 		executors.Participant{Name: "images", Making: a.sandboxes.image},
 		executors.Participant{Name: "files", Arriving: a.files.Arrive, Live: a.files.Follow, Pausing: a.filesHome, Ending: a.filesHome},
 		executors.Participant{Name: "snapshots", Pausing: a.keepBefore, Ending: a.keepBefore},
-		executors.Participant{Name: "ignored files", Arriving: a.workspaces.ArriveIgnored},
-		executors.Participant{Name: "setup", Arriving: a.workspaces.ArriveSetup},
+		executors.Participant{Name: "ignored files", Arriving: a.workspaces.Transfer.ArriveIgnored},
+		executors.Participant{Name: "setup", Arriving: a.workspaces.Transfer.ArriveSetup},
 		executors.Participant{Name: "tools", Making: a.agents.Outfit},
 		executors.Participant{Name: "sessions", Ending: a.sessions.Leaving, Use: a.sessions.Use},
 	)
@@ -40,11 +40,11 @@ func (a *App) participants() []executors.Participant {
 
 // commitsHome brings the commits of a place home that ends or stands still. Its error says that some were refused, which exist nowhere else.
 func (a *App) commitsHome(ctx context.Context, p *executors.Place) error {
-	err := a.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run)
+	err := a.workspaces.Ingest.FetchBeforeEnd(ctx, p.WorkspaceID, p.Run)
 	if err != nil {
 		a.log.WarnContext(ctx, "a sandbox that ends or stands still has commits that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
 	}
-	if !workspaces.Refused(err) {
+	if !ingest.Refused(err) {
 		return nil
 	}
 	return err
@@ -59,7 +59,7 @@ func (a *App) filesHome(ctx context.Context, p *executors.Place) {
 
 // keepBefore keeps a version of a workspace's files before its sandbox ends or stands still.
 func (a *App) keepBefore(ctx context.Context, p *executors.Place) {
-	a.workspaces.KeepBefore(ctx, p.WorkspaceID, "stop")
+	a.workspaces.Snapshots.TakeBefore(ctx, p.WorkspaceID, "stop")
 }
 
 // box gives a sandbox that isolates what it gets of the host; before one that does not, a workspace takes back what it gave.
@@ -68,15 +68,15 @@ func (a *App) box(ctx context.Context, c executors.Capabilities, s *executors.Sp
 	case manager.Trying(ctx):
 		return nil
 	case c.OwnDisk:
-		if err := a.workspaces.Afar(ctx, s.WorkspaceID); err != nil {
+		if err := a.workspaces.Ingest.PrepareRemote(ctx, s.WorkspaceID); err != nil {
 			return err
 		}
-		a.workspaces.PackAhead(ctx, s.WorkspaceID, s.ID)
+		a.workspaces.Transfer.PackAhead(ctx, s.WorkspaceID, s.ID)
 		return nil
 	case !c.Isolated:
-		return a.workspaces.Unbox(ctx, s.WorkspaceID)
+		return a.workspaces.Ingest.ReleaseSandbox(ctx, s.WorkspaceID)
 	}
-	b, err := a.workspaces.Box(ctx, s.WorkspaceID)
+	b, err := a.workspaces.Ingest.PrepareSandbox(ctx, s.WorkspaceID)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // newReport makes what puts reports together.
 func newReport(b *base, p *people, w *worktrees, m *money, x *sandboxes, on *work) *done.Service {
 	return done.New(done.Sources{
-		Workspace: w.workspaces.Workspace, Project: w.workspaces.Project,
+		Workspace: w.workspaces.Records.Workspace, Project: w.workspaces.Records.Project,
 		Sessions: on.sessions.List, Talk: on.sessions.Conversation, Checks: store.NewReports(b.db).Checks, Now: time.Now,
 		Place: func(ctx context.Context, executor string) string {
 			if c, ok := x.capabilities(ctx, executor); ok {
@@ -25,10 +25,10 @@ func newReport(b *base, p *people, w *worktrees, m *money, x *sandboxes, on *wor
 		},
 		// Of what is merged already, the merge is reported: its branch differs from the base in nothing.
 		Commits: func(ctx context.Context, id string) ([]workspaces.Commit, error) {
-			if all, err := w.workspaces.Commits(ctx, id); err != nil || len(all) > 0 {
+			if all, err := w.workspaces.Ingest.Commits(ctx, id); err != nil || len(all) > 0 {
 				return all, err
 			}
-			_, all, err := w.workspaces.Landed(ctx, id)
+			_, all, err := w.workspaces.Merging.Landed(ctx, id)
 			return all, err
 		},
 		Changes: func(ctx context.Context, id string) ([]done.Change, error) {
@@ -43,7 +43,7 @@ func newReport(b *base, p *people, w *worktrees, m *money, x *sandboxes, on *wor
 			return out, err
 		},
 		Hosts: func(ctx context.Context, id string) (reached, refused []done.Host, gated bool, err error) {
-			in, err := w.workspaces.Workspace(ctx, id)
+			in, err := w.workspaces.Records.Workspace(ctx, id)
 			if err != nil {
 				return nil, nil, false, err
 			}
@@ -81,7 +81,7 @@ func newReport(b *base, p *people, w *worktrees, m *money, x *sandboxes, on *wor
 
 // landedChanges are the files the workspace's last merge changed in its base.
 func (w *worktrees) landedChanges(ctx context.Context, id string) ([]done.Change, error) {
-	c, _, err := w.workspaces.Landed(ctx, id)
+	c, _, err := w.workspaces.Merging.Landed(ctx, id)
 	out := make([]done.Change, 0, len(c.Files))
 	for _, f := range c.Files {
 		out = append(out, done.Change{Path: f.Path, OldPath: f.OldPath, Status: f.Status, Additions: f.Additions, Deletions: f.Deletions, Binary: f.Binary})

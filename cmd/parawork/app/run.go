@@ -135,7 +135,7 @@ func (a *App) announce(ctx context.Context, addr net.Addr, stdout io.Writer) err
 // LookAfter compares the opened database with what is noted beside it, and keeps what was found for as long as nobody has settled it.
 func (a *App) LookAfter(ctx context.Context, d *instance.Doubt) error {
 	if len(d.Found) == 0 {
-		forgotten, err := a.workspaces.NumbersForgotten(ctx)
+		forgotten, err := a.workspaces.Lifecycle.NumbersForgotten(ctx)
 		if err != nil {
 			return err
 		}

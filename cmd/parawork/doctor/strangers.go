@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/projects"
 )
 
 // strangers says what runs without a row, and which folders two teams share.
@@ -37,7 +37,7 @@ func (r *report) strangers(ctx context.Context, cfg *config.Config, st store.Sta
 		if err != nil {
 			return err
 		}
-		for _, pair := range workspaces.SharedFolders(all) {
+		for _, pair := range projects.SharedFolders(all) {
 			r.say(minor, "folders", fmt.Sprintf("two teams have projects in %s (%s, %s): each may read the other's work there", pair[0].Source, pair[0].ID, pair[1].ID),
 				"Delete one of the two projects, and add it again by its URL or as a copy made with git clone --no-hardlinks.")
 		}

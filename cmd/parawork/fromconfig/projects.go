@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // ProtocolsOf are those by which projects are cloned.
@@ -23,8 +23,8 @@ func ProtocolsOf(c config.Projects) []string {
 func Days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
 // SnapshotsKept says how long snapshots are kept.
-func SnapshotsKept(c config.Snapshots) func() workspaces.Retention {
-	return func() workspaces.Retention {
-		return workspaces.Retention{Polls: Days(c.PollDays), Others: Days(c.KeepDays)}
+func SnapshotsKept(c config.Snapshots) func() snapshot.Retention {
+	return func() snapshot.Retention {
+		return snapshot.Retention{Polls: Days(c.PollDays), Others: Days(c.KeepDays)}
 	}
 }

@@ -1,0 +1,161 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// CommandError is a git call in the box that did not exit with 0.
+type CommandError struct {
+	Sub    string
+	Result executors.BoxResult
+}
+
+func (e *CommandError) Error() string {
+	if e.Result.Signal != "" {
+		return fmt.Sprintf("git %s was ended by %s", e.Sub, e.Result.Signal)
+	}
+	return fmt.Sprintf("git %s: exit %d: %s", e.Sub, e.Result.ExitCode, e.Words())
+}
+
+// Words is what git said on its standard error, cleaned.
+func (e *CommandError) Words() string { return hostgit.Words(string(e.Result.Stderr)) }
+
+// GitFault turns a failed git call into an error a person can act on: what was tried, git's own words, what to do.
+func GitFault(err error, kind fault.Kind, code, doing string) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	g, ok := errors.AsType[*hostgit.Error](err)
+	if DiskIsFull(err) {
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Make room, then try again.", doing)
+	}
+	if !ok {
+		return fault.Wrap(err, kind, code, "%s failed.", doing)
+	}
+	words := g.Words()
+	refused, inside := errors.AsType[*hostgit.RefusedError](err)
+	switch {
+	case inside:
+		return fault.Wrap(err, fault.Invalid, "url_not_public", "%s failed: %s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", doing, hostgit.Clean(refused.Host))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(err, fault.Timeout, code+"_timeout", "%s took too long and was ended. %s", doing, words)
+	case errors.Is(err, context.Canceled), errors.Is(err, workspaces.ErrCancelled), errors.Is(err, workspaces.ErrShutdown):
+		return err
+	case errors.Is(err, hostgit.ErrTooMuch):
+		return fault.Wrap(err, fault.TooLarge, code+"_too_large", "%s gave more output than Parawork reads.", doing)
+	}
+	if words == "" {
+		words = "git said nothing more"
+	}
+	return fault.Wrap(err, kind, code, "%s failed: %s%s", doing, words, cure(words))
+}
+
+// cures says what to do about git's commonest words about remotes.
+var cures = [...]struct{ words, cure string }{
+	{"could not read Username", "The repository is private or does not exist. Add a git credential for its host to the secrets of the project or the team (or, for a new project, put it into the URL), or use an ssh URL."},
+	{"could not read Password", "The repository is private. Add a git credential for its host to the secrets of the project or the team, or use an ssh URL."},
+	{"Authentication failed", "The credential was not accepted. Replace its token in the secrets of the project or the team."},
+	{"Permission denied (publickey", "Add the server user's public ssh key to the git host, or use an https URL with a token."},
+	{"Host key verification failed", "The host's key is not the one known for it. Check known_hosts on the server."},
+	{"Could not resolve host", "Check the host's name and the server's network."},
+	{"transport '", "An operator decides which protocols are allowed."},
+	{"dubious ownership", "The folder belongs to another user of the server: run Parawork as its owner, or change the owner."},
+}
+
+func cure(words string) string {
+	for _, c := range cures {
+		if strings.Contains(words, c.words) {
+			return "\n" + c.cure
+		}
+	}
+	return ""
+}
+
+// Reason is what a failed row says to people.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, workspaces.ErrCancelled):
+		return "Cancelled."
+	case errors.Is(err, workspaces.ErrShutdown):
+		return "The server was stopped in the middle of it. Try again."
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	if g, ok := errors.AsType[*hostgit.Error](err); ok {
+		return g.Error()
+	}
+	return hostgit.Clean(err.Error())
+}
+
+// DiskFault turns an error of the file system into one a person can act on.
+func DiskFault(err error, doing string) error {
+	switch {
+	case err == nil:
+		return nil
+	case DiskIsFull(err):
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Make room, then try again.", doing)
+	}
+	return fault.Wrap(err, fault.Unavailable, "disk_failed", "%s failed.", doing)
+}
+
+// DiskIsFull reports whether an error is about a disk without room: the system's own, or git's words about one.
+func DiskIsFull(err error) bool {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || fault.Is(err, fault.DiskFull) {
+		return true
+	}
+	if g, ok := errors.AsType[*hostgit.Error](err); ok {
+		return saysFull(g.Words())
+	}
+	e, ok := errors.AsType[*CommandError](err)
+	return ok && saysFull(e.Words())
+}
+
+// saysFull knows git's words of a full disk: the system's, and those of what it writes with a checksum (csum-file.c).
+func saysFull(words string) bool {
+	for _, full := range [...]string{"No space left on device", "Out of diskspace", "Disk quota exceeded"} {
+		if strings.Contains(words, full) {
+			return true
+		}
+	}
+	return false
+}
+
+// ExitCode returns the exit code of a git call in the box, -1 when it did not end by itself.
+func ExitCode(err error) int {
+	if e, ok := errors.AsType[*CommandError](err); ok && e.Result.Signal == "" {
+		return e.Result.ExitCode
+	}
+	return -1
+}
+
+// SandboxFault is gitFault for calls in the box.
+func SandboxFault(err error, code, doing string) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*CommandError](err)
+	if !ok {
+		return err // of the sandbox: it speaks for itself
+	}
+	words := e.Words()
+	if saysFull(words) {
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the disk is full. Make room, then try again.", doing)
+	}
+	if words == "" {
+		words = e.Error()
+	}
+	return fault.Wrap(err, fault.Conflict, code, "%s failed: %s", doing, words)
+}

@@ -1,0 +1,101 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+	"github.com/parawork/parawork/workspaces/transfer"
+)
+
+// CheckEnv is what a check is told of the workspace it runs for.
+func (s *Service) CheckEnv(ctx context.Context, workspaceID string) (map[string]string, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return nil, err
+	}
+	env := transfer.SetupEnv(p, w)
+	env["CI"] = "true" // tools that would wait for somebody, or watch files, do not
+	return env, nil
+}
+
+// checkOutScript puts a commit into a folder of its own in the sandbox, as a repository that borrows the worktree's objects: what runs
+// there sees a checkout like any other, and leaves no trace in the worktree or its refs.
+const checkOutScript = `set -e
+base="${XDG_CACHE_HOME:-$HOME/.cache}/parawork"
+mkdir -p "$base" 2>/dev/null || base="${TMPDIR:-/tmp}"
+dir="$base/merged-$1"
+rm -rf -- "$dir"
+[ "$2" = drop ] && exit 0
+git init -q --template= --object-format="$(git rev-parse --show-object-format)" "$dir"
+common="$(git rev-parse --path-format=absolute --git-common-dir)"
+mkdir -p "$dir/.git/objects/info"
+printf '%s/objects\n' "$common" > "$dir/.git/objects/info/alternates"
+if [ -f "$common/shallow" ]; then cp "$common/shallow" "$dir/.git/shallow"; fi
+git -C "$dir" -c core.hooksPath=/dev/null -c core.fsmonitor=false -c advice.detachedHead=false checkout -q -B "$3" "$2" --
+printf '%s' "$dir"`
+
+// CheckOut puts a commit of the project into a folder of its own in the workspace's sandbox, on a branch named as given, with the ignored
+// files the project copies into each worktree. One folder a workspace: the one before is removed. Errors: checkout_failed.
+func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch string) (string, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return "", err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return "", err
+	}
+	if !git.IsCommitID(commit) {
+		return "", errors.New("workspaces: CheckOut of no commit")
+	}
+	if target, err := s.repo.BranchTarget(ctx, p, branch); err != nil || !sandboxgit.PlainRef(git.HeadsPrefix+target) {
+		branch = "merged"
+	} else {
+		branch = target
+	}
+	b, err := s.sandboxes.Open(ctx, w)
+	if err != nil {
+		return "", err
+	}
+	if err := s.sandboxes.Supply(ctx, p, w, b, []string{commit}); err != nil {
+		return "", err
+	}
+	r, err := b.Run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", checkOutScript, "checkout", w.ID, commit, branch}})
+	if err != nil {
+		return "", err
+	}
+	dir := string(r.Stdout)
+	if r.ExitCode != 0 || !path.IsAbs(dir) || strings.ContainsAny(dir, "\n\x00") {
+		err := &git.CommandError{Sub: "checkout", Result: r}
+		return "", fault.Wrap(err, fault.Conflict, "checkout_failed", "The merged result could not be put into a folder of the sandbox: %s", err.Words())
+	}
+	if err := b.CopyIgnoredTo(ctx, p.CopyIgnored, dir); err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// DropCheckOut removes what CheckOut made. Without a sandbox there is nothing to do.
+func (s *Service) DropCheckOut(ctx context.Context, workspaceID string) error {
+	places, _, err := s.records.Connected()
+	if err != nil || !places.Live(workspaceID) {
+		return err
+	}
+	r, err := places.RunInBox(ctx, workspaceID, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", checkOutScript, "checkout", workspaceID, "drop", ""},
+		TimeoutMs: s.cfg.BoxTimeout.Milliseconds()})
+	if err == nil && r.ExitCode != 0 {
+		err = fmt.Errorf("removing it ended with %d", r.ExitCode)
+	}
+	return err
+}

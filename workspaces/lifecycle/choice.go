@@ -1,0 +1,71 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// choose says where a new workspace of p lives.
+func (s *Service) choose(ctx context.Context, p workspaces.Project, wish string, fallbackOK bool) (string, error) {
+	if c := s.records.Chooser(); c != nil {
+		kind, err := s.chooseOrFallBack(ctx, c, p.TeamID, executors.Kind(wish), executors.Kind(p.Executor), fallbackOK)
+		return string(kind), err
+	}
+	if wish == "" {
+		wish = s.cfg.DefaultExecutor
+	}
+	return wish, nil
+}
+
+// DefaultExecutor is where new workspaces of a project live that name no place, as it is now.
+func (s *Service) DefaultExecutor(ctx context.Context, p workspaces.Project) (string, error) {
+	return s.choose(ctx, p, "", false)
+}
+
+// executorWords say in a timeline where a workspace lives, "" when nobody knows.
+func (s *Service) executorWords(ctx context.Context, kind string) string {
+	c := s.records.Chooser()
+	if c == nil {
+		return ""
+	}
+	caps, ok := c.Place(ctx, executors.Kind(kind))
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("; lives in %s: %s", caps.Name, strings.ToLower(caps.Boundary.Name()))
+}
+
+// CheckPlace says why a new workspace could have no place to work, for those wishes.
+func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project executors.Kind, fallbackOK bool) error {
+	c := s.records.Chooser()
+	if c == nil {
+		return nil
+	}
+	_, err := s.chooseOrFallBack(ctx, c, teamID, wish, project, fallbackOK)
+	return err
+}
+
+// chooseOrFallBack is Choose. What cannot be used now may be chosen where it is agreed what then happens.
+func (s *Service) chooseOrFallBack(ctx context.Context, c workspaces.Chooser, teamID string, wish, project executors.Kind, fallbackOK bool) (executors.Kind, error) {
+	kind, err := c.Choose(ctx, teamID, wish, project)
+	if fault.CodeOf(err) != "executor_unavailable" || !fallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
+		return kind, err
+	}
+	here, ok := c.(workspaces.LocalChooser)
+	asked := wish
+	if asked == "" {
+		asked = project
+	}
+	if !ok || workspaces.Personal(string(asked)) || !workspaces.OnRemoteDisk(ctx, c, string(asked)) {
+		return kind, err
+	}
+	if _, herr := here.ChooseHere(ctx, teamID); herr != nil {
+		return kind, err
+	}
+	return asked, nil // it is given another place once its own is seen not to serve, and told so
+}

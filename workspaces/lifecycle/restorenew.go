@@ -1,0 +1,144 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
+)
+
+// restoreNew makes a workspace of its own of a snapshot: as one that was put away with it, and is brought back.
+func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snapshot.Snap, r snapshot.RestoreRequest) (snapshot.Restored, error) {
+	of, err := s.store.Workspace(ctx, sn.WorkspaceID)
+	if err != nil {
+		return snapshot.Restored{}, err
+	}
+	p, err := s.repo.UsableProject(ctx, of.ProjectID)
+	if err != nil {
+		return snapshot.Restored{}, err
+	}
+	if r.Name == "" {
+		r.Name = of.Name + " (restored)"
+	}
+	name, err := git.CheckName(r.Name, "workspace")
+	if err != nil {
+		return snapshot.Restored{}, err
+	}
+	c, err := s.repo.Compare(ctx, of.ID, git.Tree{Tree: sn.BaseCommit}, sn.AsTree("", ""), git.CompareOptions{})
+	if err != nil {
+		return snapshot.Restored{}, err
+	}
+	out := snapshot.Restored{Workspace: of, Changed: []string{}, Conflicts: []string{}}
+	for _, f := range c.Files {
+		out.Changed = append(out.Changed, f.Path)
+	}
+	if r.Ignored && sn.Ignored != "" {
+		files, err := s.snapshots.IgnoredFiles(ctx, p, of.ID, sn.Ignored)
+		if err != nil {
+			return snapshot.Restored{}, err
+		}
+		for _, f := range files {
+			out.Ignored = append(out.Ignored, f.Path)
+		}
+	}
+	if r.DryRun {
+		return out, nil
+	}
+	now := s.records.Millis()
+	w := workspaces.Workspace{ID: id.New("ws"), TeamID: of.TeamID, ProjectID: of.ProjectID, Name: name, Base: of.Base, BaseCommit: sn.BaseCommit, Executor: of.Executor, Limits: of.Limits,
+		FallbackOK: of.FallbackOK, Private: of.Private, State: workspaces.Archived, ArchivedAt: now, Steps: []workspaces.Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
+	w.Path = filepath.Join(s.repo.WorkspaceDir(w.ID), workspaces.PathSlug(name))
+	w.Snapshot = &workspaces.Snapshot{Ref: git.TrashTree(w.ID), Commit: sn.Commit, HeadRef: git.TrashHead(w.ID), Head: sn.Head, TakenAt: sn.At}
+	edits := []git.RefEdit{git.RefSet(git.TrashTree(w.ID), sn.Commit), git.RefSet(git.TrashHead(w.ID), sn.Head), git.RefSet(git.BaseRef(w.ID), sn.BaseCommit)}
+	if len(out.Ignored) > 0 {
+		edits = append(edits, git.RefSet(snapshot.TrashIgnored(w.ID), sn.Ignored))
+	}
+	named := w.ID
+	if err := s.noteNew(named, p.GitDir); err != nil {
+		return snapshot.Restored{}, err
+	}
+	if err := s.repo.UpdateRefs(ctx, p.GitDir, "snapshot for "+named, edits...); err != nil {
+		s.dropNew(context.WithoutCancel(ctx), named, p.GitDir)
+		return snapshot.Restored{}, git.GitFault(err, fault.Conflict, "snapshot_gone", "Finding the snapshot")
+	}
+	if w, err = s.reserve(ctx, p, w); err != nil {
+		s.dropNew(context.WithoutCancel(ctx), named, p.GitDir)
+		return snapshot.Restored{}, err
+	}
+	s.forgetNew(ctx, named)
+	_, ss, err := s.records.Connected()
+	if err == nil {
+		err = ss.SecretsPass(ctx, of, w)
+	}
+	if err != nil { // it has no files yet
+		return snapshot.Restored{}, err
+	}
+	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
+		Text: fmt.Sprintf("Made from a snapshot of %s; the setup script was not run", of.Key()), Data: map[string]any{"snapshot": sn.ID, "workspace": of.ID}})
+	s.records.PublishWorkspace(ctx, w)
+	w, err = s.Restore(ctx, actor, w.ID)
+	out.Workspace = w
+	return out, err
+}
+
+// A workspace that is made of a snapshot has its refs before its row: a row without them could not be restored. Until the row is there a
+// file named as the workspace, which says where the repository is, has the next server look for refs that nothing else knows of.
+
+func (s *Service) newsDir() string { return filepath.Join(s.cfg.DataDir, "restoring") }
+
+func (s *Service) noteNew(workspaceID, gitDir string) error {
+	err := git.MakeFolders(s.newsDir())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.newsDir(), workspaceID), []byte(gitDir), 0o600)
+	}
+	return git.DiskFault(err, "Noting the restore")
+}
+
+func (s *Service) forgetNew(ctx context.Context, workspaceID string) {
+	if err := os.Remove(filepath.Join(s.newsDir(), workspaceID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.cfg.Log.WarnContext(ctx, "the note of a restore could not be removed", "workspace_id", workspaceID, "error", err)
+	}
+}
+
+// dropNew lets go of what was named for a workspace that has no row. What cannot be removed is tried again by the next server.
+func (s *Service) dropNew(ctx context.Context, workspaceID, gitDir string) {
+	if git.FolderExists(gitDir) {
+		if err := s.repo.DropRefsOf(ctx, gitDir, workspaceID); err != nil {
+			s.cfg.Log.WarnContext(ctx, "what a restore kept for a workspace that was not made could not be removed", "workspace_id", workspaceID, "error", err)
+			return
+		}
+	}
+	s.forgetNew(ctx, workspaceID)
+}
+
+// recoverNew lets go of the refs of restores into a new workspace that were cut before its row was stored.
+func (s *Service) recoverNew(ctx context.Context) error {
+	notes, err := os.ReadDir(s.newsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking for cut restores: %w", err)
+	}
+	for _, n := range notes {
+		gitDir, err := os.ReadFile(filepath.Join(s.newsDir(), n.Name()))
+		if err != nil {
+			return fmt.Errorf("reading the note of a restore: %w", err)
+		}
+		switch _, err := s.store.Workspace(ctx, n.Name()); {
+		case err == nil:
+			s.forgetNew(ctx, n.Name())
+		case fault.Is(err, fault.NotFound):
+			s.dropNew(ctx, n.Name(), string(gitDir))
+		default:
+			return fmt.Errorf("reading the workspace of a restore: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+)
+
+// showConflicts adds the places where both sides differ, of the first files. tree is what merge-tree made of ours and theirs: where a file's
+// contents conflict, both stand in it between marks that name them.
+func (m *merger) showConflicts(ctx context.Context, list []workspaces.Conflict, tree, ours, theirs string) {
+	if m.brief {
+		return
+	}
+	shown := 0
+	for i := range list {
+		c := &list[i]
+		if shown == git.MaxConflictFiles || c.Ours == "deleted" || c.Theirs == "deleted" || !strings.Contains("content add/add", c.Kind) {
+			continue
+		}
+		shown++
+		raw, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"cat-file", "blob", tree + ":" + c.Path}, Max: git.MaxConflictBlob})
+		if err != nil { // it is shown without
+			if errors.Is(err, hostgit.ErrTooMuch) {
+				continue
+			}
+			return
+		}
+		c.Hunks, c.MoreHunks = git.ConflictHunks(string(raw), ours, theirs)
+	}
+}

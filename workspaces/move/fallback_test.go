@@ -1,0 +1,157 @@
+package move_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/testing/wstest"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
+)
+
+// clouds are choosers with a place on another machine, "cloud".
+type clouds struct {
+	*choosers
+	down bool
+}
+
+func (c *clouds) Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool) {
+	if kind == "cloud" {
+		return executors.Capabilities{Kind: kind, Name: "Cloud", Boundary: executors.MachineBoundary, Isolated: true, OwnDisk: true, Available: !c.down}, true
+	}
+	return c.choosers.Place(ctx, kind)
+}
+
+func (c *clouds) Choose(ctx context.Context, team string, wishes ...executors.Kind) (executors.Kind, error) {
+	for _, w := range wishes {
+		if w == "cloud" && c.down {
+			return "", fault.New(fault.Unavailable, "executor_unavailable", "Cloud cannot be used now: no key.")
+		}
+	}
+	return c.choosers.Choose(ctx, team, wishes...)
+}
+
+func (c *clouds) ChooseHere(context.Context, string) (executors.Kind, error) {
+	return "bubblewrap", nil
+}
+
+func cloudHouse(t *testing.T, allowed *bool) (*wstest.Env, *clouds) {
+	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.FallBackAllowed = func(context.Context) bool { return *allowed } })
+	c := &clouds{choosers: &choosers{Boxes: h.Box}}
+	h.S.Records.Connect(c, h.Ses)
+	return h, c
+}
+
+func TestFallingBackNeedsTheOperatorAndTheOwner(t *testing.T) {
+	t.Parallel()
+	allowed := false
+	h, _ := cloudHouse(t, &allowed)
+	p := h.PathProject(h.Repo("app"))
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud"})
+	cause := errors.New("no capacity")
+	try := func() bool {
+		t.Helper()
+		did, err := h.S.FallBack(t.Context(), w.ID, cause)
+		wstest.Must(t, err)
+		return did
+	}
+	if try() {
+		t.Error("it fell back although nobody agreed")
+	}
+	allowed = true
+	if try() {
+		t.Error("it fell back although its owner did not agree")
+	}
+	other := accounts.Actor{User: accounts.User{ID: "usr_other"}}
+	if _, err := h.S.AgreeToFallBack(t.Context(), other, w.ID, true); fault.CodeOf(err) != "not_the_owner" {
+		t.Errorf("somebody else agreed: %v", err)
+	}
+	_, err := h.S.AgreeToFallBack(t.Context(), h.Actor, w.ID, true)
+	wstest.Must(t, err)
+	allowed = false
+	if try() {
+		t.Error("it fell back although the operator does not allow it")
+	}
+	allowed = true
+	if !try() {
+		t.Fatal("it did not fall back")
+	}
+	w, err = h.S.Records.Workspace(t.Context(), w.ID)
+	wstest.Must(t, err)
+	if w.Executor != "bubblewrap" {
+		t.Errorf("lives in %q", w.Executor)
+	}
+	items, _, err := h.S.Records.Activity(t.Context(), w.ID, page.Page{Limit: 10})
+	wstest.Must(t, err)
+	if a := items[0]; a.Kind != "workspace.fell_back" || !strings.Contains(a.Text, "bubblewrap instead of cloud") || !strings.Contains(a.Text, "no capacity") {
+		t.Errorf("noted %+v", a)
+	}
+	if try() {
+		t.Error("it fell back from this server")
+	}
+}
+
+func TestAWorkspaceMayBeMadeForAPlaceThatIsDownWhereThatWasAgreed(t *testing.T) {
+	t.Parallel()
+	allowed := true
+	h, c := cloudHouse(t, &allowed)
+	p := h.PathProject(h.Repo("app"))
+	c.down = true
+	if _, err := h.S.Lifecycle.Create(t.Context(), h.Actor, h.Team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud"}); fault.CodeOf(err) != "executor_unavailable" {
+		t.Errorf("not agreed: %v", err)
+	}
+	w, err := h.S.Lifecycle.Create(t.Context(), h.Actor, h.Team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud", FallbackOK: true})
+	if err != nil || w.Executor != "cloud" || !w.FallbackOK {
+		t.Errorf("agreed: %+v, %v", w, err)
+	}
+	if err := h.S.Lifecycle.CheckPlace(t.Context(), h.Team, "cloud", "", false); fault.CodeOf(err) != "executor_unavailable" {
+		t.Errorf("asked beforehand: %v", err)
+	}
+}
+
+func TestFallingBackBecauseSomebodyAsks(t *testing.T) {
+	t.Parallel()
+	allowed := false
+	h, _ := cloudHouse(t, &allowed)
+	p := h.PathProject(h.Repo("app"))
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud"})
+	h.Ses.Set(1)
+	if _, _, err := h.S.FallBackNow(t.Context(), h.Actor, w.ID); fault.CodeOf(err) != "sessions_running" {
+		t.Errorf("while a session runs: %v", err)
+	}
+	h.Ses.Set(0)
+	w, changes, err := h.S.FallBackNow(t.Context(), h.Actor, w.ID)
+	if err != nil || w.Executor != "bubblewrap" || !strings.Contains(strings.Join(changes, " "), "weaker") {
+		t.Errorf("asked: %+v, %q, %v", w, changes, err)
+	}
+	if _, _, err := h.S.FallBackNow(t.Context(), h.Actor, w.ID); fault.CodeOf(err) != "already_here" {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+// Before a workspace leaves its place for this server all its files are kept, as before any other move.
+func TestFallingBackKeepsFirst(t *testing.T) {
+	t.Parallel()
+	allowed := true
+	h, _ := cloudHouse(t, &allowed)
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "one", Executor: "cloud"})
+	h.Keeping(w, ".env")
+	wstest.Write(t, w.Path, "new.txt", "nobody has looked\n")
+	wstest.Write(t, w.Path, ".env", "ONE=1\n")
+	_, _, err := h.S.FallBackNow(t.Context(), h.Actor, w.ID)
+	wstest.Must(t, err)
+	all := h.Snaps(w)
+	if len(all) == 0 {
+		t.Fatal("nothing is kept")
+	}
+	sn := all[0]
+	if sn.Reason != "move" || h.FileOf(w, sn.ID, "new.txt") != "nobody has looked\n" || sn.IgnoredN != 1 {
+		t.Errorf("kept %+v", sn)
+	}
+}

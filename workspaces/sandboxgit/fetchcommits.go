@@ -1,0 +1,713 @@
+package sandboxgit
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+)
+
+// Bounds of what is taken from a sandbox at a time.
+const (
+	maxSyncPack   = 2 << 30  // bytes of a pack
+	maxSyncBlob   = 1 << 30  // bytes of one file
+	maxSyncTotal  = 32 << 30 // bytes of all packs of one workspace: what is taken once is not given up again
+	maxSyncMemory = 3 << 30  // bytes git may allocate to check it
+	maxSyncRefs   = 2_000    // branches, tags and stashes
+	maxStashes    = 50
+	MaxNegatives  = 1_000 // commits a sandbox is told it need not send
+	maxKept       = 100   // commits kept that the sandbox no longer names
+)
+
+// syncTime bounds a bringing home.
+const syncTime = 10 * time.Minute
+
+// SandboxView is what a sandbox says its git dir holds. The names are checked, the commits not yet.
+type SandboxView struct {
+	branch, head string            // HEAD
+	Refs         map[string]string // refs/heads/*, refs/tags/* the host did not tell it
+	told         map[string]string // refs/remotes/* and told tags as they are there now
+	Stash        []string          // the newest first
+}
+
+// FetchCommits takes the commits a boxed workspace has made into the repository, where its branch and the refs of its own follow them,
+// and tells the sandbox what is new in the repository. extra are further commits to take. A workspace that is not boxed has
+// nothing to bring home. What a sandbox says is refused or checked: on an error the repository is as it was.
+func (s *Store) FetchCommits(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, extra ...string) error {
+	if !s.Separate(w.ID) {
+		return nil
+	}
+	unlock, err := s.locks.Homing.LockContext(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(ctx, syncTime)
+	defer cancel()
+	for range advertiseRounds {
+		stamp := s.Stamp(w.ID)
+		view, err := s.Look(ctx, w, b)
+		if err != nil {
+			return err
+		}
+		if err := s.importCommits(ctx, p, w, b, view, stamp, extra); err != nil {
+			return err
+		}
+		if b.Leave {
+			return nil
+		}
+		// What is told moves refs in the sandbox: that these are home, too, is noted in another round.
+		if told, err := s.advertise(ctx, p, w, b, view); err != nil || !told {
+			return err
+		}
+	}
+	return nil
+}
+
+// advertiseRounds bounds how often a sandbox is told of a repository that keeps moving.
+const advertiseRounds = 3
+
+// Synced reports whether everything the sandbox has was brought home before. It is a hint: a sandbox that hides what it did only hides
+// its own work.
+func (s *Store) Synced(ctx context.Context, w workspaces.Workspace) bool {
+	if s.Remote(w.ID) {
+		return s.Asleep(ctx, w) // what came home is all there is
+	}
+	if !s.OwnGitDir(w.ID) {
+		return true
+	}
+	stamp := s.Stamp(w.ID)
+	return stamp != "" && stamp == s.ReadSyncState(w.ID).Stamp
+}
+
+// Look asks the sandbox for its refs and checks what they are called.
+func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (SandboxView, error) {
+	v := SandboxView{Refs: make(map[string]string), told: make(map[string]string)}
+	var err error
+	if v.head, v.branch, err = b.Head(ctx); err != nil {
+		return v, err
+	}
+	if v.branch != "" && !PlainRef(git.HeadsPrefix+v.branch) {
+		return v, refused("the branch has a name git does not accept")
+	}
+	out, err := b.Git(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags", "refs/remotes", "refs/stash")
+	if err != nil {
+		return v, git.SandboxFault(err, "worktree_unreadable", "Reading the sandbox's branches")
+	}
+	known := s.ReadAdvertised(w.ID)
+	for _, l := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+		id, name, ok := strings.Cut(l, " ")
+		if l == "" {
+			continue
+		}
+		if !ok || !git.IsCommitID(id) || len(id) != len(v.head) || !PlainRef(name) {
+			return v, refused("a branch or tag has a name git does not accept")
+		}
+		switch {
+		case name == "refs/stash":
+		case strings.HasPrefix(name, "refs/remotes/"), strings.HasPrefix(name, "refs/tags/") && known[name] != "":
+			v.told[name] = id
+		case strings.HasPrefix(name, git.HeadsPrefix), strings.HasPrefix(name, "refs/tags/"):
+			if v.Refs[name] = id; len(v.Refs) > maxSyncRefs {
+				return v, refused(fmt.Sprintf("it has more than %d branches and tags of its own", maxSyncRefs))
+			}
+		default:
+			return v, refused("it names refs it was not asked for")
+		}
+	}
+	// HEAD was read a moment before: what its branch says by now is where it is.
+	if tip := v.Refs[git.HeadsPrefix+v.branch]; v.branch != "" && tip != "" {
+		v.head = tip
+	}
+	if strings.Contains(out, " refs/stash\n") {
+		out, err := b.Git(ctx, nil, "log", "--walk-reflogs", "--format=%H", fmt.Sprintf("--max-count=%d", maxStashes), "refs/stash", "--")
+		if err != nil {
+			return v, git.SandboxFault(err, "worktree_unreadable", "Reading the sandbox's stashes")
+		}
+		for _, id := range strings.Fields(out) {
+			if !git.IsCommitID(id) || len(id) != len(v.head) || len(v.Stash) == maxStashes {
+				return v, refused("a stash is not a commit")
+			}
+			v.Stash = append(v.Stash, id)
+		}
+	}
+	return v, nil
+}
+
+func refused(why string) error {
+	return fault.New(fault.Conflict, "commits_refused", "What the sandbox sent of its commits was refused: %s. The project is as it was.", why)
+}
+
+// syncRefs are the refs of the repository that follow the sandbox's, by their names there.
+func (v SandboxView) syncRefs(w workspaces.Workspace) map[string]string {
+	own := AgentRefs(w.ID)
+	refs := make(map[string]string)
+	for name, id := range v.Refs {
+		if name != git.HeadsPrefix+w.Branch {
+			refs[own+strings.TrimPrefix(name, "refs/")] = id
+		}
+	}
+	for i, id := range v.Stash {
+		refs[own+"stash/"+strconv.Itoa(i)] = id
+	}
+	if v.branch == "" {
+		refs[own+"detached"] = v.head
+	}
+	return refs
+}
+
+// importCommits takes what the repository does not have and moves its refs.
+func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, v SandboxView, stamp string, extra []string) error {
+	tip := v.Refs[git.HeadsPrefix+w.Branch]
+	was, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch)
+	if err != nil {
+		return err
+	}
+	have, err := s.RefsBelow(ctx, p, AgentRefs(w.ID))
+	if err != nil {
+		return err
+	}
+	want := v.syncRefs(w)
+	told := s.ReadAdvertised(w.ID)
+	known := map[string]bool{was: true}
+	for _, m := range [...]map[string]string{told, have} {
+		for _, id := range m {
+			known[id] = true
+		}
+	}
+	for name, id := range want { // a copy of the base's branch that nobody worked on is no work
+		if head := "refs/" + strings.TrimPrefix(name, AgentRefs(w.ID)); known[id] && have[name] == "" && told[head] == id {
+			delete(want, name)
+		}
+	}
+	tips := make(map[string]bool) // by commit: whether it must be one
+	add := func(id string, commit bool) {
+		if id != "" && !known[id] {
+			tips[id] = tips[id] || commit
+		}
+	}
+	add(tip, true)
+	add(v.head, true)
+	for name, id := range want {
+		add(id, !strings.HasPrefix(name, AgentRefs(w.ID)+"tags/"))
+	}
+	for _, id := range extra {
+		add(id, true)
+	}
+	state := s.ReadSyncState(w.ID)
+	if len(tips) > 0 && s.Remote(w.ID) { // of a history that is cut not all that is known here is there
+		there, err := b.Has(ctx, FirstOf(known, MaxNegatives))
+		if err != nil {
+			return err
+		}
+		known = there
+	}
+	if len(tips) > 0 { // what was pruned of the repository must come again, though the sandbox still has it
+		here, err := s.repo.Typed(ctx, p, git.SortedKeys(known))
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(known, func(id string, _ bool) bool { return here[id] == "" })
+		n, err := s.TakePack(ctx, p, w, b, tips, known, state.Bytes)
+		if err != nil {
+			return err
+		}
+		if state.Bytes += n; n > 0 {
+			if err := s.WriteSyncState(w.ID, state); err != nil {
+				return err
+			}
+		}
+	}
+	killpoint.Reach(killpoint.HomeTaken)
+	index := state.Index
+	if state.Head != v.head {
+		index = ""
+	}
+	if s.Remote(w.ID) { // should its sandbox be gone in a moment, this is all that says where it was
+		if err := s.WriteSyncState(w.ID, SyncState{Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes}); err != nil {
+			return err
+		}
+	}
+	if err := s.moveBranches(ctx, p, w, v, was, state.Tip, have, want); err != nil {
+		return err
+	}
+	killpoint.Reach(killpoint.HomeMoved)
+	return s.WriteSyncState(w.ID, SyncState{Stamp: stamp, Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes})
+}
+
+// FirstOf returns the first n names.
+func FirstOf(names map[string]bool, n int) []string {
+	ids := git.Unique(git.SortedKeys(names))
+	return ids[:min(len(ids), n)]
+}
+
+// TakePack has the sandbox pack what the tips reach beyond known, which this server knows it may read, and takes it. What comes stands on
+// that alone: a sandbox that names an object of somebody else's does not get it by that. before is how many bytes were taken of the workspace up to now; it
+// returns how many came.
+func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, tips, known map[string]bool, before int64) (int64, error) {
+	if err := s.ShareObjects(ctx, p, w, git.SortedKeys(known)...); err != nil {
+		return 0, err
+	}
+	own := s.OwnStore(w.ID).Objects()
+	var ask strings.Builder
+	for _, id := range git.SortedKeys(tips) {
+		ask.WriteString(id + "\n")
+	}
+	ask.WriteString("--not\n")
+	for i, id := range git.SortedKeys(known) {
+		if id != "" && i < MaxNegatives {
+			ask.WriteString(id + "\n")
+		}
+	}
+	in, err := s.git.Intake(ctx, s.records.TmpDir(), p.GitDir, own)
+	if err != nil {
+		return 0, git.DiskFault(err, "Taking the workspace's commits home")
+	}
+	defer func() { _ = in.Close() }()
+	limits := hostgit.IntakeLimits{Bytes: maxSyncPack, Blob: maxSyncBlob, Memory: maxSyncMemory, Time: syncTime}
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	done := make(chan error, 1)
+	go func() { // owned by this call: ends with the sandbox's command, which is bounded
+		err := b.pack(ctx, ask.String(), pw)
+		_ = pw.Close()
+		done <- err
+	}()
+	err = in.Take(ctx, pr, limits)
+	_ = pr.Close()
+	if packed := <-done; packed != nil && (err == nil || !errors.Is(packed, errPipe)) {
+		return 0, packed
+	}
+	if err == nil {
+		err = in.Check(ctx, tips, limits, git.Unique(git.SortedKeys(known))...)
+	}
+	if err == nil {
+		err = s.secretFiles.CheckCommits(ctx, w.ID, in, tips, known, limits)
+	}
+	if fault.CodeOf(err) == "commits_hold_secret" || fault.CodeOf(err) == "secrets_unknown" {
+		return 0, err
+	}
+	if errors.Is(err, hostgit.ErrRefused) {
+		return 0, refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
+	}
+	if err != nil {
+		return 0, git.GitFault(err, fault.Unavailable, "home_failed", "Taking the workspace's commits home")
+	}
+	size := in.Size()
+	if before+size > maxSyncTotal {
+		return 0, refused(fmt.Sprintf("the workspace has sent more than %d GiB of commits in all", maxSyncTotal>>30))
+	}
+	if err := in.CopyTo(own); err != nil { // what it has sent it may stand on
+		return 0, git.DiskFault(err, "Taking the workspace's commits home")
+	}
+	killpoint.Reach(killpoint.HomeChecked)
+	if err := in.Keep(); err != nil {
+		return 0, git.DiskFault(err, "Taking the workspace's commits home")
+	}
+	return size, s.noteLent(ctx, p, w, git.SortedKeys(tips))
+}
+
+// errPipe says that the taker had enough before the giver was done.
+var errPipe = errors.New("what was packed was not taken")
+
+// packFault says why a sandbox did not pack its commits. What its git dies of, such as a branch or a commit that names what is not there,
+// is the same at the next try: the commits are refused, which is told to people, and not only to who merges.
+func packFault(e *git.CommandError) error {
+	err := git.SandboxFault(e, "home_failed", "Packing the workspace's commits")
+	if git.ExitCode(e) != 128 || fault.Is(err, fault.DiskFull) || e.Words() == "" {
+		return err
+	}
+	return refused("its git cannot pack them (" + strings.TrimSuffix(e.Words(), ".") + ")")
+}
+
+// noted remembers that a write failed.
+type noted struct {
+	w   *os.File
+	err error
+}
+
+func (n *noted) Write(p []byte) (int, error) {
+	k, err := n.w.Write(p)
+	if err != nil {
+		n.err = err
+	}
+	return k, err
+}
+
+// moveBranches moves the refs of the repository after those of the sandbox. What they no longer reach is kept. was is where the workspace's
+// branch is here, before where it was there when it was asked last.
+func (s *Store) moveBranches(ctx context.Context, p workspaces.Project, w workspaces.Workspace, v SandboxView, was, before string, have, want map[string]string) error {
+	tip := v.Refs[git.HeadsPrefix+w.Branch]
+	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	first, then, lost, err := s.syncBranch(ctx, p, w, tip, was, before)
+	if err != nil {
+		return err
+	}
+	for name, id := range have {
+		if want[name] == id {
+			continue
+		}
+		if !strings.Contains(name, "/stash/") || !slices.Contains(v.Stash, id) { // a stash that only changed its number is not lost
+			lost = append(lost, id)
+		}
+		if want[name] == "" {
+			first = append(first, git.RefDelete(name, id))
+		}
+	}
+	for name, id := range want {
+		if have[name] != id {
+			then = append(then, git.RefSet(name, id))
+		}
+	}
+	keep, err := s.saveLost(ctx, p, w, v, lost)
+	if err != nil {
+		return err
+	}
+	// Names that go must be gone before others take their place: a, then a/b.
+	for _, edits := range [][]git.RefEdit{append(keep, first...), then} {
+		if len(edits) == 0 {
+			continue
+		}
+		if err := s.repo.UpdateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), edits...); err != nil {
+			return git.GitFault(err, fault.Conflict, "home_failed", "Moving the workspace's branch")
+		}
+	}
+	return nil
+}
+
+// syncBranch says how the workspace's own branch follows the sandbox's: the sandbox is where its work is done. Only what somebody
+// added to it in the repository meanwhile is left where it is.
+func (s *Store) syncBranch(ctx context.Context, p workspaces.Project, w workspaces.Workspace, tip, was, before string) (first, then []git.RefEdit, lost []string, err error) {
+	ref := git.HeadsPrefix + w.Branch
+	switch {
+	case tip == "" || tip == was:
+		return nil, nil, nil, nil
+	case was == "":
+		return nil, []git.RefEdit{git.RefCreate(ref, tip)}, nil, nil
+	}
+	forward, err := s.repo.Contains(ctx, p.GitDir, tip, was)
+	if err != nil {
+		return nil, nil, nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
+	}
+	if !forward {
+		behind, err := s.repo.Contains(ctx, p.GitDir, was, tip)
+		if err != nil {
+			return nil, nil, nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
+		}
+		if behind && before != was && before == tip {
+			return nil, nil, nil, nil // somebody else moved it on; the sandbox is told
+		}
+		lost = []string{was}
+	}
+	return nil, []git.RefEdit{git.RefUpdate(ref, tip, was)}, lost, nil
+}
+
+// saveLost makes refs that keep what is reached from nowhere any more; the oldest give way.
+func (s *Store) saveLost(ctx context.Context, p workspaces.Project, w workspaces.Workspace, v SandboxView, lost []string) ([]git.RefEdit, error) {
+	var edits []git.RefEdit
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	kept, err := s.RefsBelow(ctx, p, keepRefs(w.ID))
+	if err != nil {
+		return nil, err
+	}
+	next, oldest := 1, []int{}
+	for name := range kept {
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, keepRefs(w.ID))); err == nil {
+			oldest = append(oldest, n)
+			next = max(next, n+1)
+		}
+	}
+	slices.Sort(oldest)
+	tips := []string{v.head}
+	for _, id := range v.Refs {
+		tips = append(tips, id)
+	}
+	slices.Sort(lost)
+	for _, id := range slices.Compact(lost) {
+		reached, err := s.ReachedFrom(ctx, p, id, tips)
+		if err != nil {
+			return nil, err
+		}
+		if reached || slices.Contains(git.SortedValues(kept), id) {
+			continue
+		}
+		edits = append(edits, git.RefCreate(keepRefs(w.ID)+strconv.Itoa(next), id))
+		oldest = append(oldest, next)
+		next++
+	}
+	for len(oldest) > maxKept {
+		if name := keepRefs(w.ID) + strconv.Itoa(oldest[0]); kept[name] != "" {
+			edits = append(edits, git.RefDelete(name, kept[name]))
+		}
+		oldest = oldest[1:]
+	}
+	return edits, nil
+}
+
+// ReachedFrom reports whether a commit is reached from one of tips.
+func (s *Store) ReachedFrom(ctx context.Context, p workspaces.Project, id string, tips []string) (bool, error) {
+	var in strings.Builder
+	in.WriteString(id + "\n")
+	for _, t := range tips {
+		in.WriteString("^" + t + "\n")
+	}
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(in.String()), Args: []string{"rev-list", "--max-count=1", "--ignore-missing", "--stdin"}})
+	if err != nil {
+		return false, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branches")
+	}
+	return out == "", nil
+}
+
+// advertise shows the sandbox the repository's branches as they are now. told says whether anything was new.
+func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, v SandboxView) (told bool, err error) {
+	far := s.Remote(w.ID)
+	now, err := s.advertised(ctx, p, w)
+	if far {
+		now, err = s.RemoteAdvertised(ctx, p, w)
+	}
+	if err != nil {
+		return false, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+	}
+	was := s.ReadAdvertised(w.ID)
+	var drop, set strings.Builder
+	var news []string
+	for name := range was {
+		if now[name] == "" && v.told[name] != "" {
+			drop.WriteString("delete " + name + "\n")
+		}
+	}
+	for _, name := range git.SortedKeys(now) {
+		id := now[name]
+		if was[name] == id {
+			continue
+		}
+		if own := v.Refs[name]; own != "" || strings.HasPrefix(name, git.HeadsPrefix) {
+			// A branch or tag the sandbox has itself follows only where nobody worked on it.
+			if own != was[name] || own == "" || v.branch == strings.TrimPrefix(name, git.HeadsPrefix) {
+				continue
+			}
+			news = append(news, id)
+			set.WriteString("update " + name + " " + id + " " + own + "\n")
+			continue
+		}
+		news = append(news, id)
+		set.WriteString("update " + name + " " + id + "\n")
+	}
+	if len(news) > 0 {
+		if err := s.Supply(ctx, p, w, b, news); err != nil {
+			return false, err
+		}
+	}
+	for _, edits := range [...]string{drop.String(), set.String()} {
+		if edits == "" {
+			continue
+		}
+		if _, err := b.Git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
+			return false, git.SandboxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
+		}
+		told = true
+	}
+	return told, s.NoteAdvertised(w.ID, now)
+}
+
+// Has says which of these objects are in the sandbox. One that lies only harms its own work.
+func (b *Sandbox) Has(ctx context.Context, ids []string) (map[string]bool, error) {
+	there := make(map[string]bool)
+	if len(ids) == 0 {
+		return there, nil
+	}
+	out, err := b.Git(ctx, []byte(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	if err != nil {
+		return nil, git.SandboxFault(err, "worktree_unreadable", "Reading the sandbox's repository")
+	}
+	for l := range strings.Lines(out) {
+		if id, kind, _ := strings.Cut(strings.TrimSpace(l), " "); kind != "missing" && slices.Contains(ids, id) {
+			there[id] = true
+		}
+	}
+	return there, nil
+}
+
+// Supply makes objects readable in a sandbox that is going to be told of them, where its git does not have them yet. A far one is sent what
+// lies between them and what it has, or a history that is cut where it would go deeper.
+func (s *Store) Supply(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, ids []string) error {
+	ids = git.Unique(ids)
+	if !s.Remote(w.ID) {
+		if !s.OwnGitDir(w.ID) {
+			return nil // its git is the repository's
+		}
+		return s.ShareObjects(ctx, p, w, ids...)
+	}
+	there, err := b.Has(ctx, ids)
+	if err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return there[id] })
+	if len(ids) == 0 {
+		return nil
+	}
+	commits, err := s.repo.Peeled(ctx, p, ids)
+	if err != nil {
+		return err
+	}
+	floor, err := s.knownFloor(ctx, p, w, commits)
+	if err != nil {
+		return err
+	}
+	edge, err := s.repo.Boundary(ctx, p, commits, floor)
+	if err != nil {
+		return err
+	}
+	if there, err = b.Has(ctx, edge); err != nil {
+		return err
+	}
+	h := git.History{Tips: ids}
+	var have []string
+	for _, c := range edge {
+		if there[c] {
+			have = append(have, c)
+		} else {
+			h.Shallow = append(h.Shallow, c)
+		}
+	}
+	return s.sendObjects(ctx, p, w, h, have)
+}
+
+// knownFloor is where new commits of the repository meet what a far sandbox was sent or has sent.
+func (s *Store) knownFloor(ctx context.Context, p workspaces.Project, w workspaces.Workspace, commits []string) ([]string, error) {
+	home := s.ReadSyncState(w.ID)
+	known := []string{home.Head, home.Tip}
+	for _, id := range s.ReadAdvertised(w.ID) {
+		known = append(known, id)
+	}
+	known, err := s.repo.Peeled(ctx, p, git.Unique(known))
+	if err != nil || len(known) == 0 {
+		return nil, err
+	}
+	var floor []string
+	for _, c := range commits {
+		for _, k := range known {
+			meet, err := s.repo.Meet(ctx, p, []string{c, k})
+			if err != nil {
+				return nil, err
+			}
+			floor = append(floor, meet...)
+		}
+	}
+	return git.Unique(floor), nil
+}
+
+// sendObjects brings a piece of history to a far workspace's live sandbox.
+func (s *Store) sendObjects(ctx context.Context, p workspaces.Project, w workspaces.Workspace, h git.History, have []string) error {
+	a := s.records.RemoteSandboxes()
+	if a == nil {
+		return errors.New("there are no places with a disk of their own")
+	}
+	place, ok := a.At(w.ID)
+	if !ok {
+		return fault.New(fault.Unavailable, "sandbox_not_live", "The workspace has no live sandbox now.")
+	}
+	if err := os.MkdirAll(s.records.TmpDir(), 0o700); err != nil {
+		return git.DiskFault(err, "Packing new commits for the sandbox")
+	}
+	dir, err := os.MkdirTemp(s.records.TmpDir(), "objects-")
+	if err != nil {
+		return git.DiskFault(err, "Packing new commits for the sandbox")
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := s.repo.PackHistory(ctx, p, dir, h, have, nil); err != nil {
+		return err
+	}
+	file, r, err := objectsArchive(ctx, dir, h.Shallow)
+	if err != nil {
+		return git.DiskFault(err, "Packing new commits for the sandbox")
+	}
+	defer file.Close()
+	name := id.New("prc")
+	if err := place.Guest.SendParcel(ctx, name, file, r.Size, nil); err != nil {
+		return git.TransferFault(err)
+	}
+	if err := place.Guest.Unpack(ctx, name, r, nil); err != nil {
+		return git.TransferFault(err)
+	}
+	return nil
+}
+
+// objectsArchive writes the parcel of the packs in dir.
+func objectsArchive(ctx context.Context, dir string, shallow []string) (*os.File, guest.UnpackRequest, error) {
+	var r guest.UnpackRequest
+	f, err := os.OpenFile(filepath.Join(dir, "parcel"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, r, err
+	}
+	sum := sha256.New()
+	buf := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
+	a := git.Archive{Ctx: ctx, Tw: tar.NewWriter(buf), Owner: -1}
+	fill := func() error {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		plan, err := json.Marshal(guest.ParcelPlan{Kind: guest.ParcelObjects, Bytes: git.FolderBytes(root)})
+		if err != nil {
+			return err
+		}
+		if err := a.Text(guest.ParcelPlanEntry, string(plan)); err != nil {
+			return err
+		}
+		names, err := filepath.Glob(filepath.Join(dir, "pack-*"))
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			if err := a.File(root, filepath.Base(n), guest.ParcelGit+"objects/pack/"); err != nil {
+				return err
+			}
+		}
+		if len(shallow) > 0 {
+			if err := a.Text(guest.ParcelShallow, strings.Join(shallow, "\n")+"\n"); err != nil {
+				return err
+			}
+		}
+		return errors.Join(a.Tw.Close(), buf.Flush())
+	}
+	if err := fill(); err != nil {
+		_ = f.Close()
+		return nil, r, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, r, fmt.Errorf("writing a parcel: %w", err)
+	}
+	return f, guest.UnpackRequest{Size: fi.Size(), Hash: hex.EncodeToString(sum.Sum(nil))}, nil
+}

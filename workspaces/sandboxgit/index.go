@@ -1,0 +1,255 @@
+package sandboxgit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/workspaces/git"
+)
+
+// WithoutSecrets leaves secrets' files out of the temporary index when everything is committed, and else refuses those that were chosen.
+func (b *Sandbox) WithoutSecrets(ctx context.Context) error {
+	index := func(args ...string) (string, error) { return b.IndexGit(ctx, nil, args...) }
+	if !b.All {
+		if err := NoSecret(b.Secrets, index); err != nil {
+			return err
+		}
+		return b.stagedValue(ctx, index)
+	}
+	names, was, err := staged(b.Secrets, index)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return b.stagedValue(ctx, index)
+	}
+	var in strings.Builder
+	for _, name := range names {
+		if e := was[name]; e.Is() {
+			fmt.Fprintf(&in, "%s %s\t%s\x00", e.Mode, e.OID, name)
+		} else {
+			fmt.Fprintf(&in, "0 %s\t%s\x00", strings.Repeat("0", len(b.Like)), name)
+		}
+	}
+	_, err = b.IndexGit(ctx, []byte(in.String()), "update-index", "-z", "--index-info")
+	if err != nil {
+		return git.SandboxFault(err, "commit_failed", "Leaving out secrets' files")
+	}
+	return b.stagedValue(ctx, index)
+}
+
+// CommitTree makes a commit object and returns its name.
+func (b *Sandbox) CommitTree(ctx context.Context, tree, parent, message string) (string, error) {
+	out, err := b.Git(ctx, []byte(TidyMessage(message)), "commit-tree", "-p", parent, "-F", "-", tree)
+	if err != nil {
+		return "", git.SandboxFault(err, "commit_failed", "Making the commit")
+	}
+	if out = strings.TrimSpace(out); !git.IsCommitID(out) {
+		return "", fmt.Errorf("box: commit-tree answered %q", out)
+	}
+	return out, nil
+}
+
+// PutEntries puts entries into the temporary index.
+func (b *Sandbox) PutEntries(ctx context.Context, set map[string]git.FileEntry) error {
+	in := indexInfo(set)
+	_, err := b.IndexGit(ctx, in, "update-index", "--add", "--remove", "--replace", "-z", "--index-info")
+	return git.SandboxFault(err, "commit_failed", "Collecting the changes")
+}
+
+// Uncommitted lists what differs from HEAD in the worktree, untracked files included.
+func (b *Sandbox) Uncommitted(ctx context.Context, untracked string) ([]string, error) {
+	out, err := b.Git(ctx, nil, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files="+untracked, "--ignore-submodules=none")
+	if err != nil {
+		return nil, git.SandboxFault(err, "worktree_unreadable", "Reading the worktree")
+	}
+	var paths []string
+	for _, e := range strings.Split(out, "\x00") {
+		if len(e) > 3 {
+			paths = append(paths, e[3:])
+		}
+	}
+	return paths, nil
+}
+
+// Bounds of one request.
+const MaxPartBytes = 8 << 20 // of a file that is taken apart
+
+// Apart refuses what has no lines.
+func Apart(name string, e git.FileEntry) error {
+	switch {
+	case e.Link():
+		return WholeOnly(name, "it is a symbolic link")
+	case e.Module():
+		return WholeOnly(name, "it is a submodule")
+	case e.Size > MaxPartBytes:
+		return WholeOnly(name, "it is larger than 8 MiB")
+	}
+	return nil
+}
+
+// TextOnly refuses to take a part of a binary file.
+func TextOnly(name string, b []byte) error {
+	if bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 { // as git tells binary files
+		return WholeOnly(name, "it is a binary file")
+	}
+	return nil
+}
+
+// WholeOnly says that a file can only be chosen as a whole.
+func WholeOnly(name, why string) error {
+	return fault.New(fault.Conflict, "part_whole_only", "%q can only be taken as a whole: %s.", name, why).With("path", guest.EncodePath(name))
+}
+
+// PutBlob makes a blob of these bytes as they are, where the agent works.
+func (b *Sandbox) PutBlob(ctx context.Context, text []byte) (string, error) {
+	out, err := b.gitStdin(ctx, text, "hash-object", "-w", "--no-filters", "--stdin")
+	if err != nil {
+		return "", git.SandboxFault(err, "stage_failed", "Writing a part of a file")
+	}
+	if out = strings.TrimSpace(out); out != git.GitName(out, text) {
+		return "", fmt.Errorf("box: hash-object answered %q", out)
+	}
+	return out, nil
+}
+
+// gitStdin is git for a call that reads its input even when that is empty.
+func (b *Sandbox) gitStdin(ctx context.Context, stdin []byte, args ...string) (string, error) {
+	if len(stdin) > 0 {
+		return b.Git(ctx, stdin, args...)
+	}
+	r, err := b.Run(ctx, executors.BoxCommand{Argv: append([]string{"sh", "-c", `exec "$@" </dev/null`, "sh"}, b.Argv(args...)...)})
+	if err != nil {
+		return "", err
+	}
+	if r.ExitCode != 0 {
+		return "", &git.CommandError{Sub: args[0], Result: r}
+	}
+	return string(r.Stdout), nil
+}
+
+// OwnIndex looks paths up in the agent's index, and remembers what it said to tell when it changes. Unresolved conflicts are refused.
+func (b *Sandbox) OwnIndex(ctx context.Context, paths []string) (map[string]git.FileEntry, string, error) {
+	out := make(map[string]git.FileEntry)
+	said := ""
+	err := git.EachBatch(paths, func(some []string) error {
+		list, err := b.Git(ctx, nil, append([]string{"ls-files", "-s", "-z", "--"}, some...)...)
+		said += list
+		if err != nil {
+			return git.SandboxFault(err, "worktree_unreadable", "Reading the index")
+		}
+		return ParseIndex(list, out)
+	})
+	return out, said, err
+}
+
+// ParseIndex reads what ls-files -s -z printed.
+func ParseIndex(list string, out map[string]git.FileEntry) error {
+	for e := range strings.SplitSeq(list, "\x00") {
+		if e == "" {
+			continue
+		}
+		meta, name, ok := strings.Cut(e, "\t")
+		f := strings.Fields(meta)
+		if !ok || len(f) != 3 || !git.IsCommitID(f[1]) {
+			return fmt.Errorf("box: ls-files answered %q", e)
+		}
+		if f[2] != "0" {
+			return fault.New(fault.Conflict, "unresolved_conflicts", "The workspace has files with unresolved conflicts. Resolve them in the terminal first.")
+		}
+		out[name] = git.FileEntry{Mode: f[0], OID: f[1], Size: -1}
+	}
+	return nil
+}
+
+// OwnBlob reads a content the agent's git has.
+func (b *Sandbox) OwnBlob(ctx context.Context, name string, e git.FileEntry) ([]byte, error) {
+	if !e.Is() {
+		return nil, nil
+	}
+	if err := Apart(name, e); err != nil {
+		return nil, err
+	}
+	r, err := b.Run(ctx, executors.BoxCommand{Argv: b.Argv("cat-file", "blob", e.OID), MaxOutput: MaxPartBytes + 1})
+	if err != nil {
+		return nil, err
+	}
+	if r.ExitCode != 0 {
+		return nil, git.SandboxFault(&git.CommandError{Sub: "cat-file", Result: r}, "worktree_unreadable", "Reading a file of the index")
+	}
+	if len(r.Stdout) > MaxPartBytes {
+		return nil, WholeOnly(name, "it is larger than 8 MiB")
+	}
+	if git.GitName(e.OID, r.Stdout) != e.OID {
+		return nil, fmt.Errorf("box: cat-file answered other bytes than %s", e.OID)
+	}
+	return r.Stdout, TextOnly(name, r.Stdout)
+}
+
+// indexScript changes the agent's index if it still says what it said: under git's own lock, so that no git of the agent's comes between.
+// $1 is the git dir, $2 the name of what was said, $3 a name for a copy; the paths follow. The changes come by stdin. 75 = the lock is held,
+// 76 = it says something else.
+const indexScript = `d=$1; want=$2; copy=$3; shift 3
+(set -C; : > "$d/index.lock") 2>/dev/null || exit 75
+trap 'rm -f "$d/index.lock" "$copy" "$copy.lock"' EXIT
+trap 'exit 70' HUP INT TERM
+if [ -e "$d/index" ]; then cp "$d/index" "$copy" || exit 74; fi
+export GIT_INDEX_FILE="$copy"
+said=$(git ls-files -s -z -- "$@" | git hash-object --stdin) || exit 74
+[ "$said" = "$want" ] || exit 76
+git update-index --add --remove --replace -z --index-info || exit 74
+mv -f "$copy" "$d/index"`
+
+// ErrIndexMoved says that the agent's index changed meanwhile.
+var ErrIndexMoved = errors.New("the index changed meanwhile")
+
+// SetIndex makes the agent's index have these entries, the zero one for none. said is what OwnIndex remembered of paths: when it says
+// something else by now, the error is ErrIndexMoved.
+func (b *Sandbox) SetIndex(ctx context.Context, paths []string, said string, entries map[string]git.FileEntry, tries int) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return b.SetIndexTo(ctx, paths, said, indexInfo(entries), tries)
+}
+
+// SetIndexTo is SetIndex for what update-index reads: in may have stages of a conflict.
+func (b *Sandbox) SetIndexTo(ctx context.Context, paths []string, said string, in []byte, tries int) error {
+	size := 0
+	for _, p := range paths {
+		size += len(p) + 1
+	}
+	if size > git.MaxArgs {
+		return fault.New(fault.TooLarge, "too_many_parts", "Too many files at once: take fewer.")
+	}
+	argv := append([]string{"sh", "-c", indexScript, "sh", b.GitDir, git.GitName(b.Like, []byte(said)), path.Join(b.GitDir, id.New("parawork")+".index")}, paths...)
+	env := map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false"}
+	for try := 0; ; try++ {
+		r, err := b.Run(ctx, executors.BoxCommand{Argv: argv, Env: env, Stdin: in})
+		switch {
+		case err != nil:
+			return err
+		case r.ExitCode == 0:
+			return nil
+		case r.ExitCode == 76:
+			return ErrIndexMoved
+		case r.ExitCode != 75:
+			return git.SandboxFault(&git.CommandError{Sub: "update-index", Result: r}, "stage_failed", "Changing the index")
+		case try+1 >= tries:
+			return fault.New(fault.Conflict, "index_locked", "Another git command has held the workspace's index for a while. Try again in a moment; when none runs, remove %s in the terminal.", path.Join(b.GitDir, "index.lock"))
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

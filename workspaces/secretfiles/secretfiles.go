@@ -1,0 +1,147 @@
+package secretfiles
+
+import (
+	"context"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+)
+
+// ErrSecretFile says that nobody reads a file, because it is a secret's.
+var ErrSecretFile = fault.New(fault.Forbidden, "secret_file", "This file is a secret's: sessions read it, and it is shown to nobody. Who manages the secret can replace its value.")
+
+// ErrSecretValue says that nobody reads a file, because a secret's value is in it.
+var ErrSecretValue = fault.New(fault.Forbidden, "secret_value", "This file holds a secret's value, and is shown to nobody. Have the agent read the value from its environment instead, or take it out in a terminal.")
+
+// SecretFiles is what a workspace was ever given of secrets. On an error nothing of its files is shown or kept.
+func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspaces.SecretFiles, error) {
+	_, ss, err := s.records.Connected()
+	if err != nil {
+		return workspaces.SecretFiles{}, err
+	}
+	f, err := ss.SecretFiles(ctx, workspaceID)
+	if err != nil {
+		return workspaces.SecretFiles{}, fault.Wrap(err, fault.Unavailable, "secrets_unknown", "What must not be shown of the workspace's secrets could not be read. Try again in a moment.")
+	}
+	if f.Values != nil {
+		f.Hides = func(value string) bool { return !s.shownByBase(ctx, workspaceID, value) }
+	}
+	return f, nil
+}
+
+// Some reports whether there are any files.
+func Some(f workspaces.SecretFiles) bool { return len(f.Paths)+len(f.Blobs) > 0 }
+
+// Known reports whether anything is known.
+func Known(f workspaces.SecretFiles) bool { return Some(f) || f.Values != nil }
+
+// Has reports whether a file is one of them, by its name or by git's name of its content.
+func Has(f workspaces.SecretFiles, path, blob string) bool {
+	return f.Paths[path] || blob != "" && f.Blobs[blob]
+}
+
+// HasSum reports whether a file is one of them, by its name or by the sha256 (hex) of its content, "" = not known.
+func HasSum(f workspaces.SecretFiles, path, sum string) bool {
+	return f.Paths[path] || sum != "" && f.Sums[sum]
+}
+
+// Value reports whether a content holds a secret's value.
+func Value(f workspaces.SecretFiles, content []byte) bool { return f.Values.In(content, f.Hides) }
+
+// Masked returns a text with the values of secrets masked, as what is stored and shown of names and messages.
+func Masked(f workspaces.SecretFiles, text string) string {
+	if f.Masker == nil {
+		return text
+	}
+	return f.Masker.Text(text)
+}
+
+// Reader returns r with secrets' values masked in it, of equal length.
+func Reader(f workspaces.SecretFiles, r io.Reader) *redact.FoundReader {
+	return f.Values.Reader(r, f.Hides)
+}
+
+// MaskedLines returns lines with secrets' values masked, also those of several lines.
+func MaskedLines(f workspaces.SecretFiles, lines []string) []string {
+	if f.Values == nil || len(lines) == 0 {
+		return lines
+	}
+	all := []byte(strings.Join(lines, ""))
+	if !f.Values.Mask(all, f.Hides) {
+		return lines
+	}
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i], all = string(all[:len(l)]), all[len(l):]
+	}
+	return out
+}
+
+// ReadCloser is Reader for what is closed.
+func ReadCloser(f workspaces.SecretFiles, r io.ReadCloser) io.ReadCloser {
+	if f.Values == nil {
+		return r
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{Reader(f, r), r}
+}
+
+// In reports whether a change shows something of one of them.
+func In(f workspaces.SecretFiles, c git.ChangedFile) bool {
+	return Has(f, c.Path, c.NewBlob) || Has(f, c.OldPath, c.OldBlob)
+}
+
+// Mark tells one such list from another.
+func Mark(f workspaces.SecretFiles) string {
+	return strings.Join(slices.Sorted(maps.Keys(f.Paths)), "\x00") + "\x01" + strings.Join(slices.Sorted(maps.Keys(f.Blobs)), "\x00") + "\x01" + f.Values.Mark()
+}
+
+// ShownOnly lists the files of a comparison, or those of paths or below them where any is named, that show nothing of a secret's file. all says
+// that this is the whole comparison.
+func ShownOnly(f workspaces.SecretFiles, c git.Comparison, paths []string) (shown []string, all bool) {
+	// git takes a name for that of a folder, too, where there is one on either side: none above a secret's file is given to it.
+	hidden := make(map[string]bool)
+	hide := func(name string) {
+		for ; name != "" && name != "." && name != "/"; name = path.Dir(name) {
+			hidden[name] = true
+		}
+	}
+	for name := range f.Paths {
+		hide(name)
+	}
+	all = len(paths) == 0 && !c.Truncated
+	for _, file := range c.Files {
+		if In(f, file) {
+			all = false
+			hide(file.Path)
+			hide(file.OldPath)
+		}
+	}
+	asked := make(map[string]bool)
+	for _, name := range paths {
+		asked[path.Clean(name)] = true // as git reads it
+	}
+	wanted := func(name string) bool {
+		for ; name != "." && name != "/"; name = path.Dir(name) {
+			if asked[name] {
+				return true
+			}
+		}
+		return len(asked) == 0 || asked["."]
+	}
+	for _, file := range c.Files {
+		if wanted(file.Path) && !hidden[file.Path] && !hidden[file.OldPath] {
+			shown = append(shown, file.Path)
+		}
+	}
+	return shown[:git.PatchFits(shown)], all
+}

@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+)
+
+// A snapshot asks git several things that do not wait for each other: what the newest snapshot has otherwise than the base while the
+// sandbox is looked at, where branch and ref are while the files are listed. Each is a program to be started.
+
+// ahead is a comparison that was made before it was known whether it is needed. Trees never change, so it is right whenever it is about
+// the two that are asked for.
+type ahead struct {
+	done     chan struct{}
+	from, to string // trees
+	raws     []git.RawChange
+	err      error
+}
+
+// compareAhead begins to compare the base with the newest snapshot. Who began waits for it by wait.
+func (s *Service) compareAhead(ctx context.Context, p workspaces.Project, w workspaces.Workspace) *ahead {
+	a := &ahead{done: make(chan struct{})}
+	go func() { // ends with the call of git, whose context is the caller's
+		defer close(a.done)
+		a.err = s.compareBase(ctx, p, w, a)
+	}()
+	return a
+}
+
+func (s *Service) compareBase(ctx context.Context, p workspaces.Project, w workspaces.Workspace, a *ahead) error {
+	prev, err := s.newestSnap(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	base, err := s.repo.BaseCommit(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	desk, err := s.repo.ScratchOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = desk.Close() }()
+	if a.from, err = s.rootOf(ctx, p, desk, base); err != nil {
+		return err
+	}
+	a.to = prev.Tree
+	a.raws, err = compareRaw(ctx, desk, a.from, a.to)
+	return err
+}
+
+// wait returns when the comparison has ended.
+func (a *ahead) wait() {
+	if a != nil {
+		<-a.done
+	}
+}
+
+// compare says what differs between two trees.
+func (t *Job) compare(ctx context.Context, from, to string) ([]git.RawChange, error) {
+	if a := t.f.ahead; a != nil {
+		a.wait()
+		if a.err == nil && a.from == from && a.to == to {
+			return a.raws, nil
+		}
+	}
+	return compareRaw(ctx, t.Desk, from, to)
+}
+
+func compareRaw(ctx context.Context, desk *hostgit.Desk, from, to string) ([]git.RawChange, error) {
+	if from == to {
+		return nil, nil
+	}
+	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, to}})
+	if err != nil {
+		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+	}
+	return git.ParseRaw(string(out)), nil
+}
+
+// rootOf is the tree of a commit.
+func (s *Service) rootOf(ctx context.Context, p workspaces.Project, desk *hostgit.Desk, commit string) (string, error) {
+	k := git.CommitKey{GitDir: p.GitDir, Commit: commit}
+	if git.IsCommitID(commit) {
+		if known, ok := s.keeps.roots.Get(k); ok {
+			return known.Tree, nil
+		}
+	}
+	tree, err := desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
+	if err != nil || !git.IsCommitID(tree) {
+		return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
+	}
+	if git.IsCommitID(commit) {
+		s.keeps.roots.Put(k, git.CommitTree{Tree: tree})
+	}
+	return tree, nil
+}
+
+// refTips are where the worktree and the ref of a snapshot are.
+type refTips struct {
+	done   chan struct{}
+	head   string
+	ref    string // the one that was read
+	before string // "" = it is not there
+	err    error
+}
+
+// readTips begins to read them. Who began waits for done.
+func (t *Job) readTips(ctx context.Context, ref string) *refTips {
+	r := &refTips{done: make(chan struct{}), ref: ref}
+	go func() { // ends with its calls of git, whose context is the caller's
+		defer close(r.done)
+		if r.head, r.err = t.S.sandboxes.LocalHead(ctx, t.P, t.W); r.err == nil && r.head == "" {
+			r.err = ErrNoHead
+		}
+		if r.err == nil {
+			r.before, r.err = t.S.repo.CommitOf(ctx, t.P.GitDir, ref)
+		}
+	}()
+	return r
+}
+
+// waitTips returns when they are read, and notes the head.
+func (t *Job) waitTips() error {
+	<-t.tips.done
+	t.Head = t.tips.head
+	return t.tips.err
+}
+
+// beforeOn is the snapshot the ref holds now, "" when it holds none.
+func (t *Job) beforeOn(ctx context.Context, ref string) (string, error) {
+	if ref == t.tips.ref {
+		return t.tips.before, nil
+	}
+	return t.S.repo.CommitOf(ctx, t.P.GitDir, ref) // the day has ended meanwhile
+}

@@ -1,0 +1,558 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+)
+
+// dayOf names the day of a time, in UTC.
+func dayOf(at int64) string { return time.UnixMilli(at).UTC().Format("20060102") }
+
+// Hidden refs of snapshots.
+func pollsRef(workspaceID, day string) string { return snapRefs(workspaceID) + "polls/" + day }
+
+func keptRef(workspaceID, day string) string { return snapRefs(workspaceID) + "kept/" + day }
+
+func pinRef(workspaceID, id string) string { return snapRefs(workspaceID) + "pinned/" + id }
+
+func snapRefs(workspaceID string) string { return "refs/parawork/snapshots/" + workspaceID + "/" }
+
+// chainRef is the ref a snapshot is kept by while it is not pinned.
+func chainRef(sn Snap) string {
+	if sn.Kind == SnapPoll {
+		return pollsRef(sn.WorkspaceID, dayOf(sn.At))
+	}
+	return keptRef(sn.WorkspaceID, dayOf(sn.At))
+}
+
+// entry is what a tree holds under a name.
+type entry struct{ mode, oid string }
+
+// capture takes one snapshot. seen says what differs: with Base, everything that does; without, what may since the snapshot before; nil,
+// the worktree is read. made is false where nothing changed and none was asked for.
+func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request, seen *Seen) (sn Snap, made bool, err error) {
+	unlock, err := s.locks.Snapshots.LockContext(ctx, w.ID)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	defer unlock()
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	prev, err := s.lastSnap(ctx, p, w)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	part := seen != nil && seen.Base == "" && seen.Tree == "" && seen.Stale == ""
+	if part && !seen.All && !s.compared(w.ID) {
+		// The newest snapshot is of an earlier server, which may have died between files that changed and the snapshot with them.
+		seen = &Seen{Paths: seen.Paths, All: true}
+	}
+	// From here on it goes to its end, whoever asked: what was read is stored.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
+	defer cancel()
+	if f.Title = hostgit.Clean(f.Title); len([]rune(f.Title)) > maxSnapTitle {
+		f.Title = string([]rune(f.Title)[:maxSnapTitle])
+	}
+	t := Job{S: s, P: p, W: w, prev: prev, f: f, limit: pollFile, total: pollTotal}
+	if t.Secrets, err = s.secretFiles.SecretFiles(ctx, w.ID); err != nil {
+		return Snap{}, false, err
+	}
+	if f.Kind != SnapPoll && f.Kind != SnapTurn && f.Kind != SnapCommit {
+		t.limit, t.total = keepFile, keepTotal
+	}
+	sn, made, err = t.run(ctx, seen)
+	if err != nil { // it may be in the repository already: the next one looks for rows that are not there
+		s.keeps.mu.Lock()
+		delete(s.keeps.last, w.ID)
+		s.keeps.mu.Unlock()
+	}
+	if git.DiskIsFull(err) {
+		return Snap{}, false, fault.Wrap(err, fault.DiskFull, "disk_full", "The workspace's files could not be kept: the server's disk is full. Make room, then try again.")
+	}
+	if err != nil {
+		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be kept: %s", git.Reason(err))
+	}
+	s.keeps.mu.Lock()
+	if seen == nil || seen.Stale == "" && (!part || seen.All) {
+		s.keeps.sure[w.ID] = true
+	}
+	if !made {
+		s.keeps.mu.Unlock()
+		return sn, false, nil
+	}
+	s.keeps.last[w.ID] = sn
+	s.keeps.loose[p.GitDir]++
+	s.keeps.mu.Unlock()
+	s.toldSnap(ctx, sn)
+	return sn, true, nil
+}
+
+// compared reports whether a snapshot of the workspace was compared with all its files since the server started.
+func (s *Service) compared(workspaceID string) bool {
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	return s.keeps.sure[workspaceID]
+}
+
+// maxSnapTitle is how many characters a snapshot's title may have.
+const maxSnapTitle = 200
+
+// Bounds of what one snapshot reads, in bytes.
+const (
+	pollFile  = 32 << 20 // one file, where nobody asked for the snapshot
+	pollTotal = 512 << 20
+	keepFile  = 1 << 30
+	keepTotal = 16 << 30
+)
+
+// Job is one snapshot being taken.
+type Job struct {
+	S            *Service
+	P            workspaces.Project
+	W            workspaces.Workspace
+	prev         Snap
+	f            Request
+	limit, total int64
+
+	Head    string
+	Secrets workspaces.SecretFiles
+	byHost  bool            // the paths are what git found without the settings of the worktree's own
+	told    map[string]bool // those among them that somebody named who knows these settings
+	Desk    *hostgit.Desk
+	tips    *refTips
+	Missing []workspaces.Missing
+}
+
+func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
+	var err error
+	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.W.ID, At: max(t.S.records.Millis(), t.prev.At+1)}))
+	defer func() { <-t.tips.done }()
+	if t.Desk, err = t.S.repo.ScratchOf(ctx, t.P); err != nil {
+		return Snap{}, false, err
+	}
+	defer func() { _ = t.Desk.Close() }()
+	start, paths, clean, err := t.candidates(ctx, seen)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	had, err := t.entries(ctx, start, paths)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	if err := t.waitTips(); err != nil {
+		return Snap{}, false, err
+	}
+	root, err := os.OpenRoot(t.W.Path)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	defer root.Close()
+	edits, err := t.read(ctx, root, paths, had, clean)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	ignoredCommit, ignoredN, err := t.saveIgnored(ctx, root)
+	if err == nil {
+		err = t.noteRemoteIgnored(ctx, ignoredCommit)
+	}
+	if err != nil {
+		return Snap{}, false, err
+	}
+	needless := t.f.Kind == SnapPoll || t.f.Changed && t.Head == t.prev.Head && ignoredCommit == t.prev.Ignored
+	if len(edits) == 0 && start == t.prev.Tree && needless {
+		return t.prev, false, nil
+	}
+	base, err := t.S.repo.BaseCommit(ctx, t.W.ID)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	sn := Snap{ID: id.New("snp"), TeamID: t.W.TeamID, WorkspaceID: t.W.ID, Kind: t.f.Kind, Reason: t.f.Reason, Title: t.f.Title, ActorID: t.f.ActorID, SessionID: t.f.SessionID,
+		Head: t.Head, BaseCommit: base, At: max(t.S.records.Millis(), t.prev.At+1), Missing: t.Missing,
+		Ignored: ignoredCommit, IgnoredN: ignoredN}
+	sn.ExpiresAt = t.S.snapEnd(sn)
+	ref := chainRef(sn)
+	before, err := t.beforeOn(ctx, ref)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	from, err := t.S.since(ctx, sn)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	if err := t.write(ctx, &sn, start, before, from, edits); err != nil {
+		return Snap{}, false, err
+	}
+	if sn.Tree == t.prev.Tree && needless {
+		return t.prev, false, nil // written, but to what it was
+	}
+	counted := make(chan error, 1)
+	go func() { counted <- countSnap(ctx, t.Desk, &sn, from) }() // beside the ref's own step; waited for below
+	killpoint.Reach(killpoint.SnapshotWritten)
+	err = t.S.moveRef(ctx, t.P, ref, sn.Commit, before)
+	if cerr := <-counted; err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return Snap{}, false, err
+	}
+	killpoint.Reach(killpoint.SnapshotKept)
+	if err := t.S.store.InsertSnapshot(ctx, sn); err != nil {
+		return Snap{}, false, fmt.Errorf("storing the snapshot: %w", err)
+	}
+	return sn, true, nil
+}
+
+// moveRef has a ref of snapshots hold another commit than before, "" where there was none.
+func (s *Service) moveRef(ctx context.Context, p workspaces.Project, ref, commit, before string) error {
+	edit := git.RefCreate(ref, commit)
+	if before != "" {
+		edit = git.RefUpdate(ref, commit, before)
+	}
+	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(string(edit)), Args: []string{"update-ref", "--stdin"}})
+	return git.GitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
+}
+
+// candidates says which tree the snapshot begins with, which paths are read, and, where everything that differs from a commit is known,
+// what the others have in that commit (no entry: they are not in it).
+func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths []string, clean map[string]entry, err error) {
+	if seen != nil && seen.Stale != "" {
+		t.Missing = append(t.Missing, workspaces.Missing{Reason: seen.Stale})
+		seen = nil
+	}
+	if seen != nil && seen.Tree != "" {
+		t.Missing = append(t.Missing, seen.Missing...)
+		return seen.Tree, nil, nil, nil
+	}
+	if seen != nil && seen.Base == "" && !seen.All && t.prev.Tree != "" {
+		return t.prev.Tree, t.tidy(seen.Paths), nil, nil
+	}
+	var commit string
+	switch {
+	case seen != nil && seen.Base != "":
+		commit, paths = seen.Base, seen.Paths
+	default: // also a first snapshot of which only a part is known
+		if err := t.waitTips(); err != nil {
+			return "", nil, nil, err
+		}
+		commit = t.Head
+		list, cancel := context.WithTimeout(ctx, t.S.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
+		st, err := t.S.repo.WorktreeState(list, t.P, t.W, t.Head)
+		cancel()
+		if err != nil {
+			return "", nil, nil, err
+		}
+		t.byHost = true
+		paths = slices.Concat(st.Changed, st.Gone, st.Others)
+		if seen != nil {
+			t.told = make(map[string]bool, len(seen.Paths))
+			for _, p := range seen.Paths {
+				t.told[p] = true
+			}
+			paths = append(paths, seen.Paths...)
+		}
+		for _, n := range st.Nested {
+			t.miss(n, "It is a repository of its own.", 0)
+		}
+	}
+	if start, err = t.S.rootOf(ctx, t.P, t.Desk, commit); err != nil {
+		return "", nil, nil, err
+	}
+	if t.prev.Tree == "" || t.prev.Tree == start {
+		return start, t.tidy(paths), nil, nil
+	}
+	// What the snapshot before had otherwise is read again, or is as the commit has it.
+	listed := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		listed[p] = true
+	}
+	since, err := t.since(ctx, seen, start)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	clean = make(map[string]entry)
+	raws, err := t.compare(ctx, start, t.prev.Tree)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	for _, r := range raws {
+		if !listed[r.Path] {
+			ignored := t.byHost && r.OldMode == "000000" // git lists no such file: whether it is there is looked up
+			if !since[r.Path] && !ignored {
+				clean[r.Path] = entry{r.OldMode, r.OldOID}
+			}
+			paths = append(paths, r.Path)
+		}
+	}
+	return t.prev.Tree, t.tidy(paths), clean, nil
+}
+
+// since names what changed by snapshots that were taken after the files were looked at: the look does not tell of it. start is the tree it
+// was compared with.
+func (t *Job) since(ctx context.Context, seen *Seen, start string) (map[string]bool, error) {
+	if seen == nil || seen.After == "" || seen.After == t.prev.Tree {
+		return nil, nil
+	}
+	from := seen.After
+	if from == noTree {
+		from = start
+	}
+	raws, err := t.compare(ctx, from, t.prev.Tree)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]bool)
+	for _, r := range raws {
+		names[r.Path] = true
+	}
+	return names, nil
+}
+
+// tidy sorts paths, leaves out those said twice, and those git has no names for.
+func (t *Job) tidy(paths []string) []string {
+	out := slices.Clone(paths)
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(name string) bool {
+		bad := BadName(name)
+		if bad {
+			t.miss(name, "git keeps no file of this name.", 0)
+		}
+		return bad
+	})
+}
+
+// entries returns what a tree holds under the names.
+func (t *Job) entries(ctx context.Context, tree string, paths []string) (map[string]entry, error) {
+	out := make(map[string]entry, len(paths))
+	all := len(paths) > git.WholeTree
+	var keep map[string]bool
+	if all {
+		keep = make(map[string]bool, len(paths))
+		for _, p := range paths {
+			keep[p] = true
+		}
+		paths = []string{""}
+	}
+	for len(paths) > 0 {
+		n, size := 0, 0
+		for n < len(paths) && n < git.AskPaths && (n == 0 || size+len(paths[n]) < git.AskBytes) {
+			size += len(paths[n])
+			n++
+		}
+		args := []string{"ls-tree", "-z", "--full-tree", tree}
+		if all {
+			args = []string{"ls-tree", "-r", "-z", "--full-tree", tree}
+		} else {
+			args = append(append(args, "--"), paths[:n]...)
+		}
+		b, err := t.Desk.Run(ctx, hostgit.Call{Args: args, Max: 256 << 20})
+		if err != nil {
+			return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the snapshot before")
+		}
+		for rec := range strings.SplitSeq(string(b), "\x00") {
+			meta, name, ok := strings.Cut(rec, "\t")
+			m := strings.Fields(meta)
+			if ok && len(m) == 3 && (keep == nil || keep[name]) {
+				out[name] = entry{m[0], m[2]}
+			}
+		}
+		paths = paths[n:]
+	}
+	return out, nil
+}
+
+// snapNote is what the commit of a snapshot says of it, so that a row that was not stored can be made again.
+type snapNote struct {
+	ID         string               `json:"id"`
+	Workspace  string               `json:"workspace"`
+	Kind       string               `json:"kind"`
+	Reason     string               `json:"reason,omitempty"`
+	Title      string               `json:"title,omitempty"`
+	ActorID    string               `json:"actor_id,omitempty"`
+	SessionID  string               `json:"session_id,omitempty"`
+	Head       string               `json:"head"`
+	BaseCommit string               `json:"base_commit"`
+	At         int64                `json:"at"`
+	Before     string               `json:"before,omitempty"` // the tree its changes are counted from
+	Missing    []workspaces.Missing `json:"missing,omitempty"`
+	Ignored    string               `json:"ignored,omitempty"` // the last parent, where it is not ""
+	IgnoredN   int                  `json:"ignored_files,omitempty"`
+}
+
+func noteOf(sn Snap, before string) (string, error) {
+	b, err := json.Marshal(snapNote{sn.ID, sn.WorkspaceID, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Head, sn.BaseCommit, sn.At, before, sn.Missing, sn.Ignored, sn.IgnoredN})
+	return "parawork: snapshot\n\n" + string(b) + "\n", err
+}
+
+// since is the tree a snapshot's changes are counted from: that of the snapshot before; of the first, where the workspace began.
+func (s *Service) since(ctx context.Context, sn Snap) (string, error) {
+	prev, err := s.snapBefore(ctx, sn)
+	if fault.Is(err, fault.NotFound) {
+		return sn.BaseCommit, nil
+	}
+	return prev.Tree, err
+}
+
+// snapBefore is the snapshot before another. Before a turn, a commit or what somebody kept that is the last such one, not the file that
+// was seen a moment ago: what a turn changed is all it changed.
+func (s *Service) snapBefore(ctx context.Context, sn Snap) (Snap, error) {
+	if sn.Kind == SnapPoll {
+		return s.store.SnapshotBefore(ctx, sn.WorkspaceID, sn.At)
+	}
+	items, _, err := s.store.Snapshots(ctx, sn.WorkspaceID, kindsBesidePolls(), page.Page{Limit: 1, Cursor: page.Encode(page.Key{At: sn.At})})
+	if err == nil && len(items) == 0 {
+		err = fault.New(fault.NotFound, "snapshot_not_found", "There is no snapshot before it.")
+	}
+	if err != nil {
+		return Snap{}, err
+	}
+	return items[0], nil
+}
+
+func kindsBesidePolls() []string {
+	return slices.DeleteFunc(slices.Clone(snapKinds), func(k string) bool { return k == SnapPoll })
+}
+
+func countSnap(ctx context.Context, desk *hostgit.Desk, sn *Snap, from string) error {
+	sn.Files, sn.Additions, sn.Deletions = 0, 0, 0
+	if from == "" || from == sn.Tree {
+		return nil
+	}
+	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", from, sn.Tree}})
+	if err != nil {
+		return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+	}
+	for rec := range strings.SplitSeq(string(out), "\x00") {
+		f := strings.SplitN(rec, "\t", 3)
+		if len(f) != 3 {
+			continue
+		}
+		sn.Files++
+		a, _ := strconv.Atoi(f[0]) // "-" of what is no text
+		d, _ := strconv.Atoi(f[1])
+		sn.Additions += a
+		sn.Deletions += d
+	}
+	return nil
+}
+
+// lastSnap is the newest snapshot of a workspace, the zero one when there is none. The first time it is asked for, rows that a killed
+// server did not store are made. Only with the workspace's lock.
+func (s *Service) lastSnap(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (Snap, error) {
+	s.keeps.mu.Lock()
+	sn, ok := s.keeps.last[w.ID]
+	s.keeps.mu.Unlock()
+	if ok {
+		return sn, nil
+	}
+	if err := s.repairSnaps(ctx, p, w); err != nil {
+		return Snap{}, err
+	}
+	sn, err := s.store.SnapshotBefore(ctx, w.ID, 0)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return Snap{}, err
+	}
+	if sn.Commit != "" {
+		if c, err := s.repo.CommitOf(ctx, p.GitDir, sn.Commit); err != nil {
+			return Snap{}, err
+		} else if c == "" { // the repository was put back to an older state: begin anew
+			sn = Snap{At: sn.At}
+		}
+	}
+	s.keeps.mu.Lock()
+	s.keeps.last[w.ID] = sn
+	s.keeps.mu.Unlock()
+	return sn, nil
+}
+
+// repairSnaps makes the rows of snapshots that are in the repository and were not stored: a server was killed in between.
+func (s *Service) repairSnaps(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
+	for _, chain := range [...]string{"polls/", "kept/"} {
+		tips, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--sort=-refname", "--count=1", "--format=%(objectname)", snapRefs(w.ID) + chain}})
+		if err != nil {
+			return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for snapshots")
+		}
+		for at := tips; git.IsCommitID(at); {
+			if _, err := s.store.SnapshotAt(ctx, w.ID, at); err == nil {
+				break
+			} else if !fault.Is(err, fault.NotFound) {
+				return err
+			}
+			c, err := s.readChained(ctx, p, w.ID, at)
+			if err != nil {
+				return err
+			}
+			if c.note.ID == "" {
+				break
+			}
+			n := c.note
+			sn := Snap{ID: n.ID, TeamID: w.TeamID, WorkspaceID: w.ID, Kind: n.Kind, Reason: n.Reason, Title: n.Title, ActorID: n.ActorID, SessionID: n.SessionID,
+				Commit: at, Tree: c.tree, Head: n.Head, BaseCommit: n.BaseCommit, At: n.At, Missing: n.Missing, Ignored: n.Ignored, IgnoredN: n.IgnoredN}
+			sn.ExpiresAt = s.snapEnd(sn)
+			if err := s.recount(ctx, p, &sn, n.Before); err != nil {
+				return err
+			}
+			if err := s.store.InsertSnapshot(ctx, sn); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("storing a snapshot that was cut: %w", err)
+			}
+			at = c.before
+		}
+	}
+	return nil
+}
+
+// chained is a commit among those of a day.
+type chained struct {
+	note   snapNote // the zero one = it is no snapshot of the workspace
+	tree   string
+	before string // the one before it that day, "" = it is the first
+}
+
+func (s *Service) readChained(ctx context.Context, p workspaces.Project, workspaceID, commit string) (chained, error) {
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %P%n%b", commit, "--"}})
+	if err != nil {
+		return chained{}, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a snapshot")
+	}
+	first, body, _ := strings.Cut(out, "\n")
+	names := strings.Fields(first)
+	var n snapNote
+	if len(names) == 0 || json.Unmarshal([]byte(body), &n) != nil || n.Workspace != workspaceID || n.ID == "" || !slices.Contains(snapKinds, n.Kind) {
+		return chained{}, nil
+	}
+	c := chained{note: n, tree: names[0]}
+	if n.Ignored != "" {
+		names = names[:len(names)-1]
+	}
+	if len(names) > 2 { // what the first of its day stands on is no snapshot
+		c.before = names[1]
+	}
+	return c, nil
+}
+
+func (s *Service) recount(ctx context.Context, p workspaces.Project, sn *Snap, before string) error {
+	desk, err := s.repo.ScratchOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = desk.Close() }()
+	if !git.IsCommitID(before) {
+		before = sn.BaseCommit
+	}
+	return countSnap(ctx, desk, sn, before)
+}

@@ -1,0 +1,204 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+)
+
+// commitIndex is how the agent's index learns of a commit, and forgets it again.
+type commitIndex struct {
+	b     *sandboxgit.Sandbox
+	whole bool     // everything, or paths
+	paths []string // of whole; none = everything
+	none  bool     // it needs to learn nothing
+
+	// Of parts: what the entries were and become. What else is staged stays.
+	said     string
+	old, new map[string]git.FileEntry
+}
+
+// tell makes the index know what commit holds.
+func (i commitIndex) tell(ctx context.Context, commit string, tries int) error {
+	switch {
+	case i.none:
+		return nil
+	case i.whole:
+		return Refresh(ctx, i.b, commit, i.paths, tries)
+	}
+	return i.set(ctx, i.new, tries)
+}
+
+// takeBack makes the index forget it.
+func (i commitIndex) takeBack(ctx context.Context) error {
+	switch {
+	case i.none:
+		return nil
+	case i.whole:
+		return Refresh(ctx, i.b, "HEAD", i.paths, IndexTries)
+	}
+	_, said, err := i.b.OwnIndex(ctx, i.names())
+	if err != nil {
+		return err
+	}
+	i.said = said
+	return i.set(ctx, i.old, IndexTries)
+}
+
+func (i commitIndex) names() []string { return slices.Sorted(maps.Keys(i.new)) }
+
+// set changes the entries. Where the agent changed one of them since, it learns of the commit as of a whole file's.
+func (i commitIndex) set(ctx context.Context, entries map[string]git.FileEntry, tries int) error {
+	err := i.b.SetIndex(ctx, i.names(), i.said, entries, tries)
+	if !errors.Is(err, sandboxgit.ErrIndexMoved) {
+		return err
+	}
+	_, said, err := i.b.OwnIndex(ctx, i.names())
+	if err != nil {
+		return err
+	}
+	if said == i.said {
+		return sandboxgit.ErrIndexMoved
+	}
+	now := make(map[string]git.FileEntry)
+	if err := sandboxgit.ParseIndex(said, now); err != nil {
+		return err
+	}
+	// An entry that is as wished already needs nothing; another one is the agent's own, newer choice and stays.
+	left := make(map[string]git.FileEntry)
+	was := make(map[string]git.FileEntry)
+	if err := sandboxgit.ParseIndex(i.said, was); err != nil {
+		return err
+	}
+	for name, e := range entries {
+		if now[name] == was[name] {
+			left[name] = e
+		}
+	}
+	return i.b.SetIndex(ctx, i.names(), said, left, tries)
+}
+
+// commitFiles builds the tree of a commit.
+func (s *Service) commitFiles(ctx context.Context, actor accounts.Actor, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, r CommitRequest) (string, commitIndex, error) {
+	index := commitIndex{b: b, whole: true, paths: r.Paths}
+	switch {
+	case r.Staged:
+		tree, err := stagedTree(ctx, b)
+		return tree, commitIndex{b: b, none: true}, err
+	case len(r.Parts.List) > 0:
+		return s.commitParts(ctx, actor, p, w, b, r.Parts)
+	}
+	tree, err := stage(ctx, b, r.Paths)
+	return tree, index, err
+}
+
+// stagedTree is the tree of what is staged.
+func stagedTree(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
+	if err := resolved(ctx, b); err != nil {
+		return "", err
+	}
+	if err := copyIndex(ctx, b); err != nil {
+		return "", err
+	}
+	tree, err := changedTree(ctx, b)
+	if fault.CodeOf(err) == "nothing_to_commit" {
+		err = fault.New(fault.Conflict, "nothing_to_commit", "Nothing to commit: nothing is staged.")
+	}
+	return tree, err
+}
+
+// commitParts builds the tree of HEAD with parts of what differs.
+func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, r Parts) (string, commitIndex, error) {
+	var none commitIndex
+	if err := r.check(); err != nil {
+		return "", none, err
+	}
+	if r.From == "" {
+		r.From = "head"
+	}
+	v, err := s.shownParts(ctx, p, w, r, actor.User.ID)
+	if err != nil {
+		return "", none, err
+	}
+	if err := resolved(ctx, b); err != nil {
+		return "", none, err
+	}
+	own, said, err := b.OwnIndex(ctx, r.paths())
+	if err != nil {
+		return "", none, err
+	}
+	head, err := treeEntries(ctx, b, "HEAD", r.paths())
+	if err != nil {
+		return "", none, err
+	}
+	// Files that were staged by hand although they are ignored are found by the agent's index only.
+	if err := copyIndex(ctx, b); err != nil {
+		return "", none, err
+	}
+	set, err := s.takeParts(ctx, p, w, b, r, v, own, head)
+	if err != nil {
+		return "", none, err
+	}
+	if err := b.Fresh(ctx); err != nil {
+		return "", none, err
+	}
+	if err := b.PutEntries(ctx, set); err != nil {
+		return "", none, err
+	}
+	tree, err := changedTree(ctx, b)
+	if err != nil {
+		return "", none, err
+	}
+	index := commitIndex{b: b, said: said, old: make(map[string]git.FileEntry), new: make(map[string]git.FileEntry)}
+	for _, part := range r.List {
+		name := part.Path
+		index.old[name], index.new[name] = own[name], set[name]
+		if part.whole() || own[name].OID == head[name].OID && own[name].Mode == head[name].Mode {
+			continue
+		}
+		// Other lines of it are staged: they stay so, beside what is committed.
+		if e, err := alsoIn(ctx, b, name, head[name], set[name], own[name]); err != nil {
+			return "", none, err
+		} else if e.Is() {
+			index.new[name] = e
+		}
+	}
+	return tree, index, nil
+}
+
+// alsoIn is what the agent has staged of a file with what became of another by a commit; the zero entry where the two cannot be had together.
+func alsoIn(ctx context.Context, b *sandboxgit.Sandbox, name string, before, after, staged git.FileEntry) (git.FileEntry, error) {
+	var text [3][]byte
+	for i, e := range [...]git.FileEntry{before, after, staged} {
+		t, err := b.OwnBlob(ctx, name, e)
+		if fault.CodeOf(err) == "part_whole_only" {
+			return git.FileEntry{}, nil
+		}
+		if err != nil {
+			return git.FileEntry{}, err
+		}
+		text[i] = t
+	}
+	if !staged.Is() || !after.Is() {
+		return git.FileEntry{}, nil
+	}
+	old, now := git.SplitLines(text[0]), git.SplitLines(text[1])
+	var picks []pick
+	for _, x := range git.DiffLines(old, now) {
+		picks = append(picks, pick{LineBlock: x})
+	}
+	made, err := takeForward(name, picks, old, now, git.SplitLines(text[2]))
+	if err != nil { // they overlap: what is committed counts, the rest is still in the file
+		return git.FileEntry{}, nil //nolint:nilerr // no entry: as above
+	}
+	e := git.FileEntry{Mode: staged.Mode}
+	e.OID, err = b.PutBlob(ctx, made)
+	return e, err
+}

@@ -1,0 +1,361 @@
+package transfer
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/internal/ignored"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/sandboxgit"
+	"github.com/parawork/parawork/workspaces/secretfiles"
+	"github.com/parawork/parawork/workspaces/snapshot"
+)
+
+func (s *Service) writeSent(workspaceID string, sent map[string]string) error {
+	b, err := json.Marshal(sent)
+	if err != nil {
+		return err
+	}
+	return sandboxgit.WriteOnce(s.sandboxes.SentFile(workspaceID), string(b))
+}
+
+// readSent reads them by raw paths.
+func (s *Service) readSent(workspaceID string) map[string]string {
+	sent, byPath := make(map[string]string), make(map[string]string)
+	b, err := os.ReadFile(s.sandboxes.SentFile(workspaceID))
+	if err != nil || json.Unmarshal(b, &byPath) != nil {
+		return sent
+	}
+	for enc, oid := range byPath {
+		sent[guest.DecodePath(enc)] = oid
+	}
+	return sent
+}
+
+// ChosenFile is an ignored file that goes along.
+type ChosenFile struct {
+	Name string // raw bytes
+	Size int64
+	oid  string // git's name of what is in it, where it was read
+}
+
+// ChosenFiles are the ignored files a project wants kept, as far as they go along to or from a place with a disk of its own.
+type ChosenFiles struct {
+	Files []ChosenFile
+	Left  []workspaces.Missing // those that do not, and why
+}
+
+// Bytes is how large all of them are together.
+func (c ChosenFiles) Bytes() (sum int64) {
+	for _, f := range c.Files {
+		sum += f.Size
+	}
+	return sum
+}
+
+// Take adds a file, or names it where the bounds leave it out.
+func (c *ChosenFiles) Take(f ChosenFile) {
+	switch {
+	case f.Size > snapshot.RemoteIgnoredFile:
+		c.leave(f, fmt.Sprintf("It is larger than %d MB.", snapshot.RemoteIgnoredFile>>20))
+	case len(c.Files) >= snapshot.RemoteIgnoredCount:
+		c.leave(f, fmt.Sprintf("At most %d files go along.", snapshot.RemoteIgnoredCount))
+	case c.Bytes()+f.Size > snapshot.RemoteIgnoredTotal:
+		c.leave(f, fmt.Sprintf("At most %d MB go along.", snapshot.RemoteIgnoredTotal>>20))
+	default:
+		c.Files = append(c.Files, f)
+	}
+}
+
+func (c *ChosenFiles) leave(f ChosenFile, why string) {
+	c.Left = append(c.Left, workspaces.Missing{Path: guest.EncodePath(f.Name), Reason: why, Size: f.Size})
+}
+
+// ChosenLocal finds them in the worktree on this server, which is at head. read has each of them read, so that git's name of it is known, and
+// none goes along that has a secret's bytes.
+func (s *Service) ChosenLocal(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string, read bool) (c ChosenFiles, err error) {
+	if len(p.KeepIgnored) == 0 {
+		return c, nil
+	}
+	t := snapshot.Job{S: s.snapshots, P: p, W: w, Head: head}
+	if t.Secrets, err = s.secretFiles.SecretFiles(ctx, w.ID); err != nil {
+		return c, err
+	}
+	if t.Desk, err = s.repo.ScratchOf(ctx, p); err != nil {
+		return c, err
+	}
+	defer func() { _ = t.Desk.Close() }()
+	root, err := os.OpenRoot(w.Path)
+	if err != nil {
+		return c, git.DiskFault(err, "Opening the workspace's folder")
+	}
+	defer root.Close()
+	names, err := t.ListIgnored(ctx, root)
+	if err != nil {
+		return c, err
+	}
+	excluded, err := snapshot.ExcludedNames(p.GitDir)
+	if err != nil {
+		return c, err
+	}
+	c.Left = t.Missing
+	read = read || len(t.Secrets.Blobs) > 0
+	for _, name := range names {
+		f, fi, err := plainFile(root, name)
+		if err != nil || fi == nil {
+			if err != nil {
+				c.leave(ChosenFile{Name: name}, "It could not be read.")
+			}
+			continue
+		}
+		one := ChosenFile{Name: name, Size: fi.Size()}
+		switch {
+		case excluded[git.ExcludePattern(name)]:
+			c.leave(one, snapshot.ExcludedMissing)
+		case secretfiles.Has(t.Secrets, name, ""):
+			c.leave(one, sandboxgit.SecretMissing)
+		case git.Foreign(fi, s.sandboxes.Owner(w.ID)):
+			c.leave(one, sandboxgit.ForeignMissing)
+		default:
+			if read && one.Size <= snapshot.RemoteIgnoredFile {
+				one.oid, err = blobOf(f, head, one.Size)
+			}
+			switch {
+			case err != nil:
+				c.leave(one, "It was written to while it was read.")
+			case secretfiles.Has(t.Secrets, "", one.oid):
+				c.leave(one, sandboxgit.SecretMissing)
+			default:
+				c.Take(one)
+			}
+		}
+		f.Close()
+	}
+	return c, nil
+}
+
+// plainFile opens a regular file below root; no file and no error where there is another kind of thing, or nothing.
+func plainFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	if !ignored.PlainParents(root, name) {
+		return nil, nil, nil
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, fi, nil
+}
+
+// blobOf is git's name of what is in a file, in the repository's kind of names, of which like is one.
+func blobOf(f io.Reader, like string, size int64) (string, error) {
+	h := git.BlobHash(like, size)
+	n, err := io.Copy(h, io.LimitReader(f, size+1))
+	if err == nil && n != size {
+		err = io.ErrUnexpectedEOF
+	}
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// sendIgnored adds the ignored files that go along to what a parcel holds, and takes files of secrets out of those the project copies.
+func (s *Service) sendIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string, st *git.WorktreeState) (sent map[string]string, err error) {
+	excluded, err := snapshot.ExcludedNames(p.GitDir)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := s.secretFiles.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	st.Ignored = slices.DeleteFunc(st.Ignored, func(name string) bool {
+		return excluded[git.ExcludePattern(name)] || secretfiles.Has(secrets, name, "")
+	})
+	c, err := s.ChosenLocal(ctx, p, w, head, true)
+	if err != nil {
+		return nil, err
+	}
+	sent = make(map[string]string, len(c.Files))
+	for _, f := range c.Files {
+		st.Ignored = append(st.Ignored, f.Name)
+		sent[guest.EncodePath(f.Name)] = f.oid
+	}
+	return sent, nil
+}
+
+// sizesScript prints the size of each file it is given, - of what is no plain file.
+const sizesScript = `for f; do if [ -f "$f" ] && [ ! -L "$f" ]; then wc -c < "$f" || echo -; else echo -; fi; done`
+
+// ChosenRemote finds them in a sandbox with a disk of its own, without reading them.
+func (s *Service) ChosenRemote(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox) (c ChosenFiles, err error) {
+	if len(p.KeepIgnored) == 0 {
+		return c, nil
+	}
+	names, err := b.IgnoredNames(ctx, p.KeepIgnored)
+	if err != nil {
+		return c, err
+	}
+	excluded, err := snapshot.ExcludedNames(p.GitDir)
+	if err != nil {
+		return c, err
+	}
+	secrets, err := s.secretFiles.SecretFiles(ctx, w.ID)
+	if err != nil {
+		return c, err
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(n string) bool { return snapshot.BadName(n) || !filepath.IsLocal(n) })
+	for piece := range slices.Chunk(names, 500) {
+		argv := []string{"/bin/sh", "-c", sizesScript, "sizes"}
+		for _, n := range piece {
+			argv = append(argv, "./"+n)
+		}
+		r, err := b.Run(ctx, executors.BoxCommand{Argv: argv})
+		if err != nil {
+			return c, err
+		}
+		sizes := strings.Fields(string(r.Stdout))
+		if r.ExitCode != 0 || len(sizes) != len(piece) {
+			return c, &git.CommandError{Sub: "wc", Result: r}
+		}
+		for i, name := range piece {
+			size, err := strconv.ParseInt(sizes[i], 10, 64)
+			if err != nil || size < 0 {
+				continue
+			}
+			one := ChosenFile{Name: name, Size: size}
+			switch {
+			case excluded[git.ExcludePattern(name)]:
+				c.leave(one, snapshot.ExcludedMissing)
+			case secretfiles.Has(secrets, name, ""):
+				c.leave(one, sandboxgit.SecretMissing)
+			default:
+				c.Take(one)
+			}
+		}
+	}
+	return c, nil
+}
+
+// FetchIgnored brings the ignored files of a sandbox that has ended into the worktree on this server. Those that lie there as they were sent
+// give way to what became of them; what else has a name of theirs is left as it is, and told of.
+func (s *Service) FetchIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
+	commit, err := s.repo.CommitOf(ctx, p.GitDir, snapshot.RemoteIgnoredRef(w.ID))
+	if err != nil || commit == "" {
+		return err
+	}
+	files, err := s.snapshots.IgnoredFiles(ctx, p, w.ID, commit)
+	if err != nil {
+		return err
+	}
+	left, err := s.putIgnored(ctx, p, w, files, s.readSent(w.ID))
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "ignored.left", Data: map[string]any{"paths": git.EncodePaths(left)},
+			Text: fmt.Sprintf("%s of the sandbox did not take the place of others on this server: %s. The timeline has both.", git.Plural(len(left), "ignored file", "ignored files"), git.SomeNames(git.EncodePaths(left)))})
+	}
+	return nil
+}
+
+// putIgnored writes ignored files into the worktree on this server where nothing lies, or what was sent from there; left are the others.
+func (s *Service) putIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, files []git.ChangedFile, sent map[string]string) (left []string, err error) {
+	root, err := os.OpenRoot(w.Path)
+	if err != nil {
+		return nil, git.DiskFault(err, "Opening the workspace's folder")
+	}
+	defer root.Close()
+	to := snapshot.HereFiles{Root: root, UID: s.sandboxes.Owner(w.ID)}
+	var put []hostgit.TreeFile
+	by := make(map[string]git.ChangedFile)
+	for _, f := range files {
+		is := func(blob string) (same bool, err error) { // "" = nothing
+			f.OldBlob = blob
+			_, same, err = s.snapshots.StillAs(ctx, p, root, f)
+			return same, err
+		}
+		had := sent[f.Path]
+		ok, err := is("")
+		if err == nil && !ok {
+			if ok, err = is(f.NewBlob); ok && (had == "" || sameMode(root, f)) {
+				continue // it is there
+			}
+		}
+		if err == nil && !ok && had != "" {
+			ok, err = is(had)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
+			left = append(left, f.Path)
+		default:
+			put = append(put, hostgit.TreeFile{Path: f.Path, OID: f.NewBlob, Size: f.Size})
+			by[f.Path] = f
+		}
+	}
+	err = s.repo.CommitBlobs(ctx, p.ID, put, func(c hostgit.TreeFile, r io.Reader) error {
+		f := by[c.Path]
+		still := func() (bool, error) { _, same, err := s.snapshots.StillAs(ctx, p, root, f); return same, err }
+		err := to.Put(ctx, f.Path, f.Mode, r, snapshot.Lies{Still: still})
+		if errors.Is(err, snapshot.ErrInTheWay) {
+			left = append(left, f.Path)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("restoring %q: %w", guest.EncodePath(f.Path), err)
+		}
+		return nil
+	})
+	return left, err
+}
+
+// sameMode reports whether a file can be run where another one can.
+func sameMode(root *os.Root, f git.ChangedFile) bool {
+	fi, err := root.Lstat(f.Path)
+	return err == nil && fi.Mode().IsRegular() && (fi.Mode()&0o100 != 0) == (f.Mode == "100755")
+}
+
+// ForgetIgnored lets go of what is known of the ignored files in a sandbox that has ended.
+func (s *Service) ForgetIgnored(ctx context.Context, p workspaces.Project, workspaceID string) error {
+	commit, err := s.repo.CommitOf(ctx, p.GitDir, snapshot.RemoteIgnoredRef(workspaceID))
+	if err == nil && commit != "" {
+		err = s.snapshots.DropRefs(ctx, p, []git.RefEdit{git.RefDrop(snapshot.RemoteIgnoredRef(workspaceID))})
+	}
+	return err
+}
+
+// ReadRemoteIgnored asks a sandbox that is about to be left for good for its ignored files, and refuses to leave it where they cannot be had.
+func (s *Service) ReadRemoteIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (*snapshot.RemoteIgnored, error) {
+	there := s.snapshots.AskIgnored(ctx, p, w, snapshot.SnapKept)
+	if there == nil && s.sandboxes.Remote(w.ID) && snapshot.WantsIgnored(p, snapshot.SnapKept) {
+		there = &snapshot.RemoteIgnored{Failed: "The sandbox does not answer."}
+	}
+	if there != nil && there.Failed != "" {
+		return nil, fault.New(fault.Unavailable, "ignored_not_home", "The ignored files that the project keeps could not be brought from the sandbox: %s Try again, or have the project keep none.", there.Failed)
+	}
+	return there, nil
+}
