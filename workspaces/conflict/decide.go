@@ -311,7 +311,7 @@ func (d *deciding) write1(ctx context.Context, name string, was stage.PresentFil
 		return err
 	}
 	if to.Link() {
-		return stage.MakeLink(ctx, stage.EntryPut{W: d.w, B: d.b, Files: d.files, Name: name, Was: was}, string(raw))
+		return stage.MakeLink(ctx, stage.EntryPut{Workspace: d.w, Sandbox: d.b, Files: d.files, Name: name, Was: was}, string(raw))
 	}
 	return stage.PutFile(ctx, d.files, d.w.ID, name, bytes.NewReader(raw), was, to)
 }

@@ -33,7 +33,7 @@ func (s *Service) BeginResolve(ctx context.Context, actor accounts.Actor, worksp
 		return workspaces.Resolve{}, err
 	}
 	defer release()
-	b, err := s.sandboxes.Open(ctx, m.W)
+	b, err := s.sandboxes.Open(ctx, m.Workspace)
 	if err != nil {
 		return workspaces.Resolve{}, err
 	}
@@ -60,9 +60,9 @@ func (s *Service) BeginResolve(ctx context.Context, actor accounts.Actor, worksp
 	} else if op == workspaces.StrategyRebase || op == workspaces.StrategyMerge {
 		r.Strategy = op
 	}
-	r.Files, r.Prompt = left, resolvePrompt(m.W, r.Base, r.Strategy, left)
-	s.ingest.HeadMoved(m.W.ID)
-	s.records.PublishWorkspace(ctx, m.W)
+	r.Files, r.Prompt = left, resolvePrompt(m.Workspace, r.Base, r.Strategy, left)
+	s.ingest.HeadMoved(m.Workspace.ID)
+	s.records.PublishWorkspace(ctx, m.Workspace)
 	return r, nil
 }
 

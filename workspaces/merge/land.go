@@ -44,7 +44,7 @@ func (m *merger) land(ctx context.Context, res workspaces.MergeResult) error {
 	if now == "" {
 		edit = git.RefCreate(ref, res.Commit)
 	}
-	if err := m.s.repo.UpdateRefs(ctx, m.p.GitDir, "merge "+m.W.Key(), edit); err != nil {
+	if err := m.s.repo.UpdateRefs(ctx, m.p.GitDir, "merge "+m.Workspace.Key(), edit); err != nil {
 		if moved, e := m.s.repo.CommitOf(ctx, m.p.GitDir, ref); e == nil && moved != now {
 			return errBaseMoved
 		}

@@ -36,7 +36,7 @@ func (s *Service) MergedTree(ctx context.Context, actor accounts.Actor, workspac
 	case len(res.Conflicts) > 0:
 		return "", res.BaseCommit, res.Conflicts, nil
 	case res.UpToDate:
-		return "", res.BaseCommit, nil, fault.New(fault.Conflict, "nothing_to_merge", "%s has every commit of %s.", m.Target, m.W.Branch)
+		return "", res.BaseCommit, nil, fault.New(fault.Conflict, "nothing_to_merge", "%s has every commit of %s.", m.Target, m.Workspace.Branch)
 	}
 	if err := m.noSecrets(ctx, res); err != nil {
 		return "", "", nil, err
@@ -51,7 +51,7 @@ func (s *Service) MergedTree(ctx context.Context, actor accounts.Actor, workspac
 			edits = append(edits, git.RefDrop(name))
 		}
 	}
-	if err := s.repo.UpdateRefs(ctx, m.p.GitDir, "merged result of "+m.W.Key(), edits...); err != nil {
+	if err := s.repo.UpdateRefs(ctx, m.p.GitDir, "merged result of "+m.Workspace.Key(), edits...); err != nil {
 		return "", "", nil, git.GitFault(err, fault.Unavailable, "merge_failed", "Keeping the merged result")
 	}
 	return res.Commit, res.BaseCommit, nil, nil
@@ -76,7 +76,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 		}
 	}
 	if res.Strategy == "" || res.Head == "" || !git.IsCommitID(expectedBase) {
-		return workspaces.MergeResult{}, fault.New(fault.Conflict, "merged_unknown", "This is no merged result of %s. It is to be computed anew.", m.W.Key())
+		return workspaces.MergeResult{}, fault.New(fault.Conflict, "merged_unknown", "This is no merged result of %s. It is to be computed anew.", m.Workspace.Key())
 	}
 	now, err := m.BaseTip(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 		return workspaces.MergeResult{}, MergeFault(err)
 	}
 	res.Files = strings.Count(string(out), "\x00")
-	if landed && m.W.MergedCommit == commit {
+	if landed && m.Workspace.MergedCommit == commit {
 		res.Merged = true
 		return res, nil
 	}

@@ -46,10 +46,10 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	defer release()
 	warnings := s.freshBase(ctx, &m.p, m.Target)
-	warnings = append(warnings, s.workspaceWarnings(ctx, m.p, m.W)...)
+	warnings = append(warnings, s.workspaceWarnings(ctx, m.p, m.Workspace)...)
 	if !r.DryRun { // the rebase of a long branch takes its time
 		var end func()
-		if ctx, end, err = s.repo.BeginWork(ctx, m.p, m.W.ID, actor.User.ID, git.WorkMerge); err != nil {
+		if ctx, end, err = s.repo.BeginWork(ctx, m.p, m.Workspace.ID, actor.User.ID, git.WorkMerge); err != nil {
 			return workspaces.MergeResult{}, err
 		}
 		defer end()
@@ -93,7 +93,7 @@ func (s *Service) Merger(ctx context.Context, actor accounts.Actor, workspaceID 
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &merger{s: s, actor: actor, p: p, W: w, req: r}
+	m := &merger{s: s, actor: actor, p: p, Workspace: w, req: r}
 	release := func() {
 		if m.desk != nil {
 			_ = m.desk.Close()
@@ -120,7 +120,7 @@ func (m *merger) asSeen(res workspaces.MergeResult) error {
 	case m.req.ExpectedBase != "" && m.req.ExpectedBase != res.BaseCommit:
 		return m.s.baseMoved(m.Target, m.req.ExpectedBase, res.BaseCommit)
 	case m.req.ExpectedHead != "" && m.req.ExpectedHead != res.Head:
-		return fault.New(fault.Conflict, "head_moved", "%s has commits you have not seen. Nothing was done: look at what would happen now, then decide again.", m.W.Branch).
+		return fault.New(fault.Conflict, "head_moved", "%s has commits you have not seen. Nothing was done: look at what would happen now, then decide again.", m.Workspace.Branch).
 			With("expected", m.req.ExpectedHead).With("head", res.Head)
 	}
 	return nil
@@ -211,29 +211,29 @@ func uncommittedWords(n int, err error) []string {
 
 // merger is one merge.
 type merger struct {
-	s      *Service
-	desk   *hostgit.Desk
-	actor  accounts.Actor
-	p      workspaces.Project
-	W      workspaces.Workspace
-	Target string // the local branch that is merged into
-	req    workspaces.MergeRequest
-	brief  bool // of conflicts only the files are asked for
+	s         *Service
+	desk      *hostgit.Desk
+	actor     accounts.Actor
+	p         workspaces.Project
+	Workspace workspaces.Workspace
+	Target    string // the local branch that is merged into
+	req       workspaces.MergeRequest
+	brief     bool // of conflicts only the files are asked for
 }
 
 // noSecrets refuses to land what holds something of a secret.
 func (m *merger) noSecrets(ctx context.Context, res workspaces.MergeResult) error {
-	return m.s.secretFiles.NoSecrets(ctx, m.W, m.desk, "merged", res.Commit, "^"+res.BaseCommit)
+	return m.s.secretFiles.NoSecrets(ctx, m.Workspace, m.desk, "merged", res.Commit, "^"+res.BaseCommit)
 }
 
 // keep notes a merge that has landed. What was merged is the new base of the workspace's changes, whatever form it landed in.
 func (m *merger) keep(ctx context.Context, res workspaces.MergeResult) error {
 	ctx = context.WithoutCancel(ctx)
 	s := m.s
-	if err := s.repo.UpdateRefs(ctx, m.p.GitDir, "merged "+m.W.Key(), git.RefSet(git.BaseRef(m.W.ID), res.Head)); err != nil {
-		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", m.W.ID, "error", err)
+	if err := s.repo.UpdateRefs(ctx, m.p.GitDir, "merged "+m.Workspace.Key(), git.RefSet(git.BaseRef(m.Workspace.ID), res.Head)); err != nil {
+		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", m.Workspace.ID, "error", err)
 	}
-	_, err := s.records.Edit(ctx, m.W.ID, func(w *workspaces.Workspace) error {
+	_, err := s.records.Edit(ctx, m.Workspace.ID, func(w *workspaces.Workspace) error {
 		w.MergedAt, w.MergedCommit, w.BaseCommit = s.records.Millis(), res.Commit, res.Head
 		return nil
 	})
@@ -241,7 +241,7 @@ func (m *merger) keep(ctx context.Context, res workspaces.MergeResult) error {
 		return fmt.Errorf("noting the merge: %w", err)
 	}
 	how := map[string]string{workspaces.StrategyMerge: "Merged", workspaces.StrategySquash: "Squashed", workspaces.StrategyRebase: "Rebased"}[res.Strategy]
-	s.records.Note(ctx, workspaces.Activity{TeamID: m.W.TeamID, WorkspaceID: m.W.ID, ActorID: m.actor.User.ID, Kind: "merge",
+	s.records.Note(ctx, workspaces.Activity{TeamID: m.Workspace.TeamID, WorkspaceID: m.Workspace.ID, ActorID: m.actor.User.ID, Kind: "merge",
 		Text: fmt.Sprintf("%s %s into %s (%s)", how, git.Plural(res.Commits, "commit", "commits"), m.Target, res.Commit[:12]),
 		Data: map[string]any{"strategy": res.Strategy, "base": m.Target, "base_commit": res.BaseCommit, "head": res.Head, "commit": res.Commit}})
 	s.records.PublishProject(ctx, m.p)

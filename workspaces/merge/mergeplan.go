@@ -17,11 +17,11 @@ import (
 func (m *merger) plan(ctx context.Context) (workspaces.MergeResult, error) {
 	res := workspaces.MergeResult{DryRun: m.req.DryRun, Strategy: m.req.Strategy, Base: m.Target, Conflicts: []workspaces.Conflict{}, Warnings: []string{}}
 	var err error
-	if res.Head, err = m.s.repo.CommitOf(ctx, m.p.GitDir, git.HeadsPrefix+m.W.Branch); err != nil {
+	if res.Head, err = m.s.repo.CommitOf(ctx, m.p.GitDir, git.HeadsPrefix+m.Workspace.Branch); err != nil {
 		return res, err
 	}
 	if res.Head == "" {
-		return res, fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", m.W.Branch)
+		return res, fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", m.Workspace.Branch)
 	}
 	if res.BaseCommit, err = m.BaseTip(ctx); err != nil {
 		return res, err
@@ -70,7 +70,7 @@ func MergeFault(err error) error {
 
 // BaseTip is the commit the target branch is at. A target only the remote has begins where that is.
 func (m *merger) BaseTip(ctx context.Context) (string, error) {
-	for _, name := range [...]string{git.HeadsPrefix + m.Target, "refs/remotes/" + strings.TrimPrefix(m.W.Base, "refs/remotes/")} {
+	for _, name := range [...]string{git.HeadsPrefix + m.Target, "refs/remotes/" + strings.TrimPrefix(m.Workspace.Base, "refs/remotes/")} {
 		c, err := m.s.repo.CommitOf(ctx, m.p.GitDir, name)
 		if err != nil || c != "" {
 			return c, err
@@ -87,17 +87,17 @@ func (m *merger) from(ctx context.Context, base, head string) (string, error) {
 		return "", MergeFault(err)
 	}
 	if err != nil || !git.IsCommitID(mb) {
-		return "", fault.New(fault.Conflict, "unrelated", "%s and %s have no commit in common.", m.W.Branch, m.Target)
+		return "", fault.New(fault.Conflict, "unrelated", "%s and %s have no commit in common.", m.Workspace.Branch, m.Target)
 	}
-	if m.W.MergedAt == 0 || m.W.BaseCommit == mb {
+	if m.Workspace.MergedAt == 0 || m.Workspace.BaseCommit == mb {
 		return mb, nil
 	}
-	for _, pair := range [...][2]string{{head, m.W.BaseCommit}, {base, m.W.MergedCommit}, {m.W.BaseCommit, mb}} {
+	for _, pair := range [...][2]string{{head, m.Workspace.BaseCommit}, {base, m.Workspace.MergedCommit}, {m.Workspace.BaseCommit, mb}} {
 		if ok, err := m.has(ctx, pair[0], pair[1]); err != nil || !ok {
 			return mb, err
 		}
 	}
-	return m.W.BaseCommit, nil
+	return m.Workspace.BaseCommit, nil
 }
 
 // has reports whether the commit descendant contains ancestor.
@@ -234,7 +234,7 @@ func (m *merger) commit(ctx context.Context, tree, message string, env []string,
 // message is what a merge or squash commit says when the person said nothing.
 func (m *merger) message(ctx context.Context, res workspaces.MergeResult, from string) (string, error) {
 	if m.req.Strategy == workspaces.StrategyMerge {
-		return fmt.Sprintf("Merge %s: %s\n\nBranch %s into %s", m.W.Key(), m.W.Name, m.W.Branch, m.Target), nil
+		return fmt.Sprintf("Merge %s: %s\n\nBranch %s into %s", m.Workspace.Key(), m.Workspace.Name, m.Workspace.Branch, m.Target), nil
 	}
 	list, err := m.s.repo.ReadCommits(ctx, m.p, "--max-count=100", "--reverse", "--no-merges", res.Head, "^"+res.BaseCommit, "^"+from, "--")
 	if err != nil {
@@ -244,7 +244,7 @@ func (m *merger) message(ctx context.Context, res workspaces.MergeResult, from s
 		return list[0].Subject + "\n\n" + list[0].Body, nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", m.W.Name)
+	fmt.Fprintf(&b, "%s\n", m.Workspace.Name)
 	for i, c := range list {
 		if i == 0 {
 			b.WriteString("\n")

@@ -20,8 +20,8 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 	if err != nil {
 		return "", err
 	}
-	if branch != m.W.Branch {
-		return "", stage.WrongBranch(m.W, branch)
+	if branch != m.Workspace.Branch {
+		return "", stage.WrongBranch(m.Workspace, branch)
 	}
 	if err := b.Idle(ctx); err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 		return "", fault.New(fault.Conflict, "no_conflicts", "Nothing is in conflict with %s: update the branch.", m.Target)
 	}
 	if head != u.res.Head {
-		return "", headMovedOn(m.W)
+		return "", headMovedOn(m.Workspace)
 	}
 	// git begins neither over changes of tracked files that it would have to touch: they are told at once, and all of them.
 	dirty, err := b.Uncommitted(ctx, "no")
@@ -58,14 +58,14 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 		return "", fault.New(fault.Conflict, "files_in_the_way", "%s where %s has files of its own: move them away first, then resolve the conflicts.",
 			git.Plural(len(unseen), "untracked or ignored file lies", "untracked or ignored files lie"), m.Target).With("paths", git.EncodePaths(unseen))
 	}
-	kept, err := m.s.snapshots.Take(ctx, m.W.ID, snapshot.Request{Kind: "kept", Reason: "update", Title: "Before resolving conflicts with " + m.Target, ActorID: m.actor.User.ID})
+	kept, err := m.s.snapshots.Take(ctx, m.Workspace.ID, snapshot.Request{Kind: "kept", Reason: "update", Title: "Before resolving conflicts with " + m.Target, ActorID: m.actor.User.ID})
 	if err != nil {
 		return "", err
 	}
-	if err := m.s.sandboxes.Supply(ctx, m.p, m.W, b, []string{base}); err != nil {
+	if err := m.s.sandboxes.Supply(ctx, m.p, m.Workspace, b, []string{base}); err != nil {
 		return "", err
 	}
-	args := []string{"merge", "--no-ff", "--no-edit", "--no-stat", "--no-verify", "--no-autostash", "--no-gpg-sign", "-m", fmt.Sprintf("Merge branch '%s' into %s", m.Target, m.W.Branch), base}
+	args := []string{"merge", "--no-ff", "--no-edit", "--no-stat", "--no-verify", "--no-autostash", "--no-gpg-sign", "-m", fmt.Sprintf("Merge branch '%s' into %s", m.Target, m.Workspace.Branch), base}
 	if strategy == workspaces.StrategyRebase {
 		from, err := m.from(ctx, base, head)
 		if err != nil {

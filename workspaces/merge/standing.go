@@ -37,7 +37,7 @@ func (s *Service) Status(ctx context.Context, workspaceID string, fetch bool) (w
 		return workspaces.BranchStatus{}, nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
 	}
 	defer func() { _ = desk.Close() }()
-	m := &merger{s: s, desk: desk, p: p, W: w, Target: target, brief: true}
+	m := &merger{s: s, desk: desk, p: p, Workspace: w, Target: target, brief: true}
 	st := workspaces.BranchStatus{Base: target, FetchedAt: p.FetchedAt, Conflicts: []workspaces.Conflict{}, UnderWay: s.underWay(p, w)}
 	if st.Head, err = s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch); err != nil {
 		return st, nil, err
@@ -83,7 +83,7 @@ func (m *merger) stand(ctx context.Context, st *workspaces.BranchStatus) error {
 	if st.Behind, err = m.count(ctx, st.BaseCommit, "^"+st.Head); err != nil {
 		return err
 	}
-	st.UpToDate, st.Merged = st.Behind == 0, st.Ahead == 0 && m.W.MergedAt != 0
+	st.UpToDate, st.Merged = st.Behind == 0, st.Ahead == 0 && m.Workspace.MergedAt != 0
 	if st.UpToDate || st.Ahead == 0 {
 		return nil
 	}

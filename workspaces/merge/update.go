@@ -87,11 +87,11 @@ type updater struct {
 func (u *updater) plan(ctx context.Context) error {
 	u.res = workspaces.UpdateResult{DryRun: u.req.DryRun, Strategy: u.req.Strategy, Base: u.Target, Conflicts: []workspaces.Conflict{}}
 	var err error
-	if u.res.Head, err = u.s.repo.CommitOf(ctx, u.p.GitDir, git.HeadsPrefix+u.W.Branch); err != nil {
+	if u.res.Head, err = u.s.repo.CommitOf(ctx, u.p.GitDir, git.HeadsPrefix+u.Workspace.Branch); err != nil {
 		return err
 	}
 	if u.res.Head == "" {
-		return fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", u.W.Branch)
+		return fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", u.Workspace.Branch)
 	}
 	if u.res.BaseCommit, err = u.BaseTip(ctx); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (u *updater) planUpdate(ctx context.Context, scratch *workspaces.MergeResul
 	if err != nil || len(scratch.Conflicts) > 0 {
 		return err
 	}
-	u.res.Commit, err = u.commit(ctx, tree, fmt.Sprintf("Merge branch '%s' into %s", u.Target, u.W.Branch), IdentityEnv(u.actor.User, "AUTHOR", "COMMITTER"),
+	u.res.Commit, err = u.commit(ctx, tree, fmt.Sprintf("Merge branch '%s' into %s", u.Target, u.Workspace.Branch), IdentityEnv(u.actor.User, "AUTHOR", "COMMITTER"),
 		u.res.Head, u.res.BaseCommit)
 	return err
 }
@@ -201,8 +201,8 @@ func (u *updater) inTheWay(paths []string) []string {
 
 // look says what of the worktree stands in the way. It changes nothing there.
 func (u *updater) look(ctx context.Context) error {
-	if u.s.sandboxes.Asleep(ctx, u.W) {
-		paths, err := u.s.sandboxes.LocalChanges(ctx, u.p, u.W)
+	if u.s.sandboxes.Asleep(ctx, u.Workspace) {
+		paths, err := u.s.sandboxes.LocalChanges(ctx, u.p, u.Workspace)
 		if err != nil {
 			u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+git.Reason(err))
 			return nil
@@ -213,14 +213,14 @@ func (u *updater) look(ctx context.Context) error {
 		}
 		return nil
 	}
-	b, err := u.s.sandboxes.Open(ctx, u.W)
+	b, err := u.s.sandboxes.Open(ctx, u.Workspace)
 	if err != nil {
 		u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+git.Reason(err))
 		return nil
 	}
 	defer b.Close(ctx)
 	if _, branch, err := b.Head(ctx); err == nil {
-		u.res.Warnings = append(u.res.Warnings, elsewhere(u.W, branch)...)
+		u.res.Warnings = append(u.res.Warnings, elsewhere(u.Workspace, branch)...)
 	}
 	if err := b.Idle(ctx); err != nil {
 		u.res.Warnings = append(u.res.Warnings, git.Reason(err))
@@ -250,14 +250,14 @@ func (u *updater) carry(ctx context.Context, b *sandboxgit.Sandbox) (over, onto 
 		u.res.Dirty = way
 		return "", "", nil
 	}
-	now, err := snapshot.Everything(ctx, b, "parawork: before an update of "+u.W.Key())
+	now, err := snapshot.Everything(ctx, b, "parawork: before an update of "+u.Workspace.Key())
 	if err != nil {
 		return "", "", err
 	}
 	if now.Head != u.res.Head {
-		return "", "", headMovedOn(u.W)
+		return "", "", headMovedOn(u.Workspace)
 	}
-	if err := u.s.sandboxes.FetchCommits(ctx, u.p, u.W, b, now.Commit); err != nil {
+	if err := u.s.sandboxes.FetchCommits(ctx, u.p, u.Workspace, b, now.Commit); err != nil {
 		return "", "", err
 	}
 	var scratch workspaces.MergeResult
@@ -285,20 +285,20 @@ func (u *updater) note(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	s := u.s
 	// The branch has all of the base now: its changes are counted from there.
-	if err := s.repo.UpdateRefs(ctx, u.p.GitDir, "updated "+u.W.Key(), git.RefSet(git.BaseRef(u.W.ID), u.res.BaseCommit)); err != nil {
-		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.W.ID, "error", err)
+	if err := s.repo.UpdateRefs(ctx, u.p.GitDir, "updated "+u.Workspace.Key(), git.RefSet(git.BaseRef(u.Workspace.ID), u.res.BaseCommit)); err != nil {
+		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.Workspace.ID, "error", err)
 	}
 	killpoint.Reach(killpoint.UpdateBased)
-	if _, err := s.records.Edit(ctx, u.W.ID, func(w *workspaces.Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
+	if _, err := s.records.Edit(ctx, u.Workspace.ID, func(w *workspaces.Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
 		return fmt.Errorf("noting the update: %w", err)
 	}
 	how := "Merged " + u.Target + " into the branch"
 	if u.res.Strategy == workspaces.StrategyRebase {
 		how = "Rebased the branch onto " + u.Target
 	}
-	s.records.Note(ctx, workspaces.Activity{TeamID: u.W.TeamID, WorkspaceID: u.W.ID, ActorID: u.actor.User.ID, Kind: "update",
+	s.records.Note(ctx, workspaces.Activity{TeamID: u.Workspace.TeamID, WorkspaceID: u.Workspace.ID, ActorID: u.actor.User.ID, Kind: "update",
 		Text: fmt.Sprintf("%s (%s)", how, git.Plural(u.res.Commits, "commit", "commits")),
 		Data: map[string]any{"strategy": u.res.Strategy, "base": u.Target, "base_commit": u.res.BaseCommit, "head": u.res.Head, "commit": u.res.Commit}})
-	s.ingest.HeadMoved(u.W.ID)
+	s.ingest.HeadMoved(u.Workspace.ID)
 	return nil
 }

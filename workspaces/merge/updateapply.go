@@ -20,7 +20,7 @@ import (
 // apply puts the planned branch into the worktree, where the agent works. Files first, then the index, the branch last: cut in between,
 // everything is there as uncommitted changes, and the next update finds that they fit.
 func (u *updater) apply(ctx context.Context) error {
-	b, err := u.s.sandboxes.Open(ctx, u.W)
+	b, err := u.s.sandboxes.Open(ctx, u.Workspace)
 	if err != nil {
 		return err
 	}
@@ -30,10 +30,10 @@ func (u *updater) apply(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case branch != u.W.Branch:
-		return stage.WrongBranch(u.W, branch)
+	case branch != u.Workspace.Branch:
+		return stage.WrongBranch(u.Workspace, branch)
 	case head != u.res.Head:
-		return headMovedOn(u.W)
+		return headMovedOn(u.Workspace)
 	}
 	if err := b.Idle(ctx); err != nil {
 		return err
@@ -42,12 +42,12 @@ func (u *updater) apply(ctx context.Context) error {
 	if err != nil || len(u.res.Dirty) > 0 {
 		return err
 	}
-	kept, err := u.s.snapshots.Take(ctx, u.W.ID, snapshot.Request{Kind: "kept", Reason: "update", Title: "Before the update from " + u.Target, ActorID: u.actor.User.ID})
+	kept, err := u.s.snapshots.Take(ctx, u.Workspace.ID, snapshot.Request{Kind: "kept", Reason: "update", Title: "Before the update from " + u.Target, ActorID: u.actor.User.ID})
 	if err != nil {
 		return err
 	}
 	u.res.SnapshotID = kept.ID
-	if err := u.s.sandboxes.Supply(ctx, u.p, u.W, b, git.Unique([]string{u.res.Commit, onto})); err != nil {
+	if err := u.s.sandboxes.Supply(ctx, u.p, u.Workspace, b, git.Unique([]string{u.res.Commit, onto})); err != nil {
 		return err
 	}
 	// From here on who asked may go: half an update is what must not be.
@@ -61,17 +61,17 @@ func (u *updater) apply(ctx context.Context) error {
 	what := "update (parawork): " + u.req.Strategy + " " + u.Target
 	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", what, git.HeadsPrefix+branch, u.res.Commit, head); err != nil {
 		if done, derr := u.committed(ctx, b); derr == nil && done {
-			return headMovedOn(u.W) // the agent's commit took the update along: files and index are as it has them
+			return headMovedOn(u.Workspace) // the agent's commit took the update along: files and index are as it has them
 		}
 		if uerr := undo(); uerr != nil {
 			return fault.Wrap(errors.Join(err, uerr), fault.Conflict, "update_undone_in_part",
 				"The branch moved on while the update was put into the files, and not every file could be put back. Nothing is lost: the files as they were are in the timeline.").With("snapshot_id", kept.ID)
 		}
-		return headMovedOn(u.W)
+		return headMovedOn(u.Workspace)
 	}
 	killpoint.Reach(killpoint.UpdateMoved)
 	u.res.Updated = true
-	return u.s.sandboxes.FetchCommits(ctx, u.p, u.W, b)
+	return u.s.sandboxes.FetchCommits(ctx, u.p, u.Workspace, b)
 }
 
 // move changes the files and the agent's index from what they are to what they are to be, and says how that is taken back. git changes
@@ -148,7 +148,7 @@ func (u *updater) unseenFiles(ctx context.Context, b *sandboxgit.Sandbox, known 
 		return way, nil
 	}
 	// Which of them are there says an index that has them all.
-	if err := u.s.sandboxes.Supply(ctx, u.p, u.W, b, []string{u.res.Commit}); err != nil {
+	if err := u.s.sandboxes.Supply(ctx, u.p, u.Workspace, b, []string{u.res.Commit}); err != nil {
 		return nil, err
 	}
 	if err := b.Fresh(ctx); err != nil {
@@ -191,7 +191,7 @@ func (u *updater) readTree(ctx context.Context, run func(context.Context, []byte
 	if err == nil {
 		return nil
 	}
-	if git.NearlyFull(u.W.Path) { // git does not say why it could not write a file
+	if git.NearlyFull(u.Workspace.Path) { // git does not say why it could not write a file
 		return fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full: not every file of the update could be written. Make room and update again, which goes on from here. The files as they were are in the timeline.")
 	}
 	if e, ok := errors.AsType[*git.CommandError](err); ok {

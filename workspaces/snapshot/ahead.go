@@ -114,11 +114,11 @@ func (t *Job) readTips(ctx context.Context, ref string) *refTips {
 	r := &refTips{done: make(chan struct{}), ref: ref}
 	go func() { // ends with its calls of git, whose context is the caller's
 		defer close(r.done)
-		if r.head, r.err = t.S.sandboxes.LocalHead(ctx, t.P, t.W); r.err == nil && r.head == "" {
+		if r.head, r.err = t.s.sandboxes.LocalHead(ctx, t.p, t.w); r.err == nil && r.head == "" {
 			r.err = ErrNoHead
 		}
 		if r.err == nil {
-			r.before, r.err = t.S.repo.CommitOf(ctx, t.P.GitDir, ref)
+			r.before, r.err = t.s.repo.CommitOf(ctx, t.p.GitDir, ref)
 		}
 	}()
 	return r
@@ -136,5 +136,5 @@ func (t *Job) beforeOn(ctx context.Context, ref string) (string, error) {
 	if ref == t.tips.ref {
 		return t.tips.before, nil
 	}
-	return t.S.repo.CommitOf(ctx, t.P.GitDir, ref) // the day has ended meanwhile
+	return t.s.repo.CommitOf(ctx, t.p.GitDir, ref) // the day has ended meanwhile
 }

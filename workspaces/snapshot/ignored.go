@@ -88,7 +88,7 @@ type RemoteIgnored struct {
 // saveIgnored makes the commit of the ignored files, "" where there are none. What is left out is named. An error is one of this server's
 // own, such as a full disk: what the worktree does to git's listing stops no snapshot.
 func (t *Job) saveIgnored(ctx context.Context, root *os.Root) (commit string, n int, err error) {
-	if !WantsIgnored(t.P, t.f.Kind) {
+	if !WantsIgnored(t.p, t.f.Kind) {
 		return "", 0, nil
 	}
 	before := t.Missing
@@ -111,7 +111,7 @@ func (t *Job) saveIgnored(ctx context.Context, root *os.Root) (commit string, n 
 			}
 		}
 		t.Missing = append(t.Missing, t.f.Ignored.missing...)
-	case t.S.sandboxes.Remote(t.W.ID):
+	case t.s.sandboxes.Remote(t.w.ID):
 		commit, n, err := t.lastIgnored(ctx)
 		if err != nil || commit != "" {
 			t.Missing = append(t.Missing, workspaces.Missing{Reason: "The sandbox could not be asked: ignored files are as it had them when it was."})
@@ -150,7 +150,7 @@ func (t *Job) readIgnored(ctx context.Context, root *os.Root) ([]edit, error) {
 		return nil, nil
 	}
 	t.limit, t.total = ignoredFile, ignoredTotal
-	secret, err := ExcludedNames(t.P.GitDir)
+	secret, err := ExcludedNames(t.p.GitDir)
 	if err != nil {
 		return nil, err
 	}
@@ -206,20 +206,20 @@ func ExcludedNames(gitDir string) (map[string]bool, error) {
 
 // ListIgnored names the ignored files the project's patterns want. git only lists names, from a desk of ours.
 func (t *Job) ListIgnored(ctx context.Context, root *os.Root) ([]string, error) {
-	if err := git.ExcludesOn(t.Desk, t.P); err != nil {
+	if err := git.ExcludesOn(t.Desk, t.p); err != nil {
 		return nil, err
 	}
-	if err := t.S.repo.ScratchIndex(ctx, t.Desk, t.P, t.W, t.Head); err != nil {
+	if err := t.s.repo.ScratchIndex(ctx, t.Desk, t.p, t.w, t.Head); err != nil {
 		return nil, err
 	}
-	list, cancel := context.WithTimeout(ctx, t.S.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
+	list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
 	defer cancel()
-	out, err := t.Desk.Run(list, hostgit.Call{WorkTree: t.W.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"}})
+	out, err := t.Desk.Run(list, hostgit.Call{WorkTree: t.w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"}})
 	if err != nil {
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for ignored files")
 	}
 	var names []string
-	c := ignored.Copier{From: root, Patterns: t.P.KeepIgnored, Found: func(name string) { names = append(names, name) }}
+	c := ignored.Copier{From: root, Patterns: t.p.KeepIgnored, Found: func(name string) { names = append(names, name) }}
 	for line := range strings.SplitSeq(string(out), "\x00") {
 		if err := c.Take(list, line); err != nil {
 			return nil, err
@@ -241,7 +241,7 @@ func (t *Job) writeIgnored(ctx context.Context, files []edit) (string, error) {
 		b.WriteString("\nget-mark :1\ndone\n")
 		pw.CloseWithError(b.Flush())
 	}()
-	out, err := t.Desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.S.cfg.StepTimeout,
+	out, err := t.Desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout,
 		Config: []string{"core.protectHFS=false", "core.protectNTFS=false"}})
 	pr.CloseWithError(io.ErrClosedPipe)
 	<-done

@@ -8,22 +8,22 @@ import (
 
 // noteRemoteIgnored has the ref name what the sandbox of a far workspace had just now.
 func (t *Job) noteRemoteIgnored(ctx context.Context, commit string) error {
-	if t.f.Ignored == nil || t.f.Ignored.Failed != "" || !t.S.sandboxes.Remote(t.W.ID) {
+	if t.f.Ignored == nil || t.f.Ignored.Failed != "" || !t.s.sandboxes.Remote(t.w.ID) {
 		return nil
 	}
-	edit := git.RefDrop(RemoteIgnoredRef(t.W.ID))
+	edit := git.RefDrop(RemoteIgnoredRef(t.w.ID))
 	if commit != "" {
-		edit = git.RefSet(RemoteIgnoredRef(t.W.ID), commit)
+		edit = git.RefSet(RemoteIgnoredRef(t.w.ID), commit)
 	}
-	return t.S.DropRefs(ctx, t.P, []git.RefEdit{edit})
+	return t.s.DropRefs(ctx, t.p, []git.RefEdit{edit})
 }
 
 // lastIgnored is what the sandbox of a far workspace had when it was asked last; "" = it was not asked.
 func (t *Job) lastIgnored(ctx context.Context) (commit string, n int, err error) {
-	if commit, err = t.S.repo.CommitOf(ctx, t.P.GitDir, RemoteIgnoredRef(t.W.ID)); err != nil || commit == "" {
+	if commit, err = t.s.repo.CommitOf(ctx, t.p.GitDir, RemoteIgnoredRef(t.w.ID)); err != nil || commit == "" {
 		return "", 0, err
 	}
-	files, err := t.S.repo.CommitFiles(ctx, t.P.ID, commit, "")
+	files, err := t.s.repo.CommitFiles(ctx, t.p.ID, commit, "")
 	return commit, len(files), err
 }
 

@@ -70,7 +70,7 @@ func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request
 	if f.Title = hostgit.Clean(f.Title); len([]rune(f.Title)) > maxSnapTitle {
 		f.Title = string([]rune(f.Title)[:maxSnapTitle])
 	}
-	t := Job{S: s, P: p, W: w, prev: prev, f: f, limit: pollFile, total: pollTotal}
+	t := Job{s: s, p: p, w: w, prev: prev, f: f, limit: pollFile, total: pollTotal}
 	if t.Secrets, err = s.secretFiles.SecretFiles(ctx, w.ID); err != nil {
 		return Snap{}, false, err
 	}
@@ -124,9 +124,9 @@ const (
 
 // Job is one snapshot being taken.
 type Job struct {
-	S            *Service
-	P            workspaces.Project
-	W            workspaces.Workspace
+	s            *Service
+	p            workspaces.Project
+	w            workspaces.Workspace
 	prev         Snap
 	f            Request
 	limit, total int64
@@ -140,11 +140,16 @@ type Job struct {
 	Missing []workspaces.Missing
 }
 
+// LookAt is a job that takes no snapshot: it looks at the files of a worktree that is at head.
+func (s *Service) LookAt(p workspaces.Project, w workspaces.Workspace, head string) *Job {
+	return &Job{s: s, p: p, w: w, Head: head}
+}
+
 func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	var err error
-	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.W.ID, At: max(t.S.records.Millis(), t.prev.At+1)}))
+	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.w.ID, At: max(t.s.records.Millis(), t.prev.At+1)}))
 	defer func() { <-t.tips.done }()
-	if t.Desk, err = t.S.repo.ScratchOf(ctx, t.P); err != nil {
+	if t.Desk, err = t.s.repo.ScratchOf(ctx, t.p); err != nil {
 		return Snap{}, false, err
 	}
 	defer func() { _ = t.Desk.Close() }()
@@ -159,7 +164,7 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if err := t.waitTips(); err != nil {
 		return Snap{}, false, err
 	}
-	root, err := os.OpenRoot(t.W.Path)
+	root, err := os.OpenRoot(t.w.Path)
 	if err != nil {
 		return Snap{}, false, err
 	}
@@ -179,20 +184,20 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if len(edits) == 0 && start == t.prev.Tree && needless {
 		return t.prev, false, nil
 	}
-	base, err := t.S.repo.BaseCommit(ctx, t.W.ID)
+	base, err := t.s.repo.BaseCommit(ctx, t.w.ID)
 	if err != nil {
 		return Snap{}, false, err
 	}
-	sn := Snap{ID: id.New("snp"), TeamID: t.W.TeamID, WorkspaceID: t.W.ID, Kind: t.f.Kind, Reason: t.f.Reason, Title: t.f.Title, ActorID: t.f.ActorID, SessionID: t.f.SessionID,
-		Head: t.Head, BaseCommit: base, At: max(t.S.records.Millis(), t.prev.At+1), Missing: t.Missing,
+	sn := Snap{ID: id.New("snp"), TeamID: t.w.TeamID, WorkspaceID: t.w.ID, Kind: t.f.Kind, Reason: t.f.Reason, Title: t.f.Title, ActorID: t.f.ActorID, SessionID: t.f.SessionID,
+		Head: t.Head, BaseCommit: base, At: max(t.s.records.Millis(), t.prev.At+1), Missing: t.Missing,
 		Ignored: ignoredCommit, IgnoredN: ignoredN}
-	sn.ExpiresAt = t.S.snapEnd(sn)
+	sn.ExpiresAt = t.s.snapEnd(sn)
 	ref := chainRef(sn)
 	before, err := t.beforeOn(ctx, ref)
 	if err != nil {
 		return Snap{}, false, err
 	}
-	from, err := t.S.since(ctx, sn)
+	from, err := t.s.since(ctx, sn)
 	if err != nil {
 		return Snap{}, false, err
 	}
@@ -205,7 +210,7 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	counted := make(chan error, 1)
 	go func() { counted <- countSnap(ctx, t.Desk, &sn, from) }() // beside the ref's own step; waited for below
 	killpoint.Reach(killpoint.SnapshotWritten)
-	err = t.S.moveRef(ctx, t.P, ref, sn.Commit, before)
+	err = t.s.moveRef(ctx, t.p, ref, sn.Commit, before)
 	if cerr := <-counted; err == nil {
 		err = cerr
 	}
@@ -213,7 +218,7 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 		return Snap{}, false, err
 	}
 	killpoint.Reach(killpoint.SnapshotKept)
-	if err := t.S.store.InsertSnapshot(ctx, sn); err != nil {
+	if err := t.s.store.InsertSnapshot(ctx, sn); err != nil {
 		return Snap{}, false, fmt.Errorf("storing the snapshot: %w", err)
 	}
 	return sn, true, nil
@@ -252,8 +257,8 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 			return "", nil, nil, err
 		}
 		commit = t.Head
-		list, cancel := context.WithTimeout(ctx, t.S.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
-		st, err := t.S.repo.WorktreeState(list, t.P, t.W, t.Head)
+		list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
+		st, err := t.s.repo.WorktreeState(list, t.p, t.w, t.Head)
 		cancel()
 		if err != nil {
 			return "", nil, nil, err
@@ -271,7 +276,7 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 			t.miss(n, "It is a repository of its own.", 0)
 		}
 	}
-	if start, err = t.S.rootOf(ctx, t.P, t.Desk, commit); err != nil {
+	if start, err = t.s.rootOf(ctx, t.p, t.Desk, commit); err != nil {
 		return "", nil, nil, err
 	}
 	if t.prev.Tree == "" || t.prev.Tree == start {

@@ -41,7 +41,7 @@ func TestASnapshotHoldsLittleInMemory(t *testing.T) {
 	}
 	defer root.Close()
 	s := &Service{sandboxes: new(sandboxgit.Store)}
-	tk := &Job{S: s, Desk: desk, limit: keepFile, total: keepTotal, Head: "0000000000000000000000000000000000000000"}
+	tk := &Job{s: s, Desk: desk, limit: keepFile, total: keepTotal, Head: "0000000000000000000000000000000000000000"}
 	edits, err := tk.read(context.Background(), root, names, nil, nil)
 	if err != nil || len(edits) != files {
 		t.Fatalf("%d files, %v", len(edits), err)

@@ -131,8 +131,8 @@ func (s *Service) Apply(ctx context.Context, p workspaces.Project, w workspaces.
 	return nil
 }
 
-// Lies is what was found under a name before something else is written there.
-type Lies struct {
+// Found is what was found under a name before something else is written there.
+type Found struct {
 	sum   string               // sha256 hex of a file's bytes; "" = there is none
 	link  bool                 // it is a link
 	Still func() (bool, error) // looks once more whether it is the same
@@ -140,7 +140,7 @@ type Lies struct {
 
 // StillAs reports whether a file on this server is what the old side of a comparison has, and what it is. It is read whole, however large
 // it is: a snapshot leaves out what is too large for it and has an older state there, and whoever writes may write to large files too.
-func (s *Service) StillAs(ctx context.Context, p workspaces.Project, root *os.Root, f git.ChangedFile) (was Lies, same bool, err error) {
+func (s *Service) StillAs(ctx context.Context, p workspaces.Project, root *os.Root, f git.ChangedFile) (was Found, same bool, err error) {
 	fi, err := root.Lstat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return was, f.OldBlob == "", nil
@@ -195,8 +195,8 @@ var ErrInTheWay = errors.New("something else lies there")
 // filesOf is where files are written.
 type filesOf interface {
 	// put and remove change what was found under the name; ErrInTheWay, or what Sandboxed says, where it is another by now.
-	Put(ctx context.Context, path, mode string, r io.Reader, was Lies) error
-	remove(ctx context.Context, path string, was Lies) error
+	Put(ctx context.Context, path, mode string, r io.Reader, was Found) error
+	remove(ctx context.Context, path string, was Found) error
 }
 
 // HereFiles are files of a worktree on this server. Nothing is followed out of it.
@@ -236,7 +236,7 @@ func (h HereFiles) folders(name string) error {
 }
 
 // Put writes a file of the worktree on this server.
-func (h HereFiles) Put(_ context.Context, name, mode string, r io.Reader, was Lies) error {
+func (h HereFiles) Put(_ context.Context, name, mode string, r io.Reader, was Found) error {
 	if BadName(name) {
 		return ErrInTheWay
 	}
@@ -291,7 +291,7 @@ func (h HereFiles) write(temp, mode string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-func (h HereFiles) remove(_ context.Context, name string, _ Lies) error {
+func (h HereFiles) remove(_ context.Context, name string, _ Found) error {
 	if !ignored.PlainParents(h.Root, name) {
 		return nil
 	}
@@ -313,7 +313,7 @@ type remoteFiles struct {
 	box Sandboxed
 }
 
-func (f remoteFiles) Put(ctx context.Context, name, mode string, r io.Reader, was Lies) error {
+func (f remoteFiles) Put(ctx context.Context, name, mode string, r io.Reader, was Found) error {
 	if was.link { // it makes room for whatever comes
 		if err := f.box.Remove(ctx, f.w.ID, name, ""); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
@@ -364,7 +364,7 @@ const emptyFolder = `if [ -d "$1" ] && [ ! -L "$1" ]; then rmdir -- "$1" || exit
 // emptyFolders removes the folders that are named, from the innermost on, until one is not empty.
 const emptyFolders = `for d; do rmdir -- "$d" 2>/dev/null || exit 0; done`
 
-func (f remoteFiles) remove(ctx context.Context, name string, was Lies) error {
+func (f remoteFiles) remove(ctx context.Context, name string, was Found) error {
 	if err := f.box.Remove(ctx, f.w.ID, name, was.sum); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

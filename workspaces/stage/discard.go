@@ -268,7 +268,7 @@ func (d *discarding) write1(ctx context.Context, st discardStep) error {
 	case !st.whole:
 		return PutFile(ctx, d.files, d.w.ID, st.name, bytes.NewReader(st.text), st.was, st.to)
 	}
-	return d.s.putEntry(ctx, EntryPut{p: d.p, W: d.w, B: d.b, Files: d.files, Name: st.name, Was: st.was, to: st.to, filtered: d.filtered[st.name]})
+	return d.s.putEntry(ctx, EntryPut{p: d.p, Workspace: d.w, Sandbox: d.b, Files: d.files, Name: st.name, Was: st.was, to: st.to, filtered: d.filtered[st.name]})
 }
 
 // RemoveFile removes a file that is still what it was, and the folders that are empty then.
@@ -302,14 +302,14 @@ func PutFile(ctx context.Context, files Files, workspaceID, name string, r io.Re
 
 // EntryPut is a file of the repository that becomes one of a worktree.
 type EntryPut struct {
-	p        workspaces.Project // whose repository has it
-	W        workspaces.Workspace
-	B        *sandboxgit.Sandbox // nil: git changes nothing on its way
-	Files    Files
-	Name     string
-	Was      PresentFile
-	to       git.FileEntry
-	filtered bool
+	p         workspaces.Project // whose repository has it
+	Workspace workspaces.Workspace
+	Sandbox   *sandboxgit.Sandbox // nil: git changes nothing on its way
+	Files     Files
+	Name      string
+	Was       PresentFile
+	to        git.FileEntry
+	filtered  bool
 }
 
 // MaxFiltered bounds a file that git changes on its way out, in bytes.
@@ -319,23 +319,23 @@ func (s *Service) putEntry(ctx context.Context, e EntryPut) error {
 	if e.to.Link() {
 		return s.putLink(ctx, e)
 	}
-	if e.filtered && e.B != nil && e.to.Size <= MaxFiltered {
+	if e.filtered && e.Sandbox != nil && e.to.Size <= MaxFiltered {
 		var text bytes.Buffer
 		if err := s.CommitBlob(ctx, e.p, e.to, func(r io.Reader) error { _, err := io.Copy(&text, r); return err }); err != nil {
 			return err
 		}
-		oid, err := e.B.PutBlob(ctx, text.Bytes())
+		oid, err := e.Sandbox.PutBlob(ctx, text.Bytes())
 		if err != nil {
 			return err
 		}
-		out, err := e.B.Git(ctx, nil, "cat-file", "--filters", "--path="+e.Name, oid)
+		out, err := e.Sandbox.Git(ctx, nil, "cat-file", "--filters", "--path="+e.Name, oid)
 		if err != nil {
 			return git.SandboxFault(err, "discard_failed", "Having git write "+e.Name)
 		}
-		return PutFile(ctx, e.Files, e.W.ID, e.Name, strings.NewReader(out), e.Was, e.to)
+		return PutFile(ctx, e.Files, e.Workspace.ID, e.Name, strings.NewReader(out), e.Was, e.to)
 	}
 	return s.CommitBlob(ctx, e.p, e.to, func(r io.Reader) error {
-		return PutFile(ctx, e.Files, e.W.ID, e.Name, r, e.Was, e.to)
+		return PutFile(ctx, e.Files, e.Workspace.ID, e.Name, r, e.Was, e.to)
 	})
 }
 
@@ -346,7 +346,7 @@ func (s *Service) CommitBlob(ctx context.Context, p workspaces.Project, e git.Fi
 
 // putLink makes a symbolic link where the agent works.
 func (s *Service) putLink(ctx context.Context, e EntryPut) error {
-	if e.B == nil {
+	if e.Sandbox == nil {
 		return fault.New(fault.Conflict, "sandbox_asleep", "%q is a symbolic link, which is made in the sandbox: wake the workspace first.", e.Name)
 	}
 	var to bytes.Buffer
@@ -359,11 +359,11 @@ func (s *Service) putLink(ctx context.Context, e EntryPut) error {
 // MakeLink makes a symbolic link in the place of what was there.
 func MakeLink(ctx context.Context, e EntryPut, to string) error {
 	if e.Was.Is() {
-		if err := e.Files.RemoveIf(ctx, e.W.ID, guest.EncodePath(e.Name), e.Was.hash); err != nil {
+		if err := e.Files.RemoveIf(ctx, e.Workspace.ID, guest.EncodePath(e.Name), e.Was.hash); err != nil {
 			return err
 		}
 	}
-	_, err := e.B.Sh(ctx, `mkdir -p -- "$(dirname -- "./$2")" && ln -s -- "$1" "./$2"`, to, e.Name)
+	_, err := e.Sandbox.Sh(ctx, `mkdir -p -- "$(dirname -- "./$2")" && ln -s -- "$1" "./$2"`, to, e.Name)
 	return err
 }
 

@@ -357,7 +357,7 @@ func (t *taker) run(ctx context.Context, actor accounts.Actor, out Taken) (Taken
 		if st.file.State == "same" || st.file.State == "conflict" && t.r.OnConflict == TakeKeepBoth && !st.to.Is() {
 			continue // they removed it: what is here stays
 		}
-		put := EntryPut{p: t.srcProject, W: w, B: b, Files: t.files, Name: st.file.Path, Was: st.was, to: st.to, filtered: filtered[st.file.Path]}
+		put := EntryPut{p: t.srcProject, Workspace: w, Sandbox: b, Files: t.files, Name: st.file.Path, Was: st.was, to: st.to, filtered: filtered[st.file.Path]}
 		if st.file.KeptAs != "" {
 			put.Name, put.Was = st.file.KeptAs, PresentFile{}
 		}

@@ -93,7 +93,7 @@ func (s *Service) ChosenLocal(ctx context.Context, p workspaces.Project, w works
 	if len(p.KeepIgnored) == 0 {
 		return c, nil
 	}
-	t := snapshot.Job{S: s.snapshots, P: p, W: w, Head: head}
+	t := s.snapshots.LookAt(p, w, head)
 	if t.Secrets, err = s.secretFiles.SecretFiles(ctx, w.ID); err != nil {
 		return c, err
 	}
@@ -320,7 +320,7 @@ func (s *Service) putIgnored(ctx context.Context, p workspaces.Project, w worksp
 	err = s.repo.CommitBlobs(ctx, p.ID, put, func(c hostgit.TreeFile, r io.Reader) error {
 		f := by[c.Path]
 		still := func() (bool, error) { _, same, err := s.snapshots.StillAs(ctx, p, root, f); return same, err }
-		err := to.Put(ctx, f.Path, f.Mode, r, snapshot.Lies{Still: still})
+		err := to.Put(ctx, f.Path, f.Mode, r, snapshot.Found{Still: still})
 		if errors.Is(err, snapshot.ErrInTheWay) {
 			left = append(left, f.Path)
 			return nil

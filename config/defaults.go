@@ -1,0 +1,41 @@
+package config
+
+// Default returns the configuration without a file: what each key is when it is not given.
+func Default() *Config {
+	return &Config{
+		Server:   Server{Listen: "127.0.0.1:8080", TrustedProxies: []string{}},
+		DataDir:  "./data",
+		Database: Database{URL: "sqlite", WaitSeconds: 300},
+		Log:      Log{Level: "info", Format: "text"},
+		Accounts: Accounts{Password: true, Passkeys: true, SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24, Providers: map[string]SignInProvider{}},
+		History:  History{MaxSession: 1024},
+
+		RateLimits: defaultRates(),
+		Trash:      Trash{KeepDays: 30},
+
+		Snapshots: Snapshots{PollDays: 7, KeepDays: 30},
+		Projects:  Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
+		Agents: map[string]Agent{
+			"claude-code": {Enabled: true, Permissions: "ask", Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},
+			"codex":       {Enabled: true, Permissions: "ask", Command: "codex", DefaultArgs: []string{}, Env: map[string]string{}},
+			"gemini":      {Enabled: true, Permissions: "ask", Command: "gemini", DefaultArgs: []string{}, Env: map[string]string{}},
+			"opencode":    {Enabled: true, Permissions: "ask", Command: "opencode", DefaultArgs: []string{}, Env: map[string]string{}},
+			"shell":       {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
+			"command":     {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
+		},
+		Sandboxing: Sandboxing{
+			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048}, Commands: Commands{KeepMinutes: 60, QueueMinutes: 10},
+			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
+			Limits: Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
+			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true, HostImages: []string{}},
+			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
+				MaxSessionDuration: 86400, AutoShutdownIdle: 1800, RequestTimeout: 60, Retries: 3, Headers: map[string]string{},
+				PriceVCPU: 14_000, PriceGiB: 4_500},
+			Pool:    Pool{Min: 3, Max: 10},
+			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
+		},
+		Outgoing: Outgoing{Allow: []string{}},
+		Gateway:  Gateway{Enabled: true, MaxBodyMB: 32, FirstByteSeconds: 600, MaxOutputTokens: 128_000},
+		Billing:  Billing{GraceSeconds: 300, PastDueDays: 7, Stripe: Stripe{WebhookSecrets: []string{}}},
+	}
+}
