@@ -31,7 +31,7 @@ func (v Values) check() error {
 		return wrong(E2BDomain, "must be the name of a host such as e2b.app")
 	case e.Template == "" || !templateName.MatchString(e.Template):
 		return wrong(E2BTemplate, "must name a template such as parawork-base")
-	case e.DefaultCPUs < 1 || e.DefaultCPUs > 64:
+	case e.DefaultCPUs < 1 || e.DefaultCPUs > 64 || e.DefaultCPUs > 1 && e.DefaultCPUs%2 != 0: // E2B makes no others
 		return wrong(E2BCPUs, "must be 1, or an even number up to 64")
 	case e.DefaultMemoryMB < 128 || e.DefaultMemoryMB%2 != 0:
 		return wrong(E2BMemory, "must be an even number of MiB, at least 128")
