@@ -167,9 +167,19 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	return u.treeEntry(h, strings.TrimSuffix(rest, "/"), r)
 }
 
+// plain reports whether a name stays below where it begins, and has no other way to be written: one that makes a detour would pass for what
+// it is not.
+func plain(name string) bool { return filepath.IsLocal(name) && name == path.Clean(name) }
+
+// ours reports whether a name is of the worktree's own files, and so not of git's.
+func ours(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return plain(name) && first != ".git" && first != fresh
+}
+
 // gitEntry writes a file of git's folder.
 func (u *unpacker) gitEntry(h *tar.Header, name string, r io.Reader) error {
-	if !filepath.IsLocal(name) {
+	if !plain(name) {
 		return broken("%q leads out of the worktree", h.Name)
 	}
 	to := path.Join(u.gitDir, name)
@@ -208,7 +218,7 @@ func (u *unpacker) write(name string, mode fs.FileMode, r io.Reader) error {
 
 // treeEntry writes a file, folder or link of the worktree, in the place of whatever lies there.
 func (u *unpacker) treeEntry(h *tar.Header, name string, r io.Reader) error {
-	if !filepath.IsLocal(name) || name == ".git" || strings.HasPrefix(name, ".git/") || name == fresh || strings.HasPrefix(name, fresh+"/") {
+	if !ours(name) {
 		return broken("%q leads out of the worktree", h.Name)
 	}
 	if err := u.folder(path.Dir(name)); err != nil {
@@ -279,7 +289,7 @@ func (u *unpacker) lay(ctx context.Context) error {
 	}
 	for name := range bytes.SplitSeq(u.gone, []byte{0}) {
 		if n := string(name); n != "" {
-			if !filepath.IsLocal(n) || strings.HasPrefix(n, ".git") && (n == ".git" || n[4] == '/') {
+			if !ours(n) {
 				return broken("%q leads out of the worktree", n)
 			}
 			if err := u.remove(n); err != nil {
