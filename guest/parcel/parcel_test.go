@@ -88,10 +88,15 @@ func archive(t *testing.T, kind guest.ParcelKind, entries ...entry) []byte {
 	return buf.Bytes()
 }
 
-// repository returns the entries of a git folder with one commit, which has the file committed.txt.
-func repository(t *testing.T) []entry {
+// repository returns the entries of a git folder with one commit, which has the file committed.txt and what put puts beside it.
+func repository(t *testing.T, put ...func(dir string) error) []entry {
 	t.Helper()
 	dir := t.TempDir()
+	for _, fn := range put {
+		if err := fn(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, line := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-qm", "one"}} {
 		if line[0] == "add" {
 			if err := os.WriteFile(filepath.Join(dir, "committed.txt"), []byte("committed\n"), 0o644); err != nil {
