@@ -343,6 +343,27 @@ func TestTheQueueWaitsForAWorkspacesOwnChecks(t *testing.T) {
 	})
 }
 
+// Nor do they end what runs for the queue when they are started meanwhile: they wait for it.
+func TestAWorkspacesOwnChecksWaitForTheQueue(t *testing.T) {
+	withService(t, func(t *testing.T, fx *fixture) {
+		fx.workspace("w")
+		fx.set(check("a", true))
+		fx.enqueue("w")
+		fx.begin("w")
+		if got := fx.states("w"); got != "a running" || fx.begun("run a") != 1 {
+			t.Errorf("for the queue: %s; %d commands were started", got, fx.begun("run a"))
+		}
+		if r := fx.newest("w", "a"); r.State != checks.RunWaiting {
+			t.Errorf("of its own: %+v", r)
+		}
+		fx.end("a", exit(0))
+		fx.end("a", exit(1))
+		if e := fx.entry("w"); e.State != checks.EntryMerged || fx.standing("w") != checks.Failed {
+			t.Errorf("%+v, %s", e.Entry, fx.standing("w"))
+		}
+	})
+}
+
 func TestTheQueueOutlivesTroubleOfItsStorage(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
