@@ -13,15 +13,19 @@ import (
 	"syscall"
 )
 
-// ExcludePattern is the line of git's info/exclude that names exactly one file, by its path below the worktree.
+// ExcludePattern is the line of git's info/exclude that names one file, by its path below the worktree. A line cannot hold the end of one:
+// in its place any character counts, since to hide a file too much is better than not to hide the one that is meant.
 func ExcludePattern(name string) string {
 	var b strings.Builder
 	b.WriteByte('/')
-	for _, r := range name {
-		if strings.ContainsRune(`\*?[!# `, r) {
+	for _, c := range []byte(name) { // as it is: a name need not be valid text
+		switch {
+		case c == '\n', c == '\r':
+			c = '?'
+		case strings.IndexByte(`\*?[!# `, c) >= 0:
 			b.WriteByte('\\')
 		}
-		b.WriteRune(r)
+		b.WriteByte(c)
 	}
 	return b.String()
 }
