@@ -443,7 +443,7 @@ func disks(t *testing.T, fn func(t *testing.T, r *rig, dir string)) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *rig
 		r = newRig(t, func(n *rig) {
-			n.own = executors.Limits{DiskMB: 100}
+			n.own = executors.Limits{DiskMB: 20}
 			n.startedAt = time.Now()
 			n.cfg.Now, n.cfg.Events = time.Now, nil
 			n.cfg.Folders = func(executors.Record) []string { return []string{dir, filepath.Join(dir, "nowhere")} }
@@ -487,23 +487,23 @@ func (r *rig) look() []string {
 
 func TestASandboxThatFillsItsDisk(t *testing.T) {
 	disks(t, func(t *testing.T, r *rig, dir string) {
-		r.fill(t, dir, "a", 50)
+		r.fill(t, dir, "a", 10)
 		if n := r.look(); len(n) != 0 {
 			t.Errorf("half full: %q", n)
 		}
-		if got := r.Reading("sbx").DiskBytes; got < 50<<20 || got > 51<<20 {
+		if got := r.Reading("sbx").DiskBytes; got < 10<<20 || got > 11<<20 {
 			t.Errorf("%d bytes", got)
 		}
-		r.fill(t, dir, "b", 42)
-		if n := r.look(); len(n) != 1 || !strings.HasPrefix(n[0], "limit.disk_near: The disk is nearly full: 92 MiB of 100 MiB are used.") {
+		r.fill(t, dir, "b", 8)
+		if n := r.look(); len(n) != 1 || !strings.HasPrefix(n[0], "limit.disk_near: The disk is nearly full: 18 MiB of 20 MiB are used.") {
 			t.Errorf("nearly full: %q", n)
 		}
-		r.fill(t, dir, "b", 43)
+		r.fill(t, dir, "b", 9)
 		if n := r.look(); len(n) != 0 {
 			t.Errorf("warned again: %q", n)
 		}
-		r.fill(t, dir, "c", 10)
-		if n := r.look(); len(n) != 1 || !strings.HasPrefix(n[0], "limit.disk: The sandbox was stopped: the disk limit of 100 MiB is reached; nothing was deleted.") {
+		r.fill(t, dir, "c", 2)
+		if n := r.look(); len(n) != 1 || !strings.HasPrefix(n[0], "limit.disk: The sandbox was stopped: the disk limit of 20 MiB is reached; nothing was deleted.") {
 			t.Errorf("full: %q", n)
 		}
 		if reason, paused := r.Paused("ws"); !paused || !strings.HasPrefix(reason, meter.StoppedByLimit) || len(r.stopped) != 0 {
@@ -524,7 +524,7 @@ func TestASandboxThatFillsItsDisk(t *testing.T) {
 		if n := r.look(); len(n) != 1 || !strings.HasPrefix(n[0], "limit.disk: ") {
 			t.Errorf("it went on writing: %q", n)
 		}
-		for _, name := range []string{"a", "b", "c", "d"} {
+		for _, name := range []string{"a", "b", "c", "e"} {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
@@ -536,7 +536,7 @@ func TestASandboxThatFillsItsDisk(t *testing.T) {
 		if n := r.look(); len(n) != 0 {
 			t.Errorf("after it tidied up: %q", n)
 		}
-		r.fill(t, dir, "f", 25)
+		r.fill(t, dir, "f", 9)
 		if n := r.look(); len(n) != 1 || !strings.HasPrefix(n[0], "limit.disk_near: ") {
 			t.Errorf("nearly full again: %q", n)
 		}
@@ -546,11 +546,11 @@ func TestASandboxThatFillsItsDisk(t *testing.T) {
 func TestASandboxThatCannotStandStillIsEnded(t *testing.T) {
 	disks(t, func(t *testing.T, r *rig, dir string) {
 		r.pauseErr = errors.New("it cannot")
-		r.fill(t, dir, "a", 101)
+		r.fill(t, dir, "a", 21)
 		if n := r.look(); len(n) != 1 {
 			t.Errorf("%q", n)
 		}
-		if len(r.stopped) != 1 || !strings.HasPrefix(r.stopped[0], "ws sbx: stopped: the disk limit of 100 MiB is reached") {
+		if len(r.stopped) != 1 || !strings.HasPrefix(r.stopped[0], "ws sbx: stopped: the disk limit of 20 MiB is reached") {
 			t.Errorf("stopped %q", r.stopped)
 		}
 	})
@@ -563,7 +563,7 @@ func TestWhatCountsOnADisk(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(outside, "large"), make([]byte, 40<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r.fill(t, dir, "one", 20)
+		r.fill(t, dir, "one", 8)
 		hole, err := os.Create(filepath.Join(dir, "hole"))
 		if err != nil {
 			t.Fatal(err)
@@ -577,11 +577,11 @@ func TestWhatCountsOnADisk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.fill(t, dir, "deep/er/two", 10)
+		r.fill(t, dir, "deep/er/two", 4)
 		if n := r.look(); len(n) != 0 {
 			t.Errorf("%q", n)
 		}
-		if got := r.Reading("sbx"); got.DiskBytes < 30<<20 || got.DiskBytes > 31<<20 || got.DiskAtLeast {
+		if got := r.Reading("sbx"); got.DiskBytes < 12<<20 || got.DiskBytes > 13<<20 || got.DiskAtLeast {
 			t.Errorf("%+v", got)
 		}
 		before := r.Reading("sbx").DiskBytes
