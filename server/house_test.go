@@ -219,7 +219,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.rooms)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
 	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Records: ws.Records, Sandboxes: ws.Ingest, Merges: ws.Merging, Commands: h.cfg.Commands, Accounts: h.rooms, Events: h.bus})
-	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(ws.Records, ws.Repo, ws.Sandboxes, rows), Events: h.bus})
+	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(ws.Records, ws.Repo, rows), Events: h.bus})
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.rooms, SignIn: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),

@@ -206,6 +206,13 @@ func hostPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, o
 		_, err := h.S.Repo.BaseFiles(ctx, w.ID, w.BaseCommit, []string{"a.txt", "link"})
 		return err
 	})
+	do("files of a tree", func() error {
+		tree, err := h.S.Repo.TreeOf(ctx, p, w.BaseCommit)
+		if err == nil {
+			_, err = h.S.Repo.TreeFiles(ctx, p, tree, []string{"a.txt", "link"})
+		}
+		return err
+	})
 	do("a difference read here", func() error {
 		return h.S.Repo.HereDiff(ctx, w.ID, git.HereDiff{Base: w.BaseCommit, Path: "a.txt", Mode: "100644", Content: strings.NewReader("x\n"), Size: 2, Context: 3}, io.Discard)
 	})
@@ -287,6 +294,8 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 		}
 		p := h.PathProject(dir)
 		if far {
+			wstest.Git(t, dir, "config", "core.repositoryformatversion", "1") // an extension: nothing is read without git's program
+			wstest.Git(t, dir, "config", "extensions.noop", "true")
 			keys.Put(p.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "their-own-long-token"})
 		}
 		w := wstest.Parted(t, h, dir, p)

@@ -95,7 +95,7 @@ type parts struct {
 // Build makes the services.
 func (h *Env) Build() parts {
 	w := assembly.New(h.Cfg)
-	return parts{w, w.Moves, w.Origin, overlap.NewTrees(w.Records, w.Repo, w.Sandboxes, h.Store)}
+	return parts{w, w.Moves, w.Origin, overlap.NewTrees(w.Records, w.Repo, h.Store)}
 }
 
 // Recover takes up what a server died over, in the order of a start.

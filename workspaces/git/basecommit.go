@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -100,15 +99,15 @@ func (s *Repo) NewestBase(ctx context.Context, p workspaces.Project, w workspace
 		if tip == "" {
 			continue
 		}
-		fork, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"merge-base", tip, head}})
-		if hostgit.ExitCode(err) == 1 {
-			continue
-		}
+		shared, err := s.mergeBase(ctx, p.GitDir, tip, head)
 		if err != nil {
 			return best, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
 		}
-		if newer, err := s.Contains(ctx, p.GitDir, fork, best); err == nil && newer {
-			best = fork
+		if shared == "" {
+			continue
+		}
+		if newer, err := s.Contains(ctx, p.GitDir, shared, best); err == nil && newer {
+			best = shared
 		}
 	}
 	return best, nil

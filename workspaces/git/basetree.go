@@ -51,6 +51,9 @@ func (s *Repo) BaseFiles(ctx context.Context, workspaceID, commit string, paths 
 	if paths == nil || len(paths) > WholeTree {
 		return s.listTree(ctx, p, commit, paths)
 	}
+	if out, err := inProcess(ctx, p.GitDir, func(r *reader) ([]hostgit.TreeFile, error) { return r.files(ctx, commit, paths, false) }); err == nil {
+		return out, nil
+	}
 	var out []hostgit.TreeFile
 	for len(paths) > 0 {
 		n, size := 0, 0

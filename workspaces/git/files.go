@@ -117,7 +117,18 @@ func EachBatch(paths []string, fn func([]string) error) error {
 // TreeFiles looks paths up in a tree of the repository. What is a folder there is refused.
 func (s *Repo) TreeFiles(ctx context.Context, p workspaces.Project, tree string, paths []string) (map[string]FileEntry, error) {
 	out := make(map[string]FileEntry, len(paths))
-	err := EachBatch(paths, func(some []string) error {
+	few, err := inProcess(ctx, p.GitDir, func(r *reader) ([]hostgit.TreeFile, error) { return r.files(ctx, tree, paths, false) })
+	if err == nil {
+		paths = nil // all is answered
+	}
+	for _, f := range few {
+		e := FileEntry{Mode: fmt.Sprintf("%06o", f.Mode), OID: f.OID, Size: f.Size}
+		if e.Mode == "040000" || e.Module() {
+			e.Size = -1
+		}
+		out[f.Path] = e
+	}
+	err = EachBatch(paths, func(some []string) error {
 		list, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: append([]string{"ls-tree", "-z", "-l", "--full-tree", tree, "--"}, some...),
 			Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {

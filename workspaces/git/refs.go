@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // HiddenRefs lists the hidden refs that keep something of a workspace: all that have its id as a part of their name.
@@ -73,6 +74,9 @@ func IsCommitID(h string) bool {
 
 // CommitOf returns the commit a full ref name or object name stands for, "" when there is none.
 func (s *Repo) CommitOf(ctx context.Context, gitDir, name string) (string, error) {
+	if c, err := inProcess(ctx, gitDir, func(r *reader) (string, error) { return r.commitOf(ctx, name) }); err == nil {
+		return c, nil
+	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"rev-parse", "--quiet", "--verify", "--end-of-options", name + "^{commit}"}})
 	if hostgit.ExitCode(err) == 1 {
 		return "", nil
@@ -86,6 +90,21 @@ func (s *Repo) CommitOf(ctx context.Context, gitDir, name string) (string, error
 		return "", fmt.Errorf("rev-parse %s answered %q", name, out)
 	}
 	return out, nil
+}
+
+// TreeOf is the tree of a commit, or of a tree itself.
+func (s *Repo) TreeOf(ctx context.Context, p workspaces.Project, object string) (string, error) {
+	if tree, err := inProcess(ctx, p.GitDir, func(r *reader) (string, error) { return r.treeOf(ctx, object) }); err == nil {
+		return tree, nil
+	}
+	tree, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--verify", "--quiet", object + "^{tree}"}})
+	if err != nil {
+		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a commit")
+	}
+	if !IsCommitID(tree) {
+		err = fmt.Errorf("rev-parse answered %.100q", tree)
+	}
+	return tree, err
 }
 
 // RefEdit is one line of a ref transaction.
@@ -124,6 +143,9 @@ func (s *Repo) Contains(ctx context.Context, gitDir, descendant, ancestor string
 	if descendant == ancestor {
 		return true, nil
 	}
+	if f, err := inProcess(ctx, gitDir, func(r *reader) (fork, error) { return r.fork(ctx, descendant, ancestor) }); err == nil {
+		return f.base == ancestor, nil
+	}
 	return s.git.OK(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"merge-base", "--is-ancestor", ancestor, descendant}})
 }
 
@@ -132,12 +154,27 @@ func (s *Repo) AheadBehind(ctx context.Context, gitDir, a, b string) (ahead, beh
 	if a == b {
 		return 0, 0, nil
 	}
+	if f, err := inProcess(ctx, gitDir, func(r *reader) (fork, error) { return r.fork(ctx, a, b) }); err == nil {
+		return f.ahead, f.behind, nil
+	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"rev-list", "--left-right", "--count", a + "..." + b}})
 	if err != nil {
 		return 0, 0, err
 	}
 	_, err = fmt.Sscan(out, &ahead, &behind)
 	return ahead, behind, err
+}
+
+// mergeBase is the last commit that two have in common, "" when there is none.
+func (s *Repo) mergeBase(ctx context.Context, gitDir, a, b string) (string, error) {
+	if f, err := inProcess(ctx, gitDir, func(r *reader) (fork, error) { return r.fork(ctx, a, b) }); err == nil {
+		return f.base, nil
+	}
+	base, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"merge-base", a, b}})
+	if hostgit.ExitCode(err) == 1 {
+		return "", nil
+	}
+	return base, err
 }
 
 // Worktree is one entry of git worktree list.

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,9 @@ func (s *Repo) CommitFiles(ctx context.Context, projectID, commit, dir string) (
 	}
 	args := []string{"ls-tree", "-r", "-z", "-l", "--full-tree", commit}
 	if dir != "" {
+		if out, err := inProcess(ctx, p.GitDir, func(r *reader) ([]hostgit.TreeFile, error) { return r.files(ctx, commit, []string{dir}, true) }); err == nil {
+			return out, nil
+		}
 		args = append(args, "--", dir)
 	}
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: args, Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
@@ -82,6 +86,18 @@ func (s *Repo) CommitBlobs(ctx context.Context, projectID string, files []hostgi
 	if err != nil {
 		return err
 	}
+	return s.blobsOf(ctx, p.GitDir, files, fn)
+}
+
+func (s *Repo) blobsOf(ctx context.Context, gitDir string, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error {
+	if few, err := inProcess(ctx, gitDir, func(r *reader) ([][]byte, error) { return r.blobs(ctx, files) }); err == nil {
+		for i, content := range few {
+			if err := fn(files[i], bytes.NewReader(content)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	var ask strings.Builder
 	for _, f := range files {
 		ask.WriteString(f.OID + "\n")
@@ -91,11 +107,11 @@ func (s *Repo) CommitBlobs(ctx context.Context, projectID string, files []hostgi
 	r, w := io.Pipe()
 	ran := make(chan error, 1)
 	go func() { // ends with git, which ends with ctx or when nobody reads
-		_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(ask.String()), Stdout: w})
+		_, err := s.git.Run(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(ask.String()), Stdout: w})
 		w.CloseWithError(err)
 		ran <- err
 	}()
-	err = readBatch(bufio.NewReaderSize(r, 64<<10), files, fn)
+	err := readBatch(bufio.NewReaderSize(r, 64<<10), files, fn)
 	cancel()
 	_ = r.Close()
 	gerr := <-ran

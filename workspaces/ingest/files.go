@@ -72,6 +72,6 @@ func (s *Service) BranchNow(ctx context.Context, workspaceID string) (commit, tr
 	if commit == "" {
 		return "", "", fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", w.Branch)
 	}
-	tree, err = s.sandboxes.TreeOf(ctx, p, commit)
+	tree, err = s.repo.TreeOf(ctx, p, commit)
 	return commit, tree, err
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/merge"
-	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
 // Span is a range of lines of the base's file that a change replaces, from 1. One that only adds lines stands for the two it adds
@@ -49,18 +48,17 @@ type Rows interface {
 
 // Trees is Workspaces over the projects' repositories.
 type Trees struct {
-	records   *workspaces.Records
-	repo      *git.Repo
-	sandboxes *sandboxgit.Store
-	git       *hostgit.Git
+	records *workspaces.Records
+	repo    *git.Repo
+	git     *hostgit.Git
 	Rows
 }
 
 var _ Workspaces = (*Trees)(nil)
 
 // NewTrees makes Trees.
-func NewTrees(records *workspaces.Records, repo *git.Repo, sandboxes *sandboxgit.Store, rows Rows) *Trees {
-	return &Trees{records: records, repo: repo, sandboxes: sandboxes, git: records.HostGit(), Rows: rows}
+func NewTrees(records *workspaces.Records, repo *git.Repo, rows Rows) *Trees {
+	return &Trees{records: records, repo: repo, git: records.HostGit(), Rows: rows}
 }
 
 // Active returns every workspace that is worked in.
@@ -87,7 +85,7 @@ func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree stri
 		if err != nil || head == "" {
 			return Footprint{WorkspaceID: w.ID}, err
 		}
-		if tree, err = s.sandboxes.TreeOf(ctx, p, head); err != nil {
+		if tree, err = s.repo.TreeOf(ctx, p, head); err != nil {
 			return Footprint{}, err
 		}
 	}

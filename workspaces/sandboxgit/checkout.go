@@ -2,28 +2,13 @@ package sandboxgit
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 )
-
-// TreeOf is the tree of a commit, or of a tree itself.
-func (s *Store) TreeOf(ctx context.Context, p workspaces.Project, object string) (string, error) {
-	tree, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--verify", "--quiet", object + "^{tree}"}})
-	if err != nil {
-		return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading a commit")
-	}
-	if !git.IsCommitID(tree) {
-		err = fmt.Errorf("rev-parse answered %.100q", tree)
-	}
-	return tree, err
-}
 
 // copyScript copies the files named on its standard input, one after a NUL each, from the worktree to the folder $1.
 const copyScript = `exec xargs -0 sh -c 'to=$1; shift; for f; do mkdir -p -- "$to/$(dirname -- "$f")" && cp -p -- "$f" "$to/$f" || exit 255; done' copy "$1"`

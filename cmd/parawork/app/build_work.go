@@ -67,7 +67,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 			ok, _, err := out.reviews.Approved(ctx, workspaceID, tree)
 			return ok, err
 		}, Log: b.logOf("checks")})
-	out.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(b.db), Workspaces: overlap.NewTrees(w.workspaces.Records, w.workspaces.Repo, w.workspaces.Sandboxes, w.rows), Bus: b.bus, Events: b.events, Log: b.logOf("overlap")})
+	out.overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(b.db), Workspaces: overlap.NewTrees(w.workspaces.Records, w.workspaces.Repo, w.rows), Bus: b.bus, Events: b.events, Log: b.logOf("overlap")})
 	web := egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Streams: true})
 	out.forge = forge.New(forge.Config{Store: store.NewForge(b.db), Workspaces: w.workspaces.Records, Origin: w.origin, Credentials: p.secrets, People: p.directory, Events: b.events,
 		HTTP: web.Transport, CheckURL: web.Check, Prompts: asked{out.sessions, p.secrets}.of, Link: workspaceLinks{p.directory, cfg.Server.PublicURL}.of,
