@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // BenchmarkReader compares what is read in this process with the same from git's program, taken in turn, in a repository of some thousand
@@ -44,7 +45,10 @@ func BenchmarkReader(b *testing.B) {
 	must(b, err)
 
 	compare := func(name string, here func(context.Context, *reader) error, args ...string) {
-		compareInput(b, s, dir, name, "", here, args...)
+		inTurn(b, dir, name, here, func(ctx context.Context) error {
+			_, err := s.git.Run(ctx, hostgit.Call{GitDir: dir, Args: args})
+			return err
+		})
 	}
 	commit := func(name string) {
 		compare("ref "+name, func(ctx context.Context, r *reader) error { _, err := r.commitOf(ctx, name); return err }, "rev-parse", "--quiet", "--verify", name+"^{commit}")
@@ -55,6 +59,12 @@ func BenchmarkReader(b *testing.B) {
 	commit(tip + "^1")
 	commit(run(b, dir, "", "rev-parse", "main~3000"))
 	compare("tree", func(ctx context.Context, r *reader) error { _, err := r.treeOf(ctx, tip); return err }, "rev-parse", "--verify", "--quiet", tip+"^{tree}")
+	for _, id := range []string{run(b, dir, "", "rev-parse", "main~9"), line} {
+		inTurn(b, dir, "log "+id[:4], func(ctx context.Context, r *reader) error { _, err := r.logged(ctx, id); return err }, func(ctx context.Context) error {
+			_, err := s.ReadCommits(ctx, workspaces.Project{GitDir: dir}, "--no-walk", id, "--")
+			return err
+		})
+	}
 	for _, n := range []int{1, 7, 15} {
 		back := run(b, dir, "", "rev-parse", fmt.Sprintf("%s~%d", line, n))
 		forked := func(ctx context.Context, r *reader) error { _, err := r.fork(ctx, line, back); return err }
@@ -83,11 +93,14 @@ func BenchmarkReader(b *testing.B) {
 				ask.WriteString(f.OID + "\n")
 			}
 		}
-		compareInput(b, s, dir, fmt.Sprintf("blobs %d", n), ask.String(), func(ctx context.Context, r *reader) error { _, err := r.blobs(ctx, some); return err }, "cat-file", "--batch")
+		inTurn(b, dir, fmt.Sprintf("blobs %d", n), func(ctx context.Context, r *reader) error { _, err := r.blobs(ctx, some); return err }, func(ctx context.Context) error {
+			_, err := s.git.Run(ctx, hostgit.Call{GitDir: dir, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(ask.String())})
+			return err
+		})
 	}
 }
 
-func compareInput(b *testing.B, s *Repo, dir, name, input string, here func(context.Context, *reader) error, args ...string) {
+func inTurn(b *testing.B, dir, name string, here func(context.Context, *reader) error, there func(context.Context) error) {
 	b.Run(strings.ReplaceAll(name, " ", "-"), func(b *testing.B) {
 		var ours, program time.Duration
 		for b.Loop() {
@@ -96,7 +109,7 @@ func compareInput(b *testing.B, s *Repo, dir, name, input string, here func(cont
 			ours += time.Since(at)
 			must(b, err)
 			at = time.Now()
-			_, err = s.git.Run(b.Context(), hostgit.Call{GitDir: dir, Args: args, Stdin: strings.NewReader(input)})
+			err = there(b.Context())
 			program += time.Since(at)
 			must(b, err)
 		}

@@ -47,6 +47,9 @@ func (s *Repo) UnmergedArgs(ctx context.Context, p workspaces.Project, w workspa
 
 // ReadCommit reads one commit.
 func (s *Repo) ReadCommit(ctx context.Context, p workspaces.Project, commit string) (workspaces.Commit, error) {
+	if c, err := inProcess(ctx, p.GitDir, func(r *reader) (workspaces.Commit, error) { return r.logged(ctx, commit) }); err == nil {
+		return c, nil
+	}
 	list, err := s.ReadCommits(ctx, p, "--no-walk", commit, "--")
 	if err == nil && len(list) != 1 {
 		err = fault.New(fault.Internal, "commit_missing", "The commit %s cannot be read.", commit)

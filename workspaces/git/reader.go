@@ -39,18 +39,18 @@ var errElsewhere = errors.New("not read in this process")
 
 // Bounds of what is read in this process.
 const (
-	mostObject = 1 << 20  // bytes of one object, or of one delta on the way to it
-	mostRefs   = 1 << 20  // bytes of packed-refs
-	mostConfig = 64 << 10 // bytes of a config
-	mostPacks  = 64       // packs that an object is looked for in
-	mostDeltas = 64       // deltas on the way to an object: git makes 50
-	mostLinks  = 5        // symbolic refs and tags on the way to a commit, as git has it
-	mostSteps  = 16       // commits of each side that are read to compare two
-	mostPaths  = 8        // paths that are looked up
-	mostFiles  = 64       // files of a folder
-	mostBlobs  = 8        // files whose contents are read, together of no more than one object's bytes
-	mostWork   = 16 << 20 // bytes that are inflated for one call
-	oneRead    = 4 << 10  // what each object counts for at least
+	mostObject = 256 << 10 // bytes of one object, or of one delta on the way to it: to check the name of more takes as long as git's start
+	mostRefs   = 1 << 20   // bytes of packed-refs
+	mostConfig = 64 << 10  // bytes of a config
+	mostPacks  = 64        // packs that an object is looked for in
+	mostDeltas = 64        // deltas on the way to an object: git makes 50
+	mostLinks  = 5         // symbolic refs and tags on the way to a commit, as git has it
+	mostSteps  = 16        // commits of each side that are read to compare two
+	mostPaths  = 8         // paths that are looked up
+	mostFiles  = 64        // files of a folder
+	mostBlobs  = 8         // files whose contents are read, together of no more than one object's bytes
+	mostWork   = 16 << 20  // bytes that are inflated for one call
+	oneRead    = 4 << 10   // what each object counts for at least
 )
 
 // inProcess has fn read the repository. An error of any kind means that git's program is to be asked.

@@ -153,7 +153,7 @@ func sameCommits(t *testing.T, s *Repo, dir, other string, names []string) (here
 func TestReaderAgrees(t *testing.T) {
 	t.Parallel()
 	s := plainRepo(t)
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 2))
@@ -236,6 +236,15 @@ func agree(t *testing.T, s *Repo, rng *rand.Rand, dir, other string) {
 		t.Error("no two commits are compared in this process")
 	}
 
+	told := 0
+	for range 40 {
+		c := commits[rng.IntN(len(commits))]
+		told += sameCommit(t, s, dir, other, c)
+	}
+	if told < 20 {
+		t.Errorf("only %d of 40 commits are told of in this process", told)
+	}
+
 	listed := 0
 	for range 25 {
 		c := commits[rng.IntN(len(commits))]
@@ -261,6 +270,70 @@ func agree(t *testing.T, s *Repo, rng *rand.Rand, dir, other string) {
 	}
 	if listed < 100 {
 		t.Errorf("only %d lists of files are made in this process", listed)
+	}
+}
+
+// sameCommit compares what is told of a commit, and says 1 when it is told in this process.
+func sameCommit(t *testing.T, s *Repo, dir, other, c string) int {
+	t.Helper()
+	got, err := s.ReadCommit(t.Context(), workspaces.Project{GitDir: dir}, c)
+	if want, werr := s.ReadCommit(t.Context(), workspaces.Project{GitDir: other}, c); !reflect.DeepEqual(got, want) || (err == nil) != (werr == nil) {
+		t.Errorf("%s is %#v, %v; git says %#v, %v", c, got, err, want, werr)
+	}
+	if _, err := inProcess(t.Context(), dir, func(r *reader) (workspaces.Commit, error) { return r.logged(t.Context(), c) }); err != nil {
+		return 0
+	}
+	return 1
+}
+
+// Commits of all kinds are told of as git's log tells of them.
+func TestReaderOfOddCommits(t *testing.T) {
+	t.Parallel()
+	s := plainRepo(t)
+	dir := sampleRepo(t, 16)
+	tree := run(t, dir, "", "rev-parse", "main^{tree}")
+	blob := run(t, dir, "x", "hash-object", "-w", "--stdin")
+	moded := run(t, dir, "100644 blob "+blob+"\ta\n100644 blob "+blob+"\tb\n120000 blob "+blob+"\tc\n160000 commit "+strings.Repeat("1", 40)+"\td\n", "mktree", "--missing")
+	other := run(t, dir, "100755 blob "+blob+"\ta\n120000 blob "+blob+"\tb\n160000 commit "+strings.Repeat("1", 40)+"\tc\n160000 commit "+strings.Repeat("2", 40)+"\td\n", "mktree", "--missing")
+	folder := run(t, dir, "040000 tree "+moded+"\ta\n040000 tree "+run(t, dir, "", "mktree")+"\tb\n", "mktree")
+	author, end := "author A <a@example.com> 1700000000 +0100\n", "committer C <c@example.com> 1700000001 -0330\n"
+	var ids []string
+	written := func(text string) string {
+		id := run(t, dir, text, "hash-object", "-w", "-t", "commit", "--literally", "--stdin")
+		ids = append(ids, id)
+		return id
+	}
+	plain := func(tree, message string, parents ...string) string {
+		text := "tree " + tree + "\n"
+		for _, p := range parents {
+			text += "parent " + p + "\n"
+		}
+		return written(text + author + end + "\n" + message)
+	}
+	root := plain(moded, "root\n")
+	second := plain(other, "modes and kinds\n", root)
+	third := plain(folder, "folders\n", second)
+	plain(moded, "and back\n", third)
+	plain(moded, "to nothing\n", plain(run(t, dir, "", "mktree"), "nothing\n", root))
+	plain(tree, "a merge\n", root, third)
+	for _, message := range []string{"", "\n", "one line", "two\nlines\n\nbody\n", "\n\n  \n  indented \n more\t\n \t\n\n\n body \n\nmore\n\n", "caf\xe9 \xff\n\n\xfe\n", "tab\there\n", "cr\r\n\r\nbody\r\n",
+		"nul\x00more\n", "v\vf\f\n\nx", "https://u:secret@example.com/x\n", "\u202egnp\n\n\u2028x", "subject\n\u00a0\nnot blank\n\n\u00a0\n"} {
+		plain(tree, message, root)
+	}
+	for _, head := range []string{"author  A  <a@example.com> 1 +0000\n" + end, "author <a@example.com> 1 +0000\n" + end, "author A <> 1 +0000\n" + end, "author A <a b> 1 +0000\n" + end, "author A <a> b> 1 +0000\n" + end,
+		"author A <a> 99999999999999999999 +0000\n" + end, "author A <a> -1 +0000\n" + end, "author A <a>\n" + end, "author caf\xe9 <a> 1 +0000\n" + end, end, end + author, author + end + "encoding ISO-8859-1\n",
+		author + end + "encoding UTF-8\n", author + end + "gpgsig -----BEGIN\n encoding x\n \n -----END\n", author + "parent " + third + "\n" + end, author + author + end, "author A\tB <a> 1 +0000\n" + end} {
+		written("tree " + tree + "\nparent " + root + "\n" + head + "\ncaf\xe9\n\nbody\n")
+	}
+	written("tree " + tree + "\n" + author + end)
+	written("tree " + strings.Repeat("ab", 20) + "\n" + author + end + "\nno tree\n")
+	plain(tree, "no parent\n", strings.Repeat("ab", 20))
+	told, twins := 0, twin(t, dir)
+	for _, id := range ids {
+		told += sameCommit(t, s, dir, twins, id)
+	}
+	if told < 15 {
+		t.Errorf("only %d of %d commits are told of in this process", told, len(ids))
 	}
 }
 

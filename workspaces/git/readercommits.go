@@ -1,10 +1,13 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -12,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/parawork/parawork/internal/hostgit"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // commitOf is the commit that a name stands for, "" when there is no such ref: HEAD, a ref in full, an object, or the first parent of one.
@@ -54,21 +58,27 @@ func (r *reader) commitOf(ctx context.Context, name string) (string, error) {
 	return "", errElsewhere
 }
 
-// parents are the parents of a commit in a history that is whole, as git reads them: what stands right below the tree.
-func (r *reader) parents(ctx context.Context, id string) (ids []string, err error) {
+// parents are the parents of a commit in a history that is whole.
+func (r *reader) parents(ctx context.Context, id string) ([]string, error) {
 	kind, content, err := r.object(ctx, id)
 	if err != nil || kind != plumbing.CommitObject || r.shallow {
 		return nil, errors.Join(errElsewhere, err)
 	}
-	_, rest, _ := strings.Cut(string(content), "\n")
+	ids, _, err := parentsIn(string(content))
+	return ids, err
+}
+
+// parentsIn reads the parents of a commit as git does, and returns what comes after them: they stand right below the tree.
+func parentsIn(content string) (ids []string, rest string, err error) {
+	_, rest, _ = strings.Cut(content, "\n")
 	for strings.HasPrefix(rest, "parent ") {
 		line, more, _ := strings.Cut(rest[len("parent "):], "\n")
 		if _, err := hashOf(line); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		ids, rest = append(ids, line), more
 	}
-	return ids, nil
+	return ids, rest, nil
 }
 
 // tree reads a folder as git writes one: in order, with names of one part.
@@ -220,4 +230,111 @@ func (r *reader) folder(ctx context.Context, id, above string, fn func(name stri
 		}
 	}
 	return nil
+}
+
+// authored is an author's line as git writes it.
+var authored = regexp.MustCompile(`^author ([^<>\s](?:[^<>\n]*[^<>\s])?) <([^<>\s]+)> (\d{1,10}) [+-]\d{4}\n`)
+
+// mostCompared bounds, like mostWork, what is read to count a commit's files.
+const mostCompared = 1 << 20
+
+// logged is a commit as git's log tells of it, and how many files it changed in its first parent.
+func (r *reader) logged(ctx context.Context, id string) (c workspaces.Commit, err error) {
+	r.left = min(r.left, mostCompared)
+	kind, content, err := r.object(ctx, id)
+	if err != nil || kind != plumbing.CommitObject || r.shallow || bytes.ContainsAny(content, "\x00\r\v\f") {
+		return c, errors.Join(errElsewhere, err)
+	}
+	parents, rest, err := parentsIn(string(content))
+	if err != nil {
+		return c, err
+	}
+	head, message, ok := strings.Cut(rest, "\n\n")
+	author := authored.FindStringSubmatch(head + "\n")
+	if !ok || author == nil || strings.Contains(head, "\nencoding ") {
+		return c, errElsewhere
+	}
+	at, err := strconv.ParseInt(author[3], 10, 64)
+	if err != nil {
+		return c, err
+	}
+	var subject []string
+	lines := strings.SplitAfter(message, "\n")
+	blank := func() bool { return len(lines) > 0 && strings.Trim(lines[0], " \t\n") == "" }
+	for ; blank(); lines = lines[1:] {
+	}
+	for ; len(lines) > 0 && !blank(); lines = lines[1:] {
+		subject = append(subject, strings.TrimRight(lines[0], " \t\n"))
+	}
+	c = workspaces.Commit{Commit: id, Parents: append([]string{}, parents...), Author: hostgit.Clean(author[1]), Email: hostgit.Clean(author[2]), At: at * 1000,
+		Subject: hostgit.Clean(strings.Join(subject, " ")), Body: strings.ToValidUTF8(strings.TrimSpace(strings.Join(lines, "")), "\uFFFD")}
+	tree, err := r.treeOf(ctx, id)
+	before := ""
+	if err == nil && len(parents) > 0 {
+		before, err = r.treeOf(ctx, parents[0])
+	}
+	if err == nil {
+		c.Files, err = r.changed(ctx, before, tree)
+	}
+	return c, err
+}
+
+// changed counts the files in which two trees differ, "" being an empty one. What becomes a folder is no file any more.
+func (r *reader) changed(ctx context.Context, before, now string) (n int, err error) {
+	if before == now {
+		return 0, nil
+	}
+	was := make(map[string]object.TreeEntry)
+	key := func(e object.TreeEntry) string {
+		if e.Mode == filemode.Dir {
+			return e.Name + "/"
+		}
+		return e.Name
+	}
+	differ := func(a, b object.TreeEntry, folder bool) error {
+		if !folder {
+			n++
+			return nil
+		}
+		id := func(e object.TreeEntry) string {
+			if e.Name == "" {
+				return ""
+			}
+			return e.Hash.String()
+		}
+		below, err := r.changed(ctx, id(a), id(b))
+		n += below
+		return err
+	}
+	if before != "" {
+		entries, err := r.tree(ctx, before)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range entries {
+			was[key(e)] = e
+		}
+	}
+	if now != "" {
+		entries, err := r.tree(ctx, now)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range entries {
+			old := was[key(e)]
+			delete(was, key(e))
+			if old == e {
+				continue
+			}
+			if err := differ(old, e, e.Mode == filemode.Dir); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for _, e := range was {
+		if err := differ(e, object.TreeEntry{}, e.Mode == filemode.Dir); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
 }

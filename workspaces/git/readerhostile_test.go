@@ -100,7 +100,7 @@ func TestReaderOfHostilePacks(t *testing.T) { // not in parallel: it looks at th
 	s := plainRepo(t)
 	empty := []byte("tree " + nameOf("tree", nil) + "\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n")
 	good := nameOf("commit", empty)
-	bomb := make([]byte, 64<<20)
+	bomb := make([]byte, 32<<20)
 	loop := strings.Repeat("ab", 20)
 	delta := func(from, to uint64, rest ...byte) []byte {
 		return append(binary.AppendUvarint(binary.AppendUvarint(nil, from), to), rest...)
@@ -158,8 +158,8 @@ func TestReaderOfHostilePacks(t *testing.T) { // not in parallel: it looks at th
 	t.Run("a loose bomb", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "repo.git")
 		run(t, "", "", "init", "-q", "--bare", dir)
-		for i, content := range [][]byte{bomb, append([]byte("commit "), bytes.Repeat([]byte("9"), 64<<20)...), append([]byte("commit 10\x00"), bomb...),
-			append([]byte("commit 67108864\x00"), bomb...), []byte("commit -1\x00"), []byte("what 1\x00x"), []byte("commit 1"), nil} {
+		for i, content := range [][]byte{bomb, append([]byte("commit "), bytes.Repeat([]byte("9"), 32<<20)...), append([]byte("commit 10\x00"), bomb...),
+			append([]byte("commit 33554432\x00"), bomb...), []byte("commit -1\x00"), []byte("what 1\x00x"), []byte("commit 1"), nil} {
 			id := fmt.Sprintf("ab%038x", i)
 			must(t, os.MkdirAll(filepath.Join(dir, "objects/ab"), 0o755))
 			must(t, os.WriteFile(filepath.Join(dir, "objects/ab", id[2:]), squeezed(content), 0o644))
@@ -238,7 +238,7 @@ func TestReaderOfDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	commits := strings.Fields(run(t, dir, "", "rev-list", "--all"))
 	trees := make(map[string]string)
-	for _, c := range commits[:60] {
+	for _, c := range commits[:30] {
 		trees[c] = run(t, dir, "", "rev-parse", c+"^{tree}")
 	}
 	files, err := lsTree(t, s, dir, commits[0], nil, true)
@@ -246,7 +246,7 @@ func TestReaderOfDamage(t *testing.T) {
 	objects, err := filepath.Glob(filepath.Join(dir, "objects/*/*"))
 	must(t, err)
 	read := 0
-	for range 150 {
+	for range 40 {
 		name := objects[rng.IntN(len(objects))]
 		was, err := os.ReadFile(name)
 		must(t, err)
@@ -256,7 +256,7 @@ func TestReaderOfDamage(t *testing.T) {
 			bad[rng.IntN(len(bad))] = byte(rng.Uint32())
 		}
 		must(t, os.WriteFile(name, bad[:len(bad)-rng.IntN(2)*rng.IntN(len(bad))], 0o644))
-		for _, c := range commits[:60] {
+		for _, c := range commits[:30] {
 			if tree, err := inProcess(t.Context(), dir, func(r *reader) (string, error) { return r.treeOf(t.Context(), c) }); err == nil {
 				if read++; tree != trees[c] {
 					t.Errorf("the tree of %s is %s, want %s", c, tree, trees[c])
