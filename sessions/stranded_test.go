@@ -23,7 +23,9 @@ func TestASessionWhoseFilesAreDamagedCanBeStopped(t *testing.T) {
 			h := newHouse(t)
 			h.tune = func(c *sessions.Config) { c.TakeUpTries = 1 }
 			s := h.start()
-			row := s.run(t, "sh", "-c", "stty raw -echo; echo ready; read x; echo later; read x; sleep 1000")
+			// It prints what the damaged files must not show only once the server that could still read them has ended.
+			ended, printed := filepath.Join(h.dir, "ended"), filepath.Join(h.dir, "printed")
+			row := s.run(t, "sh", "-c", `stty raw -echo; echo ready; read x; until [ -e "$1" ]; do sleep 0.05; done; echo later; : > "$2"; read x; sleep 1000`, "sh", ended, printed)
 			other := s.run(t, "sh", "-c", "echo other; sleep 1000")
 			s.watch(t, other.ID, sessions.Attach{}).shows(t, "other")
 			sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
@@ -43,6 +45,11 @@ func TestASessionWhoseFilesAreDamagedCanBeStopped(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			must(os.WriteFile(ended, nil, 0o600))
+			eventually(t, "the program has printed more", func() bool {
+				_, err := os.Stat(printed)
+				return err == nil
+			})
 
 			path := map[string]string{"secrets": filepath.Join(dir, "launch.sealed"), "log": dir}[way]
 			if path == "" {

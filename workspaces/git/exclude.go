@@ -62,13 +62,22 @@ func exclude(root *os.Root, names []string) error {
 	if err := root.MkdirAll("info", 0o755); err != nil {
 		return err
 	}
+	// A Root follows links that stay below it, whatever O_NOFOLLOW says: one to the config would have patterns written there.
+	notPlain := fmt.Errorf("info/exclude is no plain file: %w", fs.ErrInvalid)
+	if st, err := root.Lstat("info/exclude"); err == nil && !st.Mode().IsRegular() {
+		return notPlain
+	}
 	f, err := root.OpenFile("info/exclude", os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return errors.Join(err, fmt.Errorf("info/exclude is no plain file: %w", fs.ErrInvalid))
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if named, err := root.Lstat("info/exclude"); err != nil || !os.SameFile(opened, named) || !named.Mode().IsRegular() {
+		return errors.Join(err, notPlain)
 	}
 	var have []string
 	for lines := bufio.NewScanner(io.LimitReader(f, MaxExclude)); lines.Scan(); {
