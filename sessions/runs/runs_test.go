@@ -51,7 +51,7 @@ func newHouse(t *testing.T) *house {
 
 // serve is one life of a server.
 func (h *house) serve() (*runs.Service, func()) {
-	s := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h, Sessions: crew{h}, Accounts: h, Look: time.Millisecond})
+	s := runs.New(runs.Config{Store: store.NewRuns(h.db), Records: h, Workspaces: h, Sessions: crew{h}, Accounts: h, Look: time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
