@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,24 +43,6 @@ func CopyPlain(from, to *os.Root, name string) error {
 		return err
 	}
 	return to.Chtimes(name, fi.ModTime(), fi.ModTime())
-}
-
-func SortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func SortedValues(m map[string]string) []string {
-	var out []string
-	for _, v := range m {
-		out = append(out, v)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // Below reports whether p is root or lies in it. Both are clean.

@@ -221,9 +221,9 @@ func (s *Repo) OperationTips(ctx context.Context, p workspaces.Project, gitDir s
 	if err != nil || len(found) == 0 || len(found) > maxOperationTips {
 		return nil, err
 	}
-	types, err := s.Typed(ctx, p, SortedKeys(found))
+	types, err := s.Typed(ctx, p, slices.Sorted(maps.Keys(found)))
 	maps.DeleteFunc(types, func(_, kind string) bool { return kind != "commit" })
-	return SortedKeys(types), err
+	return slices.Sorted(maps.Keys(types)), err
 }
 
 // Peeled returns the commits that names stand for; a tag of something else stands for none.

@@ -3,6 +3,8 @@ package git
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -37,7 +39,7 @@ func (s *Repo) DropRefsOf(ctx context.Context, gitDir, workspaceID string) error
 		return err
 	}
 	var edits []RefEdit
-	for _, name := range SortedKeys(refs) {
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		edits = append(edits, RefDelete(name, refs[name]))
 	}
 	if err := s.UpdateRefs(ctx, gitDir, "purge", edits...); err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,7 +48,7 @@ func (m *moved) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var ids []string
-	for _, id := range git.SortedKeys(m.due) {
+	for _, id := range slices.Sorted(maps.Keys(m.due)) {
 		if !m.busy[id] {
 			delete(m.due, id)
 			m.busy[id] = true

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,7 +80,7 @@ func (s *Service) takeLeft(ctx context.Context, p workspaces.Project, w workspac
 		first.commit = t.Commit
 	}
 	all := []left{first}
-	for _, name := range git.SortedKeys(v.Refs) {
+	for _, name := range slices.Sorted(maps.Keys(v.Refs)) {
 		if head, ok := strings.CutPrefix(name, git.HeadsPrefix); ok {
 			all = append(all, left{v.Refs[name], head})
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
@@ -130,7 +132,7 @@ func (s *Service) NoFilters(ctx context.Context, gitDir string, also ...string) 
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
 		n++
 	}
-	for _, name := range git.SortedKeys(names) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		for _, kv := range [...][2]string{{"process", ""}, {"smudge", ""}, {"clean", ""}, {"required", "false"}} {
 			set(name+"."+kv[0], kv[1])
 		}

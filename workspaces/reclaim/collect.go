@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -347,7 +349,7 @@ func (s *Service) dropRefsBelow(ctx context.Context, p workspaces.Project, prefi
 		return err
 	}
 	var edits []git.RefEdit
-	for _, name := range git.SortedKeys(refs) {
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		edits = append(edits, git.RefDrop(prefix+strings.TrimPrefix(name, prefix)))
 	}
 	return s.repo.UpdateRefs(ctx, p.GitDir, "collected", edits...)

@@ -223,7 +223,7 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 		known = there
 	}
 	if len(tips) > 0 { // what was pruned of the repository must come again, though the sandbox still has it
-		here, err := s.repo.Typed(ctx, p, git.SortedKeys(known))
+		here, err := s.repo.Typed(ctx, p, slices.Sorted(maps.Keys(known)))
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 
 // FirstOf returns the first n names.
 func FirstOf(names map[string]bool, n int) []string {
-	ids := git.Unique(git.SortedKeys(names))
+	ids := git.Unique(slices.Sorted(maps.Keys(names)))
 	return ids[:min(len(ids), n)]
 }
 
@@ -265,16 +265,16 @@ func FirstOf(names map[string]bool, n int) []string {
 // that alone: a sandbox that names an object of somebody else's does not get it by that. before is how many bytes were taken of the workspace up to now; it
 // returns how many came.
 func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, tips, known map[string]bool, before int64) (int64, error) {
-	if err := s.ShareObjects(ctx, p, w, git.SortedKeys(known)...); err != nil {
+	if err := s.ShareObjects(ctx, p, w, slices.Sorted(maps.Keys(known))...); err != nil {
 		return 0, err
 	}
 	own := s.OwnStore(w.ID).Objects()
 	var ask strings.Builder
-	for _, id := range git.SortedKeys(tips) {
+	for _, id := range slices.Sorted(maps.Keys(tips)) {
 		ask.WriteString(id + "\n")
 	}
 	ask.WriteString("--not\n")
-	for i, id := range git.SortedKeys(known) {
+	for i, id := range slices.Sorted(maps.Keys(known)) {
 		if id != "" && i < MaxNegatives {
 			ask.WriteString(id + "\n")
 		}
@@ -301,7 +301,7 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 		return 0, packed
 	}
 	if err == nil {
-		err = in.Check(ctx, tips, limits, git.Unique(git.SortedKeys(known))...)
+		err = in.Check(ctx, tips, limits, git.Unique(slices.Sorted(maps.Keys(known)))...)
 	}
 	if err == nil {
 		err = s.secretFiles.CheckCommits(ctx, w.ID, in, tips, known, limits)
@@ -326,7 +326,7 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 	if err := in.Keep(); err != nil {
 		return 0, git.DiskFault(err, "Taking the workspace's commits home")
 	}
-	return size, s.noteLent(ctx, p, w, git.SortedKeys(tips))
+	return size, s.noteLent(ctx, p, w, slices.Sorted(maps.Keys(tips)))
 }
 
 // errPipe says that the taker had enough before the giver was done.
@@ -456,7 +456,7 @@ func (s *Store) saveLost(ctx context.Context, p workspaces.Project, w workspaces
 		if err != nil {
 			return nil, err
 		}
-		if reached || slices.Contains(git.SortedValues(kept), id) {
+		if reached || slices.Contains(slices.Sorted(maps.Values(kept)), id) {
 			continue
 		}
 		edits = append(edits, git.RefCreate(keepRefs(w.ID)+strconv.Itoa(next), id))
@@ -504,7 +504,7 @@ func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspace
 			drop.WriteString("delete " + name + "\n")
 		}
 	}
-	for _, name := range git.SortedKeys(now) {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
 		id := now[name]
 		if was[name] == id {
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -49,7 +50,7 @@ func (s *Store) MakePrivateGit(ctx context.Context, p workspaces.Project, w work
 	if err != nil {
 		return failed(err)
 	}
-	if err := s.ShareObjects(ctx, p, w, append(from, git.SortedValues(told)...)...); err != nil {
+	if err := s.ShareObjects(ctx, p, w, append(from, slices.Sorted(maps.Values(told))...)...); err != nil {
 		return failed(err)
 	}
 	fresh, err := os.MkdirTemp(s.SandboxDir(w.ID), "new-git-")
@@ -406,7 +407,7 @@ func (r SandboxRefNames) packed() string {
 	}
 	var b strings.Builder
 	b.WriteString("# pack-refs with: sorted \n")
-	for _, name := range git.SortedKeys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		b.WriteString(all[name] + " " + name + "\n")
 	}
 	return b.String()
@@ -444,7 +445,7 @@ func (s *Store) advertisedFile(workspaceID string) string {
 // NoteAdvertised remembers what the sandbox was told.
 func (s *Store) NoteAdvertised(workspaceID string, refs map[string]string) error {
 	var b strings.Builder
-	for _, name := range git.SortedKeys(refs) {
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		b.WriteString(refs[name] + " " + name + "\n")
 	}
 	return WriteOnce(s.advertisedFile(workspaceID), b.String())

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -131,7 +133,7 @@ func (s *Service) CheckCommits(ctx context.Context, workspaceID string, in *host
 	if err != nil || !Known(f) {
 		return err
 	}
-	walk, err := in.Walk(ctx, tips, l, git.Unique(git.SortedKeys(known))...)
+	walk, err := in.Walk(ctx, tips, l, git.Unique(slices.Sorted(maps.Keys(known)))...)
 	if err != nil {
 		return err
 	}

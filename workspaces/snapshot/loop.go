@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -226,7 +227,7 @@ func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
 		for _, sn := range old {
 			byWorkspace[sn.WorkspaceID] = append(byWorkspace[sn.WorkspaceID], sn)
 		}
-		ids := git.SortedKeys(byWorkspace)
+		ids := slices.Sorted(maps.Keys(byWorkspace))
 		dirs, err := s.store.GitDirs(ctx, ids)
 		if err != nil {
 			return total, err

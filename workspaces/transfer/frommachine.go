@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -244,7 +246,7 @@ func (s *Service) takeBundle(ctx context.Context, p workspaces.Project, b *bundl
 			gone = append(gone, git.RefDrop(name))
 		}
 	}
-	for _, name := range git.SortedKeys(b.refs) {
+	for _, name := range slices.Sorted(maps.Keys(b.refs)) {
 		id := b.refs[name]
 		if branch, ok := strings.CutPrefix(name, git.HeadsPrefix); !ok {
 			if tags[name] == "" {

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -138,7 +139,7 @@ func (s *Service) packBeyond(ctx context.Context, p workspaces.Project, dir stri
 	if len(cut) == 0 {
 		return nil
 	}
-	return os.WriteFile(filepath.Join(dir, "shallow"), []byte(strings.Join(git.SortedKeys(cut), "\n")+"\n"), 0o644)
+	return os.WriteFile(filepath.Join(dir, "shallow"), []byte(strings.Join(slices.Sorted(maps.Keys(cut)), "\n")+"\n"), 0o644)
 }
 
 // ArriveIgnored has the machine copy the ignored files its folder has and the project wants in each workspace. They never leave the
