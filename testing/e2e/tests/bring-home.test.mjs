@@ -221,9 +221,13 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await page.keyboard.press("Enter");
     await update.getByText("Taken as on main", { exact: true }).waitFor();
     assert.deepEqual(readFileSync(join(ws.path, "logo.png")), png(2));
-    await update.getByRole("button", { name: "Undo what was decided of logo.png" }).focus();
+    await update.getByRole("button", { name: "Undo what was decided of logo.png", disabled: false }).focus();
     await page.keyboard.press("Enter");
-    await of("logo.png").getByRole("button", { name: "Keep both, the one of main as logo.main.png" }).focus();
+    // While the undoing is on its way no button takes a key.
+    await update.getByText("Taken as on main", { exact: true }).waitFor({ state: "hidden" });
+    const both = of("logo.png").getByRole("button", { name: "Keep both, the one of main as logo.main.png", disabled: false });
+    await both.waitFor();
+    await both.focus();
     await page.keyboard.press("Enter");
     await update.getByText("Both are kept", { exact: true }).waitFor();
     assert.deepEqual(readFileSync(join(ws.path, "logo.png")), png(1));
