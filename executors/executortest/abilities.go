@@ -7,55 +7,38 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Abilities names the optional abilities of an executor, as whoever looks for them by a type assertion finds them. A wrapper that does not pass
-// one on loses it without a word.
+// Abilities names the optional abilities of an executor, sorted, as whoever looks for them by a type assertion finds them. A wrapper that does
+// not pass one on loses it without a word.
 func Abilities(e executors.Executor) []string {
-	var out []string
-	if _, ok := e.(executors.Ender); ok {
-		out = append(out, "Ender")
-	}
-	if _, ok := e.(executors.Owned); ok {
-		out = append(out, "Owned")
-	}
-	if _, ok := e.(executors.Remainer); ok {
-		out = append(out, "Remainer")
-	}
-	if _, ok := e.(executors.Remover); ok {
-		out = append(out, "Remover")
-	}
-	if _, ok := e.(executors.Sleeper); ok {
-		out = append(out, "Sleeper")
-	}
-	if _, ok := e.(executors.Stopper); ok {
-		out = append(out, "Stopper")
-	}
-	if _, ok := e.(executors.Warmer); ok {
-		out = append(out, "Warmer")
-	}
-	if _, ok := e.(executors.Witness); ok {
-		out = append(out, "Witness")
-	}
-	return out
+	return named(map[string]bool{
+		"Ender": can[executors.Ender](e), "Owned": can[executors.Owned](e), "Remainer": can[executors.Remainer](e), "Remover": can[executors.Remover](e),
+		"Sleeper": can[executors.Sleeper](e), "Stopper": can[executors.Stopper](e), "Warmer": can[executors.Warmer](e), "Witness": can[executors.Witness](e),
+	})
 }
 
 // SandboxAbilities names the optional abilities of a sandbox likewise.
 func SandboxAbilities(sb executors.Sandbox) []string {
+	return named(map[string]bool{
+		"Leased": can[executors.Leased](sb), "Limiter": can[executors.Limiter](sb), "Metered": can[executors.Metered](sb), "Narrow": can[executors.Narrow](sb),
+		"Pauser": can[executors.Pauser](sb),
+	})
+}
+
+// can reports whether v is found to be a T.
+func can[T any](v any) bool {
+	_, ok := v.(T)
+	return ok
+}
+
+// named returns the names of what is there, sorted.
+func named(is map[string]bool) []string {
 	var out []string
-	if _, ok := sb.(executors.Leased); ok {
-		out = append(out, "Leased")
+	for name, there := range is {
+		if there {
+			out = append(out, name)
+		}
 	}
-	if _, ok := sb.(executors.Limiter); ok {
-		out = append(out, "Limiter")
-	}
-	if _, ok := sb.(executors.Metered); ok {
-		out = append(out, "Metered")
-	}
-	if _, ok := sb.(executors.Narrow); ok {
-		out = append(out, "Narrow")
-	}
-	if _, ok := sb.(executors.Pauser); ok {
-		out = append(out, "Pauser")
-	}
+	slices.Sort(out)
 	return out
 }
 
