@@ -125,7 +125,7 @@ func TestChangedMigrationIsRefusedButItsCommentsMayChange(t *testing.T) {
 	if err := db.Apply(t.Context(), both(files), "m"); err != nil {
 		t.Errorf("a comment changed: %v", err)
 	}
-	files["0001_init.sql"] += "CREATE TABLE other (a TEXT);"
+	files["0001_schema.sql"] += "CREATE TABLE other (a TEXT);"
 	if err := db.Apply(t.Context(), both(files), "m"); fault.CodeOf(err) != "database_differs" {
 		t.Errorf("a statement changed: %v", err)
 	}

@@ -89,7 +89,7 @@ func TestTheReaderOfStatements(t *testing.T) {
 }
 
 var (
-	makesTable = regexp.MustCompile(`(?s)CREATE TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\);`)
+	makesTable = regexp.MustCompile(`(?s)CREATE TABLE (?:IF NOT EXISTS )?"?(\w+)"? \((.*?)\n\);`)
 	addsTeam   = regexp.MustCompile(`ALTER TABLE (\w+) ADD COLUMN team_id`)
 	teamColumn = regexp.MustCompile(`(?m)^\s*(team_id|workspace_id|run_id)\b`)
 )

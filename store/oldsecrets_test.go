@@ -6,7 +6,6 @@ import (
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"io/fs"
 	"strings"
 	"testing"
 
@@ -14,13 +13,12 @@ import (
 	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
-	"github.com/parawork/parawork/migrations"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/testing/testaccounts"
 )
 
-// sealedBefore seals as the version before the table of secrets did.
+// sealedBefore seals in the form of key version 0.
 func sealedBefore(t *testing.T, key []byte, userID, agent, value string) []byte {
 	t.Helper()
 	k, err := hkdf.Key(sha256.New, key, nil, "parawork agent accounts 1", 32)
@@ -39,27 +37,11 @@ func sealedBefore(t *testing.T, key []byte, userID, agent, value string) []byte 
 	return c.Seal(append([]byte{1}, nonce...), nonce, []byte(value), []byte(userID+"\x00"+agent))
 }
 
-// Accounts kept by the first version are there after the upgrade: the same keys, as their owners' defaults, sealed anew.
-func TestAgentAccountsSurviveTheUpgrade(t *testing.T) {
+// Keys of agents' accounts that are sealed in the first form open, and the server seals them in today's form.
+func TestSecretsOfTheFirstFormAreSealedAnew(t *testing.T) {
 	t.Parallel()
-	test := func(t *testing.T, cfg store.Config) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := tenant.All(t.Context(), "a test")
-		db, err := store.Connect(ctx, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { db.Close() })
-		files, dir := migrations.SQLite, "sqlite"
-		if db.Dialect() == store.Postgres {
-			files, dir = migrations.Postgres, "postgres"
-		}
-		first, err := fs.ReadFile(files, dir+"/0001_init.sql")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Apply(ctx, both(map[string]string{"0001_init.sql": string(first)}), "m"); err != nil {
-			t.Fatal(err)
-		}
 		key := bytes.Repeat([]byte{9}, vault.KeyBytes)
 		exec := func(query string, args ...any) {
 			t.Helper()
@@ -70,16 +52,22 @@ func TestAgentAccountsSurviveTheUpgrade(t *testing.T) {
 		for _, u := range []string{"usr_a", "usr_b"} {
 			exec(`INSERT INTO users (id, email, name, password_hash, created_at) VALUES (?, ?, 'U', '!', 1)`, u, u+"@example.com")
 		}
-		add := `INSERT INTO agent_accounts (user_id, agent, kind, secret, last_four, base_url, updated_at) VALUES (?, ?, ?, ?, ?, ?, 5)`
-		exec(add, "usr_a", "claude-code", "terminal", nil, "", "")
-		exec(add, "usr_a", "codex", "api_key", sealedBefore(t, key, "usr_a", "codex", "sk-proj-of-a"), "of-a", "http://127.0.0.1:9/v1")
-		exec(add, "usr_a", "opencode", "api_key", sealedBefore(t, key, "usr_a", "opencode", "sk-ant-of-a"), "", "")
-		exec(add, "usr_b", "codex", "api_key", sealedBefore(t, bytes.Repeat([]byte{1}, 32), "usr_b", "codex", "lost"), "lost", "")
-		exec(`INSERT INTO teams (id, slug, name, created_at) VALUES ('t', 't', 'T', 1)`)
-
-		if err := db.Apply(ctx, files, dir); err != nil {
-			t.Fatal(err)
+		add := func(userID, n, agent, kind string, sealed []byte, lastFour, baseURL string) {
+			t.Helper()
+			account, secret := "acc_"+userID+"_"+n, any(nil)
+			if sealed != nil {
+				secret = "sec_" + userID + "_" + n
+				exec(`INSERT INTO secrets (id, user_id, name, sealed, key_version, last_four, created_by, created_at, updated_at) VALUES (?, ?, ?, ?, 0, ?, ?, 5, 5)`,
+					secret, userID, "agent account "+account+" "+agent, sealed, lastFour, userID)
+			}
+			exec(`INSERT INTO agent_accounts (id, user_id, agent, name, kind, secret_id, base_url, is_default, in_home, created_by, created_at, updated_at)
+				VALUES (?, ?, ?, 'My account', ?, ?, ?, TRUE, TRUE, ?, 5, 5)`, account, userID, agent, kind, secret, baseURL, userID)
 		}
+		add("usr_a", "1", "claude-code", "terminal", nil, "", "")
+		add("usr_a", "2", "codex", "api_key", sealedBefore(t, key, "usr_a", "codex", "sk-proj-of-a"), "of-a", "http://127.0.0.1:9/v1")
+		add("usr_a", "3", "opencode", "api_key", sealedBefore(t, key, "usr_a", "opencode", "sk-ant-of-a"), "", "")
+		add("usr_b", "1", "codex", "api_key", sealedBefore(t, bytes.Repeat([]byte{1}, 32), "usr_b", "codex", "lost"), "lost", "")
+
 		svc := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: key})
 		a, b := accounts.Actor{User: accounts.User{ID: "usr_a"}}, accounts.Actor{User: accounts.User{ID: "usr_b"}}
 		check := func(when string) {
@@ -134,7 +122,5 @@ func TestAgentAccountsSurviveTheUpgrade(t *testing.T) {
 		if !strings.Contains(tables, "codex") {
 			t.Errorf("the other user's account is gone: %q", tables)
 		}
-	}
-	t.Run("sqlite", func(t *testing.T) { test(t, store.Config{URL: "sqlite", DataDir: t.TempDir()}) })
-	t.Run("postgres", func(t *testing.T) { test(t, store.Config{URL: storetest.PostgresURL(t)}) })
+	})
 }
