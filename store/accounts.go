@@ -63,23 +63,6 @@ func changed(res sql.Result, err error) error {
 	return err
 }
 
-// collect reads all rows with scan and closes them.
-func collect[T any](rows *Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := []T{}
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, rows.Err()
-}
-
 // InsertUser stores a new user; false when the e-mail address is taken.
 func (s *Accounts) InsertUser(ctx context.Context, u accounts.User) (bool, error) {
 	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,

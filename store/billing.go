@@ -42,10 +42,7 @@ func (s *Billing) OpenSegments(ctx context.Context) ([]billing.Segment, error) {
 // OpenSegment returns a sandbox's open segment; false when it has none.
 func (s *Billing) OpenSegment(ctx context.Context, sandboxID string) (billing.Segment, bool, error) {
 	g, err := scanSegment(s.db.QueryRow(ctx, `SELECT `+segmentColumns+` FROM segments WHERE sandbox_id = ? AND {team} AND ended_at = 0`, sandboxID))
-	if errors.Is(err, ErrNotFound) {
-		return g, false, nil
-	}
-	return g, err == nil, err
+	return optional(g, err)
 }
 
 // LastEnd is when a sandbox's latest segment ended, and which that is; 0 = none has.
@@ -161,7 +158,7 @@ func (s *Billing) Costs(ctx context.Context, workspaceIDs []string) (map[string]
 	}
 	rows, err := s.db.Query(ctx, `SELECT workspace_id, CAST(SUM(cost_nano) AS BIGINT) FROM segments
 		WHERE {team} AND workspace_id IN (`+marks(len(args))+`) AND cost_nano > 0 GROUP BY workspace_id`, args...)
-	return amounts(rows, err)
+	return pairs[string, int64](rows, err)
 }
 
 // ByWorkspace is what the dearest workspaces cost in segments that began in [from, to).
@@ -213,31 +210,17 @@ func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.Exe
 // Living is how many workspaces live in each kind of place.
 func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 GROUP BY executor`)
-	return amounts(rows, err)
-}
-
-// amounts reads rows of a name and a number.
-func amounts(rows *Rows, err error) (map[string]int64, error) {
-	type row struct {
-		name string
-		n    int64
-	}
-	all, err := collect(rows, err, func(r scanner) (w row, err error) { return w, r.Scan(&w.name, &w.n) })
-	out := make(map[string]int64, len(all))
-	for _, r := range all {
-		out[r.name] = r.n
-	}
-	return out, err
+	return pairs[string, int64](rows, err)
 }
 
 // TeamsRunning are the teams with a paid sandbox that runs.
 func (s *Billing) TeamsRunning(ctx context.Context) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: whom to tell that the instance's budget is used up */ SELECT DISTINCT team_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND team_id <> '' ORDER BY team_id`)
-	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
+	return column[string](rows, err)
 }
 
 // WorkspacesRunning are the workspaces with a paid sandbox that runs.
 func (s *Billing) WorkspacesRunning(ctx context.Context) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: what to stop when the budget of the instance is used up */ SELECT DISTINCT workspace_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND workspace_id <> '' ORDER BY workspace_id`)
-	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
+	return column[string](rows, err)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sync"
+	filesync "github.com/parawork/parawork/sync"
 )
 
 // Changes keeps, for each workspace, the files that differ from its base.
@@ -70,10 +70,7 @@ func (s *Changes) Change(ctx context.Context, workspaceID, path string) (guest.C
 	if errors.Is(err, ErrNotFound) {
 		return c, fault.New(fault.NotFound, "not_changed", "The file does not differ from the base.")
 	}
-	if err != nil {
-		return c, fmt.Errorf("reading a change: %w", err)
-	}
-	return c, nil
+	return c, wrap(err, "reading a change")
 }
 
 // header reads what stands in the set's own row; Version 0 and false when there is none.
@@ -81,27 +78,12 @@ func (s *Changes) header(ctx context.Context, workspaceID string) (set filesync.
 	err = s.db.QueryRow(ctx, `SELECT version, base_commit, head_commit, branch, error, synced_at FROM change_sets
 		WHERE workspace_id = ? AND {team}`, workspaceID).
 		Scan(&set.Version, &set.BaseCommit, &set.HeadCommit, &set.Branch, &set.Error, &set.SyncedAt)
-	if errors.Is(err, ErrNotFound) {
-		return filesync.Set{}, false, nil
-	}
-	return set, err == nil, err
+	return optional(set, err)
 }
 
 func (s *Changes) items(ctx context.Context, workspaceID string) ([]guest.Change, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+changeColumns+` FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w}) ORDER BY path`, workspaceID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []guest.Change{}
-	for rows.Next() {
-		c, err := scanChange(rows)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, c)
-	}
-	return items, rows.Err()
+	return collect(rows, err, scanChange)
 }
 
 // ApplyChanges writes a delta in one transaction. The version grows by one when anything but SyncedAt differs. It fails with
@@ -233,18 +215,9 @@ func (s *Changes) putHeader(ctx context.Context, d filesync.Delta, version int64
 func (s *Changes) ChangeSummaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]filesync.Summary, error) {
 	these, args := only("workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT workspace_id, files, additions, deletions, version FROM change_sets WHERE team_id = {team?}`+these, append([]any{teamID}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("reading summaries of changes: %w", err)
-	}
-	defer rows.Close()
-	out := make(map[string]filesync.Summary)
-	for rows.Next() {
-		var id string
-		var sum filesync.Summary
-		if err := rows.Scan(&id, &sum.Files, &sum.Additions, &sum.Deletions, &sum.Version); err != nil {
-			return nil, fmt.Errorf("reading summaries of changes: %w", err)
-		}
-		out[id] = sum
-	}
-	return out, rows.Err()
+	out, err := keyed(rows, err, func(r scanner) (id string, sum filesync.Summary, err error) {
+		err = r.Scan(&id, &sum.Files, &sum.Additions, &sum.Deletions, &sum.Version)
+		return id, sum, err
+	})
+	return out, wrap(err, "reading summaries of changes")
 }

@@ -41,10 +41,7 @@ func (s *Checks) InsertCheckRuns(ctx context.Context, runs []checks.Run) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("inserting runs of checks: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting runs of checks")
 }
 
 // CheckRun returns a run with its output.
@@ -86,10 +83,8 @@ func (s *Checks) EditCheckRun(ctx context.Context, id string, fn func(*checks.Ru
 
 func (s *Checks) runs(ctx context.Context, query string, args ...any) ([]checks.Run, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading runs of checks: %w", err)
-	}
-	return readRows(rows, func() (checks.Run, error) { return scanCheck(rows) })
+	out, err := collect(rows, err, func(r scanner) (checks.Run, error) { return scanCheck(r) })
+	return out, wrap(err, "reading runs of checks")
 }
 
 // CheckRuns returns a workspace's newest runs.
@@ -126,10 +121,7 @@ func (s *Checks) OpenCheckRuns(ctx context.Context) ([]checks.Run, error) {
 func (s *Checks) DropCheckRuns(ctx context.Context, workspaceID string, keep int) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM check_runs WHERE workspace_id = ? AND {team} AND ended_at <> 0 AND id NOT IN
 		(SELECT n.id FROM check_runs n /* every team: of the same workspace */ WHERE n.workspace_id = ? ORDER BY n.created_at DESC, n.id DESC LIMIT ?)`, workspaceID, workspaceID, keep)
-	if err != nil {
-		return fmt.Errorf("forgetting runs of checks: %w", err)
-	}
-	return nil
+	return wrap(err, "forgetting runs of checks")
 }
 
 // FilesNow returns the newest snapshot of workspaces of a team that have runs of checks, or of those that are named.
@@ -141,20 +133,11 @@ func (s *Checks) FilesNow(ctx context.Context, teamID string, workspaceIDs ...st
 	}
 	rows, err := s.db.Query(ctx, query+` AND NOT EXISTS (SELECT 1 FROM snapshots n /* every team: of the same workspace */
 		WHERE n.workspace_id = s.workspace_id AND (n.at > s.at OR n.at = s.at AND n.id > s.id))`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading the newest snapshots: %w", err)
-	}
-	defer rows.Close()
-	out := map[string]checks.Now{}
-	for rows.Next() {
-		var id string
-		var n checks.Now
-		if err := rows.Scan(&id, &n.Tree, &n.Head); err != nil {
-			return nil, fmt.Errorf("reading the newest snapshots: %w", err)
-		}
-		out[id] = n
-	}
-	return out, rows.Err()
+	out, err := keyed(rows, err, func(r scanner) (id string, n checks.Now, err error) {
+		err = r.Scan(&id, &n.Tree, &n.Head)
+		return id, n, err
+	})
+	return out, wrap(err, "reading the newest snapshots")
 }
 
 const entryColumns = `id, team_id, project_id, workspace_id, base, strategy, message, state, reason, head, base_commit, commit_id, position, added_by, created_at, updated_at, ended_at`
@@ -212,10 +195,8 @@ func (s *Checks) EditEntry(ctx context.Context, id string, fn func(*checks.Entry
 
 func (s *Checks) entries(ctx context.Context, query string, args ...any) ([]checks.Entry, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading the merge queue: %w", err)
-	}
-	return readRows(rows, func() (checks.Entry, error) { return scanEntry(rows) })
+	out, err := collect(rows, err, scanEntry)
+	return out, wrap(err, "reading the merge queue")
 }
 
 // OpenEntries returns entries that have not ended, in order.

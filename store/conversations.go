@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/parawork/parawork/sessions"
 )
@@ -37,27 +36,13 @@ func (s *Sessions) ClaimConversation(ctx context.Context, c sessions.Claim) (boo
 			AND conversation <> ?`, c.SessionID, c.TeamID, c.SessionID, maxClaims, c.Conversation)
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("claiming a conversation: %w", err)
-	}
-	return claimed, nil
+	return claimed, wrap(err, "claiming a conversation")
 }
 
 // Conversations returns the conversation ids that sessions of an agent hold which were running at some time after since.
 func (s *Sessions) Conversations(ctx context.Context, agent string, since int64) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: records of an agent lie in a home that the teams of its user share */ SELECT conversation FROM sessions WHERE agent = ? AND conversation <> '' AND (ended_at = 0 OR ended_at >= ?)`,
 		agent, since)
-	if err != nil {
-		return nil, fmt.Errorf("reading conversations: %w", err)
-	}
-	defer rows.Close()
-	var out []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("reading conversations: %w", err)
-		}
-		out = append(out, id)
-	}
-	return out, rows.Err()
+	out, err := column[string](rows, err)
+	return out, wrap(err, "reading conversations")
 }

@@ -27,8 +27,6 @@ func NewExecutors(db *DB) *Executors { return &Executors{db: db} }
 const sandboxColumns = `id, team_id, workspace_id, kind, handle_version, handle_state, state, state_reason,
 	started_at, health_at, ended_at, user_id, purpose, steps, cpus, memory_mb, price_nano, lease_until, run_ends_at, paused_for, pooled`
 
-type scanner interface{ Scan(dest ...any) error }
-
 func scanSandbox(s scanner) (executors.Record, error) {
 	var r executors.Record
 	var steps string
@@ -90,28 +88,14 @@ func (s *Executors) UpdateSandbox(ctx context.Context, r executors.Record) error
 		run_ends_at = ?, paused_for = ?, pooled = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		r.Handle.Version, r.Handle.State, string(r.State), r.Reason, r.HealthAt, r.EndedAt, string(r.Purpose), steps, r.CPUs,
 		r.MemoryMB, r.PriceNano, r.LeaseUntil, r.RunEndsAt, string(r.PausedFor), r.Pooled, r.Handle.ID, r.TeamID)
-	if err != nil {
-		return fmt.Errorf("updating sandbox: %w", err)
-	}
-	return nil
+	return wrap(err, "updating sandbox")
 }
 
 // OpenSandboxes returns every sandbox that has not ended.
 func (s *Executors) OpenSandboxes(ctx context.Context) ([]executors.Record, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE {team} AND ended_at = 0 ORDER BY id`)
-	if err != nil {
-		return nil, fmt.Errorf("reading open sandboxes: %w", err)
-	}
-	defer rows.Close()
-	var out []executors.Record
-	for rows.Next() {
-		r, err := scanSandbox(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading open sandboxes: %w", err)
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanSandbox)
+	return out, wrap(err, "reading open sandboxes")
 }
 
 // Sandbox returns a sandbox, open or ended.
@@ -120,10 +104,7 @@ func (s *Executors) Sandbox(ctx context.Context, id string) (executors.Record, e
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "sandbox_not_found", "There is no such sandbox.")
 	}
-	if err != nil {
-		return r, fmt.Errorf("reading a sandbox: %w", err)
-	}
-	return r, nil
+	return r, wrap(err, "reading a sandbox")
 }
 
 // LastSandbox returns the workspace's newest sandbox, the open one first.
@@ -133,10 +114,7 @@ func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (execut
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "sandbox_not_found", "The workspace has no sandbox. Starting a session makes one.")
 	}
-	if err != nil {
-		return r, fmt.Errorf("reading the sandbox of a workspace: %w", err)
-	}
-	return r, nil
+	return r, wrap(err, "reading the sandbox of a workspace")
 }
 
 // LastSync says how far a workspace's files are home.
@@ -168,10 +146,7 @@ func (s *Executors) InsertCommand(ctx context.Context, c command.Command) error 
 		VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		c.ID, c.TeamID, c.WorkspaceID, c.SandboxID, c.ActorID, string(argv), c.Cwd, string(c.State),
 		c.Reason, c.Background, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.OwnSecrets, c.CreatedAt, c.StartedAt, c.EndedAt)
-	if err != nil {
-		return fmt.Errorf("inserting command: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting command")
 }
 
 // UpdateCommand writes what changes in a command's life. A command that has ended stays as it ended.
@@ -180,10 +155,7 @@ func (s *Executors) UpdateCommand(ctx context.Context, c command.Command) error 
 		stderr = ?, truncated = ?, started_at = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		c.SandboxID, string(c.State), c.Reason, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.StartedAt, c.EndedAt,
 		c.ID, c.TeamID)
-	if err != nil {
-		return fmt.Errorf("updating command: %w", err)
-	}
-	return nil
+	return wrap(err, "updating command")
 }
 
 const commandColumns = `id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state, state_reason, background,
@@ -217,28 +189,14 @@ func (s *Executors) Command(ctx context.Context, id string) (command.Command, er
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return c, fault.New(fault.NotFound, "command_not_found", "There is no such command, or its record was dropped.")
 	}
-	if err != nil {
-		return c, fmt.Errorf("reading command: %w", err)
-	}
-	return c, nil
+	return c, wrap(err, "reading command")
 }
 
 // OpenCommands returns every command that has not ended, without outputs.
 func (s *Executors) OpenCommands(ctx context.Context) ([]command.Command, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+commandColumns+` FROM commands WHERE {team} AND ended_at = 0 ORDER BY id`)
-	if err != nil {
-		return nil, fmt.Errorf("reading open commands: %w", err)
-	}
-	defer rows.Close()
-	var out []command.Command
-	for rows.Next() {
-		c, err := scanCommand(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading open commands: %w", err)
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, func(r scanner) (command.Command, error) { return scanCommand(r) })
+	return out, wrap(err, "reading open commands")
 }
 
 // DropCommands removes commands that ended before the given time and says how many.

@@ -94,10 +94,7 @@ func (s *Forge) OpenPullRequests(ctx context.Context) ([]forge.PullRequest, erro
 	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p JOIN workspaces w ON w.id = p.workspace_id AND {team:w}
 		WHERE {team:p} AND w.deleted_at = 0 AND (p.state IN ('draft', 'open', 'asked') OR p.state = 'merged' AND p.error <> '') ORDER BY p.opened_at, p.id`)
 	items, err := collect(rows, err, scanPull)
-	if err != nil {
-		return nil, fmt.Errorf("reading open pull requests: %w", err)
-	}
-	return items, nil
+	return items, wrap(err, "reading open pull requests")
 }
 
 // InsertPullRequest stores a new one.
@@ -110,10 +107,7 @@ func (s *Forge) InsertPullRequest(ctx context.Context, p forge.PullRequest) erro
 		mergeable, blocked, checks_state, checks, reviews, opened_by, opened_at, merged_at, merged_commit, synced_at, error) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.WorkspaceID, p.ProjectID, string(p.Forge), p.Host, p.Repository, p.Number, p.URL, p.Title, string(p.State), p.Head, p.HeadCommit, p.Base,
 		p.Mergeable, p.Blocked, p.ChecksState, checks, reviews, p.OpenedBy, p.OpenedAt, p.MergedAt, p.MergedCommit, p.SyncedAt, p.Error)
-	if err != nil {
-		return fmt.Errorf("inserting a pull request: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting a pull request")
 }
 
 // DropAskedPullRequest removes the row of one that has no number.
@@ -130,10 +124,7 @@ func (s *Forge) SavePullRequest(ctx context.Context, p forge.PullRequest) error 
 	err = changed(s.db.Exec(ctx, `UPDATE pull_requests SET url = ?, title = ?, state = ?, head = ?, head_commit = ?, base = ?, mergeable = ?, blocked = ?, checks_state = ?,
 		checks = ?, reviews = ?, merged_at = ?, merged_commit = ?, synced_at = ?, error = ? WHERE id = ? AND {team}`,
 		p.URL, p.Title, string(p.State), p.Head, p.HeadCommit, p.Base, p.Mergeable, p.Blocked, p.ChecksState, checks, reviews, p.MergedAt, p.MergedCommit, p.SyncedAt, p.Error, p.ID))
-	if err != nil {
-		return fmt.Errorf("storing a pull request: %w", err)
-	}
-	return nil
+	return wrap(err, "storing a pull request")
 }
 
 func pullLists(p forge.PullRequest) (checks, reviews string, err error) {

@@ -66,19 +66,15 @@ func (s *Gateway) SetLimits(ctx context.Context, teamID string, limits []gateway
 }
 
 // Passed goes through the requests that passed the gateway and began in [from, to), the newest most of them.
-func (s *Gateway) Passed(ctx context.Context, from, to int64, most int, each func(gateway.Passed)) error {
+func (s *Gateway) Passed(ctx context.Context, from, to int64, most int, fn func(gateway.Passed)) error {
 	rows, err := s.db.Query(ctx, `SELECT upstream, model, api, error, status, attempts, first_byte_ms, at FROM model_requests
 		WHERE {team} AND source = 'gateway' AND at >= ? AND at < ? ORDER BY at DESC LIMIT ?`, from, to, most)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return each(rows, err, func(r scanner) error {
 		var p gateway.Passed
-		if err := rows.Scan(&p.Upstream, &p.Model, &p.API, &p.Error, &p.Status, &p.Attempts, &p.FirstByteMs, &p.At); err != nil {
+		if err := r.Scan(&p.Upstream, &p.Model, &p.API, &p.Error, &p.Status, &p.Attempts, &p.FirstByteMs, &p.At); err != nil {
 			return err
 		}
-		each(p)
-	}
-	return rows.Err()
+		fn(p)
+		return nil
+	})
 }

@@ -82,5 +82,5 @@ func (s *Enforce) Alerts(ctx context.Context, teamID, period string) ([]quota.Cr
 func (s *Enforce) TeamsOver(ctx context.Context, _ string, from, to int64) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT b.team_id FROM budgets b WHERE {team:b} AND b.limit_nano IS NOT NULL AND b.count_tokens
 		AND EXISTS (SELECT 1 FROM model_requests m WHERE {team:m} AND m.team_id = b.team_id AND m.at >= ? AND m.at < ?) ORDER BY b.team_id`, from, to)
-	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
+	return column[string](rows, err)
 }

@@ -25,10 +25,7 @@ func (s *Images) ImageChoice(ctx context.Context, projectID string) (images.Choi
 	if err == nil {
 		err = fromJSON(raw, &c)
 	}
-	if err != nil {
-		return c, fmt.Errorf("reading a project's image: %w", err)
-	}
-	return c, nil
+	return c, wrap(err, "reading a project's image")
 }
 
 // SetImageChoice changes it.
@@ -37,10 +34,8 @@ func (s *Images) SetImageChoice(ctx context.Context, projectID string, c images.
 	if err != nil {
 		return err
 	}
-	if _, err := s.db.Exec(ctx, `UPDATE projects SET image = ? WHERE id = ? AND {team} AND deleted_at = 0`, raw, projectID); err != nil {
-		return fmt.Errorf("storing a project's image: %w", err)
-	}
-	return nil
+	_, err = s.db.Exec(ctx, `UPDATE projects SET image = ? WHERE id = ? AND {team} AND deleted_at = 0`, raw, projectID)
+	return wrap(err, "storing a project's image")
 }
 
 // ChoiceOfWorkspace returns what the project of a workspace says.
@@ -79,10 +74,7 @@ func (s *Images) InsertImageBuild(ctx context.Context, b images.Build) error {
 		}
 		_, err := s.db.Exec(ctx, `INSERT INTO image_builds (`+buildColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.ProjectID, b.Source,
 			b.Commit, b.Tag, string(b.State), b.Reason, b.CreatedBy, b.CreatedAt, b.EndedAt)
-		if err != nil {
-			return fmt.Errorf("inserting a build: %w", err)
-		}
-		return nil
+		return wrap(err, "inserting a build")
 	})
 }
 
@@ -97,10 +89,7 @@ func (s *Images) EndImageBuild(ctx context.Context, b images.Build, log string) 
 		_, err = s.db.Exec(ctx, `UPDATE image_builds SET log = '' WHERE project_id = ? AND {team} AND log <> '' AND id NOT IN
 			(SELECT id FROM image_builds WHERE project_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT ?)`, b.ProjectID, b.ProjectID, keepLogs)
 	}
-	if err != nil {
-		return fmt.Errorf("storing the end of a build: %w", err)
-	}
-	return nil
+	return wrap(err, "storing the end of a build")
 }
 
 // ImageBuild returns a build; fault.NotFound when there is none.
@@ -119,10 +108,7 @@ func noBuild(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "image_build_not_found", "There is no such build.")
 	}
-	if err != nil {
-		return fmt.Errorf("reading a build: %w", err)
-	}
-	return nil
+	return wrap(err, "reading a build")
 }
 
 // ImageBuilds returns a page of a project's builds, newest first.
@@ -151,8 +137,6 @@ func (s *Images) OpenImageBuilds(ctx context.Context) ([]images.Build, error) {
 
 func (s *Images) list(ctx context.Context, query string, args ...any) ([]images.Build, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading builds: %w", err)
-	}
-	return readRows(rows, func() (images.Build, error) { return scanBuild(rows) })
+	out, err := collect(rows, err, scanBuild)
+	return out, wrap(err, "reading builds")
 }

@@ -14,10 +14,7 @@ func (s *Executors) RememberPlace(ctx context.Context, teamID, projectID, userID
 	_, err := s.db.Exec(ctx, `INSERT INTO project_places (project_id, user_id, team_id, executor, chosen_at) VALUES (?, ?, {team?}, ?, ?)
 		ON CONFLICT (project_id, user_id) DO UPDATE SET executor = excluded.executor, chosen_at = excluded.chosen_at`,
 		projectID, userID, teamID, string(kind), s.db.now().UnixMilli())
-	if err != nil {
-		return fmt.Errorf("keeping which place was chosen: %w", err)
-	}
-	return nil
+	return wrap(err, "keeping which place was chosen")
 }
 
 // LastPlace returns the place a user chose last in a project, "" for none.

@@ -56,7 +56,7 @@ func (s *Machines) Runner(ctx context.Context, id string) (machines.Machine, err
 // RunnerNames returns the names of a user's machines in a team that are not revoked.
 func (s *Machines) RunnerNames(ctx context.Context, teamID, userID string) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT name FROM runners WHERE team_id = {team?} AND user_id = ? AND revoked_at = 0`, teamID, userID)
-	return collect(rows, err, func(r scanner) (name string, err error) { return name, r.Scan(&name) })
+	return column[string](rows, err)
 }
 
 // keyBytes is a machine's key as it is kept: none is empty.

@@ -172,19 +172,11 @@ func compare(applied, list []migration) error {
 // applied returns the migrations the database has, in order.
 func (db *DB) applied(ctx context.Context) ([]migration, error) {
 	rows, err := db.Query(ctx, `SELECT version, name, checksum FROM schema_migrations ORDER BY version`)
-	if err != nil {
-		return nil, fmt.Errorf("reading applied migrations: %w", err)
-	}
-	defer rows.Close()
-	var out []migration
-	for rows.Next() {
-		var m migration
-		if err := rows.Scan(&m.version, &m.name, &m.checksum); err != nil {
-			return nil, fmt.Errorf("reading applied migrations: %w", err)
-		}
-		out = append(out, m)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, func(r scanner) (m migration, err error) {
+		err = r.Scan(&m.version, &m.name, &m.checksum)
+		return m, err
+	})
+	return out, wrap(err, "reading applied migrations")
 }
 
 // SchemaVersion returns the number of the last migration applied and of the last this program knows.

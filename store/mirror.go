@@ -3,11 +3,10 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sync"
+	filesync "github.com/parawork/parawork/sync"
 )
 
 // MirrorState returns how far a workspace's files have come home; the zero value when they never had to.
@@ -18,10 +17,7 @@ func (s *Changes) MirrorState(ctx context.Context, workspaceID string) (filesync
 	if errors.Is(err, ErrNotFound) {
 		return filesync.MirrorState{}, nil
 	}
-	if err != nil {
-		return m, fmt.Errorf("reading how far files have come home: %w", err)
-	}
-	return m, nil
+	return m, wrap(err, "reading how far files have come home")
 }
 
 // MirrorFiles returns every file known of a workspace, in order of paths.
@@ -36,21 +32,13 @@ func (s *Changes) NotSynced(ctx context.Context, workspaceID string, limit int) 
 
 func (s *Changes) mirrored(ctx context.Context, where string, args ...any) ([]filesync.File, error) {
 	rows, err := s.db.Query(ctx, `SELECT path, hash, mode, size, state, reason, synced_at FROM synced_files WHERE {team} AND `+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading mirrored files: %w", err)
-	}
-	defer rows.Close()
-	files := []filesync.File{}
-	for rows.Next() {
-		var f filesync.File
+	files, err := collect(rows, err, func(r scanner) (f filesync.File, err error) {
 		var path []byte
-		if err := rows.Scan(&path, &f.Hash, &f.Mode, &f.Size, &f.State, &f.Reason, &f.At); err != nil {
-			return nil, fmt.Errorf("reading mirrored files: %w", err)
-		}
+		err = r.Scan(&path, &f.Hash, &f.Mode, &f.Size, &f.State, &f.Reason, &f.At)
 		f.Path = string(path)
-		files = append(files, f)
-	}
-	return files, rows.Err()
+		return f, err
+	})
+	return files, wrap(err, "reading mirrored files")
 }
 
 // ApplyMirror writes a delta in one transaction.
@@ -75,10 +63,7 @@ func (s *Changes) ApplyMirror(ctx context.Context, d filesync.MirrorDelta) error
 			d.WorkspaceID, d.TeamID, st.SandboxID, st.BaseCommit, st.State, st.Pending, st.Reason, st.SyncedAt)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("writing what has come home: %w", err)
-	}
-	return nil
+	return wrap(err, "writing what has come home")
 }
 
 func (s *Changes) unmirror(ctx context.Context, workspaceID string, paths []string) error {
@@ -128,19 +113,8 @@ func scanConflict(s scanner) (filesync.Conflict, error) {
 func (s *Changes) OpenConflicts(ctx context.Context, workspaceID string, limit int) ([]filesync.Conflict, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+conflictColumns+` FROM sync_conflicts WHERE workspace_id = ? AND {team} AND settled_at = 0 ORDER BY found_at, id LIMIT ?`,
 		workspaceID, limit)
-	if err != nil {
-		return nil, fmt.Errorf("reading conflicts: %w", err)
-	}
-	defer rows.Close()
-	out := []filesync.Conflict{}
-	for rows.Next() {
-		c, err := scanConflict(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading conflicts: %w", err)
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanConflict)
+	return out, wrap(err, "reading conflicts")
 }
 
 // Conflict returns one conflict, settled or not; fault.NotFound.
@@ -149,16 +123,11 @@ func (s *Changes) Conflict(ctx context.Context, id string) (filesync.Conflict, e
 	if errors.Is(err, ErrNotFound) {
 		return c, fault.New(fault.NotFound, "not_found", "There is no such conflict.")
 	}
-	if err != nil {
-		return c, fmt.Errorf("reading a conflict: %w", err)
-	}
-	return c, nil
+	return c, wrap(err, "reading a conflict")
 }
 
 // SettleConflict notes when a conflict was dealt with; the first time stays.
 func (s *Changes) SettleConflict(ctx context.Context, id string, at int64) error {
-	if _, err := s.db.Exec(ctx, `UPDATE sync_conflicts SET settled_at = ? WHERE id = ? AND {team} AND settled_at = 0`, at, id); err != nil {
-		return fmt.Errorf("settling a conflict: %w", err)
-	}
-	return nil
+	_, err := s.db.Exec(ctx, `UPDATE sync_conflicts SET settled_at = ? WHERE id = ? AND {team} AND settled_at = 0`, at, id)
+	return wrap(err, "settling a conflict")
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/parawork/parawork/workspaces"
 )
@@ -37,10 +36,7 @@ func (s *Workspaces) InsertMove(ctx context.Context, m workspaces.Moving) error 
 	}
 	_, err = s.db.Exec(ctx, `INSERT INTO moves (`+moveColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?)`,
 		m.ID, m.TeamID, m.WorkspaceID, m.From, m.To, m.Folder, m.FromFolder, m.State, m.Reason, steps, sessions, m.ActorID, m.CreatedAt, m.EndedAt)
-	if err != nil {
-		return fmt.Errorf("inserting a move: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting a move")
 }
 
 // UpdateMove stores state, reason, steps, sessions and end of a move.
@@ -51,26 +47,19 @@ func (s *Workspaces) UpdateMove(ctx context.Context, m workspaces.Moving) error 
 	}
 	_, err = s.db.Exec(ctx, `UPDATE moves SET state = ?, reason = ?, steps = ?, sessions = ?, ended_at = ? WHERE id = ? AND {team}`,
 		m.State, m.Reason, steps, sessions, m.EndedAt, m.ID)
-	if err != nil {
-		return fmt.Errorf("changing a move: %w", err)
-	}
-	return nil
+	return wrap(err, "changing a move")
 }
 
 // Moves returns the newest moves of a workspace, the newest first, at most n.
 func (s *Workspaces) Moves(ctx context.Context, workspaceID string, n int) ([]workspaces.Moving, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+moveColumns+` FROM moves WHERE workspace_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT ?`, workspaceID, n)
-	if err != nil {
-		return nil, fmt.Errorf("reading moves: %w", err)
-	}
-	return readRows(rows, func() (workspaces.Moving, error) { return scanMove(rows) })
+	out, err := collect(rows, err, scanMove)
+	return out, wrap(err, "reading moves")
 }
 
 // OpenMoves returns the moves of any workspace that have not ended.
 func (s *Workspaces) OpenMoves(ctx context.Context) ([]workspaces.Moving, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+moveColumns+` FROM moves WHERE ended_at = 0 AND {team}`)
-	if err != nil {
-		return nil, fmt.Errorf("reading open moves: %w", err)
-	}
-	return readRows(rows, func() (workspaces.Moving, error) { return scanMove(rows) })
+	out, err := collect(rows, err, scanMove)
+	return out, wrap(err, "reading open moves")
 }

@@ -40,17 +40,15 @@ func (s *Network) SaidOf(ctx context.Context, workspaceIDs []string) (map[string
 		these, args := only("w.id", some)
 		rows, err := s.db.Query(ctx, `SELECT w.id, w.team_id, w.project_id, p.network, w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
 			WHERE {team:w} AND w.deleted_at = 0`+these, args...)
-		if err != nil {
-			return nil, err
-		}
-		_, err = readRows(rows, func() (id string, err error) {
+		err = each(rows, err, func(r scanner) error {
+			var id, policy, allowed string
 			var said network.Said
-			var policy, allowed string
-			if err = rows.Scan(&id, &said.TeamID, &said.ProjectID, &policy, &allowed); err == nil {
+			err := r.Scan(&id, &said.TeamID, &said.ProjectID, &policy, &allowed)
+			if err == nil {
 				err = errors.Join(fromJSON(policy, &said.Project), fromJSON(allowed, &said.Allowed))
 			}
 			out[id] = said
-			return id, err
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -62,23 +60,13 @@ func (s *Network) SaidOf(ctx context.Context, workspaceIDs []string) (map[string
 // ProjectPolicies returns the policies of a team's projects that have one, by id.
 func (s *Network) ProjectPolicies(ctx context.Context, teamID string) (map[string]network.Policy, error) {
 	rows, err := s.db.Query(ctx, `SELECT id, network FROM projects WHERE team_id = {team?} AND deleted_at = 0 AND network NOT IN ('', '{}')`, teamID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[string]network.Policy{}
-	for rows.Next() {
-		var id, text string
-		var p network.Policy
-		if err := rows.Scan(&id, &text); err != nil {
-			return nil, err
+	return keyed(rows, err, func(r scanner) (id string, p network.Policy, err error) {
+		var text string
+		if err = r.Scan(&id, &text); err == nil {
+			err = fromJSON(text, &p)
 		}
-		if err := fromJSON(text, &p); err != nil {
-			return nil, err
-		}
-		out[id] = p
-	}
-	return out, rows.Err()
+		return id, p, err
+	})
 }
 
 // SetProjectPolicy replaces a project's policy.

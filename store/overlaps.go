@@ -30,12 +30,10 @@ func scanOverlap(s scanner, more func(*overlap.Overlap) []any) (overlap.Overlap,
 
 func (s *Overlaps) list(ctx context.Context, query string, args ...any) ([]overlap.Overlap, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading overlaps: %w", err)
-	}
-	return readRows(rows, func() (overlap.Overlap, error) {
-		return scanOverlap(rows, func(*overlap.Overlap) []any { return nil })
+	out, err := collect(rows, err, func(r scanner) (overlap.Overlap, error) {
+		return scanOverlap(r, func(*overlap.Overlap) []any { return nil })
 	})
+	return out, wrap(err, "reading overlaps")
 }
 
 // ReplaceOverlaps makes list all there is of overlaps of the workspace.
@@ -105,31 +103,18 @@ func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string, workspaceIDs
 
 func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]overlap.Overlap, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading overlaps: %w", err)
-	}
-	return readRows(rows, func() (overlap.Overlap, error) {
-		return scanOverlap(rows, func(o *overlap.Overlap) []any {
+	out, err := collect(rows, err, func(r scanner) (overlap.Overlap, error) {
+		return scanOverlap(r, func(o *overlap.Overlap) []any {
 			return []any{&o.First.Num, &o.First.Name, &o.Second.Num, &o.Second.Name}
 		})
 	})
+	return out, wrap(err, "reading overlaps")
 }
 
 // NewestTrees returns the tree of the newest snapshot of each workspace of a project.
 func (s *Overlaps) NewestTrees(ctx context.Context, projectID string) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT s.workspace_id, s.tree_id FROM snapshots s JOIN workspaces w ON w.id = s.workspace_id WHERE w.project_id = ? AND {team:w}
 		AND NOT EXISTS (SELECT 1 FROM snapshots n /* every team: of the same workspace */ WHERE n.workspace_id = s.workspace_id AND (n.at > s.at OR n.at = s.at AND n.id > s.id))`, projectID)
-	if err != nil {
-		return nil, fmt.Errorf("reading the newest snapshots: %w", err)
-	}
-	defer rows.Close()
-	out := map[string]string{}
-	for rows.Next() {
-		var id, tree string
-		if err := rows.Scan(&id, &tree); err != nil {
-			return nil, fmt.Errorf("reading the newest snapshots: %w", err)
-		}
-		out[id] = tree
-	}
-	return out, rows.Err()
+	out, err := pairs[string, string](rows, err)
+	return out, wrap(err, "reading the newest snapshots")
 }

@@ -36,10 +36,7 @@ func (s *Sessions) AddPrompt(ctx context.Context, p prompt.Prompt, most int) (pr
 			p.SessionID, p.Position, p.Text, string(p.State), p.Reason, p.Held, p.Urgent, p.Frame, p.Frames, p.Bracketed, p.CreatedBy, p.CreatedAt, p.SentAt)
 		return err
 	})
-	if err != nil {
-		return p, fmt.Errorf("inserting prompt: %w", err)
-	}
-	return p, nil
+	return p, wrap(err, "inserting prompt")
 }
 
 // Prompt returns one prompt; fault.NotFound when there is none.
@@ -48,10 +45,7 @@ func (s *Sessions) Prompt(ctx context.Context, id string) (prompt.Prompt, error)
 	if fault.Is(err, fault.NotFound) {
 		return p, fault.New(fault.NotFound, "prompt_not_found", "There is no such prompt.")
 	}
-	if err != nil {
-		return p, fmt.Errorf("reading prompt: %w", err)
-	}
-	return p, nil
+	return p, wrap(err, "reading prompt")
 }
 
 // Prompts returns a session's prompts that are open and the newest of the others, in order.
@@ -70,19 +64,8 @@ func (s *Sessions) NextPrompt(ctx context.Context, sessionID string) (prompt.Pro
 
 func (s *Sessions) prompts(ctx context.Context, query string, args ...any) ([]prompt.Prompt, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading prompts: %w", err)
-	}
-	defer rows.Close()
-	var out []prompt.Prompt
-	for rows.Next() {
-		p, err := scanPrompt(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading prompts: %w", err)
-		}
-		out = append(out, p)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanPrompt)
+	return out, wrap(err, "reading prompts")
 }
 
 // EditPrompt lets fn change a prompt, in one transaction. With at >= 0 the prompt, queued after fn, is then put at that place
@@ -155,8 +138,5 @@ func (s *Sessions) MovePrompts(ctx context.Context, from, to string) (int64, err
 func (s *Sessions) EndPrompts(ctx context.Context, sessionID, why string) error {
 	_, err := s.db.Exec(ctx, `UPDATE prompts SET reason = CASE WHEN sent_at > 0 THEN '' ELSE ? END,
 		state = CASE WHEN sent_at > 0 THEN 'sent' ELSE 'failed' END WHERE session_id = ? AND {team} AND state = 'sending'`, why, sessionID)
-	if err != nil {
-		return fmt.Errorf("settling prompts: %w", err)
-	}
-	return nil
+	return wrap(err, "settling prompts")
 }

@@ -41,10 +41,7 @@ func (s *Sessions) InsertQuestion(ctx context.Context, q question.Question) erro
 	_, err = s.db.Exec(ctx, `INSERT INTO questions (`+questionColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		q.ID, q.TeamID, q.WorkspaceID, q.SessionID, q.Key, string(q.Kind), q.Title, q.Detail, string(options), q.Multi, q.FreeText, q.Source, q.AskedAt,
 		string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via)
-	if err != nil {
-		return fmt.Errorf("inserting question: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting question")
 }
 
 // CloseQuestion writes how an open question ended; false when it was not open any more.
@@ -61,10 +58,7 @@ func (s *Sessions) CloseQuestion(ctx context.Context, q question.Question) (bool
 // WithdrawQuestions closes every open question of a session.
 func (s *Sessions) WithdrawQuestions(ctx context.Context, sessionID string, at int64) error {
 	_, err := s.db.Exec(ctx, `UPDATE questions SET state = 'withdrawn', answered_at = ? WHERE session_id = ? AND {team} AND state = 'open'`, at, sessionID)
-	if err != nil {
-		return fmt.Errorf("withdrawing questions: %w", err)
-	}
-	return nil
+	return wrap(err, "withdrawing questions")
 }
 
 // Question returns one question; fault.NotFound when there is none.
@@ -73,10 +67,7 @@ func (s *Sessions) Question(ctx context.Context, id string) (question.Question, 
 	if fault.Is(err, fault.NotFound) {
 		return q, fault.New(fault.NotFound, "question_not_found", "There is no such question.")
 	}
-	if err != nil {
-		return q, fmt.Errorf("reading question: %w", err)
-	}
-	return q, nil
+	return q, wrap(err, "reading question")
 }
 
 // Questions returns a page of a session's questions, newest first, and the cursor of the next.
@@ -105,19 +96,8 @@ func (s *Sessions) OpenQuestions(ctx context.Context, teamID string) ([]question
 
 func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]question.Question, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading questions: %w", err)
-	}
-	defer rows.Close()
-	var out []question.Question
-	for rows.Next() {
-		q, err := scanQuestion(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading questions: %w", err)
-		}
-		out = append(out, q)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanQuestion)
+	return out, wrap(err, "reading questions")
 }
 
 // Marks returns what a user did with the items of a team's inbox, by item.
@@ -127,14 +107,13 @@ func (s *Sessions) Marks(ctx context.Context, userID, teamID string, itemIDs []s
 		these, args := only("item_id", some)
 		rows, err := s.db.Query(ctx, `SELECT user_id, item_id, team_id, workspace_id, snoozed_until, done_at FROM inbox_marks
 			WHERE user_id = ? AND team_id = {team?}`+these, append([]any{userID, teamID}, args...)...)
-		if err != nil {
-			return nil, fmt.Errorf("reading an inbox's marks: %w", err)
-		}
-		if _, err := readRows(rows, func() (m question.Mark, err error) {
-			err = rows.Scan(&m.UserID, &m.ItemID, &m.TeamID, &m.WorkspaceID, &m.SnoozedUntil, &m.DoneAt)
+		err = each(rows, err, func(r scanner) error {
+			var m question.Mark
+			err := r.Scan(&m.UserID, &m.ItemID, &m.TeamID, &m.WorkspaceID, &m.SnoozedUntil, &m.DoneAt)
 			out[m.ItemID] = m
-			return m, err
-		}); err != nil {
+			return err
+		})
+		if err != nil {
 			return nil, fmt.Errorf("reading an inbox's marks: %w", err)
 		}
 	}
@@ -154,8 +133,5 @@ func (s *Sessions) PutMark(ctx context.Context, m question.Mark) error {
 			ON CONFLICT (user_id, item_id) DO UPDATE SET snoozed_until = excluded.snoozed_until, done_at = excluded.done_at`,
 			m.UserID, m.ItemID, m.TeamID, m.WorkspaceID, m.SnoozedUntil, m.DoneAt)
 	}
-	if err != nil {
-		return fmt.Errorf("marking an inbox item: %w", err)
-	}
-	return nil
+	return wrap(err, "marking an inbox item")
 }

@@ -82,7 +82,7 @@ func (s *Quota) DeletePlan(ctx context.Context, id string) error {
 // TeamsOf are the teams that were given the plan, or pay for it.
 func (s *Quota) TeamsOf(ctx context.Context, planID string) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: whether a plan may be deleted */ SELECT team_id FROM team_billing WHERE plan_id = ? OR paid_plan_id = ? ORDER BY team_id`, planID, planID)
-	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
+	return column[string](rows, err)
 }
 
 // TeamPlan returns how a team stands: the zero TeamPlan when nobody said anything.
@@ -139,15 +139,14 @@ func readHand(text string) (quota.ByHand, error) {
 
 // ByHand is what was said of the users of a team, by user.
 func (s *Quota) ByHand(ctx context.Context, teamID string) (map[string]quota.ByHand, error) {
-	type row struct{ user, limits string }
 	rows, err := s.db.Query(ctx, `SELECT user_id, limits FROM quotas WHERE team_id = {team?}`, teamID)
-	all, err := collect(rows, err, func(r scanner) (w row, err error) { return w, r.Scan(&w.user, &w.limits) })
+	all, err := pairs[string, string](rows, err)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]quota.ByHand, len(all))
-	for _, r := range all {
-		if out[r.user], err = readHand(r.limits); err != nil {
+	for user, limits := range all {
+		if out[user], err = readHand(limits); err != nil {
 			return nil, err
 		}
 	}
@@ -255,7 +254,7 @@ func (s *Quota) ClosedOfAll(ctx context.Context, from, to int64) (nano int64, er
 func (s *Quota) ClosedHours(ctx context.Context, teamID string, from, to int64) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `SELECT user_id, CAST(SUM(ended_at - started_at) AS BIGINT) FROM segments
 		WHERE team_id = {team?} AND started_at >= ? AND started_at < ? AND ended_at <> 0 AND metered GROUP BY user_id`, teamID, from, to)
-	return amounts(rows, err)
+	return pairs[string, int64](rows, err)
 }
 
 // ClosedHoursOf is the same of one user.
@@ -349,10 +348,7 @@ func (s *Quota) DropCreation(ctx context.Context, sandboxID string) error {
 // Mark returns what is kept under a name, "" for nothing.
 func (s *Quota) Mark(ctx context.Context, name string) (value string, err error) {
 	err = s.db.QueryRow(ctx, `SELECT value FROM billing_marks WHERE name = ?`, name).Scan(&value)
-	if errors.Is(err, ErrNotFound) {
-		return "", nil
-	}
-	return value, err
+	return orZero(value, err)
 }
 
 // SetMark keeps it.

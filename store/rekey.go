@@ -87,14 +87,6 @@ func (s *Instance) SealedNames(ctx context.Context) (map[string]string, error) {
 		UNION ALL
 		SELECT 'totp ' || o.user_id, u.email || ': authenticator app; sign in with a recovery code or a passkey and set it up again, or parawork admin reset-factors'
 		FROM totp o JOIN users u ON u.id = o.user_id`)
-	type named struct{ key, name string }
-	all, err := collect(rows, err, func(r scanner) (n named, err error) { return n, r.Scan(&n.key, &n.name) })
-	if err != nil {
-		return nil, fmt.Errorf("reading what sealed values are: %w", err)
-	}
-	out := make(map[string]string, len(all))
-	for _, n := range all {
-		out[n.key] = n.name
-	}
-	return out, nil
+	out, err := pairs[string, string](rows, err)
+	return out, wrap(err, "reading what sealed values are")
 }

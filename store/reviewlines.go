@@ -17,17 +17,11 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, wo
 			WHERE x.workspace_id = r.workspace_id AND {team:x} ORDER BY x.at DESC, x.id DESC LIMIT 1), '')
 		FROM reviews r WHERE {team:r} AND `+among("r.team_id", workspaceIDs)+` AND r.sent_at > 0 AND r.state IN ('queued', 'sent') AND r.verdict IN ('approve', 'changes')`+these+`
 		ORDER BY r.sent_at, r.id`, append([]any{teamID}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("reading verdicts: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = each(rows, err, func(r scanner) error {
 		var ws, verdict string
 		var sum reviews.Summary
 		var same bool
-		if err := rows.Scan(&ws, &sum.By, &verdict, &sum.At, &same); err != nil {
-			return nil, fmt.Errorf("reading verdicts: %w", err)
-		}
+		err := r.Scan(&ws, &sum.By, &verdict, &sum.At, &same)
 		switch {
 		case verdict == string(reviews.Changes):
 			sum.State = reviews.StandsChanges
@@ -37,31 +31,26 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, wo
 			sum.State = reviews.StandsStale
 		}
 		out[ws] = sum
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("reading verdicts: %w", err)
 	}
 	counts, err := s.db.Query(ctx, `SELECT c.workspace_id, SUM(CASE WHEN r.state IN ('queued', 'sent') AND c.reply_to = '' THEN 1 ELSE 0 END),
 			SUM(CASE WHEN r.state = 'draft' AND r.author_id = ? THEN 1 ELSE 0 END)
 		FROM review_comments c JOIN reviews r ON r.id = c.review_id WHERE {team:c} AND `+among("c.team_id", workspaceIDs)+` AND c.state = 'open'`+these+` GROUP BY c.workspace_id`, append([]any{userID, teamID}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("counting comments: %w", err)
-	}
-	defer counts.Close()
-	for counts.Next() {
+	err = each(counts, err, func(r scanner) error {
 		var ws string
 		var open, drafts int
-		if err := counts.Scan(&ws, &open, &drafts); err != nil {
-			return nil, fmt.Errorf("counting comments: %w", err)
-		}
-		if open+drafts == 0 {
-			continue
+		if err := r.Scan(&ws, &open, &drafts); err != nil || open+drafts == 0 {
+			return err
 		}
 		sum := out[ws]
 		sum.OpenComments, sum.Drafts = open, drafts
 		out[ws] = sum
-	}
-	return out, counts.Err()
+		return nil
+	})
+	return out, wrap(err, "counting comments")
 }
 
 // AnsweredReviews returns the newest review of each person in a workspace that an agent was given and has ended a turn on since; those whose
@@ -76,40 +65,24 @@ func (s *Reviews) AnsweredReviews(ctx context.Context, teamID string) ([]reviews
 		FROM reviews r WHERE r.team_id = {team?} AND r.state = 'sent' AND r.prompt_id <> '' AND NOT EXISTS (SELECT 1 FROM reviews n
 			WHERE n.workspace_id = r.workspace_id AND {team:n} AND n.author_id = r.author_id AND n.sent_at > r.sent_at)
 		ORDER BY r.sent_at, r.id`, teamID)
-	if err != nil {
-		return nil, fmt.Errorf("reading answered reviews: %w", err)
-	}
-	defer rows.Close()
 	var out []reviews.Answered
-	for rows.Next() {
+	err = each(rows, err, func(r scanner) error {
 		var a reviews.Answered
 		var all int
-		if err := rows.Scan(&a.ReviewID, &a.WorkspaceID, &a.AuthorID, &a.SessionID, &a.At, &all, &a.Comments, &a.Changed); err != nil {
-			return nil, fmt.Errorf("reading answered reviews: %w", err)
-		}
+		err := r.Scan(&a.ReviewID, &a.WorkspaceID, &a.AuthorID, &a.SessionID, &a.At, &all, &a.Comments, &a.Changed)
 		if a.At > 0 && (all == 0 || a.Comments > 0) {
 			out = append(out, a)
 		}
-	}
-	return out, rows.Err()
+		return err
+	})
+	return out, wrap(err, "reading answered reviews")
 }
 
 // Viewed returns what a person has looked at in a workspace: marks by path.
 func (s *Reviews) Viewed(ctx context.Context, workspaceID, userID string) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT path, mark FROM viewed_files WHERE workspace_id = ? AND user_id = ? AND {team}`, workspaceID, userID)
-	if err != nil {
-		return nil, fmt.Errorf("reading viewed files: %w", err)
-	}
-	defer rows.Close()
-	out := map[string]string{}
-	for rows.Next() {
-		var path, mark string
-		if err := rows.Scan(&path, &mark); err != nil {
-			return nil, fmt.Errorf("reading viewed files: %w", err)
-		}
-		out[path] = mark
-	}
-	return out, rows.Err()
+	out, err := pairs[string, string](rows, err)
+	return out, wrap(err, "reading viewed files")
 }
 
 // SetViewed notes that a person has looked at a file as it was, or no longer has.
@@ -132,8 +105,5 @@ func (s *Reviews) SetViewed(ctx context.Context, v reviews.ViewedFile, most int)
 			v.Path, v.Mark, v.At)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("noting a viewed file: %w", err)
-	}
-	return nil
+	return wrap(err, "noting a viewed file")
 }

@@ -68,19 +68,8 @@ func (s *Reviews) one(ctx context.Context, query string, args ...any) (reviews.R
 
 func (s *Reviews) list(ctx context.Context, query string, args ...any) ([]reviews.Review, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading reviews: %w", err)
-	}
-	defer rows.Close()
-	var out []reviews.Review
-	for rows.Next() {
-		r, err := scanReview(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading reviews: %w", err)
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanReview)
+	return out, wrap(err, "reading reviews")
 }
 
 // Reviews returns the newest reviews of a workspace, oldest first; of those that were never sent only a person's own.
@@ -115,19 +104,8 @@ func (s *Reviews) fill(ctx context.Context, all []reviews.Review) error {
 
 func (s *Reviews) comments(ctx context.Context, query string, args ...any) ([]reviews.Comment, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading comments: %w", err)
-	}
-	defer rows.Close()
-	var out []reviews.Comment
-	for rows.Next() {
-		c, err := scanComment(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading comments: %w", err)
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanComment)
+	return out, wrap(err, "reading comments")
 }
 
 // OpenDraft returns a person's draft; r becomes it when there is none.
@@ -142,10 +120,7 @@ func (s *Reviews) OpenDraft(ctx context.Context, r reviews.Review) (reviews.Revi
 		out = r
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("opening a draft: %w", err)
-	}
-	return out, nil
+	return out, wrap(err, "opening a draft")
 }
 
 // EditReview changes a review in one transaction; fault.Conflict when it would be a second draft of its author's.
@@ -168,10 +143,8 @@ func (s *Reviews) EditReview(ctx context.Context, id string, fn func(*reviews.Re
 
 // DropReview removes a review with its comments.
 func (s *Reviews) DropReview(ctx context.Context, id string) error {
-	if _, err := s.db.Exec(ctx, `DELETE FROM reviews WHERE id = ? AND {team}`, id); err != nil {
-		return fmt.Errorf("deleting review: %w", err)
-	}
-	return nil
+	_, err := s.db.Exec(ctx, `DELETE FROM reviews WHERE id = ? AND {team}`, id)
+	return wrap(err, "deleting review")
 }
 
 // QueuedReviews returns the reviews that wait for an agent: of one session, or of all with "".
@@ -210,10 +183,7 @@ func (s *Reviews) Comment(ctx context.Context, id string) (reviews.Comment, erro
 	if fault.Is(err, fault.NotFound) {
 		return c, fault.New(fault.NotFound, "comment_not_found", "There is no such comment.")
 	}
-	if err != nil {
-		return c, fmt.Errorf("reading comment: %w", err)
-	}
-	return c, nil
+	return c, wrap(err, "reading comment")
 }
 
 // Comments returns those of some comments that are there.
@@ -249,18 +219,14 @@ func (s *Reviews) EditComment(ctx context.Context, id string, fn func(*reviews.C
 
 // DropComment removes a comment.
 func (s *Reviews) DropComment(ctx context.Context, id string) error {
-	if _, err := s.db.Exec(ctx, `DELETE FROM review_comments WHERE id = ? AND {team}`, id); err != nil {
-		return fmt.Errorf("deleting comment: %w", err)
-	}
-	return nil
+	_, err := s.db.Exec(ctx, `DELETE FROM review_comments WHERE id = ? AND {team}`, id)
+	return wrap(err, "deleting comment")
 }
 
 // MoveComments gives the comments of a review to another.
 func (s *Reviews) MoveComments(ctx context.Context, from, to string) error {
-	if _, err := s.db.Exec(ctx, `UPDATE review_comments SET review_id = ? WHERE review_id = ? AND {team}`, to, from); err != nil {
-		return fmt.Errorf("moving comments: %w", err)
-	}
-	return nil
+	_, err := s.db.Exec(ctx, `UPDATE review_comments SET review_id = ? WHERE review_id = ? AND {team}`, to, from)
+	return wrap(err, "moving comments")
 }
 
 // OpenComments returns the newest comments of a workspace that are not resolved, drafts too.
@@ -273,48 +239,26 @@ func (s *Reviews) OpenComments(ctx context.Context, workspaceID string) ([]revie
 func (s *Reviews) CommentedWorkspaces(ctx context.Context) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT DISTINCT c.workspace_id, c.team_id FROM review_comments c JOIN workspaces w ON w.id = c.workspace_id
 		WHERE {team:c} AND c.state = 'open' AND w.deleted_at = 0`)
-	if err != nil {
-		return nil, fmt.Errorf("reading which workspaces have comments: %w", err)
-	}
-	defer rows.Close()
-	out := map[string]string{}
-	for rows.Next() {
-		var ws, team string
-		if err := rows.Scan(&ws, &team); err != nil {
-			return nil, fmt.Errorf("reading which workspaces have comments: %w", err)
-		}
-		out[ws] = team
-	}
-	return out, rows.Err()
+	out, err := pairs[string, string](rows, err)
+	return out, wrap(err, "reading which workspaces have comments")
 }
 
 // Anchor stores where a comment is now and what answered it.
 func (s *Reviews) Anchor(ctx context.Context, c reviews.Comment) error {
 	_, err := s.db.Exec(ctx, `UPDATE review_comments SET now_path = ?, now_line = ?, outdated = ?, anchored_tree = ?, answered_commit = ?, answered_at = ?
 		WHERE id = ? AND {team}`, c.NowPath, c.NowLine, c.Outdated, c.AnchoredTree, c.AnsweredCommit, c.AnsweredAt, c.ID)
-	if err != nil {
-		return fmt.Errorf("moving a comment: %w", err)
-	}
-	return nil
+	return wrap(err, "moving a comment")
 }
 
 const reviewSnapshot = `id, kind, title, session_id, commit_id, tree_id, head, at`
 
 func (s *Reviews) snapshots(ctx context.Context, query string, args ...any) ([]reviews.Snapshot, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading snapshots: %w", err)
-	}
-	defer rows.Close()
-	var out []reviews.Snapshot
-	for rows.Next() {
-		var n reviews.Snapshot
-		if err := rows.Scan(&n.ID, &n.Kind, &n.Title, &n.SessionID, &n.Commit, &n.Tree, &n.Head, &n.At); err != nil {
-			return nil, fmt.Errorf("reading snapshots: %w", err)
-		}
-		out = append(out, n)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, func(r scanner) (n reviews.Snapshot, err error) {
+		err = r.Scan(&n.ID, &n.Kind, &n.Title, &n.SessionID, &n.Commit, &n.Tree, &n.Head, &n.At)
+		return n, err
+	})
+	return out, wrap(err, "reading snapshots")
 }
 
 // Snapshots returns the newest snapshot of a workspace, and before it those of turns and commits after since, oldest first.

@@ -42,10 +42,7 @@ func (s *Runs) InsertRun(ctx context.Context, r runs.Run) error {
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("inserting run: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting run")
 }
 
 // Run returns a run with its attempts; fault.NotFound when there is none.
@@ -88,19 +85,8 @@ func (s *Runs) OpenRuns(ctx context.Context) ([]runs.Run, error) {
 
 func (s *Runs) list(ctx context.Context, query string, args ...any) ([]runs.Run, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading runs: %w", err)
-	}
-	defer rows.Close()
-	var out []runs.Run
-	for rows.Next() {
-		r, err := scanRun(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading runs: %w", err)
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanRun)
+	return out, wrap(err, "reading runs")
 }
 
 // attempts fills in the attempts of runs, with one query.
@@ -114,20 +100,17 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 		at[r.ID], args[i] = i, r.ID
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+attemptColumns+` FROM run_attempts /* every team: of runs that were read under the team */ WHERE run_id IN (?`+strings.Repeat(",?", len(all)-1)+`) ORDER BY run_id, num`, args...)
-	if err != nil {
-		return fmt.Errorf("reading attempts: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = each(rows, err, func(row scanner) error {
 		var a runs.Attempt
-		if err := rows.Scan(&a.ID, &a.RunID, &a.Num, &a.Name, &a.Agent, &a.AccountID, &a.Base, &a.Executor, &a.WorkspaceID, &a.Made, &a.SessionID,
+		if err := row.Scan(&a.ID, &a.RunID, &a.Num, &a.Name, &a.Agent, &a.AccountID, &a.Base, &a.Executor, &a.WorkspaceID, &a.Made, &a.SessionID,
 			&a.State, &a.Code, &a.Reason, &a.StateAt); err != nil {
-			return fmt.Errorf("reading attempts: %w", err)
+			return err
 		}
 		r := &all[at[a.RunID]]
 		r.Attempts = append(r.Attempts, a)
-	}
-	return rows.Err()
+		return nil
+	})
+	return wrap(err, "reading attempts")
 }
 
 // RunsByWorkspace returns, for every workspace that is part of a run of the team, or for those that are named, the newest such run.
@@ -135,35 +118,19 @@ func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string, workspaceIDs 
 	these, args := only("a.workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT a.workspace_id, r.id FROM runs r JOIN run_attempts a ON a.run_id = r.id
 		WHERE {team:r} AND `+among("r.team_id", workspaceIDs)+` AND a.workspace_id <> ''`+these+` ORDER BY r.created_at, r.id`, append([]any{teamID}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("reading runs of workspaces: %w", err)
-	}
-	defer rows.Close()
-	out := map[string]string{}
-	for rows.Next() {
-		var ws, run string
-		if err := rows.Scan(&ws, &run); err != nil {
-			return nil, fmt.Errorf("reading runs of workspaces: %w", err)
-		}
-		out[ws] = run
-	}
-	return out, rows.Err()
+	out, err := pairs[string, string](rows, err)
+	return out, wrap(err, "reading runs of workspaces")
 }
 
 // UpdateAttempt writes how far an attempt is.
 func (s *Runs) UpdateAttempt(ctx context.Context, a runs.Attempt) error {
 	_, err := s.db.Exec(ctx, `UPDATE run_attempts SET workspace_id = ?, session_id = ?, state = ?, code = ?, reason = ?, state_at = ? WHERE id = ? AND run_id = (SELECT r.id FROM runs r WHERE r.id = ? AND {team:r})`,
 		a.WorkspaceID, a.SessionID, string(a.State), a.Code, a.Reason, a.StateAt, a.ID, a.RunID)
-	if err != nil {
-		return fmt.Errorf("updating attempt: %w", err)
-	}
-	return nil
+	return wrap(err, "updating attempt")
 }
 
 // KeepAttempt notes which attempt somebody decided for.
 func (s *Runs) KeepAttempt(ctx context.Context, runID, attemptID string) error {
-	if _, err := s.db.Exec(ctx, `UPDATE runs SET kept = ? WHERE id = ? AND {team}`, attemptID, runID); err != nil {
-		return fmt.Errorf("updating run: %w", err)
-	}
-	return nil
+	_, err := s.db.Exec(ctx, `UPDATE runs SET kept = ? WHERE id = ? AND {team}`, attemptID, runID)
+	return wrap(err, "updating run")
 }

@@ -23,12 +23,12 @@ func NewSessions(db *DB) *Sessions { return &Sessions{db: db} }
 const sessionColumns = `id, team_id, workspace_id, sandbox_id, agent, account_id, permissions, argv, prompt, prompt_sent_at, conversation, state, state_reason,
 	state_at, basis, title, cols, rows, exit_code, exit_signal, bytes, created_by, started_at, ended_at`
 
-func scanSession(s scanner, more ...any) (sessions.Session, error) {
+func scanSession(s scanner) (sessions.Session, error) {
 	var r sessions.Session
 	var argv, basis string
-	err := s.Scan(append([]any{&r.ID, &r.TeamID, &r.WorkspaceID, &r.SandboxID, &r.Agent, &r.AccountID, &r.Permissions, &argv, &r.Prompt, &r.PromptSentAt, &r.Conversation,
+	err := s.Scan(&r.ID, &r.TeamID, &r.WorkspaceID, &r.SandboxID, &r.Agent, &r.AccountID, &r.Permissions, &argv, &r.Prompt, &r.PromptSentAt, &r.Conversation,
 		&r.State, &r.StateReason, &r.StateAt, &basis, &r.Title, &r.Cols, &r.Rows, &r.ExitCode, &r.ExitSignal, &r.Bytes, &r.CreatedBy,
-		&r.StartedAt, &r.EndedAt}, more...)...)
+		&r.StartedAt, &r.EndedAt)
 	if err != nil {
 		return r, err
 	}
@@ -71,10 +71,7 @@ func (s *Sessions) insert(ctx context.Context, r sessions.Session) error {
 	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		r.ID, r.TeamID, r.WorkspaceID, r.SandboxID, r.Agent, r.AccountID, r.Permissions, string(argv), r.Prompt, r.PromptSentAt, r.Conversation, string(r.State),
 		r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal, r.Bytes, r.CreatedBy, r.StartedAt, r.EndedAt)
-	if err != nil {
-		return fmt.Errorf("inserting session: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting session")
 }
 
 // UpdateSession writes what changes in a session's life but its conversation, which is claimed. A session that has ended stays as it ended.
@@ -87,10 +84,7 @@ func (s *Sessions) UpdateSession(ctx context.Context, r sessions.Session) error 
 		cols = ?, rows = ?, exit_code = ?, exit_signal = ?, bytes = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		r.PromptSentAt, string(r.State), r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal,
 		r.Bytes, r.EndedAt, r.ID, r.TeamID)
-	if err != nil {
-		return fmt.Errorf("updating session: %w", err)
-	}
-	return nil
+	return wrap(err, "updating session")
 }
 
 // UpdateSessions is UpdateSession for several, in one transaction.
@@ -114,10 +108,7 @@ func (s *Sessions) Session(ctx context.Context, id string) (sessions.Session, er
 	if fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "session_not_found", "There is no such session.")
 	}
-	if err != nil {
-		return r, fmt.Errorf("reading session: %w", err)
-	}
-	return r, nil
+	return r, wrap(err, "reading session")
 }
 
 // Sessions returns a workspace's sessions, newest first.
@@ -132,19 +123,8 @@ func (s *Sessions) OpenSessions(ctx context.Context) ([]sessions.Session, error)
 
 func (s *Sessions) list(ctx context.Context, query string, args ...any) ([]sessions.Session, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading sessions: %w", err)
-	}
-	defer rows.Close()
-	var out []sessions.Session
-	for rows.Next() {
-		r, err := scanSession(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading sessions: %w", err)
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, scanSession)
+	return out, wrap(err, "reading sessions")
 }
 
 // lineColumns are those of a session s that a workspace's line and an item of an inbox are made of, as scanLine reads them: a prompt may be long,
@@ -186,10 +166,7 @@ func (s *Sessions) TeamSessions(ctx context.Context, teamID string, workspaceIDs
 		c.Session, err = scanLine(r, &c.Total)
 		return c, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading a team's sessions: %w", err)
-	}
-	return out, nil
+	return out, wrap(err, "reading a team's sessions")
 }
 
 // AttentionSessions returns, in brief (lineColumns), what may ask for somebody in the workspaces of a team that are neither archived nor deleted:
@@ -207,10 +184,7 @@ func (s *Sessions) AttentionSessions(ctx context.Context, teamID, userID string)
 			AND mine.ended NOT IN (SELECT m.item_id FROM inbox_marks m WHERE m.team_id = {team?} AND m.user_id = ? AND m.done_at <> 0)`,
 		teamID, teamID, teamID, teamID, teamID, teamID, userID)
 	out, err := collect(rows, err, func(r scanner) (sessions.Session, error) { return scanLine(r) })
-	if err != nil {
-		return nil, fmt.Errorf("reading the sessions that ask for somebody: %w", err)
-	}
-	return out, nil
+	return out, wrap(err, "reading the sessions that ask for somebody")
 }
 
 // KeptSessions returns every session of a team, or of all with "", with what is to be known to bound its history.
@@ -220,17 +194,9 @@ func (s *Sessions) KeptSessions(ctx context.Context, teamID string) ([]history.K
 		query, args = query+` AND team_id = ?`, []any{teamID}
 	}
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading kept sessions: %w", err)
-	}
-	defer rows.Close()
-	var out []history.Kept
-	for rows.Next() {
-		var k history.Kept
-		if err := rows.Scan(&k.SessionID, &k.TeamID, &k.WorkspaceID, &k.Agent, &k.StartedAt, &k.EndedAt, &k.Printed); err != nil {
-			return nil, fmt.Errorf("reading kept sessions: %w", err)
-		}
-		out = append(out, k)
-	}
-	return out, rows.Err()
+	out, err := collect(rows, err, func(r scanner) (k history.Kept, err error) {
+		err = r.Scan(&k.SessionID, &k.TeamID, &k.WorkspaceID, &k.Agent, &k.StartedAt, &k.EndedAt, &k.Printed)
+		return k, err
+	})
+	return out, wrap(err, "reading kept sessions")
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,19 +33,13 @@ func (s *Workspaces) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error
 	_, err = s.db.Exec(ctx, `INSERT INTO snapshots (`+snapshotColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
 		sn.ID, sn.TeamID, sn.WorkspaceID, sn.At, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Commit, sn.Tree, sn.Head, sn.BaseCommit,
 		sn.Files, sn.Additions, sn.Deletions, missing, sn.Pinned, sn.ExpiresAt, sn.Ignored, sn.IgnoredN)
-	if err != nil {
-		return fmt.Errorf("inserting a snapshot: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting a snapshot")
 }
 
 // Snapshot returns one snapshot.
 func (s *Workspaces) Snapshot(ctx context.Context, id string) (snapshot.Snap, error) {
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE id = ? AND {team}`, id))
-	if err != nil {
-		return sn, fmt.Errorf("reading a snapshot: %w", err)
-	}
-	return sn, nil
+	return sn, wrap(err, "reading a snapshot")
 }
 
 // SnapshotsNamed returns those of some snapshots that are there.
@@ -53,12 +48,9 @@ func (s *Workspaces) SnapshotsNamed(ctx context.Context, ids []string) ([]snapsh
 	for some := range slices.Chunk(ids, changeBatch) {
 		these, args := only("id", some)
 		rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE {team}`+these, args...)
+		items, err := collect(rows, err, scanSnapshot)
 		if err != nil {
 			return nil, fmt.Errorf("reading snapshots: %w", err)
-		}
-		items, err := readRows(rows, func() (snapshot.Snap, error) { return scanSnapshot(rows) })
-		if err != nil {
-			return nil, err
 		}
 		out = append(out, items...)
 	}
@@ -71,17 +63,11 @@ func (s *Workspaces) GitDirs(ctx context.Context, workspaceIDs []string) (map[st
 	for some := range slices.Chunk(workspaceIDs, changeBatch) {
 		these, args := only("w.id", some)
 		rows, err := s.db.Query(ctx, `SELECT w.id, p.git_dir FROM workspaces w JOIN projects p ON p.id = w.project_id WHERE {team:w} AND p.deleted_at = 0`+these, args...)
+		dirs, err := pairs[string, string](rows, err)
 		if err != nil {
 			return nil, fmt.Errorf("reading the repositories of workspaces: %w", err)
 		}
-		if _, err = readRows(rows, func() (id string, err error) {
-			var dir string
-			err = rows.Scan(&id, &dir)
-			out[id] = dir
-			return id, err
-		}); err != nil {
-			return nil, err
-		}
+		maps.Copy(out, dirs)
 	}
 	return out, nil
 }
@@ -100,12 +86,9 @@ func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []
 		return nil, "", err
 	}
 	rows, err := s.db.Query(ctx, query, args...)
+	items, err := collect(rows, err, scanSnapshot)
 	if err != nil {
-		return nil, "", fmt.Errorf("reading snapshots: %w", err)
-	}
-	items, err := readRows(rows, func() (snapshot.Snap, error) { return scanSnapshot(rows) })
-	if err != nil {
-		return nil, "", err
+		return nil, "", wrap(err, "reading snapshots")
 	}
 	items, next := page.Cut(pg, items, func(sn snapshot.Snap) page.Key { return page.Key{At: sn.At, ID: sn.ID} })
 	return items, next, nil
@@ -117,20 +100,14 @@ func (s *Workspaces) SnapshotBefore(ctx context.Context, workspaceID string, at 
 		at = 1<<63 - 1
 	}
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND at < ? AND {team} ORDER BY at DESC, id DESC LIMIT 1`, workspaceID, at))
-	if err != nil {
-		return sn, fmt.Errorf("reading a snapshot: %w", err)
-	}
-	return sn, nil
+	return sn, wrap(err, "reading a snapshot")
 }
 
 // SnapshotAt returns the newest snapshot of a workspace whose hidden commit, or head, this is; by the commit first.
 func (s *Workspaces) SnapshotAt(ctx context.Context, workspaceID, commit string) (snapshot.Snap, error) {
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND (commit_id = ? OR head = ?) AND {team}
 		ORDER BY CASE WHEN commit_id = ? THEN 0 ELSE 1 END, at DESC LIMIT 1`, workspaceID, commit, commit, commit))
-	if err != nil {
-		return sn, fmt.Errorf("reading a snapshot: %w", err)
-	}
-	return sn, nil
+	return sn, wrap(err, "reading a snapshot")
 }
 
 // EditSnapshot changes title, pin, commit and end of a snapshot in one transaction; an error of fn changes nothing.
@@ -193,8 +170,6 @@ func (s *Workspaces) SetSnapshotEnds(ctx context.Context, polls, others int64) e
 func (s *Workspaces) OldSnapshots(ctx context.Context, before int64, n int) ([]snapshot.Snap, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE expires_at > 0 AND expires_at <= ? AND NOT pinned AND {team}
 		AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.workspace_id = snapshots.workspace_id AND {team:r} AND r.snapshot_id = snapshots.id) ORDER BY expires_at, id LIMIT ?`, before, n)
-	if err != nil {
-		return nil, fmt.Errorf("reading old snapshots: %w", err)
-	}
-	return readRows(rows, func() (snapshot.Snap, error) { return scanSnapshot(rows) })
+	out, err := collect(rows, err, scanSnapshot)
+	return out, wrap(err, "reading old snapshots")
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 
 	"github.com/parawork/parawork/billing/stripe"
@@ -20,14 +19,6 @@ func NewStripe(db *DB) *Stripe { return &Stripe{db} }
 // Tx runs fn in one transaction; see DB.Tx.
 func (s *Stripe) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, fn)
-}
-
-// one returns the only item of a query that finds one or none.
-func one[T any](all []T, err error) (found T, ok bool, _ error) {
-	if err != nil || len(all) == 0 {
-		return found, false, err
-	}
-	return all[0], true, nil
 }
 
 // Plans returns all plans in their order.
@@ -56,9 +47,7 @@ func scanAccount(r scanner) (a stripe.Account, err error) {
 
 // Account returns a team's; one with nothing but the team where it has none.
 func (s *Stripe) Account(ctx context.Context, teamID string) (stripe.Account, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE team_id = {team?}`, teamID)
-	all, err := collect(rows, err, scanAccount)
-	a, found, err := one(all, err)
+	a, found, err := optional(scanAccount(s.db.QueryRow(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE team_id = {team?}`, teamID)))
 	if !found {
 		a.TeamID = teamID
 	}
@@ -70,9 +59,7 @@ func (s *Stripe) AccountByCustomer(ctx context.Context, customerID string) (stri
 	if customerID == "" {
 		return stripe.Account{}, false, nil
 	}
-	rows, err := s.db.Query(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE customer_id = ? AND {team}`, customerID)
-	all, err := collect(rows, err, scanAccount)
-	return one(all, err)
+	return optional(scanAccount(s.db.QueryRow(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE customer_id = ? AND {team}`, customerID)))
 }
 
 // Accounts returns those with a customer.
@@ -157,10 +144,7 @@ func (s *Stripe) Invoices(ctx context.Context, teamID string, limit int) ([]stri
 // Mark returns what was remembered under a name.
 func (s *Stripe) Mark(ctx context.Context, name string) (value string, err error) {
 	err = s.db.QueryRow(ctx, `SELECT value FROM billing_marks WHERE name = ?`, name).Scan(&value)
-	if errors.Is(err, ErrNotFound) {
-		return "", nil
-	}
-	return value, err
+	return orZero(value, err)
 }
 
 // SetMark remembers something under a name; "" forgets it.
@@ -274,9 +258,7 @@ func (s *Stripe) AddOutgoing(ctx context.Context, o stripe.Outgoing) (bool, erro
 
 // Outgoing returns a row of the outbox.
 func (s *Stripe) Outgoing(ctx context.Context, id string) (stripe.Outgoing, bool, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE id = ? AND {team}`, id)
-	all, err := collect(rows, err, scanOutgoing)
-	return one(all, err)
+	return optional(scanOutgoing(s.db.QueryRow(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE id = ? AND {team}`, id)))
 }
 
 // DueOutgoing returns rows that are to be sent now, and when another is due.
@@ -311,8 +293,7 @@ func (s *Stripe) PendingOutgoing(ctx context.Context, teamID, kind string) ([]st
 
 // LastOutgoing returns a team's latest row of a kind, whatever became of it.
 func (s *Stripe) LastOutgoing(ctx context.Context, teamID, kind string) (stripe.Outgoing, bool, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE kind = ? AND team_id = {team?} ORDER BY created_at DESC, id DESC LIMIT 1`, kind, teamID)
-	return one(collect(rows, err, scanOutgoing))
+	return optional(scanOutgoing(s.db.QueryRow(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE kind = ? AND team_id = {team?} ORDER BY created_at DESC, id DESC LIMIT 1`, kind, teamID)))
 }
 
 // DropOutgoing forgets rows that were sent before a time.
@@ -343,16 +324,12 @@ func (s *Stripe) SaveCheckout(ctx context.Context, c stripe.Checkout) error {
 
 // Checkout returns a payment.
 func (s *Stripe) Checkout(ctx context.Context, id string) (stripe.Checkout, bool, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE id = ? AND {team}`, id)
-	all, err := collect(rows, err, scanCheckout)
-	return one(all, err)
+	return optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE id = ? AND {team}`, id)))
 }
 
 // CheckoutByExternal returns a payment by what it is called at the payment service.
 func (s *Stripe) CheckoutByExternal(ctx context.Context, externalID string) (stripe.Checkout, bool, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE external_id = ? AND {team}`, externalID)
-	all, err := collect(rows, err, scanCheckout)
-	return one(all, err)
+	return optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE external_id = ? AND {team}`, externalID)))
 }
 
 // OpenCheckouts returns a team's payments that were begun and have no end, the newest first.
@@ -363,9 +340,7 @@ func (s *Stripe) OpenCheckouts(ctx context.Context, teamID string) ([]stripe.Che
 
 // LastPaid returns a team's latest payment that is done.
 func (s *Stripe) LastPaid(ctx context.Context, teamID string) (stripe.Checkout, bool, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE team_id = {team?} AND state = 'done' ORDER BY ended_at DESC, id DESC LIMIT 1`, teamID)
-	all, err := collect(rows, err, scanCheckout)
-	return one(all, err)
+	return optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE team_id = {team?} AND state = 'done' ORDER BY ended_at DESC, id DESC LIMIT 1`, teamID)))
 }
 
 // EventsIn returns events in a state, the newest first.

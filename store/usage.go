@@ -45,18 +45,10 @@ func (s *Usage) SegmentSums(ctx context.Context, teamID string, g usage.Group, f
 	rows, err := s.db.Query(ctx, `SELECT `+key+`, CAST(SUM(seen_at - started_at) AS BIGINT), CAST(SUM(CASE WHEN metered THEN seen_at - started_at ELSE 0 END) AS BIGINT),
 		CAST(SUM((seen_at - started_at) * cpus) AS BIGINT), CAST(SUM((seen_at - started_at) * memory_mb) AS BIGINT), CAST(SUM(cost_nano) AS BIGINT)
 		FROM segments WHERE {team} AND started_at >= ? AND started_at < ?`+where+` GROUP BY 1`, args...)
-	type row struct {
-		key string
-		a   usage.Amounts
-	}
-	all, err := collect(rows, err, func(r scanner) (w row, err error) {
-		return w, r.Scan(&w.key, &w.a.RunMs, &w.a.MeteredMs, &w.a.VCPUMs, &w.a.MiBMs, &w.a.CostNano)
+	return keyed(rows, err, func(r scanner) (key string, a usage.Amounts, err error) {
+		err = r.Scan(&key, &a.RunMs, &a.MeteredMs, &a.VCPUMs, &a.MiBMs, &a.CostNano)
+		return key, a, err
 	})
-	out := make(map[string]usage.Amounts, len(all))
-	for _, w := range all {
-		out[w.key] = w.a
-	}
-	return out, err
 }
 
 // Segments calls fn with the segments that ran in [from, to).
@@ -67,19 +59,15 @@ func (s *Usage) Segments(ctx context.Context, teamID, workspaceID string, from, 
 	}
 	rows, err := s.db.Query(ctx, `SELECT id, team_id, workspace_id, user_id, project_id, executor, metered, cpus, memory_mb, price_nano, started_at, seen_at, cost_nano
 		FROM segments WHERE {team} AND started_at >= ? AND started_at < ? AND seen_at > ?`+where, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return each(rows, err, func(r scanner) error {
 		var p usage.Part
-		if err := rows.Scan(&p.SegmentID, &p.TeamID, &p.WorkspaceID, &p.UserID, &p.ProjectID, &p.Executor, &p.Metered, &p.CPUs, &p.MemoryMB, &p.PriceNano,
+		if err := r.Scan(&p.SegmentID, &p.TeamID, &p.WorkspaceID, &p.UserID, &p.ProjectID, &p.Executor, &p.Metered, &p.CPUs, &p.MemoryMB, &p.PriceNano,
 			&p.StartedAt, &p.EndedAt, &p.CostNano); err != nil {
 			return err
 		}
 		fn(p)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // Sessions returns those that were open in [from, to).

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/parawork/parawork/billing"
@@ -13,10 +12,7 @@ func (s *Billing) FirstUnrolled(ctx context.Context) (int64, bool, error) {
 	var at int64
 	err := s.db.QueryRow(ctx, `/* every team: hours are added up for all */ SELECT started_at FROM segments WHERE ended_at = 0 OR rolled_ms < ended_at - started_at
 		ORDER BY started_at LIMIT 1`).Scan(&at)
-	if errors.Is(err, ErrNotFound) {
-		return 0, false, nil
-	}
-	return at, err == nil, err
+	return optional(at, err)
 }
 
 // UnrolledSegments returns some that began before a time, the earliest first, behind one that began at afterAt.
@@ -64,10 +60,7 @@ func (s *Billing) AddHours(ctx context.Context, hours []billing.Hour) error {
 // Mark returns what was noted under a name, "" = nothing.
 func (s *Billing) Mark(ctx context.Context, name string) (value string, err error) {
 	err = s.db.QueryRow(ctx, `SELECT value FROM billing_marks WHERE name = ?`, name).Scan(&value)
-	if errors.Is(err, ErrNotFound) {
-		return "", nil
-	}
-	return value, err
+	return orZero(value, err)
 }
 
 // SetMark notes something under a name.

@@ -61,8 +61,7 @@ func (s *UsageReports) Reports(ctx context.Context, teamID string, from, to int6
 
 // Report returns one; false when there is none.
 func (s *UsageReports) Report(ctx context.Context, identifier string) (stripe.Report, bool, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE {team} AND identifier = ?`, identifier)
-	return one(collect(rows, err, scanReport))
+	return optional(scanReport(s.db.QueryRow(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE {team} AND identifier = ?`, identifier)))
 }
 
 // DueReports are those to be sent now, the oldest hours first.
@@ -92,7 +91,7 @@ func (s *UsageReports) SaveReport(ctx context.Context, r stripe.Report) error {
 // ReportCounts are how many reports there are, by state.
 func (s *UsageReports) ReportCounts(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `SELECT state, COUNT(*) FROM usage_reports WHERE {team} GROUP BY state`)
-	return amounts(rows, err)
+	return pairs[string, int64](rows, err)
 }
 
 const discrepancyColumns = `team_id, meter, hour, ours, theirs, state, found_at, updated_at`
@@ -112,8 +111,7 @@ func (s *UsageReports) PutDiscrepancy(ctx context.Context, d stripe.Discrepancy)
 
 // Discrepancy returns that of an hour; false when there is none.
 func (s *UsageReports) Discrepancy(ctx context.Context, teamID, meter string, hour int64) (stripe.Discrepancy, bool, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+discrepancyColumns+` FROM discrepancies WHERE team_id = {team?} AND meter = ? AND hour = ?`, teamID, meter, hour)
-	return one(collect(rows, err, scanDiscrepancy))
+	return optional(scanDiscrepancy(s.db.QueryRow(ctx, `SELECT `+discrepancyColumns+` FROM discrepancies WHERE team_id = {team?} AND meter = ? AND hour = ?`, teamID, meter, hour)))
 }
 
 // Discrepancies are those of a state, the latest hours first.
@@ -125,12 +123,10 @@ func (s *UsageReports) Discrepancies(ctx context.Context, state string, limit in
 // ObjectsMade are our objects at the payment service, by name.
 func (s *UsageReports) ObjectsMade(ctx context.Context, livemode bool) (map[string]stripe.Object, error) {
 	rows, err := s.db.Query(ctx, `SELECT name, object_id, fingerprint FROM stripe_objects WHERE livemode = ?`, livemode)
-	all, err := collect(rows, err, func(r scanner) (o stripe.Object, err error) { return o, r.Scan(&o.Name, &o.ID, &o.Fingerprint) })
-	out := make(map[string]stripe.Object, len(all))
-	for _, o := range all {
-		out[o.Name] = o
-	}
-	return out, err
+	return keyed(rows, err, func(r scanner) (name string, o stripe.Object, err error) {
+		err = r.Scan(&o.Name, &o.ID, &o.Fingerprint)
+		return o.Name, o, err
+	})
 }
 
 // PutObject stores one.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/pool"
@@ -23,10 +22,7 @@ func scanWarm(r scanner) (w pool.Record, err error) {
 func (s *Executors) InsertWarm(ctx context.Context, w pool.Record) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO warm_sandboxes (`+warmColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`, w.Handle.ID, string(w.Handle.Kind), w.Class,
 		w.Handle.Version, w.Handle.State, w.State, w.Reason, w.TakenBy, w.CreatedAt, w.ReadyAt, w.LeaseUntil, w.EndedAt)
-	if err != nil {
-		return fmt.Errorf("inserting warm sandbox: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting warm sandbox")
 }
 
 // UpdateWarm writes what changes in the life of a warm sandbox whose state is from; false when it is not, or it has ended.
@@ -34,10 +30,7 @@ func (s *Executors) UpdateWarm(ctx context.Context, w pool.Record, from string) 
 	done, err := inserted(s.db.Exec(ctx, `UPDATE warm_sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?, ready_at = ?,
 		lease_until = ?, ended_at = ? WHERE id = ? AND state = ? AND ended_at = 0`, w.Handle.Version, w.Handle.State, w.State, w.Reason, w.ReadyAt,
 		w.LeaseUntil, w.EndedAt, w.Handle.ID, from))
-	if err != nil {
-		return false, fmt.Errorf("updating warm sandbox: %w", err)
-	}
-	return done, nil
+	return done, wrap(err, "updating warm sandbox")
 }
 
 // TakeWarm makes the oldest ready warm sandbox of a class taken by a sandbox; false when there is none. Nobody else is ever given it.
@@ -65,8 +58,5 @@ func (s *Executors) TakeWarm(ctx context.Context, kind executors.Kind, class, by
 func (s *Executors) OpenWarm(ctx context.Context) ([]pool.Record, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+warmColumns+` FROM warm_sandboxes WHERE ended_at = 0 ORDER BY created_at, id`)
 	out, err := collect(rows, err, scanWarm)
-	if err != nil {
-		return nil, fmt.Errorf("reading warm sandboxes: %w", err)
-	}
-	return out, nil
+	return out, wrap(err, "reading warm sandboxes")
 }

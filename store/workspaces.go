@@ -25,7 +25,7 @@ func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
 const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
 	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id, checks, merging, keep_ignored`
 
-func scanProject(r interface{ Scan(...any) error }) (workspaces.Project, error) {
+func scanProject(r scanner) (workspaces.Project, error) {
 	var p workspaces.Project
 	var patterns, limits, network, checks, merging, keep string
 	err := r.Scan(&p.ID, &p.TeamID, &p.Name, &p.SourceKind, &p.Source, &p.GitDir, &p.DefaultBranch, &p.State, &p.StateReason,
@@ -46,10 +46,7 @@ func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) er
 	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
 		j.patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, j.limits, j.network, p.RunnerID, j.checks, j.merging, j.keep)
-	if err != nil {
-		return fmt.Errorf("inserting project: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting project")
 }
 
 // FolderProjects returns every team's projects in folders of the server's, those in the trash included.
@@ -112,10 +109,8 @@ func (s *Workspaces) ProjectsAt(ctx context.Context, gitDir string) ([]workspace
 
 func (s *Workspaces) projects(ctx context.Context, query string, args ...any) ([]workspaces.Project, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading projects: %w", err)
-	}
-	return readRows(rows, func() (workspaces.Project, error) { return scanProject(rows) })
+	out, err := collect(rows, err, scanProject)
+	return out, wrap(err, "reading projects")
 }
 
 // EditProject changes a project in one transaction.
@@ -242,28 +237,14 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 			j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private, w.DeletedBy)
 		return err
 	})
-	if err != nil {
-		return w, fmt.Errorf("inserting workspace: %w", err)
-	}
-	return w, nil
+	return w, wrap(err, "inserting workspace")
 }
 
 // NumbersGiven is the highest number each team's workspaces have had.
 func (s *Workspaces) NumbersGiven(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the numbers of all are kept beside the database */ SELECT id, next_workspace_num - 1 FROM teams`)
-	type given struct {
-		team string
-		num  int64
-	}
-	all, err := collect(rows, err, func(r scanner) (g given, err error) { return g, r.Scan(&g.team, &g.num) })
-	if err != nil {
-		return nil, fmt.Errorf("reading the highest numbers of workspaces: %w", err)
-	}
-	out := make(map[string]int64, len(all))
-	for _, g := range all {
-		out[g.team] = g.num
-	}
-	return out, nil
+	out, err := pairs[string, int64](rows, err)
+	return out, wrap(err, "reading the highest numbers of workspaces")
 }
 
 // SkipNumbers has a team's next workspace get a number above num.
@@ -320,12 +301,9 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 		return nil, "", err
 	}
 	rows, err := s.db.Query(ctx, query, args...)
+	items, err := collect(rows, err, scan)
 	if err != nil {
-		return nil, "", fmt.Errorf("reading workspaces: %w", err)
-	}
-	items, err := readRows(rows, func() (workspaces.Workspace, error) { return scan(rows) })
-	if err != nil {
-		return nil, "", err
+		return nil, "", wrap(err, "reading workspaces")
 	}
 	items, next := page.Cut(pg, items, func(w workspaces.Workspace) page.Key { return page.Key{At: w.CreatedAt, ID: w.ID} })
 	return items, next, nil
@@ -346,10 +324,8 @@ func (s *Workspaces) HiddenBranches(ctx context.Context, gitDir, teamID string) 
 	rows, err := s.db.Query(ctx, `/* every team: what other teams have in a repository is hidden, too */ SELECT DISTINCT w.branch FROM workspaces w JOIN projects p ON p.id = w.project_id
 		WHERE p.git_dir = ? AND w.branch <> '' AND (w.private OR w.team_id <> ?) AND NOT EXISTS (SELECT 1 FROM workspaces o JOIN projects q ON q.id = o.project_id
 		WHERE q.git_dir = p.git_dir AND o.branch = w.branch AND o.team_id = ? AND NOT o.private AND o.deleted_at = 0)`, gitDir, teamID, teamID)
-	if err != nil {
-		return nil, fmt.Errorf("reading private branches: %w", err)
-	}
-	return readRows(rows, func() (branch string, err error) { return branch, rows.Scan(&branch) })
+	out, err := column[string](rows, err)
+	return out, wrap(err, "reading private branches")
 }
 
 // WorkspacesOf returns every workspace of a project that is not deleted.
@@ -372,10 +348,8 @@ func (s *Workspaces) WorkspacesIn(ctx context.Context, states ...workspaces.Stat
 
 func (s *Workspaces) workspaces(ctx context.Context, query string, args ...any) ([]workspaces.Workspace, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading workspaces: %w", err)
-	}
-	return readRows(rows, func() (workspaces.Workspace, error) { return scanWorkspace(rows) })
+	out, err := collect(rows, err, scanWorkspace)
+	return out, wrap(err, "reading workspaces")
 }
 
 // EditWorkspace changes a workspace in one transaction.
@@ -434,10 +408,7 @@ func (s *Workspaces) InsertActivity(ctx context.Context, a workspaces.Activity) 
 	}
 	_, err := s.db.Exec(ctx, `INSERT INTO activity (id, team_id, workspace_id, at, actor_id, kind, text, data) VALUES (?,{team?},?,?,?,?,?,?)`,
 		a.ID, a.TeamID, a.WorkspaceID, a.At, a.ActorID, a.Kind, a.Text, data)
-	if err != nil {
-		return fmt.Errorf("inserting activity: %w", err)
-	}
-	return nil
+	return wrap(err, "inserting activity")
 }
 
 // Activity returns a page of a workspace's timeline, the newest first.
@@ -448,13 +419,9 @@ func (s *Workspaces) Activity(ctx context.Context, workspaceID string, pg page.P
 		return nil, "", err
 	}
 	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading activity: %w", err)
-	}
-	items, err := readRows(rows, func() (workspaces.Activity, error) {
-		var a workspaces.Activity
+	items, err := collect(rows, err, func(r scanner) (a workspaces.Activity, err error) {
 		var data string
-		err := rows.Scan(&a.ID, &a.TeamID, &a.WorkspaceID, &a.At, &a.ActorID, &a.Kind, &a.Text, &data)
+		err = r.Scan(&a.ID, &a.TeamID, &a.WorkspaceID, &a.At, &a.ActorID, &a.Kind, &a.Text, &data)
 		if err == nil {
 			err = fromJSON(data, &a.Data)
 		}
@@ -480,20 +447,6 @@ func keyset(query, column string, args []any, pg page.Page) (string, []any, erro
 	return query + ` ORDER BY ` + column + ` DESC, id DESC LIMIT ?`, append(args, pg.Size()+1), nil
 }
 
-// readRows reads every row and closes rows.
-func readRows[T any](rows *Rows, scan func() (T, error)) ([]T, error) {
-	defer rows.Close()
-	items := []T{}
-	for rows.Next() {
-		v, err := scan()
-		if err != nil {
-			return nil, fmt.Errorf("reading a row: %w", err)
-		}
-		items = append(items, v)
-	}
-	return items, rows.Err()
-}
-
 func toJSON(v any) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -509,8 +462,5 @@ func fromJSON(s string, v any) error {
 	if s == "" {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(s), v); err != nil {
-		return fmt.Errorf("decoding: %w", err)
-	}
-	return nil
+	return wrap(json.Unmarshal([]byte(s), v), "decoding")
 }
