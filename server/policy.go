@@ -22,9 +22,6 @@ const (
 	member                      // members of the team the path leads to, whose role has the action
 )
 
-// finder finds what an operation is about, by what its path names, and puts what it read into the call.
-type finder func(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error)
-
 // rule is what one operation asks of its caller.
 type rule struct {
 	access access
@@ -462,119 +459,6 @@ var policy = map[string]rule{
 	"reopenInboxItem": of(accounts.ViewWorkspace, byInboxItem).needing(accounts.ScopeWrite),
 }
 
-func byTeam(_ *Server, _ context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	t, ok := call.Actor.TeamBySlug(c.Param("team"))
-	if !ok {
-		return accounts.Object{}, rest.ErrNotFound
-	}
-	return accounts.InTeam(t.ID), nil
-}
-
-func byProject(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	call.Project, err = s.cfg.Workspaces.Records.Project(ctx, id)
-	return accounts.InTeam(call.Project.TeamID), err
-}
-
-func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	call.Workspace, err = s.cfg.Workspaces.Records.Workspace(ctx, id)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	return s.ObjectOf(ctx, call.Actor, call.Workspace)
-}
-
-func bySession(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	if call.Session, err = s.cfg.Sessions.Get(ctx, id); err != nil {
-		return accounts.Object{}, err
-	}
-	return s.Within(ctx, call, call.Session.WorkspaceID)
-}
-
-func byCommand(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	if call.Command, err = s.cfg.Commands.Command(ctx, id); err != nil {
-		return accounts.Object{}, err
-	}
-	return s.Within(ctx, call, call.Command.WorkspaceID)
-}
-
-func byConflict(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	conflict, err := s.cfg.Files.Conflict(ctx, id)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	return s.Within(ctx, call, conflict.WorkspaceID)
-}
-
-// Finders of what other files know.
-
-func byCheckRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByCheckRun(ctx, c, call)
-}
-
-func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByImageBuild(ctx, c, call)
-}
-
-func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByInboxItem(ctx, c, call)
-}
-
-func byInvite(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByInvite(ctx, c, call)
-}
-
-func byWebhook(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByWebhook(ctx, c, call)
-}
-
-func byPrompt(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByPrompt(ctx, c, call)
-}
-
-func byReview(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByReview(ctx, c, call)
-}
-
-func byComment(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByComment(ctx, c, call)
-}
-
-func byRunner(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByRunner(ctx, c, call)
-}
-
-func byRunnerToken(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByRunnerToken(ctx, c, call)
-}
-
-func byRun(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.ByRun(ctx, c, call)
-}
-
-func bySnapshot(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	return s.ops.BySnapshot(ctx, c, call)
-}
-
 // admit decides whether the call's actor may use the operation. What does not exist and what is not theirs look the same to
 // people outside the team; a member without the right is told which one is missing.
 func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *rest.Call) error {
@@ -618,7 +502,7 @@ func (s *Server) admitTo(ctx context.Context, c echo.Context, r rule, call *rest
 	default:
 		return fault.New(fault.Internal, "internal", "This operation has no rule.")
 	}
-	object, err := r.find(s, ctx, c, call)
+	object, err := r.find(s)(ctx, c, call)
 	if err != nil {
 		if fault.Is(err, fault.NotFound) {
 			return rest.ErrNotFound

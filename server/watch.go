@@ -47,17 +47,6 @@ func Watched(all *sessions.Service, in *assembly.Workspaces) func(ctx context.Co
 	}
 }
 
-func byWatchLink(s *Server, ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	if call.Link, err = s.cfg.Watch.Link(ctx, id); err != nil {
-		return accounts.Object{}, err
-	}
-	return s.Within(ctx, call, call.Link.WorkspaceID)
-}
-
 func (h operations) ListWatchLinks(ctx context.Context, req api.ListWatchLinksRequestObject) (api.ListWatchLinksResponseObject, error) {
 	call := rest.CallOf(ctx)
 	links, err := h.cfg.Watch.Links(ctx, call.Team.ID, req.Id)

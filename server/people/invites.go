@@ -3,8 +3,6 @@ package people
 import (
 	"context"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/signin"
@@ -12,16 +10,6 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
-
-// ByInvite finds an invite that a path names.
-func (h Invites) ByInvite(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	i, err := h.cfg.Directory.Invite(ctx, id)
-	return accounts.InTeam(i.TeamID), err
-}
 
 func inviteOf(i accounts.Invite) api.Invite {
 	return api.Invite{Id: i.ID, Role: api.Role(i.Role), Email: i.Email, CreatedBy: api.Person{Id: i.CreatedBy, Name: i.CreatorName}, CreatedAt: i.CreatedAt,

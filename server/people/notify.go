@@ -3,24 +3,11 @@ package people
 import (
 	"context"
 
-	"github.com/labstack/echo/v4"
-
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
-
-// ByWebhook finds a webhook that a path names.
-func (h Notifications) ByWebhook(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	w, err := h.cfg.Notify.Webhook(ctx, id)
-	return accounts.InTeam(w.TeamID), err
-}
 
 func scopeOf(v string) *api.NotifyScope { s := api.NotifyScope(v); return &s }
 

@@ -5,8 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/runner/wire"
@@ -16,22 +14,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// ByRunnerToken finds a token's team.
-func (h Machines) ByRunnerToken(ctx context.Context, c echo.Context, _ *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	t, err := h.cfg.Machines.Token(ctx, id)
-	return accounts.InTeam(t.TeamID), err
-}
-
 // ByRunner finds a machine's team. A machine that its owner keeps for themselves does not exist for other members but those who manage the team.
-func (h Machines) ByRunner(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
+func (h Machines) ByRunner(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
 	m, err := h.cfg.Machines.Known(ctx, id)
 	if err != nil {
 		return accounts.Object{}, err

@@ -38,14 +38,8 @@ func PlainID(s string) bool {
 // PathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the services.
 func PathID(c echo.Context) (string, error) {
 	id := c.Param("id")
-	if id == "" || len(id) > 64 {
+	if id == "" || !PlainID(id) {
 		return "", ErrNotFound
-	}
-	for i := range len(id) {
-		b := id[i]
-		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-') {
-			return "", ErrNotFound
-		}
 	}
 	return id, nil
 }

@@ -7,23 +7,10 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/labstack/echo/v4"
-
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
-
-// ByImageBuild finds an image build that a path names.
-func (h Images) ByImageBuild(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	b, err := h.cfg.Images.Get(ctx, id)
-	return accounts.InTeam(b.TeamID), err
-}
 
 func imageBuildOf(b images.Build) api.ImageBuild {
 	return api.ImageBuild{Id: b.ID, ProjectId: b.ProjectID, Source: b.Source, Commit: b.Commit, Tag: rest.Text(b.Tag), State: api.ImageBuildState(b.State),

@@ -3,29 +3,10 @@ package running
 import (
 	"context"
 
-	"github.com/labstack/echo/v4"
-
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions/prompt"
 )
-
-// ByPrompt finds a prompt that a path names.
-func (h Prompts) ByPrompt(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	p, err := h.cfg.Prompts.Prompt(ctx, id)
-	if err == nil {
-		call.Session, err = h.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
-	}
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	return h.Within(ctx, call, call.Session.WorkspaceID)
-}
 
 // promptOf makes the API's prompt; names are those of the team's members.
 func promptOf(p prompt.Prompt, names map[string]string) api.Prompt {

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/labstack/echo/v4"
-
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
@@ -16,19 +13,6 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/overlap"
 )
-
-// ByCheckRun finds a run of a check that a path names.
-func (h Checks) ByCheckRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	r, err := h.cfg.Checks.Get(ctx, id)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	return h.Within(ctx, call, r.WorkspaceID)
-}
 
 func checkOf(c workspaces.Check) api.ProjectCheck {
 	return api.ProjectCheck{Id: c.ID, Name: c.Name, Command: c.Command, TimeoutSeconds: c.TimeoutSeconds, Required: c.Required, AfterTurn: c.AfterTurn}

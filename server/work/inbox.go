@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -18,51 +16,44 @@ import (
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // ByInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
 // is when it began.
-func (h Inbox) ByInboxItem(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
+func (h Inbox) ByInboxItem(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
 	about, _, _ := strings.Cut(id, "-")
+	var err error
 	switch kind, _, _ := strings.Cut(about, "_"); kind {
 	case "qst":
-		q, err := h.cfg.Sessions.Board.QuestionByID(ctx, about)
-		if err != nil {
-			return accounts.Object{}, err
-		}
+		var q question.Question
+		q, err = h.cfg.Sessions.Board.QuestionByID(ctx, about)
 		call.Workspace.ID = q.WorkspaceID
-		return h.Within(ctx, call, q.WorkspaceID)
 	case "ses":
-		if call.Session, err = h.cfg.Sessions.Get(ctx, about); err != nil {
-			return accounts.Object{}, err
-		}
+		call.Session, err = h.cfg.Sessions.Get(ctx, about)
 		call.Workspace.ID = call.Session.WorkspaceID
-		return h.Within(ctx, call, call.Session.WorkspaceID)
 	case "grc":
 		g, ok := h.cfg.GraceViews.Grace(about)
 		if !ok {
 			return accounts.Object{}, rest.ErrNotFound
 		}
 		call.Workspace.ID = g.WorkspaceID
-		return h.Within(ctx, call, g.WorkspaceID)
 	case "rev":
-		r, err := h.cfg.Reviews.Find(ctx, call.Actor, about)
-		if err != nil {
-			return accounts.Object{}, err
-		}
+		var r reviews.Review
+		r, err = h.cfg.Reviews.Find(ctx, call.Actor, about)
 		call.Workspace.ID = r.WorkspaceID
-		return h.Within(ctx, call, r.WorkspaceID)
 	case "ws":
 		if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, about); err != nil {
 			return accounts.Object{}, err
 		}
 		return h.ObjectOf(ctx, call.Actor, call.Workspace)
+	default:
+		return accounts.Object{}, rest.ErrNotFound
 	}
-	return accounts.Object{}, rest.ErrNotFound
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	return h.Within(ctx, call, call.Workspace.ID)
 }
 
 // inbox returns the inbox of the caller: what the sessions wait for and workspaces that could not be made, less what the caller

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
@@ -17,33 +15,27 @@ import (
 )
 
 // ByComment finds a comment that a path names.
-func (h Reviews) ByComment(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
+func (h Reviews) ByComment(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
 	m, err := h.cfg.Reviews.Comment(ctx, call.Actor, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, m.WorkspaceID); err != nil {
-		return accounts.Object{}, err
-	}
-	return h.ObjectOf(ctx, call.Actor, call.Workspace)
+	return h.inWorkspace(ctx, call, m.WorkspaceID)
 }
 
 // ByReview finds a review that a path names.
-func (h Reviews) ByReview(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
+func (h Reviews) ByReview(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
 	r, err := h.cfg.Reviews.Find(ctx, call.Actor, id)
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, r.WorkspaceID); err != nil {
-		return accounts.Object{}, err
+	return h.inWorkspace(ctx, call, r.WorkspaceID)
+}
+
+// inWorkspace reads into the call the workspace that a review is in.
+func (h Reviews) inWorkspace(ctx context.Context, call *rest.Call, id string) (o accounts.Object, err error) {
+	if call.Workspace, err = h.cfg.Workspaces.Records.Workspace(ctx, id); err != nil {
+		return o, err
 	}
 	return h.ObjectOf(ctx, call.Actor, call.Workspace)
 }

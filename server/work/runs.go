@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
@@ -18,11 +16,7 @@ import (
 )
 
 // ByRun finds a run that a path names.
-func (h Runs) ByRun(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
+func (h Runs) ByRun(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
 	r, err := h.cfg.Runs.Get(ctx, id)
 	if err != nil {
 		return accounts.Object{}, err

@@ -5,27 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
-
-// BySnapshot finds a snapshot of a workspace's files, and the workspace.
-func (h Timeline) BySnapshot(ctx context.Context, c echo.Context, call *rest.Call) (accounts.Object, error) {
-	id, err := rest.PathID(c)
-	if err != nil {
-		return accounts.Object{}, err
-	}
-	if call.Snapshot, err = h.cfg.Workspaces.Snapshots.SnapshotByID(ctx, id); err != nil {
-		return accounts.Object{}, err
-	}
-	return h.Within(ctx, call, call.Snapshot.WorkspaceID)
-}
 
 func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestObject) (api.ListTimelineResponseObject, error) {
 	var kinds []string
