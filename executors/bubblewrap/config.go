@@ -8,7 +8,6 @@
 package bubblewrap
 
 import (
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,7 +42,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Validate checks the configuration and fills in the defaults.
+// Validate checks the configuration and fills in the defaults that hostproc does not.
 func (c *Config) Validate() error {
 	if !filepath.IsAbs(c.Dir) {
 		return fmt.Errorf("bubblewrap executor: Dir %q must be absolute", c.Dir)
@@ -62,25 +61,14 @@ func (c *Config) Validate() error {
 	if c.ReadyIn <= 0 {
 		c.ReadyIn = 10 * time.Second
 	}
-	if c.Grace <= 0 {
-		c.Grace = 2 * time.Second
-	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Rand == nil {
-		c.Rand = randReader{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return nil
 }
-
-// randReader is crypto/rand, which never fails.
-type randReader struct{}
-
-func (randReader) Read(p []byte) (int, error) { return rand.Read(p) }
 
 // words about the place, the same wherever it can be had.
 func (c *Config) words() executors.Capabilities {

@@ -24,9 +24,6 @@ import (
 
 // Create makes a box for s with a guest in it, or finds the one that was made for s.ID before. On error nothing is left behind.
 func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
-	if err := hostproc.CheckID(s.ID); err != nil {
-		return nil, err
-	}
 	if !e.cfg.Enabled {
 		return nil, fault.New(fault.Unavailable, "executor_unavailable",
 			"This server does not allow process sandboxes. Set sandboxing.bubblewrap.enabled to true in config.json.")
@@ -34,72 +31,14 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if info, err := os.Lstat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
 	}
-	defer e.turns.Lock(s.ID)()
-	found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
-	if err == nil {
-		return found, nil
-	}
-	if !errors.Is(err, executors.ErrGone) {
-		return nil, err
-	}
-	if err := e.destroy(ctx, s.ID); err != nil { // rests of an earlier try
-		return nil, err
-	}
 	began := time.Now()
-	sb, err := e.start(ctx, s)
+	sb, started, err := e.Make(ctx, s, e.launch)
 	if err != nil {
-		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-		defer cancel()
-		if derr := e.destroy(cctx, s.ID); derr != nil {
-			err = errors.Join(err, derr)
-		}
 		e.probe.forget() // what worked a minute ago may not any more
-		return nil, fmt.Errorf("making the box of sandbox %s: %w", s.ID, err)
-	}
-	e.probe.took(time.Since(began))
-	return sb, nil
-}
-
-// start makes the folder and the box. The caller cleans up after an error.
-func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error) {
-	dir, err := hostproc.MakeFolder(e.cfg.Dir, s.ID, Kind)
-	if err != nil {
 		return nil, err
 	}
-	box, err := e.box(s, dir)
-	if err != nil {
-		return nil, err
-	}
-	own := filepath.Join(dir, guestDir)
-	if err := makeOwn(own, box); err != nil {
-		return nil, err
-	}
-	token, err := hostproc.MakeToken(dir, e.cfg.Rand)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := e.plan(s, box, own, token)
-	if err != nil {
-		return nil, err
-	}
-	listener, err := hostproc.Listen(dir)
-	if err != nil {
-		return nil, err
-	}
-	output, err := hostproc.OpenOutput(dir)
-	if err != nil {
-		_ = listener.Close()
-		return nil, err
-	}
-	defer output.Close()
-	sb := &sandbox{e: e, id: s.ID, dir: dir, token: token}
-	ended, err := e.launch(ctx, sb, e.bounded(plan.spec(box), s), listener, output, func(pid int) error { return e.groups.Enter(pid, s.ID, s.Limits) })
-	if err != nil {
-		return nil, err
-	}
-	sb.Confined = e.groups.Of(s.ID)
-	if err := sb.guest().Ready(ctx, e.cfg.ReadyIn, ended); err != nil {
-		return nil, err
+	if started {
+		e.probe.took(time.Since(began))
 	}
 	return sb, nil
 }
@@ -163,55 +102,65 @@ func makeOwn(dir string, b executors.Box) error {
 // root reports whether the server is root, and so can give boxes users of their own.
 func root() bool { return os.Geteuid() == 0 }
 
-// launch starts the box in a session of its own, so that nothing that ends the server ends it, and writes down who its processes
-// are. ended is closed when bubblewrap, which ends with the guest, has ended and was reaped.
-func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, listener, output *os.File, ready func(pid int) error) (<-chan struct{}, error) {
-	defer listener.Close() // only the guest has it then: when it ends, dialing fails at once
-	spec.Env = []string{hostproc.Mark + "=" + sb.id}
+// launch makes the box and starts the guest as its first process. What was started is bubblewrap, which ends with the guest.
+func (e *Executor) launch(ctx context.Context, s hostproc.Start) (who hostproc.Record, ended <-chan struct{}, err error) {
+	box, err := e.box(s.Spec, s.Dir)
+	if err != nil {
+		return who, nil, err
+	}
+	own := filepath.Join(s.Dir, guestDir)
+	if err := makeOwn(own, box); err != nil {
+		return who, nil, err
+	}
+	plan, err := e.plan(s.Spec, box, own, s.Token)
+	if err != nil {
+		return who, nil, err
+	}
+	spec := e.bounded(plan.spec(box), s.Spec)
+	spec.Env = []string{hostproc.Mark + "=" + s.Spec.ID}
 	info, told, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return who, nil, err
 	}
 	defer info.Close()
-	run, err := e.run(spec, sb.dir, listener, output, told, ready)
+	run, err := e.run(spec, s.Dir, s.Listener, s.Output, told, func(pid int) error { return e.groups.Enter(pid, s.Spec.ID, s.Spec.Limits) })
 	_ = told.Close()
 	if err != nil {
-		return nil, err
+		return who, nil, err
 	}
-	fail := func(err error) (<-chan struct{}, error) {
-		run.kill()
-		return nil, err
+	if who, err = e.identify(ctx, s.Dir, info, run); err == nil {
+		err = hostproc.WriteRecord(s.Dir, who)
 	}
+	if err != nil {
+		run.Kill()
+		return who, nil, err
+	}
+	return who, run.Ended, nil
+}
+
+// identify waits for the first process of a box and says who it and bubblewrap are.
+func (e *Executor) identify(ctx context.Context, dir string, info *os.File, run *hostproc.Running) (who hostproc.Record, err error) {
 	first, err := first(ctx, info, e.cfg.ReadyIn)
 	if err != nil {
 		select {
-		case <-run.ended:
-			return nil, fmt.Errorf("bubblewrap ended at once: %s", hostproc.Tail(sb.dir))
+		case <-run.Ended:
+			return who, fmt.Errorf("bubblewrap ended at once: %s", hostproc.Tail(dir))
 		case <-time.After(100 * time.Millisecond):
-			return fail(err)
+			return who, err
 		}
 	}
-	if sb.who.Identity, err = hostproc.Identify(first); err != nil {
-		return fail(fmt.Errorf("looking at the first process of the box: %w: %s", err, hostproc.Tail(sb.dir)))
+	if who.Identity, err = hostproc.Identify(first); err != nil {
+		return who, fmt.Errorf("looking at the first process of the box: %w: %s", err, hostproc.Tail(dir))
 	}
-	if sb.who.Outer, err = hostproc.Identify(run.pid); err != nil {
-		return fail(fmt.Errorf("looking at bubblewrap: %w: %s", err, hostproc.Tail(sb.dir)))
+	if who.Outer, err = hostproc.Identify(run.Pid); err != nil {
+		return who, fmt.Errorf("looking at bubblewrap: %w: %s", err, hostproc.Tail(dir))
 	}
-	if err := hostproc.WriteRecord(sb.dir, sb.who); err != nil {
-		return fail(err)
-	}
-	return run.ended, nil
-}
-
-// running is a launch under way.
-type running struct {
-	pid   int
-	ended chan struct{} // closed when it has ended and was reaped
+	return who, nil
 }
 
 // run starts the launch of spec: see guest/launch. What bubblewrap tells of the box goes to info. ready is called when its process is
 // there and has done nothing yet.
-func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.File, ready func(pid int) error) (*running, error) {
+func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.File, ready func(pid int) error) (*hostproc.Running, error) {
 	told, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -225,22 +174,15 @@ func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.
 	cmd.Dir, cmd.Env = dir, spec.Env
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{listener, theirs, info} // launch.ListenFD and those after it
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if len(spec.Sources) > 0 {
-		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // where they are shown nobody else looks
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // where they are shown nobody else looks
 	}
-	err = cmd.Start()
+	run, err := hostproc.StartDetached(cmd)
 	_ = theirs.Close()
 	if err != nil {
 		return nil, err
 	}
-	pid := cmd.Process.Pid // it is the reaper's from here on
-	out := &running{pid: pid, ended: make(chan struct{})}
-	go func() { // ends with bubblewrap; nobody could wait for it, since the box outlives the server
-		defer close(out.ended)
-		hostproc.Reap(cmd)
-	}()
-	if err := ready(pid); err != nil {
+	if err := ready(run.Pid); err != nil {
 		return nil, err // it is told nothing, and ends
 	}
 	if err := tell.SetWriteDeadline(time.Now().Add(e.cfg.ReadyIn)); err == nil {
@@ -249,16 +191,7 @@ func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.
 			return nil, fmt.Errorf("telling what to launch: %w", err)
 		}
 	}
-	return out, nil
-}
-
-// kill ends a launch that has not ended yet.
-func (r *running) kill() {
-	select {
-	case <-r.ended:
-	default:
-		_ = syscall.Kill(r.pid, syscall.SIGKILL)
-	}
+	return run, nil
 }
 
 // maxInfo bounds what bubblewrap tells of a box.

@@ -199,7 +199,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 		return err.Error(), err
 	}
 	select {
-	case <-run.ended:
+	case <-run.Ended:
 	case <-ctx.Done():
 		ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeIn)
 		defer cancel()
@@ -207,7 +207,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 		if err := hostproc.End(ectx, mark, nil, hostproc.Identity{}, 0); err != nil {
 			e.cfg.Log.Warn("a box that was tried could not be ended", "error", err)
 		}
-		<-run.ended
+		<-run.Ended
 		return "", errors.New("it did not end in time")
 	}
 	b, err := hostproc.ReadSmall(out.Name())

@@ -8,7 +8,6 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,7 +33,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Validate checks the configuration and fills in the defaults.
+// Validate checks the configuration and fills in the defaults that hostproc does not.
 func (c *Config) Validate() error {
 	if !filepath.IsAbs(c.Dir) {
 		return fmt.Errorf("local executor: Dir %q must be absolute", c.Dir)
@@ -42,25 +41,5 @@ func (c *Config) Validate() error {
 	if c.Env == nil {
 		c.Env = os.Environ
 	}
-	if c.ReadyIn <= 0 {
-		c.ReadyIn = 10 * time.Second
-	}
-	if c.Grace <= 0 {
-		c.Grace = 2 * time.Second
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Rand == nil {
-		c.Rand = randReader{}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 	return nil
 }
-
-// randReader is crypto/rand, which never fails.
-type randReader struct{}
-
-func (randReader) Read(p []byte) (int, error) { return rand.Read(p) }
