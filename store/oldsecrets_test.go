@@ -6,7 +6,6 @@ import (
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
@@ -106,21 +105,8 @@ func TestSecretsOfTheFirstFormAreSealedAnew(t *testing.T) {
 		if err := db.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM secrets) + (SELECT COUNT(*) FROM agent_accounts)`).Scan(&left); err != nil || left != 2 {
 			t.Errorf("%d rows are left, %v", left, err)
 		}
-		var tables string
-		rows, err := db.Query(ctx, `SELECT agent FROM agent_accounts`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var s string
-			if err := rows.Scan(&s); err != nil {
-				t.Fatal(err)
-			}
-			tables += s
-		}
-		if !strings.Contains(tables, "codex") {
-			t.Errorf("the other user's account is gone: %q", tables)
+		if agents := texts(t, db, `SELECT agent FROM agent_accounts`, 1); len(agents) != 1 || agents[0][0] != "codex" {
+			t.Errorf("the other user's account is gone: %q", agents)
 		}
 	})
 }
