@@ -118,7 +118,7 @@ func keysIn(words string) ([]string, error) {
 }
 
 func (d *decoder) checkAgent(key, name string, a Agent) {
-	builtin := slices.Contains(BuiltinAgents, name)
+	_, builtin := d.agents[name]
 	if !agentName.MatchString(name) {
 		d.problem(key, "the name of an agent has 1 to 64 lower-case letters, digits, dots, dashes and underscores")
 	}

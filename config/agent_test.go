@@ -9,15 +9,16 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
-func loadAgents(t *testing.T, agents string) (*config.Config, error) {
+func loadAgents(t *testing.T, block string) (*config.Config, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(file, []byte(`{"agents":{`+agents+`}}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"agents":{`+block+`}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config.Load(file, env(map[string]string{"HOME": "/h"}))
+	return config.Load(file, env(map[string]string{"HOME": "/h"}), agents.Programs())
 }
 
 func TestAgentOfOnesOwn(t *testing.T) {
@@ -100,7 +101,7 @@ func TestDocumentedAgentsLoad(t *testing.T) {
 		if err := os.WriteFile(file, []byte(b[1]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := config.Load(file, env(nil)); err != nil {
+		if _, err := config.Load(file, env(nil), agents.Programs()); err != nil {
 			t.Errorf("%v in\n%s", err, b[1])
 		}
 	}

@@ -12,9 +12,6 @@ import (
 	"strings"
 )
 
-// BuiltinAgents are the agents Parawork knows itself; all others are custom.
-var BuiltinAgents = []string{"claude-code", "codex", "gemini", "opencode", "shell", "command"}
-
 // Providers are what sandboxing.defaultProvider may be.
 var Providers = []string{"auto", "local", "bubblewrap", "docker", "runner", "e2b"}
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
 // env makes an environment of a map.
@@ -26,7 +27,7 @@ func load(t *testing.T, text string, vars map[string]string) (*config.Config, er
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config.Load(file, env(vars))
+	return config.Load(file, env(vars), agents.Programs())
 }
 
 func must(t *testing.T, text string, vars map[string]string) *config.Config {
@@ -41,11 +42,11 @@ func must(t *testing.T, text string, vars map[string]string) *config.Config {
 func TestWithoutAFileTheDefaultsHold(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	c, err := config.Load("", env(nil))
+	c, err := config.Load("", env(nil), agents.Programs())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := config.Default()
+	want := config.Default(agents.Programs())
 	want.DataDir, want.Sandboxing.E2B.APIKey = filepath.Join(dir, "data"), ""
 	if !reflect.DeepEqual(c.Bare(), want.Bare()) {
 		t.Errorf("got %s", c)
@@ -54,13 +55,13 @@ func TestWithoutAFileTheDefaultsHold(t *testing.T) {
 	if err := os.WriteFile("config.json", []byte(`{"log":{"level":"debug"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = config.Load("", env(nil)); err != nil || c.Log.Level != "debug" || c.File != filepath.Join(dir, "config.json") {
+	if c, err = config.Load("", env(nil), agents.Programs()); err != nil || c.Log.Level != "debug" || c.File != filepath.Join(dir, "config.json") {
 		t.Errorf("config.json in the working folder: %v, %v", c, err)
 	}
-	if _, err = config.Load("", env(map[string]string{"PARAWORK_CONFIG": "other.json"})); err == nil || !strings.Contains(err.Error(), "other.json") {
+	if _, err = config.Load("", env(map[string]string{"PARAWORK_CONFIG": "other.json"}), agents.Programs()); err == nil || !strings.Contains(err.Error(), "other.json") {
 		t.Errorf("PARAWORK_CONFIG: %v", err)
 	}
-	if _, err = config.Load("missing.json", env(nil)); !fault.Is(err, fault.Invalid) {
+	if _, err = config.Load("missing.json", env(nil), agents.Programs()); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a missing file: %v", err)
 	}
 }
@@ -269,7 +270,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	write("empty", "\n")
 	write("config.json", `{"database":{"urlFile":"url"},"sandboxing":{"e2b":{"apiKeyFile":"./e2b"}},"billing":{"stripe":{"webhookSecretsFile":"hooks"}},
 		"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecretFile":"sso"}}}}`)
-	c, err := config.Load(filepath.Join(dir, "config.json"), env(nil))
+	c, err := config.Load(filepath.Join(dir, "config.json"), env(nil), agents.Programs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +285,7 @@ func TestSecretsFromFiles(t *testing.T) {
 		`{"database":{"urlFile":"."}}`:                  "not a file",
 	} {
 		write("config.json", text)
-		if _, err := config.Load(filepath.Join(dir, "config.json"), env(nil)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "database.urlFile") {
+		if _, err := config.Load(filepath.Join(dir, "config.json"), env(nil), agents.Programs()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "database.urlFile") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -368,6 +369,14 @@ func TestExampleAndDocumentationAreComplete(t *testing.T) {
 			t.Errorf("docs/config.md says that %s is %s, the example %s", k, inDoc[k], b)
 		}
 	}
+	for name, program := range agents.Programs() {
+		if known, _ := tree["agents"].(map[string]any); known[name] == nil && program != "" {
+			t.Errorf("config.example.json lacks agents.%s", name)
+		}
+		if !strings.Contains(string(doc), "`"+name+"`") || program != "" && !strings.Contains(inDoc["agents.<name>.command"], fmt.Sprintf("`%q`", program)) {
+			t.Errorf("docs/config.md lacks the agent %s or its command %q", name, program)
+		}
+	}
 	for k := range inDoc {
 		if !slices.Contains(keys, k) {
 			t.Errorf("docs/config.md has a key %s that does not exist", k)
@@ -408,7 +417,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if c, err := config.Load(file, env(map[string]string{"HOME": "/h", "A": "a"})); err == nil {
+		if c, err := config.Load(file, env(map[string]string{"HOME": "/h", "A": "a"}), agents.Programs()); err == nil {
 			_ = c.Redacted()
 		}
 	})

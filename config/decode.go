@@ -13,8 +13,9 @@ import (
 
 // decoder fills a Config from a tree and notes every problem by the path of its key.
 type decoder struct {
-	given    map[string]bool // paths of keys that were given, by the file or by a twin
-	fromFile map[string]bool // those given by the file
+	agents   map[string]string // those Parawork knows by itself, as Load says
+	given    map[string]bool   // paths of keys that were given, by the file or by a twin
+	fromFile map[string]bool   // those given by the file
 	problems []string
 }
 

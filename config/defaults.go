@@ -1,7 +1,7 @@
 package config
 
-// Default returns the configuration without a file: what each key is when it is not given.
-func Default() *Config {
+// Default returns the configuration without a file: what each key is when it is not given. Agents are those of Load.
+func Default(agents map[string]string) *Config {
 	return &Config{
 		Server:   Server{Listen: "127.0.0.1:8080", TrustedProxies: []string{}},
 		DataDir:  "./data",
@@ -15,14 +15,7 @@ func Default() *Config {
 
 		Snapshots: Snapshots{PollDays: 7, KeepDays: 30},
 		Projects:  Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
-		Agents: map[string]Agent{
-			"claude-code": {Enabled: true, Permissions: "ask", Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},
-			"codex":       {Enabled: true, Permissions: "ask", Command: "codex", DefaultArgs: []string{}, Env: map[string]string{}},
-			"gemini":      {Enabled: true, Permissions: "ask", Command: "gemini", DefaultArgs: []string{}, Env: map[string]string{}},
-			"opencode":    {Enabled: true, Permissions: "ask", Command: "opencode", DefaultArgs: []string{}, Env: map[string]string{}},
-			"shell":       {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
-			"command":     {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
-		},
+		Agents:    defaultAgents(agents),
 		Sandboxing: Sandboxing{
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048}, Commands: Commands{KeepMinutes: 60, QueueMinutes: 10},
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
@@ -38,4 +31,14 @@ func Default() *Config {
 		Gateway:  Gateway{Enabled: true, MaxBodyMB: 32, FirstByteSeconds: 600, MaxOutputTokens: 128_000},
 		Billing:  Billing{GraceSeconds: 300, PastDueDays: 7, Stripe: Stripe{WebhookSecrets: []string{}}},
 	}
+}
+
+func defaultAgents(programs map[string]string) map[string]Agent {
+	out := map[string]Agent{}
+	for name, program := range programs {
+		a := newAgent()
+		a.Command = program
+		out[name] = a
+	}
+	return out
 }

@@ -19,14 +19,17 @@ import (
 // In order: defaults, the file, PARAWORK_* twins, ${ENV} in texts, secrets from files. Then everything is checked; the error
 // names each wrong key and what to do. Relative paths count from the file's folder, those of defaults and twins from the
 // working folder.
-func Load(path string, env func(string) string) (*Config, error) {
+//
+// Agents are those Parawork knows by itself: the program of each by its name, "" for one that config.json need not name. All others are of
+// one's own.
+func Load(path string, env func(string) string, agents map[string]string) (*Config, error) {
 	file, text, err := read(path, env)
 	if err != nil {
 		return nil, err
 	}
-	c := Default()
+	c := Default(agents)
 	c.File = file
-	d := &decoder{given: map[string]bool{}, fromFile: map[string]bool{}}
+	d := &decoder{agents: agents, given: map[string]bool{}, fromFile: map[string]bool{}}
 	if file != "" {
 		n, err := parseTree(text)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/parawork/parawork/executors/runner/cli"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
 // version is set by the linker.
@@ -38,7 +39,7 @@ func main() {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
 	}
-	p := cli.Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version, Carried: flat{assets},
+	p := cli.Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv, Version: version, Agents: agents.Packages(), Carried: flat{assets},
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))}
 	os.Exit(p.Run(context.Background(), args))
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
-	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
@@ -37,7 +37,7 @@ func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 		if _, err := os.Stat(path); err == nil {
 			t.Error("the command line makes the file of the server")
 		}
-		cfg, err := config.Load("", func(name string) string { return env[name] })
+		cfg, err := fromconfig.Load("", func(name string) string { return env[name] })
 		if err != nil {
 			t.Fatal(err)
 		}

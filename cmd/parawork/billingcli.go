@@ -80,7 +80,7 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 	if err := p.parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, err := fromconfig.Load(*file, p.env)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (p program) billingStatus(ctx context.Context, args []string) (err error) {
 	if err := p.parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, err := fromconfig.Load(*file, p.env)
 	if err != nil {
 		return err
 	}

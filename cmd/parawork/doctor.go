@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/parawork/parawork/cmd/parawork/doctor"
-	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 )
 
 // doctor looks at everything Parawork needs and changes nothing.
@@ -19,7 +19,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	if err := p.parse(fs, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, err := fromconfig.Load(*file, p.env)
 	if *show {
 		if err != nil {
 			return err

@@ -11,22 +11,24 @@ import (
 	"text/tabwriter"
 
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
-	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/images/recipe"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
 const e2bUsage = `usage: parawork e2b template build [--config FILE] [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force]
        parawork e2b template list [--config FILE]
 
-Makes the templates that workspaces' sandboxes at E2B are made from: git, ripgrep, Claude Code, Codex and Parawork's guest, on Debian with
-Node. The key and addresses are those of config.json and the environment (E2B_API_KEY, E2B_DOMAIN, E2B_API_URL, E2B_SANDBOX_URL).
+Makes the templates that workspaces' sandboxes at E2B are made from: git, the usual tools, Node, the agents' command lines and Parawork's
+guest, on Debian. The key and addresses are those of config.json and the environment (E2B_API_KEY, E2B_DOMAIN, E2B_API_URL, E2B_SANDBOX_URL).
 
   --size SIZE      vCPUs and MiB, such as 4x4096, or all sizes that are offered (default: the default size)
   --name NAME      name of the template (default: sandboxing.e2b.template, with the size behind it where it is not the default one)
-  --image IMAGE    what it is built upon: Debian with Node (default: node:24-bookworm)
-  --packages LIST  npm packages of the agents, separated by commas (default: @anthropic-ai/claude-code,@openai/codex)
-  --force          do every step again, which also brings the newest agents
+  --image IMAGE    what it is built upon: Debian with Node (default: ` + recipe.BaseImage + `)
+  --packages LIST  npm packages of other agents than the usual, such as @openai/codex@0.169.0, separated by commas; without a version the
+                   newest (default: the agents Parawork knows, in the versions it was tried with)
+  --force          do every step again
 `
 
 // e2b is the command `parawork e2b`.
@@ -47,7 +49,7 @@ func (p program) e2b(ctx context.Context, args []string) error {
 	if err := p.parse(fs, args[2:]); err != nil {
 		return err
 	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, err := fromconfig.Load(*file, p.env)
 	if err != nil {
 		return err
 	}
@@ -70,12 +72,15 @@ func (p program) e2b(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var agents []string
+	held := agents.Packages()
 	if *packages != "" {
-		agents = strings.Split(*packages, ",")
+		held = nil
+		for name := range strings.SplitSeq(*packages, ",") {
+			held = append(held, recipe.Parse(strings.TrimSpace(name)))
+		}
 	}
 	for _, s := range sizes {
-		spec := e2b.BuildSpec{Size: s, Name: *name, Image: *image, Packages: agents, GuestPath: guest, Force: *force}
+		spec := e2b.BuildSpec{Size: s, Name: *name, Image: *image, Agents: held, GuestPath: guest, Force: *force}
 		if err := e2b.Build(ctx, set, spec, p.stdout); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted: E2B goes on with the build; `parawork e2b template list` shows it")

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/images/recipe"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
 const dockerUsage = `usage: parawork docker build [--config FILE] [--tag NAME] [--base IMAGE] [--no-cache] [--pull] [--print]
@@ -16,7 +18,7 @@ const dockerUsage = `usage: parawork docker build [--config FILE] [--tag NAME] [
 Builds the image that workspaces' containers are made from: git, the usual tools, Node and the agents' command lines.
 
   --tag NAME     name of the image (default: sandboxing.docker.image)
-  --base IMAGE   what it is built upon: Debian with Node (default: node:22-bookworm-slim)
+  --base IMAGE   what it is built upon: Debian with Node (default: ` + recipe.BaseImage + `)
   --no-cache     do every step again
   --pull         ask for a newer version of what it is built upon
   --print        print the Dockerfile, to derive one of your own from, and build nothing
@@ -40,10 +42,10 @@ func (p program) docker(ctx context.Context, args []string) error {
 		return err
 	}
 	if *show {
-		_, err := io.WriteString(p.stdout, docker.AgentDockerfile)
+		_, err := io.WriteString(p.stdout, recipe.Dockerfile(agents.Packages()))
 		return err
 	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, err := fromconfig.Load(*file, p.env)
 	if err != nil {
 		return err
 	}
@@ -55,13 +57,13 @@ func (p program) docker(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.Close()
-	files, err := docker.AgentContext()
+	files, err := docker.AgentContext(agents.Packages())
 	if err != nil {
 		return err
 	}
 	spec := docker.BuildSpec{Tag: *tag, Dockerfile: "Dockerfile", NoCache: *fresh, Pull: *pull, Progress: true, Context: files}
 	if *base != "" {
-		spec.Args = map[string]string{"NODE_IMAGE": *base}
+		spec.Args = map[string]string{recipe.BaseArg: *base}
 	}
 	if err := b.Build(ctx, spec, p.stdout); err != nil {
 		if ctx.Err() != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
@@ -28,7 +29,7 @@ func (p program) adoptLeftovers(ctx context.Context, args []string) error {
 	if err := p.parse(fs, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, err := fromconfig.Load(*file, p.env)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors/e2b/e2btest"
+	"github.com/parawork/parawork/executors/images/recipe"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/testing/testaccounts"
@@ -79,6 +83,40 @@ func each(t *testing.T, fn func(t *testing.T, env map[string]string, db store.Co
 		file, data := config(t)
 		fn(t, map[string]string{"PARAWORK_CONFIG": file, "PARAWORK_DATA_DIR": data, "PARAWORK_DATABASE_URL": url}, store.Config{URL: url, DataDir: data})
 	})
+}
+
+// Every agent Parawork knows is in the image and in the templates, in one version.
+func TestImagesAndTemplatesHoldTheSame(t *testing.T) {
+	t.Parallel()
+	s := e2btest.New(t, e2btest.Config{Templates: []e2btest.Template{}})
+	guest := filepath.Join(t.TempDir(), "guest")
+	if err := os.WriteFile(guest, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"E2B_API_KEY": s.Key(), "E2B_API_URL": s.APIURL(), "E2B_SANDBOX_URL": s.SandboxURL(), "PARAWORK_GUEST": guest, "PARAWORK_DATA_DIR": t.TempDir(),
+		"PARAWORK_SANDBOXING_E2B_PROXY": "none"}
+	want(t, run(env, "", "e2b", "template", "build"), 0, "is ready")
+	want(t, run(env, "", "e2b", "template", "build", "--name", "own", "--packages", "@openai/codex, own-cli@1"), 0, "The template own is ready")
+	built := s.Builds()
+	if len(built) != 2 {
+		t.Fatalf("built %+v", built)
+	}
+	image := run(nil, "", "docker", "build", "--print")
+	want(t, image, 0, "FROM ${"+recipe.BaseArg+"}")
+	template, own := fmt.Sprint(built[0].Request.Steps), fmt.Sprint(built[1].Request.Steps)
+	for _, p := range agents.Packages() {
+		if !strings.Contains(image.out, " "+p.String()) || !strings.Contains(template, " "+p.String()) {
+			t.Errorf("%s is not in both of\n%s\n%s", p, image.out, template)
+		}
+	}
+	for _, tool := range recipe.Apt() {
+		if !strings.Contains(image.out, " "+tool) || !strings.Contains(template, " "+tool) {
+			t.Errorf("%s is not in both of\n%s\n%s", tool, image.out, template)
+		}
+	}
+	if !strings.Contains(own, " @openai/codex own-cli@1 ") || strings.Contains(own, "opencode-ai") {
+		t.Errorf("a template of other agents: %s", own)
+	}
 }
 
 func TestAdmin(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/cmd/parawork/app"
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
-	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 )
@@ -24,7 +24,7 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 	if err := (program{stdout: stdout, stderr: stderr, env: env}).parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(*file, env)
+	cfg, err := fromconfig.Load(*file, env)
 	if err != nil {
 		return err
 	}

@@ -3,26 +3,27 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
-	_ "embed" // the Dockerfile
+	"fmt"
 	"io"
+
+	"github.com/parawork/parawork/executors/images/recipe"
 )
 
-// AgentDockerfile makes the image containers are made from unless somebody says otherwise.
-//
-//go:embed agent/Dockerfile
-var AgentDockerfile string
-
-// AgentImage is what it is called.
+// AgentImage is the image containers are made from unless somebody says otherwise.
 const AgentImage = agentImage
 
-// AgentContext is the context it is built in: the Dockerfile alone.
-func AgentContext() (io.Reader, error) {
+// AgentContext is the context AgentImage is built in: the Dockerfile alone.
+func AgentContext(agents []recipe.Package) (io.Reader, error) {
+	if err := recipe.Check(agents); err != nil {
+		return nil, fmt.Errorf("an agent cannot be installed: %w", err)
+	}
+	text := recipe.Dockerfile(agents)
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
-	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644, Size: int64(len(AgentDockerfile))}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644, Size: int64(len(text))}); err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(t, AgentDockerfile); err != nil {
+	if _, err := io.WriteString(t, text); err != nil {
 		return nil, err
 	}
 	return &b, t.Close()

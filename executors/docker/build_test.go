@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -134,14 +135,14 @@ func TestTheShippedDockerfileBuilds(t *testing.T) {
 		Context: files(t, map[string]string{"Dockerfile": base, "apt-get": fake, "npm": fake})}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	context, err := docker.AgentContext()
+	context, err := docker.AgentContext([]recipe.Package{{Program: "one", NPM: "@scope/one-cli", Version: "1.2"}, {Program: "two", NPM: "two-cli", Version: "3"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	err = b.Build(t.Context(), docker.BuildSpec{Tag: "parawork-test-agent:1", Dockerfile: "Dockerfile", Network: "none", Progress: true,
-		Args: map[string]string{"NODE_IMAGE": "parawork-test-base:1"}, Context: context}, &log)
-	if err != nil || !strings.Contains(log.String(), "npm install --global --no-audit --no-fund @anthropic-ai/claude-code@2") {
+		Args: map[string]string{recipe.BaseArg: "parawork-test-base:1"}, Context: context}, &log)
+	if err != nil || !strings.Contains(log.String(), "npm install --global --no-audit --no-fund @scope/one-cli@1.2 two-cli@3") {
 		t.Errorf("Build: %v\n%s", err, log.String())
 	}
 }

@@ -18,20 +18,14 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/images/recipe"
 )
 
 // Kind is the kind of these places.
 const Kind executors.Kind = "docker"
-
-// What goes into a line of the installing.
-var (
-	programName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
-	packageName = regexp.MustCompile(`^@?[a-zA-Z0-9][a-zA-Z0-9@/._~^-]*$`)
-)
 
 // Config is what an Executor is made of.
 type Config struct {
@@ -52,17 +46,10 @@ type Config struct {
 
 // Prepare says how an image gets what it lacks: an image of one's own is derived from it, once.
 type Prepare struct {
-	Agents  []Agent // whose command lines are installed; nil = DefaultAgents, empty = none
-	Network string  // of what installs: "" = the engine's usual one, "host"
-	CA      []byte  // PEM: whom this machine trusts beside the usual ones, as where a proxy reads along
-	Offline string  // why nothing is fetched, in words that end a sentence; "" = it is
-}
-
-// Agent is an agent's command line.
-type Agent struct {
-	Program string // as it is started
-	Name    string // as people call it
-	Package string // npm's, with a version
+	Agents  []recipe.Package // whose command lines are installed
+	Network string           // of what installs: "" = the engine's usual one, "host"
+	CA      []byte           // PEM: whom this machine trusts beside the usual ones, as where a proxy reads along
+	Offline string           // why nothing is fetched, in words that end a sentence; "" = it is
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -74,16 +61,9 @@ func (c *Config) Validate() error {
 		return errors.New("docker executor: Image must be set")
 	}
 	if c.Prepare != nil {
-		p := *c.Prepare
-		if p.Agents == nil {
-			p.Agents = DefaultAgents()
+		if err := recipe.Check(c.Prepare.Agents); err != nil {
+			return fmt.Errorf("docker executor: an agent cannot be installed: %w", err)
 		}
-		for _, a := range p.Agents {
-			if !programName.MatchString(a.Program) || !packageName.MatchString(a.Package) {
-				return fmt.Errorf("docker executor: %q from the package %q cannot be installed", a.Program, a.Package)
-			}
-		}
-		c.Prepare = &p
 	}
 	if c.ReadyIn <= 0 {
 		c.ReadyIn = 30 * time.Second

@@ -20,6 +20,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -154,7 +155,9 @@ func (p *plan) config() *container.Config {
 		if len(prep.CA) > 0 {
 			env = append(env, "NODE_EXTRA_CA_CERTS="+insideCA)
 		}
-		env = append(env, "DISABLE_AUTOUPDATER=1") // agents cannot replace themselves in a read-only image, and need not ask
+		for _, v := range recipe.Env(prep.Agents) { // agents cannot replace themselves in a read-only image, and need not ask
+			env = append(env, v.Name+"="+v.Value)
+		}
 	}
 	if p.spec.Network.Mode == executors.NetworkHost {
 		env = append(env, executors.ProxyEnv(os.Environ())...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/testing/testdocker"
 )
@@ -38,7 +39,7 @@ func TestAnImageIsFoundByItsNameAlone(t *testing.T) {
 	}
 	command(t, "tag", tag, "identity-innocent:1")
 	digest := strings.TrimPrefix(img.ID, "sha256:")
-	prepared := docker.Prepare{Agents: []docker.Agent{}, Offline: "the test has no network"}
+	prepared := docker.Prepare{Agents: []recipe.Package{}, Offline: "the test has no network"}
 	for place, change := range map[string]func(*docker.Config){"a server": func(*docker.Config) {}, "a member's machine": func(c *docker.Config) { c.Machine, c.Prepare = true, &prepared }} {
 		for name, code := range map[string]string{digest[:2]: "image_missing", digest[:12]: "image_missing", digest: "invalid_image", "sha256:" + digest: "invalid_image",
 			"sha256:" + digest[:12]: "invalid_image", tag: "image_of_another_project", "identity-innocent:1": "image_of_another_project"} {

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	_ "embed" // what installs
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,15 +24,13 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // Any image will do on a member's own machine. What it lacks of what Parawork needs - git, and the agents' command lines - is installed
 // once, in an image derived from it, which is found again by the base image's id and by what is to be installed. An image that has it
 // all is used as it is.
-
-//go:embed prepare/install.sh
-var installScript string
 
 const (
 	// preparedName is what derived images are called; the tag says from what and how they were made.
@@ -47,22 +44,6 @@ const (
 	// partialSuffix ends the tag of one.
 	partialSuffix = "-partial"
 )
-
-// DefaultAgents are the agents that are installed unless the configuration says otherwise.
-func DefaultAgents() []Agent {
-	return []Agent{{"claude", "Claude Code", "@anthropic-ai/claude-code@" + pinned("CLAUDE_CODE_VERSION")},
-		{"codex", "Codex", "@openai/codex@" + pinned("CODEX_VERSION")}}
-}
-
-// pinned is a version the agents' image is built with.
-func pinned(name string) string {
-	for line := range strings.Lines(AgentDockerfile) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "ARG "+name+"="); ok {
-			return v
-		}
-	}
-	panic("the agents' Dockerfile has no " + name) // it is part of this program
-}
 
 // image finds what a container is to be made from. Where images are prepared it is fetched when it is not there, and what it lacks is
 // installed. An image that was built for another project is refused, whatever it is called.
@@ -152,7 +133,7 @@ func (e *Executor) prepared(ctx context.Context, name string, img image.InspectR
 // tag names the image derived from one. Another recipe, or other agents, make another.
 func (p *Prepare) tag(baseID string) string {
 	h := sha256.New()
-	fmt.Fprint(h, installScript, p.Agents, len(p.CA), string(p.CA))
+	fmt.Fprint(h, recipe.InstallScript, p.Agents, len(p.CA), string(p.CA))
 	return preparedName + ":" + short(baseID) + "-" + hex.EncodeToString(h.Sum(nil)[:6])
 }
 
@@ -168,7 +149,7 @@ func short(imageID string) string {
 func (p *Prepare) names(programs []string) string {
 	var out []string
 	for _, name := range programs {
-		if i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.Program == name }); i >= 0 {
+		if i := slices.IndexFunc(p.Agents, func(a recipe.Package) bool { return a.Program == name }); i >= 0 {
 			name = p.Agents[i].Name
 		}
 		out = append(out, name)
@@ -235,13 +216,13 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 	p := e.cfg.Prepare
 	title := "Install what the image " + name + " lacks: " + p.names(lacks)
 	executors.SayStep(ctx, executors.StepTools, title, "")
-	var agents []Agent
+	var agents []recipe.Package
 	for _, a := range p.Agents {
 		if slices.Contains(lacks, a.Program) {
 			agents = append(agents, a)
 		}
 	}
-	build := func(tag string, agents []Agent) (*told, error) {
+	build := func(tag string, agents []recipe.Package) (*told, error) {
 		files, err := p.context(base, slices.Contains(lacks, "git"), agents)
 		if err != nil {
 			return nil, err
@@ -254,7 +235,7 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 	var without []string
 	for err != nil && t != nil && t.agent != "" && ctx.Err() == nil {
 		// One agent that cannot be had keeps nobody from working with the others, and none from working without.
-		gone := func(a Agent) bool { return t.agent == everyAgent || a.Program == t.agent }
+		gone := func(a recipe.Package) bool { return t.agent == everyAgent || a.Program == t.agent }
 		for _, a := range agents {
 			if gone(a) {
 				without = append(without, a.Name+" ("+t.why(err)+")")
@@ -286,28 +267,14 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 }
 
 // context is what the derived image is built in.
-func (p *Prepare) context(base image.InspectResponse, tools bool, agents []Agent) (io.Reader, error) {
-	var d strings.Builder // one layer for each that installs, and few others: each costs a container
-	fmt.Fprintf(&d, "FROM %s\n", base.ID)
-	if base.Config != nil && base.Config.User != "" {
-		d.WriteString("USER 0:0\n")
-	}
+func (p *Prepare) context(base image.InspectResponse, tools bool, agents []recipe.Package) (io.Reader, error) {
+	d := recipe.Derived{Base: base.ID, Root: base.Config != nil && base.Config.User != "", Tools: tools, Packages: agents}
 	if p.args()[registryArg] != "" {
-		d.WriteString("ARG " + registryArg + "\n")
-	}
-	d.WriteString("COPY install /opt/parawork-install\n")
-	if tools {
-		d.WriteString("RUN sh /opt/parawork-install/install.sh tools\n")
-	}
-	if len(agents) > 0 {
-		d.WriteString("RUN sh /opt/parawork-install/install.sh node\n")
-	}
-	for _, a := range agents {
-		fmt.Fprintf(&d, "RUN sh /opt/parawork-install/install.sh agent %s %s\n", a.Program, a.Package)
+		d.Args = []string{registryArg}
 	}
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
-	for file, content := range map[string]string{"Dockerfile": d.String(), "install/install.sh": installScript, "install/ca.pem": string(p.CA)} {
+	for file, content := range map[string]string{"Dockerfile": d.Dockerfile(), "install/install.sh": recipe.InstallScript, "install/ca.pem": string(p.CA)} {
 		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: file, Mode: 0o644, Size: int64(len(content))}); err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/testing/testdocker"
 )
@@ -85,7 +86,7 @@ func (h *heard) in(ctx context.Context) context.Context {
 
 func preparing(t *testing.T, dir, name string, change func(*docker.Prepare)) *docker.Executor {
 	t.Helper()
-	p := docker.Prepare{Agents: []docker.Agent{{Program: "one", Name: "Agent One", Package: "one-cli@1"}, {Program: "two", Name: "Agent Two", Package: "two-cli@2"}}, Network: "none"}
+	p := docker.Prepare{Agents: []recipe.Package{{Program: "one", Name: "Agent One", NPM: "one-cli", Version: "1"}, {Program: "two", Name: "Agent Two", NPM: "two-cli", Version: "2"}}, Network: "none"}
 	change(&p)
 	return newWith(t, dir, func(c *docker.Config) { c.Image, c.Prepare, c.Machine = name, &p, true })
 }
@@ -144,7 +145,7 @@ func TestWhatAnImageLacksIsInstalled(t *testing.T) {
 // An image that has it all is used as it is.
 func TestACompleteImageIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
-	e := preparing(t, t.TempDir(), testdocker.Image, func(p *docker.Prepare) { p.Agents = []docker.Agent{} })
+	e := preparing(t, t.TempDir(), testdocker.Image, func(p *docker.Prepare) { p.Agents = []recipe.Package{} })
 	sb, h, err := createTold(t, e)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func TestAnAgentThatCannotBeInstalled(t *testing.T) {
 	t.Parallel()
 	bare(t, "prepare-partial:latest")
 	e := preparing(t, t.TempDir(), "prepare-partial:latest", func(p *docker.Prepare) {
-		p.Agents = append(p.Agents, docker.Agent{Program: "broken", Name: "Broken Agent", Package: "broken-cli@3"})
+		p.Agents = append(p.Agents, recipe.Package{Program: "broken", Name: "Broken Agent", NPM: "broken-cli", Version: "3"})
 	})
 	sb, h, err := createTold(t, e)
 	if err != nil {

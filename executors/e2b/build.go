@@ -16,10 +16,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/images/recipe"
 )
-
-// baseImage is what templates are made from: Debian, for E2B takes no other, with a Node that all agents run on.
-const baseImage = "node:24-bookworm"
 
 // BuildCommand is what makes the template of a size.
 func BuildCommand(set Settings, cpus int, memoryMB int64) string {
@@ -33,15 +31,12 @@ func BuildCommand(set Settings, cpus int, memoryMB int64) string {
 type BuildSpec struct {
 	Size      executors.Size // 0 = the default size
 	Name      string         // default: Settings.TemplateOf
-	Image     string         // what it is made from; default baseImage
-	Packages  []string       // npm packages of agents; default DefaultAgents
-	GuestPath string         // "" = without the guest, which is uploaded then
-	Force     bool           // do every step again
-	PollEvery time.Duration  // default 2 s
+	Image     string         // what it is made from: Debian, for E2B takes no other; default recipe.BaseImage
+	Agents    []recipe.Package
+	GuestPath string        // "" = without the guest, which is uploaded then
+	Force     bool          // do every step again
+	PollEvery time.Duration // default 2 s
 }
-
-// DefaultAgents are the agents a template holds.
-var DefaultAgents = []string{"@anthropic-ai/claude-code", "@openai/codex"}
 
 // Build makes a template and waits until it is ready. What the build prints goes to log.
 func Build(ctx context.Context, set Settings, spec BuildSpec, log io.Writer) error {
@@ -58,17 +53,10 @@ func Build(ctx context.Context, set Settings, spec BuildSpec, log io.Writer) err
 	if err := checkSize(spec.Size); err != nil {
 		return err
 	}
-	spec.Name, spec.Image = or(spec.Name, set.TemplateOf(spec.Size.CPUs, spec.Size.MemoryMB)), or(spec.Image, baseImage)
+	spec.Name, spec.Image = or(spec.Name, set.TemplateOf(spec.Size.CPUs, spec.Size.MemoryMB)), or(spec.Image, recipe.BaseImage)
 	spec.PollEvery = or(spec.PollEvery, 2*time.Second)
-	if len(spec.Packages) == 0 {
-		spec.Packages = DefaultAgents
-	}
-	for _, p := range spec.Packages {
-		if strings.ContainsFunc(p, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@/._-~^", r)
-		}) || p == "" || p[0] == '-' {
-			return fmt.Errorf("%q is not the name of an npm package", p)
-		}
+	if err := recipe.Check(spec.Agents); err != nil {
+		return err
 	}
 	client := newHTTP(set)
 	defer client.CloseIdleConnections()
@@ -78,7 +66,7 @@ func Build(ctx context.Context, set Settings, spec BuildSpec, log io.Writer) err
 	if err != nil {
 		return inWords(err, set, spec.Size.CPUs, spec.Size.MemoryMB)
 	}
-	steps := recipe(spec.Packages)
+	steps := templateSteps(spec.Agents)
 	if spec.GuestPath != "" {
 		s, err := p.giveGuest(ctx, b, spec.GuestPath)
 		if err != nil {
@@ -103,17 +91,22 @@ func checkSize(s executors.Size) error {
 	return nil
 }
 
-// recipe are the steps of every template.
-func recipe(packages []string) []step {
-	return []step{
-		{Type: "RUN", Args: []string{"apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends " +
-			"ca-certificates curl git jq less openssh-client procps ripgrep tmux unzip && rm -rf /var/lib/apt/lists/*", "root"}},
-		{Type: "RUN", Args: []string{"npm install -g --no-fund --no-audit " + strings.Join(packages, " "), "root"}},
-		{Type: "RUN", Args: []string{"mkdir -p /work /var/lib/parawork && chown user:user /work /var/lib/parawork", "root"}},
-		{Type: "USER", Args: []string{sandboxUser}},
-		{Type: "WORKDIR", Args: []string{insideHome}},
-		{Type: "RUN", Args: []string{"git config --global init.defaultBranch main"}},
+// templateSteps are the steps of every template: what every image of Parawork's holds, and the folders and the user of E2B's sandboxes.
+func templateSteps(agents []recipe.Package) []step {
+	var steps []step
+	for _, command := range recipe.Commands(agents) {
+		steps = append(steps, step{Type: "RUN", Args: []string{command, "root"}})
 	}
+	env := step{Type: "ENV"}
+	for _, v := range recipe.ImageEnv(agents) {
+		env.Args = append(env.Args, v.Name, v.Value)
+	}
+	return append(steps, env,
+		step{Type: "RUN", Args: []string{"mkdir -p /work /var/lib/parawork && chown user:user /work /var/lib/parawork", "root"}},
+		step{Type: "USER", Args: []string{sandboxUser}},
+		step{Type: "WORKDIR", Args: []string{insideHome}},
+		step{Type: "RUN", Args: []string{"git config --global init.defaultBranch main"}},
+	)
 }
 
 // giveGuest uploads the guest's program and returns the steps that put it into the template.

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/e2b/e2btest"
 	"github.com/parawork/parawork/executors/executortest"
+	"github.com/parawork/parawork/executors/images/recipe"
 	pwguest "github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
@@ -521,12 +522,29 @@ func TestATemplateIsBuiltAndUsed(t *testing.T) {
 	if err := os.WriteFile(small, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{GuestPath: small, PollEvery: 10 * time.Millisecond}, &log); err != nil {
+	agents := []recipe.Package{{Program: "one", NPM: "one-cli", Version: "1.2.3", Env: map[string]string{"ONE_QUIET": "1"}}, {Program: "two", NPM: "@scope/two", Version: "4.5.6"}}
+	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Agents: agents, GuestPath: small, PollEvery: 10 * time.Millisecond}, &log); err != nil {
 		t.Fatalf("Build: %v\n%s", err, log.String())
 	}
 	built := s.Builds()
 	if len(built) != 1 || built[0].Template != "parawork-base" || built[0].CPUs != 2 || built[0].MemoryMB != 2048 {
 		t.Fatalf("built %+v", built)
+	}
+	var did []string
+	for _, step := range built[0].Request.Steps {
+		did = append(did, step.Type+" "+strings.Join(step.Args, " "))
+	}
+	want := []string{"ENV LANG C.UTF-8 ONE_QUIET 1", "USER user"}
+	for _, command := range recipe.Commands(agents) {
+		want = append(want, "RUN "+command+" root")
+	}
+	for _, step := range want {
+		if !slices.Contains(did, step) {
+			t.Errorf("the template is made without %q, by %q", step, did)
+		}
+	}
+	if built[0].Request.FromImage != recipe.BaseImage {
+		t.Errorf("it is made from %s", built[0].Request.FromImage)
 	}
 	all, err := e2b.Templates(ctx, settings(s))
 	if err != nil || !slices.ContainsFunc(all, func(t e2b.Template) bool { return t.Name() == "parawork-base" && t.CPUs == 2 && t.State == "ready" }) {
@@ -536,7 +554,7 @@ func TestATemplateIsBuiltAndUsed(t *testing.T) {
 	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Size: executors.Size{CPUs: 4, MemoryMB: 4096}, PollEvery: 10 * time.Millisecond}, &log); err == nil || !strings.Contains(err.Error(), "npm went away") {
 		t.Errorf("a build that fails: %v", err)
 	}
-	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Packages: []string{"x; rm -rf /"}}, &log); err == nil {
+	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Agents: []recipe.Package{{NPM: "x; rm -rf /"}}}, &log); err == nil {
 		t.Error("a shell line was taken for a package")
 	}
 }

@@ -352,6 +352,8 @@ func TestTheRunnerIsSlim(t *testing.T) {
 		"./executors/e2b/...":             "it runs on the machine it is on",
 		"./config/...":                    "its owner's file decides",
 	}
+	// What agents are made of is installed in its containers and looked for on its machine; the package that knows it reads records, too.
+	known := []string{"./sessions/agents", "./sessions/conversation"}
 	for _, system := range []string{"linux", "darwin"} {
 		p, ok := list(t, []string{"CGO_ENABLED=0", "GOOS=" + system}, "./cmd/parawork-runner")["./cmd/parawork-runner"]
 		if !ok {
@@ -359,7 +361,7 @@ func TestTheRunnerIsSlim(t *testing.T) {
 		}
 		for _, dep := range p.Deps {
 			for ban, why := range bans {
-				if match(ban, short(dep)) {
+				if match(ban, short(dep)) && !slices.Contains(known, short(dep)) {
 					t.Errorf("cmd/parawork-runner on %s must not link %s: %s", system, dep, why)
 				}
 			}

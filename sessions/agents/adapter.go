@@ -1,6 +1,9 @@
 package agents
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Delivery says how an initial prompt reaches an agent.
 type Delivery string
@@ -95,15 +98,28 @@ type Find struct {
 }
 
 type facts struct {
+	agent       string   // its name in config.json and the API; "" = config.json's own
 	name        string   // for people
-	command     string   // the program; "" = none of its own
-	install     string   // the command that installs it
+	recipe      Recipe   // what it is made of
+	command     string   // the program where recipe names none; "" = none of its own
+	install     string   // the command that installs it where it is no package
 	accounts    bool     // takes an account
 	explicit    bool     // its signals tell working and idle, so a burst of bytes clears no question
 	version     []string // arguments that print the version; nil = not asked
 	login       string   // the file its login lies in, below the account's folder; "" = none
 	permissions bool     // it asks for permissions, and can be told not to
 	shared      []string // folders that all accounts of the agent share, so that a conversation goes on with another one
+}
+
+// program is what is started, "" = none of its own.
+func (f facts) program() string { return cmp.Or(f.recipe.Program, f.command) }
+
+// installing is the command that installs it, "" when there is none to give.
+func (f facts) installing() string {
+	if f.recipe.Package != "" {
+		return "npm install -g " + f.recipe.Package
+	}
+	return f.install
 }
 
 // SignalKind is the kind of a thing a terminal was told beside text.

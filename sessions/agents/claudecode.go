@@ -10,11 +10,22 @@ import (
 	"strings"
 )
 
-// claudeCode is Anthropic's Claude Code, tried with 2.1.197.
+// ClaudeCode is the name of Anthropic's Claude Code.
+const ClaudeCode = "claude-code"
+
+// claudeRecipe is what Claude Code is made of.
+var claudeRecipe = Recipe{
+	Program: "claude", Package: "@anthropic-ai/claude-code", Version: "2.1.197",
+	Hosts:    []string{"api.anthropic.com", "claude.ai", "claude.com", "platform.claude.com", "console.anthropic.com"},
+	Provider: AnthropicAPI,
+	Env:      map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+}
+
+// claudeCode is Anthropic's Claude Code.
 type claudeCode struct{}
 
 func (claudeCode) facts() facts {
-	return facts{name: "Claude Code", command: "claude", install: "npm install -g @anthropic-ai/claude-code", accounts: true, permissions: true,
+	return facts{agent: ClaudeCode, name: "Claude Code", recipe: claudeRecipe, accounts: true, permissions: true,
 		explicit: true, version: []string{"--version"}, login: claudeLogin,
 		shared: []string{".claude/projects", ".claude/file-history", ".claude/plans", ".claude/commands", ".claude/agents", ".claude/skills"}}
 }
@@ -35,10 +46,8 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 		l.args, l.Args = append(without(l.args, claudeFences), "--dangerously-skip-permissions"), without(l.Args, claudeFences)
 	}
 	p := Plan{Prompt: PromptArgument, Conversation: l.Conversation, Env: map[string]string{
-		"CLAUDE_CONFIG_DIR":                        l.home.claude(),
-		"DISABLE_AUTOUPDATER":                      "1",
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-		"CLAUDE_CODE_TMPDIR":                       l.home.temp, // else shared by all users of one uid
+		"CLAUDE_CONFIG_DIR":  l.home.claude(),
+		"CLAUDE_CODE_TMPDIR": l.home.temp, // else shared by all users of one uid
 	}}
 	p.Secrets = c.secrets(l.Account)
 	switch {

@@ -14,13 +14,23 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// codex is OpenAI's Codex, tried with 0.169.0.
+// Codex is the name of OpenAI's Codex.
+const Codex = "codex"
+
+// codexRecipe is what Codex is made of.
+var codexRecipe = Recipe{
+	Program: "codex", Package: "@openai/codex", Version: "0.169.0",
+	Hosts:    []string{"api.openai.com", "chatgpt.com", "auth.openai.com"},
+	Provider: OpenAIAPI,
+}
+
+// codex is OpenAI's Codex.
 //
 // Its presets go on the command line, where they hold for this session alone: config.toml stays the person's and Codex's own.
 type codex struct{}
 
 func (codex) facts() facts {
-	return facts{name: "Codex", command: "codex", install: "npm install -g @openai/codex", accounts: true, explicit: true, permissions: true,
+	return facts{agent: Codex, name: "Codex", recipe: codexRecipe, accounts: true, explicit: true, permissions: true,
 		version: []string{"--version"}, login: codexLogin, shared: []string{".codex/sessions", ".codex/prompts", ".codex/skills"}}
 }
 

@@ -6,10 +6,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
+// Command is the name of any program a session names.
+const Command = "command"
+
 // command is any program a session names.
 type command struct{}
 
-func (command) facts() facts { return facts{name: "Command"} }
+func (command) facts() facts { return facts{agent: Command, name: "Command"} }
 
 func (command) plan(l Launch) (Plan, error) {
 	if len(l.Args) == 0 || l.Args[0] == "" {

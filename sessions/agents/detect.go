@@ -29,8 +29,8 @@ type found struct {
 
 var versionWords = regexp.MustCompile(`\d+\.\d+[0-9A-Za-z.+-]*`)
 
-// find looks program up and asks it for its version with args; nil args: the version is not asked for.
-func (d *detector) find(ctx context.Context, program string, args []string) found {
+// find looks program up and asks it for its version with args and, on top of the usual, env; nil args: the version is not asked for.
+func (d *detector) find(ctx context.Context, program string, args []string, env map[string]string) found {
 	path, err := d.cfg.LookPath(program)
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -62,7 +62,7 @@ func (d *detector) find(ctx context.Context, program string, args []string) foun
 	d.seen[path] = f
 	d.mu.Unlock()
 
-	version, done := d.ask(ctx, path, args)
+	version, done := d.ask(ctx, path, args, env)
 	d.mu.Lock()
 	f.version = version
 	if done {
@@ -76,7 +76,7 @@ func (d *detector) find(ctx context.Context, program string, args []string) foun
 }
 
 // ask runs the program. done is false when the answer must not be remembered.
-func (d *detector) ask(ctx context.Context, path string, args []string) (version string, done bool) {
+func (d *detector) ask(ctx context.Context, path string, args []string, env map[string]string) (version string, done bool) {
 	home := filepath.Join(d.cfg.HomesDir, ".detect")
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return "", false
@@ -85,8 +85,10 @@ func (d *detector) ask(ctx context.Context, path string, args []string) (version
 	defer cancel()
 	cmd := exec.CommandContext(run, path, args...)
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "CODEX_HOME=" + home, "CLAUDE_CONFIG_DIR=" + home,
-		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "CODEX_HOME=" + home, "CLAUDE_CONFIG_DIR=" + home}
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {

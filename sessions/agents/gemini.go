@@ -8,11 +8,20 @@ import (
 	"strings"
 )
 
-// gemini is Google's Gemini CLI, tried with 0.61.0. It ignores SIGHUP, and ends by the KILL that follows.
+// Gemini is the name of Google's Gemini CLI.
+const Gemini = "gemini"
+
+// geminiRecipe is what the Gemini CLI is made of.
+var geminiRecipe = Recipe{
+	Program: "gemini", Package: "@google/gemini-cli", Version: "0.61.0",
+	Hosts: []string{"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "accounts.google.com"},
+}
+
+// gemini is Google's Gemini CLI. It ignores SIGHUP, and ends by the KILL that follows.
 type gemini struct{}
 
 func (gemini) facts() facts {
-	return facts{name: "Gemini CLI", command: "gemini", install: "npm install -g @google/gemini-cli", accounts: true, explicit: true, permissions: true,
+	return facts{agent: Gemini, name: "Gemini CLI", recipe: geminiRecipe, accounts: true, explicit: true, permissions: true,
 		version: []string{"--version"}, login: geminiLogin, shared: []string{".gemini/tmp", ".gemini/history", ".gemini/commands", ".gemini/skills"}}
 }
 

@@ -16,11 +16,21 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// openCode is sst's OpenCode, tried with 1.18.33.
+// OpenCode is the name of sst's OpenCode.
+const OpenCode = "opencode"
+
+// openCodeRecipe is what OpenCode is made of.
+var openCodeRecipe = Recipe{
+	Program: "opencode", Package: "opencode-ai", Version: "1.18.33",
+	Hosts: []string{"opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com"},
+	Env:   map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+}
+
+// openCode is sst's OpenCode.
 type openCode struct{}
 
 func (openCode) facts() facts {
-	return facts{name: "OpenCode", command: "opencode", install: "npm install -g opencode-ai", accounts: true, permissions: true, version: []string{"--version"}, login: openCodeLogin,
+	return facts{agent: OpenCode, name: "OpenCode", recipe: openCodeRecipe, accounts: true, permissions: true, version: []string{"--version"}, login: openCodeLogin,
 		shared: []string{openCodeData + "/storage", openCodeData + "/snapshot"}}
 }
 
@@ -38,10 +48,9 @@ func (o openCode) plan(l Launch) (Plan, error) {
 		return Plan{}, err
 	}
 	p := Plan{Env: map[string]string{
-		"OPENCODE_DISABLE_AUTOUPDATE": "1",
-		"XDG_DATA_HOME":               l.home.abs(".local/share"),
-		"XDG_CONFIG_HOME":             path.Join(l.home.Dir, ".config"),
-		"OPENCODE_DB":                 path.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
+		"XDG_DATA_HOME":   l.home.abs(".local/share"),
+		"XDG_CONFIG_HOME": path.Join(l.home.Dir, ".config"),
+		"OPENCODE_DB":     path.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
 	}}
 	doc := map[string]any{"autoupdate": false}
 	if l.all() {

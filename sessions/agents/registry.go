@@ -22,16 +22,8 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 )
 
-// Names of the agents Parawork knows by itself.
-const (
-	ClaudeCode = "claude-code"
-	Codex      = "codex"
-	OpenCode   = "opencode"
-	Gemini     = "gemini"
-	Shell      = "shell"
-	Command    = "command"
-	Setup      = "setup" // a project's setup script; started by Parawork alone
-)
+// Setup is the name of a project's setup script, which Parawork alone starts.
+const Setup = "setup"
 
 // Settings are what config.json says of one agent.
 type Settings struct {
@@ -111,9 +103,12 @@ func New(cfg Config) (*Registry, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{cfg: cfg, screens: map[string]*ScreenRules{}, order: []string{ClaudeCode, Codex, Gemini, OpenCode, Shell, Command}, adapters: map[string]adapter{
-		ClaudeCode: claudeCode{}, Codex: codex{}, Gemini: gemini{}, OpenCode: openCode{}, Shell: shell{}, Command: command{}, Setup: shell{},
-	}}
+	r := &Registry{cfg: cfg, screens: map[string]*ScreenRules{}, adapters: map[string]adapter{Setup: shell{}}}
+	for _, a := range builtin {
+		name := a.facts().agent
+		r.adapters[name] = a
+		r.order = append(r.order, name)
+	}
 	r.detect = &detector{cfg: cfg, seen: map[string]found{}}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
 		if name == Setup || name == "" || strings.ContainsAny(name, "/\\ \t\n") {
@@ -176,12 +171,12 @@ func (r *Registry) Info(ctx context.Context, name string) Info {
 		return Info{Agent: name, Name: name}
 	}
 	f, s := a.facts(), r.settings(name)
-	info := Info{Agent: name, Name: r.Name(name), Enabled: s.Enabled, Install: f.install, Accounts: f.accounts, Permissions: f.permissions}
+	info := Info{Agent: name, Name: r.Name(name), Enabled: s.Enabled, Install: f.installing(), Accounts: f.accounts, Permissions: f.permissions}
 	if name == Command || name == Setup {
 		info.Installed = true
 		return info
 	}
-	if got := r.detect.find(ctx, r.program(name), f.version); got.path != "" {
+	if got := r.detect.find(ctx, r.program(name), f.version, f.recipe.Env); got.path != "" {
 		info.Installed, info.Path, info.Version = true, got.path, got.version
 	}
 	return info
@@ -205,7 +200,7 @@ func (r *Registry) program(name string) string {
 	if s := r.settings(name); s.Command != "" {
 		return s.Command
 	}
-	return r.adapters[name].facts().command
+	return r.adapters[name].facts().program()
 }
 
 // Check says whether the agent can be started: a fault with a stable code, and how to cure it, when not.
@@ -238,7 +233,7 @@ func (r *Registry) check(name string, in *Inside) (program string, err error) {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		install := a.facts().install
+		install := a.facts().installing()
 		cure := "Check agents." + name + ".command in config.json and the server's PATH."
 		if install != "" {
 			cure = "Install it on the server with: " + install
@@ -285,7 +280,7 @@ func (r *Registry) Lacks(name string, in *Inside, programs map[string]bool) (pro
 // Install is how an agent's program is installed, "" when nobody knows.
 func (r *Registry) Install(name string) string {
 	if a, ok := r.adapters[name]; ok {
-		return a.facts().install
+		return a.facts().installing()
 	}
 	return ""
 }
@@ -301,13 +296,13 @@ func (r *Registry) NotFound(name string, in *Inside) string {
 	}
 	if in != nil && in.Machine {
 		words := r.Name(name) + " is not on this machine, or sandboxes there do not see it."
-		if install := a.facts().install; install != "" {
+		if install := a.facts().installing(); install != "" {
 			words += " Install it there, for all users, with: " + install + "."
 		}
 		return words + " Programs in another folder are shown by \"paths\" in the machine's runner.json."
 	}
 	words := r.Name(name) + " is not in this place's image."
-	if install := a.facts().install; install != "" {
+	if install := a.facts().installing(); install != "" {
 		return words + " Put it into the image with: " + install
 	}
 	return words + " Put the program " + strconv.Quote(filepath.Base(r.program(name))) + " into it."
@@ -340,6 +335,7 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	}
 	env := l.home.env(l)
 	r.pathInside(env, l.Inside)
+	maps.Copy(env, f.recipe.Env)
 	maps.Copy(env, p.Env)
 	maps.Copy(env, s.Env)
 	p.Env = env

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Shell is the name of a person's shell.
+const Shell = "shell"
+
 // shell is a person's shell beside the agent.
 type shell struct{}
 
@@ -17,7 +20,7 @@ func (shell) facts() facts {
 			break
 		}
 	}
-	return facts{name: "Shell", command: command}
+	return facts{agent: Shell, name: "Shell", command: command}
 }
 
 // A prompt for a shell is a command to type.

@@ -25,7 +25,8 @@ fi
 
 # The agents' command lines, for the tests only; the versions are those their presets were tried with.
 agents=.cache/agents
-want="@anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33"
+want=$(GOFLAGS=-trimpath go run ./testing/agentpackages)
+want=${want//$'\n'/ }
 if [[ ! -f $agents/.installed || $(cat "$agents/.installed") != "$want" ]]; then
   if command -v npm >/dev/null; then
     echo "==> installing the agents' CLIs for the tests"

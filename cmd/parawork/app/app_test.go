@@ -8,11 +8,12 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/guestbin"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
 // What cannot be built says why, however far it got.
 func TestBuildThatFailsTellsWhy(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Default(agents.Programs())
 	cfg.DataDir = t.TempDir()
 	missing := filepath.Join(cfg.DataDir, "no-guest")
 	h, err := Build(t.Context(), Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
 // built is the whole system on an empty data folder, joined and not started.
@@ -18,7 +19,7 @@ func built(t *testing.T) *App {
 	if err := os.WriteFile(guest, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Default()
+	cfg := config.Default(agents.Programs())
 	cfg.DataDir = t.TempDir()
 	h, err := Build(tenant.All(t.Context(), "test"), Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },
 		Guest: func(string) (string, error) { return guest, nil }})

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/executors/runner/identity"
 )
 
@@ -67,6 +68,7 @@ type Program struct {
 	Stdout, Stderr io.Writer
 	Env            func(string) string
 	Version        string
+	Agents         []recipe.Package                                                       // what containers are given, and what this machine is looked through for
 	Carried        fs.FS                                                                  // the guests it carries: parawork-guest-<os>-<arch>.gz
 	Terminal       bool                                                                   // somebody sits before it, who can be asked
 	Signals        <-chan os.Signal                                                       // nil = the process's own

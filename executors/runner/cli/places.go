@@ -86,7 +86,7 @@ func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.
 		if err != nil {
 			return nil, err
 		}
-		prepare := &docker.Prepare{CA: trusted}
+		prepare := &docker.Prepare{Agents: p.Agents, CA: trusted}
 		if n, err := pol.NetworkFor(m); err == nil && n.Mode == policy.NetworkNone {
 			prepare.Offline = "the owner's file of this machine allows no network"
 		}
