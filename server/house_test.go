@@ -168,7 +168,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	places.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Records: ws.Records, Workspaces: ws.Lifecycle, Sessions: ss, Accounts: h.rooms, Events: h.bus})
 	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Repo: ws.Repo, Snapshots: ws.Snapshots}, Workspaces: ws.Records, Sessions: reviewqueue.New(ss), Accounts: h.rooms, Bus: h.bus, Events: h.bus})
-	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, Agents: []string{"codex"}})
+	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, AgentHosts: []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,10 +45,10 @@ type Grant struct {
 
 // Account is how a provider is asked: an address and a key.
 type Account struct {
-	ID      string
-	Agent   string
-	BaseURL string // "" = the provider's own
-	Key     string
+	ID       string
+	Provider string // whose API the key is for: anthropic or openai; "" = the address and the key tell
+	BaseURL  string // "" = the provider's own
+	Key      string
 }
 
 // Store is what the room needs of the storage.

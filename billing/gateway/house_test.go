@@ -82,7 +82,7 @@ func newHouse(t *testing.T, tune ...func(*gateway.Config)) *house {
 		answer(w, r)
 	}))
 	t.Cleanup(provider.Close)
-	h.account = gateway.Account{ID: "acc_1", Agent: "custom", BaseURL: provider.URL, Key: realKey}
+	h.account = gateway.Account{ID: "acc_1", BaseURL: provider.URL, Key: realKey}
 	h.meter = tokens.New(tokens.Config{Store: store.NewTokens(h.db)})
 	if err := h.meter.Seed(h.ctx); err != nil {
 		t.Fatal(err)

@@ -185,10 +185,10 @@ func TestAKeyIsNotSentToTheOtherProvider(t *testing.T) {
 		a    gateway.Account
 		path string
 	}{
-		{gateway.Account{Agent: "codex", Key: "sk-proj-1"}, "/anthropic/v1/messages"},
-		{gateway.Account{Agent: "claude-code", Key: "sk-ant-1"}, "/openai/v1/responses"},
-		{gateway.Account{Agent: "opencode", Key: "sk-ant-1"}, "/openai/v1/chat/completions"},
-		{gateway.Account{Agent: "opencode", Key: "sk-1"}, "/anthropic/v1/messages"},
+		{gateway.Account{Provider: "openai", Key: "sk-proj-1"}, "/anthropic/v1/messages"},
+		{gateway.Account{Provider: "anthropic", Key: "sk-ant-1"}, "/openai/v1/responses"},
+		{gateway.Account{Key: "sk-ant-1"}, "/openai/v1/chat/completions"},
+		{gateway.Account{Key: "sk-1"}, "/anthropic/v1/messages"},
 	} {
 		h.use(func(a *gateway.Account) { *a = c.a })
 		if resp, text := h.post(c.path, ask); resp.StatusCode != 400 || resp.Header.Get("X-Parawork-Error") != "gateway_wrong_api" {

@@ -87,10 +87,8 @@ const (
 // speaks says which API an account's key is for: it is sent to nobody else. An address of its own may speak both.
 func (a Account) speaks() dialect {
 	switch {
-	case a.Agent == "claude-code":
-		return anthropicDialect
-	case a.Agent == "codex":
-		return openAIDialect
+	case a.Provider != "":
+		return dialect(a.Provider)
 	case a.BaseURL != "":
 		return anyDialect
 	case strings.HasPrefix(a.Key, "sk-ant-"):

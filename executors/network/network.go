@@ -101,16 +101,16 @@ type Gates interface {
 
 // Config of a Service. Store and Gates are required.
 type Config struct {
-	Store     Store
-	Gates     Gates
-	Events    events.Publisher // optional
-	Mode      executors.NetworkMode
-	Allow     []string // names allowed in every project with a list
-	Agents    []string // agents that can be started
-	AgentURLs []string // addresses the operator gives to agents
-	Now       func() time.Time
-	After     func(time.Duration) <-chan time.Time // default time.After
-	Log       *slog.Logger
+	Store      Store
+	Gates      Gates
+	Events     events.Publisher // optional
+	Mode       executors.NetworkMode
+	Allow      []string // names allowed in every project with a list
+	AgentHosts []string // what the agents that can be started need: to speak to their models and to sign in
+	AgentURLs  []string // addresses the operator gives to agents
+	Now        func() time.Time
+	After      func(time.Duration) <-chan time.Time // default time.After
+	Log        *slog.Logger
 }
 
 // Service answers what a workspace reaches. Safe for concurrent use.
@@ -150,7 +150,7 @@ func New(cfg Config) (*Service, error) {
 	if !known(cfg.Mode) {
 		return nil, fmt.Errorf("sandboxing.network.mode: %q is not known", cfg.Mode)
 	}
-	return &Service{cfg: cfg, base: base, agents: agentHosts(cfg.Agents, cfg.AgentURLs), wake: make(chan struct{}, 1),
+	return &Service{cfg: cfg, base: base, agents: agentHosts(cfg.AgentHosts, cfg.AgentURLs), wake: make(chan struct{}, 1),
 		refused: gather[Refused](maxRefused), reached: gather[Reached](maxReached)}, nil
 }
 

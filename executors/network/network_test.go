@@ -91,7 +91,7 @@ func newHouse(t *testing.T, mend ...func(*network.Config)) *house {
 			t.Fatal(err)
 		}
 	}
-	cfg := network.Config{Store: store.NewNetwork(db), Gates: h.gates, Events: h.bus, Agents: []string{"codex", "shell"}, AgentURLs: []string{"https://models.corp.example:8443/v1"}}
+	cfg := network.Config{Store: store.NewNetwork(db), Gates: h.gates, Events: h.bus, AgentHosts: []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}, AgentURLs: []string{"https://models.corp.example:8443/v1"}}
 	for _, fn := range mend {
 		fn(&cfg)
 	}

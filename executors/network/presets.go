@@ -28,28 +28,7 @@ var presets = map[string][]string{
 
 func presetNames() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// needs are the hosts each agent needs: to speak to its model and to sign in.
-var needs = map[string][]string{
-	"claude-code": {"api.anthropic.com", "claude.ai", "claude.com", "platform.claude.com", "console.anthropic.com"},
-	"codex":       {"api.openai.com", "chatgpt.com", "auth.openai.com"},
-	"gemini":      {"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "accounts.google.com"},
-	"opencode":    {"opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com"},
-}
-
-// agentHosts are the hosts of the agents that can be started, and of the addresses the operator gives them.
-func agentHosts(agents, urls []string) []string {
-	var out []string
-	for _, a := range slices.Sorted(slices.Values(agents)) {
-		for _, h := range needs[a] {
-			if !slices.Contains(out, h) {
-				out = append(out, h)
-			}
-		}
-	}
-	for _, h := range hostsOf(urls) {
-		if !slices.Contains(out, h) {
-			out = append(out, h)
-		}
-	}
-	return out
+// agentHosts are the hosts the agents that can be started need, and those of the addresses the operator gives them.
+func agentHosts(hosts, urls []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(hosts, hostsOf(urls)))))
 }

@@ -58,7 +58,7 @@ func (b *bench) models() error {
 	defer client.CloseIdleConnections()
 	g := gateway.New(gateway.Config{Store: store.NewGateway(db), Meter: meter, Client: client.Client, Check: client.Check, Key: make([]byte, vault.KeyBytes),
 		Account: func(context.Context, gateway.Grant) (gateway.Account, error) {
-			return gateway.Account{Agent: "claude-code", BaseURL: provider.url, Key: "sk-ant-bench"}, nil
+			return gateway.Account{Provider: "anthropic", BaseURL: provider.url, Key: "sk-ant-bench"}, nil
 		}})
 	token, err := g.Mint(ctx, "ses_bench", "team_bench")
 	if err != nil {

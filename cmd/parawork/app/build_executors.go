@@ -98,9 +98,9 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	if err != nil {
 		return nil, err
 	}
-	agents, urls := fromconfig.AgentAddresses(cfg)
+	hosts, urls := fromconfig.AgentAddresses(cfg)
 	s.network, err = network.New(network.Config{Store: store.NewNetwork(b.db), Gates: gates{s.gate, s.places, s.e2b}, Events: b.events, Mode: executors.NetworkMode(n.Mode),
-		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: b.logOf("network")})
+		Allow: n.Allow, AgentHosts: hosts, AgentURLs: urls, Log: b.logOf("network")})
 	if err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}

@@ -30,18 +30,19 @@ func Agents(cfg *config.Config) map[string]agents.Settings {
 	return out
 }
 
-// AgentAddresses names the agents that can be started, and the addresses config.json gives them.
-func AgentAddresses(cfg *config.Config) (agents, urls []string) {
+// AgentAddresses are the hosts that the agents that can be started need, and the addresses config.json gives them.
+func AgentAddresses(cfg *config.Config) (hosts, urls []string) {
+	var names []string
 	for name, a := range cfg.Agents {
 		if !a.Enabled {
 			continue
 		}
-		agents = append(agents, name)
+		names = append(names, name)
 		for _, value := range a.Env {
 			if u, err := url.Parse(value); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
 				urls = append(urls, value)
 			}
 		}
 	}
-	return agents, urls
+	return agents.Hosts(names), urls
 }
