@@ -9,10 +9,12 @@ import (
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
 )
 
@@ -38,7 +40,7 @@ func newPeople(b *base, seats *quota.Service) *people {
 	p.agentAccounts = agentaccounts.New(agentaccounts.Config{Store: store.NewAccounts(b.db), Vault: b.vault, CheckAgent: b.agents.AccountCheck})
 	p.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(b.db), Vault: b.vault, Others: p.directory.OthersWork, Mask: b.later.mask, Log: b.logOf("secrets")})
 	p.machines = machines.New(machines.Config{Store: store.NewMachines(b.db), Accounts: p.directory, Sealer: b.vault, Events: b.events, Enabled: b.cfg.Sandboxing.Runner.Enabled,
-		Log: b.logOf("machines")})
+		Programs: recipe.Programs(agents.Packages()), Log: b.logOf("machines")})
 	p.downloads = machines.NewDownloads(fromconfig.DownloadDirs(b.cfg.Sandboxing.Runner.DownloadsDir)...)
 	p.notify = notify.New(notify.Config{Store: store.NewNotify(b.db), Inbox: &b.later, Bus: b.bus, Secrets: b.vault, Client: entered, PublicURL: b.cfg.Server.PublicURL,
 		Version: b.version, Log: b.logOf("notify")})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/executors/runner/folder"
 	"github.com/parawork/parawork/executors/runner/identity"
 	"github.com/parawork/parawork/executors/runner/machine"
@@ -135,7 +136,7 @@ func (r *runner) build(_ context.Context, file, home string) error {
 	}
 	checker := &wire.Checker{Runner: id.RunnerID, ServerKey: id.ServerKey, Seen: r.seen, Now: time.Now}
 	r.m, err = machine.New(machine.Config{RunnerID: id.RunnerID, Name: id.Name, Executor: r.place.Executor, Mode: id.Mode, Keeper: r.keeper, Checker: checker, Dir: id.Dir, Home: home,
-		Build: p.Version, Prepare: r.outfit, Ended: r.gate.Close, Folders: folders, Log: r.log.With("room", "machine")})
+		Build: p.Version, Programs: recipe.Programs(p.Agents), Prepare: r.outfit, Ended: r.gate.Close, Folders: folders, Log: r.log.With("room", "machine")})
 	if err != nil {
 		return err
 	}

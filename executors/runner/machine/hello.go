@@ -62,7 +62,7 @@ func (m *Machine) hello(ctx context.Context) wire.Hello {
 	if m.cfg.Mode == wire.Docker {
 		h.Image = p.Image
 	} else {
-		h.Programs = agentPrograms(m.cfg.Mode, p.Paths)
+		h.Programs = agentPrograms(m.cfg.Programs, m.cfg.Mode, p.Paths)
 	}
 	if n, err := p.NetworkFor(m.cfg.Mode); err == nil {
 		h.Network, h.Allow = n.Mode, n.Allow
@@ -75,11 +75,11 @@ func (m *Machine) hello(ctx context.Context) wire.Hello {
 	return h
 }
 
-// agentPrograms looks which agents' programs sandboxes find that use this machine's own: all of its PATH where nothing keeps agents in, else
+// agentPrograms looks which of the programs sandboxes find that use this machine's own: all of its PATH where nothing keeps agents in, else
 // what lies in the system's folders and in those its owner shows.
-func agentPrograms(mode wire.Mode, shown []string) map[string]bool {
+func agentPrograms(programs []string, mode wire.Mode, shown []string) map[string]bool {
 	out := make(map[string]bool)
-	for _, name := range wire.AgentPrograms() {
+	for _, name := range programs {
 		path, err := exec.LookPath(name)
 		if err == nil && mode == wire.Bubblewrap {
 			if real, rerr := filepath.EvalSymlinks(path); rerr == nil {
@@ -131,7 +131,7 @@ func (m *Machine) beat(ctx context.Context) {
 		}
 		m.hub.beat(m.load())
 		c := m.capabilities(ctx)
-		now := told{c.Available, c.Reason, c.Warning, reasonOrNone(m.cfg.Keeper.Ready()), fmt.Sprint(agentPrograms(m.cfg.Mode, m.cfg.Keeper.Policy().Paths))}
+		now := told{c.Available, c.Reason, c.Warning, reasonOrNone(m.cfg.Keeper.Ready()), fmt.Sprint(agentPrograms(m.cfg.Programs, m.cfg.Mode, m.cfg.Keeper.Policy().Paths))}
 		if now != last {
 			if last != (told{}) {
 				m.hub.helloChanged()

@@ -48,9 +48,10 @@ type Config struct {
 	Mode     wire.Mode
 	Keeper   Keeper
 	Checker  guard.Checker
-	Dir      string // absolute: what the machine keeps for this server
-	Home     string // absolute: the owner's own home, which agents share in mode Direct
-	Build    string // of this program
+	Dir      string   // absolute: what the machine keeps for this server
+	Home     string   // absolute: the owner's own home, which agents share in mode Direct
+	Build    string   // of this program
+	Programs []string // of agents: what is looked for where sandboxes use this machine's own
 
 	// Prepare completes what a sandbox is made with, by what the owner's file says: the network, the way out, the image. It is called again
 	// before a sandbox is found again. Optional.

@@ -189,7 +189,7 @@ func (r *rig) start() {
 	if r.over == nil {
 		r.over = newLocal(r.t, r.dir)
 	}
-	cfg := machine.Config{RunnerID: runnerID, Name: "Laptop", Executor: r.over, Mode: wire.Direct, Keeper: r.keeper, Home: r.home, Dir: filepath.Join(r.dir, "machine"), Build: "test",
+	cfg := machine.Config{RunnerID: runnerID, Name: "Laptop", Executor: r.over, Mode: wire.Direct, Keeper: r.keeper, Home: r.home, Dir: filepath.Join(r.dir, "machine"), Build: "test", Programs: []string{"claude", "codex"},
 		Checker: &wire.Checker{Runner: runnerID, ServerKey: r.server.Public().(ed25519.PublicKey), Seen: r.seen, Now: time.Now},
 		Log:     slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if r.change != nil {

@@ -78,8 +78,9 @@ var boundaries = map[wire.Mode][]executors.Boundary{
 }
 
 // checkHello returns what a machine said of itself, made fit to be believed as far as it can be: texts are cut and cleaned, numbers brought
-// within bounds, and where a word decides something, one that is not known is refused. Errors: runner_hello_invalid, runner_version.
-func checkHello(h wire.Hello) (wire.Hello, error) {
+// within bounds, and where a word decides something, one that is not known is refused. Programs are those of the agents this server
+// knows. Errors: runner_hello_invalid, runner_version.
+func checkHello(h wire.Hello, programs []string) (wire.Hello, error) {
 	if h.Version != wire.Version && (h.Version != wire.Version-1 || h.Version < 1) {
 		how := "Update the program there: download it from the Machines page."
 		if h.Version > wire.Version {
@@ -137,7 +138,7 @@ func checkHello(h wire.Hello) (wire.Hello, error) {
 	h.CPUs, h.MemoryMB, h.StartMs = int(within(int64(h.CPUs), maxCPUs)), within(h.MemoryMB, maxMB), within(h.StartMs, 24*3600*1000)
 	h.Load = checkLoad(h.Load)
 	for name := range h.Programs {
-		if !slices.Contains(wire.AgentPrograms(), name) {
+		if !slices.Contains(programs, name) {
 			delete(h.Programs, name)
 		}
 	}

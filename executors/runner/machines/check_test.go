@@ -37,9 +37,13 @@ func TestWhatAMachineSaysIsMadeToFit(t *testing.T) {
 		h.Load = wire.Load{CPU: 1e300, MemoryUsedMB: -1, Sandboxes: -2}
 		h.Folders = []wire.Folder{{Path: "/home/ada/code", Access: wire.Full}}
 		h.Share = ""
+		h.Programs = map[string]bool{"claude": true, "rm -rf": false}
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(got.Programs) != 1 || !got.Programs["claude"] {
+		t.Errorf("programs: %v", got.Programs)
 	}
 	if n := got.Hostname; strings.ContainsAny(n, "\u202e\x1b\x07\n") || !utf8.ValidString(n) || len(n) > 253 || !strings.HasPrefix(n, "evilname") {
 		t.Errorf("%q", n)

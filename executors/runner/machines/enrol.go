@@ -47,7 +47,7 @@ func (s *Service) enrol(ctx context.Context, e wire.Enrol) (wire.Enrolled, error
 	if len(e.PublicKey) != ed25519.PublicKeySize {
 		return wire.Enrolled{}, fault.New(fault.Invalid, "invalid_key", "public_key must be an Ed25519 key of 32 bytes.").With("field", "public_key")
 	}
-	hello, err := checkHello(e.Hello)
+	hello, err := checkHello(e.Hello, s.cfg.Programs)
 	if err != nil {
 		return wire.Enrolled{}, err
 	}

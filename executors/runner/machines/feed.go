@@ -61,7 +61,7 @@ func (f *feed) open(ctx context.Context) (wire.Hello, error) {
 	if ev.Type != wire.EventHello || ev.Hello == nil {
 		return wire.Hello{}, refuse("it does not begin by saying what it is")
 	}
-	return checkHello(*ev.Hello)
+	return checkHello(*ev.Hello, f.service.cfg.Programs)
 }
 
 // read takes events until there are no more.
@@ -127,7 +127,7 @@ func (f *feed) take(ctx context.Context, ev wire.Event) error {
 	case ev.Type == wire.EventLoad && ev.Load != nil:
 		f.load(ctx, checkLoad(*ev.Load))
 	case ev.Type == wire.EventHello && ev.Hello != nil:
-		h, err := checkHello(*ev.Hello)
+		h, err := checkHello(*ev.Hello, f.service.cfg.Programs)
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func newHouse(t *testing.T, db *store.DB, tune ...func(*machines.Config)) *house
 // open starts the room, as a server that starts does, until the test ends or stop is called.
 func (h *house) open(tune ...func(*machines.Config)) *machines.Service {
 	h.t.Helper()
-	cfg := machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus, Enabled: true, Now: h.clock.Now, Tick: 20 * time.Millisecond}
+	cfg := machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus, Enabled: true, Programs: []string{"claude", "codex"}, Now: h.clock.Now, Tick: 20 * time.Millisecond}
 	for _, fn := range tune {
 		fn(&cfg)
 	}

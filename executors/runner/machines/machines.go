@@ -87,6 +87,7 @@ type Config struct {
 	Sealer   Sealer
 	Events   events.Publisher
 	Enabled  bool          // whether members may connect machines
+	Programs []string      // of agents: what a machine may say that it has
 	TokenFor time.Duration // how long a token for one machine can be used; 0 = an hour
 	Silence  time.Duration // without a sign of life for so long a machine is offline; 0 = 30 s
 	Tick     time.Duration // how often what was seen is stored; 0 = 10 s

@@ -86,7 +86,7 @@ type Hello struct {
 	Pause      bool     `json:"pause"`
 	SharedHome bool     `json:"shared_home"` // agents' home is the owner's own: nothing of it is ever copied
 
-	Programs map[string]bool `json:"programs,omitempty"` // of those of AgentPrograms, which sandboxes there have; nothing is said of others
+	Programs map[string]bool `json:"programs,omitempty"` // of agents, where sandboxes use the machine's own: whether they have it; nothing is said of others
 
 	Access     Access   `json:"access"`
 	Share      string   `json:"share"` // who may use it: owner, team
@@ -99,9 +99,6 @@ type Hello struct {
 	StartMs  int64 `json:"start_ms,omitempty"`
 	Load     Load  `json:"load"`
 }
-
-// AgentPrograms are the programs of agents that a machine looks for where sandboxes use its own programs.
-func AgentPrograms() []string { return []string{"claude", "codex", "opencode"} }
 
 // Folder is one the machine's owner allows.
 type Folder struct {
