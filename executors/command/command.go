@@ -23,6 +23,7 @@ func (s State) Ended() bool { return s != Pending && s != Executing }
 
 // Request asks for a command. Exactly one of Argv and Command is set.
 type Request struct {
+	TeamID      string // whose workspace it must be; "" = who asks has seen to it
 	WorkspaceID string
 	ActorID     string
 	Argv        []string          // the program and its arguments, passed on as they are

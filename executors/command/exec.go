@@ -239,6 +239,9 @@ func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error
 	if err != nil {
 		return nil, err
 	}
+	if req.TeamID != "" && req.TeamID != spec.TeamID {
+		return nil, fault.New(fault.NotFound, "not_found", "There is no such workspace, or it is not yours to see.")
+	}
 	r := newRunning(Command{ID: id.New("cmd"), TeamID: spec.TeamID, WorkspaceID: req.WorkspaceID, ActorID: req.ActorID,
 		Argv: req.Argv, Cwd: req.Cwd, State: Pending, Background: req.Background, CreatedAt: c.now()}, fn)
 	var given Secrets

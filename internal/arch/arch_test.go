@@ -66,7 +66,7 @@ type rule struct {
 }
 
 // features are the packages with the program's rules. Each declares the storage and the neighbours it needs.
-var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./workspaces/...",
+var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./tools/...", "./workspaces/...",
 	"./executors", "./executors/caches", "./executors/choice", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/metering", "./executors/network", "./executors/pool",
 	"./executors/preview", "./executors/settings", "./executors/runner/*"}
 
@@ -139,6 +139,10 @@ func rules() []rule {
 	for _, who := range append([]string{"./store", "./sync/...", "./sessions/..."}, above...) {
 		add(who, nil, "it names the methods it needs: only who starts the server and the server itself are given all of workspaces", "./workspaces/assembly")
 	}
+	for _, low := range []string{"./accounts/...", "./billing/...", "./config/...", "./executors/...", "./guest/...", "./internal/...", "./notify/...", "./sessions/...", "./store/...", "./sync/...", "./workspaces/..."} {
+		add(low, nil, "tools call what the features offer, not the other way round", "./tools/...")
+	}
+	add("./tools", nil, "the contract knows no tool, and none of the services that tools call", "./tools/*", "./accounts/...", "./billing/...", "./executors/...", "./guest/...", "./notify/...", "./sessions/...", "./sync/...", "./workspaces/...")
 	add("./sync/...", nil, "changed files are those of sandboxes; sessions come and go", "./sessions/...", "./workspaces/...")
 	for _, end := range []string{"identity", "policy", "machine", "tunnel", "wire", "folder", "guard", "cli"} {
 		add("./executors/runner/"+end, nil, "the end on the member's machine knows sandboxes, and nothing of people or what the server keeps", append([]string{"./accounts/...", "./billing/..."}, aboutExecutors...)...)
@@ -160,7 +164,7 @@ func rules() []rule {
 	add("./accounts/suspension", nil, "it ends what runs through funcs it is given", "./billing/...", "./notify/...")
 	add("./billing/alerts", nil, "it tells who is named and has no part in what runs", "./sessions/...", "./sync/...", "./workspaces/...")
 	add("./internal/resident", nil, "it knows the process it is in", "./internal/...")
-	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./testing/...", "testing")
+	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./tools/tooltest", "./testing/...", "testing")
 	return out
 }
 
@@ -250,6 +254,7 @@ func TestRulesBite(t *testing.T) {
 		"executors/network": module + "executors/docker", "executors/choice": module + "executors/manager", "executors/pool": module + "executors/command", "workspaces/forge": module + "sessions", "billing/gateway": module + "store", "executors/runner/machines": "database/sql",
 		"sessions/history": module + "sessions", "sessions/prompt": module + "sessions/question",
 		"workspaces/git": module + "workspaces/sandboxgit", "workspaces/stage": module + "workspaces/merge", "workspaces/checks": module + "workspaces/assembly",
+		"tools": module + "executors/command", "tools/run": module + "store", "sessions/masks": module + "tools",
 	} {
 		all := map[string]pkg{"./" + from: {Imports: []string{module + "between"}, Deps: []string{module + "between", to}}, "./between": {Imports: []string{to}, Deps: []string{to}}}
 		v := violations(all)

@@ -1,0 +1,87 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/redact"
+)
+
+// recordedArguments is how many bytes of a call's arguments a Record keeps.
+const recordedArguments = 4 << 10
+
+// Outcome says how a call ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Done      Outcome = "done"
+	Failed    Outcome = "failed"  // the work was done and failed: Result.IsError
+	Refused   Outcome = "refused" // asked wrongly, or not allowed
+	Broken    Outcome = "broken"  // the tool or the server could not
+	Cancelled Outcome = "cancelled"
+	TimedOut  Outcome = "timed_out"
+)
+
+// Record is what is remembered of one call.
+type Record struct {
+	Tool        string
+	Caller      Caller
+	Arguments   string // the beginning, with the team's secrets masked; "" when it is not known which those are
+	StartedAt   time.Time
+	Duration    time.Duration
+	Outcome     Outcome
+	Code        string // of the error
+	ResultBytes int
+	Truncated   bool
+}
+
+// Recorder remembers calls. Record must not block for long: the caller waits for it.
+type Recorder interface {
+	Record(ctx context.Context, r Record)
+}
+
+// Secrets knows what of a team may not be shown.
+type Secrets interface {
+	// InAnswers finds the values of a team's secrets; nil when it has none.
+	InAnswers(ctx context.Context, teamID string) (*redact.Finder, error)
+}
+
+// outcomeOf says how a call ended. err is what the caller is told.
+func outcomeOf(r Result, err error) Outcome {
+	switch kind := fault.KindOf(err); {
+	case err == nil && r.IsError:
+		return Failed
+	case err == nil:
+		return Done
+	case errors.Is(err, context.Canceled):
+		return Cancelled
+	case kind == fault.Timeout, errors.Is(err, context.DeadlineExceeded):
+		return TimedOut
+	case kind == fault.Internal, kind == fault.Unavailable, kind == fault.DiskFull:
+		return Broken
+	}
+	return Refused
+}
+
+// shown is what a record keeps of arguments. They are masked before they are cut, so that no beginning of a secret is left at the end.
+func (s *Set) shown(ctx context.Context, teamID string, args json.RawMessage) string {
+	if len(args) > MaxArguments || teamID == "" {
+		return ""
+	}
+	if s.cfg.Secrets != nil {
+		f, err := s.cfg.Secrets.InAnswers(ctx, teamID)
+		if err != nil {
+			s.cfg.Log.WarnContext(ctx, "a tool's arguments are not recorded: the team's secrets could not be read", "team_id", teamID, "error", err)
+			return ""
+		}
+		if f != nil {
+			args = append(json.RawMessage(nil), args...)
+			f.MaskJSON(args)
+		}
+	}
+	return cut(string(args), recordedArguments)
+}

@@ -1,0 +1,191 @@
+package tools
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// Bounds of every tool. A list of tools is part of what an agent reads at each turn: its texts are kept short.
+const (
+	MaxArguments       = 1 << 20   // bytes
+	DefaultResultBytes = 256 << 10 // what a call answers at most where its caller sets no limit
+	MinResultBytes     = 4 << 10   // the least and the most a caller may set
+	MaxResultBytes     = 4 << 20
+	DefaultTimeout     = time.Minute
+
+	MaxTitle       = 60   // characters
+	MaxDescription = 2000 // characters
+)
+
+// Config is what a Set is made of.
+type Config struct {
+	Tools    []Tool   // one line for each
+	Secrets  Secrets  // masks what is recorded; nil = teams have none
+	Recorder Recorder // nil = calls are not recorded
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Set is the tools that can be called. It does not change. Safe for concurrent use.
+type Set struct {
+	cfg   Config
+	tools map[string]entry
+	specs []Spec
+}
+
+// entry is a tool as it was when the Set was made.
+type entry struct {
+	tool      Tool
+	spec      Spec
+	arguments *jsonschema.Resolved
+}
+
+// New makes a Set. It refuses a tool whose spec is wrong, and two of one name.
+func New(cfg Config) (*Set, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Set{cfg: cfg, tools: make(map[string]entry, len(cfg.Tools))}
+	for _, t := range cfg.Tools {
+		spec := t.Spec()
+		arguments, err := validate(spec)
+		if err != nil {
+			return nil, fmt.Errorf("tool %q: %w", spec.Name, err)
+		}
+		if _, twice := s.tools[spec.Name]; twice {
+			return nil, fmt.Errorf("tool %q: there are two of this name", spec.Name)
+		}
+		s.tools[spec.Name] = entry{t, spec, arguments}
+		s.specs = append(s.specs, spec)
+	}
+	slices.SortFunc(s.specs, func(a, b Spec) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Name, b.Name))
+	})
+	return s, nil
+}
+
+var wellNamed = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+// validate says what is wrong with a spec, and compiles the schema of its arguments.
+func validate(s Spec) (*jsonschema.Resolved, error) {
+	switch {
+	case !wellNamed.MatchString(s.Name) || len(s.Name) > 64:
+		return nil, errors.New("its name must be lower-case words with underscores, at most 64 characters")
+	case !wellNamed.MatchString(s.Group):
+		return nil, errors.New("its group must be lower-case words with underscores")
+	case s.Title == "" || utf8.RuneCountInString(s.Title) > MaxTitle:
+		return nil, fmt.Errorf("its title must have 1 to %d characters", MaxTitle)
+	case s.Description == "" || utf8.RuneCountInString(s.Description) > MaxDescription:
+		return nil, fmt.Errorf("its description must have 1 to %d characters", MaxDescription)
+	case s.Permission != Allow && s.Permission != Ask && s.Permission != Deny:
+		return nil, fmt.Errorf("its permission %q is none", s.Permission)
+	case s.Timeout < 0:
+		return nil, errors.New("its timeout is negative")
+	}
+	arguments, err := compile(s.Arguments)
+	if err != nil {
+		return nil, fmt.Errorf("schema of the arguments: %w", err)
+	}
+	if !closed(arguments) {
+		return nil, errors.New("schema of the arguments: additionalProperties must be false")
+	}
+	if len(s.Result) > 0 {
+		if _, err := compile(s.Result); err != nil {
+			return nil, fmt.Errorf("schema of the result: %w", err)
+		}
+	}
+	return arguments, nil
+}
+
+// Specs describes all tools, by group and name.
+func (s *Set) Specs() []Spec { return slices.Clone(s.specs) }
+
+// Call calls a tool by its name. Empty arguments are an empty object.
+func (s *Set) Call(ctx context.Context, c Caller, name string, args json.RawMessage) (Result, error) {
+	began := s.cfg.Now()
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = json.RawMessage("{}")
+	}
+	result, err := s.call(ctx, c, name, args)
+	if s.cfg.Recorder != nil {
+		keep := tenant.In(context.WithoutCancel(ctx), c.TeamID) // also of a caller who has gone
+		s.cfg.Recorder.Record(keep, Record{Tool: cut(name, 64), Caller: c, Arguments: s.shown(keep, c.TeamID, args), StartedAt: began, Duration: s.cfg.Now().Sub(began),
+			Outcome: outcomeOf(result, err), Code: fault.CodeOf(err), ResultBytes: result.Bytes(), Truncated: result.Truncated})
+	}
+	return result, err
+}
+
+func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMessage) (Result, error) {
+	e, ok := s.tools[name]
+	switch {
+	case !ok:
+		return Result{}, fault.New(fault.NotFound, "tool_not_found", "There is no tool %q. GET /teams/{team}/tools lists those there are.", cut(name, 64))
+	case c.TeamID == "" || c.UserID == "":
+		return Result{}, fault.New(fault.Forbidden, "tool_caller_unknown", "It is not known for which team and user %s is called.", name)
+	case e.spec.Needs.Workspace && c.WorkspaceID == "":
+		return Result{}, fault.New(fault.Invalid, "tool_needs_workspace", "%s works in a workspace: say in which.", name)
+	case len(args) > MaxArguments:
+		return Result{}, fault.New(fault.TooLarge, "tool_arguments_too_large", "The arguments of %s are larger than %d bytes.", name, MaxArguments)
+	}
+	if err := check(name, e.arguments, args); err != nil {
+		return Result{}, err
+	}
+	c.Limits = bounded(c.Limits, e.spec)
+	within, cancel := context.WithTimeout(tenant.In(ctx, c.TeamID), c.Limits.Timeout)
+	defer cancel()
+	result, err := s.guarded(within, e, c, args)
+	switch {
+	case ctx.Err() != nil:
+		return Result{}, context.Cause(ctx)
+	case errors.Is(within.Err(), context.DeadlineExceeded) && err != nil:
+		return Result{}, fault.Wrap(err, fault.Timeout, "tool_timeout", "%s took longer than %s and was stopped. What it had done by then stays done.", name, c.Limits.Timeout)
+	case err != nil:
+		return Result{}, err
+	case result.Bytes() > c.Limits.ResultBytes:
+		return Result{}, fault.New(fault.Internal, "tool_result_too_large", "%s answered with more than %d bytes, which is a fault of the tool. What it did stays done.", name, c.Limits.ResultBytes)
+	}
+	return result, nil
+}
+
+// bounded fills in the limits of a call.
+func bounded(l Limits, s Spec) Limits {
+	most := cmp.Or(s.Timeout, DefaultTimeout)
+	if l.Timeout <= 0 || l.Timeout > most {
+		l.Timeout = most
+	}
+	if l.ResultBytes <= 0 {
+		l.ResultBytes = DefaultResultBytes
+	}
+	l.ResultBytes = min(max(l.ResultBytes, MinResultBytes), MaxResultBytes)
+	return l
+}
+
+// guarded makes an error of a tool's panic.
+func (s *Set) guarded(ctx context.Context, e entry, c Caller, args json.RawMessage) (result Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.cfg.Log.ErrorContext(ctx, "a tool panicked", "tool", e.spec.Name, "workspace_id", c.WorkspaceID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			result, err = Result{}, fault.New(fault.Internal, "tool_broken", "%s broke off. The server's log says more. What it had done by then stays done.", e.spec.Name)
+		}
+	}()
+	return e.tool.Call(ctx, c, args)
+}
