@@ -58,6 +58,8 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/testing/testaccounts"
+	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -215,6 +217,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		UI:            http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") }),
 	}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
+	if h.cfg.Tools, err = tools.New(tools.Config{Tools: []tools.Tool{run.New(h.cfg.Commands, time.Now)}, Secrets: sec}); err != nil {
+		t.Fatal(err)
+	}
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.rooms)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})

@@ -174,6 +174,7 @@ addMember               admin     admin
 updateMember            admin     admin
 removeMember            viewer    admin
 listExecutors           viewer    read
+listTools               viewer    read
 listAgents              viewer    read
 listTeamAgentAccounts   viewer    read
 addTeamAgentAccount     admin     admin
@@ -289,6 +290,7 @@ listTree                viewer    read
 writeFile               member    write
 deleteFile              member    write
 execCommand             member    write
+callTool                member    write
 getCommand              viewer    read
 cancelCommand           member    write
 getNetwork              viewer    read

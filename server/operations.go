@@ -41,7 +41,7 @@ func (s *Server) operations() operations {
 		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
 		Running: running.New(running.Config{Image: cfg.Image, Directory: cfg.Directory, Sessions: cfg.Sessions, Prompts: cfg.Sessions.Queue, Questions: cfg.Sessions.Board, History: cfg.History,
-			Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens, Standings: place.Standings, Now: cfg.Now}, shared),
+			Commands: cfg.Commands, Tools: cfg.Tools, Images: cfg.Images, Tokens: cfg.Tokens, Standings: place.Standings, Now: cfg.Now}, shared),
 		Money: costs,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/tools"
 )
 
 // access says who may use an operation at all.
@@ -240,6 +241,7 @@ var policy = map[string]rule{
 	"updateMember":    of(accounts.ManageMember, byTeam).confirmed(),
 	"removeMember":    of(accounts.ViewTeam, byTeam).needing(accounts.ScopeAdmin), // members may leave; the service asks for more to remove another
 	"listExecutors":   of(accounts.ViewTeam, byTeam),
+	"listTools":       of(accounts.ViewTeam, byTeam),
 	"listAgents":      of(accounts.ViewTeam, byTeam),
 
 	"listTeamAgentAccounts": of(accounts.ViewTeam, byTeam),
@@ -401,6 +403,7 @@ var policy = map[string]rule{
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
 	"execCommand":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
+	"callTool":       rule{access: member, action: accounts.EditWorkspace, find: byWorkspace, body: tools.MaxArguments + 4<<10}.working().repeatable(),
 	"getCommand":     of(accounts.ViewWorkspace, byCommand),
 	"cancelCommand":  of(accounts.EditWorkspace, byCommand),
 	"getNetwork":     of(accounts.ViewWorkspace, byWorkspace),

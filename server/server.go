@@ -57,6 +57,7 @@ import (
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
@@ -97,6 +98,7 @@ type Config struct {
 	Gateway       *gateway.Service
 	Quota         *quota.Service
 	Commands      *command.Commands
+	Tools         *tools.Set
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings
@@ -153,6 +155,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Checks == nil || c.Overlap == nil {
 		return errors.New("server: Checks and Overlap are needed")
+	}
+	if c.Tools == nil {
+		return errors.New("server: Tools is needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

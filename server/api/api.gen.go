@@ -3182,6 +3182,45 @@ func (e TokenParentKind) Valid() bool {
 	}
 }
 
+// Defines values for ToolPermission.
+const (
+	ToolPermissionAllow ToolPermission = "allow"
+	ToolPermissionAsk   ToolPermission = "ask"
+	ToolPermissionDeny  ToolPermission = "deny"
+)
+
+// Valid indicates whether the value is a known member of the ToolPermission enum.
+func (e ToolPermission) Valid() bool {
+	switch e {
+	case ToolPermissionAllow:
+		return true
+	case ToolPermissionAsk:
+		return true
+	case ToolPermissionDeny:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ToolContentType.
+const (
+	ToolContentTypeData ToolContentType = "data"
+	ToolContentTypeText ToolContentType = "text"
+)
+
+// Valid indicates whether the value is a known member of the ToolContentType enum.
+func (e ToolContentType) Valid() bool {
+	switch e {
+	case ToolContentTypeData:
+		return true
+	case ToolContentTypeText:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TrashItemKind.
 const (
 	TrashItemKindProject   TrashItemKind = "project"
@@ -9538,6 +9577,87 @@ type TokenUsage struct {
 	Reasoning  int64  `json:"reasoning"`
 }
 
+// Tool defines model for Tool.
+type Tool struct {
+	// Arguments JSON Schema of the arguments
+	Arguments json.RawMessage `json:"arguments"`
+
+	// Description For agents
+	Description string `json:"description"`
+
+	// Group Tools of a group are switched on and off together
+	Group string    `json:"group"`
+	Name  string    `json:"name"`
+	Needs ToolNeeds `json:"needs"`
+
+	// Permission Whether an agent may call it without asking, unless somebody decides otherwise
+	Permission ToolPermission `json:"permission"`
+
+	// Result JSON Schema of structured in the answer; null: there is none
+	Result json.RawMessage `json:"result"`
+
+	// TimeoutMs The longest a call may take
+	TimeoutMs int64 `json:"timeout_ms"`
+
+	// Title For people
+	Title string `json:"title"`
+}
+
+// ToolPermission Whether an agent may call it without asking, unless somebody decides otherwise
+type ToolPermission string
+
+// ToolCall defines model for ToolCall.
+type ToolCall struct {
+	// Arguments As the tool's schema says, at most 1 MiB; none is an empty object
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+}
+
+// ToolContent A text, or data with its MIME type
+type ToolContent struct {
+	Data     *[]byte         `json:"data,omitempty"`
+	MimeType *string         `json:"mime_type,omitempty"`
+	Text     *string         `json:"text,omitempty"`
+	Type     ToolContentType `json:"type"`
+}
+
+// ToolContentType defines model for ToolContent.Type.
+type ToolContentType string
+
+// ToolList defines model for ToolList.
+type ToolList struct {
+	Items      []Tool  `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ToolNeeds defines model for ToolNeeds.
+type ToolNeeds struct {
+	// ImageParts Programs the sandbox's image must have
+	ImageParts []string `json:"image_parts"`
+
+	// Network It reaches beyond the sandbox and the server
+	Network bool `json:"network"`
+
+	// Workspace It works in a workspace
+	Workspace bool `json:"workspace"`
+
+	// Writes It changes something
+	Writes bool `json:"writes"`
+}
+
+// ToolResult defines model for ToolResult.
+type ToolResult struct {
+	Content []ToolContent `json:"content"`
+
+	// IsError The work was done and failed
+	IsError bool `json:"is_error"`
+
+	// Structured Fits the tool's result schema; null where it has none
+	Structured json.RawMessage `json:"structured"`
+
+	// Truncated Something was left out to keep the answer small
+	Truncated bool `json:"truncated"`
+}
+
 // TotpCode defines model for TotpCode.
 type TotpCode struct {
 	Code string `json:"code"`
@@ -11023,6 +11143,11 @@ type ListTimelineParams struct {
 	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
+// CallToolParams defines parameters for CallTool.
+type CallToolParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTreeParams defines parameters for ListTree.
 type ListTreeParams struct {
 	// Path Absent is the root
@@ -11364,6 +11489,9 @@ type StagePartsJSONRequestBody = StageRequest
 
 // TakeFilesJSONRequestBody defines body for TakeFiles for application/json ContentType.
 type TakeFilesJSONRequestBody = TakeRequest
+
+// CallToolJSONRequestBody defines body for CallTool for application/json ContentType.
+type CallToolJSONRequestBody = ToolCall
 
 // UpdateFromBaseJSONRequestBody defines body for UpdateFromBase for application/json ContentType.
 type UpdateFromBaseJSONRequestBody = UpdateRequest
@@ -12042,6 +12170,9 @@ type ServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
+	// ListTools What agents may call
+	// (GET /teams/{team}/tools)
+	ListTools(ctx echo.Context, team TeamSlug) error
 	// GetTrash What was deleted and can be restored, and what it takes on disk
 	// (GET /teams/{team}/trash)
 	GetTrash(ctx echo.Context, team TeamSlug) error
@@ -12327,6 +12458,9 @@ type ServerInterface interface {
 	// ListTimeline Snapshots of a workspace's files and what happened in it, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx echo.Context, id Id, params ListTimelineParams) error
+	// CallTool Call a tool in a workspace
+	// (POST /workspaces/{id}/tools/{name})
+	CallTool(ctx echo.Context, id Id, name string, params CallToolParams) error
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx echo.Context, id Id, params ListTreeParams) error
@@ -16270,6 +16404,22 @@ func (w *ServerInterfaceWrapper) GetTeamStorage(ctx echo.Context) error {
 	return err
 }
 
+// ListTools converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTools(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTools(ctx, team)
+	return err
+}
+
 // GetTrash converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTrash(ctx echo.Context) error {
 	var err error
@@ -18620,6 +18770,50 @@ func (w *ServerInterfaceWrapper) ListTimeline(ctx echo.Context) error {
 	return err
 }
 
+// CallTool converts echo context to params.
+func (w *ServerInterfaceWrapper) CallTool(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CallToolParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CallTool(ctx, id, name, params)
+	return err
+}
+
 // ListTree converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTree(ctx echo.Context) error {
 	var err error
@@ -19014,6 +19208,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/instance/mail", wrapper.GetMail, options.OperationMiddlewares["getMail"]...)
 	router.POST(options.BaseURL+"/instance/mail/test", wrapper.TestMail, options.OperationMiddlewares["testMail"]...)
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
+	router.GET(options.BaseURL+"/teams/:team/tools", wrapper.ListTools, options.OperationMiddlewares["listTools"]...)
 	router.GET(options.BaseURL+"/teams/:team/places", wrapper.GetTeamPlaces, options.OperationMiddlewares["getTeamPlaces"]...)
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
 	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
@@ -19158,6 +19353,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/workspaces/:id/files", wrapper.WriteFile, options.OperationMiddlewares["writeFile"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/tree", wrapper.ListTree, options.OperationMiddlewares["listTree"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/exec", wrapper.ExecCommand, options.OperationMiddlewares["execCommand"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/tools/:name", wrapper.CallTool, options.OperationMiddlewares["callTool"]...)
 	router.DELETE(options.BaseURL+"/commands/:id", wrapper.CancelCommand, options.OperationMiddlewares["cancelCommand"]...)
 	router.GET(options.BaseURL+"/commands/:id", wrapper.GetCommand, options.OperationMiddlewares["getCommand"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/sandbox", wrapper.GetSandbox, options.OperationMiddlewares["getSandbox"]...)
@@ -27827,6 +28023,45 @@ func (response GetTeamStoragedefaultApplicationProblemPlusJSONResponse) VisitGet
 	return err
 }
 
+type ListToolsRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListToolsResponseObject interface {
+	VisitListToolsResponse(w http.ResponseWriter) error
+}
+
+type ListTools200JSONResponse ToolList
+
+func (response ListTools200JSONResponse) VisitListToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListToolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListToolsdefaultApplicationProblemPlusJSONResponse) VisitListToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTrashRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -31722,6 +31957,48 @@ func (response ListTimelinedefaultApplicationProblemPlusJSONResponse) VisitListT
 	return err
 }
 
+type CallToolRequestObject struct {
+	Id     Id     `json:"id"`
+	Name   string `json:"name"`
+	Params CallToolParams
+	Body   *CallToolJSONRequestBody
+}
+
+type CallToolResponseObject interface {
+	VisitCallToolResponse(w http.ResponseWriter) error
+}
+
+type CallTool200JSONResponse ToolResult
+
+func (response CallTool200JSONResponse) VisitCallToolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CallTooldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CallTooldefaultApplicationProblemPlusJSONResponse) VisitCallToolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTreeRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListTreeParams
@@ -32748,6 +33025,9 @@ type StrictServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
+	// ListTools What agents may call
+	// (GET /teams/{team}/tools)
+	ListTools(ctx context.Context, request ListToolsRequestObject) (ListToolsResponseObject, error)
 	// GetTrash What was deleted and can be restored, and what it takes on disk
 	// (GET /teams/{team}/trash)
 	GetTrash(ctx context.Context, request GetTrashRequestObject) (GetTrashResponseObject, error)
@@ -33033,6 +33313,9 @@ type StrictServerInterface interface {
 	// ListTimeline Snapshots of a workspace's files and what happened in it, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx context.Context, request ListTimelineRequestObject) (ListTimelineResponseObject, error)
+	// CallTool Call a tool in a workspace
+	// (POST /workspaces/{id}/tools/{name})
+	CallTool(ctx context.Context, request CallToolRequestObject) (CallToolResponseObject, error)
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx context.Context, request ListTreeRequestObject) (ListTreeResponseObject, error)
@@ -40240,6 +40523,31 @@ func (sh *strictHandler) GetTeamStorage(ctx echo.Context, team TeamSlug) error {
 	return nil
 }
 
+// ListTools operation middleware
+func (sh *strictHandler) ListTools(ctx echo.Context, team TeamSlug) error {
+	var request ListToolsRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTools(ctx.Request().Context(), request.(ListToolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTools")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListToolsResponseObject); ok {
+		return validResponse.VisitListToolsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetTrash operation middleware
 func (sh *strictHandler) GetTrash(ctx echo.Context, team TeamSlug) error {
 	var request GetTrashRequestObject
@@ -43269,6 +43577,56 @@ func (sh *strictHandler) ListTimeline(ctx echo.Context, id Id, params ListTimeli
 		return err
 	} else if validResponse, ok := response.(ListTimelineResponseObject); ok {
 		return validResponse.VisitListTimelineResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CallTool operation middleware
+func (sh *strictHandler) CallTool(ctx echo.Context, id Id, name string, params CallToolParams) error {
+	var request CallToolRequestObject
+
+	request.Id = id
+	request.Name = name
+	request.Params = params
+
+	var body CallToolJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CallTool(ctx.Request().Context(), request.(CallToolRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CallTool")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CallToolResponseObject); ok {
+		return validResponse.VisitCallToolResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/tools"
 )
 
 // Options are what an App is built with.
@@ -30,7 +31,10 @@ type App struct {
 	*sandboxes // where work runs
 	*work      // what goes on in workspaces
 	*limits    // what ends or stops work
-	*front     // what the outside sees
+
+	tools *tools.Set // what agents may call
+
+	*front // what the outside sees
 }
 
 // Build opens the store and makes all parts of the system, each of what was made before it. Nothing runs yet. Close gives back what it opened.
@@ -59,6 +63,9 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.work = newWork(a.base, a.allowance, a.people, a.worktrees, a.money, a.sandboxes)
 	a.limits = newLimits(a.base, a.allowance, a.people, a.worktrees, a.sandboxes, a.work)
+	if a.tools, err = newTools(a.base, a.people, a.work); err != nil {
+		return nil, err
+	}
 	if a.front, err = newFront(a); err != nil {
 		return nil, err
 	}

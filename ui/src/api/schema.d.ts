@@ -3503,6 +3503,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/tools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** What agents may call */
+        get: operations["listTools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/trash": {
         parameters: {
             query?: never;
@@ -5127,6 +5147,30 @@ export interface paths {
         get: operations["listTimeline"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/tools/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description Of a tool, as in GET /teams/{team}/tools */
+                name: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Call a tool in a workspace
+         * @description Answers when the tool has ended. Arguments that do not fit the tool's schema are refused with 400 `tool_arguments_invalid`, whose `details.field` names the field. Work that was done and failed is an answer with `is_error`. Who leaves stops the tool, unless the call has an Idempotency-Key.
+         */
+        post: operations["callTool"];
         delete?: never;
         options?: never;
         head?: never;
@@ -10099,6 +10143,74 @@ export interface components {
             output: number;
             /** Format: int64 */
             reasoning: number;
+        };
+        Tool: {
+            /** @description JSON Schema of the arguments */
+            arguments: {
+                [key: string]: unknown;
+            };
+            /** @description For agents */
+            description: string;
+            /** @description Tools of a group are switched on and off together */
+            group: string;
+            name: string;
+            needs: components["schemas"]["ToolNeeds"];
+            /**
+             * @description Whether an agent may call it without asking, unless somebody decides otherwise
+             * @enum {string}
+             */
+            permission: "allow" | "ask" | "deny";
+            /** @description JSON Schema of structured in the answer; null: there is none */
+            result: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Format: int64
+             * @description The longest a call may take
+             */
+            timeout_ms: number;
+            /** @description For people */
+            title: string;
+        };
+        ToolCall: {
+            /** @description As the tool's schema says, at most 1 MiB; none is an empty object */
+            arguments?: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description A text, or data with its MIME type */
+        ToolContent: {
+            /** Format: byte */
+            data?: string;
+            mime_type?: string;
+            text?: string;
+            /** @enum {string} */
+            type: "text" | "data";
+        };
+        ToolList: {
+            items: components["schemas"]["Tool"][];
+            next_cursor: string | null;
+        };
+        ToolNeeds: {
+            /** @description Programs the sandbox's image must have */
+            image_parts: string[];
+            /** @description It reaches beyond the sandbox and the server */
+            network: boolean;
+            /** @description It works in a workspace */
+            workspace: boolean;
+            /** @description It changes something */
+            writes: boolean;
+        };
+        ToolResult: {
+            content: components["schemas"]["ToolContent"][];
+            /** @description The work was done and failed */
+            is_error: boolean;
+            /** @description Fits the tool's result schema; null where it has none */
+            structured: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Something was left out to keep the answer small */
+            truncated: boolean;
         };
         TotpCode: {
             code: string;
@@ -16303,6 +16415,30 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listTools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Tools, by group and name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getTrash: {
         parameters: {
             query?: never;
@@ -18810,6 +18946,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Timeline"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    callTool: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description Of a tool, as in GET /teams/{team}/tools */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ToolCall"];
+            };
+        };
+        responses: {
+            /** @description What the tool answered */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolResult"];
                 };
             };
             default: components["responses"]["Problem"];
