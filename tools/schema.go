@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -126,7 +127,9 @@ func fieldOf(text string) string {
 		}
 	}
 	if m := unknownOrMissing.FindStringSubmatch(reason); m != nil {
-		names = append(names, m[1])
+		if name, err := strconv.Unquote(`"` + m[1] + `"`); err == nil { // the library quotes it
+			names = append(names, name)
+		}
 	}
 	return cut(strings.Join(names, "."), 200)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,7 @@ func TestWrongArguments(t *testing.T) {
 		`{"name":"a","of":{"list":["a",1]}}`:     "of.list",
 		`{"name":"a","of":{"lost":[]}}`:          "of.lost",
 		`{"name":"a","properties":{"deep":1}}`:   "properties",
+		`{"name":"a","\u00e4 \\ b":1}`:           "\u00e4 \\ b",
 		`{"name":"a","times":0}`:                 "times",
 		`{"name":"a","times":1.5}`:               "times",
 		`{"name":"a\u0000b"}`:                    "name",
@@ -133,7 +135,7 @@ func TestWrongArguments(t *testing.T) {
 	} {
 		_, err := s.Call(t.Context(), somebody, "greet", json.RawMessage(args))
 		f, ok := errors.AsType[*fault.Error](err)
-		if !ok || f.Code != "tool_arguments_invalid" || f.Details["field"] != field || !strings.Contains(f.Message, field) || len(f.Message) > 500 {
+		if !ok || f.Code != "tool_arguments_invalid" || f.Details["field"] != field || !strings.Contains(f.Message, strconv.Quote(field)) || len(f.Message) > 500 {
 			t.Errorf("%.60s: %.700v with %v, want the field %s", args, err, f, field)
 		}
 	}
