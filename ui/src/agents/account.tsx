@@ -3,10 +3,10 @@ import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { agentsQuery, keys } from "@/api/queries";
-import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { Check, Choice, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
+import { useTeam } from "@/state/team";
 
 export type Account = Schemas["AgentAccount"];
 type Kind = Account["kind"];

@@ -2,12 +2,12 @@ import { type UseQueryResult, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Agent } from "@/api/client";
 import { refreshAgents } from "@/api/queries";
-import { useMe, useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { Choice, Field, inputClass } from "@/kit/field";
 import { CopyLine, Failure, Skeleton } from "@/kit/states";
+import { COMMAND, SHELL } from "@/sessions/sessions";
+import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import { COMMAND, SHELL } from "@/workspaces/sessions";
 import { AccountForm, accountWords } from "./account";
 
 export interface ChosenAgent {

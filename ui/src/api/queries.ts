@@ -1,5 +1,5 @@
 import { keepPreviousData, type QueryClient, queryOptions } from "@tanstack/react-query";
-import type { Comparison } from "@/diff/types";
+import type { Comparison } from "@/changes/diff/types";
 import { allPages, api, data, type Workspace } from "./client";
 
 /** Every query key in one place: events.ts invalidates by them. */

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
-import { useWaiting } from "@/attention/inbox";
+import { useWaiting } from "@/inbox/inbox";
 import { perform } from "@/keys/keyboard";
 import { Icon } from "@/kit/icon";
-import { useTeam } from "./team";
+import { useTeam } from "@/state/team";
 
 const ITEM =
   "flex min-h-12 flex-1 flex-col items-center justify-center gap-0.5 text-meta text-fg2 -outline-offset-2 data-[status=active]:text-accent";

@@ -2,11 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { Suspense, useEffect, useState } from "react";
 import { workspacesQuery } from "@/api/queries";
-import { lazy } from "@/app/part";
 import { useAction } from "@/keys/keyboard";
+import { lazy } from "@/kit/part";
 import { isDark, setLook } from "@/state/look";
-import { grouped } from "@/workspaces/standing";
-import { useTeam } from "./team";
+import { useTeam } from "@/state/team";
+import { grouped } from "@/workspaces/groups";
 
 const loadPalette = () => import("./palette");
 const Palette = lazy(loadPalette);

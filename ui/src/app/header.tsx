@@ -2,20 +2,20 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { api } from "@/api/client";
-import { lazy } from "@/app/part";
-import { useWaiting } from "@/attention/inbox";
 import { initials } from "@/format/text";
+import { useWaiting } from "@/inbox/inbox";
 import { pretty } from "@/keys/chord";
 import { perform } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
+import { lazy } from "@/kit/part";
 import { myInvitesQuery } from "@/people/api";
 import { look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";
+import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import { useMe, useTeam } from "./team";
 
 const Spent = lazy(() => import("./spent"));
 

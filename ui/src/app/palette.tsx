@@ -12,8 +12,8 @@ import { machinesQuery } from "@/machines/api";
 import { Danger } from "@/machines/danger";
 import { machineStands } from "@/machines/words";
 import { useStore } from "@/state/store";
-import { grouped } from "@/workspaces/standing";
-import { useMe, useTeam } from "./team";
+import { useMe, useTeam } from "@/state/team";
+import { grouped } from "@/workspaces/groups";
 
 const ITEM =
   "flex min-h-9 cursor-pointer items-center gap-2.5 rounded-sm px-2.5 py-1 data-[selected=true]:bg-bg2 pointer-coarse:min-h-11";

@@ -1,10 +1,10 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { keys, workspacesQuery } from "@/api/queries";
+import { addPendingStart, type PendingStart, pendingStarts, takePendingStart } from "@/sessions/pending-start";
+import { startSession } from "@/sessions/start";
+import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import { addPendingStart, type PendingStart, pendingStarts, takePendingStart } from "@/workspaces/pending-start";
-import { startSession } from "@/workspaces/start";
-import { useTeam } from "./team";
 
 /** Starts the agent chosen in the new-workspace dialog once its workspace is ready, wherever the user is by then. */
 export function PendingStarts() {

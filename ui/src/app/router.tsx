@@ -9,11 +9,11 @@ import {
 import type { Me } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { meQuery, setupQuery } from "@/api/queries";
+import { isDay, isMonth, USAGE_GROUPS, type UsageGroup } from "@/costs/usage-search";
+import { CrashPage, NotFoundPage } from "@/kit/pages";
+import { part } from "@/kit/part";
 import { isString, recall } from "@/state/remember";
-import { CrashPage, NotFoundPage } from "./pages";
-import { part } from "./part";
 import { queryClient } from "./query-client";
-import { isDay, isMonth, USAGE_GROUPS, type UsageGroup } from "./usage-search";
 
 const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: CrashPage });
 
@@ -38,7 +38,7 @@ const indexRoute = createRoute({
     const team = me.teams.find((t) => t.slug === last) ?? me.teams[0];
     if (team) throw redirect({ to: "/$team", params: { team: team.slug } });
   },
-  component: lazyRouteComponent(() => part(() => import("@/screens/no-team")), "NoTeamScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/people/no-team-screen")), "NoTeamScreen"),
 });
 
 const whole = (v: unknown): number | undefined =>
@@ -48,7 +48,7 @@ const text = (v: unknown): string | undefined => (typeof v === "string" && v !==
 const setupRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/setup",
-  component: lazyRouteComponent(() => part(() => import("@/screens/setup")), "SetupScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/signin/setup-screen")), "SetupScreen"),
 });
 
 interface LoginSearch {
@@ -68,19 +68,19 @@ const loginRoute = createRoute({
     error: text(s.error),
     provider: text(s.provider),
   }),
-  component: lazyRouteComponent(() => part(() => import("@/screens/login")), "LoginScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/signin/login-screen")), "LoginScreen"),
 });
 
 const resetRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/reset",
-  component: lazyRouteComponent(() => part(() => import("@/screens/reset")), "ResetScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/signin/reset-screen")), "ResetScreen"),
 });
 
 const joinRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/join",
-  component: lazyRouteComponent(() => part(() => import("@/screens/join")), "JoinScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/people/join-screen")), "JoinScreen"),
 });
 
 /** What a link to watch a session leads to; the link's secret stands behind the #. */
@@ -88,7 +88,7 @@ const watchRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/watch",
   validateSearch: (s: Record<string, unknown>): { link?: string } => ({ link: text(s.link) }),
-  component: lazyRouteComponent(() => part(() => import("@/screens/watch")), "WatchScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/terminal/watch-screen")), "WatchScreen"),
 });
 
 export interface TeamSearch {
@@ -127,7 +127,7 @@ const teamIndexRoute = createRoute({
 const inboxRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/inbox",
-  component: lazyRouteComponent(() => part(() => import("@/screens/inbox")), "InboxScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/inbox/inbox-screen")), "InboxScreen"),
 });
 
 const workspacesRoute = createRoute({
@@ -136,7 +136,7 @@ const workspacesRoute = createRoute({
   validateSearch: (s: Record<string, unknown>): { show?: "archived" | "trash" } => ({
     show: s.show === "archived" || s.show === "trash" ? s.show : undefined,
   }),
-  component: lazyRouteComponent(() => part(() => import("@/screens/workspaces")), "WorkspacesScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/workspaces/workspaces-screen")), "WorkspacesScreen"),
 });
 
 /** The trash is a part of the workspaces' page; its short address leads there. */
@@ -193,7 +193,7 @@ const workspaceRoute = createRoute({
     at: whole(s.at),
     when: whole(s.when),
   }),
-  component: lazyRouteComponent(() => part(() => import("@/screens/workspace")), "WorkspaceScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/workspaces/workspace-screen")), "WorkspaceScreen"),
 });
 
 const editRoute = createRoute({
@@ -203,31 +203,31 @@ const editRoute = createRoute({
     path: text(s.path),
     naming: s.naming === true || undefined,
   }),
-  component: lazyRouteComponent(() => part(() => import("@/screens/editor")), "EditorScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/editor/editor-screen")), "EditorScreen"),
 });
 
 const runsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/runs",
-  component: lazyRouteComponent(() => part(() => import("@/screens/runs")), "RunsScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/runs/runs-screen")), "RunsScreen"),
 });
 
 const runRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/runs/$run",
-  component: lazyRouteComponent(() => part(() => import("@/screens/run")), "RunScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/runs/run-screen")), "RunScreen"),
 });
 
 const projectsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/p",
-  component: lazyRouteComponent(() => part(() => import("@/screens/projects")), "ProjectsScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/projects/projects-screen")), "ProjectsScreen"),
 });
 
 const projectRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/p/$project",
-  component: lazyRouteComponent(() => part(() => import("@/screens/project")), "ProjectScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/projects/project-screen")), "ProjectScreen"),
 });
 
 const machinesRoute = createRoute({
@@ -236,13 +236,13 @@ const machinesRoute = createRoute({
   validateSearch: (s: Record<string, unknown>): { connect?: true } => ({
     connect: s.connect === true || s.connect === "1" || s.connect === 1 ? true : undefined,
   }),
-  component: lazyRouteComponent(() => part(() => import("@/screens/machines")), "MachinesScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/machines/machines-screen")), "MachinesScreen"),
 });
 
 const machineRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/machines/$machine",
-  component: lazyRouteComponent(() => part(() => import("@/screens/machine")), "MachineScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/machines/machine-screen")), "MachineScreen"),
 });
 
 /** What a page of usage shows; absent is this month, by day, in cents. */
@@ -264,7 +264,7 @@ const usageRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/usage",
   validateSearch: usageSearch,
-  component: lazyRouteComponent(() => part(() => import("@/screens/usage")), "UsageScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/costs/usage-screen")), "UsageScreen"),
 });
 
 export const SECTIONS = [
@@ -321,7 +321,7 @@ const settingsRoute = createRoute({
     managed: s.managed === undefined ? undefined : "1",
     ...usageSearch(s),
   }),
-  component: lazyRouteComponent(() => part(() => import("@/screens/settings")), "SettingsScreen"),
+  component: lazyRouteComponent(() => part(() => import("@/settings/settings-screen")), "SettingsScreen"),
 });
 
 const routeTree = rootRoute.addChildren([

@@ -1,16 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { workspacesQuery } from "@/api/queries";
+import { costOf } from "@/costs/workspace-cost";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { Counts, Failure, Skeleton } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
-import { costOf } from "@/workspaces/cost";
-import { OverlapMark } from "@/workspaces/overlap-mark";
+import { OverlapMark } from "@/merge/overlap-mark";
+import { PullMark } from "@/merge/pull-mark";
+import { useTeam } from "@/state/team";
+import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/groups";
 import { PrivateMark } from "@/workspaces/private-mark";
-import { PullMark } from "@/workspaces/pull-mark";
-import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/standing";
-import { useTeam } from "./team";
 
 /** The workspaces of the team, those that need a person first. */
 export function Sidebar() {

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { budgetQuery } from "@/costs/api";
 import { headerWords, standingSaid } from "@/costs/words";
 import { cx } from "@/kit/cx";
-import { useTeam } from "./team";
+import { useTeam } from "@/state/team";
 
 /** What the team spent this month, in the header; nothing while it has spent nothing and has no budget. */
 export default function Spent() {

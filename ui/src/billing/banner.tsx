@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useTeam } from "@/app/team";
+import { useTeam } from "@/state/team";
 import { billingQuery } from "./api";
 import { owing } from "./words";
 

@@ -1,4 +1,4 @@
-import { usd } from "@/places/money";
+import { usd } from "@/format/money";
 import type { Billing, BillingPlan, Invoice } from "./api";
 
 const plural = (n: number, one: string) => `${n.toLocaleString("en-US")} ${one}${n === 1 ? "" : "s"}`;

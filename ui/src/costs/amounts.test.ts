@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { isDay, isMonth } from "@/app/usage-search";
 import {
   clockSpell,
   daySpan,
@@ -14,6 +13,7 @@ import {
   usdField,
 } from "./amounts";
 import { barAt, labelled, ticks } from "./scale";
+import { isDay, isMonth } from "./usage-search";
 
 describe("amounts", () => {
   it("shows every nano-dollar", () => {

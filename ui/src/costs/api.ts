@@ -7,7 +7,7 @@ export type UsageItem = Schemas["UsageItem"];
 export type Usage = Schemas["UsageReport"];
 export type WorkspaceCosts = Schemas["WorkspaceCosts"];
 
-export type UsageGroup = import("@/app/usage-search").UsageGroup | "hour";
+export type UsageGroup = import("./usage-search").UsageGroup | "hour";
 
 /** Whose usage: a team's by its slug, or the whole server's. */
 export type Whose = { team: string } | { instance: true };

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { plansToChoose } from "./choose-plan";
-import type { Plan, PlanList } from "./instance";
+import type { Plan, PlanList } from "./operator-api";
 
 const plan = (id: string, hours_month: number | null): Plan => ({
   id,

@@ -1,4 +1,4 @@
-import { BUILT_IN_PLANS, type PlanList } from "./instance";
+import { BUILT_IN_PLANS, type PlanList } from "./operator-api";
 
 /** The built-in plans an operator is asked to choose between; none when somebody has chosen, or config.json names one. */
 export function plansToChoose(list: PlanList | undefined): { id: string; name: string; hours: string }[] {

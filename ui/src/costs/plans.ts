@@ -1,8 +1,8 @@
+import { usd } from "@/format/money";
 import { count, plural } from "@/format/text";
-import { usd } from "@/places/money";
-import { mb, minutes } from "@/places/words";
+import { mb, minutes } from "@/sandboxes/words";
 import type { Quota } from "./api";
-import type { Plan } from "./instance";
+import type { Plan } from "./operator-api";
 
 /** What may be said of a plan, each with how it is typed. Memory is typed in GB. */
 export const FIELDS: readonly { field: keyof Quota; label: string; hint?: string }[] = [

@@ -1,4 +1,4 @@
-import type { Price } from "./instance";
+import type { Price } from "./operator-api";
 
 /** The price book of one place: what holds now, what will, and what held, newest first. */
 export interface Book {

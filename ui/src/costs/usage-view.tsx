@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { UsageSearch } from "@/app/router";
+import { usd } from "@/format/money";
 import { useNow } from "@/format/now";
 import { buttonClass, IconButton } from "@/kit/button";
 import { Check, Segmented } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Failure, Skeleton } from "@/kit/states";
-import { usd } from "@/places/money";
 import { dayLong, daySpan, monthAfter, monthName, monthOf, monthSpan, spell } from "./amounts";
 import { type Budget, type Usage, type UsageGroup, usageFile, usageQuery, type Whose } from "./api";
 import { BarChart } from "./chart";

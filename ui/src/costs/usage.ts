@@ -1,4 +1,4 @@
-import { usd } from "@/places/money";
+import { usd } from "@/format/money";
 import { dayLong, dayShort, daySpan, exactUsd, hourShort } from "./amounts";
 import type { Span, Usage, UsageFigures, UsageGroup, UsageItem } from "./api";
 import type { Bar } from "./chart";

@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { toast } from "@/state/toasts";
-import { type PlanList, setDefaultPlan } from "./instance";
+import { type PlanList, setDefaultPlan } from "./operator-api";
 import { usePlansRefresh } from "./use-refresh";
 
 /** Changes which plan teams have that nobody gave one, by its id. */

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { ApiError } from "@/api/problem";
-import { refusalOf } from "@/places/refusal";
 import type { UsageFigures, UsageItem } from "./api";
-import type { Price } from "./instance";
+import type { Price } from "./operator-api";
 import { boundText, planPrice, planWords, readBound } from "./plans";
 import { books, hourOf } from "./prices";
+import { refusalOf } from "./refusal";
 import { bars, modelWords, nameOf, sorted, whole } from "./usage";
 import { alertWords, costNow, graceWords, rateWords, readThresholds, standingSaid, whenWords } from "./words";
 

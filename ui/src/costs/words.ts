@@ -1,7 +1,7 @@
+import { hourly, usd } from "@/format/money";
 import { plural } from "@/format/text";
 import type { MarkKind } from "@/kit/mark";
-import { until } from "@/places/far-words";
-import { hourly, usd } from "@/places/money";
+import { until } from "@/sandboxes/remote-words";
 import { momentUtc, spell } from "./amounts";
 import type { Budget, BudgetStanding, LimitAlert } from "./api";
 

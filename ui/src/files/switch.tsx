@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Workspace } from "@/api/client";
-import { useTeam } from "@/app/team";
 import { count } from "@/format/text";
+import { useTeam } from "@/state/team";
 
 const TAB =
   "-mb-px flex min-h-10 items-center gap-1.5 border-b-2 border-transparent whitespace-nowrap text-fg2 -outline-offset-2 hover:text-fg aria-[current=page]:border-accent aria-[current=page]:text-fg pointer-coarse:min-h-11";

@@ -1,6 +1,6 @@
 import { cloneElement, type KeyboardEvent, type ReactElement, type ReactNode, Suspense, useState } from "react";
-import { lazy } from "@/app/part";
 import type { ChoiceProps, ItemProps } from "./menu-parts";
+import { lazy } from "./part";
 
 // What floats over the page is most of the weight of the kit and nothing of the first paint: it comes with the first menu.
 const load = () => import("./menu-parts");

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Workspace } from "@/api/client";
-import type { FarSandbox, Place } from "@/places/far";
-import { firstPlace, livesIn, placeBody, placeId } from "@/places/which";
+import { absence, awayWords } from "@/sandboxes/away";
+import type { FarSandbox, Place } from "@/sandboxes/remote";
+import { firstPlace, livesIn, placeBody, placeId } from "@/sandboxes/which";
 import type { Connection, Machine } from "./api";
-import { absence, awayWords } from "./away";
 import { onDangerous } from "./danger";
 import {
   connectionWords,

@@ -1,7 +1,7 @@
 import { api, data } from "@/api/client";
 import { visible } from "@/format/text";
-import { openPort } from "@/places/far";
-import { openPreview } from "@/places/preview";
+import { openPreview } from "@/sandboxes/preview";
+import { openPort } from "@/sandboxes/remote";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 import { judgeLink, type LinkVerdict } from "./untrusted";

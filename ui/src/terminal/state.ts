@@ -1,4 +1,4 @@
-import { parseGrace, type TerminalGrace } from "@/limits/grace";
+import { parseGrace, type TerminalGrace } from "@/costs/grace";
 import { type Keyboard, parseKeyboard } from "./keyboard";
 import type { LinkState } from "./link";
 import type { Progress } from "./progress";

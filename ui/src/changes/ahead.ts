@@ -1,0 +1,25 @@
+import type { QueryClient } from "@tanstack/react-query";
+import { compareQuery } from "@/api/queries";
+import { warmUp as warmColors } from "@/highlight/highlight";
+import { isBoolean, recall } from "@/state/remember";
+import { EVERYTHING } from "./compare-menu";
+import { warmUp } from "./diff/parser";
+import { Reading } from "./diff/reading";
+import { inTreeOrder } from "./diff/tree";
+import { sourceOf } from "./source";
+
+/** Reads all changes of a workspace before anybody asks for them: what the first screen needs is there when they do. */
+export async function readAhead(client: QueryClient, workspaceId: string): Promise<void> {
+  warmUp();
+  const ignoreSpace = recall("diff.ignoreSpace", isBoolean) ?? false;
+  try {
+    const { comparison } = await client.fetchQuery(
+      compareQuery(workspaceId, EVERYTHING.from, EVERYTHING.to, ignoreSpace),
+    );
+    if (comparison.files.length === 0) return;
+    warmColors();
+    await Reading.first(sourceOf(workspaceId, { ...comparison, files: inTreeOrder(comparison.files) }, ignoreSpace));
+  } catch {
+    // who opens the changes is told what is wrong
+  }
+}

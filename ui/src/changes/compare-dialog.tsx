@@ -1,0 +1,132 @@
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import type { Workspace } from "@/api/client";
+import { commitsQuery } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { plural, short, visible } from "@/format/text";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Combobox, type Option } from "@/kit/combobox";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { Field } from "@/kit/field";
+import { Failure } from "@/kit/states";
+import { nameOf } from "@/timeline/name";
+import type { Sides } from "./compare-menu";
+import { reviewsQuery } from "./review/data";
+import { statesQuery } from "./states";
+
+interface Props {
+  workspace: Workspace;
+  start: Sides;
+  onChoose: (sides: Sides) => void;
+  onClose: () => void;
+}
+
+/** Any two states of the workspace: its base, branch and files, what was merged, commits, turns and snapshots. */
+export default function CompareDialog({ workspace: w, start, onChoose, onClose }: Props) {
+  const now = useNow();
+  const [from, setFrom] = useState(start.from);
+  const [to, setTo] = useState(start.to);
+  const [polls, setPolls] = useState(false);
+  const commits = useQuery(commitsQuery(w.id));
+  const reviews = useQuery(reviewsQuery(w.id));
+  const states = useInfiniteQuery({ ...statesQuery(w.id, polls), placeholderData: (old) => old });
+  const options = useMemo(() => {
+    const row = (value: string, name: string, hint: string): Option => ({
+      value,
+      text: hint ? `${name} · ${hint}` : name,
+      row: (
+        <span className="flex min-w-0 flex-col py-1">
+          <span className="truncate">{name}</span>
+          {hint && <span className="truncate text-meta text-fg3">{hint}</span>}
+        </span>
+      ),
+    });
+    const out = [
+      row("base", "Base", w.base),
+      row("head", "Branch", w.branch),
+      row("now", "Now", "the files as they are"),
+    ];
+    if (reviews.data?.items.some((r) => r.mine && r.sent_at && r.state !== "cancelled"))
+      out.push(row("review", "Your last review", "the files you read then"));
+    if (w.merged_commit) {
+      out.push(row("merged^", "Before the merge", w.base));
+      out.push(row("merged", "The merge", short(w.merged_commit)));
+    }
+    const timed: [number, Option][] = [];
+    for (const k of commits.data ?? [])
+      timed.push([k.at, row(k.commit, visible(k.subject), `commit ${short(k.commit)}, ${ago(k.at, now)}`)]);
+    for (const s of states.data?.pages.flatMap((p) => p.snapshots) ?? [])
+      if (s.kind !== "commit" || !timed.some(([, o]) => o.value === s.head))
+        timed.push([
+          s.at,
+          row(s.id, nameOf(s), `${exact(s.at)}, ${s.files > 0 ? plural(s.files, "file") : "nothing new"}`),
+        ]);
+    out.push(...timed.sort((a, b) => b[0] - a[0]).map(([, o]) => o));
+    // What is compared now can be kept, whatever it is.
+    for (const rev of [start.from, start.to])
+      if (!out.some((o) => o.value === rev))
+        out.push(row(rev, rev.endsWith("^") ? `Before ${short(rev)}` : short(rev), ""));
+    return out;
+  }, [w, now, commits.data, reviews.data, states.data, start]);
+  const foot = (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-1">
+      <label className="flex min-h-6 items-center gap-2 pointer-coarse:min-h-11">
+        <input type="checkbox" checked={polls} onChange={(e) => setPolls(e.target.checked)} />
+        Every change of a file
+      </label>
+      {states.hasNextPage && (
+        <Button look="quiet" busy={states.isFetchingNextPage && "Loading"} onClick={() => void states.fetchNextPage()}>
+          Show older
+        </Button>
+      )}
+    </div>
+  );
+  const same = from === to;
+  return (
+    <Dialog open onClose={onClose} title="Compare two states">
+      <form
+        className="flex min-h-0 flex-1 flex-col"
+        onSubmit={(e) => {
+          e.preventDefault();
+          if (!same) onChoose({ from, to });
+        }}
+      >
+        <DialogBody className="flex flex-col gap-3">
+          <Field label="From">
+            {(ids) => <Combobox {...ids} label="From" value={from} onChange={setFrom} options={options} foot={foot} />}
+          </Field>
+          <Field label="To" error={same ? "Choose two states that are not the same." : undefined}>
+            {(ids) => <Combobox {...ids} label="To" value={to} onChange={setTo} options={options} foot={foot} />}
+          </Field>
+          {(states.isError || commits.isError) && (
+            <Failure
+              what="Not every state could be listed."
+              error={states.error ?? commits.error}
+              retry={() => {
+                void states.refetch();
+                void commits.refetch();
+              }}
+            />
+          )}
+        </DialogBody>
+        <DialogFoot>
+          <Button
+            look="quiet"
+            className="mr-auto"
+            onClick={() => {
+              setFrom(to);
+              setTo(from);
+            }}
+          >
+            Swap
+          </Button>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" disabled={same}>
+            Compare
+          </Button>
+        </DialogFoot>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,114 @@
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import type { Comparison, LineRange } from "@/changes/diff/types";
+import { plural } from "@/format/text";
+import { toast, toastError } from "@/state/toasts";
+
+export type Part = Schemas["Part"];
+
+export interface Acting {
+  workspace: Workspace;
+  comparison: Comparison;
+  refresh: () => void;
+  /** Something was staged or discarded: what is staged is read again. */
+  done: () => void;
+}
+
+const MOVED = new Set(["part_moved", "part_changed", "part_overlaps", "part_empty", "hunk_invalid"]);
+
+/** Says why a part was not taken; where it is no longer what was shown, with the way to what is. */
+function refused(a: Acting, title: string, error: unknown): void {
+  if (error instanceof ApiError && MOVED.has(error.code))
+    toast({ kind: "bad", title, text: error.message, actions: [{ label: "Refresh", run: a.refresh }] });
+  else toastError(title, error);
+}
+
+const shown = (a: Acting, parts: Part[]) => ({ from: a.comparison.from.commit, to: a.comparison.to.commit, parts });
+
+export async function stage(a: Acting, parts: Part[], what: string): Promise<void> {
+  try {
+    await data(api.POST("/workspaces/{id}/stage", { params: { path: { id: a.workspace.id } }, body: shown(a, parts) }));
+    toast({ kind: "good", title: `Staged ${what}` });
+    a.done();
+  } catch (error) {
+    refused(a, "Nothing was staged", error);
+  }
+}
+
+/** Takes parts out of the index. Hunks are those between the branch and the index; none are whole files. */
+export async function unstage(a: Acting, parts: Part[], what: string): Promise<void> {
+  const body = { parts, unstage: true };
+  try {
+    await data(api.POST("/workspaces/{id}/stage", { params: { path: { id: a.workspace.id } }, body }));
+    toast({ kind: "good", title: `${what[0]?.toUpperCase()}${what.slice(1)} is no longer staged` });
+    a.done();
+  } catch (error) {
+    a.done();
+    refused(a, "Nothing was taken out", error);
+  }
+}
+
+export async function discard(a: Acting, parts: Part[], what: string): Promise<void> {
+  const id = a.workspace.id;
+  try {
+    const d = await data(api.POST("/workspaces/{id}/discard", { params: { path: { id } }, body: shown(a, parts) }));
+    const undo = async () => {
+      try {
+        await data(
+          api.POST("/workspaces/{id}/discard", {
+            params: { path: { id } },
+            body: { from: d.snapshot_id, to: d.after || undefined, parts: d.files.map((path) => ({ path })) },
+          }),
+        );
+        toast({ kind: "good", title: `${what[0]?.toUpperCase()}${what.slice(1)} is back` });
+        a.done();
+        a.refresh();
+      } catch (error) {
+        toastError("It could not be brought back: it is in the timeline", error);
+      }
+    };
+    toast({
+      title: `Discarded ${what}`,
+      text: "All files were kept in a snapshot first.",
+      lasts: 30_000,
+      actions: [{ label: "Undo", run: () => void undo() }],
+    });
+    a.done();
+    a.refresh();
+  } catch (error) {
+    refused(a, "Nothing was discarded", error);
+  }
+}
+
+/** The lines of both sides that chosen lines of one are about: where as many came as went, each stands for one. */
+export async function partOfLines(a: Acting, at: LineRange): Promise<Part> {
+  const file = await data(
+    api.GET("/workspaces/{id}/parts", {
+      params: {
+        path: { id: a.workspace.id },
+        query: { path: at.path, from: a.comparison.from.commit, to: a.comparison.to.commit },
+      },
+    }),
+  );
+  return linesOf(file, at);
+}
+
+const range = (from: number, n: number) => Array.from({ length: n }, (_, i) => from + i);
+
+export function linesOf(file: Pick<Schemas["FileParts"], "hunks">, at: LineRange): Part {
+  const oldLines: number[] = [];
+  const newLines: number[] = [];
+  for (const h of file.hunks) {
+    const mine = at.side === "old" ? range(h.old_start, h.old_lines) : range(h.new_start, h.new_lines);
+    const other = at.side === "old" ? range(h.new_start, h.new_lines) : range(h.old_start, h.old_lines);
+    const picked = mine.map((_, i) => i).filter((i) => mine[i]! >= at.line && mine[i]! <= at.end_line);
+    if (picked.length === 0) continue;
+    const also =
+      mine.length === other.length ? picked.map((i) => other[i]!) : picked.length === mine.length ? other : [];
+    (at.side === "old" ? oldLines : newLines).push(...picked.map((i) => mine[i]!));
+    (at.side === "old" ? newLines : oldLines).push(...also);
+  }
+  return { path: at.path, old_lines: oldLines, new_lines: newLines };
+}
+
+export const linesWord = (at: LineRange): string => plural(at.end_line - at.line + 1, "line");

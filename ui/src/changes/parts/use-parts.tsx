@@ -1,0 +1,308 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { Suspense, useMemo, useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import type { ChangedFile, HunkPlace, LineRange } from "@/changes/diff/types";
+import type { ChangesContext, ChangesExtension } from "@/changes/extend";
+import { plural, visible } from "@/format/text";
+import { Button, firstClick, IconButton } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { Menu, MenuItem } from "@/kit/menu";
+import { lazy } from "@/kit/part";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { type Acting, discard, linesWord, type Part, partOfLines, stage, unstage } from "./act";
+import { type StagedOf, stagedOf } from "./staged";
+
+const StagedDialog = lazy(() => import("./staged-dialog"));
+const TakeDialog = lazy(() => import("./take-dialog"));
+
+const small =
+  "min-h-6 rounded-sm px-1.5 text-meta whitespace-nowrap text-fg2 hover:bg-bg3 hover:text-fg disabled:opacity-55 pointer-coarse:min-h-11";
+
+const COMMIT = /^[0-9a-f]{40,64}$/;
+
+export const indexKey = (id: string) => ["workspace", id, "index"] as const;
+
+/** Taking part of it: stage, discard, edit, what is staged, files of other workspaces. */
+export function useParts(c: ChangesContext): ChangesExtension {
+  const team = useTeam();
+  const client = useQueryClient();
+  const id = c.workspace.id;
+  const can = team.can("workspace.edit") && (c.workspace.state === "ready" || c.workspace.state === "paused");
+  const { comparison, refresh, workspace } = c;
+  // Parts are told by two states that never change.
+  const live = c.live && COMMIT.test(comparison.from.commit) && COMMIT.test(comparison.to.commit);
+  const index = useQuery({
+    queryKey: [...indexKey(id), comparison.to.commit, comparison.newer],
+    queryFn: () => data(api.GET("/workspaces/{id}/index", { params: { path: { id } } })),
+    enabled: can,
+    placeholderData: (old) => old,
+    retry: false,
+  });
+  const staged = useMemo(() => (index.data?.items ?? []).filter((f) => f.staged !== ""), [index.data]);
+  const known = index.data?.live ? index.data.items : undefined;
+  const seen = index.dataUpdatedAt;
+  const { narrow } = c;
+  return useMemo<ChangesExtension>(() => {
+    if (!can) return {};
+    const acting: Acting = {
+      workspace,
+      comparison,
+      refresh,
+      done: () => {
+        void client.invalidateQueries({ queryKey: indexKey(id) });
+        void client.invalidateQueries({ queryKey: ["workspace", id, "changes"] });
+      },
+    };
+    const states = known && new Map(known.map((f) => [f.path, f]));
+    const marks = new Set(staged.map((f) => f.path));
+    /** What can be done with a file. Before the index is known, everything: the server says what cannot. */
+    const of = (path: string): Standing => {
+      const f = states?.get(path);
+      return {
+        staged: marks.has(path),
+        open: !states || (f?.unstaged !== "" && f !== undefined) || f?.untracked === true,
+        seen,
+      };
+    };
+    return {
+      hunkActions: live ? (h) => <HunkButtons acting={acting} hunk={h} standing={of(h.path)} /> : undefined,
+      fileActions: (f) => (
+        <FileButtons acting={acting} file={f} team={team.slug} live={live} narrow={narrow} standing={of(f.path)} />
+      ),
+      lineActions: live ? (at) => <LineButton acting={acting} at={at} /> : undefined,
+      fileMarks: (f) =>
+        marks.has(f.path) && (
+          <span className="text-meta text-fg3" title="Something of it is staged">
+            staged
+          </span>
+        ),
+      toolbar: <Bar acting={acting} staged={staged.length} team={team.slug} />,
+    };
+  }, [can, workspace, comparison, refresh, live, staged, known, seen, narrow, team.slug, client, id]);
+}
+
+/** What of a file is staged. */
+interface Standing {
+  /** Something is. */
+  staged: boolean;
+  /** Something is not, and not committed either. */
+  open: boolean;
+  /** When that was looked at. */
+  seen: number;
+}
+
+/** One thing at a time: a second press waits for the first. */
+function useBusy(): [busy: boolean, run: (act: () => Promise<void>) => void] {
+  const [busy, setBusy] = useState(false);
+  return [
+    busy,
+    (act) => {
+      if (busy) return;
+      setBusy(true);
+      void act().finally(() => setBusy(false));
+    },
+  ];
+}
+
+function HunkButtons({ acting, hunk, standing }: { acting: Acting; hunk: HunkPlace; standing: Standing }) {
+  const [busy, run] = useBusy();
+  const { path, ...place } = hunk;
+  const part: Part = { path, hunks: [place] };
+  const where = `the hunk at line ${hunk.new_start} of ${visible(path)}`;
+  const index = useStagedOf(acting, hunk, standing);
+  return (
+    <span className="inline-flex items-center font-sans">
+      {index.how === "some" && <span className="px-1.5 text-meta text-fg3">partly staged</span>}
+      {index.how !== "none" && (
+        <button
+          type="button"
+          className={small}
+          disabled={busy}
+          aria-label={`Unstage ${where}`}
+          onClick={firstClick(() =>
+            run(() => unstage(acting, [{ path, hunks: index.hunks.map(({ removed, added, ...h }) => h) }], "the hunk")),
+          )}
+        >
+          Unstage
+        </button>
+      )}
+      {index.how !== "all" && standing.open && (
+        <button
+          type="button"
+          className={small}
+          disabled={busy}
+          aria-label={`Stage ${where}`}
+          onClick={firstClick(() => run(() => stage(acting, [part], "the hunk")))}
+        >
+          Stage
+        </button>
+      )}
+      <button
+        type="button"
+        className={small}
+        disabled={busy}
+        aria-label={`Discard ${where}`}
+        onClick={firstClick(() => run(() => discard(acting, [part], "the hunk")))}
+      >
+        Discard
+      </button>
+    </span>
+  );
+}
+
+/** What of a shown hunk is staged; nothing while that is not known. */
+function useStagedOf(acting: Acting, hunk: HunkPlace, standing: Standing): StagedOf {
+  const { id } = acting.workspace;
+  const { path } = hunk;
+  const between = (from: string, to: string) => ({
+    queryKey: [...indexKey(id), "between", path, from, to, standing.seen],
+    queryFn: () => data(api.GET("/workspaces/{id}/parts", { params: { path: { id }, query: { path, from, to } } })),
+    enabled: standing.staged,
+    placeholderData: (old: Schemas["FileParts"] | undefined) => old,
+    retry: false,
+  });
+  const staged = useQuery(between("head", "index"));
+  const rest = useQuery(between("index", acting.comparison.to.commit));
+  return useMemo(() => {
+    if (!standing.staged || !staged.data || !rest.data) return NOTHING;
+    return stagedOf(hunk, staged.data.hunks, rest.data.hunks);
+  }, [hunk, standing.staged, staged.data, rest.data]);
+}
+
+const NOTHING: StagedOf = { how: "none", hunks: [] };
+
+function filesOf(f: ChangedFile): Part[] {
+  return f.old_path ? [{ path: f.old_path }, { path: f.path }] : [{ path: f.path }];
+}
+
+interface FileProps {
+  acting: Acting;
+  file: ChangedFile;
+  team: string;
+  live: boolean;
+  narrow: boolean;
+  standing: Standing;
+}
+
+function FileButtons({ acting, file: f, team, live, narrow, standing }: FileProps) {
+  const [busy, run] = useBusy();
+  const navigate = useNavigate();
+  const name = visible(f.path);
+  const to = {
+    to: "/$team/w/$key/edit",
+    params: { team, key: acting.workspace.key },
+    search: { path: f.path },
+  } as const;
+  const editable = f.status !== "deleted" && !f.binary && f.mode !== "120000";
+  return (
+    <span className="inline-flex items-center">
+      {editable && !narrow && (
+        <Link {...to} aria-label={`Edit ${name}`} className={`${small} inline-flex items-center`}>
+          Edit
+        </Link>
+      )}
+      {(live || (editable && narrow)) && (
+        <Menu
+          trigger={
+            <button
+              type="button"
+              disabled={busy}
+              aria-label={`More of ${name}`}
+              title="Stage, discard"
+              className="grid size-6 shrink-0 place-items-center rounded-sm text-fg3 hover:bg-bg3 hover:text-fg pointer-coarse:size-11"
+            >
+              <Icon name="more" size={13} />
+            </button>
+          }
+        >
+          {editable && narrow && <MenuItem onSelect={() => void navigate(to)}>Edit the file</MenuItem>}
+          {live && standing.open && (
+            <MenuItem onSelect={() => run(() => stage(acting, filesOf(f), name))}>Stage the file</MenuItem>
+          )}
+          {live && standing.staged && (
+            <MenuItem onSelect={() => run(() => unstage(acting, filesOf(f), name))}>Unstage the file</MenuItem>
+          )}
+          {live && (
+            <MenuItem onSelect={() => run(() => discard(acting, filesOf(f), name))}>
+              Discard the file's changes
+            </MenuItem>
+          )}
+        </Menu>
+      )}
+    </span>
+  );
+}
+
+function LineButton({ acting, at }: { acting: Acting; at: LineRange }) {
+  const [busy, run] = useBusy();
+  const act = (what: typeof stage) =>
+    run(async () => {
+      try {
+        const part = await partOfLines(acting, at);
+        if (part.old_lines?.length || part.new_lines?.length) await what(acting, [part], linesWord(at));
+        else toast({ title: "Nothing changed in these lines", text: "Choose lines that were added or removed." });
+      } catch (error) {
+        toastError("The lines could not be read", error);
+      }
+    });
+  return (
+    <Menu
+      align="start"
+      trigger={
+        <button
+          type="button"
+          disabled={busy}
+          aria-label={`More of ${linesWord(at)} at ${at.line}`}
+          title="Stage or discard lines"
+          className="grid size-6 place-items-center rounded-sm bg-bg2 text-fg2 hover:bg-bg3 hover:text-fg"
+        >
+          <Icon name="more" size={13} />
+        </button>
+      }
+    >
+      <MenuItem onSelect={() => act(stage)}>Stage {linesWord(at)}</MenuItem>
+      <MenuItem onSelect={() => act(discard)}>Discard {linesWord(at)}</MenuItem>
+    </Menu>
+  );
+}
+
+/** What is staged, files of other workspaces, new files. */
+function Bar({ acting, staged, team }: { acting: Acting; staged: number; team: string }) {
+  const [open, setOpen] = useState<"staged" | "take">();
+  const navigate = useNavigate();
+  return (
+    <>
+      {staged > 0 && (
+        <Button look="quiet" onClick={() => setOpen("staged")}>
+          {plural(staged, "staged file")}
+        </Button>
+      )}
+      <Menu
+        trigger={
+          <IconButton label="More: take files, new file">
+            <Icon name="more" />
+          </IconButton>
+        }
+      >
+        <MenuItem onSelect={() => setOpen("take")}>Take files of another workspace…</MenuItem>
+        <MenuItem
+          onSelect={() =>
+            void navigate({
+              to: "/$team/w/$key/edit",
+              params: { team, key: acting.workspace.key },
+              search: { naming: true },
+            })
+          }
+        >
+          New file…
+        </MenuItem>
+      </Menu>
+      <Suspense>
+        {open === "staged" && <StagedDialog acting={acting} onClose={() => setOpen(undefined)} />}
+        {open === "take" && <TakeDialog acting={acting} onClose={() => setOpen(undefined)} />}
+      </Suspense>
+    </>
+  );
+}

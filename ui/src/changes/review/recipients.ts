@@ -1,0 +1,40 @@
+import { api, data, type Session } from "@/api/client";
+import { isShell } from "@/sessions/sessions";
+import type { Review } from "./data";
+
+/** Agents at work first, then the one that came to rest last: who worked last is most likely meant. */
+export const byWork = (list: readonly Session[]): Session[] =>
+  [...list].sort((a, b) => Number(b.state === "working") - Number(a.state === "working") || b.state_at - a.state_at);
+
+/** Whether a session can read a review. */
+export const reads = (s: Session): boolean => !isShell(s) && s.agent !== "command" && s.agent !== "setup";
+
+/**
+ * Gives a review that one agent was given to others, too: the same words, in each one's queue. Answers the agents that could not be
+ * given it, and why.
+ */
+export async function alsoTo(review: Review, others: readonly Session[]): Promise<[Session, unknown][]> {
+  if (others.length === 0 || !review.session_id) return [];
+  const failed: [Session, unknown][] = [];
+  let text: string | undefined;
+  try {
+    const all = await data(api.GET("/sessions/{id}/prompts", { params: { path: { id: review.session_id } } }));
+    text = all.items.find((p) => p.id === review.prompt_id)?.text;
+  } catch (error) {
+    return others.map((s) => [s, error]);
+  }
+  for (const s of others) {
+    try {
+      if (text === undefined) throw new Error("The review is no longer in the first agent's queue.");
+      await data(
+        api.POST("/sessions/{id}/prompts", {
+          params: { path: { id: s.id }, header: { "Idempotency-Key": `${review.id}-${s.id}` } },
+          body: { text },
+        }),
+      );
+    } catch (error) {
+      failed.push([s, error]);
+    }
+  }
+  return failed;
+}

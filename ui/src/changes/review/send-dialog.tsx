@@ -1,0 +1,266 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import { api, data, type Session } from "@/api/client";
+import { agentsQuery, keys, sessionsQuery } from "@/api/queries";
+import type { ChangesContext } from "@/changes/extend";
+import { plural, visible } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { inputClass, TextArea } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { wakeFor } from "@/sandboxes/acts";
+import { COMMAND, hasEnded, SHELL, sessionMark } from "@/sessions/sessions";
+import { useStore } from "@/state/store";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { type Review, sendReview, type Verdict } from "./data";
+import { alsoTo, byWork, reads } from "./recipients";
+import { revisionOf, writingIn } from "./writing";
+
+interface Props {
+  context: ChangesContext;
+  draft: Review | undefined;
+  onClose: () => void;
+}
+
+const VERDICTS: [Verdict, string, string][] = [
+  ["comment", "Comment", "No verdict."],
+  ["changes", "Request changes", "It should not be merged like this."],
+  ["approve", "Approve", "For exactly the files you read."],
+];
+
+/** All drafts as one review: a word about the whole, a verdict, and who gets it. */
+export default function SendDialog({ context: c, draft, onClose }: Props) {
+  const id = c.workspace.id;
+  const team = useTeam();
+  const client = useQueryClient();
+  const unfinished = useStore(writingIn(id)).filter((x) => x.text.trim() !== "").length;
+  const sessions = useQuery(sessionsQuery(id));
+  const agents = useQuery(agentsQuery(team.slug));
+  const comments = draft?.comments.length ?? 0;
+  const [body, setBody] = useState(draft?.body ?? "");
+  const [verdict, setVerdict] = useState<Verdict>(draft?.verdict || "comment");
+  const [chosen, setChosen] = useState<string>();
+  useKept(id, draft, body, verdict);
+
+  const mayType = team.can("terminal.type");
+  const mayApprove = team.can("workspace.merge");
+  const all = (sessions.data ?? []).filter(reads);
+  const live = byWork(all.filter((s) => !hasEnded(s)));
+  const resumable = all.filter((s) => hasEnded(s) && s.can_resume).slice(0, 5);
+  const startable =
+    live.length > 0
+      ? []
+      : (agents.data ?? []).filter((a) => a.enabled && a.installed && a.agent !== SHELL && a.agent !== COMMAND);
+  // What one meant before one chose: the agent that worked here last, when it has something to do.
+  const usual = !mayType || verdict === "approve" ? "" : (live[0]?.id ?? resumable[0]?.id ?? "");
+  const to = chosen ?? usual;
+  const others = to ? live.filter((s) => s.id !== to) : [];
+  const [also, setAlso] = useState<ReadonlySet<string>>(new Set());
+
+  const send = useMutation({
+    mutationFn: async () => {
+      let session = to;
+      if (to.startsWith("new:")) {
+        const started = await data(
+          api.POST("/workspaces/{id}/sessions", { params: { path: { id } }, body: { agent: to.slice(4) } }),
+        );
+        session = started.id;
+        setChosen(session); // a second try does not start another one
+      }
+      const review = await sendReview(id, {
+        verdict,
+        body,
+        session_id: session || null,
+        from: revisionOf(c.comparison.from),
+        revision: revisionOf(c.comparison.to),
+      });
+      return {
+        review,
+        missed: await alsoTo(
+          review,
+          others.filter((s) => also.has(s.id)),
+        ),
+      };
+    },
+    onSuccess: ({ review: r, missed }) => {
+      sent.current = true;
+      if (r.session_id) wakeFor(client, id);
+      toast({
+        kind: "good",
+        title: r.state === "queued" ? "The review is queued for the agent" : "The review was sent",
+        text: r.state === "queued" && r.waits ? `It waits: ${r.waits}.` : undefined,
+      });
+      for (const [s, error] of missed) toastError(`${nameOf(s)} did not get the review`, error);
+      onClose();
+    },
+    onSettled: () => {
+      going.current = false;
+      void client.invalidateQueries({ queryKey: keys.reviews(id) });
+      void client.invalidateQueries({ queryKey: keys.sessions(id) });
+    },
+  });
+  const sent = useRef(false);
+  const nothing = verdict !== "approve" && comments === 0 && !body.trim();
+  const going = useRef(false); // send.isPending comes only with the next drawing, and a key can be pressed twice before it
+  const go = () => {
+    if (nothing || going.current) return;
+    going.current = true;
+    send.mutate();
+  };
+
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title="Review"
+      about={comments > 0 ? `${plural(comments, "comment")}, sent as one.` : "No comments on lines yet."}
+    >
+      <form
+        className="flex min-h-0 flex-1 flex-col"
+        onSubmit={(e) => {
+          e.preventDefault();
+          go();
+        }}
+        onKeyDown={(e) => {
+          if (e.key !== "Enter" || !(e.ctrlKey || e.metaKey)) return;
+          e.preventDefault();
+          go();
+        }}
+      >
+        <DialogBody className="flex flex-col gap-4">
+          <TextArea
+            label="About the whole"
+            hint="Kept as a draft while you write."
+            rows={4}
+            maxLength={60_000}
+            value={body}
+            onChange={(e) => setBody(e.target.value)}
+            data-first
+          />
+          <fieldset className="flex flex-col gap-1">
+            <legend className="mb-1 font-medium">Verdict</legend>
+            {VERDICTS.map(([v, name, about]) => (
+              <label key={v} className="flex min-h-6 items-baseline gap-2 pointer-coarse:min-h-11">
+                <input
+                  type="radio"
+                  name="verdict"
+                  value={v}
+                  checked={verdict === v}
+                  disabled={v === "approve" && !mayApprove}
+                  onChange={() => setVerdict(v)}
+                />
+                <span>
+                  {name} <span className="text-meta text-fg3">{about}</span>
+                </span>
+              </label>
+            ))}
+          </fieldset>
+          <div>
+            <label htmlFor="review-to" className="mb-1 block font-medium">
+              Give it to
+            </label>
+            <select
+              id="review-to"
+              value={to}
+              disabled={!mayType}
+              onChange={(e) => setChosen(e.target.value)}
+              className={inputClass}
+            >
+              {live.map((s) => (
+                <option key={s.id} value={s.id}>
+                  {nameOf(s)} ({sessionMark(s).word.toLowerCase()})
+                </option>
+              ))}
+              {resumable.map((s) => (
+                <option key={s.id} value={s.id}>
+                  Resume {nameOf(s)}
+                </option>
+              ))}
+              {startable.map((a) => (
+                <option key={a.agent} value={`new:${a.agent}`}>
+                  Start {visible(a.name)}
+                </option>
+              ))}
+              <option value="">People only</option>
+            </select>
+            {mayType && others.length > 0 && (
+              <fieldset className="mt-2 flex flex-col">
+                <legend className="text-fg2">Also to</legend>
+                {others.map((s) => (
+                  <label key={s.id} className="flex min-h-7 items-center gap-2 break-words pointer-coarse:min-h-11">
+                    <input
+                      type="checkbox"
+                      checked={also.has(s.id)}
+                      onChange={(e) => {
+                        const next = new Set(also);
+                        if (e.target.checked) next.add(s.id);
+                        else next.delete(s.id);
+                        setAlso(next);
+                      }}
+                    />
+                    <span className="min-w-0">
+                      {nameOf(s)} <span className="text-meta text-fg3">{sessionMark(s).word.toLowerCase()}</span>
+                    </span>
+                  </label>
+                ))}
+              </fieldset>
+            )}
+            <p className="mt-1 text-meta text-fg3">{whatHappens(to, live.find((s) => s.id === to)?.state)}</p>
+          </div>
+          {unfinished > 0 && (
+            <p className="text-fg2">
+              {plural(unfinished, "comment")} you are writing {unfinished === 1 ? "is" : "are"} not added yet and will
+              not be sent.
+            </p>
+          )}
+          {c.comparison.newer > 0 && (
+            <p className="text-fg2">
+              {plural(c.comparison.newer, "file")} changed since you began to read. The review is about what you read.
+            </p>
+          )}
+          {send.isError && <FormError error={send.error} />}
+        </DialogBody>
+        <DialogFoot>
+          {nothing && <span className="mr-auto text-meta text-fg3">Write something, or comment on lines first.</span>}
+          <Button onClick={onClose}>Not yet</Button>
+          <Button type="submit" look="primary" disabled={nothing} busy={send.isPending && "Sending"} title="Ctrl+Enter">
+            Send
+          </Button>
+        </DialogFoot>
+      </form>
+    </Dialog>
+  );
+}
+
+/** An agent and what it was asked, so that two of a kind can be told apart. */
+const nameOf = (s: Session): string => visible(s.agent_name) + (s.title ? `, ${visible(s.title).slice(0, 60)}` : "");
+
+function whatHappens(to: string, state: string | undefined): string {
+  if (!to) return "Everybody in the team who sees the workspace can read it.";
+  if (to.startsWith("new:")) return "The agent is started and gets it as its first message.";
+  if (!state) return "The agent goes on where it was and gets it first.";
+  return state === "idle"
+    ? "The agent gets it at once."
+    : "The agent gets it when it is idle. Until then you can take it back.";
+}
+
+/** Keeps what is written on the server, a moment after it was. */
+function useKept(id: string, draft: Review | undefined, body: string, verdict: Verdict) {
+  const client = useQueryClient();
+  const kept = useRef({ body: draft?.body ?? "", verdict: draft?.verdict ?? "" });
+  useEffect(() => {
+    if (body === kept.current.body && (body === "" || verdict === kept.current.verdict)) return;
+    const timer = setTimeout(() => {
+      kept.current = { body, verdict };
+      // What cannot be kept now is sent with the review, or kept with the next word.
+      void api
+        .PUT("/workspaces/{id}/review", { params: { path: { id } }, body: { body, verdict } })
+        .then(({ data: d }) => d && client.setQueryData([...keys.reviews(id), "draft"], d))
+        .catch(() => {
+          kept.current = { body: "", verdict: "" };
+        });
+    }, 800);
+    return () => clearTimeout(timer);
+  }, [id, body, verdict, client]);
+}

@@ -1,0 +1,169 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import { api, type ChangeSet, data, type Workspace } from "@/api/client";
+import { changesQuery, compareQuery, keys } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { visible } from "@/format/text";
+import { ago } from "@/format/time";
+import { Button, buttonClass } from "@/kit/button";
+import { lazy } from "@/kit/part";
+import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
+import { isBoolean, recall, remember } from "@/state/remember";
+import { toastError } from "@/state/toasts";
+import { EVERYTHING, MERGED, type Sides } from "./compare-menu";
+import { warmUp } from "./diff/parser";
+import { Reader } from "./reader";
+
+export { readAhead } from "./ahead";
+
+warmUp();
+
+const SyncNotes = lazy(() => import("@/sandboxes/sync-notes"));
+
+/** What differs between two states of the workspace: the files, their lines, and the commit. */
+export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
+  const { from = EVERYTHING.from, to = EVERYTHING.to } = useSearch({ from: "/$team/w/$key" });
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const [ignoreSpace, setIgnoreSpace] = useState(() => recall("diff.ignoreSpace", isBoolean) ?? false);
+  // Until another comparison is there the one before stays.
+  const found = useQuery({ ...compareQuery(w.id, from, to, ignoreSpace), placeholderData: (old) => old });
+  const changes = useQuery(changesQuery(w.id));
+  const live = changes.data;
+  const sync = useSync(w.id);
+  const now = useNow();
+  const all = from === EVERYTHING.from && to === EVERYTHING.to;
+  const choose = (sides: Sides) =>
+    void navigate({
+      search: (s) => ({
+        ...s,
+        from: sides.from === EVERYTHING.from && sides.to === EVERYTHING.to ? undefined : sides.from,
+        to: sides.to === EVERYTHING.to ? undefined : sides.to,
+        line: undefined,
+      }),
+    });
+  const problem = (
+    <>
+      {live?.error && <SyncProblem set={live} onLook={() => sync.mutate()} busy={sync.isPending} />}
+      <Suspense>
+        <SyncNotes workspace={w} />
+      </Suspense>
+    </>
+  );
+
+  if (found.isPending) return <Skeleton rows={6} label="Loading the changes" />;
+  if (found.isError && (!found.data || found.isPlaceholderData))
+    return (
+      <div className="flex h-full flex-col">
+        {problem}
+        <div className="p-4">
+          <Failure
+            what="The changes could not be loaded."
+            error={found.error}
+            retry={all ? () => void found.refetch() : undefined}
+          />
+          {!all && (
+            <Button className="mt-3" onClick={() => choose(EVERYTHING)}>
+              Show all changes
+            </Button>
+          )}
+        </div>
+      </div>
+    );
+  const { comparison } = found.data;
+  if (comparison.files.length === 0 && all)
+    return (
+      <div className="flex h-full flex-col">
+        {problem}
+        {live && !live.synced_at && !live.error ? (
+          <div className="p-4">
+            <Busy>Looking for changes…</Busy>
+          </div>
+        ) : (
+          <Empty
+            title={w.merged_at ? "Everything is merged" : "No changes yet"}
+            action={
+              <div className="flex flex-wrap justify-center gap-2">
+                {w.merged_commit && (
+                  <Button look="primary" onClick={() => choose(MERGED)}>
+                    Show what was merged
+                  </Button>
+                )}
+                <Button busy={sync.isPending && "Looking"} onClick={() => sync.mutate()}>
+                  Look now
+                </Button>
+                <Link
+                  from="/$team/w/$key"
+                  to="/$team/w/$key/edit"
+                  params={(p) => p}
+                  search={{}}
+                  className={buttonClass()}
+                >
+                  All files
+                </Link>
+              </div>
+            }
+          >
+            {w.merged_at ? (
+              <>
+                Merged into <span className="font-mono text-[12px]">{visible(w.base)}</span> {ago(w.merged_at, now)},
+                and nothing has changed since. What comes now appears here.
+              </>
+            ) : (
+              <>
+                The branch is the same as <span className="font-mono text-[12px]">{visible(w.base)}</span>. Files appear
+                here as the agent writes them.
+              </>
+            )}
+          </Empty>
+        )}
+      </div>
+    );
+  return (
+    <Reader
+      workspace={w}
+      live={live}
+      newest={found.data}
+      problem={problem}
+      onCompare={choose}
+      onIgnoreSpace={(on) => {
+        remember("diff.ignoreSpace", on);
+        setIgnoreSpace(on);
+      }}
+    />
+  );
+}
+
+/** Looks for changes now, without waiting for the next look of its own. */
+function useSync(id: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/sync", { params: { path: { id } } })),
+    onSuccess: () =>
+      Promise.all([
+        client.invalidateQueries({ queryKey: keys.changes(id) }),
+        client.invalidateQueries({ queryKey: keys.compared(id) }),
+      ]),
+    onError: (error) => toastError("Could not look for changes", error),
+  });
+}
+
+function SyncProblem({ set, onLook, busy }: { set: ChangeSet; onLook: () => void; busy: boolean }) {
+  const now = useNow();
+  return (
+    <div role="alert" className="flex flex-wrap items-start gap-x-3 gap-y-1 border-b border-hairline bg-bg2 px-4 py-2">
+      <div className="min-w-0 flex-1">
+        <p>
+          <span aria-hidden className="text-needs">
+            ◆{" "}
+          </span>
+          The last look for changes failed{set.synced_at ? `. What is shown is from ${ago(set.synced_at, now)}` : ""}.
+        </p>
+        <Output text={set.error} className="max-h-24" />
+      </div>
+      <Button busy={busy && "Looking"} onClick={onLook}>
+        Look again
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,322 @@
+import { Link } from "@tanstack/react-router";
+import { memo, type ReactNode, useState } from "react";
+import { plural } from "@/format/text";
+import { clock, duration, exact } from "@/format/time";
+import { cx } from "@/kit/cx";
+import { Icon } from "@/kit/icon";
+import { type MarkKind, Shape } from "@/kit/mark";
+import { Counts } from "@/kit/states";
+import { CodeBlock, DiffBlock } from "./code";
+import type { Item } from "./feed";
+import { Prose } from "./prose";
+import { type Row, unfolds } from "./rows";
+import { spent } from "./words";
+
+interface Props {
+  row: Row;
+  session: string;
+  now: number;
+  current: boolean;
+  onToggle: (id: string) => void;
+}
+
+/** One thing that happened. */
+export const ItemRow = memo(function ItemRow({ row, session, now, current, onToggle }: Props) {
+  const { item } = row;
+  const toggle = unfolds(item, row.steps) ? () => onToggle(item.id) : undefined;
+  return (
+    <div
+      className={cx("px-4 py-1 md:px-6", current && "shadow-[inset_3px_0_0_var(--accent)]")}
+      style={{ paddingLeft: row.depth > 0 ? `calc(1.5rem + ${row.depth * 20}px)` : undefined }}
+    >
+      <div className={cx("max-w-[52rem]", row.depth > 0 && "border-l border-hairline pl-3")}>
+        {body(row, session, now, toggle)}
+      </div>
+    </div>
+  );
+});
+
+function body(row: Row, session: string, now: number, toggle: (() => void) | undefined): ReactNode {
+  const { item } = row;
+  switch (item.kind) {
+    case "prompt":
+      return <Prompt item={item} session={session} now={now} inside={item.parent !== ""} />;
+    case "text":
+      return <Prose text={item.text} />;
+    case "thinking":
+      return (
+        <Foldable
+          open={row.open}
+          toggle={toggle}
+          head={
+            <>
+              <span className="text-fg3">Thought</span>
+              {!row.open && <span className="truncate text-fg3 italic">{firstLine(item.text)}</span>}
+            </>
+          }
+        >
+          <div className="text-fg2">
+            <Prose text={item.text} />
+          </div>
+        </Foldable>
+      );
+    case "tool":
+      return <Tool row={row} session={session} toggle={toggle} />;
+    case "edit":
+      return <Edit row={row} toggle={toggle} />;
+    case "question":
+      return (
+        <div className="rounded-md border border-hairline bg-bg1 px-3 py-2">
+          <p className="flex items-center gap-2 text-meta text-fg2">
+            <Shape kind={item.status === "running" ? "needs" : "done"} />
+            {item.status === "running" ? "Asks" : "Asked"}
+            <Status item={item} />
+          </p>
+          {item.title && <p className="mt-1 font-medium">{item.title}</p>}
+          <Prose text={item.text} />
+        </div>
+      );
+    case "answer":
+      return (
+        <p className="whitespace-pre-wrap">
+          <span className="text-fg3">Answered: </span>
+          {item.text}
+        </p>
+      );
+    case "error":
+      return (
+        <p className="flex gap-2 rounded-md border border-hairline bg-bg1 px-3 py-2 break-words">
+          <span className="pt-1.5">
+            <Shape kind={item.status === "retrying" ? "setup" : "failed"} />
+          </span>
+          <span className="min-w-0 whitespace-pre-wrap">
+            <span className={cx("font-medium", item.status !== "retrying" && "text-failed")}>
+              {item.status === "retrying" ? "Trying again. " : "Error. "}
+            </span>
+            {item.text}
+          </span>
+        </p>
+      );
+    case "usage":
+      return (
+        <p className="text-meta text-fg3 tabular-nums">
+          {item.usage && spent(item.usage)}
+          {item.duration_ms > 0 && ` · ${duration(item.duration_ms)}`}
+        </p>
+      );
+    case "note":
+      return <Remark row={row} toggle={toggle} />;
+  }
+}
+
+const firstLine = (text: string): string => text.trimStart().split("\n", 1)[0]!.slice(0, 200);
+
+/** Lines of a prompt that are shown before it is unfolded. */
+const LONG = 14;
+
+function Prompt({ item, session, now, inside }: { item: Item; session: string; now: number; inside: boolean }) {
+  const [all, setAll] = useState(false);
+  const lines = item.text.split("\n");
+  const long = lines.length > LONG || item.text.length > 2000;
+  const shown = all || !long ? item.text : lines.slice(0, LONG).join("\n").slice(0, 2000);
+  return (
+    <div className="mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2">
+      <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
+        <span className="font-medium">{inside ? "Told the sub-agent" : "Prompt"}</span>
+        <span className="flex items-baseline gap-2">
+          <Replay item={item} session={session} />
+          <Time at={item.at} now={now} />
+        </span>
+      </p>
+      <p className="mt-0.5 break-words whitespace-pre-wrap">{shown}</p>
+      {long && (
+        <button
+          type="button"
+          onClick={() => setAll((v) => !v)}
+          className="min-h-6 text-meta text-accent hover:underline"
+        >
+          {all ? "Show less" : "Show all of it"}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Leads to what the terminal showed then. */
+function Replay({ item, session }: { item: Item; session: string }) {
+  if (item.offset === null) return null;
+  return (
+    <Link
+      to="."
+      search={(s) => ({
+        ...s,
+        tab: "history",
+        session,
+        at: item.offset ?? undefined,
+        when: undefined,
+        place: undefined,
+      })}
+      className="inline-flex min-h-6 items-center text-meta whitespace-nowrap text-accent hover:underline pointer-coarse:min-h-11"
+    >
+      Replay
+    </Link>
+  );
+}
+
+function Time({ at, now }: { at: number; now: number }) {
+  return (
+    <time dateTime={new Date(at).toISOString()} title={exact(at)} className="shrink-0 text-fg3">
+      {clock(at, now)}
+    </time>
+  );
+}
+
+interface FoldableProps {
+  open: boolean;
+  toggle: (() => void) | undefined;
+  head: ReactNode;
+  children: ReactNode;
+}
+
+/** A line that unfolds. */
+function Foldable({ open, toggle, head, children }: FoldableProps) {
+  if (!toggle) return <div className="flex min-h-6 items-center gap-2">{head}</div>;
+  return (
+    <>
+      <button
+        type="button"
+        aria-expanded={open}
+        onClick={toggle}
+        className="-mx-1 flex min-h-6 w-full min-w-0 items-center gap-2 rounded-sm px-1 text-left hover:bg-bg2 pointer-coarse:min-h-11"
+      >
+        <Icon
+          name="chevronRight"
+          size={12}
+          className={cx("shrink-0 text-fg3 transition-transform", open && "rotate-90")}
+        />
+        {head}
+      </button>
+      {open && <div className="mt-1 mb-2 ml-5 grid gap-1.5">{children}</div>}
+    </>
+  );
+}
+
+const STATUS: Record<string, { mark: MarkKind; word: string }> = {
+  running: { mark: "running", word: "runs" },
+  ok: { mark: "done", word: "done" },
+  failed: { mark: "failed", word: "failed" },
+  denied: { mark: "stopped", word: "denied" },
+  stopped: { mark: "stopped", word: "stopped" },
+};
+
+function Status({ item }: { item: Item }) {
+  const s = STATUS[item.status];
+  if (!s) return null;
+  const loud = item.status !== "ok";
+  return <span className={cx("shrink-0", loud ? "text-meta text-fg2" : "sr-only")}>{s.word}</span>;
+}
+
+function StatusShape({ item }: { item: Item }) {
+  return <Shape kind={STATUS[item.status]?.mark ?? "done"} />;
+}
+
+function Took({ item }: { item: Item }) {
+  if (item.duration_ms < 1000) return null;
+  return <span className="shrink-0 text-meta text-fg3 tabular-nums">{duration(item.duration_ms)}</span>;
+}
+
+function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (() => void) | undefined }) {
+  const { item, steps, open } = row;
+  return (
+    <Foldable
+      open={open}
+      toggle={toggle}
+      head={
+        <>
+          <StatusShape item={item} />
+          <span className="shrink-0 font-medium">{item.tool || "Tool"}</span>
+          <span className="min-w-0 flex-1 truncate font-mono text-[12px] text-fg2">{item.title}</span>
+          {steps > 0 && <span className="shrink-0 text-meta text-fg3">{plural(steps, "step")}</span>}
+          <Status item={item} />
+          <Took item={item} />
+        </>
+      }
+    >
+      {item.input && <CodeBlock language={item.tool === "exec" ? "javascript" : ""} text={item.input} label="Input" />}
+      {item.output && <CodeBlock language="" text={item.output} label="Result" />}
+      {!item.output && item.status === "ok" && <p className="text-meta text-fg3">No output.</p>}
+      {item.cut && <p className="text-meta text-fg3">Too long to keep whole. The terminal has all that was printed.</p>}
+      <Replay item={item} session={session} />
+    </Foldable>
+  );
+}
+
+function Edit({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
+  const { item, open } = row;
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-start gap-x-2">
+      <div className="min-w-0">
+        <Foldable
+          open={open}
+          toggle={toggle}
+          head={
+            <>
+              <StatusShape item={item} />
+              <span className="shrink-0 font-medium">{item.status === "running" ? "Edits" : "Edited"}</span>
+              <span className="min-w-0 truncate font-mono text-[12px] text-fg2">{item.path}</span>
+              <Counts additions={item.added} deletions={item.removed} />
+              <Status item={item} />
+            </>
+          }
+        >
+          {item.diff && <DiffBlock diff={item.diff} cut={item.cut} />}
+          {item.output && <CodeBlock language="" text={item.output} label="Result" />}
+        </Foldable>
+      </div>
+      {item.path && !item.path.startsWith("/") && (
+        <Link
+          to="."
+          search={(s) => ({ ...s, tab: "changes", file: item.path, session: undefined, place: undefined })}
+          aria-label={`${item.path} in Changes`}
+          title="Show it in Changes"
+          className="grid h-6 w-6 place-items-center rounded-sm text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:h-11 pointer-coarse:w-11"
+        >
+          <Icon name="external" size={14} />
+        </Link>
+      )}
+    </div>
+  );
+}
+
+function Remark({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
+  const { item, open } = row;
+  const words = item.topic === "output" ? firstLine(item.text) : item.text;
+  return (
+    <Foldable
+      open={open}
+      toggle={toggle}
+      head={
+        <>
+          {item.topic === "interrupt" && <Shape kind="stopped" />}
+          <span
+            className={cx(
+              "min-w-0 text-fg2",
+              toggle ? "truncate" : "break-words",
+              item.topic === "output" && "font-mono text-[12px]",
+            )}
+          >
+            {words}
+          </span>
+        </>
+      }
+    >
+      {item.topic === "output" ? (
+        <CodeBlock language="" text={item.text} label="Output" />
+      ) : (
+        <div className="text-fg2">
+          <Prose text={item.output} />
+        </div>
+      )}
+    </Foldable>
+  );
+}

@@ -1,0 +1,151 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import type { Session, Workspace } from "@/api/client";
+import { sessionsQuery } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { clock } from "@/format/time";
+import { useAction } from "@/keys/keyboard";
+import { IconButton } from "@/kit/button";
+import { cx } from "@/kit/cx";
+import { inputClass } from "@/kit/field";
+import { Icon } from "@/kit/icon";
+import { lazy } from "@/kit/part";
+import { Empty, Failure, Skeleton } from "@/kit/states";
+import { useMedia } from "@/kit/use-media";
+import { hasEnded, isShell, preferred, SETUP } from "@/sessions/sessions";
+import { isBoolean, recall, remember } from "@/state/remember";
+import type { Kind } from "./feed";
+import { Found } from "./found";
+import { SearchField } from "./search-field";
+import { Timeline } from "./timeline";
+
+const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
+
+const SPLIT = "conversation.split";
+
+/** What can be left out. */
+const FILTERS: { label: string; kinds: readonly Kind[] }[] = [
+  { label: "Everything", kinds: [] },
+  { label: "Said", kinds: ["prompt", "text", "question", "answer"] },
+  { label: "Edits", kinds: ["edit"] },
+  { label: "Tools", kinds: ["tool", "edit"] },
+  { label: "Problems", kinds: ["error", "note"] },
+  { label: "Tokens", kinds: ["usage"] },
+];
+
+/** What the agents of a workspace did, session by session, from their own records. */
+export default function ConversationTab({ workspace: w }: { workspace: Workspace }) {
+  const search = useSearch({ from: "/$team/w/$key" });
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const all = useQuery(sessionsQuery(w.id));
+  const [words, setWords] = useState("");
+  const [everywhere, setEverywhere] = useState(false);
+  const [filter, setFilter] = useState(0);
+  const wide = useMedia("(min-width: 1280px)");
+  const [split, setSplit] = useState(() => recall(SPLIT, isBoolean) ?? false);
+  const flip = () => {
+    remember(SPLIT, !split);
+    setSplit(!split);
+  };
+  useAction("conversation.split", flip, wide);
+
+  if (all.isPending) return <Skeleton label="Loading the sessions" />;
+  if (all.isError && !all.data)
+    return (
+      <Failure
+        className="m-4"
+        what="The sessions could not be loaded."
+        error={all.error}
+        retry={() => void all.refetch()}
+      />
+    );
+  const sessions = (all.data ?? [])
+    .filter((s) => !isShell(s) && s.agent !== SETUP)
+    .sort((a, b) => b.started_at - a.started_at);
+  const shown = sessions.find((s) => s.id === search.session) ?? preferred(sessions);
+  if (!shown) return <Empty title="No agent has worked here yet">Start one: what it does is told here.</Empty>;
+  const open = (session: string, at?: number) => {
+    setEverywhere(false);
+    setWords("");
+    void navigate({ search: (s) => ({ ...s, session, place: at }) });
+  };
+  const beside = split && wide && !hasEnded(shown);
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
+        <SessionChoice sessions={sessions} shown={shown} onChoose={(id) => open(id)} />
+        <SearchField
+          value={words}
+          onChange={setWords}
+          everywhere={everywhere}
+          onEverywhere={sessions.length > 1 ? setEverywhere : undefined}
+        />
+        <select
+          aria-label="What is shown"
+          value={filter}
+          onChange={(e) => setFilter(Number(e.target.value))}
+          className={cx(inputClass, "w-auto!")}
+        >
+          {FILTERS.map((f, i) => (
+            <option key={f.label} value={i}>
+              {f.label}
+            </option>
+          ))}
+        </select>
+        {wide && !hasEnded(shown) && (
+          <IconButton label="Terminal beside the conversation" aria-pressed={split} onClick={flip}>
+            <Icon name="split" />
+          </IconButton>
+        )}
+      </div>
+      {everywhere && words.trim() !== "" ? (
+        <Found workspaceId={w.id} words={words.trim()} onOpen={open} />
+      ) : (
+        <div className={cx("min-h-0 flex-1", beside && "grid grid-cols-2")}>
+          <Timeline
+            key={`${shown.id} ${filter} ${words}`}
+            session={shown}
+            words={words.trim()}
+            kinds={FILTERS[filter]!.kinds}
+            at={search.place}
+            onSession={open}
+          />
+          {beside && (
+            <div className="min-h-0 min-w-0 border-l border-hairline">
+              <Suspense fallback={<Skeleton label="Opening the terminal" />}>
+                <TerminalPane key={shown.id} sessionId={shown.id} workspaceId={shown.workspace_id} />
+              </Suspense>
+            </div>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function SessionChoice({
+  sessions,
+  shown,
+  onChoose,
+}: {
+  sessions: Session[];
+  shown: Session;
+  onChoose: (id: string) => void;
+}) {
+  const now = useNow();
+  return (
+    <select
+      aria-label="Session"
+      value={shown.id}
+      onChange={(e) => onChoose(e.target.value)}
+      className={cx(inputClass, "w-auto! max-w-72 min-w-0 flex-1 md:flex-none")}
+    >
+      {sessions.map((s) => (
+        <option key={s.id} value={s.id}>
+          {`${s.agent_name}, ${clock(s.started_at, now)}${s.prompt ? `: ${s.prompt.slice(0, 60)}` : ""}`}
+        </option>
+      ))}
+    </select>
+  );
+}

@@ -1,0 +1,163 @@
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import { EditorState, type Extension, type Range, StateEffect, StateField } from "@codemirror/state";
+import {
+  Decoration,
+  type DecorationSet,
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
+import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
+import { highlightText } from "@/highlight/highlight";
+import { languageOf } from "@/highlight/language";
+import type { Tokens } from "@/highlight/segments";
+
+export interface CodeHandle {
+  /** Puts another text in; the change can be undone. */
+  set: (text: string) => void;
+  focus: () => void;
+}
+
+const colours = StateEffect.define<DecorationSet>();
+const coloured = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(at, tr) {
+    let next = at.map(tr.changes);
+    for (const e of tr.effects) if (e.is(colours)) next = e.value;
+    return next;
+  },
+  provide: (f) => EditorView.decorations.from(f),
+});
+
+function decorate(state: EditorState, lines: readonly Tokens[]): DecorationSet {
+  const out: Range<Decoration>[] = [];
+  for (let n = 1; n <= Math.min(lines.length, state.doc.lines); n++) {
+    const line = state.doc.line(n);
+    let at = line.from;
+    for (const [length, cls] of lines[n - 1]!) {
+      const end = Math.min(at + length, line.to);
+      if (cls && end > at) out.push(Decoration.mark({ class: cls }).range(at, end));
+      at = end;
+    }
+  }
+  return Decoration.set(out);
+}
+
+const look = EditorView.theme({
+  "&": { height: "100%", backgroundColor: "var(--bg0)", color: "var(--fg)", fontSize: "12.5px" },
+  // What is typed is what is seen: != stays two characters.
+  ".cm-scroller": { fontFamily: "var(--font-mono, monospace)", lineHeight: "1.55", fontVariantLigatures: "none" },
+  ".cm-gutters": { backgroundColor: "var(--bg0)", color: "var(--fg3)", border: "none" },
+  ".cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--bg2) 60%, transparent)" },
+  ".cm-cursor": { borderLeftColor: "var(--fg)" },
+  // The gutter has a background of its own, which would hide an outline of the editor.
+  "&.cm-focused": { outline: "none" },
+  "&.cm-focused::after": {
+    content: '""',
+    position: "absolute",
+    inset: "0",
+    zIndex: "300",
+    border: "1px solid var(--accent)",
+    pointerEvents: "none",
+  },
+  ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--bg3) !important" },
+  ".cm-panels": { backgroundColor: "var(--bg1)", color: "var(--fg)" },
+});
+
+/** The text of a file, to be changed. */
+export default function Code({
+  ref,
+  path,
+  start,
+  readOnly,
+  onChange,
+  onSave,
+}: {
+  ref: Ref<CodeHandle>;
+  path: string;
+  /** What it begins with; later texts come by the handle. */
+  start: string;
+  readOnly: boolean;
+  onChange: (text: string) => void;
+  onSave: () => void;
+}) {
+  const host = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView>(undefined);
+  const acts = useRef({ onChange, onSave });
+  useEffect(() => {
+    acts.current = { onChange, onSave };
+  });
+  const first = useRef(start);
+  useEffect(() => {
+    let timer = 0;
+    const language = languageOf(path);
+    const paint = (v: EditorView) => {
+      const { doc } = v.state;
+      if (language)
+        void highlightText(language, doc.toString()).then((lines) => {
+          if (view.current === v && v.state.doc.eq(doc)) v.dispatch({ effects: colours.of(decorate(v.state, lines)) });
+        });
+    };
+    const crlf = /\r\n/.test(first.current) && !/(^|[^\r])\n/.test(first.current);
+    const extensions: Extension[] = [
+      lineNumbers(),
+      highlightSpecialChars(),
+      history(),
+      drawSelection(),
+      highlightActiveLine(),
+      highlightSelectionMatches(),
+      search({ top: true }),
+      // Line ends stay what they are; where they are mixed, the odd ones are characters.
+      EditorState.lineSeparator.of(crlf ? "\r\n" : "\n"),
+      EditorState.readOnly.of(readOnly),
+      // Reachable by keyboard also where it can only be read.
+      EditorView.contentAttributes.of({ "aria-label": `Text of ${path}`, tabindex: "0" }),
+      coloured,
+      look,
+      keymap.of([
+        {
+          key: "Mod-s",
+          run: () => {
+            acts.current.onSave();
+            return true;
+          },
+          preventDefault: true,
+        },
+        ...searchKeymap,
+        ...historyKeymap,
+        ...defaultKeymap,
+        indentWithTab, // Escape, then Tab leaves the editor
+      ]),
+      EditorView.updateListener.of((u) => {
+        if (!u.docChanged) return;
+        acts.current.onChange(u.state.sliceDoc());
+        window.clearTimeout(timer);
+        timer = window.setTimeout(() => paint(u.view), 150);
+      }),
+    ];
+    const v = new EditorView({
+      state: EditorState.create({ doc: first.current, extensions }),
+      parent: host.current ?? undefined,
+    });
+    view.current = v;
+    paint(v);
+    v.focus();
+    return () => {
+      window.clearTimeout(timer);
+      view.current = undefined;
+      v.destroy();
+    };
+  }, [path, readOnly]);
+  useImperativeHandle(ref, () => ({
+    set: (text) => {
+      const v = view.current;
+      if (v) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: v.state.toText(text) } });
+    },
+    focus: () => view.current?.focus(),
+  }));
+  return <div ref={host} className="min-h-0 flex-1 overflow-hidden" />;
+}

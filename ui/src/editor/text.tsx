@@ -1,0 +1,216 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useBlocker, useNavigate } from "@tanstack/react-router";
+import { Suspense, useEffect, useRef, useState } from "react";
+import { api, data, type Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { changesQuery, keys } from "@/api/queries";
+import { visible } from "@/format/text";
+import { useAction } from "@/keys/keyboard";
+import { Button, IconButton } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { Menu, MenuItem } from "@/kit/menu";
+import { lazy } from "@/kit/part";
+import { Skeleton } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { Bar, NameForm, type Tree } from "./bar";
+import type { CodeHandle } from "./code";
+import { Conflict } from "./conflict";
+import { type Draft, draftOf, dropDraft, keepDraft, type Loaded, load, remove, save } from "./file";
+
+const Code = lazy(() => import("./code"));
+
+interface EditorProps {
+  workspace: Workspace;
+  path: string;
+  file: Loaded;
+  tree: Tree;
+}
+
+/** The text of a file, to be read or changed. */
+export function Editor({ workspace: w, path, file, tree }: EditorProps) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const can = team.can("workspace.edit");
+  const { wide } = tree;
+  const code = useRef<CodeHandle>(null);
+  // Text that was not saved before a reload goes on, with the file it was made from.
+  const [begun] = useState(() => draftOf(w.id, path));
+  const [base, setBase] = useState<Loaded>(begun ? { text: begun.base, hash: begun.hash } : file);
+  const [text, setText] = useState(begun?.text ?? file.text);
+  const [theirs, setTheirs] = useState<Loaded | undefined>(begun && begun.hash !== file.hash ? file : undefined);
+  const [busy, setBusy] = useState<string>();
+  const [renaming, setRenaming] = useState<"rename" | "new">();
+  const dirty = text !== base.text;
+  const isNew = base.hash === "";
+
+  useEffect(() => {
+    if (dirty) keepDraft(w.id, path, { base: base.text, hash: base.hash, text } satisfies Draft);
+    else dropDraft(w.id, path);
+  }, [dirty, w.id, path, base, text]);
+  useBlocker({ shouldBlockFn: () => false, enableBeforeUnload: () => dirty });
+
+  // The set of changes tells when the agent has written the file.
+  const changes = useQuery(changesQuery(w.id));
+  const item = changes.data?.items.find((c) => c.path === path);
+  // Of a link the changes have the hash of where it leads to, not of the text that is read through it.
+  const told = item?.mode === "120000" ? undefined : item?.hash;
+  const moved = Boolean(told && base.hash && told.length === base.hash.length && told !== base.hash);
+
+  const lookAgain = async () => {
+    try {
+      const now = await load(w.id, path);
+      if (now.hash === base.hash) return;
+      if (!dirty) {
+        setBase(now);
+        code.current?.set(now.text);
+        setText(now.text);
+      } else setTheirs(now);
+    } catch (error) {
+      toastError("The file could not be read again", error);
+    }
+  };
+  const write = async () => {
+    if (busy || !can || (!dirty && !isNew) || theirs) return;
+    setBusy("Saving");
+    try {
+      const hash = await save(w.id, path, text, base.hash);
+      setBase({ text, hash });
+      toast({ kind: "good", title: `Saved ${visible(path)}` });
+      void client.invalidateQueries({ queryKey: keys.changes(w.id) });
+    } catch (error) {
+      if (error instanceof ApiError && (error.code === "file_changed" || error.code === "file_exists"))
+        await lookAgain();
+      else toastError("It was not saved. Your text is kept in this browser", error, () => void write());
+    } finally {
+      setBusy(undefined);
+    }
+  };
+  useAction("editor.save", () => void write(), can); // the text itself has the key of its own
+  const go = (to: string) =>
+    navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search: { path: to } });
+  const rename = async (to: string) => {
+    setBusy("Renaming");
+    try {
+      await data(api.POST("/workspaces/{id}/rename", { params: { path: { id: w.id } }, body: { from: path, to } }));
+      if (dirty) keepDraft(w.id, to, { base: base.text, hash: base.hash, text });
+      dropDraft(w.id, path);
+      await go(to);
+    } catch (error) {
+      toastError("It was not renamed", error);
+    } finally {
+      setBusy(undefined);
+    }
+  };
+  const drop = async () => {
+    const yes = await confirm({
+      title: `Remove ${visible(path)}?`,
+      body: "All files are kept in a snapshot first: the timeline brings it back.",
+      action: "Remove",
+      danger: true,
+    });
+    if (!yes) return;
+    try {
+      await remove(w.id, path, base.hash);
+      dropDraft(w.id, path);
+      toast({ kind: "good", title: `Removed ${visible(path)}` });
+      await navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key }, search: { tab: "changes" } });
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "file_changed") await lookAgain();
+      toastError("It was not removed", error);
+    }
+  };
+
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <Bar workspace={w} path={path} tree={tree}>
+        <span role="status" className="text-meta whitespace-nowrap text-fg3">
+          {isNew ? "New file" : !dirty ? "Saved" : wide ? "Not saved, kept in this browser" : "Not saved"}
+        </span>
+        {can && (
+          <>
+            {wide ? (
+              <>
+                <Button look="quiet" onClick={() => setRenaming("new")}>
+                  New file
+                </Button>
+                {!isNew && (
+                  <>
+                    <Button look="quiet" onClick={() => setRenaming("rename")}>
+                      Rename
+                    </Button>
+                    <Button look="quiet" onClick={() => void drop()}>
+                      Remove
+                    </Button>
+                  </>
+                )}
+              </>
+            ) : (
+              <Menu
+                trigger={
+                  <IconButton label="More: new file, rename, remove">
+                    <Icon name="more" />
+                  </IconButton>
+                }
+              >
+                <MenuItem onSelect={() => setRenaming("new")}>New file…</MenuItem>
+                {!isNew && <MenuItem onSelect={() => setRenaming("rename")}>Rename…</MenuItem>}
+                {!isNew && (
+                  <MenuItem danger onSelect={() => void drop()}>
+                    Remove…
+                  </MenuItem>
+                )}
+              </Menu>
+            )}
+            <Button
+              look="primary"
+              keys="mod+s"
+              busy={busy}
+              disabled={(!dirty && !isNew) || Boolean(theirs)}
+              onClick={() => void write()}
+            >
+              Save
+            </Button>
+          </>
+        )}
+      </Bar>
+      {renaming && (
+        <NameForm
+          start={path}
+          action={renaming === "rename" ? "Rename" : "Open"}
+          onCancel={() => setRenaming(undefined)}
+          onName={(to) => {
+            setRenaming(undefined);
+            void (renaming === "rename" ? rename(to) : go(to));
+          }}
+        />
+      )}
+      {moved && !theirs && (
+        <div role="status" className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg2 px-3 py-1.5">
+          <span className="flex-1">The file was written since you opened it.</span>
+          <Button onClick={() => void lookAgain()}>{dirty ? "Put together" : "Show it"}</Button>
+        </div>
+      )}
+      {theirs && (
+        <Conflict
+          base={base.text}
+          mine={text}
+          theirs={theirs.text}
+          gone={theirs.hash === ""}
+          onTake={(next) => {
+            setBase(theirs);
+            setTheirs(undefined);
+            code.current?.set(next);
+            setText(next);
+            code.current?.focus();
+          }}
+        />
+      )}
+      <Suspense fallback={<Skeleton rows={8} label="Loading the editor" />}>
+        <Code ref={code} path={path} start={text} readOnly={!can} onChange={setText} onSave={() => void write()} />
+      </Suspense>
+    </div>
+  );
+}

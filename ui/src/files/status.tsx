@@ -1,0 +1,36 @@
+import type { ChangedFile } from "@/changes/diff/types";
+import { cx } from "@/kit/cx";
+
+interface Look {
+  letter: string;
+  word: string;
+  color: string;
+}
+
+const STATUS: Record<ChangedFile["status"], Look> & Record<string, Look> = {
+  added: { letter: "A", word: "added", color: "text-add" },
+  modified: { letter: "M", word: "modified", color: "text-fg2" },
+  deleted: { letter: "D", word: "deleted", color: "text-del" },
+  renamed: { letter: "R", word: "renamed", color: "text-accent" },
+  type_changed: { letter: "T", word: "type changed", color: "text-accent" },
+};
+
+const UNKNOWN = { letter: "?", word: "changed", color: "text-fg2" };
+
+const of = (f: { status: string }) => STATUS[f.status] ?? UNKNOWN;
+
+export const statusWord = (f: ChangedFile): string => of(f).word;
+
+/** The letter of a change, with its word for those who ask. */
+export function Status({ file, className }: { file: { status: string }; className?: string }) {
+  const s = of(file);
+  return (
+    <span
+      title={s.word}
+      className={cx("inline-block w-3 shrink-0 text-center font-mono text-[12px]", s.color, className)}
+    >
+      <span aria-hidden>{s.letter}</span>
+      <span className="sr-only">{s.word}</span>
+    </span>
+  );
+}

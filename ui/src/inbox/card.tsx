@@ -1,0 +1,91 @@
+import { Link } from "@tanstack/react-router";
+import { visible } from "@/format/text";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { cx } from "@/kit/cx";
+import { Mark } from "@/kit/mark";
+import { useTeam } from "@/state/team";
+import type { InboxItem } from "./api";
+import { KINDS } from "./inbox";
+import { QuestionCard } from "./question-card";
+import type { Marks } from "./use-marks";
+
+interface Props {
+  item: InboxItem;
+  now: number;
+  selected: boolean;
+  /** The keys answer it. */
+  keys: boolean;
+  onSelect: () => void;
+  onOpen: () => void;
+  marks: Marks;
+}
+
+/** One thing that waits: where it comes from, what it is, what can be done about it here. */
+export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, marks }: Props) {
+  const team = useTeam();
+  const to = {
+    to: "/$team/w/$key",
+    params: { team: team.slug, key: i.workspace_key },
+    search: { ...(i.session_id && { session: i.session_id }), ...(i.kind === "review" && { tab: "changes" as const }) },
+  } as const;
+  return (
+    <div
+      onFocusCapture={onSelect}
+      className={cx(
+        "relative flex flex-col gap-2 px-3 py-2.5",
+        selected && "bg-bg1 before:absolute before:inset-y-0 before:left-0 before:w-0.5 before:bg-accent",
+      )}
+    >
+      <p className="flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
+        <Link {...to} className="min-w-0 truncate text-body font-medium text-fg hover:underline">
+          {i.workspace_name}
+        </Link>
+        <span className="font-mono text-[11px]">{i.workspace_key}</span>
+        <span className="min-w-0 truncate">{i.project_name}</span>
+        <span title={exact(i.since)} className="ml-auto whitespace-nowrap">
+          {ago(i.since, now)}
+        </span>
+      </p>
+      {i.question ? (
+        <QuestionCard
+          key={i.question.id}
+          question={i.question}
+          team={team.slug}
+          agent={i.agent_name}
+          via="inbox"
+          keys={keys}
+          may={team.can("question.answer")}
+        />
+      ) : (
+        <p className="flex flex-wrap items-baseline gap-x-2">
+          <Mark kind={KINDS[i.kind].mark} word={KINDS[i.kind].word} />
+          {i.agent_name && <span className="text-fg2">{visible(i.agent_name)}</span>}
+          <span className="min-w-0 break-words">{i.reason}</span>
+        </p>
+      )}
+      <div className="-ml-2.5 flex flex-wrap items-center gap-x-1 pointer-coarse:ml-0 pointer-coarse:gap-2">
+        <Button look="quiet" onClick={onOpen} keys={keys ? "enter" : undefined}>
+          <span>
+            Open<span className="sr-only"> {i.workspace_name}</span>
+          </span>
+        </Button>
+        <Button look="quiet" onClick={() => marks.snooze(i, "hour")} keys={keys ? "s" : undefined}>
+          <span>
+            Snooze 1 h<span className="sr-only">, {i.workspace_name}</span>
+          </span>
+        </Button>
+        <Button look="quiet" onClick={() => marks.snooze(i, "tomorrow")} keys={keys ? "t" : undefined}>
+          <span>
+            Tomorrow<span className="sr-only">, {i.workspace_name}</span>
+          </span>
+        </Button>
+        <Button look="quiet" onClick={() => marks.finish(i)} keys={keys ? "x" : undefined}>
+          <span>
+            Done<span className="sr-only"> with {i.workspace_name}</span>
+          </span>
+        </Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,201 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import { workspacesQuery } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
+import { clock } from "@/format/time";
+import { useAction } from "@/keys/keyboard";
+import { Button, buttonClass } from "@/kit/button";
+import { Page } from "@/kit/page";
+import { Empty, Failure, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { useTitle } from "@/state/use-title";
+import type { InboxItem } from "./api";
+import { InboxCard } from "./card";
+import { ChoosePlan } from "./choose-plan";
+import { inboxQuery, KINDS, snoozed, waiting } from "./inbox";
+import { InstanceBudget } from "./instance-budget";
+import { SETTLE_MS } from "./question";
+import { useMarks } from "./use-marks";
+
+/** Everything that needs this person, answered on the spot. On a phone this is home. */
+export function InboxScreen() {
+  const team = useTeam();
+  const now = useNow();
+  const list = useQuery(inboxQuery(team.slug));
+  const items = waiting(list.data ?? [], now);
+  const later = snoozed(list.data ?? [], now);
+  const marks = useMarks(team.slug);
+  const { selected, select, held, refOf } = useSelection(items);
+  useTitle("Inbox");
+  const navigate = useNavigate();
+  const open = (i: InboxItem) =>
+    void navigate({
+      to: "/$team/w/$key",
+      params: { team: team.slug, key: i.workspace_key },
+      search: {
+        ...(i.session_id && { session: i.session_id }),
+        ...(i.kind === "review" && { tab: "changes" as const }),
+      },
+    });
+
+  const current = items.find((i) => i.id === selected);
+  const step = (by: number) => {
+    const at = items.findIndex((i) => i.id === selected);
+    const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
+    if (next) select(next.id, true);
+  };
+  const any = current !== undefined && !held;
+  useAction("inbox.next", () => step(1), any);
+  useAction("inbox.previous", () => step(-1), any);
+  useAction("inbox.open", () => current && open(current), any);
+  useAction("inbox.snooze", () => current && marks.snooze(current, "hour"), any);
+  useAction("inbox.tomorrow", () => current && marks.snooze(current, "tomorrow"), any);
+  useAction("inbox.done", () => current && marks.finish(current), any);
+
+  return (
+    <Page
+      title="Inbox"
+      actions={
+        <Link
+          to="/$team/settings/{-$section}"
+          params={{ team: team.slug, section: "notifications" }}
+          className={buttonClass("quiet")}
+        >
+          Notifications
+        </Link>
+      }
+    >
+      <p role="status" className="sr-only">
+        {list.data ? `${plural(items.length, "thing")} ${items.length === 1 ? "needs" : "need"} you` : ""}
+      </p>
+      <ChoosePlan />
+      <InstanceBudget />
+      {list.isError && list.data && (
+        <div role="alert" className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-md bg-bg3 px-3 py-1.5">
+          <span>As of {clock(list.dataUpdatedAt, now)}: the inbox could not be read again.</span>
+          <Button onClick={() => void list.refetch()}>Try again</Button>
+        </div>
+      )}
+      {list.isPending ? (
+        <Skeleton rows={6} label="Loading the inbox" />
+      ) : list.isError && !list.data ? (
+        <Failure what="The inbox could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      ) : items.length === 0 ? (
+        <Nothing />
+      ) : (
+        (["question", "failed", "stuck", "budget", "review", "finished"] as const).map((kind) => {
+          const of = items.filter((i) => i.kind === kind);
+          if (of.length === 0) return null;
+          return (
+            <section key={kind} aria-labelledby={`inbox-${kind}`} className="mb-5">
+              <h2 id={`inbox-${kind}`} className="mb-1 text-meta text-fg3">
+                {KINDS[kind].word} <span className="tabular-nums">{of.length}</span>
+              </h2>
+              <ul className="divide-y divide-hairline border-y border-hairline">
+                {of.map((i) => (
+                  <li
+                    key={i.id}
+                    ref={refOf(i.id)}
+                    tabIndex={-1}
+                    aria-label={i.workspace_name}
+                    className="-outline-offset-2"
+                  >
+                    <InboxCard
+                      item={i}
+                      now={now}
+                      selected={i.id === selected}
+                      keys={i.id === selected && !held}
+                      onSelect={() => select(i.id)}
+                      marks={marks}
+                      onOpen={() => open(i)}
+                    />
+                  </li>
+                ))}
+              </ul>
+            </section>
+          );
+        })
+      )}
+      {later.length > 0 && (
+        <details className="mt-4">
+          <summary className="min-h-6 cursor-pointer text-meta text-fg2 pointer-coarse:min-h-11">
+            Snoozed {later.length}
+          </summary>
+          <ul className="mt-1 divide-y divide-hairline border-y border-hairline">
+            {later.map((i) => (
+              <li key={i.id} className="flex min-h-11 flex-wrap items-center gap-x-4 gap-y-1 px-2 py-1">
+                <span className="min-w-0 flex-1 basis-52">
+                  <span className="block truncate">{i.workspace_name}</span>
+                  <span className="block truncate text-meta text-fg3">
+                    {KINDS[i.kind].word}, back {clock(i.snoozed_until ?? now, now)}
+                  </span>
+                </span>
+                <Button onClick={() => marks.reopen(i)} aria-label={`Bring back ${i.workspace_name}`}>
+                  Bring back
+                </Button>
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </Page>
+  );
+}
+
+/** Nothing waits: what goes on without us. */
+function Nothing() {
+  const team = useTeam();
+  const workspaces = useQuery(workspacesQuery(team.slug));
+  const running = (workspaces.data ?? []).reduce((n, w) => n + w.agents.running, 0);
+  return (
+    <Empty
+      title="Nothing needs you."
+      action={
+        <Link to="/$team/w" params={{ team: team.slug }} className={buttonClass("plain")}>
+          To the workspaces
+        </Link>
+      }
+    >
+      {workspaces.data && (running > 0 ? `${plural(running, "agent")} running.` : "No agent is running.")}
+    </Empty>
+  );
+}
+
+/**
+ * The item the keys act on. When it leaves the list the one that took its place follows, and for a moment no key acts on that:
+ * a key pressed twice was meant for the one that is gone.
+ */
+function useSelection(items: readonly InboxItem[]) {
+  const [selected, setSelected] = useState("");
+  const [held, setHeld] = useState(false);
+  const at = useRef(0);
+  const rows = useRef(new Map<string, HTMLLIElement>());
+  const index = items.findIndex((i) => i.id === selected);
+  useEffect(() => {
+    if (index >= 0) {
+      at.current = index;
+      return;
+    }
+    if (selected) setHeld(true);
+    setSelected(items[Math.min(at.current, items.length - 1)]?.id ?? "");
+  }, [index, items, selected]);
+  useEffect(() => {
+    if (!held) return;
+    const t = setTimeout(() => setHeld(false), SETTLE_MS);
+    return () => clearTimeout(t);
+  }, [held]);
+  const select = (id: string, focus = false) => {
+    setSelected(id);
+    const row = rows.current.get(id);
+    if (!focus || !row) return;
+    row.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
+  };
+  const refOf = (id: string) => (row: HTMLLIElement | null) => {
+    if (row) rows.current.set(id, row);
+    else rows.current.delete(id);
+  };
+  return { selected, select, held, refOf };
+}

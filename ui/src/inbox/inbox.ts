@@ -1,0 +1,56 @@
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { keys } from "@/api/queries";
+import { useNow } from "@/format/now";
+import type { MarkKind } from "@/kit/mark";
+import { type InboxItem, inboxOf } from "./api";
+
+export const inboxQuery = (team: string) =>
+  queryOptions({
+    queryKey: keys.inbox(team),
+    queryFn: () => inboxOf(team),
+    refetchInterval: 60_000, // events say when it changes; this covers what has no event, such as the end of a snooze
+  });
+
+/** What a person sees first. */
+const ORDER = ["question", "failed", "stuck", "budget", "review", "finished"] as const;
+
+export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> = {
+  question: { mark: "needs", word: "Needs you" },
+  failed: { mark: "failed", word: "Failed" },
+  stuck: { mark: "needs", word: "Stuck" },
+  budget: { mark: "needs", word: "At its limit" },
+  review: { mark: "review", word: "Your review" },
+  finished: { mark: "review", word: "Finished" },
+};
+
+export const isSnoozed = (i: InboxItem, now: number): boolean => i.snoozed_until !== null && i.snoozed_until > now;
+
+/** The items that ask for somebody now: by kind, who waits longest first; what has finished, the newest first. */
+export function waiting(list: readonly InboxItem[], now: number): InboxItem[] {
+  return list
+    .filter((i) => !isSnoozed(i, now))
+    .sort((a, b) => {
+      const kind = ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind);
+      return kind || (a.kind === "finished" ? b.since - a.since : a.since - b.since);
+    });
+}
+
+/** What is snoozed, the next to come back first. */
+export function snoozed(list: readonly InboxItem[], now: number): InboxItem[] {
+  return list.filter((i) => isSnoozed(i, now)).sort((a, b) => (a.snoozed_until ?? 0) - (b.snoozed_until ?? 0));
+}
+
+/** How many things wait for this person: the number in the title, the icon, the app's badge, the header and the inbox. */
+export function useWaiting(team: string): number {
+  const now = useNow();
+  return waiting(useQuery(inboxQuery(team)).data ?? [], now).length;
+}
+
+/** An hour from now, or tomorrow at nine in the morning. */
+export function snoozeUntil(how: "hour" | "tomorrow", now: number): number {
+  if (how === "hour") return now + 3_600_000;
+  const t = new Date(now);
+  t.setDate(t.getDate() + 1);
+  t.setHours(9, 0, 0, 0);
+  return t.getTime();
+}

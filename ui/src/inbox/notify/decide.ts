@@ -1,0 +1,106 @@
+import type { InboxItem, Question } from "@/inbox/api";
+import { isSnoozed } from "@/inbox/inbox";
+import type { Rules, Show } from "./rules";
+
+/** A workspace makes itself heard at most this often. */
+export const PER_WORKSPACE_MS = 10_000;
+/** Sounds are at least this far apart. */
+export const BETWEEN_SOUNDS_MS = 4000;
+/** More at once are told as one. */
+export const MOST_AT_ONCE = 3;
+
+/** One thing to be told. */
+export interface Note {
+  show: Show;
+  sound: InboxItem["kind"] | undefined;
+  /** Notifications with the same tag take each other's place. */
+  tag: string;
+  title: string;
+  body: string;
+  /** What it leads to; undefined: the inbox. */
+  item: InboxItem | undefined;
+}
+
+/** What makes an item a new one: the same workspace may fail twice. */
+export const nameOf = (i: InboxItem): string => `${i.kind}:${i.id}:${i.since}`;
+
+/** Tells what is new from what was there, once each. What it saw first is not news. */
+export class News {
+  private seen: Set<string> | undefined;
+  private readonly lastOf = new Map<string, number>();
+  private lastSound = Number.NEGATIVE_INFINITY;
+
+  /** Takes in the inbox as it is now and returns what came since. */
+  take(list: readonly InboxItem[], now: number): InboxItem[] {
+    const names = new Set(list.map(nameOf));
+    const before = this.seen;
+    // A snoozed item that comes back is news again: it stays unseen while it sleeps.
+    this.seen = new Set([...names].filter((n) => !list.some((i) => nameOf(i) === n && isSnoozed(i, now))));
+    if (!before) return [];
+    return list.filter((i) => !isSnoozed(i, now) && !before.has(nameOf(i)));
+  }
+
+  /** What to do about new items by the rules, at a rate a person can bear. Items somebody looks at are left out by `looking`. */
+  notes(fresh: readonly InboxItem[], rules: Rules, looking: (workspace: string) => boolean, now: number): Note[] {
+    const told = fresh.filter((i) => {
+      const rule = rules.kinds[i.kind];
+      if (rule.show === "off" && !rule.sound) return false;
+      if (looking(i.workspace_id)) return false;
+      const last = this.lastOf.get(i.workspace_id);
+      // A question is never held back: somebody waits for it.
+      return i.kind === "question" || last === undefined || now - last >= PER_WORKSPACE_MS;
+    });
+    for (const i of told) this.lastOf.set(i.workspace_id, now);
+    const notes = told.length > MOST_AT_ONCE ? [summary(told, rules)] : told.map((i) => noteOf(i, rules));
+    return notes.map((n) => {
+      if (!n.sound) return n;
+      const quiet = now - this.lastSound < BETWEEN_SOUNDS_MS;
+      if (!quiet) this.lastSound = now;
+      return quiet ? { ...n, sound: undefined } : n;
+    });
+  }
+}
+
+function noteOf(i: InboxItem, rules: Rules): Note {
+  const rule = rules.kinds[i.kind];
+  return {
+    show: rule.show,
+    sound: rule.sound ? i.kind : undefined,
+    tag: i.workspace_id,
+    title: titleOf(i),
+    body: i.workspace_name,
+    item: i,
+  };
+}
+
+/** Many at once, as after a night: one note that leads to the inbox, as loud as the loudest of them. */
+function summary(items: readonly InboxItem[], rules: Rules): Note {
+  const shows = items.map((i) => rules.kinds[i.kind].show);
+  return {
+    show: shows.includes("system") ? "system" : shows.includes("toast") ? "toast" : "off",
+    sound: items.find((i) => rules.kinds[i.kind].sound)?.kind,
+    tag: "inbox",
+    title: `${items.length} things wait for you`,
+    body: [...new Set(items.map((i) => i.workspace_name))].slice(0, 4).join(", "),
+    item: undefined,
+  };
+}
+
+const asks = (q: Question): string => (q.title.length > 140 ? `${q.title.slice(0, 139)}…` : q.title);
+
+function titleOf(i: InboxItem): string {
+  const who = i.agent_name || "The workspace";
+  switch (i.kind) {
+    case "question":
+      return i.question ? `${who} asks: ${asks(i.question)}` : `${who} waits for you`;
+    case "failed":
+      return `${who} failed${i.reason ? `: ${i.reason}` : ""}`.slice(0, 160);
+    case "stuck":
+      return `${who} is stuck`;
+    case "review":
+    case "budget":
+      return i.reason.slice(0, 160);
+    case "finished":
+      return `${who} has finished`;
+  }
+}

@@ -1,0 +1,134 @@
+import { useEffect, useRef, useState } from "react";
+import type { Session } from "@/api/client";
+import { useAction } from "@/keys/keyboard";
+import { Kbd } from "@/kit/kbd";
+import { isCoarse } from "@/state/look";
+import { useTeam } from "@/state/team";
+import { type Question, questionOf, questionsOf, type Via } from "./api";
+import { endingOf } from "./question";
+import { QuestionCard } from "./question-card";
+import { answeredHere } from "./use-answer";
+
+const NOTE_MS = 8000;
+
+interface Props {
+  session: Session;
+  via: Via;
+  /** The keys a, d and 1 to 9 answer it. */
+  keys?: boolean;
+  className?: string;
+}
+
+/**
+ * The place where a session's question appears, is answered and leaves. It tells screen readers when one comes, says who answered
+ * elsewhere, and gives the focus back to where it was before the answer.
+ */
+export default function QuestionSlot({ session: s, via, keys = true, className }: Props) {
+  const team = useTeam();
+  const q = questionOf(s);
+  const slot = useRef<HTMLDivElement>(null);
+  const note = useEnding(q, s.id);
+  useReturnOfFocus(slot, q?.id);
+  useAction(
+    "answer.focus",
+    () => slot.current?.querySelector<HTMLElement>("button:not(:disabled),input:not(:disabled),textarea")?.focus(),
+    q !== undefined && keys,
+  );
+  return (
+    <div ref={slot}>
+      <p role="status" className="sr-only">
+        {q ? `${s.agent_name} asks: ${q.title}` : ""}
+      </p>
+      {q ? (
+        <div className={className} data-question={q.id}>
+          <QuestionCard
+            key={q.id}
+            question={q}
+            team={team.slug}
+            agent={s.agent_name}
+            via={via}
+            keys={keys}
+            may={team.can("question.answer")}
+          />
+          {via === "workspace" && (
+            <p className="from-terminal absolute right-4 bottom-2.5 text-meta text-fg3 max-md:hidden pointer-coarse:hidden">
+              <Kbd keys="ctrl+shift+a" /> answer by key
+            </p>
+          )}
+        </div>
+      ) : (
+        note && (
+          <p role="status" className={className}>
+            <span aria-hidden className="mr-2 text-merged">
+              ✓
+            </span>
+            <span className="break-words text-fg2">{note}</span>
+          </p>
+        )
+      )}
+    </div>
+  );
+}
+
+/** Says for a moment how a question ended that somebody else answered, or nobody. */
+function useEnding(q: Question | undefined, session: string): string {
+  const [note, setNote] = useState("");
+  const last = useRef<string>(undefined);
+  useEffect(() => {
+    const before = last.current;
+    last.current = q?.id;
+    if (q) setNote("");
+    if (!before || before === q?.id || answeredHere(before)) return;
+    let stale = false;
+    void questionsOf(session)
+      .then((list) => {
+        const ended = list.find((x) => x.id === before);
+        if (!stale && ended) setNote(endingOf(ended) ?? "");
+      })
+      .catch(() => {}); // the question is gone all the same; who answered is a courtesy
+    return () => {
+      stale = true;
+    };
+  }, [q, session]);
+  useEffect(() => {
+    if (!note) return;
+    const t = setTimeout(() => setNote(""), NOTE_MS);
+    return () => clearTimeout(t);
+  }, [note]);
+  return note;
+}
+
+/** Who answered goes on where they were: in the terminal, or on the tab. On a phone no keyboard is called up by that. */
+function useReturnOfFocus(slot: React.RefObject<HTMLElement | null>, question: string | undefined): void {
+  const from = useRef<HTMLElement>(undefined);
+  const inside = useRef(false);
+  useEffect(() => {
+    const place = slot.current;
+    if (!place) return;
+    const enter = (e: FocusEvent) => {
+      const before = e.relatedTarget;
+      if (!inside.current) from.current = before instanceof HTMLElement && !place.contains(before) ? before : undefined;
+      inside.current = true;
+    };
+    const leave = (e: FocusEvent) => {
+      // Without a next element the button may have been locked or taken away: it was still the last to have the focus.
+      if (e.relatedTarget instanceof Node && !place.contains(e.relatedTarget)) inside.current = false;
+    };
+    place.addEventListener("focusin", enter);
+    place.addEventListener("focusout", leave);
+    return () => {
+      place.removeEventListener("focusin", enter);
+      place.removeEventListener("focusout", leave);
+    };
+  }, [slot]);
+  useEffect(() => {
+    if (question !== undefined || !inside.current) return;
+    inside.current = false;
+    const at = document.activeElement;
+    if (at && at !== document.body) return;
+    const back = from.current;
+    const field = back?.matches("input,textarea,select,[contenteditable=true]");
+    if (back?.isConnected && !(field && isCoarse())) back.focus();
+    else document.getElementById("active-tab")?.focus();
+  }, [question]);
+}

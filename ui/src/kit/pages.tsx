@@ -1,0 +1,63 @@
+import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-router";
+import { ApiError } from "@/api/problem";
+import { buttonClass } from "./button";
+import { Empty, Failure } from "./states";
+
+/** No such page, or not yours to see: both look the same. For use inside a page's frame. */
+export function NotFound() {
+  return (
+    <Empty
+      top
+      title="There is nothing here"
+      action={
+        <Link to="/" className={buttonClass("primary")}>
+          To your workspaces
+        </Link>
+      }
+    >
+      The page does not exist, or you have no right to see it. Ask whoever sent you the link to add you to the team.
+    </Empty>
+  );
+}
+
+export function NotFoundPage() {
+  return (
+    <main className="h-full">
+      <NotFound />
+    </main>
+  );
+}
+
+/** A page that could not be shown at all. */
+export function CrashPage({ error, reset }: ErrorComponentProps) {
+  const router = useRouter();
+  return (
+    <main className="grid h-full place-items-center p-6">
+      <Failure
+        what={
+          !(error instanceof ApiError)
+            ? "This page stopped with an error."
+            : error.code === "database_in_doubt"
+              ? "This server is read-only until an operator resolves what its database has lost. Your work is kept."
+              : "This could not be loaded."
+        }
+        error={error}
+        retry={() => {
+          reset();
+          void router.invalidate();
+        }}
+      />
+    </main>
+  );
+}
+
+/** The frame of pages outside the app: one column, the name above it. */
+export function PlainPage({ title, children }: { title: string; children: React.ReactNode }) {
+  return (
+    <main className="mx-auto flex min-h-full w-full max-w-[400px] flex-col px-5 py-[12vh]">
+      <p className="mb-6 font-semibold">parawork</p>
+      <h1 className="mb-4 text-figure font-semibold">{title}</h1>
+      {children}
+    </main>
+  );
+}

@@ -1,0 +1,147 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import { fieldError } from "@/api/problem";
+import { keys } from "@/api/queries";
+import { plural } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { TextField } from "@/kit/field";
+import { lazy } from "@/kit/part";
+import { FormError } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { type Machine, type MadeToken, machineKeys, regenerate, renameMachine, revokeMachine } from "./api";
+
+const ConnectSteps = lazy(() => import("./connect-steps").then((m) => ({ default: m.ConnectSteps })));
+
+/** What can be done about a machine from here: another name, another key, and the end of it. */
+export function MachineActs({ machine: m }: { machine: Machine }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [renaming, setRenaming] = useState(false);
+  const [renewed, setRenewed] = useState<{ token: MadeToken; before: number } | undefined>();
+  const refresh = () => {
+    void client.invalidateQueries({ queryKey: machineKeys.one(m.id) });
+    void client.invalidateQueries({ queryKey: machineKeys.all(team.slug) });
+    void client.invalidateQueries({ queryKey: keys.executors(team.slug) });
+  };
+  const renew = useMutation({
+    mutationFn: () => regenerate(m.id),
+    onSuccess: (token) => setRenewed({ token, before: m.connected_at ?? 0 }),
+    onError: (error) => toastError("The key was not replaced", error, () => renew.mutate()),
+    onSettled: refresh,
+  });
+  const revoke = useMutation({
+    mutationFn: () => revokeMachine(m.id),
+    onSuccess: async () => {
+      toast({ kind: "good", title: `${m.name} is revoked` });
+      client.removeQueries({ queryKey: machineKeys.one(m.id) });
+      await navigate({ to: "/$team/machines", params: { team: team.slug } });
+    },
+    onError: (error) => toastError(`${m.name} was not revoked`, error),
+    onSettled: refresh,
+  });
+  const askRenew = async () => {
+    const yes = await confirm({
+      title: `Regenerate the key of ${m.name}?`,
+      body: "Its connection is dropped at once and its old key is worth nothing any more. It comes back when you run the new command there; what runs on it goes on meanwhile.",
+      action: "Regenerate",
+      danger: true,
+    });
+    if (yes) renew.mutate();
+  };
+  const askRevoke = async () => {
+    const n = m.workspaces.length;
+    const yes = await confirm({
+      title: `Revoke ${m.name}?`,
+      body: [
+        "Its connection is dropped at once and it can never connect with this key again.",
+        n > 0
+          ? `${plural(n, "workspace")} there must go on elsewhere, from what came home last; what is on the machine alone stays in its folder there.`
+          : "No workspace is on it.",
+      ].join(" "),
+      action: "Revoke",
+      danger: true,
+    });
+    if (yes) revoke.mutate();
+  };
+  if (!m.may_manage || m.state === "revoked") return null;
+  return (
+    <div className="flex flex-wrap gap-2">
+      {m.mine && <Button onClick={() => setRenaming(true)}>Rename</Button>}
+      {m.mine && (
+        <Button busy={renew.isPending && "Replacing"} onClick={() => void askRenew()}>
+          New key
+        </Button>
+      )}
+      <Button look="danger" busy={revoke.isPending && "Revoking"} onClick={() => void askRevoke()}>
+        Revoke
+      </Button>
+      {renaming && (
+        <RenameDialog
+          machine={m}
+          onClose={() => {
+            setRenaming(false);
+            refresh();
+          }}
+        />
+      )}
+      {renewed && (
+        <Dialog
+          open
+          onClose={() => setRenewed(undefined)}
+          wide
+          title={`New key for ${m.name}`}
+          about="Run the command on that machine. The program is there already, unless you removed it."
+        >
+          <Suspense>
+            <ConnectSteps
+              made={renewed.token}
+              arrived={(x) => x.id === m.id && x.state === "online" && (x.connected_at ?? 0) > renewed.before}
+              onClose={() => setRenewed(undefined)}
+            />
+          </Suspense>
+        </Dialog>
+      )}
+    </div>
+  );
+}
+
+function RenameDialog({ machine: m, onClose }: { machine: Machine; onClose: () => void }) {
+  const [name, setName] = useState(m.name);
+  const rename = useMutation({ mutationFn: () => renameMachine(m.id, name.trim()), onSuccess: onClose });
+  const wrong = fieldError(rename.error, "name");
+  return (
+    <Dialog open onClose={onClose} title={`Rename ${m.name}`}>
+      <form
+        className="flex min-h-0 flex-1 flex-col"
+        onSubmit={(e) => {
+          e.preventDefault();
+          if (name.trim()) rename.mutate();
+        }}
+      >
+        <DialogBody className="flex flex-col gap-3">
+          <TextField
+            label="Name"
+            required
+            maxLength={100}
+            value={name}
+            error={wrong}
+            onFocus={(e) => e.target.select()}
+            onChange={(e) => setName(e.target.value)}
+          />
+          <FormError error={rename.error && !wrong ? rename.error : null} />
+        </DialogBody>
+        <DialogFoot>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" disabled={!name.trim()} busy={rename.isPending && "Saving"}>
+            Rename
+          </Button>
+        </DialogFoot>
+      </form>
+    </Dialog>
+  );
+}

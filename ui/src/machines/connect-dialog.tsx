@@ -1,0 +1,199 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { fieldError } from "@/api/problem";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { Check, Choice, TextField } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { type MadeToken, machineKeys, machineListQuery, makeToken, type NewToken } from "./api";
+import { ConnectSteps } from "./connect-steps";
+import { DANGER, Danger } from "./danger";
+
+type Mode = "" | "docker" | "bubblewrap" | "direct";
+
+/** Connects a machine: how things run there, then what to do there, then it turns up by itself. */
+export default function ConnectDialog({ onClose }: { onClose: () => void }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const [made, setMade] = useState<{ token: MadeToken; before: ReadonlySet<string> } | undefined>();
+  const make = useMutation({
+    mutationFn: async (body: NewToken) => {
+      // Whoever is there already is not the one that is waited for.
+      const before = await client.fetchQuery({ ...machineListQuery(team.slug), staleTime: 0 });
+      const token = await makeToken(team.slug, body);
+      return { token, before: new Set(before.items.map((m) => m.id)) };
+    },
+    onSuccess: (m) => {
+      setMade(m);
+      void client.invalidateQueries({ queryKey: machineKeys.tokens(team.slug) });
+    },
+  });
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      wide
+      title="Connect a machine"
+      about={
+        made
+          ? "Run these lines in a terminal of the machine. This page notices when it is there."
+          : "It calls this server; nothing has to be opened in its firewall. What may happen on it is decided in a file there."
+      }
+    >
+      {made ? (
+        <ConnectSteps
+          made={made.token}
+          arrived={(m) => !made.before.has(m.id) && m.state === "online"}
+          onClose={onClose}
+          onMore={made.token.reusable ? undefined : () => setMade(undefined)}
+        />
+      ) : (
+        <Options make={make} onClose={onClose} />
+      )}
+    </Dialog>
+  );
+}
+
+type Make = ReturnType<typeof useMutation<{ token: MadeToken; before: ReadonlySet<string> }, Error, NewToken>>;
+
+function Options({ make, onClose }: { make: Make; onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [mode, setMode] = useState<Mode>("");
+  const [image, setImage] = useState("");
+  const [network, setNetwork] = useState<"" | "host" | "open" | "none">("");
+  const [reusable, setReusable] = useState(false);
+  const [understood, setUnderstood] = useState(false);
+  const direct = mode === "direct";
+  const field = (f: string) => fieldError(make.error, f);
+  const named = ["name", "image", "network"].some(field);
+  const ready = (!direct || understood) && !make.isPending;
+  return (
+    <form
+      className="flex min-h-0 flex-1 flex-col"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (!ready) return;
+        make.mutate({
+          ...(name.trim() ? { name: name.trim() } : {}),
+          ...(mode ? { mode } : {}),
+          dangerous: direct,
+          ...(mode === "docker" && image.trim() ? { image: image.trim() } : {}),
+          ...(network && !direct ? { network } : {}),
+          reusable,
+        });
+      }}
+    >
+      <DialogBody className="flex flex-col gap-4">
+        <TextField
+          label="Name"
+          hint={reusable ? "Empty takes each machine's own name." : "Empty takes the machine's own name."}
+          maxLength={100}
+          placeholder="Work Laptop"
+          value={name}
+          error={field("name")}
+          onChange={(e) => setName(e.target.value)}
+        />
+        <Choice<Mode>
+          name="machine-mode"
+          legend="How agents run there"
+          value={mode}
+          onChange={setMode}
+          options={[
+            {
+              value: "",
+              label: "Isolated, as the machine can",
+              hint: "In Docker where it has one, else in a process sandbox. Where neither works it says what to install.",
+            },
+            {
+              value: "docker",
+              label: "In Docker",
+              hint: "Each workspace in a container of its own, made from ubuntu:latest or the image you name.",
+            },
+            {
+              value: "bubblewrap",
+              label: "In a process sandbox",
+              hint: "With bubblewrap, on Linux: agents see their workspace and the machine's programs.",
+            },
+            {
+              value: "direct",
+              label: (
+                <>
+                  Directly on the machine <Danger />
+                </>
+              ),
+              hint: "No isolation. Only for a machine you can afford to lose.",
+            },
+          ]}
+        />
+        {mode === "docker" && (
+          <TextField
+            label="Image"
+            mono
+            placeholder="ubuntu:latest"
+            hint="Such as kalilinux/kali-rolling. What is missing in it is installed where the network allows."
+            value={image}
+            error={field("image")}
+            spellCheck={false}
+            autoCapitalize="none"
+            onChange={(e) => setImage(e.target.value)}
+          />
+        )}
+        {direct && (
+          <div className="rounded-md border border-failed px-3 py-2">
+            <p className="mb-1">{DANGER} Agents can read, change and delete everything that user can.</p>
+            <Check
+              label="I understand, and want it on this machine"
+              checked={understood}
+              onChange={(e) => setUnderstood(e.target.checked)}
+            />
+          </div>
+        )}
+        {(mode === "docker" || mode === "bubblewrap") && (
+          <Choice
+            name="machine-network"
+            legend="What agents reach from there"
+            value={network}
+            onChange={setNetwork}
+            options={[
+              {
+                value: "",
+                label: "As the file on the machine says",
+                hint: "Without one: public addresses, not its local network.",
+              },
+              {
+                value: "host",
+                label: "The machine's own network",
+                hint: "Its local network too: printers, servers, other computers.",
+              },
+              {
+                value: "open",
+                label: "Public addresses",
+                hint: "Not its local network. Its file can narrow it to a list.",
+              },
+              { value: "none", label: "Nothing", hint: "Agents that ask a model cannot work." },
+            ]}
+          />
+        )}
+        {field("network") && <p className="text-meta text-failed">{field("network")}</p>}
+        <Check
+          label="Use the token for many machines"
+          hint={
+            reusable
+              ? "It connects machines as yours until you end it on this page: keep it as you keep a password."
+              : "Without this it connects one machine, within an hour."
+          }
+          checked={reusable}
+          onChange={(e) => setReusable(e.target.checked)}
+        />
+        <FormError error={make.error && !named ? make.error : null} />
+      </DialogBody>
+      <DialogFoot>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" look="primary" disabled={!ready} busy={make.isPending && "Making the command"}>
+          Show the command
+        </Button>
+      </DialogFoot>
+    </form>
+  );
+}

@@ -1,0 +1,182 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { useNow } from "@/format/now";
+import { bytes } from "@/format/text";
+import { clock } from "@/format/time";
+import { Button, buttonClass } from "@/kit/button";
+import { DialogBody, DialogFoot } from "@/kit/dialog";
+import { Field, inputClass } from "@/kit/field";
+import { Shape } from "@/kit/mark";
+import { CopyLine, copyText } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { type Machine, type MadeToken, machinesQuery } from "./api";
+import { DANGER, Danger } from "./danger";
+import { likelyPlatform, machineStands, modeWords, platformId, runLine, systemWords } from "./words";
+
+/** What is most asked for beside what the server puts into the line. */
+const FLAGS = [
+  ["--folder DIR", "a folder of the machine whose repository may be worked on; may be given several times"],
+  ["--share team", "everybody in the team may use it, not you alone"],
+  ["--access ask", "you are asked at the machine before anything is started or written"],
+  ["--quiet 22:00-07:00", "nothing new begins at that time"],
+  ["--proxy URL", "goes to this server through a proxy"],
+] as const;
+
+interface Props {
+  made: MadeToken;
+  /** Whether a machine is the one that is waited for. */
+  arrived: (m: Machine) => boolean;
+  onClose: () => void;
+  /** Makes another token. */
+  onMore?: () => void;
+}
+
+/** What to do at the machine, and whether it is there. */
+export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
+  const team = useTeam();
+  const now = useNow(1000);
+  // Events tell of it at once; the quicker pace covers a cut socket.
+  const machines = useQuery({ ...machinesQuery(team.slug), refetchInterval: 3000 });
+  const [platform, setPlatform] = useState(() => likelyPlatform(navigator.platform ?? "", navigator.userAgent));
+  const there = machines.data?.filter(arrived) ?? [];
+  const download = made.downloads.find((d) => platformId(d) === platform) ?? made.downloads[0];
+  const line = download?.available ? download.install : "";
+  const command = runLine(made.command);
+  const ended = made.expires_at !== null && made.expires_at <= now && there.length === 0;
+  return (
+    <>
+      <DialogBody className="flex flex-col gap-5">
+        <section aria-labelledby="get-program">
+          <h3 id="get-program" className="mb-2 text-title font-semibold">
+            1. Get the program
+          </h3>
+          <Field
+            label="The machine runs"
+            hint="Windows: open WSL2, choose Linux here, and run the lines there."
+            className="mb-2 max-w-72"
+          >
+            {(ids) => (
+              <select {...ids} className={inputClass} value={platform} onChange={(e) => setPlatform(e.target.value)}>
+                {made.downloads.map((d) => (
+                  <option key={platformId(d)} value={platformId(d)}>
+                    {d.name}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
+          {line ? (
+            <>
+              <CopyLine text={line} label="the line that downloads the program" />
+              <p className="mt-1 text-meta text-fg3">
+                {bytes(download?.size ?? 0)}
+                {download?.version && `, version ${download.version}`}. The line stops when the download has another
+                checksum than the one in it.
+              </p>
+            </>
+          ) : (
+            <p className="text-needs">
+              {download
+                ? `This server does not have it yet: ${download.reason || "it was not built"}`
+                : "This server offers no program. Build it there with `make downloads`."}
+            </p>
+          )}
+        </section>
+        <section aria-labelledby="run-program">
+          <h3 id="run-program" className="mb-2 text-title font-semibold">
+            2. Start it
+          </h3>
+          {made.command.includes("--dangerous") && (
+            <p className="mb-2">
+              <Danger /> {DANGER}
+            </p>
+          )}
+          <CopyLine text={command} label="the command" />
+          <p className="mt-1 text-meta text-fg3">
+            The token in it is shown this once.{" "}
+            {made.reusable
+              ? "It connects machines until you end it."
+              : `It connects one machine${made.expires_at ? `, until ${clock(made.expires_at, now)}` : ""}.`}
+          </p>
+          <details className="mt-1">
+            <summary className="w-fit cursor-pointer text-meta text-accent">What else it can be told</summary>
+            <dl className="mt-1 grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1 text-meta">
+              {FLAGS.map(([flag, means]) => (
+                <div key={flag} className="contents">
+                  <dt className="font-mono">{flag}</dt>
+                  <dd className="text-fg2">{means}</dd>
+                </div>
+              ))}
+            </dl>
+          </details>
+          {line && (
+            <Button className="mt-2" onClick={() => void copyText(`${line} && ${command}`, "both lines as one")}>
+              Copy both as one line
+            </Button>
+          )}
+        </section>
+        <section aria-labelledby="wait-machine">
+          <h3 id="wait-machine" className="mb-2 text-title font-semibold">
+            3. Wait for it
+          </h3>
+          <div role="status" data-arrived={there.length}>
+            {there.length > 0 ? (
+              <ul className="flex flex-col gap-2">
+                {there.map((m) => (
+                  <Arrived key={m.id} machine={m} now={now} />
+                ))}
+              </ul>
+            ) : ended ? (
+              <p className="rounded-md border border-needs px-3 py-2 text-needs">
+                <span aria-hidden>◆ </span>The token has expired. Make a new one.
+              </p>
+            ) : (
+              <p className="flex items-center gap-2 rounded-md border border-hairline px-3 py-2 text-fg2">
+                <Shape kind="running" />
+                Waiting for the machine…
+              </p>
+            )}
+          </div>
+        </section>
+      </DialogBody>
+      <DialogFoot>
+        {onMore && (there.length > 0 || ended) && (
+          <Button look="quiet" onClick={onMore}>
+            {ended ? "Make a new token" : "Connect another"}
+          </Button>
+        )}
+        <Button look={there.length > 0 ? "primary" : "plain"} onClick={onClose}>
+          {there.length > 0 ? "Done" : "Close"}
+        </Button>
+      </DialogFoot>
+    </>
+  );
+}
+
+function Arrived({ machine: m, now }: { machine: Machine; now: number }) {
+  const team = useTeam();
+  const s = machineStands(m, now);
+  return (
+    <li className={`rounded-md border px-3 py-2 ${m.available ? "border-merged" : "border-needs"}`}>
+      <p className="flex flex-wrap items-baseline gap-x-2">
+        <Shape kind={s.mark} />
+        <span className="font-medium break-words">{m.name} is connected</span>
+        {m.dangerous && <Danger />}
+        <Link
+          to="/$team/machines/$machine"
+          params={{ team: team.slug, machine: m.id }}
+          className={buttonClass("quiet", "ml-auto -my-1")}
+        >
+          Open
+        </Link>
+      </p>
+      <p className="text-meta text-fg3">{[modeWords(m), systemWords(m)].join(" · ")}</p>
+      {!m.available && (
+        <p className="mt-1 text-needs">
+          It takes no work yet: {m.reason} {m.cure}
+        </p>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,45 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNow } from "@/format/now";
+import { visible } from "@/format/text";
+import { ago } from "@/format/time";
+import { type Machine, machineQuery } from "./api";
+
+interface Props {
+  machineId: string;
+  /** Which questions are meant. */
+  about: (q: Machine["questions"][number]) => boolean;
+}
+
+/** What the machine's owner has to allow there before something goes on. Nothing while nothing is asked. */
+export default function OwnersYes({ machineId, about }: Props) {
+  const machine = useQuery(machineQuery(machineId));
+  const now = useNow();
+  const m = machine.data;
+  const asked = m?.questions.filter(about) ?? [];
+  if (!m || asked.length === 0) return null;
+  return (
+    <section
+      aria-label={`Waiting for ${m.mine ? "your" : "the owner's"} yes`}
+      className="border-b border-hairline bg-bg2 px-4 py-2"
+    >
+      <p role="status" className="font-medium">
+        <span aria-hidden className="text-needs">
+          ◆{" "}
+        </span>
+        Waiting for {m.mine ? "your" : `${m.user_name}'s`} yes at {m.name}
+      </p>
+      <ul>
+        {asked.map((q) => (
+          <li key={q.id} className="break-words text-fg2">
+            {visible(q.text)} <span className="text-meta text-fg3">asked {ago(q.asked_at, now)}</span>
+            {m.mine && (
+              <span className="text-meta text-fg3">
+                . Answer there: <code className="select-all">parawork runner allow {q.id}</code>
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,68 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
+import { ago, clock, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
+import { toastError } from "@/state/toasts";
+import { endToken, machineKeys, type OpenToken, openTokensQuery } from "./api";
+
+/** Tokens that can still connect machines. Nothing where there is none. */
+export function Tokens() {
+  const team = useTeam();
+  const list = useQuery(openTokensQuery(team.slug));
+  const now = useNow();
+  const open = (list.data ?? []).filter((t) => t.expires_at === null || t.expires_at > now);
+  if (open.length === 0) return null;
+  return (
+    <section aria-labelledby="tokens" className="mt-8">
+      <h2 id="tokens" className="mb-1 text-title font-semibold">
+        Tokens that can connect machines
+      </h2>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {open.map((t) => (
+          <Row key={t.id} token={t} now={now} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Row({ token: t, now }: { token: OpenToken; now: number }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const name = t.name || "Without a name";
+  const end = useMutation({
+    mutationFn: () => endToken(t.id),
+    onError: (error) => toastError("The token was not ended", error),
+    onSettled: () => void client.invalidateQueries({ queryKey: machineKeys.tokens(team.slug) }),
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: `End the token ${name}?`,
+      body: "It connects no further machine. Machines that are connected stay so.",
+      action: "End it",
+      danger: true,
+    });
+    if (yes) end.mutate();
+  };
+  return (
+    <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
+      <div className="min-w-0 flex-1 basis-48">
+        <p className="font-medium break-words">{name}</p>
+        <p className="text-meta text-fg3">
+          {[t.reusable ? "connects many machines" : "connects one machine", t.user_name].filter(Boolean).join(", ")} ·{" "}
+          <span title={exact(t.created_at)}>made {ago(t.created_at, now)}</span>
+          {t.uses > 0 && ` · used ${plural(t.uses, "time")}`} ·{" "}
+          {t.expires_at ? `ends ${clock(t.expires_at, now)}` : "until it is ended"}
+        </p>
+      </div>
+      {(t.mine || team.can("team.manage")) && (
+        <Button busy={end.isPending && "Ending"} onClick={() => void ask()} aria-label={`End the token ${name}`}>
+          End
+        </Button>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,123 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { useNow } from "@/format/now";
+import { ago, duration } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Mark, type MarkKind } from "@/kit/mark";
+import { Busy, Failure, Output } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toastError } from "@/state/toasts";
+
+export type CheckRun = Schemas["CheckRun"];
+
+export const checkKeys = {
+  checks: (workspace: string) => ["workspace", workspace, "checks"] as const,
+  output: (workspace: string, run: string) => ["workspace", workspace, "checks", run] as const,
+  queued: (workspace: string) => ["workspace", workspace, "queued"] as const,
+  queue: (project: string) => ["project", project, "merge-queue"] as const,
+  overlaps: (project: string) => ["project", project, "overlaps"] as const,
+};
+
+/** How checks stand, in a shape and a word. */
+export const CHECK_MARKS: Record<Schemas["ChecksState"], { kind: MarkKind; word: string }> = {
+  none: { kind: "idle", word: "Not run" },
+  waiting: { kind: "setup", word: "Waits" },
+  running: { kind: "running", word: "Runs" },
+  passed: { kind: "merged", word: "Passed" },
+  failed: { kind: "failed", word: "Failed" },
+  stale: { kind: "idle", word: "Ran on other files" },
+};
+
+const RUN_MARKS: Record<CheckRun["state"], { kind: MarkKind; word: string }> = {
+  waiting: CHECK_MARKS.waiting,
+  running: CHECK_MARKS.running,
+  passed: CHECK_MARKS.passed,
+  failed: CHECK_MARKS.failed,
+  timed_out: { kind: "failed", word: "Took too long" },
+  cancelled: { kind: "stopped", word: "Cancelled" },
+  lost: { kind: "failed", word: "Lost" },
+};
+
+/** One run of a check: how it stands, what it printed, a way to end it. mark is how the check stands, where that is not the run's own word. */
+export function CheckRow({
+  name,
+  required,
+  run,
+  mark,
+}: {
+  name: string;
+  required: boolean;
+  run: CheckRun | null;
+  mark?: { kind: MarkKind; word: string } | undefined;
+}) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const now = useNow(1000);
+  const [open, setOpen] = useState(false);
+  const going = run?.state === "waiting" || run?.state === "running";
+  const cancel = useMutation({
+    mutationFn: () => api.POST("/check-runs/{id}/cancel", { params: { path: { id: run?.id ?? "" } } }),
+    onSettled: () => run && client.invalidateQueries({ queryKey: checkKeys.checks(run.workspace_id) }),
+    onError: (error) => toastError("It was not cancelled", error),
+  });
+  const shown = mark ?? (run ? RUN_MARKS[run.state] : CHECK_MARKS.none);
+  return (
+    <li className="flex flex-col gap-1 py-1.5">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <span className="min-w-0 flex-1 break-words">
+          <span className="font-medium">{name}</span>
+          {!required && <span className="text-meta text-fg3"> not required</span>}
+        </span>
+        <Mark kind={shown.kind} word={shown.word} />
+        {run && (
+          <span className="text-meta text-fg3 tabular-nums">
+            {run.started_at
+              ? duration((run.ended_at ?? now) - run.started_at)
+              : run.ended_at
+                ? ago(run.ended_at, now)
+                : ""}
+          </span>
+        )}
+        {run && (
+          <Button look="quiet" aria-expanded={open} onClick={() => setOpen(!open)} aria-label={`Output of ${name}`}>
+            Output
+          </Button>
+        )}
+        {going && team.can("workspace.edit") && (
+          <Button
+            look="quiet"
+            busy={cancel.isPending && "Cancelling"}
+            onClick={() => cancel.mutate()}
+            aria-label={`Cancel ${name}`}
+          >
+            Cancel
+          </Button>
+        )}
+      </div>
+      {run?.reason && <p className="text-meta break-words text-fg2">{run.reason}</p>}
+      {run && open && <RunOutput run={run} going={going} />}
+    </li>
+  );
+}
+
+function RunOutput({ run, going }: { run: CheckRun; going: boolean }) {
+  const output = useQuery({
+    queryKey: [...checkKeys.output(run.workspace_id, run.id), run.state],
+    queryFn: () =>
+      data(
+        api.GET("/check-runs/{id}/output", { params: { path: { id: run.id } }, parseAs: "text" }),
+      ) as Promise<string>,
+    refetchInterval: going ? 1500 : false,
+  });
+  if (output.isPending) return <Busy>Reading the output…</Busy>;
+  if (output.error)
+    return <Failure what="The output could not be read." error={output.error} retry={() => void output.refetch()} />;
+  return (
+    <div>
+      <p className="font-mono text-[12px] break-all whitespace-pre-wrap text-fg3">{run.command}</p>
+      <Output text={output.data || "It printed nothing."} className="max-h-96 font-mono" />
+      {run.truncated && <p className="text-meta text-fg3">The beginning is left out.</p>}
+    </div>
+  );
+}

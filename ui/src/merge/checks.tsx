@@ -1,0 +1,83 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { api, data } from "@/api/client";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { MergeCard } from "./card";
+import { CHECK_MARKS, CheckRow, checkKeys } from "./check-runs";
+import type { CardProps } from "./slots";
+
+/** The project's checks on the workspace's files. */
+export default function ChecksCard({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const checks = useQuery({
+    queryKey: checkKeys.checks(w.id),
+    queryFn: () => data(api.GET("/workspaces/{id}/checks", { params: { path: { id: w.id } } })),
+  });
+  const run = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/checks/run", { params: { path: { id: w.id } }, body: {} })),
+    onSuccess: (found) => client.setQueryData(checkKeys.checks(w.id), found),
+  });
+  const c = checks.data;
+  const may = team.can("workspace.edit");
+  const edit = (words: string) =>
+    team.can("project.manage") && (
+      <Link
+        to="/$team/p/$project"
+        params={{ team: team.slug, project: w.project_id }}
+        hash="project-checks"
+        className="text-accent underline"
+      >
+        {words}
+      </Link>
+    );
+  return (
+    <MergeCard
+      title="Checks"
+      aside={
+        c && c.items.length > 0 ? (
+          <>
+            <Mark {...CHECK_MARKS[c.state]} />
+            {may && (
+              <Button busy={run.isPending && "Beginning"} onClick={() => run.mutate()}>
+                {c.state === "running" || c.state === "waiting" ? "Run again" : "Run checks"}
+              </Button>
+            )}
+          </>
+        ) : undefined
+      }
+    >
+      {checks.isPending && <Skeleton rows={2} label="Loading the checks" />}
+      {checks.error && (
+        <Failure what="The checks could not be read." error={checks.error} retry={() => void checks.refetch()} />
+      )}
+      {c?.items.length === 0 && (
+        <p className="text-fg2">
+          The project has no checks: commands, such as its tests, that say whether work is good. {edit("Add checks")}
+        </p>
+      )}
+      {c && c.items.length > 0 && (
+        <>
+          <p className="text-fg2">
+            They run in the workspace's sandbox, on its files as they are. {edit("Edit the checks")}
+          </p>
+          <ul className="flex flex-col divide-y divide-hairline">
+            {c.items.map((i) => (
+              <CheckRow
+                key={i.check.id}
+                name={i.check.name}
+                required={i.check.required}
+                run={i.run}
+                mark={i.run?.state === "cancelled" || i.run?.state === "timed_out" ? undefined : CHECK_MARKS[i.state]}
+              />
+            ))}
+          </ul>
+        </>
+      )}
+      <FormError error={run.error} />
+    </MergeCard>
+  );
+}

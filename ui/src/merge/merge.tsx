@@ -1,0 +1,302 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { mergePreviewQuery, projectsQuery } from "@/api/queries";
+import { plural, short } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Check, Choice, TextArea } from "@/kit/field";
+import { Mark } from "@/kit/mark";
+import { Busy, Failure, FormError } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { Attached, useAttach, useAttached } from "./attach";
+import { MergeCard } from "./card";
+import { Conflicts } from "./conflicts";
+import { afterMove, useStanding } from "./queries";
+import type { CardProps } from "./slots";
+
+type Strategy = "merge" | "squash" | "rebase";
+type Result = Schemas["MergeResult"];
+
+/** Merging the branch into its base: how, what would happen, and then. Nothing is ever half merged. */
+export default function MergeIntoBase({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const [picked, setPicked] = useState<Strategy>();
+  const projects = useQuery(projectsQuery(team.slug));
+  // As the project's settings say, until somebody chooses otherwise.
+  const strategy = picked ?? projects.data?.find((p) => p.id === w.project_id)?.merging.strategy ?? "merge";
+  const [message, setMessage] = useState("");
+  const [archive, setArchive] = useState(false);
+  const [report, setReport] = useState(false);
+  const attach = useAttach(w);
+  const [done, setDone] = useState<Result>();
+  const standing = useStanding(w);
+  const s = standing.data;
+  const may = team.can("workspace.merge");
+  const preview = useQuery({
+    ...mergePreviewQuery(w.id, strategy, s ? `${s.head} ${s.base_commit} ${s.dirty}` : ""),
+    enabled: may && !projects.isPending && s !== undefined && s.base_commit !== "" && s.head !== "",
+  });
+  const plan = preview.data;
+  const possible = plan !== undefined && !plan.up_to_date && plan.conflicts.length === 0 && !plan.blocked;
+
+  const merge = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/workspaces/{id}/merge", {
+          params: { path: { id: w.id } },
+          body: {
+            strategy,
+            expected_base: plan?.base_commit,
+            expected_head: plan?.head,
+            ...(message.trim() && strategy !== "rebase" ? { message: message.trim() } : {}),
+          },
+        }),
+      ),
+    onSuccess: async (result) => {
+      if (!result.merged) return;
+      setDone(result);
+      toast({
+        kind: "good",
+        title: `Merged into ${result.base}`,
+        text: `${result.base} is at ${short(result.commit)} now.`,
+      });
+      if (report)
+        await attach.mutateAsync().catch((error) => toastError("Merged, but the report is not attached", error));
+      if (archive) await putAway();
+    },
+    onError: (error) => {
+      // What was shown is no longer so: it is shown anew, and nothing was done.
+      if (error instanceof ApiError && (error.code === "base_moved" || error.code === "head_moved"))
+        void preview.refetch();
+    },
+    onSettled: () => afterMove(client, w, team.slug),
+  });
+  const putAway = async () => {
+    try {
+      await api.POST("/workspaces/{id}/archive", { params: { path: { id: w.id } } });
+      await navigate({ to: "/$team/w", params: { team: team.slug } });
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+    } catch (error) {
+      toastError("Merged, but not archived", error, () => void putAway());
+    }
+  };
+  if (!may || !s) return null;
+  const nothing = plan?.up_to_date && !done;
+  const conflicts = plan !== undefined && plan.conflicts.length > 0;
+  // Also when it was merged by the queue, on a forge, or before this page was opened.
+  const merged = done !== undefined || s.merged;
+  return (
+    <MergeCard title={`Merge into ${s.base}`}>
+      {merged && <Next workspace={w} standing={s} result={done} putAway={() => void putAway()} />}
+      {!merged && s.base_commit !== "" && (
+        <form
+          className="flex flex-col gap-3"
+          onSubmit={(e) => {
+            e.preventDefault();
+            if (possible && !merge.isPending && !preview.isFetching) merge.mutate();
+          }}
+          onKeyDown={(e) => {
+            if ((e.ctrlKey || e.metaKey) && e.key === "Enter") e.currentTarget.requestSubmit();
+          }}
+        >
+          {!nothing && (
+            <Choice<Strategy>
+              name="strategy"
+              legend="How"
+              value={strategy}
+              onChange={setPicked}
+              inline
+              options={[
+                { value: "merge", label: "Merge", hint: "Keeps every commit and joins them by a merge commit." },
+                { value: "squash", label: "Squash", hint: "One commit on the base with all changes." },
+                { value: "rebase", label: "Rebase", hint: "Puts the commits on top of the base, one after another." },
+              ]}
+            />
+          )}
+          <Outlook
+            workspace={w}
+            query={{ pending: preview.isPending, error: preview.error, retry: () => void preview.refetch() }}
+            plan={plan}
+          />
+          {!nothing && !conflicts && strategy !== "rebase" && (
+            <TextArea
+              label="Message"
+              rows={2}
+              placeholder={strategy === "squash" ? w.name : `Merge ${w.branch} into ${s.base}`}
+              value={message}
+              onChange={(e) => setMessage(e.target.value)}
+            />
+          )}
+          <FormError error={merge.error} />
+          {!nothing && !conflicts && (
+            <div className="flex flex-wrap items-center justify-between gap-3">
+              <div>
+                <Check
+                  label="Attach the report to the merge"
+                  hint="As a git note on its commit."
+                  checked={report}
+                  onChange={(e) => setReport(e.target.checked)}
+                />
+                <Check
+                  label="Archive the workspace afterwards"
+                  checked={archive}
+                  onChange={(e) => setArchive(e.target.checked)}
+                />
+              </div>
+              <Button
+                type="submit"
+                look="primary"
+                keys="mod+enter"
+                disabled={!possible || preview.isFetching}
+                busy={merge.isPending && "Merging"}
+              >
+                {strategy === "squash" ? "Squash and merge" : strategy === "rebase" ? "Rebase and merge" : "Merge"}
+              </Button>
+            </div>
+          )}
+        </form>
+      )}
+    </MergeCard>
+  );
+}
+
+interface OutlookProps {
+  workspace: Workspace;
+  query: { pending: boolean; error: unknown; retry: () => void };
+  plan: Result | undefined;
+}
+
+/** What would happen, tried without touching anything. */
+function Outlook({ workspace: w, query, plan }: OutlookProps) {
+  if (query.pending) return <Busy>Trying the merge…</Busy>;
+  if (query.error) return <Failure what="The merge could not be tried." error={query.error} retry={query.retry} />;
+  if (!plan) return null;
+  return (
+    <div role="group" aria-label="What would happen" aria-live="polite" className="flex flex-col gap-1.5">
+      {plan.up_to_date ? (
+        <p className="text-fg2">
+          Nothing to merge: <span className="font-mono text-[12px]">{plan.base}</span> has every commit of this branch.
+        </p>
+      ) : plan.conflicts.length > 0 ? (
+        <>
+          <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} in conflict`} />
+          <Conflicts conflicts={plan.conflicts} ours={plan.base} theirs={w.branch} />
+          <p className="text-fg2">
+            Nothing was changed. Update the branch from <span className="font-mono text-[12px]">{plan.base}</span>{" "}
+            first, where an agent or you resolve this, then merge.
+          </p>
+        </>
+      ) : (
+        <>
+          <Mark kind="merged" word="No conflicts" />
+          <p className="text-fg2">
+            {plural(plan.commits, "commit")}, {plural(plan.files, "file")}.{" "}
+            {plan.fast_forward
+              ? `${plan.base} moves forward to ${short(plan.head)}.`
+              : `${plan.base} moves from ${short(plan.base_commit)}${plan.commit ? ` to ${short(plan.commit)}` : ""}.`}
+          </p>
+        </>
+      )}
+      {plan.blocked && (
+        <p className="flex gap-2 text-failed">
+          <span aria-hidden>▲</span>
+          <span>{plan.blocked}</span>
+        </p>
+      )}
+      {plan.warnings.map((text) => (
+        <p key={text} className="flex gap-2 text-needs">
+          <span aria-hidden>◆</span>
+          <span>{text}</span>
+        </p>
+      ))}
+      {(w.agents.state === "working" || w.agents.state === "waiting") &&
+        plan.conflicts.length === 0 &&
+        !plan.up_to_date && (
+          <p className="text-meta text-fg3">A session is still at work here. Only what is committed is merged.</p>
+        )}
+    </div>
+  );
+}
+
+/** After a merge: what people do next. */
+function Next({
+  workspace: w,
+  standing: s,
+  result,
+  putAway,
+}: {
+  workspace: Workspace;
+  standing: Schemas["Standing"];
+  /** Of the merge made just now; undefined for one made before, by the queue or elsewhere. */
+  result: Result | undefined;
+  putAway: () => void;
+}) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const attached = useAttached(w);
+  const attach = useAttach(w);
+  const push = useMutation({
+    mutationFn: () =>
+      data(api.POST("/workspaces/{id}/push", { params: { path: { id: w.id } }, body: { what: "base" } })),
+    onSuccess: (r) =>
+      toast({ kind: "good", title: `${r.branch} is on the remote`, text: `At commit ${short(r.commit)}.` }),
+    onSettled: () => afterMove(client, w, team.slug),
+  });
+  const unpushed = s.remote !== "" && s.base_ahead > 0;
+  const commit = result?.commit ?? w.merged_commit ?? "";
+  return (
+    <div role="status" className="flex flex-col gap-3">
+      <div className="flex flex-col gap-1">
+        <Mark kind="merged" word={`Merged into ${s.base}`} />
+        <p className="text-fg2">
+          {result && `${plural(result.commits, "commit")}, ${plural(result.files, "file")}. `}
+          {commit && (
+            <>
+              The merge is <span className="font-mono text-[12px]">{short(commit)}</span>.{" "}
+            </>
+          )}
+          Other workspaces see that {s.base} moved, and can be updated from it.
+        </p>
+      </div>
+      {attached && <Attached commit={attached} />}
+      {unpushed && (
+        <p className="flex gap-2">
+          <span aria-hidden className="text-needs">
+            ◆
+          </span>
+          <span>
+            Only Parawork has it yet: the remote lacks {plural(s.base_ahead, "commit")} of {s.base}.
+          </span>
+        </p>
+      )}
+      <div className="flex flex-wrap gap-2">
+        {unpushed && (
+          <Button look="primary" busy={push.isPending && "Pushing"} onClick={() => push.mutate()}>
+            Send {s.base} to the remote
+          </Button>
+        )}
+        <Button look={unpushed ? "plain" : "primary"} onClick={putAway}>
+          Archive the workspace
+        </Button>
+        {!attached && (
+          <Button busy={attach.isPending && "Attaching"} onClick={() => attach.mutate()}>
+            Attach the report
+          </Button>
+        )}
+        <Button onClick={() => void navigate({ search: (x) => ({ ...x, tab: undefined, session: undefined }) })}>
+          Go on working here
+        </Button>
+        <Button onClick={() => void navigate({ to: "/$team/w", params: { team: team.slug } })}>
+          Other workspaces of {w.project_name}
+        </Button>
+      </div>
+      <FormError error={push.error ?? attach.error} />
+    </div>
+  );
+}

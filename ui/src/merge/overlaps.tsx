@@ -1,0 +1,64 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { api, data } from "@/api/client";
+import { plural } from "@/format/text";
+import { useTeam } from "@/state/team";
+import { MergeCard } from "./card";
+import { checkKeys } from "./check-runs";
+import type { CardProps } from "./slots";
+
+/** Workspaces whose work conflicts with this one's, and in which order the fewest meet a conflict. */
+export default function OverlapsCard({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const some = (w.overlaps?.length ?? 0) > 0;
+  const overlaps = useQuery({
+    queryKey: checkKeys.overlaps(w.project_id),
+    queryFn: () => data(api.GET("/projects/{id}/overlaps", { params: { path: { id: w.project_id } } })),
+    enabled: some,
+  });
+  if (!some) return null;
+  const mine = overlaps.data?.items.filter((o) => o.first.id === w.id || o.second.id === w.id) ?? [];
+  const order = overlaps.data?.order ?? [];
+  return (
+    <MergeCard title="Conflicts with other workspaces">
+      <p className="text-fg2">
+        Whoever is merged second will have to resolve them. What is not committed yet counts, too.
+      </p>
+      <ul className="flex flex-col gap-2">
+        {(w.overlaps ?? []).map((o) => (
+          <li key={o.id}>
+            <Link to="/$team/w/$key" params={{ team: team.slug, key: o.key }} className="text-accent underline">
+              <span className="font-mono text-[12px]">{o.key}</span> {o.name}
+            </Link>{" "}
+            <span className="text-fg2">in {plural(o.files, "file")}</span>
+            <ul className="ml-4 font-mono text-[12px] break-all text-fg2">
+              {mine
+                .find((m) => m.first.id === o.id || m.second.id === o.id)
+                ?.files.slice(0, 10)
+                .map((f) => (
+                  <li key={f.path}>
+                    {f.path} <span className="font-sans text-meta text-fg3">{f.kind}</span>
+                  </li>
+                ))}
+            </ul>
+          </li>
+        ))}
+      </ul>
+      {order.length > 0 && (
+        <p className="text-fg2">
+          Merged in this order, the fewest meet a conflict:{" "}
+          {order.map((o, i) => (
+            <span key={o.id}>
+              {i > 0 && ", "}
+              <span className={o.id === w.id ? "font-mono text-[12px] font-semibold" : "font-mono text-[12px]"}>
+                {o.key}
+              </span>
+              {o.overlaps > 0 && <span className="text-meta"> (must resolve)</span>}
+            </span>
+          ))}
+          .
+        </p>
+      )}
+    </MergeCard>
+  );
+}

@@ -1,0 +1,108 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { plural, short, visible } from "@/format/text";
+import { Button } from "@/kit/button";
+import { TextField } from "@/kit/field";
+import { FormError, Output } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
+import { toast } from "@/state/toasts";
+import { MergeCard } from "./card";
+import { afterMove, useStanding } from "./queries";
+import type { CardProps } from "./slots";
+
+interface Ask {
+  what: "branch" | "base";
+  force?: boolean;
+}
+
+/** Sending the branch, or the base as it is here, to the project's remote. */
+export default function PushCard({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const standing = useStanding(w);
+  const [name, setName] = useState("");
+  const s = standing.data;
+  const push = useMutation({
+    mutationFn: ({ what, force }: Ask) =>
+      data(
+        api.POST("/workspaces/{id}/push", {
+          params: { path: { id: w.id } },
+          body: { what, force, ...(what === "branch" && name.trim() ? { branch: name.trim() } : {}) },
+        }),
+      ),
+    onSuccess: (r) =>
+      toast({
+        kind: "good",
+        title: r.up_to_date ? `${visible(r.branch)} was there already` : `${visible(r.branch)} is on the remote`,
+        text: `At commit ${short(r.commit)}.${r.notes > 0 ? ` ${plural(r.notes, "report")} went along, as notes.` : ""}`,
+      }),
+    onSettled: () => afterMove(client, w, team.slug),
+  });
+  if (!s?.remote || !s.head || !team.can("workspace.edit")) return null;
+  const diverged = push.error instanceof ApiError && push.error.details.diverged === true;
+  const byForce = async () => {
+    const yes = await confirm({
+      title: "Replace the branch on the remote?",
+      body: `${plural(s.pushed?.behind ?? 0, "commit")} there that this branch has not would no longer be in it. If somebody pushed since it was last fetched, nothing happens.`,
+      action: "Push by force",
+      danger: true,
+    });
+    if (yes) push.mutate({ what: "branch", force: true });
+  };
+  return (
+    <MergeCard title="Push" aside={<span className="font-mono text-[12px] break-all">{visible(s.remote)}</span>}>
+      <div className="flex flex-wrap items-end gap-3">
+        <TextField
+          label="Branch there"
+          mono
+          fieldClass="min-w-48 flex-1"
+          placeholder={w.branch}
+          value={name}
+          onChange={(e) => setName(e.target.value)}
+        />
+        <Button
+          busy={push.isPending && push.variables?.what === "branch" && "Pushing"}
+          onClick={() => push.mutate({ what: "branch" })}
+        >
+          Push the branch
+        </Button>
+        {s.base_ahead > 0 && team.can("workspace.merge") && (
+          <Button
+            busy={push.isPending && push.variables?.what === "base" && "Pushing"}
+            onClick={() => push.mutate({ what: "base" })}
+          >
+            Push {s.base} ({plural(s.base_ahead, "commit")})
+          </Button>
+        )}
+      </div>
+      <FormError error={push.error} />
+      {(diverged || (s.pushed && s.pushed.behind > 0)) && (
+        <div>
+          <Button look="danger" onClick={() => void byForce()}>
+            Push by force…
+          </Button>
+        </div>
+      )}
+      {push.data?.url && (
+        <p>
+          <a href={push.data.url} target="_blank" rel="noreferrer noopener" className="text-accent underline">
+            {visible(push.data.url)}
+          </a>
+        </p>
+      )}
+      {push.data?.notes_problem && (
+        <p role="alert" className="flex gap-2 text-needs">
+          <span aria-hidden>◆</span>
+          <span>The branch is there, the reports are not: {visible(push.data.notes_problem)}</span>
+        </p>
+      )}
+      {push.data?.message && <Output text={visible(push.data.message)} />}
+      <p className="text-meta text-fg3">
+        It is pushed with your own git credential for this host, else the project's or the team's.
+      </p>
+    </MergeCard>
+  );
+}

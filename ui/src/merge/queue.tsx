@@ -1,0 +1,132 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { projectsQuery } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { Segmented } from "@/kit/field";
+import { Mark, type MarkKind } from "@/kit/mark";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { MergeCard } from "./card";
+import { CheckRow, checkKeys } from "./check-runs";
+import { useStanding } from "./queries";
+import type { CardProps } from "./slots";
+
+type Entry = Schemas["QueueEntry"];
+type Strategy = Entry["strategy"];
+
+const MARKS: Record<Entry["state"], { kind: MarkKind; word: string }> = {
+  waiting: { kind: "setup", word: "Waits" },
+  checking: { kind: "running", word: "Checks the result" },
+  merging: { kind: "running", word: "Merges" },
+  merged: { kind: "merged", word: "Merged" },
+  failed: { kind: "failed", word: "Not merged" },
+  cancelled: { kind: "stopped", word: "Taken out" },
+};
+
+/** The merge queue: the branch is merged when its turn comes and the checks pass on the result. */
+export default function QueueCard({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const queued = useQuery({
+    queryKey: checkKeys.queued(w.id),
+    queryFn: () => data(api.GET("/workspaces/{id}/merge-queue", { params: { path: { id: w.id } } })),
+  });
+  const project = useQuery(projectsQuery(team.slug)).data?.find((p) => p.id === w.project_id);
+  const standing = useStanding(w).data;
+  const [picked, setPicked] = useState<Strategy>();
+  const strategy = picked ?? project?.merging.strategy ?? "merge";
+  const refresh = () => {
+    void client.invalidateQueries({ queryKey: checkKeys.queued(w.id) });
+    void client.invalidateQueries({ queryKey: checkKeys.queue(w.project_id) });
+  };
+  const add = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/workspaces/{id}/merge-queue", {
+          params: { path: { id: w.id } },
+          body: { strategy, ...(standing?.head ? { expected_head: standing.head } : {}) },
+        }),
+      ),
+    onSettled: refresh,
+  });
+  const leave = useMutation({
+    mutationFn: () => api.DELETE("/workspaces/{id}/merge-queue", { params: { path: { id: w.id } } }),
+    onSettled: refresh,
+  });
+  const e = queued.data?.entry;
+  const open = e && e.ended_at === null;
+  const may = team.can("workspace.merge");
+  return (
+    <MergeCard
+      title="Merge queue"
+      aside={
+        e && (
+          <Mark
+            kind={MARKS[e.state].kind}
+            word={open && e.state === "waiting" ? `Number ${e.position}` : MARKS[e.state].word}
+          />
+        )
+      }
+    >
+      {queued.isPending && <Skeleton rows={2} label="Loading the queue" />}
+      {queued.error && (
+        <Failure what="The queue could not be read." error={queued.error} retry={() => void queued.refetch()} />
+      )}
+      {e?.reason && <p className="break-words text-fg2">{e.reason}</p>}
+      {e && e.runs.length > 0 && (
+        <ul aria-label="Checks on the merged result" className="flex flex-col divide-y divide-hairline">
+          {e.runs.map((r) => (
+            <CheckRow key={r.id} name={r.name} required={r.required} run={r} />
+          ))}
+        </ul>
+      )}
+      {!open && (
+        <p className="text-fg2">
+          Merges one workspace after the other. Each result is computed from {w.base} as it is then, checked in a folder
+          of its own, and lands only if it passes.
+        </p>
+      )}
+      {may && !open && queued.data && (
+        <div className="flex flex-wrap items-center justify-between gap-3">
+          <Segmented<Strategy>
+            label="How it is merged"
+            value={strategy}
+            onChange={setPicked}
+            options={[
+              ["merge", "Merge"],
+              ["squash", "Squash"],
+              ["rebase", "Rebase"],
+            ]}
+          />
+          <Button
+            disabled={standing !== undefined && standing.ahead === 0}
+            busy={add.isPending && "Adding"}
+            onClick={() => add.mutate()}
+          >
+            {e?.state === "failed" ? "Add to the queue again" : "Add to the queue"}
+          </Button>
+        </div>
+      )}
+      {open && (
+        <div className="flex flex-wrap items-center justify-between gap-3">
+          <Link
+            to="/$team/p/$project"
+            params={{ team: team.slug, project: w.project_id }}
+            hash="project-queue"
+            className="text-accent underline"
+          >
+            The whole queue
+          </Link>
+          {may && e.state !== "merging" && (
+            <Button busy={leave.isPending && "Taking it out"} onClick={() => leave.mutate()}>
+              Take out of the queue
+            </Button>
+          )}
+        </div>
+      )}
+      <FormError error={add.error ?? leave.error} />
+    </MergeCard>
+  );
+}

@@ -1,0 +1,213 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { usd } from "@/format/money";
+import { count, plural, visible } from "@/format/text";
+import { duration, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { Counts, Failure, FormError, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { Attached, markdown, useAttach, useAttached } from "./attach";
+import { MergeCard } from "./card";
+import type { CardProps } from "./slots";
+
+type Report = Schemas["Report"];
+
+/** What was done in the workspace, to read before a merge and to attach to it. */
+export default function ReportCard({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const [open, setOpen] = useState(false);
+  const report = useQuery({
+    queryKey: ["workspace", w.id, "report"] as const,
+    queryFn: () => data(api.GET("/workspaces/{id}/report", { params: { path: { id: w.id } } })),
+    enabled: open,
+    staleTime: 10_000,
+  });
+  const copy = useMutation({
+    mutationFn: async () => navigator.clipboard.writeText(await markdown(w.id)),
+    onSuccess: () =>
+      toast({ kind: "good", title: "The report is copied", text: "As Markdown, for a pull request or a note." }),
+    onError: (error) => toastError("The report could not be copied", error),
+  });
+  const attached = useAttached(w);
+  const attach = useAttach(w);
+  const r = report.data;
+  return (
+    <MergeCard
+      title="Report"
+      aside={
+        <>
+          <Button busy={copy.isPending && "Copying"} onClick={() => copy.mutate()}>
+            Copy
+          </Button>
+          <a
+            className="text-accent hover:underline"
+            href={`/api/v1/workspaces/${w.id}/report?format=markdown`}
+            download={`${w.key}-report.md`}
+          >
+            Download
+          </a>
+          {w.merged_at && team.can("workspace.merge") && (
+            <Button busy={attach.isPending && "Attaching"} onClick={() => attach.mutate()}>
+              {attached ? "Attach anew" : "Attach to the merge"}
+            </Button>
+          )}
+        </>
+      }
+    >
+      <FormError error={attach.error} />
+      <p className="text-fg2">What was asked, what ran, what changed, which hosts were reached, what it took.</p>
+      {attached && <Attached commit={attached} />}
+      {open ? (
+        report.isPending ? (
+          <Skeleton rows={4} label="Putting the report together" />
+        ) : !r ? (
+          <Failure
+            what="The report could not be put together."
+            error={report.error}
+            retry={() => void report.refetch()}
+          />
+        ) : (
+          <Body report={r as Report} />
+        )
+      ) : (
+        <Button className="self-start" aria-expanded={false} onClick={() => setOpen(true)}>
+          Show the report
+        </Button>
+      )}
+    </MergeCard>
+  );
+}
+
+function Body({ report: r }: { report: Report }) {
+  const t = r.totals;
+  return (
+    <>
+      <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-0.5">
+        <Fact name="Files">
+          {plural(t.files, "file")} <Counts additions={t.additions} deletions={t.deletions} />
+        </Fact>
+        <Fact name="Outside of the folder">{t.outside === 0 ? "none known" : plural(t.outside, "file")}</Fact>
+        <Fact name="Commands">
+          {count(t.commands)}
+          {t.failed > 0 && `, ${count(t.failed)} failed`}
+        </Fact>
+        <Fact name="Hosts">
+          {r.hosts_known || t.reached + t.refused > 0 ? (
+            `${count(t.reached)} reached, ${count(t.refused)} refused`
+          ) : (
+            <span className="text-fg2">not known</span>
+          )}
+        </Fact>
+        <Fact name="Time">{duration(r.costs.run_ms)}</Fact>
+        <Fact name="Cost">
+          {!r.costs.shown ? (
+            <span className="text-fg2">not shown: for who may see costs</span>
+          ) : (
+            <>
+              {usd(r.costs.cost_nano)} sandbox, {usd(r.costs.tokens_cost_nano)} models
+              {r.costs.tokens_unknown > 0 && `, ${plural(r.costs.tokens_unknown, "request")} of unknown cost`}
+            </>
+          )}
+        </Fact>
+      </dl>
+      <Part title="Tests" of={r.tests.length}>
+        {r.tests.map((x) => (
+          <Line key={`${x.at} ${x.name} ${x.command}`} at={x.at}>
+            <Mark
+              kind={x.state === "passed" || x.state === "ok" ? "review" : x.state === "running" ? "running" : "failed"}
+              word={x.state.replaceAll("_", " ")}
+            />{" "}
+            {x.check && <span className="font-medium">{x.name} </span>}
+            <Code>{x.command}</Code>
+            {!x.check && <span className="text-fg3"> run by an agent</span>}
+          </Line>
+        ))}
+      </Part>
+      <Part title="Asked for" of={t.prompts}>
+        {r.prompts.map((x) => (
+          <Line key={`${x.at} ${x.session_id}`} at={x.at}>
+            <span className="whitespace-pre-wrap">{visible(x.text.slice(0, 500))}</span>
+          </Line>
+        ))}
+      </Part>
+      <Part title="Files outside of the folder" of={t.outside}>
+        {r.outside.map((x) => (
+          <Line key={`${x.path} ${x.session_id}`} at={x.last_at}>
+            <Code>{x.path}</Code>
+          </Line>
+        ))}
+      </Part>
+      <Part title="Commands" of={t.commands}>
+        {r.commands.map((x, i) => (
+          <Line key={i} at={x.at}>
+            <Code>{x.text}</Code>
+            {x.status !== "ok" && <span className="text-failed"> {x.status}</span>}
+          </Line>
+        ))}
+      </Part>
+      <Part title="Hosts reached" of={t.reached}>
+        {r.reached.map((x) => (
+          <Line key={`${x.host}:${x.port}`} at={x.last_at}>
+            <Code>{`${x.host}:${x.port}`}</Code> <span className="text-fg3">{plural(x.times, "time")}</span>
+          </Line>
+        ))}
+      </Part>
+      <Part title="Hosts refused" of={t.refused}>
+        {r.refused.map((x) => (
+          <Line key={`${x.host}:${x.port}`} at={x.last_at}>
+            <Code>{`${x.host}:${x.port}`}</Code> <span className="text-fg3">{plural(x.times, "time")}</span>
+          </Line>
+        ))}
+      </Part>
+      {r.unknown.length > 0 && (
+        <div>
+          <h3 className="text-meta text-fg3">Not known</h3>
+          <ul className="list-disc pl-5 text-fg2">
+            {r.unknown.map((x) => (
+              <li key={x}>{x}</li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <>
+      <dt className="text-fg3">{name}</dt>
+      <dd className="tabular-nums">{children}</dd>
+    </>
+  );
+}
+
+function Part({ title, of, children }: { title: string; of: number; children: React.ReactNode[] }) {
+  if (of === 0) return null;
+  return (
+    <details>
+      <summary className="cursor-pointer">
+        {title} <span className="text-fg3 tabular-nums">{count(of)}</span>
+      </summary>
+      <ul className="mt-1 max-h-80 divide-y divide-hairline overflow-y-auto border-y border-hairline">
+        {children}
+        {of > children.length && <li className="py-1 text-fg3">and {count(of - children.length)} more</li>}
+      </ul>
+    </details>
+  );
+}
+
+function Line({ at, children }: { at: number; children: React.ReactNode }) {
+  return (
+    <li className="py-1 leading-5 break-words" title={exact(at)}>
+      {children}
+    </li>
+  );
+}
+
+function Code({ children }: { children: string }) {
+  return <code className="font-mono text-[12px] break-all whitespace-pre-wrap">{visible(children.slice(0, 500))}</code>;
+}

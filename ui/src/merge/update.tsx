@@ -1,0 +1,334 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { changesQuery, keys, sessionsQuery } from "@/api/queries";
+import { plural, short, visible } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Segmented } from "@/kit/field";
+import { Mark } from "@/kit/mark";
+import { lazy } from "@/kit/part";
+import { Busy, Failure, FormError } from "@/kit/states";
+import { hasEnded, isShell, SETUP, SHELL } from "@/sessions/sessions";
+import { startSession } from "@/sessions/start";
+import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { MergeCard } from "./card";
+import { Conflicts } from "./conflicts";
+import { OpenConflicts } from "./open-conflicts";
+import { afterMove, conflictsQuery, type UpdateStrategy, updatePreviewQuery, useStanding } from "./queries";
+import type { CardProps } from "./slots";
+
+const StartWith = lazy(() => import("./start-with"));
+
+type Result = Schemas["UpdateResult"];
+
+/** Bringing the base into the branch: what that would do, then doing it, or having its conflicts resolved. */
+export default function UpdateCard({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const [strategy, setStrategy] = useState<UpdateStrategy>("merge");
+  const standing = useStanding(w);
+  const changes = useQuery(changesQuery(w.id));
+  const s = standing.data;
+  const needed = s !== undefined && s.base_commit !== "" && s.head !== "" && !s.up_to_date;
+  const stamp = s ? `${s.base_commit} ${s.head} ${changes.data?.version ?? 0} ${s.under_way}` : "";
+  const preview = useQuery({
+    ...updatePreviewQuery(w.id, strategy, stamp),
+    enabled: needed && team.can("workspace.edit") && !s?.under_way,
+  });
+  const plan = preview.data;
+  const possible = plan !== undefined && !plan.up_to_date && plan.conflicts.length === 0 && plan.dirty.length === 0;
+  const update = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/workspaces/{id}/update", {
+          params: { path: { id: w.id } },
+          body: { strategy, expected_base: plan?.base_commit },
+        }),
+      ),
+    onSuccess: (r) => {
+      if (r.updated)
+        toast({
+          kind: "good",
+          title: `${w.key} has everything of ${r.base}`,
+          text: `${plural(r.commits, "commit")} came in. The files as they were are in the timeline.`,
+        });
+    },
+    onError: (error) => {
+      // What was shown is no longer so: it is shown anew.
+      if (error instanceof ApiError && (error.code === "base_moved" || error.code === "head_moved"))
+        void preview.refetch();
+    },
+    onSettled: () => afterMove(client, w, team.slug),
+  });
+  // Of a place with a disk of its own the server does not see that one is under way, but what is in conflict there it does.
+  const left = (changes.data?.items ?? []).filter((c) => c.status === "conflicted").map((c) => c.path);
+  // Nor that one is under way of which everything is decided.
+  const open = useQuery({ ...conflictsQuery(w.id, stamp), enabled: needed && !s?.under_way });
+  const under = s?.under_way || open.data?.operation || (left.length > 0 ? "update" : "");
+  if (s && under) return <UnderWay workspace={w} what={under} base={s.base} left={left} stamp={stamp} />;
+  if (!s || !needed || !team.can("workspace.edit")) return null;
+  return (
+    <MergeCard
+      title={`Update from ${s.base}`}
+      aside={
+        <Segmented<UpdateStrategy>
+          label="How"
+          value={strategy}
+          onChange={setStrategy}
+          options={[
+            ["merge", "Merge"],
+            ["rebase", "Rebase"],
+          ]}
+        />
+      }
+    >
+      {preview.isPending && <Busy>Trying the update…</Busy>}
+      {preview.error && (
+        <Failure what="The update could not be tried." error={preview.error} retry={() => void preview.refetch()} />
+      )}
+      {plan && <Outlook workspace={w} plan={plan} strategy={strategy} />}
+      <FormError error={update.error} />
+      {plan && plan.conflicts.length === 0 && (
+        <div>
+          <Button
+            look={s.merged ? "plain" : "primary"}
+            disabled={!possible || preview.isFetching}
+            busy={update.isPending && "Updating"}
+            onClick={() => update.mutate()}
+          >
+            {strategy === "rebase" ? `Rebase onto ${s.base}` : `Merge ${s.base} into the branch`}
+          </Button>
+        </div>
+      )}
+    </MergeCard>
+  );
+}
+
+/** What an update would do. */
+function Outlook({ workspace: w, plan, strategy }: { workspace: Workspace; plan: Result; strategy: UpdateStrategy }) {
+  const sides = strategy === "rebase" ? { ours: plan.base, theirs: w.branch } : { ours: w.branch, theirs: plan.base };
+  return (
+    <div aria-live="polite" className="flex flex-col gap-2">
+      {plan.conflicts.length > 0 ? (
+        <>
+          <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} in conflict`} />
+          <Conflicts conflicts={plan.conflicts} {...sides} />
+          <Resolve workspace={w} strategy={strategy} />
+        </>
+      ) : (
+        <>
+          <Mark
+            kind={plan.dirty.length > 0 ? "needs" : "merged"}
+            word={plan.dirty.length > 0 ? "Files stand in the way" : "No conflicts"}
+          />
+          <p className="text-fg2">
+            {plural(plan.commits, "commit")} of {plan.base} would come in and change{" "}
+            {plural(plan.files.length + plan.more_files, "file")}.{" "}
+            {plan.fast_forward
+              ? `The branch moves forward to ${short(plan.commit)}.`
+              : strategy === "rebase"
+                ? "The branch's own commits are made anew on top; one that was pushed is then pushed by force."
+                : "They are joined by a merge commit."}
+          </p>
+        </>
+      )}
+      {plan.dirty.length > 0 && (
+        <Paths
+          title="These have changes that are not committed, or are not known to git, and do not fit with the base. Commit, move or discard them first."
+          paths={plan.dirty}
+        />
+      )}
+      {plan.carried.length > 0 && plan.dirty.length === 0 && (
+        <Paths title="Changes that are not committed stay on top, merged with the base's:" paths={plan.carried} />
+      )}
+      {plan.warnings.map((text) => (
+        <p key={text} className="flex gap-2 text-needs">
+          <span aria-hidden>◆</span>
+          <span>{text}</span>
+        </p>
+      ))}
+      {w.agents.state === "working" && plan.conflicts.length === 0 && (
+        <p className="text-meta text-fg3">An agent is at work here: files will change under it.</p>
+      )}
+    </div>
+  );
+}
+
+function Paths({ title, paths }: { title: string; paths: string[] }) {
+  return (
+    <div>
+      <p className="text-fg2">{title}</p>
+      <ul
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
+        tabIndex={0}
+        className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-[12px] break-all"
+      >
+        {paths.map((p) => (
+          <li key={p}>{visible(p)}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** Two ways to have conflicts resolved: an agent, or one's own hands. */
+function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: UpdateStrategy }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const sessions = useQuery(sessionsQuery(w.id));
+  const agents = (sessions.data ?? []).filter((x) => !hasEnded(x) && !isShell(x) && x.agent !== SETUP);
+  const [chosen, setChosen] = useState("");
+  const agent = agents.find((a) => a.id === chosen) ?? agents[0];
+  const [prompt, setPrompt] = useState("");
+  // The shell that is there, else a new one; where none can be started its tab says why.
+  const openShell = async () => {
+    let shell = sessions.data?.find((x) => isShell(x) && !hasEnded(x));
+    if (!shell) {
+      try {
+        shell = await startSession(w.id, { agent: SHELL });
+        await client.invalidateQueries({ queryKey: keys.sessions(w.id) });
+      } catch (error) {
+        toastError("The shell did not open", error);
+      }
+    }
+    await navigate({ search: (x) => ({ ...x, tab: "shell", session: shell?.id }) });
+  };
+  const begin = useMutation({
+    mutationFn: (how: "agent" | "shell") =>
+      data(
+        api.POST("/workspaces/{id}/update/resolve", {
+          params: { path: { id: w.id } },
+          body: { how, strategy, session_id: how === "agent" ? (agent?.id ?? null) : null },
+        }),
+      ),
+    onSuccess: (r, how) => {
+      afterMove(client, w, team.slug);
+      if (how === "shell") {
+        void openShell();
+      } else if (r.session_id) {
+        toast({
+          kind: "good",
+          title: `${agent?.agent_name ?? "The agent"} was asked to resolve ${plural(r.files.length, "file")}`,
+        });
+        void navigate({ search: (x) => ({ ...x, tab: undefined, session: r.session_id ?? undefined }) });
+      } else setPrompt(r.prompt);
+    },
+    onError: (error) => toastError("The conflicts cannot be resolved now", error),
+  });
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      {agents.length > 1 && (
+        <label className="flex items-center gap-2">
+          <span className="text-fg2">Agent</span>
+          <select
+            value={agent?.id ?? ""}
+            onChange={(e) => setChosen(e.target.value)}
+            className="control-h rounded-md border border-control bg-bg1 px-2"
+          >
+            {agents.map((a) => (
+              <option key={a.id} value={a.id}>
+                {a.agent_name}, {a.state}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <Button
+        look="primary"
+        busy={begin.isPending && begin.variables === "agent" && "Asking"}
+        onClick={() => begin.mutate("agent")}
+      >
+        Ask the agent to resolve
+      </Button>
+      <Button busy={begin.isPending && begin.variables === "shell" && "Opening"} onClick={() => begin.mutate("shell")}>
+        Open a shell
+      </Button>
+      {prompt && (
+        <Suspense>
+          <StartWith workspace={w} prompt={prompt} onClose={() => setPrompt("")} />
+        </Suspense>
+      )}
+    </div>
+  );
+}
+
+/** A merge or rebase that stopped at conflicts in the worktree: what is left to resolve, and the ways out of it. */
+function UnderWay({
+  workspace: w,
+  what,
+  base,
+  left,
+  stamp,
+}: {
+  workspace: Workspace;
+  /** merge, rebase, cherry-pick, revert; "update" where the server cannot tell. */
+  what: string;
+  base: string;
+  left: string[];
+  stamp: string;
+}) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const act = useMutation({
+    mutationFn: (how: "finish" | "abort") =>
+      data(api.POST("/workspaces/{id}/update/resolve", { params: { path: { id: w.id } }, body: { how } })),
+    onSuccess: (r, how) =>
+      how === "abort"
+        ? toast({ kind: "good", title: `The ${what} was given up`, text: "Branch and files are as before it." })
+        : r.files.length > 0
+          ? toast({ title: `The ${what} stopped again`, text: `${plural(r.files.length, "file")} in conflict.` })
+          : toast({ kind: "good", title: `The ${what} is finished`, text: `${w.key} has everything of ${base}.` }),
+    onSettled: () => afterMove(client, w, team.slug),
+    onError: (error, how) =>
+      toastError(how === "abort" ? `The ${what} was not given up` : `The ${what} is not finished`, error),
+  });
+  const giveUp = async () => {
+    const yes = await confirm({
+      title: `Give up the ${what}?`,
+      body: "Branch and files go back to what they were before it. What was resolved so far stays in the timeline.",
+      action: "Give up",
+      danger: true,
+    });
+    if (yes) act.mutate("abort");
+  };
+  const known = what !== "cherry-pick" && what !== "revert";
+  return (
+    <MergeCard
+      title={`Update from ${base}`}
+      aside={<Mark kind="running" word={`${what === "update" ? "An" : "A"} ${what} is under way`} />}
+    >
+      <p className="text-fg2">
+        {left.length > 0
+          ? `It stopped at ${plural(left.length, "file")}. In texts, resolve what stands between <<<<<<< and >>>>>>>; of other files, choose what is taken. Then finish it. Until then nothing is merged or pushed.`
+          : "Nothing is in conflict any more. Finish it to bring the branch up to date."}
+      </p>
+      {known && <OpenConflicts workspace={w} stamp={stamp} />}
+      {known && team.can("workspace.edit") && (
+        <>
+          {left.length > 0 && <Resolve workspace={w} strategy={what === "rebase" ? "rebase" : "merge"} />}
+          <div className="flex flex-wrap items-center gap-2">
+            <Button
+              look={left.length > 0 ? "plain" : "primary"}
+              busy={act.isPending && act.variables === "finish" && "Finishing"}
+              onClick={() => act.mutate("finish")}
+            >
+              Finish the {what}
+            </Button>
+            <Button
+              look="danger"
+              busy={act.isPending && act.variables === "abort" && "Giving up"}
+              onClick={() => void giveUp()}
+            >
+              Give up the {what}…
+            </Button>
+          </div>
+        </>
+      )}
+    </MergeCard>
+  );
+}

@@ -1,0 +1,129 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Project, type Schemas } from "@/api/client";
+import { fieldError } from "@/api/problem";
+import { Button } from "@/kit/button";
+import { Choice, TextField } from "@/kit/field";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { forgeQuery, homeKeys } from "@/merge/queries";
+import { toast } from "@/state/toasts";
+
+type Forge = Schemas["ProjectForge"];
+type Kind = NonNullable<Schemas["ForgeSettings"]["kind"]>;
+
+const KINDS: { value: Exclude<Kind, "">; label: string; api: string }[] = [
+  { value: "github", label: "GitHub", api: "/api/v3" },
+  { value: "gitlab", label: "GitLab", api: "/api/v4" },
+  { value: "gitea", label: "Gitea", api: "/api/v1" },
+  { value: "forgejo", label: "Forgejo", api: "/api/v1" },
+];
+
+/** Where a project's pull requests are. */
+export default function ProjectForge({ project: p, readOnly }: { project: Project; readOnly: boolean }) {
+  const forge = useQuery({ ...forgeQuery(p.id), enabled: p.state === "ready" });
+  if (p.state !== "ready") return null;
+  return (
+    <section aria-labelledby="project-forge" className="mt-8 flex max-w-[620px] flex-col gap-3">
+      <h2 id="project-forge" className="text-title font-semibold">
+        Forge
+      </h2>
+      {forge.isPending ? (
+        <Skeleton rows={2} label="Loading the forge" />
+      ) : forge.isError && !forge.data ? (
+        <Failure what="The forge could not be read." error={forge.error} retry={() => void forge.refetch()} />
+      ) : (
+        <Form key={JSON.stringify(forge.data.settings)} project={p} forge={forge.data} readOnly={readOnly} />
+      )}
+    </section>
+  );
+}
+
+function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge; readOnly: boolean }) {
+  const client = useQueryClient();
+  const [kind, setKind] = useState<Kind>(forge.settings.kind ?? "");
+  const [url, setUrl] = useState(forge.settings.api_url ?? "");
+  const [repository, setRepository] = useState(forge.settings.repository ?? "");
+  const named = kind !== "" && kind !== "none";
+  const save = useMutation({
+    mutationFn: () =>
+      data(
+        api.PATCH("/projects/{id}", {
+          params: { path: { id: p.id } },
+          body: { forge: named ? { kind, api_url: url.trim(), repository: repository.trim() } : { kind } },
+        }),
+      ),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: homeKeys.forge(p.id) });
+      toast({ kind: "good", title: "Saved" });
+    },
+  });
+  const field = (f: string) => fieldError(save.error, `forge.${f}`);
+  return (
+    <form
+      aria-label="Forge"
+      className="flex flex-col gap-3"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (!readOnly && !save.isPending) save.mutate();
+      }}
+    >
+      <p className="break-words text-fg2">
+        {forge.name && forge.repository && (
+          <>
+            Pull requests are opened on {forge.name}, for{" "}
+            <span className="font-mono text-[12px] break-all">
+              {forge.host}/{forge.repository}
+            </span>
+            .{" "}
+          </>
+        )}
+        {forge.reason || `With the git credential for ${forge.token_host}.`}
+      </p>
+      <Choice<Kind>
+        name="forge-kind"
+        legend="Which forge"
+        value={kind}
+        onChange={setKind}
+        inline
+        options={[
+          { value: "", label: "As the remote's address says", disabled: readOnly },
+          ...KINDS.map((k) => ({ value: k.value, label: k.label, disabled: readOnly })),
+          { value: "none" as const, label: "None", hint: "No pull requests from here.", disabled: readOnly },
+        ]}
+      />
+      {named && (
+        <>
+          <TextField
+            label="Address of its API"
+            mono
+            spellCheck={false}
+            placeholder={`https://git.example.com${KINDS.find((k) => k.value === kind)?.api ?? ""}`}
+            hint="Empty for the usual place on the remote's host."
+            value={url}
+            readOnly={readOnly}
+            error={field("api_url")}
+            onChange={(e) => setUrl(e.target.value)}
+          />
+          <TextField
+            label="Repository"
+            mono
+            spellCheck={false}
+            placeholder="owner/name"
+            hint="Empty for the one the remote's address names."
+            value={repository}
+            readOnly={readOnly}
+            error={field("repository")}
+            onChange={(e) => setRepository(e.target.value)}
+          />
+        </>
+      )}
+      <FormError error={save.error && !["kind", "api_url", "repository"].some(field) ? save.error : null} />
+      {field("kind") && <p className="text-failed">{field("kind")}</p>}
+      {!readOnly && (
+        <Button type="submit" busy={save.isPending && "Saving"} className="self-start">
+          Save the forge
+        </Button>
+      )}
+    </form>
+  );
+}

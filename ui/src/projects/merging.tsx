@@ -1,0 +1,259 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useRef, useState } from "react";
+import { api, data, type Project, type Schemas } from "@/api/client";
+import { keys } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { ago } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Check, Segmented, TextArea, TextField } from "@/kit/field";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { checkKeys } from "@/merge/check-runs";
+import { useTeam } from "@/state/team";
+import { toast } from "@/state/toasts";
+
+type Draft = Omit<Schemas["ProjectCheck"], "id"> & { id?: string; key: string };
+type Strategy = Schemas["Merging"]["strategy"];
+
+/** A project's checks, how its work is merged, its merge queue and what conflicts. */
+export default function ProjectMerging({ project: p, readOnly }: { project: Project; readOnly: boolean }) {
+  return (
+    <>
+      <Settings key={JSON.stringify([p.checks, p.merging, p.keep_ignored])} project={p} readOnly={readOnly} />
+      <Queue project={p} />
+    </>
+  );
+}
+
+function Settings({ project: p, readOnly }: { project: Project; readOnly: boolean }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const count = useRef(0);
+  const [checks, setChecks] = useState<Draft[]>(() => p.checks.map((c) => ({ ...c, key: c.id })));
+  const [merging, setMerging] = useState(p.merging);
+  const [kept, setKept] = useState(p.keep_ignored.join("\n"));
+  const save = useMutation({
+    mutationFn: () =>
+      data(
+        api.PATCH("/projects/{id}", {
+          params: { path: { id: p.id } },
+          body: {
+            checks: checks.map(({ key: _, ...c }) => c),
+            merging,
+            keep_ignored: kept
+              .split("\n")
+              .map((l) => l.trim())
+              .filter(Boolean),
+          },
+        }),
+      ),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: keys.projects(team.slug) });
+      toast({ kind: "good", title: "Saved" });
+    },
+  });
+  const change = (key: string, with_: Partial<Draft>) =>
+    setChecks((all) => all.map((c) => (c.key === key ? { ...c, ...with_ } : c)));
+  const add = () => {
+    count.current += 1;
+    setChecks((all) => [
+      ...all,
+      { key: `new ${count.current}`, name: "", command: "", timeout_seconds: 600, required: true, after_turn: false },
+    ]);
+  };
+  return (
+    <section aria-labelledby="project-checks" className="mt-8 flex max-w-[620px] flex-col gap-3">
+      <h2 id="project-checks" className="text-title font-semibold">
+        Checks and merging
+      </h2>
+      <p className="text-fg2">
+        Checks are commands that say whether work is good: it is when they end with 0. They run in the workspace's
+        sandbox.
+      </p>
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(e) => {
+          e.preventDefault();
+          save.mutate();
+        }}
+      >
+        <fieldset disabled={readOnly} className="contents">
+          {checks.map((c, i) => (
+            <div
+              key={c.key}
+              role="group"
+              aria-label={c.name || `Check ${i + 1}`}
+              className="flex flex-col gap-2 rounded-md border border-hairline p-3"
+            >
+              <TextField
+                label="Name of the check"
+                required
+                value={c.name}
+                placeholder="Tests"
+                onChange={(e) => change(c.key, { name: e.target.value })}
+              />
+              <TextArea
+                label="Command"
+                required
+                mono
+                rows={2}
+                value={c.command}
+                placeholder="npm test"
+                onChange={(e) => change(c.key, { command: e.target.value })}
+              />
+              <TextField
+                label="Longest time in seconds"
+                type="number"
+                min={1}
+                max={21600}
+                value={c.timeout_seconds}
+                onChange={(e) => change(c.key, { timeout_seconds: Number(e.target.value) || 0 })}
+              />
+              <Check
+                label="Required"
+                hint="The queue merges nothing that it fails on."
+                checked={c.required}
+                onChange={(e) => change(c.key, { required: e.target.checked })}
+              />
+              <Check
+                label="Run when an agent's turn ends"
+                checked={c.after_turn}
+                onChange={(e) => change(c.key, { after_turn: e.target.checked })}
+              />
+              {!readOnly && (
+                <div>
+                  <Button onClick={() => setChecks((all) => all.filter((o) => o.key !== c.key))}>
+                    Remove {c.name || "this check"}
+                  </Button>
+                </div>
+              )}
+            </div>
+          ))}
+          {!readOnly && (
+            <div>
+              <Button onClick={add}>Add a check</Button>
+            </div>
+          )}
+          <div className="flex flex-col items-start gap-1.5">
+            <span aria-hidden className="font-medium">
+              How work is merged
+            </span>
+            <Segmented<Strategy>
+              label="How work is merged"
+              value={merging.strategy}
+              onChange={(strategy) => setMerging({ ...merging, strategy })}
+              options={[
+                ["merge", "Merge"],
+                ["squash", "Squash"],
+                ["rebase", "Rebase"],
+              ]}
+            />
+          </div>
+          <div>
+            <Check
+              label="Merge through the queue only"
+              hint="Workspaces are merged one after the other, each checked together with what was merged before it."
+              checked={merging.queue}
+              onChange={(e) => setMerging({ ...merging, queue: e.target.checked })}
+            />
+            <Check
+              label="Require passed checks"
+              hint="Merging by hand waits for the required checks on exactly what is merged."
+              checked={merging.require_checks}
+              onChange={(e) => setMerging({ ...merging, require_checks: e.target.checked })}
+            />
+            <Check
+              label="Require an approval"
+              hint="Somebody must have approved exactly what is merged."
+              checked={merging.require_approval}
+              onChange={(e) => setMerging({ ...merging, require_approval: e.target.checked })}
+            />
+          </div>
+          <TextArea
+            label="Ignored files to keep in snapshots"
+            mono
+            rows={2}
+            placeholder=".env.local"
+            hint="Files git ignores that are kept too before something changes or removes files, one pattern a line."
+            value={kept}
+            onChange={(e) => setKept(e.target.value)}
+          />
+        </fieldset>
+        <FormError error={save.error} />
+        {!readOnly && (
+          <div>
+            <Button type="submit" look="primary" busy={save.isPending && "Saving"}>
+              Save checks and merging
+            </Button>
+          </div>
+        )}
+      </form>
+    </section>
+  );
+}
+
+const STATES: Record<Schemas["QueueEntry"]["state"], string> = {
+  waiting: "waits",
+  checking: "is checked",
+  merging: "is merged",
+  merged: "merged",
+  failed: "not merged",
+  cancelled: "taken out",
+};
+
+function Queue({ project: p }: { project: Project }) {
+  const team = useTeam();
+  const now = useNow();
+  const queue = useQuery({
+    queryKey: checkKeys.queue(p.id),
+    queryFn: () => data(api.GET("/projects/{id}/merge-queue", { params: { path: { id: p.id } } })),
+  });
+  const overlaps = useQuery({
+    queryKey: checkKeys.overlaps(p.id),
+    queryFn: () => data(api.GET("/projects/{id}/overlaps", { params: { path: { id: p.id } } })),
+  });
+  const row = (e: Schemas["QueueEntry"]) => (
+    <li key={e.id} className="py-1.5">
+      <Link
+        to="/$team/w/$key"
+        params={{ team: team.slug, key: e.workspace_key }}
+        search={{ tab: "merge" } as never}
+        className="text-accent underline"
+      >
+        <span className="font-mono text-[12px]">{e.workspace_key}</span> {e.workspace_name}
+      </Link>{" "}
+      <span className="text-fg2">
+        {STATES[e.state]}, {e.strategy} into {e.base}, added by {e.added_by_name} {ago(e.ended_at ?? e.created_at, now)}
+      </span>
+      {e.reason && <span className="block text-meta break-words text-fg2">{e.reason}</span>}
+    </li>
+  );
+  const order = overlaps.data?.order ?? [];
+  return (
+    <section aria-labelledby="project-queue" className="mt-8 flex max-w-[620px] flex-col gap-2">
+      <h2 id="project-queue" className="text-title font-semibold">
+        Merge queue
+      </h2>
+      {queue.isPending && <Skeleton rows={2} label="Loading the queue" />}
+      {queue.error && (
+        <Failure what="The queue could not be read." error={queue.error} retry={() => void queue.refetch()} />
+      )}
+      {queue.data?.items.length === 0 && <p className="text-fg2">Nothing waits to be merged.</p>}
+      {queue.data && queue.data.items.length > 0 && (
+        <ol className="divide-y divide-hairline">{queue.data.items.map(row)}</ol>
+      )}
+      {queue.data && queue.data.ended.length > 0 && (
+        <details>
+          <summary className="cursor-pointer text-fg2">The last ones</summary>
+          <ul className="divide-y divide-hairline">{queue.data.ended.map(row)}</ul>
+        </details>
+      )}
+      {order.length > 0 && (
+        <p className="text-fg2">
+          Workspaces conflict with one another. Merged in this order, the fewest meet a conflict:{" "}
+          {order.map((o) => `${o.key}${o.overlaps > 0 ? " (must resolve)" : ""}`).join(", ")}.
+        </p>
+      )}
+    </section>
+  );
+}

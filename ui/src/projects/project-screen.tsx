@@ -1,0 +1,178 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import { api, data, type Project } from "@/api/client";
+import { fieldError } from "@/api/problem";
+import { branchesQuery, keys, projectsQuery } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { Combobox } from "@/kit/combobox";
+import { Field, TextArea, TextField } from "@/kit/field";
+import { Page } from "@/kit/page";
+import { NotFound } from "@/kit/pages";
+import { lazy } from "@/kit/part";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useNamedPart } from "@/kit/use-named-part";
+import { useTeam } from "@/state/team";
+import { toast } from "@/state/toasts";
+import { useTitle } from "@/state/use-title";
+import { originOf } from "./origin";
+import { ToProjects } from "./projects-screen";
+
+const ProjectGitWork = lazy(() => import("./git-work"));
+const ProjectMerging = lazy(() => import("./merging"));
+const ProjectPlaces = lazy(() => import("./sandboxes"));
+const ProjectForge = lazy(() => import("./forge"));
+const ProjectSecrets = lazy(() => import("./secrets"));
+
+const route = getRouteApi("/$team/p/$project");
+
+/** The parts of the page below its first, by their headings' ids. */
+const PARTS = [
+  ["project-checks", "Checks and merging"],
+  ["project-queue", "Merge queue"],
+  ["project-place", "Place and network"],
+  ["project-forge", "Forge"],
+  ["project-secrets", "Secrets"],
+] as const;
+
+const PART_IDS = PARTS.map(([id]) => id);
+
+/** What a project does for each new workspace. */
+export function ProjectScreen() {
+  const { project: id } = route.useParams();
+  const team = useTeam();
+  const list = useQuery(projectsQuery(team.slug));
+  const project = list.data?.find((p) => p.id === id);
+  useTitle(project?.name ?? "Project");
+  useNamedPart(PART_IDS);
+  if (list.isPending) return <Skeleton />;
+  if (list.isError && !list.data)
+    return (
+      <Failure
+        className="m-4"
+        what="The project could not be loaded."
+        error={list.error}
+        retry={() => void list.refetch()}
+      />
+    );
+  if (!project) return <NotFound />;
+  return (
+    <Page title={project.name} about={originOf(project.source)} actions={<ToProjects team={team.slug} />}>
+      <Suspense>
+        <ProjectGitWork project={project.id} />
+      </Suspense>
+      <nav aria-label="On this page" className="mb-4 flex flex-wrap gap-x-4 gap-y-1 text-meta">
+        {PARTS.map(([id, words]) => (
+          <Link key={id} to="." hash={id} className="leading-6 text-accent hover:underline">
+            {words}
+          </Link>
+        ))}
+      </nav>
+      <ProjectForm key={project.id} project={project} readOnly={!team.can("project.manage")} />
+      <Suspense fallback={<Skeleton rows={4} label="Loading the places" />}>
+        <ProjectMerging key={`${project.id} merging`} project={project} readOnly={!team.can("project.manage")} />
+        <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
+        <ProjectForge key={`${project.id} forge`} project={project} readOnly={!team.can("project.manage")} />
+        <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
+      </Suspense>
+    </Page>
+  );
+}
+
+function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boolean }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const [name, setName] = useState(p.name);
+  const [branch, setBranch] = useState(p.default_branch);
+  const [script, setScript] = useState(p.setup_script);
+  const [ignored, setIgnored] = useState(p.copy_ignored.join("\n"));
+  const branches = useQuery({ ...branchesQuery(p.id), enabled: p.state === "ready" });
+  const save = useMutation({
+    mutationFn: () =>
+      data(
+        api.PATCH("/projects/{id}", {
+          params: { path: { id: p.id } },
+          body: {
+            name,
+            default_branch: branch,
+            setup_script: script,
+            copy_ignored: ignored
+              .split("\n")
+              .map((l) => l.trim())
+              .filter(Boolean),
+          },
+        }),
+      ),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: keys.projects(team.slug) });
+      toast({ kind: "good", title: "Saved" });
+    },
+  });
+  const field = (f: string) => fieldError(save.error, f);
+
+  return (
+    <form
+      className="flex max-w-[620px] flex-col gap-4"
+      onSubmit={(e) => {
+        e.preventDefault();
+        save.mutate();
+      }}
+      onKeyDown={(e) => {
+        if ((e.ctrlKey || e.metaKey) && e.key === "s") {
+          e.preventDefault();
+          if (!readOnly) save.mutate();
+        }
+      }}
+    >
+      <fieldset disabled={readOnly} className="contents">
+        <TextField label="Name" required value={name} error={field("name")} onChange={(e) => setName(e.target.value)} />
+        <Field
+          label="Default branch"
+          hint="What a new workspace starts from unless another is chosen."
+          error={field("default_branch")}
+        >
+          {(ids) => (
+            <Combobox
+              {...ids}
+              label="Default branch"
+              value={branch}
+              disabled={readOnly}
+              onChange={setBranch}
+              options={(branches.data?.items ?? []).map((b) => ({ value: b.name, text: b.name }))}
+            />
+          )}
+        </Field>
+        <TextArea
+          label="Setup script"
+          mono
+          rows={6}
+          placeholder={"npm ci\ncp .env.example .env"}
+          hint="Runs in each new workspace, with its output visible, before the first session. Empty for none."
+          value={script}
+          error={field("setup_script")}
+          onChange={(e) => setScript(e.target.value)}
+        />
+        <TextArea
+          label="Ignored files to copy"
+          mono
+          rows={3}
+          placeholder=".env"
+          hint="Files git ignores that each workspace should have a copy of, one pattern a line."
+          value={ignored}
+          error={field("copy_ignored")}
+          onChange={(e) => setIgnored(e.target.value)}
+        />
+      </fieldset>
+      <FormError
+        error={
+          save.error && !["name", "default_branch", "setup_script", "copy_ignored"].some(field) ? save.error : null
+        }
+      />
+      {!readOnly && (
+        <Button type="submit" look="primary" busy={save.isPending && "Saving"} keys="mod+s" className="self-start">
+          Save
+        </Button>
+      )}
+    </form>
+  );
+}

@@ -1,0 +1,255 @@
+import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { api, data } from "@/api/client";
+import { changesQuery } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { plural, visible } from "@/format/text";
+import { ago, duration, exact } from "@/format/time";
+import { Button, buttonClass } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { Page } from "@/kit/page";
+import { Counts, Failure, Skeleton } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { useTitle } from "@/state/use-title";
+import { type Attempt, attemptMark, type Run, runKeys, runQuery, took } from "./runs";
+
+const route = getRouteApi("/$team/runs/$run");
+
+/** The attempts of one run beside each other: where they stand, what they changed; one is kept. */
+export function RunScreen() {
+  const { run: id } = route.useParams();
+  const run = useQuery(runQuery(id));
+  useTitle(run.data?.name ?? "Compare");
+  if (run.isPending) return <Skeleton rows={6} label="Loading the comparison" />;
+  if (run.isError && !run.data)
+    return (
+      <Failure
+        className="m-4"
+        what="The comparison could not be loaded."
+        error={run.error}
+        retry={() => void run.refetch()}
+      />
+    );
+  return <Compare run={run.data} />;
+}
+
+function Compare({ run }: { run: Run }) {
+  const team = useTeam();
+  const now = useNow(1000);
+  return (
+    <Page title={run.name} about={`${run.project_name}, ${ago(run.created_at, now)}`}>
+      <details className="mb-4">
+        <summary className="w-fit cursor-pointer text-meta text-accent">What they were told</summary>
+        <p className="mt-1 max-h-60 overflow-y-auto rounded-md border border-hairline bg-bg1 p-3 break-words whitespace-pre-wrap">
+          {run.prompt}
+        </p>
+      </details>
+      <Attempts run={run} now={now} may={team.can("workspace.edit")} />
+      <DiffStat attempts={run.attempts} />
+    </Page>
+  );
+}
+
+const TH = "px-2 py-1.5 text-left font-normal whitespace-nowrap text-fg3";
+const TD = "px-2 py-2 align-top";
+
+function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
+  const team = useTeam();
+  const keep = useKeep(run);
+  const others = (a: Attempt) =>
+    run.attempts.filter(
+      (o) => o.id !== a.id && o.made && o.workspace && o.workspace.state !== "archived" && !o.workspace.deleted_at,
+    );
+  const ask = async (a: Attempt) => {
+    const rest = others(a);
+    const running = rest.filter((o) => o.workspace!.agents.running > 0).length;
+    const yes =
+      rest.length === 0 ||
+      (await confirm({
+        title: `Keep ${a.agent_name} and archive ${rest.length === 1 ? "the other" : `the ${rest.length} others`}?`,
+        body: (
+          <>
+            <p>
+              {rest.map((o) => o.workspace!.key).join(", ")}: what runs there is stopped
+              {running > 0 ? ` (${plural(running, "agent")} at work)` : ""}, branch and folder are put away.
+            </p>
+            <p>Nothing is lost: an archived workspace is restored with everything in it.</p>
+          </>
+        ),
+        action: "Keep this one",
+      }));
+    if (yes) keep.mutate(a);
+  };
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, also by keys
+    <section aria-label="Attempts" tabIndex={0} className="overflow-x-auto border-y border-hairline">
+      <table className="w-full border-collapse">
+        <thead className="text-meta">
+          <tr>
+            <th className={TH}>Agent</th>
+            <th className={TH}>State</th>
+            <th className={TH}>Files</th>
+            <th className={TH}>Lines</th>
+            <th className={TH}>Time</th>
+            <th className={TH}>
+              <span className="sr-only">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {run.attempts.map((a) => {
+            const s = attemptMark(a);
+            const w = a.workspace;
+            const time = took(a.session, now);
+            return (
+              <tr key={a.id} className="border-t border-hairline">
+                <th scope="row" className={`${TD} text-left font-medium`}>
+                  {a.agent_name}
+                  {run.kept === a.id && <span className="text-meta text-merged"> · kept</span>}
+                  <span className="block text-meta font-normal text-fg3">{w?.key ?? a.name}</span>
+                </th>
+                <td className={TD}>
+                  <Mark kind={s.mark} word={s.word} />
+                  {s.why && <span className="block max-w-72 text-meta break-words text-fg2">{s.why}</span>}
+                </td>
+                <td className={`${TD} tabular-nums`}>{w ? w.changes.files : ""}</td>
+                <td className={`${TD} whitespace-nowrap`}>
+                  {w && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
+                </td>
+                <td
+                  className={`${TD} whitespace-nowrap tabular-nums`}
+                  title={a.session ? exact(a.session.started_at) : ""}
+                >
+                  {time === undefined ? "" : duration(time)}
+                </td>
+                <td className={TD}>
+                  <span className="flex justify-end gap-2">
+                    {w && (
+                      <Link
+                        to="/$team/w/$key"
+                        params={{ team: team.slug, key: w.key }}
+                        aria-label={`Open ${w.key}`}
+                        className={buttonClass("plain")}
+                      >
+                        Open
+                      </Link>
+                    )}
+                    {may &&
+                      w &&
+                      w.state !== "archived" &&
+                      !w.deleted_at &&
+                      (others(a).length > 0 || run.kept !== a.id) && (
+                        <Button
+                          busy={keep.isPending && keep.variables.id === a.id && "Keeping"}
+                          disabled={keep.isPending}
+                          onClick={() => void ask(a)}
+                          title={`Keep ${a.agent_name} and archive the others`}
+                        >
+                          Keep this one
+                        </Button>
+                      )}
+                  </span>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function useKeep(run: Run) {
+  const team = useTeam();
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (a: Attempt) =>
+      data(api.POST("/runs/{id}/keep", { params: { path: { id: run.id } }, body: { attempt_id: a.id } })),
+    onSuccess: (next, a) => {
+      client.setQueryData(runKeys.one(run.id), next);
+      toast({ kind: "good", title: `${a.agent_name} is kept`, text: "The others are in the archive." });
+    },
+    onError: (error, a) => toastError(`${a.agent_name} was not kept`, error),
+    onSettled: () => {
+      void client.invalidateQueries({ queryKey: runKeys.one(run.id) });
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+    },
+  });
+}
+
+const MAX_FILES = 200;
+
+/** Which files each attempt changed, and by how many lines, in one table. */
+function DiffStat({ attempts }: { attempts: Attempt[] }) {
+  const team = useTeam();
+  const shown = attempts.filter((a) => a.workspace && a.workspace.changes.files > 0);
+  const changes = useQueries({
+    queries: shown.map((a) => ({ ...changesQuery(a.workspace!.id), refetchInterval: 5000 as const })),
+  });
+  if (shown.length === 0) return <p className="mt-5 text-fg3">No attempt has changed a file yet.</p>;
+  const paths = new Map<string, number>();
+  for (const c of changes) for (const f of c.data?.items ?? []) paths.set(f.path, (paths.get(f.path) ?? 0) + 1);
+  // What most of them touched comes first.
+  const rows = [...paths].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([p]) => p);
+  return (
+    <section aria-labelledby="stat" className="mt-6">
+      <h2 id="stat" className="mb-1 text-title font-semibold">
+        Changed files
+      </h2>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, also by keys */}
+      <div role="region" aria-labelledby="stat" tabIndex={0} className="overflow-x-auto border-y border-hairline">
+        <table className="w-full border-collapse">
+          <thead className="text-meta">
+            <tr>
+              <th className={TH}>File</th>
+              {shown.map((a) => (
+                <th key={a.id} className={TH}>
+                  {a.agent_name} <span className="text-fg3">{a.workspace!.key}</span>
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, MAX_FILES).map((path) => (
+              <tr key={path} className="border-t border-hairline">
+                <th scope="row" className="max-w-80 px-2 py-1.5 text-left font-mono text-[12px] font-normal break-all">
+                  {visible(path)}
+                </th>
+                {shown.map((a, i) => {
+                  const f = changes[i]!.data?.items.find((x) => x.path === path);
+                  return (
+                    <td key={a.id} className="px-2 py-1.5 whitespace-nowrap">
+                      {f ? (
+                        <Link
+                          to="/$team/w/$key"
+                          params={{ team: team.slug, key: a.workspace!.key }}
+                          search={{ tab: "changes", file: path }}
+                          className="hover:underline"
+                        >
+                          <span className="sr-only">
+                            {visible(path)} in {a.workspace!.key}:{" "}
+                          </span>
+                          {f.binary ? "binary" : <Counts additions={f.additions} deletions={f.deletions} />}
+                        </Link>
+                      ) : (
+                        <span className="text-fg3">
+                          <span aria-hidden>·</span>
+                          <span className="sr-only">not changed</span>
+                        </span>
+                      )}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {rows.length > MAX_FILES && (
+        <p className="mt-1 text-meta text-fg3">{plural(rows.length - MAX_FILES, "more file")} not shown.</p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,80 @@
+import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { ApiError, tell } from "@/api/problem";
+import { keys } from "@/api/queries";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+import { noteProblem } from "./problem";
+import { type FarSandbox, farKeys } from "./remote";
+import { sleeps } from "./remote-words";
+
+/** Wakes a sandbox that fell asleep, because something for it was just written: a message, an answer. */
+export function wakeFor(client: QueryClient, id: string): void {
+  const s = client.getQueryData<FarSandbox>(keys.sandbox(id));
+  if (!s || !sleeps(s)) return;
+  void data(api.POST("/workspaces/{id}/wake", { params: { path: { id } } }))
+    .catch((error) => noteProblem(id, error) || toastError("It was not woken", error))
+    .finally(() => void client.invalidateQueries({ queryKey: keys.sandbox(id) }));
+}
+
+/** What a person does with a workspace's sandbox. Errors are shown as toasts, unless the place's own panel tells them. */
+export function useSandboxActs(id: string) {
+  const client = useQueryClient();
+  const done = () => {
+    void client.invalidateQueries({ queryKey: keys.sandbox(id) });
+    void client.invalidateQueries({ queryKey: keys.workspace(id), exact: true });
+  };
+  const path = { params: { path: { id } } };
+  const pause = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/pause", path)),
+    onError: (error) => toastError("It was not paused", error),
+    onSettled: done,
+  });
+  const wake = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/wake", path)),
+    onError: (error) => noteProblem(id, error) || toastError("It was not woken", error, () => wake.mutate()),
+    onSettled: done,
+  });
+  const end = useMutation({
+    mutationFn: (discard: boolean) =>
+      data(
+        api.POST("/workspaces/{id}/destroy-sandbox", { params: { path: { id }, query: discard ? { discard } : {} } }),
+      ),
+    onError: (error) =>
+      error instanceof ApiError && error.code === "sandbox_not_home"
+        ? void askDiscard(error)
+        : toastError("It was not ended", error),
+    onSettled: done,
+  });
+  const sync = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/sync", path)),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: keys.changes(id) });
+      void client.invalidateQueries({ queryKey: farKeys.sync(id) });
+      toast({ kind: "good", title: "Everything is on the server", lasts: 3000 });
+    },
+    onError: (error) => toastError("It was not synced", error, () => sync.mutate()),
+    onSettled: done,
+  });
+  const askEnd = async (name: string, behind: boolean) => {
+    const yes = await confirm({
+      title: `End the sandbox in ${name}?`,
+      body: behind
+        ? "Sync is behind: what has not come home may be lost if it cannot be read any more. Agents and shells there end."
+        : "Agents and shells there end. What they wrote is brought home first; the next session starts a new sandbox.",
+      action: "End",
+      danger: true,
+    });
+    if (yes) end.mutate(false);
+  };
+  const askDiscard = async (error: unknown) => {
+    const yes = await confirm({
+      title: "End it and lose what is there alone?",
+      body: tell(error).message,
+      action: "End and lose it",
+      danger: true,
+    });
+    if (yes) end.mutate(true);
+  };
+  return { pause, wake, end, sync, askEnd };
+}

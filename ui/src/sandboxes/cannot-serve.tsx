@@ -1,0 +1,190 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { mineQuery } from "@/costs/api";
+import { RefusalFigures, UpgradeWays } from "@/costs/refusal-figures";
+import { Button, buttonClass } from "@/kit/button";
+import { CopyLine, FormError } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { useMe, useTeam } from "@/state/team";
+import { toast } from "@/state/toasts";
+import { clearProblem, noteProblem, type ServeProblem } from "./problem";
+import { workspacePlacesQuery } from "./queries";
+import { fallBack, type Place } from "./remote";
+import { commandIn, fallbackPlace, upgradeWords } from "./remote-words";
+import { localHelps, usedUpRefusal } from "./used-up";
+import { findPlace } from "./which";
+import { plain } from "./words";
+
+interface Props {
+  workspace: Workspace;
+  place: Place | undefined;
+  problem: ServeProblem;
+  /** Tries again; absent: the place is made as it is for a session. */
+  onRetry?: () => void;
+  retrying?: boolean;
+}
+
+/** A place that could not serve: why, and what can be done about it. Nothing is moved without being asked for. */
+export default function CannotServe({ workspace: w, place, problem: told, onRetry, retrying }: Props) {
+  const team = useTeam();
+  // A creation leaves its words alone behind: what is used up says whether a quota was in its way.
+  const costs = (place?.price_nano_per_hour ?? 0) > 0 || place?.sizes.some((s) => s.price_nano_per_hour > 0) === true;
+  const guess = useQuery({ ...mineQuery(), enabled: costs && told.reason === "" && !told.refusal, retry: false });
+  const mine = guess.data?.find((m) => m.team.id === team.id);
+  const refusal = told.refusal ?? (costs && told.reason === "" ? usedUpRefusal(place, mine) : undefined);
+  const me = useMe();
+  const client = useQueryClient();
+  const [how, setHow] = useState(false);
+  const places = useQuery(workspacePlacesQuery(w.id));
+  const items = places.data?.items ?? [];
+  const target = fallbackPlace(items.map((p) => p.executor));
+  const here = refusal && localHelps(refusal.code, target, mine);
+  const problem: ServeProblem =
+    told.refusal || !refusal
+      ? told
+      : { ...told, refusal, ways: here ? ["retry", "local", "upgrade"] : ["retry", "upgrade"] };
+  const name = place?.name ?? (w.runner_name || w.executor);
+  const refresh = () => {
+    void client.invalidateQueries({ queryKey: keys.workspace(w.id) });
+    void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+  };
+  const retry = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/wake", { params: { path: { id: w.id } } })),
+    onSuccess: () => clearProblem(w.id),
+    onError: (error) => noteProblem(w.id, error),
+    onSettled: refresh,
+  });
+  const local = useMutation({
+    mutationFn: () => fallBack(w.id),
+    onSuccess: (moved) => {
+      clearProblem(w.id);
+      const to =
+        findPlace(
+          places.data?.items.map((p) => p.executor),
+          moved,
+        )?.name ?? moved.executor;
+      toast({
+        kind: "good",
+        title: `${w.key} lives in ${to} now`,
+        text: [...(moved.place_changes ?? []), "Start a session to go on."].join(" "),
+        lasts: 0,
+      });
+    },
+    onSettled: refresh,
+  });
+  const changes = items.find((p) => p.executor.kind === target?.kind)?.changes ?? [];
+  const askLocal = async () => {
+    const yes = await confirm({
+      title: `Start ${w.key} on this server?`,
+      body: (
+        <>
+          <p>
+            It moves from {name} to {target?.name ?? "the strongest place this server allows"}. That changes:
+          </p>
+          <ul className="mt-1 list-disc pl-5">
+            {changes.map((c) => (
+              <li key={c}>{c}</li>
+            ))}
+            <li>What has come home from {name} comes along.</li>
+          </ul>
+        </>
+      ),
+      action: "Try local mode",
+      danger: target ? !target.isolated : false,
+    });
+    if (yes) local.mutate();
+  };
+  const can = (way: ServeProblem["ways"][number]) => problem.ways.includes(way);
+  const may = team.can("workspace.edit");
+  const operator = me.user.operator;
+  const command = commandIn(problem.message);
+  return (
+    <section
+      role="alert"
+      aria-labelledby="cannot-serve"
+      className="max-w-2xl rounded-md border border-failed bg-bg1 p-3"
+    >
+      <h2 id="cannot-serve" className="flex items-baseline gap-2 font-medium">
+        <span aria-hidden className="text-failed">
+          ▲
+        </span>
+        {problem.refusal?.title ?? `${name} cannot serve now`}
+      </h2>
+      <p className="mt-1 break-words text-fg2">{plain(problem.message)}</p>
+      {command && (
+        <div className="mt-1.5">
+          <CopyLine text={command} label="the command" />
+        </div>
+      )}
+      {problem.refusal && <RefusalFigures refusal={problem.refusal} />}
+      <p className="mt-1 text-fg2">Your files are safe: what was synced is on this server.</p>
+      <div className="mt-3 flex flex-wrap gap-2">
+        {can("retry") && may && !problem.refusal && (
+          <Button
+            look="primary"
+            busy={(retrying || retry.isPending) && "Trying again"}
+            onClick={() => (onRetry ? onRetry() : retry.mutate())}
+          >
+            Retry
+          </Button>
+        )}
+        {can("local") && may && (
+          <Button
+            look={problem.refusal ? "primary" : "plain"}
+            busy={local.isPending && "Moving"}
+            disabled={places.isSuccess && !target}
+            title={places.isSuccess && !target ? "No place on this server can be used now" : undefined}
+            onClick={() => void askLocal()}
+          >
+            Try local mode
+          </Button>
+        )}
+        {can("upgrade") && (
+          <Button aria-expanded={how} onClick={() => setHow(!how)}>
+            Upgrade plan
+          </Button>
+        )}
+        {can("retry") && may && problem.refusal && (
+          <Button
+            look="quiet"
+            busy={(retrying || retry.isPending) && "Trying again"}
+            onClick={() => (onRetry ? onRetry() : retry.mutate())}
+          >
+            Try again
+          </Button>
+        )}
+        {can("settings") && operator && (
+          <Link
+            to="/$team/settings/{-$section}"
+            params={{ team: team.slug, section: "places" }}
+            className={buttonClass("plain")}
+          >
+            Open settings
+          </Link>
+        )}
+      </div>
+      {how && can("upgrade") && (
+        <div className="mt-2 text-fg2">
+          {problem.refusal ? (
+            <UpgradeWays code={problem.refusal.code} scope={problem.refusal.scope} />
+          ) : (
+            upgradeWords(problem.reason, operator)
+          )}
+        </div>
+      )}
+      {can("settings") && !operator && (
+        <p className="mt-2 text-meta text-fg3">An operator of this server can change this under Settings, Places.</p>
+      )}
+      {places.isSuccess && !target && can("local") && (
+        <p className="mt-2 text-meta text-fg3">Local mode is not there: no place on this server can be used now.</p>
+      )}
+      <FormError error={local.error} />
+      {problem.requestId && (
+        <p className="mt-2 font-mono text-[11px] text-fg3 select-all">request {problem.requestId}</p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,89 @@
+import { useQuery } from "@tanstack/react-query";
+import { Suspense } from "react";
+import type { Schemas, Workspace } from "@/api/client";
+import { count } from "@/format/text";
+import { lazy } from "@/kit/part";
+import { usageLine } from "./meters";
+import { networkQuery, sandboxQuery } from "./queries";
+import { FarLine } from "./remote-line";
+import { sleeps } from "./remote-words";
+
+const CostLine = lazy(() => import("./cost-line"));
+
+interface Props {
+  workspace: Workspace;
+  place: Schemas["Executor"] | undefined;
+  onOpen: () => void;
+}
+
+/** The place of a workspace in its head: its name, what it uses, and what needs a look. */
+export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
+  const away = Boolean(w.deleted_at) || w.state === "archived";
+  const sandbox = useQuery({ ...sandboxQuery(w.id, true), enabled: !away });
+  const network = useQuery({ ...networkQuery(w.id), enabled: !away && Boolean(place?.network) });
+  const name = place?.name ?? (w.runner_name || w.executor);
+  if (away) return <span>{name}</span>;
+  const s = sandbox.data;
+  const offline = s?.machine && !s.machine.online; // its figures are of another time
+  const refused = network.data?.refused.filter((r) => r.allowable).length ?? 0;
+  return (
+    <>
+      <button
+        type="button"
+        onClick={onOpen}
+        title={place?.isolation}
+        className="min-h-6 rounded-sm text-fg3 underline decoration-dotted underline-offset-2 hover:text-fg"
+      >
+        {name}
+        <span className="sr-only">: place, limits and network of this workspace</span>
+      </button>
+      {w.place_warning && !offline && (
+        <button
+          type="button"
+          onClick={onOpen}
+          title={w.place_warning}
+          className="min-h-6 rounded-sm text-needs hover:underline"
+        >
+          <span aria-hidden>◆ </span>
+          {w.place_blocked ? "must be moved" : w.boundary === "none" ? "no boundary" : "see its place"}
+        </button>
+      )}
+      {offline && (
+        <span className="text-needs">
+          <span aria-hidden>○ </span>offline
+        </span>
+      )}
+      {s?.state === "paused" && !sleeps(s) && (
+        <span className="text-needs">
+          <span aria-hidden>❚❚ </span>paused
+        </span>
+      )}
+      {s?.state === "running" && !offline && (
+        <>
+          <span aria-hidden>·</span>
+          <span className="tabular-nums">{usageLine(s)}</span>
+        </>
+      )}
+      {s && s.usage.oom_kills > 0 && (s.state === "running" || s.state === "paused") && (
+        <span className="text-needs">
+          <span aria-hidden>▲ </span>out of memory
+        </span>
+      )}
+      {s?.own_disk && <FarLine sandbox={s} onOpen={onOpen} />}
+      <Suspense>
+        <CostLine workspace={w} sandbox={s} />
+      </Suspense>
+      {s?.state === "running" && !offline && s.ports.length > 0 && (
+        <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-accent hover:underline">
+          · {s.ports.length === 1 ? `port ${s.ports[0]} open` : `${count(s.ports.length)} ports open`}
+        </button>
+      )}
+      {refused > 0 && (
+        <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">
+          <span aria-hidden>◆ </span>
+          {refused === 1 ? "1 host refused" : `${count(refused)} hosts refused`}
+        </button>
+      )}
+    </>
+  );
+}

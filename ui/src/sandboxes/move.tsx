@@ -1,0 +1,232 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Suspense, useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { keys, projectsQuery } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { DialogBody, DialogFoot } from "@/kit/dialog";
+import { lazy } from "@/kit/part";
+import { Busy, Failure, FormError, Skeleton } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
+import { toast } from "@/state/toasts";
+import { Place } from "./place-choice";
+import { workspacePlacesQuery } from "./queries";
+import { StepRow } from "./steps";
+import { livesIn, placeBody, placeId } from "./which";
+
+const MachineTerms = lazy(() => import("./machine-terms"));
+
+type Plan = Schemas["MovePlan"];
+
+/** What becomes of a session, in words. */
+const HOW: Record<Schemas["MovedSession"]["how"], string> = {
+  resumes: "goes on with its conversation",
+  restarts: "begins anew",
+  waits: "does not go on there yet",
+  ends: "ends",
+};
+
+/** How long the end of the last move is worth telling, in ms. */
+const FRESH = 600_000;
+
+/** The inside of the dialog that moves a workspace, with the agents that run in it: what comes along and what is lost is shown before anything happens. */
+export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const places = useQuery(workspacePlacesQuery(w.id));
+  const here = livesIn(w);
+  const others = places.data?.items.filter((p) => placeId(p.executor) !== here) ?? [];
+  const open = others.filter((p) => p.executor.available && p.executor.allowed);
+  const [picked, setPicked] = useState("");
+  const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
+  const [sent, setSent] = useState(false); // from here: how it went is read before anything else
+  const live = w.state === "ready" || w.state === "paused";
+  const moves = useQuery({
+    queryKey: ["workspace", w.id, "moves"],
+    queryFn: () => data(api.GET("/workspaces/{id}/moves", { params: { path: { id: w.id } } })),
+    refetchInterval: (q) => (q.state.data?.items[0]?.state === "running" ? 1000 : false),
+  });
+  const last = moves.data?.items[0];
+  const running = last?.state === "running";
+  const told = last && (running || Date.now() - (last.ended_at ?? 0) < FRESH) ? last : undefined;
+  // Where there is one other place only, that one is meant; who has just moved means none yet.
+  const only = open.length === 1 && told?.state !== "done" ? placeId(open[0]!.executor) : "";
+  const to = picked !== here && picked ? picked : only;
+  const { executor, runner_id } = placeBody(to);
+  const there = { to: executor, ...(runner_id ? { runner_id } : {}), ...(runner_id && folder ? { folder } : {}) };
+  const project = useQuery({ ...projectsQuery(team.slug), enabled: Boolean(runner_id) }).data?.find(
+    (p) => p.id === w.project_id,
+  );
+  const may = team.can("workspace.edit");
+  const plan = useQuery({
+    queryKey: ["workspace", w.id, "move", to, folder],
+    enabled: may && live && to !== "" && !running,
+    queryFn: () => data(api.GET("/workspaces/{id}/move", { params: { path: { id: w.id }, query: there } })),
+  });
+  const after = () => {
+    void moves.refetch();
+    void client.invalidateQueries({ queryKey: keys.workspace(w.id) });
+    void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+  };
+  const move = useMutation({
+    mutationFn: () => {
+      const params = { path: { id: w.id } };
+      return live
+        ? data(api.POST("/workspaces/{id}/move", { params, body: there }))
+        : data(api.PATCH("/workspaces/{id}", { params, body: placeBody(to) }));
+    },
+    onSuccess: () => {
+      setPicked("");
+      setSent(true);
+      after();
+      if (live) return;
+      toast({ kind: "good", title: "Moved", text: "The new place is made with the next session." });
+      onClose();
+    },
+  });
+  const cancel = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/move/cancel", { params: { path: { id: w.id } } })),
+    onSettled: after,
+  });
+  const target = others.find((p) => placeId(p.executor) === to);
+  const shown = live && to ? plan.data : undefined;
+  const can = live ? shown?.possible : places.data?.movable && target?.executor.available && target.executor.allowed;
+  const go = async () => {
+    const sure =
+      target?.executor.isolated ||
+      (await confirm({
+        title: `Move ${w.key} to ${target?.executor.name ?? to}?`,
+        body: "This place is no boundary: agents have the rights of the user they run as there.",
+        action: "Move",
+        danger: true,
+      }));
+    if (sure) move.mutate();
+  };
+  const rests = told?.state === "done" && sent;
+  const choosing = !running && !rests && open.length > 0 && may;
+  return (
+    <>
+      <DialogBody className="flex flex-col gap-4" focusable={!choosing}>
+        {told && <Progress move={told} />}
+        {running || rests ? null : !may ? (
+          <p className="text-fg2">Your role does not move workspaces. Ask an owner or admin of the team.</p>
+        ) : places.isPending ? (
+          <Skeleton rows={3} label="Looking where it can go" />
+        ) : !places.data ? (
+          <Failure what="The places could not be listed." error={places.error} retry={() => void places.refetch()} />
+        ) : others.length === 0 ? (
+          <p className="text-fg2">There is no other place yet. Connect a machine, or have an operator switch one on.</p>
+        ) : (
+          <>
+            <Place
+              places={others.map((p) => p.executor)}
+              value={to}
+              onChange={(place) => {
+                setPicked(place);
+                setFolder("");
+              }}
+              legend="New place"
+              name="move-to"
+            />
+            {live && runner_id && project && (
+              <Suspense>
+                <MachineTerms
+                  key={runner_id}
+                  machineId={runner_id}
+                  project={project}
+                  folder={folder}
+                  onFolder={setFolder}
+                />
+              </Suspense>
+            )}
+            {live && to && plan.isPending && <Busy>Looking what would come along…</Busy>}
+            {shown && <PlanView plan={shown} />}
+            {!live && to && target && target.changes.length > 0 && (
+              <Lines title="Is different there" lines={target.changes} />
+            )}
+            {!live && !places.data.movable && <p className="text-needs">{places.data.reason}</p>}
+          </>
+        )}
+        <FormError error={move.error ?? cancel.error ?? plan.error} />
+      </DialogBody>
+      <DialogFoot>
+        {choosing && live && (
+          <span className="mr-auto min-w-0 basis-full text-meta text-fg3 sm:flex-1 sm:basis-0">
+            Its agents are stopped and go on there. Until the new place runs, whatever fails has it go on where it is.
+          </span>
+        )}
+        {running && (
+          <Button busy={cancel.isPending && "Going back"} onClick={() => cancel.mutate()}>
+            Cancel the move
+          </Button>
+        )}
+        {rests && may && others.length > 0 && (
+          <Button look="quiet" onClick={() => setSent(false)}>
+            Move it again…
+          </Button>
+        )}
+        <Button onClick={onClose}>Close</Button>
+        {choosing && (
+          <Button look="primary" disabled={!to || !can} busy={move.isPending && "Moving"} onClick={() => void go()}>
+            Move
+          </Button>
+        )}
+      </DialogFoot>
+    </>
+  );
+}
+
+/** What a move would carry, lose and change. */
+function PlanView({ plan }: { plan: Plan }) {
+  return (
+    <div className="flex flex-col gap-3 break-words">
+      {!plan.possible && <p className="text-needs">{plan.reason}</p>}
+      {plan.sessions.length > 0 && (
+        <Lines
+          title="What runs"
+          lines={plan.sessions.map((s) => `${s.title || s.agent_name}: ${HOW[s.how]}. ${s.reason}`.trim())}
+        />
+      )}
+      <Lines title="Comes along" lines={plan.carried.map((i) => i.detail)} />
+      <Lines title="Is lost" lines={plan.lost.map((i) => i.detail)} />
+      <Lines title="Is different there" lines={plan.changes} />
+    </div>
+  );
+}
+
+function Lines({ title, lines }: { title: string; lines: string[] }) {
+  if (lines.length === 0) return null;
+  return (
+    <section>
+      <p className="font-semibold">{title}</p>
+      <ul className="list-disc pl-5 text-fg2">
+        {lines.map((l) => (
+          <li key={l}>{l}</li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** How far a move is, or how the last one ended. */
+function Progress({ move: m }: { move: Schemas["Move"] }) {
+  const head = {
+    running: `Moving to ${m.to.name}`,
+    done: `Moved to ${m.to.name}`,
+    failed: `Not moved: it goes on in ${m.from.name}`,
+    cancelled: `Cancelled: it goes on in ${m.from.name}`,
+  }[m.state];
+  return (
+    <section>
+      <p className="font-semibold" role="status">
+        {head}
+      </p>
+      {m.reason && <p className="break-words text-fg2">{m.reason}</p>}
+      <ol className="mt-1">
+        {m.steps.map((s) => (
+          <StepRow key={s.name} step={s} />
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,152 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { hourly } from "@/format/money";
+import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
+import { ago } from "@/format/time";
+import { Button } from "@/kit/button";
+import { confirm } from "@/state/confirm";
+import { isNumber, recall, remember } from "@/state/remember";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { type Absence, awayWords } from "./away";
+import { workspacePlacesQuery } from "./queries";
+import type { FarSandbox, Place } from "./remote";
+import { chosenSize } from "./remote-words";
+import { placeBody, placeId } from "./which";
+import { plain, sentence } from "./words";
+
+/** The place that is offered instead: a cloud one first, for it is as far from everybody as the machine was. */
+function instead(places: readonly Place[]): { target: Place | undefined; cloud: Place | undefined } {
+  const others = places.filter((p) => !p.runner_id && p.allowed);
+  const cloud = others.find((p) => p.own_disk);
+  return { target: cloud?.available ? cloud : others.find((p) => p.available && p.isolated), cloud };
+}
+
+interface Props {
+  workspace: Workspace;
+  away: Absence;
+  sandbox: FarSandbox | undefined;
+}
+
+/** The machine of a workspace is away: what that means, and what can be done. Nothing is moved without being asked for. */
+export function OfflineBar({ workspace: w, away, sandbox }: Props) {
+  const team = useTeam();
+  const now = useNow();
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const waitKey = `wait.${w.id}`;
+  const [waits, setWaits] = useState(() => recall(waitKey, isNumber) === (away.since ?? 0));
+  const places = useQuery(workspacePlacesQuery(w.id));
+  const items = places.data?.items ?? [];
+  const { target, cloud } = instead(items.map((p) => p.executor));
+  const changes = items.find((p) => target && placeId(p.executor) === placeId(target))?.changes ?? [];
+  const may = team.can("workspace.edit");
+  const sync = sandbox?.sync;
+  const price = target && (chosenSize(target, undefined)?.price_nano_per_hour ?? target.price_nano_per_hour);
+  const go = useMutation({
+    mutationFn: (place: string) =>
+      data(api.PATCH("/workspaces/{id}", { params: { path: { id: w.id } }, body: placeBody(place) })),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: keys.workspace(w.id) });
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+      toast({
+        kind: "good",
+        title: `${w.key} goes on in ${target?.name ?? "another place"}`,
+        text: `Start a session there. What ${away.name} has that never came home is kept when it is back.`,
+        lasts: 0,
+      });
+    },
+    onError: (error) => toastError(`${w.key} was not moved`, error),
+  });
+  const ask = async () => {
+    if (!target) return;
+    const behind = sync && sync.pending > 0 ? plural(sync.pending, "file") : "";
+    const yes = await confirm({
+      title: `Continue ${w.key} in ${target.name}?`,
+      body: (
+        <>
+          <p>
+            It goes on from what came home last
+            {sync?.synced_at ? `, ${ago(sync.synced_at, now)}` : ""}
+            {behind ? `: ${behind} had not come home then` : ""}.
+          </p>
+          <ul className="mt-1 list-disc pl-5">
+            {changes.map((c) => (
+              <li key={c}>{c}</li>
+            ))}
+            <li>
+              Sessions at {away.name} do not come along. When it is back, what it alone has is brought home as a
+              snapshot you can restore; then it ends there.
+            </li>
+            {price ? <li>{`It costs ${hourly(price)} an hour while it runs.`}</li> : null}
+          </ul>
+        </>
+      ),
+      action: `Continue in ${target.name}`,
+      danger: !target.isolated,
+    });
+    if (yes) go.mutate(placeId(target));
+  };
+  const wait = (yes: boolean) => {
+    setWaits(yes);
+    remember(waitKey, yes ? (away.since ?? 0) : -1);
+  };
+  const place = () => void navigate({ search: (s) => ({ ...s, dialog: "place" }) });
+
+  if (waits)
+    return (
+      <div className="flex min-h-8 flex-wrap items-center gap-x-3 border-b border-hairline bg-bg2 px-4 py-1">
+        <p role="status" className="min-w-0 flex-1 basis-60 text-fg2">
+          <span aria-hidden>○ </span>
+          {awayWords(away, now)}. Waiting for it.
+        </p>
+        {may && (
+          <Button look="quiet" onClick={() => wait(false)}>
+            Choose again
+          </Button>
+        )}
+      </div>
+    );
+  return (
+    <section aria-label={`${away.name} is offline`} className="border-b border-needs bg-bg2 px-4 py-2">
+      <p role="status" className="font-medium">
+        <span aria-hidden className="text-needs">
+          ◆{" "}
+        </span>
+        {awayWords(away, now)}
+      </p>
+      <p className="max-w-3xl text-fg2">
+        {away.reason && `${sentence(away.reason)} `}
+        What runs there goes on, and is caught up when it is back. Until then nothing you type reaches it.
+      </p>
+      {may && (
+        <div className="mt-2 flex flex-wrap items-center gap-2">
+          <Button look="primary" onClick={() => wait(true)}>
+            Wait
+          </Button>
+          {target && (
+            <Button
+              className="h-auto! min-h-(--control-h) shrink! text-left whitespace-normal!"
+              busy={go.isPending && "Moving"}
+              onClick={() => void ask()}
+            >
+              Continue in {target.name} from the last synced state{price ? `, ${hourly(price)} an hour` : ""}
+            </Button>
+          )}
+          <Button look="quiet" onClick={place}>
+            Another place…
+          </Button>
+        </div>
+      )}
+      {may && cloud && !cloud.available && (
+        <p className="mt-1 text-meta text-fg3">
+          {cloud.name} cannot take it over now: {plain(cloud.reason)}
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,151 @@
+import { type UseQueryResult, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, Suspense } from "react";
+import type { Schemas } from "@/api/client";
+import { Choice } from "@/kit/field";
+import { lazy } from "@/kit/part";
+import { Failure, Skeleton } from "@/kit/states";
+import { machineListQuery } from "@/machines/api";
+import { Danger } from "@/machines/danger";
+import { useTeam } from "@/state/team";
+import type { Place as PlaceInfo } from "./remote";
+import { chosenSize, costWords } from "./remote-words";
+import { placeId } from "./which";
+import { plain, sentence } from "./words";
+
+const PlaceTerms = lazy(() => import("./terms"));
+
+interface Props {
+  places: PlaceInfo[];
+  /** As placeId tells it; "" = none is chosen. */
+  value: string;
+  onChange: (place: string) => void;
+  error?: string;
+  legend?: ReactNode;
+  name?: string;
+  /** A first row for no place of one's own: whoever stands above says it. */
+  above?: { label: string; hint: string };
+  /** The chosen size, as sizeId tells it; undefined: the place's own. Absent: no size can be chosen here. */
+  size?: string;
+  onSize?: (id: string) => void;
+  /** Whether it may start on this server when the place cannot serve. Absent: not asked here. */
+  fallback?: boolean;
+  onFallback?: (yes: boolean) => void;
+  readOnly?: boolean;
+}
+
+/** Where a workspace lives, each place with its boundary in words; one that cannot be used says why and what would help. */
+export function Place({
+  places,
+  value,
+  onChange,
+  error,
+  legend = "Place",
+  name = "executor",
+  above,
+  size,
+  onSize,
+  fallback,
+  onFallback,
+  readOnly,
+}: Props) {
+  const chosen = places.find((e) => placeId(e) === value);
+  const terms = chosen && ((onSize && chosen.sizes.length > 0) || (onFallback && chosen.own_disk && chosen.fallback));
+  return (
+    <div>
+      <Choice
+        name={name}
+        legend={legend}
+        value={value}
+        onChange={onChange}
+        options={[
+          ...(above ? [{ value: "", label: above.label, hint: above.hint, disabled: readOnly }] : []),
+          ...places.map((e) => ({
+            value: placeId(e),
+            disabled: readOnly || !e.available || !e.allowed,
+            label: <Label place={e} cost={costWords(e, chosenSize(e, placeId(e) === value ? size : undefined))} />,
+            hint: hint(e),
+          })),
+        ]}
+      />
+      {error && <p className="mt-1 text-meta text-failed">{error}</p>}
+      {terms && (
+        <Suspense fallback={<Skeleton rows={2} label="Loading the sizes" />}>
+          <PlaceTerms
+            key={placeId(chosen)}
+            place={chosen}
+            places={places}
+            size={size}
+            onSize={onSize}
+            fallback={fallback}
+            onFallback={onFallback}
+            onPlace={readOnly ? undefined : onChange}
+          />
+        </Suspense>
+      )}
+    </div>
+  );
+}
+
+function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
+  return (
+    <>
+      <span className="break-words">{e.name}</span>
+      {e.dangerous && <Danger />}
+      {e.runner_id && e.owner && <span className="text-meta text-fg3">{e.owner}</span>}
+      {!e.isolated && !e.dangerous && e.available && e.allowed && (
+        <span className="text-meta text-needs">not isolated</span>
+      )}
+      {e.boundary_name !== e.name && e.isolated && <span className="text-meta text-fg3">{e.boundary_name}</span>}
+      {cost && <span className="text-meta text-fg2 tabular-nums">{cost}</span>}
+    </>
+  );
+}
+
+/** What a place promises, or why it cannot be chosen. */
+function hint(e: PlaceInfo): string {
+  if (!e.available) return plain([sentence(e.reason), sentence(e.cure)].filter(Boolean).join(" "));
+  if (!e.allowed) return sentence(e.forbidden || "your team asks for a stronger boundary");
+  const more = [
+    e.limits ? "limits are kept" : "limits are not kept",
+    e.network ? "the network is bound" : "the whole network is open",
+    e.start,
+  ].filter(Boolean);
+  return [`${e.isolation.replace(/\.$/, "")}; ${more.join(", ")}.`, e.warning].filter(Boolean).join(" ");
+}
+
+type List = UseQueryResult<Schemas["ExecutorList"]>;
+
+/** The same for a new workspace, while the places are looked for, too. */
+export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: List }) {
+  const team = useTeam();
+  const connectable = useQuery(machineListQuery(team.slug)).data?.enabled;
+  if (query.isPending) return <Skeleton rows={2} label="Looking where workspaces can live" />;
+  if (query.isError && !query.data)
+    return <Failure what="The places could not be listed." error={query.error} retry={() => void query.refetch()} />;
+  const { items, suggested } = query.data;
+  const machines = items.filter((e) => e.runner_id);
+  return (
+    <div>
+      <Place places={items} {...rest} />
+      {suggested?.ask && rest.value === "" ? (
+        <p className="mt-1 text-needs">
+          <span aria-hidden>◆ </span>
+          {sentence(suggested.reason || "several machines are connected")} Choose where it is to live.
+        </p>
+      ) : (
+        suggested?.reason && <p className="mt-1 text-meta text-fg3">{sentence(suggested.reason)}</p>
+      )}
+      {connectable && (
+        <Link
+          to="/$team/machines"
+          params={{ team: team.slug }}
+          search={{ connect: true }}
+          className="mt-1 inline-block min-h-6 text-meta leading-6 text-accent hover:underline"
+        >
+          {machines.length > 0 ? "Connect another machine" : "Connect your own machine"}
+        </Link>
+      )}
+    </div>
+  );
+}

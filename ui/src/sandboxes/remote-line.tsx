@@ -1,0 +1,45 @@
+import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
+import { Shape } from "@/kit/mark";
+import type { FarSandbox } from "./remote";
+import { sleeps, syncSaid, until } from "./remote-words";
+
+/** When it is worth a word that a sandbox falls asleep, or that its run ends. */
+const SOON = 5 * 60_000;
+const RUN_SOON = 30 * 60_000;
+
+/** What the head of a workspace says of a sandbox elsewhere: whether its files are home, and what is about to happen. */
+export function FarLine({ sandbox: s, onOpen }: { sandbox: FarSandbox; onOpen: () => void }) {
+  const now = useNow(1000);
+  const live = s.state === "running";
+  const sync = s.sync && (live || s.state === "paused") ? syncSaid(s.sync, now) : undefined;
+  const trouble = (s.sync?.conflicts ?? 0) + (s.sync?.not_synced ?? 0);
+  return (
+    <>
+      {sleeps(s) && (
+        <span>
+          <span aria-hidden>❚❚ </span>asleep
+        </span>
+      )}
+      {sync && (
+        <span className="inline-flex items-baseline gap-1.5 tabular-nums" title={s.sync?.reason || undefined}>
+          <span aria-hidden>·</span>
+          <Shape kind={sync.mark} className="translate-y-px" />
+          {sync.text}
+        </span>
+      )}
+      {trouble > 0 && (
+        <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">
+          <span aria-hidden>◆ </span>
+          {plural(trouble, "file needs a look", "files need a look")}
+        </button>
+      )}
+      {live && s.idle_at && s.idle_at - now < SOON && (
+        <span className="text-needs tabular-nums">· sleeps {until(s.idle_at, now)}</span>
+      )}
+      {live && s.run_ends_at && s.run_ends_at - now < RUN_SOON && (
+        <span className="tabular-nums">· saved and woken anew {until(s.run_ends_at, now)}</span>
+      )}
+    </>
+  );
+}

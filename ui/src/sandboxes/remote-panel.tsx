@@ -1,0 +1,130 @@
+import type { ReactNode } from "react";
+import type { Workspace } from "@/api/client";
+import { hourly, usd } from "@/format/money";
+import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
+import { ago } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { useTeam } from "@/state/team";
+import { useSandboxActs } from "./acts";
+import { awayWords } from "./away";
+import { Meters } from "./meters";
+import type { FarSandbox } from "./remote";
+import { sandboxSaid, sizeName, stillWords, syncSaid, until } from "./remote-words";
+import { SyncList } from "./sync-list";
+import { sentence } from "./words";
+
+/** A sandbox on another machine: how it is, how long it goes on, what is home of it, what it costs. */
+export function FarPanel({
+  workspace: w,
+  sandbox: s,
+  name,
+}: {
+  workspace: Workspace;
+  sandbox: FarSandbox;
+  name: string;
+}) {
+  const team = useTeam();
+  const now = useNow(1000);
+  const acts = useSandboxActs(w.id);
+  const said = sandboxSaid(s);
+  const away = s.machine && !s.machine.online ? s.machine : undefined;
+  const live = s.state === "running" && !away;
+  const still = s.state === "paused" && !away;
+  const sync = s.sync ? syncSaid(s.sync, now) : undefined;
+  const may = team.can("terminal.type");
+  return (
+    <>
+      <div className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2">
+        {away ? <Mark kind="idle" word="Offline" /> : <Mark kind={said.mark} word={said.text} />}
+        <span className="min-w-0 flex-1 basis-60 text-fg2">
+          {away && `${awayWords({ name: away.name, since: away.offline_since ?? null, reason: "" }, now)}. `}
+          {still ? stillWords(s, now) : sentence(s.state_reason)}{" "}
+          {live && s.started_at ? `Made ${ago(s.started_at, now)}${s.pooled ? ", ahead of time" : ""}.` : ""}
+        </span>
+      </div>
+      {may && (live || still) && (
+        <div className="mb-3 flex flex-wrap gap-2">
+          {still ? (
+            <Button look="primary" busy={acts.wake.isPending && "Waking"} onClick={() => acts.wake.mutate()}>
+              Wake
+            </Button>
+          ) : (
+            <>
+              <Button
+                busy={acts.sync.isPending && "Syncing"}
+                onClick={() => acts.sync.mutate()}
+                title="Bring everything home now"
+              >
+                Sync now
+              </Button>
+              <Button
+                busy={acts.pause.isPending && "Pausing"}
+                onClick={() => acts.pause.mutate()}
+                title="Everything is brought home, then agents stand still and cost nothing"
+              >
+                Pause
+              </Button>
+            </>
+          )}
+          <Button
+            look="danger"
+            busy={acts.end.isPending && "Ending"}
+            onClick={() => void acts.askEnd(name, s.sync?.state === "behind")}
+          >
+            End
+          </Button>
+        </div>
+      )}
+      {live && <Meters sandbox={s} />}
+      <dl className="mt-3 grid grid-cols-2 gap-x-6 gap-y-3 sm:grid-cols-4">
+        {sync && (
+          <Fact label="Files" more={s.sync?.state === "behind" ? sentence(s.sync.reason) : undefined}>
+            <Mark kind={sync.mark} word={sync.text} className="whitespace-normal" />
+          </Fact>
+        )}
+        {s.size.cpus > 0 && <Fact label="Size">{sizeName(s.size)}</Fact>}
+        {w.cost_nano !== null && (w.cost_nano > 0 || s.price_nano_per_hour > 0) && (
+          <Fact
+            label="Cost so far"
+            more={live && s.price_nano_per_hour > 0 && `at ${hourly(s.price_nano_per_hour)} an hour`}
+          >
+            {usd(w.cost_nano)}
+          </Fact>
+        )}
+        {live && s.idle_at && (
+          <Fact label="Falls asleep" more="if nothing happens">
+            {until(s.idle_at, now)}
+          </Fact>
+        )}
+        {live && s.run_ends_at && (
+          <Fact label="This run ends" more="saved, then it goes on in a new run">
+            {until(s.run_ends_at, now)}
+          </Fact>
+        )}
+      </dl>
+      {s.sync && s.sync.conflicts + s.sync.not_synced > 0 && (
+        <div className="mt-3">
+          <p className="mb-1 text-needs">
+            <span aria-hidden>◆ </span>
+            {plural(s.sync.conflicts + s.sync.not_synced, "file needs a look", "files need a look")}
+          </p>
+          <SyncList workspace={w} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Fact({ label, more, children }: { label: string; more?: ReactNode; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-meta text-fg3">{label}</dt>
+      <dd className="tabular-nums">
+        {children}
+        {more && <span className="block text-meta break-words text-fg3">{more}</span>}
+      </dd>
+    </div>
+  );
+}

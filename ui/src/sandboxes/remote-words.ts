@@ -1,0 +1,166 @@
+import { hourly, usd } from "@/format/money";
+import { bytes, count, plural } from "@/format/text";
+import { clock } from "@/format/time";
+import type { MarkKind } from "@/kit/mark";
+import type { FarSandbox, MakingStep, Place, Size, SyncSummary } from "./remote";
+import { BOUNDARIES, mb, sentence } from "./words";
+
+/** A size as people choose it: "2 cores, 4 GB". */
+export const sizeName = (s: { cpus: number; memory_mb: number }): string =>
+  `${count(s.cpus)} ${s.cpus === 1 ? "core" : "cores"}, ${mb(s.memory_mb)}`;
+
+/** What tells sizes apart in a form. */
+export const sizeId = (s: { cpus: number; memory_mb: number }): string => `${s.cpus}x${s.memory_mb}`;
+
+/** Whether who asks can have a size: it is there, and no quota keeps them from it. */
+export const canHave = (s: Size): boolean => s.available && !s.refused;
+
+/** Why nothing of a place can be had although it is there: every size is refused. undefined when something can. */
+export function refusedWhole(place: Place | undefined): Size["refused"] {
+  const there = place?.sizes.filter((s) => s.available) ?? [];
+  if (!place?.available || !place.allowed || there.length === 0 || there.some(canHave)) return undefined;
+  return (there.find((s) => s.default) ?? there[0])?.refused ?? undefined;
+}
+
+/** The size that is chosen: the one asked for where it can be had, else the place's own, else the largest that can. */
+export function chosenSize(place: Place | undefined, id: string | undefined): Size | undefined {
+  const can = place?.sizes.filter(canHave) ?? [];
+  const own = place?.sizes.find((s) => s.default);
+  const less = own && !canHave(own) ? can.filter((s) => s.cpus <= own.cpus).at(-1) : undefined;
+  if (less && !can.some((s) => sizeId(s) === id)) return less;
+  return can.find((s) => sizeId(s) === id) ?? can.find((s) => s.default) ?? can[0];
+}
+
+/** The size limits lead to: the smallest that can be had with as much as they say, the place's own where they say nothing. */
+export function sizeForLimits(place: Place, l: { cpus: number; memory_mb: number }): Size | undefined {
+  const can = place.sizes.filter(canHave);
+  if (l.cpus === 0 && l.memory_mb === 0) return can.find((s) => s.default);
+  return can.find((s) => s.cpus >= l.cpus && s.memory_mb >= l.memory_mb);
+}
+
+/** What an hour in a place costs, and how much may still be spent; "" where it costs nothing. */
+export function costWords(place: Place, size: Size | undefined): string {
+  const price = size?.price_nano_per_hour ?? place.price_nano_per_hour;
+  const parts = [
+    price > 0 && `${hourly(price)} an hour while it runs`,
+    typeof place.budget_left_nano === "number" && budgetWords(place.budget_left_nano),
+  ].filter(Boolean);
+  return parts.join(", ");
+}
+
+const budgetWords = (left: number): string =>
+  left > 0 ? `${usd(left)} of this month's budget left` : "this month's budget is spent";
+
+/** A command named in words, between backquotes or as ours begin: people copy it. */
+export function commandIn(words: string): string {
+  return /`([^`]+)`/.exec(words)?.[1] ?? /\bparawork [a-z0-9][^.;"'`]*/.exec(words)?.[0].trim() ?? "";
+}
+
+/** The place a workspace falls back to: the strongest on this server that may be used. */
+export function fallbackPlace<P extends Place>(places: readonly P[]): P | undefined {
+  const strength = (p: Place) => BOUNDARIES.findIndex((b) => b.value === p.boundary);
+  return places.filter((p) => !p.own_disk && p.available && p.allowed).sort((a, b) => strength(b) - strength(a))[0];
+}
+
+/** What a workspace gives up when it starts on this server instead, a sentence each. */
+export function fallbackChanges(from: Place, to: Place): string[] {
+  return [
+    `Its code stays on this server instead of going to ${from.name}.`,
+    `Isolation: ${lower(to.isolation || to.boundary_name)}`.replace(/\.?$/, "."),
+    from.price_nano_per_hour > 0 || from.sizes.some((s) => s.price_nano_per_hour > 0)
+      ? "It costs nothing by the hour."
+      : "",
+  ].filter(Boolean);
+}
+
+const lower = (s: string): string => (/^[A-Z][a-z]/.test(s) ? s[0]!.toLowerCase() + s.slice(1) : s);
+
+/** How far a step is: "12 MB of 80 MB", "12 MB", or nothing. */
+export function progressWords(s: Pick<MakingStep, "done" | "all">): string {
+  if (s.all > 0) return `${bytes(Math.min(s.done, s.all))} of ${bytes(s.all)}`;
+  return s.done > 0 ? bytes(s.done) : "";
+}
+
+/** The part that is done, 0 to 1; undefined while all is not known. */
+export const progressPart = (s: Pick<MakingStep, "done" | "all">): number | undefined =>
+  s.all > 0 ? Math.min(1, Math.max(0, s.done / s.all)) : undefined;
+
+/** How long until a moment: "in 40 s", "in 4 min", "in 2 h 5 min". */
+export function until(at: number, now: number): string {
+  const s = Math.max(0, Math.ceil((at - now) / 1000));
+  if (s < 60) return `in ${s} s`;
+  const min = Math.round(s / 60);
+  if (min < 60) return `in ${min} min`;
+  const rest = min % 60;
+  return rest ? `in ${Math.floor(min / 60)} h ${rest} min` : `in ${Math.floor(min / 60)} h`;
+}
+
+/** How long ago, to the second while that matters: "just now", "3 s ago", "4 min ago". */
+export function secondsAgo(at: number, now: number): string {
+  const s = Math.max(0, Math.floor((now - at) / 1000));
+  if (s < 1) return "just now";
+  if (s < 60) return `${s} s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+  const h = Math.floor(s / 3600);
+  return h < 48 ? `${h} h ago` : `${Math.floor(h / 24)} d ago`;
+}
+
+export interface Said {
+  mark: MarkKind;
+  text: string;
+}
+
+/** Whether what a sandbox wrote is on the server, in a few words. */
+export function syncSaid(s: Pick<SyncSummary, "state" | "synced_at" | "pending" | "reason">, now: number): Said {
+  const last = s.synced_at ? secondsAgo(s.synced_at, now) : "";
+  const todo = s.pending > 0 ? `, ${plural(s.pending, "file")} to go` : "";
+  switch (s.state) {
+    case "synced":
+      return { mark: "done", text: last ? `Synced ${last}` : "Synced" };
+    case "syncing":
+      return { mark: "running", text: `Syncing${todo}${last ? `, last ${last}` : ""}` };
+    case "behind":
+      return { mark: "needs", text: `Sync is behind${todo}${last ? `, last ${last}` : ""}` };
+  }
+}
+
+/** Whether a sandbox that stands still wakes by itself when somebody needs it. */
+export const sleeps = (s: FarSandbox): boolean =>
+  s.state === "paused" && (s.paused_for === "idle" || s.paused_for === "lease" || s.paused_for === "ceiling");
+
+/** A sandbox's state by shape and word. */
+export function sandboxSaid(s: FarSandbox): Said {
+  switch (s.state) {
+    case "starting":
+      return { mark: "setup", text: "Starting" };
+    case "running":
+      return { mark: "running", text: "Running" };
+    case "paused":
+      return { mark: "stopped", text: sleeps(s) ? "Asleep" : "Paused" };
+    case "stopping":
+      return { mark: "setup", text: "Ending" };
+    case "gone":
+      return { mark: "stopped", text: "Ended" };
+    case "failed":
+      return { mark: "failed", text: "Failed" };
+  }
+}
+
+/** Why a place stands still and what makes it go on, for the line under a terminal. */
+export function stillWords(s: FarSandbox, now: number): string {
+  if (!sleeps(s)) return `${sentence(s.state_reason) || "Paused."} Press Wake to go on.`;
+  const since = s.paused_at ? ` since ${clock(s.paused_at, now)}` : "";
+  const why = s.paused_for === "ceiling" ? " Its run had reached the longest time its place allows." : "";
+  return `Asleep${since}.${why} Wakes when you type or press Wake.`;
+}
+
+/** Who raises what is used up, and where. */
+export function upgradeWords(reason: string, operator: boolean): string {
+  if (reason === "budget")
+    return operator
+      ? "Raise the monthly budget under Settings, Places, or wait for the next month."
+      : "Ask an operator of this server to raise the monthly budget, or wait for the next month.";
+  return operator
+    ? "The plan belongs to the E2B account whose key this server uses. Raise it in E2B's dashboard, under Billing; the new limits hold at once."
+    : "The plan belongs to the E2B account of this server. Ask an operator to raise it in E2B's dashboard.";
+}

@@ -1,0 +1,54 @@
+import { useQuery } from "@tanstack/react-query";
+import type { Workspace } from "@/api/client";
+import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Shape } from "@/kit/mark";
+import { useSandboxActs } from "./acts";
+import { sandboxQuery } from "./queries";
+import type { FarSandbox } from "./remote";
+import { syncSaid } from "./remote-words";
+import { SyncList } from "./sync-list";
+import { sentence } from "./words";
+
+/** Above the changes of a workspace elsewhere: whether they are all here, and what did not come home. */
+export default function SyncNotes({ workspace: w }: { workspace: Workspace }) {
+  const sandbox = useQuery(sandboxQuery(w.id, true));
+  const now = useNow(1000);
+  const { sync } = useSandboxActs(w.id);
+  const s: FarSandbox | undefined = sandbox.data;
+  if (!s?.own_disk || !s.sync) return null;
+  const said = syncSaid(s.sync, now);
+  const { conflicts, not_synced: left } = s.sync;
+  const parts = [
+    conflicts > 0 && `${plural(conflicts, "file")} changed on both sides`,
+    left > 0 && `${plural(left, "file")} not synced`,
+  ].filter(Boolean);
+  return (
+    <div className="max-h-[50%] shrink-0 overflow-y-auto border-b border-hairline bg-bg1 px-4 py-1.5">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <p className="flex min-w-0 flex-1 basis-60 flex-wrap items-baseline gap-x-2 text-meta text-fg2 tabular-nums">
+          <Shape kind={said.mark} className="translate-y-px" />
+          <span>{said.text}</span>
+          {s.sync.state === "behind" && s.sync.reason && <span className="text-needs">{sentence(s.sync.reason)}</span>}
+        </p>
+        {s.state === "running" && (
+          <Button busy={sync.isPending && "Syncing"} onClick={() => sync.mutate()}>
+            Sync now
+          </Button>
+        )}
+      </div>
+      {parts.length > 0 && (
+        <details className="mt-1">
+          <summary className="w-fit cursor-pointer text-needs">
+            <span aria-hidden>◆ </span>
+            {parts.join(", ")}
+          </summary>
+          <div className="mt-2 mb-1">
+            <SyncList workspace={w} />
+          </div>
+        </details>
+      )}
+    </div>
+  );
+}

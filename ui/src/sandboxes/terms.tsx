@@ -1,0 +1,116 @@
+import { hourly } from "@/format/money";
+import { Check, Choice } from "@/kit/field";
+import { CopyLine } from "@/kit/states";
+import { MayUse } from "./may-use";
+import type { Place, Size } from "./remote";
+import { canHave, chosenSize, commandIn, fallbackChanges, fallbackPlace, sizeId, sizeName } from "./remote-words";
+import { placeId } from "./which";
+import { minutes, sentence } from "./words";
+
+interface Props {
+  place: Place;
+  places: Place[];
+  size?: string;
+  onSize?: (id: string) => void;
+  fallback?: boolean;
+  onFallback?: (yes: boolean) => void;
+  /** Chooses another place, for who is refused this one. */
+  onPlace?: (place: string) => void;
+}
+
+/** What there is to say about a place that costs: which size, how long it stays awake, what happens when it cannot serve. */
+export default function PlaceTerms({ place, places, size, onSize, fallback, onFallback, onPlace }: Props) {
+  const { sizes } = place;
+  const chosen = chosenSize(place, size);
+  const local = fallbackPlace(places);
+  return (
+    <div className="mt-3 flex flex-col gap-3">
+      <MayUse
+        place={place}
+        local={
+          onPlace && local ? { name: local.name, kind: local.kind, choose: () => onPlace(placeId(local)) } : undefined
+        }
+      />
+      {onSize && sizes.length > 0 && (
+        <div>
+          <Choice
+            name={`size-${place.kind}`}
+            legend="Size"
+            value={chosen ? sizeId(chosen) : undefined}
+            onChange={onSize}
+            options={sizes.map((s) => ({
+              value: sizeId(s),
+              disabled: !canHave(s),
+              label: <SizeLabel size={s} />,
+              hint: sizeHint(s),
+            }))}
+          />
+          <SizeCommands sizes={sizes} />
+          {place.idle_minutes > 0 && place.pause_free && (
+            <p className="mt-1 text-meta text-fg3">
+              Falls asleep after {minutes(place.idle_minutes)} without use, and costs nothing while it sleeps.
+            </p>
+          )}
+        </div>
+      )}
+      {onFallback && place.own_disk && place.fallback && (
+        <Check
+          label={`If ${place.name} cannot serve, start on this server instead`}
+          hint={
+            local
+              ? `In ${local.name}. ${fallbackChanges(place, local).join(" ")} You are told when it happens.`
+              : "No place on this server can be used now, so that it would fail as well."
+          }
+          checked={Boolean(fallback) && local !== undefined}
+          disabled={!local}
+          onChange={(e) => onFallback(e.target.checked)}
+        />
+      )}
+    </div>
+  );
+}
+
+export function SizeLabel({ size: s }: { size: Size }) {
+  return (
+    <>
+      <span className="tabular-nums">{sizeName(s)}</span>
+      {s.price_nano_per_hour > 0 && (
+        <span className="text-meta text-fg2 tabular-nums">{hourly(s.price_nano_per_hour)} an hour</span>
+      )}
+      {s.default && <span className="text-meta text-fg3">default</span>}
+    </>
+  );
+}
+
+/** Why a size cannot be had, and what helps. */
+function sizeHint(s: Size): string | undefined {
+  if (canHave(s)) return undefined;
+  const [why, cure] = s.available && s.refused ? [s.refused.reason, s.refused.cure] : [s.reason, plainCure(s)];
+  return [sentence(why), sentence(cure)].filter(Boolean).join(" ");
+}
+
+/** The cure without the command that stands below, ready to be copied. */
+function plainCure(s: Size): string {
+  return commandIn(s.cure) ? "An operator builds it with the command below" : s.cure;
+}
+
+/** The commands that make sizes available, to copy. */
+export function SizeCommands({ sizes }: { sizes: readonly Size[] }) {
+  const missing = sizes.filter((s) => !s.available && commandIn(s.cure));
+  if (missing.length === 0) return null;
+  return (
+    <details className="mt-1">
+      <summary className="w-fit cursor-pointer text-meta text-accent">
+        {missing.length === 1 ? "Command for the missing size" : "Commands for the missing sizes"}
+      </summary>
+      <ul className="mt-1 flex flex-col gap-1">
+        {missing.map((s) => (
+          <li key={sizeId(s)}>
+            <span className="text-meta text-fg3">{sizeName(s)}</span>
+            <CopyLine text={commandIn(s.cure)} label={`the command for ${sizeName(s)}`} />
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

@@ -1,0 +1,211 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { Suspense, useEffect, useRef, useState } from "react";
+import { api, data, type Session } from "@/api/client";
+import { keys } from "@/api/queries";
+import { useAction } from "@/keys/keyboard";
+import { Button, IconButton } from "@/kit/button";
+import { cx } from "@/kit/cx";
+import { Icon } from "@/kit/icon";
+import { Menu, MenuItem, MenuLine } from "@/kit/menu";
+import { lazy } from "@/kit/part";
+import { wakeFor } from "@/sandboxes/acts";
+import { forget, isString, recall, remember } from "@/state/remember";
+import { toast, toastError } from "@/state/toasts";
+import { PromptQueue } from "./prompt-queue";
+import { openPrompts, promptsQuery, queueWords } from "./prompts";
+import { COMMAND } from "./sessions";
+import { useStop } from "./use-stop";
+
+const AgainDialog = lazy(() => import("./again-dialog"));
+
+interface Props {
+  session: Session;
+  ended: boolean;
+  may: boolean;
+}
+
+/**
+ * Messages to the agent: a text field, the queue of what waits, interrupt. One row is its own; what is higher lies over the
+ * terminal, whose size stays as it is.
+ */
+export default function MessageBox({ session: s, ended, may }: Props) {
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const prompts = useQuery(promptsQuery(s.workspace_id, s.id));
+  const open = openPrompts(prompts.data);
+  const words = queueWords(open);
+  const [listed, setListed] = useState(false);
+  const [again, setAgain] = useState(false);
+  const [told, setTold] = useState("");
+  const [text, setText] = useDraft(s.id);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const stop = useStop(s.workspace_id);
+  const resumes = ended && s.can_resume;
+
+  const send = useMutation({
+    scope: { id: `send.${s.id}` }, // one after the other: the order they were written in
+    mutationFn: (sent: string) =>
+      data(
+        api.POST("/sessions/{id}/prompts", {
+          params: {
+            path: { id: s.id },
+            header: { "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` },
+          },
+          body: { text: sent, ...(resumes ? { resume: true } : {}) },
+        }),
+      ),
+    onMutate: () => setText(""),
+    onSuccess: async (p) => {
+      void client.invalidateQueries({ queryKey: keys.prompts(s.workspace_id, p.session_id) });
+      wakeFor(client, s.workspace_id);
+      setTold(resumes ? `${s.agent_name} is resumed` : "Queued");
+      if (p.session_id !== s.id) {
+        await client.invalidateQueries({ queryKey: keys.sessions(s.workspace_id) });
+        await navigate({ search: (x) => ({ ...x, session: p.session_id }) });
+      }
+    },
+    onError: (error, sent) => {
+      setText((now) => (now.trim() ? `${sent}\n\n${now}` : sent)); // nothing written is lost
+      toastError("The message was not queued", error);
+    },
+  });
+  const interrupt = useMutation({
+    mutationFn: () => data(api.POST("/sessions/{id}/interrupt", { params: { path: { id: s.id } }, body: {} })),
+    onSuccess: (r) => {
+      void client.invalidateQueries({ queryKey: keys.prompts(s.workspace_id, s.id) });
+      const waits = r.held > 0 ? " What is queued waits until you let it go on." : "";
+      if (r.outcome === "not_working")
+        toast({ title: `${s.agent_name} is not working`, text: "There is nothing to interrupt." });
+      else if (r.outcome === "still_working")
+        toast({
+          kind: "bad",
+          title: `${s.agent_name} goes on so far`,
+          text: `${r.keys} was pressed.${waits} Stop ends it.`,
+        });
+      else toast({ kind: "good", title: `${s.agent_name} was interrupted`, text: `${r.keys} was pressed.${waits}` });
+    },
+    onError: (error) => toastError(`${s.agent_name} was not interrupted`, error),
+  });
+  const go = () => {
+    if (text.trim() && (!ended || (resumes && !send.isPending))) send.mutate(text);
+  };
+  useAction("prompt.write", () => box.current?.focus(), may);
+  useAction("prompt.writeFromTerminal", () => box.current?.focus(), may);
+  useAction("session.interrupt", () => interrupt.mutate(), may && !ended);
+
+  const label = `Message to ${s.agent_name}`;
+  const empty = words === undefined;
+  if (!may && empty) return null;
+  return (
+    <section aria-label={label} className="relative z-10 h-11 shrink-0 pointer-coarse:h-15">
+      <div className="absolute inset-x-0 bottom-0 flex max-h-[60vh] flex-col border-t border-hairline bg-bg1">
+        {listed && !empty && (
+          <PromptQueue workspaceId={s.workspace_id} sessionId={s.id} open={open} may={may} ended={ended} />
+        )}
+        <form
+          className="flex items-end gap-2 px-2 py-[7px]"
+          onSubmit={(e) => {
+            e.preventDefault();
+            go();
+          }}
+        >
+          {words && (
+            <Button
+              aria-expanded={listed}
+              onClick={() => setListed(!listed)}
+              className={cx("tabular-nums", words.needs && "text-needs")}
+            >
+              {words.needs && <span aria-hidden>◆</span>}
+              {words.text}
+              <Icon name={listed ? "chevronDown" : "chevronUp"} size={12} />
+            </Button>
+          )}
+          {may && (
+            <>
+              <textarea
+                ref={box}
+                aria-label={label}
+                placeholder={
+                  ended ? (resumes ? `Resume ${s.agent_name} and tell it…` : "The session has ended") : `${label}…`
+                }
+                disabled={ended && !resumes}
+                value={text}
+                rows={1}
+                enterKeyHint="enter"
+                onChange={(e) => setText(e.target.value)}
+                onKeyDown={(e) => {
+                  if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.nativeEvent.isComposing) {
+                    e.preventDefault();
+                    go();
+                  }
+                }}
+                className="field-sizing-content control-h placeholder:overflow-hidden placeholder:text-ellipsis placeholder:whitespace-nowrap max-h-[40vh] min-h-7 min-w-0 flex-1 resize-none rounded-md border border-control bg-bg1 px-2.5 py-[3px] leading-5 disabled:opacity-60 pointer-coarse:min-h-11 pointer-coarse:py-2.5 pointer-coarse:text-[16px]"
+              />
+              <Button
+                type="submit"
+                look="primary"
+                disabled={!text.trim() || (ended && !resumes)}
+                busy={resumes && send.isPending && "Resuming"}
+                title={ended ? "Resume and send (Ctrl+Enter)" : "Sent when the agent is idle (Ctrl+Enter)"}
+              >
+                {resumes ? "Resume and send" : s.state === "idle" && empty ? "Send" : "Queue"}
+              </Button>
+              {!ended && (
+                <Button
+                  busy={interrupt.isPending && "Interrupting"}
+                  onClick={() => interrupt.mutate()}
+                  title="End what it is doing; the session goes on"
+                  className="max-md:hidden"
+                >
+                  Interrupt
+                </Button>
+              )}
+              <Menu
+                trigger={
+                  <IconButton label={`More for ${s.agent_name}`}>
+                    <Icon name="more" />
+                  </IconButton>
+                }
+              >
+                {!ended && (
+                  <>
+                    <MenuItem onSelect={() => interrupt.mutate()} keys="e i">
+                      Interrupt
+                    </MenuItem>
+                    <MenuItem onSelect={() => stop.mutate(s)} keys="e s">
+                      Stop
+                    </MenuItem>
+                    <MenuLine />
+                  </>
+                )}
+                {s.agent !== COMMAND && (
+                  <MenuItem onSelect={() => setAgain(true)}>Start again with another agent…</MenuItem>
+                )}
+              </Menu>
+            </>
+          )}
+          <span aria-live="polite" className="sr-only">
+            {told}
+          </span>
+        </form>
+      </div>
+      {again && (
+        <Suspense>
+          <AgainDialog session={s} ended={ended} onClose={() => setAgain(false)} />
+        </Suspense>
+      )}
+    </section>
+  );
+}
+
+/** What was written and not sent, kept in this browser for each session. */
+function useDraft(sessionId: string) {
+  const key = `draft.${sessionId}`;
+  const [text, setText] = useState(() => recall(key, isString) ?? "");
+  useEffect(() => {
+    if (text) remember(key, text);
+    else forget(key);
+  }, [key, text]);
+  return [text, setText] as const;
+}

@@ -1,0 +1,165 @@
+import { useEffect, useRef, useState } from "react";
+import { Faces } from "@/kit/faces";
+import { useMe } from "@/state/team";
+import type { TerminalHandle } from "@/terminal/handle";
+import type { Keyboard, KeyboardWish } from "@/terminal/keyboard";
+import { arrivals, type Person, people } from "@/terminal/presence";
+import type { TerminalView } from "@/terminal/state";
+
+const ANNOUNCE_EVERY = 5_000;
+
+/** Who is at the terminal and who types; announced politely when somebody comes or leaves. */
+export function Presence({ view, now }: { view: TerminalView; now: number }) {
+  const me = useMe().user.id;
+  const all = people(view.viewers);
+  const typing = view.typist && now - view.typedAt < 3_000 ? view.typist : undefined;
+  const said = useAnnounced(all, me);
+  return (
+    <>
+      {view.viewerCount > 1 && (
+        <span className="flex items-center gap-1.5">
+          <Faces
+            label="Here"
+            people={all.map((p) => ({
+              userId: p.userId,
+              name: p.name,
+              note: p.userId === me ? "you" : p.writer ? undefined : "watching only",
+              lit: typing?.userId === p.userId,
+            }))}
+          />
+          <span aria-hidden>
+            {all.length > 1
+              ? `${view.viewerCount > 50 ? view.viewerCount : all.length} here`
+              : `${view.viewerCount} screens`}
+          </span>
+        </span>
+      )}
+      {typing && typing.userId !== me && <span className="text-fg3">{typing.name} is typing</span>}
+      <span className="sr-only" aria-live="polite">
+        {said}
+      </span>
+    </>
+  );
+}
+
+/** Words about who came and left, at most every five seconds, nothing about who was here before. */
+function useAnnounced(all: Person[], me: string): string {
+  const [said, say] = useState("");
+  const known = useRef<Person[] | undefined>(undefined);
+  const spoke = useRef(0);
+  const ids = all.map((p) => p.userId).join(" ");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the ids say when people changed
+  useEffect(() => {
+    if (known.current === undefined) {
+      if (all.length > 0) known.current = all;
+      return;
+    }
+    const wait = Math.max(0, spoke.current + ANNOUNCE_EVERY - Date.now());
+    const timer = setTimeout(() => {
+      const words = arrivals(known.current ?? [], all, me);
+      known.current = all;
+      if (!words) return;
+      spoke.current = Date.now();
+      say(words);
+    }, wait);
+    return () => clearTimeout(timer);
+  }, [ids, me]);
+  return said;
+}
+
+const linkClass = "min-h-6 text-accent hover:underline";
+
+/** Whose the keyboard is, and what one can do about it. */
+export function KeyboardLine({
+  handle,
+  view,
+  writer,
+}: {
+  handle: TerminalHandle;
+  view: TerminalView;
+  writer: boolean;
+}) {
+  const me = useMe().user.id;
+  const k = view.keyboard;
+  const wish = (w: KeyboardWish) => handle.wishKeyboard(w);
+  const others = people(view.viewers).some((p) => p.userId !== me && p.writer);
+  if (!k) {
+    if (!writer || !others) return null;
+    return (
+      <button
+        type="button"
+        className={linkClass}
+        title="Only you type until you give it back"
+        onClick={() => wish({ do: "hold" })}
+      >
+        Hold the keyboard
+      </button>
+    );
+  }
+  return (
+    <span role="status" className="flex flex-wrap items-center gap-x-3">
+      {k.mine ? (
+        <Mine keyboard={k} wish={wish} />
+      ) : (
+        <Theirs keyboard={k} view={view} writer={writer} wish={wish} me={me} />
+      )}
+    </span>
+  );
+}
+
+function Mine({ keyboard, wish }: { keyboard: Keyboard; wish: (w: KeyboardWish) => void }) {
+  return (
+    <>
+      <span className="text-fg">You hold the keyboard</span>
+      <button type="button" className={linkClass} onClick={() => wish({ do: "release" })}>
+        Give it back
+      </button>
+      {keyboard.asking.map((a) => (
+        <span key={a.userId} className="flex items-center gap-x-2">
+          <span className="text-needs">◆ {a.name} asks for it</span>
+          <button type="button" className={linkClass} onClick={() => wish({ do: "give", to: a.userId })}>
+            Hand over
+          </button>
+          <button type="button" className={linkClass} onClick={() => wish({ do: "decline", to: a.userId })}>
+            Not now
+          </button>
+        </span>
+      ))}
+    </>
+  );
+}
+
+interface TheirsProps {
+  keyboard: Keyboard;
+  view: TerminalView;
+  writer: boolean;
+  wish: (w: KeyboardWish) => void;
+  me: string;
+}
+
+function Theirs({ keyboard, view, writer, wish, me }: TheirsProps) {
+  const asked = keyboard.asking.some((a) => a.userId === me);
+  return (
+    <>
+      <span className="text-fg">{keyboard.name} holds the keyboard</span>
+      {writer && !asked && (
+        <button type="button" className={linkClass} onClick={() => wish({ do: "ask" })}>
+          Ask for it
+        </button>
+      )}
+      {writer && asked && (
+        <>
+          <span className="text-fg3">Asked</span>
+          <button type="button" className={linkClass} onClick={() => wish({ do: "unask" })}>
+            Never mind
+          </button>
+        </>
+      )}
+      {view.mayTake && (
+        <button type="button" className={linkClass} onClick={() => wish({ do: "hold" })}>
+          Take it
+        </button>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,150 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
+import type { Session, Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { agentsQuery, keys } from "@/api/queries";
+import { splitCommand } from "@/format/words";
+import { Button } from "@/kit/button";
+import { Check, TextArea, TextField } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { isString, recall, remember } from "@/state/remember";
+import { useTeam } from "@/state/team";
+import { OwnSecretsNote } from "./own-secrets";
+import { COMMAND, SHELL } from "./sessions";
+import { startSession } from "./start";
+
+interface Props {
+  workspace: Workspace;
+  /** The session it takes the place of, and what that one was told. */
+  after?: { session: Session; ended: boolean; told: string };
+  /** What is written already. */
+  prompt?: string;
+  onStarted: (s: Session) => void;
+}
+
+/** Which agent, with which account, told what. */
+export function SessionForm({ workspace: w, after, prompt: written, onStarted }: Props) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const agents = useQuery(agentsQuery(team.slug));
+  const choice = useAgentChoice(agents.data, recall(`agent.${w.project_id}`, isString), (agent) =>
+    recall(`account.${w.project_id}.${agent}`, isString),
+  );
+  const [prompt, setPrompt] = useState(after?.told ?? written ?? "");
+  const [stopFirst, setStopFirst] = useState(true);
+  const [command, setCommand] = useState("");
+  const allKey = `permissions.${w.project_id}.${choice.agent}`;
+  const [all, setAll] = useState<Record<string, boolean>>({});
+  const permits = choice.info?.takes_permissions ?? false;
+  const everything =
+    permits && (all[choice.agent] ?? (recall(allKey, isString) ?? choice.info?.default_permissions) === "all");
+  const [noBoundary, setNoBoundary] = useState(false);
+  const isCommand = choice.agent === COMMAND;
+  const talks = choice.agent !== SHELL && !isCommand;
+  const argv = splitCommand(command);
+
+  const start = useMutation({
+    mutationFn: () =>
+      startSession(w.id, {
+        agent: choice.agent,
+        ...(talks ? { prompt } : {}),
+        ...(isCommand ? { argv } : {}),
+        ...(choice.account ? { account_id: choice.account } : {}),
+        ...(permits ? { permissions: everything ? "all" : "ask" } : {}),
+        ...(everything && noBoundary ? { confirm_no_boundary: true } : {}),
+        ...(after && stopFirst ? { from_session: after.session.id, stop_from_session: true } : {}),
+      }),
+    onSuccess: (s) => {
+      remember(`agent.${w.project_id}`, s.agent);
+      if (permits) remember(allKey, everything ? "all" : "ask");
+      if (choice.account) remember(`account.${w.project_id}.${s.agent}`, choice.account);
+      client.setQueryData<Session[]>(keys.sessions(w.id), (list) => [s, ...(list ?? []).filter((x) => x.id !== s.id)]);
+      void client.invalidateQueries({ queryKey: keys.sessions(w.id) });
+      onStarted(s);
+    },
+  });
+  const unkept = start.error instanceof ApiError && start.error.code === "no_boundary";
+  const ready = choice.ready && (!isCommand || argv.length > 0);
+  const go = () => {
+    if (ready && !start.isPending) start.mutate();
+  };
+
+  return (
+    <form
+      className="flex flex-col gap-4"
+      onSubmit={(e) => {
+        e.preventDefault();
+        go();
+      }}
+      onKeyDown={(e) => {
+        if ((e.ctrlKey || e.metaKey) && e.key === "Enter") {
+          e.preventDefault();
+          go();
+        }
+      }}
+    >
+      <AgentChoice query={agents} choice={choice} withShell />
+      {talks && (
+        <TextArea
+          label="Prompt"
+          rows={4}
+          placeholder="What should it do? Empty starts it without a task."
+          value={prompt}
+          onChange={(e) => setPrompt(e.target.value)}
+        />
+      )}
+      {isCommand && (
+        <TextField
+          label="Command"
+          mono
+          placeholder="npm run dev"
+          hint="Run as it stands, without a shell: quotes group words, nothing is expanded."
+          value={command}
+          spellCheck={false}
+          onChange={(e) => setCommand(e.target.value)}
+        />
+      )}
+      {permits && (
+        <Check
+          label="All permissions: it asks for nothing"
+          hint="The place keeps it in. Without, it asks for what it is not allowed to do."
+          checked={everything}
+          onChange={(e) => {
+            setAll({ ...all, [choice.agent]: e.target.checked });
+            setNoBoundary(false);
+            start.reset();
+          }}
+        />
+      )}
+      {everything && (unkept || noBoundary) && (
+        <Check
+          label="Start it although nothing keeps it in here"
+          hint="It has the rights of the server's user: every file, every program, the network."
+          checked={noBoundary}
+          onChange={(e) => setNoBoundary(e.target.checked)}
+        />
+      )}
+      {after && !after.ended && (
+        <Check
+          label={`Stop ${after.session.agent_name} first`}
+          hint="What is queued for it goes to the new one. Two agents at once would edit the same files."
+          checked={stopFirst}
+          onChange={(e) => setStopFirst(e.target.checked)}
+        />
+      )}
+      <OwnSecretsNote workspace={w} />
+      <FormError error={start.error} />
+      <Button
+        type="submit"
+        look="primary"
+        keys="mod+enter"
+        className="self-start"
+        disabled={!ready}
+        busy={start.isPending && "Starting"}
+      >
+        Start
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,37 @@
+import type { Schemas } from "@/api/client";
+import { usd } from "@/format/money";
+
+type Tokens = Schemas["SessionTokens"];
+
+const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+/** What a session asked of models, in a line: "12K tokens, $0.04". Unknown is said, never shown as nothing. */
+export function tokensLine(t: Tokens): string {
+  const all = t.input + t.output + t.cache_read + t.cache_write;
+  const parts = [`${short.format(all)} tokens`];
+  if (t.cost_nano !== null) parts.push(usd(t.cost_nano));
+  if (t.unknown_requests > 0) parts.push(t.cost_nano === null ? "cost unknown" : `${t.unknown_requests} unknown`);
+  if (t.included_requests > 0) parts.push("on your own login");
+  return parts.join(", ");
+}
+
+/** The same with everything that is known, for a tooltip. */
+export function tokensDetail(t: Tokens): string {
+  const n = (v: number) => v.toLocaleString();
+  const lines = [
+    `${n(t.input)} in, ${n(t.output)} out, ${n(t.cache_read)} read from a cache, ${n(t.cache_write)} written to one`,
+    `${n(t.requests)} ${t.requests === 1 ? "request" : "requests"}, ${t.source === "gateway" ? "counted by the model gateway" : "as the agent's own record tells"}`,
+  ];
+  if (t.unknown_requests > 0) lines.push(`${n(t.unknown_requests)} whose cost nobody knows`);
+  if (t.included_requests > 0) lines.push(`${n(t.included_requests)} by a login that pays by itself`);
+  return lines.join("\n");
+}
+
+export function SessionTokens({ tokens }: { tokens: Tokens }) {
+  return (
+    <span className="tabular-nums" data-testid="session-tokens" title={tokensDetail(tokens)}>
+      {tokensLine(tokens)}
+      <span className="sr-only">: {tokensDetail(tokens)}</span>
+    </span>
+  );
+}

@@ -1,0 +1,240 @@
+import { useQuery } from "@tanstack/react-query";
+import { Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { sessionsQuery } from "@/api/queries";
+import { bytes } from "@/format/text";
+import { useAction } from "@/keys/keyboard";
+import { Button } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { lazy } from "@/kit/part";
+import { isCoarse } from "@/state/look";
+import { useStore } from "@/state/store";
+import { useTeam } from "@/state/team";
+import { FindBar } from "@/terminal/find-bar";
+import type { TerminalHandle } from "@/terminal/handle";
+import { KeyBar } from "@/terminal/key-bar";
+import { hidden, shown, terminalOf } from "@/terminal/registry";
+import { ACTIVE_TAB } from "@/workspaces/tabs";
+import { EndedBar } from "./ended-bar";
+import { hasEnded, isShell, SETUP } from "./sessions";
+import { StatusLine } from "./status-line";
+
+const QuestionSlot = lazy(() => import("@/inbox/question-slot"));
+const MessageBox = lazy(() => import("./message-box"));
+
+const AsleepBar = lazy(() => import("./asleep-bar"));
+const GraceLine = lazy(() => import("@/costs/grace-line"));
+const OlderOutput = lazy(() => import("@/terminal/older-output"));
+
+interface Props {
+  sessionId: string;
+  workspaceId: string;
+  readOnly?: boolean;
+}
+
+/** One session's terminal with what belongs around it. */
+export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props) {
+  const team = useTeam();
+  const sessions = useQuery(sessionsQuery(workspaceId));
+  const session = sessions.data?.find((s) => s.id === sessionId);
+  const writer = !readOnly && team.can("terminal.type");
+  const shell = session ? isShell(session) : false;
+  const handle = useMemo(
+    () => terminalOf({ sessionId, workspaceId, writer, shell }),
+    [sessionId, workspaceId, writer, shell],
+  );
+  const host = useRef<HTMLDivElement>(null);
+  const view = useStore(handle.view);
+  const [finding, setFinding] = useState(false);
+  const [older, setOlder] = useState(false);
+  const asked = useHeight();
+  const lift = useLift(handle, asked.height);
+  const ended = view.exit !== undefined || (session !== undefined && hasEnded(session));
+
+  useEffect(() => {
+    const place = host.current;
+    if (!place) return;
+    shown(sessionId);
+    void handle.attach(place).then(() => {
+      // On a phone the keyboard comes only when it is asked for.
+      if (!readOnly && !isCoarse() && mayTakeFocus()) handle.focus();
+    });
+    return () => {
+      handle.detach(place);
+      hidden(sessionId);
+    };
+  }, [handle, sessionId, readOnly]);
+
+  useTerminalActions(handle, () => setFinding(true), readOnly === true, writer);
+  useTabDot(view.bell);
+
+  return (
+    <div className="term-pane flex h-full min-h-0 flex-col overflow-hidden bg-bg0">
+      {view.progress && (
+        <div
+          role="progressbar"
+          aria-label="Progress the program tells"
+          aria-valuenow={view.progress.kind === "part" ? view.progress.part : undefined}
+          aria-valuemin={0}
+          aria-valuemax={100}
+          className="h-0.5 shrink-0 bg-bg3"
+        >
+          <div
+            className={
+              view.progress.kind === "busy"
+                ? "pulse-mark h-full w-full bg-running"
+                : `h-full ${view.progress.failed ? "bg-failed" : "bg-running"}`
+            }
+            style={view.progress.kind === "part" ? { width: `${view.progress.part}%` } : undefined}
+          />
+        </div>
+      )}
+      <div
+        className="term-frame relative bg-(--term-bg) min-h-0 min-w-0 flex-1"
+        style={lift > 0 ? { transform: `translateY(-${lift}px)` } : undefined}
+      >
+        {/* The gap around the letters belongs to the frame, so that the host's size is what can be drawn on. */}
+        <div
+          ref={host}
+          data-terminal={sessionId}
+          className="absolute inset-y-1.5 right-0 left-3 overflow-auto max-md:left-1.5"
+        />
+        {finding && <FindBar handle={handle} onClose={() => setFinding(false)} />}
+        {view.replaying && view.link.phase === "live" && !ended && (
+          <p role="status" className="late absolute top-2 right-4 rounded-md bg-bg3 px-2.5 py-1 text-meta shadow-float">
+            Reading the screen…
+          </p>
+        )}
+        {view.scrolledUp && (
+          <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
+            <Icon name="down" size={14} />
+            To the end
+          </Button>
+        )}
+      </div>
+      {session && !shell && !readOnly && (
+        // A question hides no new line and changes no size: the terminal moves up behind it, its oldest rows out of sight.
+        <div className="relative z-10 h-0 shrink-0">
+          <div ref={asked.ref} className="absolute inset-x-0 bottom-0">
+            <Suspense>
+              <QuestionSlot
+                session={session}
+                via="workspace"
+                className="max-h-[60vh] overflow-y-auto border-t border-hairline bg-bg2 px-4 py-2.5"
+              />
+            </Suspense>
+          </div>
+        </div>
+      )}
+      {view.gap > 0 && (
+        <p className="border-t border-hairline bg-bg1 px-4 py-1 text-meta text-fg3">
+          {bytes(view.gap)} at the beginning are no longer kept.
+        </p>
+      )}
+      {view.error && (
+        <p role="alert" className="border-t border-hairline bg-bg1 px-4 py-1 text-failed">
+          {view.error}
+        </p>
+      )}
+      {view.grace && !ended && (
+        <Suspense>
+          <GraceLine grace={view.grace} />
+        </Suspense>
+      )}
+      {!readOnly && !ended && (
+        <Suspense>
+          <AsleepBar workspaceId={workspaceId} handle={handle} />
+        </Suspense>
+      )}
+      {ended && session && !readOnly && <EndedBar session={session} exit={view.exit} />}
+      {!readOnly && session && !shell && session.agent !== SETUP && (
+        <Suspense
+          fallback={writer && <div className="h-11 shrink-0 border-t border-hairline bg-bg1 pointer-coarse:h-15" />}
+        >
+          <MessageBox session={session} ended={ended} may={writer} />
+        </Suspense>
+      )}
+      {!readOnly && (
+        <StatusLine
+          session={session}
+          handle={handle}
+          view={view}
+          ended={ended}
+          writer={writer}
+          onFind={() => setFinding(true)}
+          onOlder={() => setOlder(true)}
+        />
+      )}
+      {older && (
+        <Suspense>
+          <OlderOutput sessionId={sessionId} onClose={() => setOlder(false)} />
+        </Suspense>
+      )}
+      {!readOnly && writer && !ended && <KeyBar handle={handle} agent={!shell} latch={view.latch} />}
+    </div>
+  );
+}
+
+/** How far the terminal moves up for what covers its end: by what would hide something written. */
+function useLift(handle: TerminalHandle, covered: number): number {
+  const [lift, setLift] = useState(0);
+  useEffect(() => {
+    if (covered === 0) return setLift(0);
+    const judge = () => setLift(Math.max(0, Math.ceil(covered - handle.blankBelow())));
+    judge();
+    const timer = setInterval(judge, 400); // the agent may write on while it asks
+    return () => clearInterval(timer);
+  }, [handle, covered]);
+  return lift;
+}
+
+/** The height of an element as it is laid out now. */
+function useHeight() {
+  const [height, setHeight] = useState(0);
+  const stop = useRef<() => void>(undefined);
+  const ref = useCallback((el: HTMLElement | null) => {
+    stop.current?.();
+    stop.current = undefined;
+    if (!el) return setHeight(0);
+    const watch = new ResizeObserver(() => setHeight(el.offsetHeight));
+    watch.observe(el);
+    stop.current = () => watch.disconnect();
+  }, []);
+  return { ref, height };
+}
+
+/** Whoever opens a terminal wants to type in it, unless a field or a dialog has the focus. */
+function mayTakeFocus(): boolean {
+  const at = document.activeElement;
+  return !at?.closest("input,textarea,select,[role=dialog],[role=alertdialog],[role=menu]");
+}
+
+function useTerminalActions(handle: TerminalHandle, find: () => void, readOnly: boolean, writer: boolean): void {
+  useAction("terminal.find", find, !readOnly);
+  useAction("terminal.fit", () => handle.takeSize(), writer && !readOnly);
+  useAction("terminal.focus", () => handle.focus(), !readOnly);
+  useAction(
+    "terminal.leave",
+    () => {
+      handle.blur();
+      document.getElementById(ACTIVE_TAB)?.focus();
+    },
+    !readOnly,
+  );
+}
+
+/** A bell in a window nobody looks at puts a dot before the title. */
+function useTabDot(bell: boolean): void {
+  useEffect(() => {
+    if (!bell || document.hasFocus()) return;
+    const before = document.title;
+    document.title = `• ${before}`;
+    const back = () => {
+      document.title = document.title.replace(/^• /, "");
+    };
+    addEventListener("focus", back, { once: true });
+    return () => {
+      removeEventListener("focus", back);
+      back();
+    };
+  }, [bell]);
+}

@@ -1,0 +1,93 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { AccountList } from "@/agents/account-list";
+import type { Agent } from "@/api/client";
+import { agentsQuery, refreshAgents } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { CopyLine, Empty, Failure, Skeleton } from "@/kit/states";
+import { COMMAND, SHELL } from "@/sessions/sessions";
+import { useMe, useTeam } from "@/state/team";
+import { toastError } from "@/state/toasts";
+
+/** The agents of the server and your accounts for each of them. */
+export default function AgentsSettings() {
+  const team = useTeam();
+  const client = useQueryClient();
+  const list = useQuery(agentsQuery(team.slug));
+  const refresh = useMutation({
+    mutationFn: () => refreshAgents(client, team.slug),
+    onError: (error) => toastError("Could not look again", error),
+  });
+  if (list.isPending) return <Skeleton rows={5} label="Looking which agents are installed" />;
+  if (list.isError && !list.data)
+    return <Failure what="The agents could not be listed." error={list.error} retry={() => void list.refetch()} />;
+  const agents = list.data.filter((a) => a.agent !== SHELL && a.agent !== COMMAND);
+  if (agents.length === 0) return <Empty title="No agents">The server's config.json names none.</Empty>;
+  return (
+    <div className="flex flex-col gap-4">
+      <p className="text-fg2">
+        Each agent runs in a home of its own on the server, made for you. Your own settings and logins there are never
+        edited. Sessions use the account you choose when you start them, else your default, else the team's.
+      </p>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {agents.map((a) => (
+          <AgentRow key={a.agent} agent={a} />
+        ))}
+      </ul>
+      <Button className="self-start" busy={refresh.isPending && "Looking"} onClick={() => refresh.mutate()}>
+        Look for programs again
+      </Button>
+    </div>
+  );
+}
+
+function AgentRow({ agent: a }: { agent: Agent }) {
+  const me = useMe();
+  const own = a.accounts.filter((x) => x.scope === "user");
+  const shared = a.accounts.filter((x) => x.scope === "team");
+  return (
+    <li className="py-3">
+      <h2 className="flex flex-wrap items-baseline gap-x-2">
+        <span className="font-medium">{a.name}</span>
+        {!a.enabled ? (
+          <Mark kind="stopped" word="Turned off" className="text-meta font-normal" />
+        ) : a.installed ? (
+          <span className="font-mono text-[11px] font-normal text-fg3" title={a.path}>
+            {a.version || "installed"}
+          </span>
+        ) : (
+          <Mark kind="stopped" word="Not installed" className="text-meta font-normal" />
+        )}
+      </h2>
+      {a.enabled && !a.installed && a.install && (
+        <div className="mt-2">
+          <p className="mb-1 text-meta text-fg3">Install it on the server, as the user that runs Parawork:</p>
+          <CopyLine text={a.install} label={`the command that installs ${a.name}`} />
+        </div>
+      )}
+      {a.enabled && !a.takes_account && <p className="text-meta text-fg3">Needs no account.</p>}
+      {a.enabled && a.takes_account && (
+        <>
+          {own.length === 0 && (
+            <p className="text-meta text-fg3">
+              {shared.length === 0 ? "No account chosen." : "You have none of your own; your sessions use the team's."}
+            </p>
+          )}
+          <AccountList
+            agent={a.agent}
+            name={a.name}
+            scope="user"
+            accounts={own}
+            manage
+            existingLogin={me.limits.existing_login}
+          />
+          {shared.length > 0 && (
+            <p className="mt-1 text-meta break-words text-fg3">
+              Shared by the team: {shared.map((x) => x.name).join(", ")}
+            </p>
+          )}
+        </>
+      )}
+    </li>
+  );
+}

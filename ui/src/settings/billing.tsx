@@ -1,0 +1,273 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import {
+  type Billing,
+  type BillingPlan,
+  beginCheckout,
+  billingKey,
+  billingQuery,
+  type Invoice,
+  openPortal,
+  syncBilling,
+} from "@/billing/api";
+import { allows, amount, date, invoiceState, owing, price, stands } from "@/billing/words";
+import { useNow } from "@/format/now";
+import { Button } from "@/kit/button";
+import { TextField } from "@/kit/field";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+
+const route = getRouteApi("/$team/settings/{-$section}");
+
+/** The team's plan, and how it is paid. */
+export default function BillingSettings() {
+  const team = useTeam();
+  const back = useWayBack();
+  const list = useQuery(billingQuery(team.slug));
+  if (list.isPending) return <Skeleton rows={5} label="Loading the team's plan" />;
+  if (!list.data)
+    return <Failure what="The plan could not be loaded." error={list.error} retry={() => void list.refetch()} />;
+  const b = list.data;
+  return (
+    <div className="flex flex-col gap-8">
+      {back}
+      <Present b={b} />
+      {b.payments && b.can_manage && !b.given && <Offers b={b} />}
+      {b.invoices.length > 0 && <Invoices invoices={b.invoices} />}
+    </div>
+  );
+}
+
+/** Who comes back from the payment service is told what came of it: it is asked at once, without waiting for it to tell. */
+function useWayBack() {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const { paid, canceled, managed } = route.useSearch();
+  const [said, setSaid] = useState("");
+  const asked = useRef(false);
+  const sync = useMutation({
+    mutationFn: (checkout: string) => syncBilling(team.slug, checkout || undefined),
+    onSuccess: (b, checkout) => {
+      client.setQueryData(billingKey(team.slug), b);
+      const has = b.subscribed_plan_id !== null && b.plan.id === b.subscribed_plan_id;
+      if (!checkout) setSaid("Up to date with the payment service.");
+      else
+        setSaid(
+          has
+            ? `Thank you. The team has the plan ${b.plan.name}.`
+            : "The payment is not finished yet. The plan is yours as soon as it is.",
+        );
+    },
+  });
+  useEffect(() => {
+    if (asked.current || !(paid || canceled || managed)) return;
+    asked.current = true;
+    if (canceled) setSaid("Nothing was paid.");
+    else if (team.can("quotas.manage")) sync.mutate(paid ?? "");
+    // The address is as it was: a reload says nothing anew.
+    void navigate({
+      to: "/$team/settings/{-$section}",
+      params: { team: team.slug, section: "billing" },
+      search: {},
+      replace: true,
+    });
+  }, [paid, canceled, managed, team, navigate, sync]);
+  return (
+    <>
+      <p
+        role="status"
+        className={said || sync.isPending ? "rounded-md border border-hairline bg-bg1 px-3 py-2" : "sr-only"}
+      >
+        {sync.isPending ? "Asking the payment service…" : said}
+      </p>
+      <FormError error={sync.error} />
+    </>
+  );
+}
+
+function Present({ b }: { b: Billing }) {
+  const now = useNow(60_000);
+  const due = owing(b);
+  const state = stands(b, now);
+  return (
+    <section aria-labelledby="plan" className="flex flex-col gap-3">
+      <div>
+        <h2 id="plan" className="text-title font-semibold">
+          {b.plan.name}
+        </h2>
+        <p className="text-fg2">
+          {price(b.plan)}
+          {b.given && " · chosen by an operator of this server"}
+          {state && ` · ${state}`}
+        </p>
+      </div>
+      {due && (
+        <p role="alert" className="rounded-md border border-failed px-3 py-2">
+          <strong className="font-semibold">{due.title}.</strong> {due.text}
+        </p>
+      )}
+      {b.suspended_for && (
+        <p role="alert" className="rounded-md border border-failed px-3 py-2">
+          <strong className="font-semibold">No new paid sandboxes begin.</strong>{" "}
+          {b.suspended_for === "fraud"
+            ? "A payment is said to be a fraud."
+            : "A payment is disputed at the bank that made it."}{" "}
+          Ask an operator of this server.
+        </p>
+      )}
+      <Allowed plan={b.plan} />
+      <p className="text-fg2">
+        {b.seats.used} {b.seats.used === 1 ? "member" : "members"}
+        {b.seats.paid !== null && `, ${b.seats.paid} paid. Seats follow the members.`}
+      </p>
+      {!b.payments && <p className="text-fg3">This server takes no payments: its operators choose the plans.</p>}
+      {b.payments && b.status !== null && b.can_manage && <Portal />}
+      {b.test_mode && <p className="text-fg3">Test mode: no real money moves.</p>}
+    </section>
+  );
+}
+
+function Allowed({ plan }: { plan: BillingPlan }) {
+  return (
+    <ul className="list-inside list-disc text-fg2">
+      {allows(plan).map((line) => (
+        <li key={line}>{line}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** Leaves for a page of the payment service. */
+const leave = (way: { url: string }) => location.assign(way.url);
+
+function Portal() {
+  const team = useTeam();
+  const open = useMutation({ mutationFn: () => openPortal(team.slug), onSuccess: leave });
+  return (
+    <div className="flex flex-col items-start gap-2">
+      <Button busy={(open.isPending || open.isSuccess) && "Opening"} onClick={() => open.mutate()}>
+        Manage payment
+      </Button>
+      <FormError error={open.error} />
+    </div>
+  );
+}
+
+function Offers({ b }: { b: Billing }) {
+  const others = b.plans.filter((p) => p.seat_month_nano > 0 && p.id !== b.plan.id);
+  // Who pays changes the plan there, with what is paid already counted in.
+  const pays = b.status !== null && b.status !== "canceled" && b.status !== "incomplete_expired";
+  if (others.length === 0 || pays) return null;
+  return (
+    <section aria-labelledby="offers" className="flex flex-col gap-3">
+      <h2 id="offers" className="text-title font-semibold">
+        Choose a plan
+      </h2>
+      <ul className="flex flex-col gap-3">
+        {others.map((p) => (
+          <Offer key={p.id} plan={p} members={b.seats.used} trial={b.status === null} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; trial: boolean }) {
+  const team = useTeam();
+  const least = Math.max(members, 1);
+  const [seats, setSeats] = useState("");
+  const wanted = seats.trim() === "" ? undefined : Number(seats);
+  const wrong = wanted !== undefined && (!Number.isSafeInteger(wanted) || wanted < least);
+  const pay = useMutation({
+    mutationFn: () => beginCheckout(team.slug, plan.id, wanted === least ? undefined : wanted),
+    onSuccess: leave,
+  });
+  return (
+    <li className="rounded-md border border-hairline bg-bg1 p-3">
+      <h3 className="font-semibold">{plan.name}</h3>
+      <p className="text-fg2">
+        {price(plan)}
+        {trial && plan.trial_days > 0 && `, the first ${plan.trial_days} days free`}
+      </p>
+      {plan.description && <p className="text-fg2">{plan.description}</p>}
+      <Allowed plan={plan} />
+      <form
+        className="mt-3 flex flex-wrap items-start gap-2"
+        onSubmit={(e) => {
+          e.preventDefault();
+          if (!wrong) pay.mutate();
+        }}
+      >
+        <TextField
+          fieldClass="w-56"
+          label="Seats"
+          inputMode="numeric"
+          placeholder={String(least)}
+          value={seats}
+          hint={`Empty: ${least}, as many as members`}
+          error={wrong ? `At least ${least}` : undefined}
+          onChange={(e) => setSeats(e.target.value)}
+        />
+        <Button type="submit" look="primary" className="mt-6" busy={(pay.isPending || pay.isSuccess) && "Opening"}>
+          Choose {plan.name}
+        </Button>
+      </form>
+      <FormError error={pay.error} />
+    </li>
+  );
+}
+
+function Invoices({ invoices }: { invoices: Invoice[] }) {
+  return (
+    <section aria-labelledby="invoices" className="flex flex-col gap-2">
+      <h2 id="invoices" className="text-title font-semibold">
+        Invoices
+      </h2>
+      <div className="overflow-x-auto">
+        <table className="w-full text-left">
+          <thead>
+            <tr className="border-b border-hairline text-fg3">
+              <th scope="col" className="py-1.5 pr-3 font-normal">
+                Date
+              </th>
+              <th scope="col" className="py-1.5 pr-3 font-normal">
+                Number
+              </th>
+              <th scope="col" className="py-1.5 pr-3 text-right font-normal">
+                Amount
+              </th>
+              <th scope="col" className="py-1.5 font-normal">
+                State
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {invoices.map((i) => (
+              <tr key={i.id} className="border-b border-hairline">
+                <td className="py-1.5 pr-3 whitespace-nowrap">{date(i.created_at)}</td>
+                <td className="py-1.5 pr-3 whitespace-nowrap">
+                  {i.url ? (
+                    <a href={i.url} target="_blank" rel="noopener noreferrer" className="text-accent underline">
+                      {i.number ?? "Invoice"}
+                    </a>
+                  ) : (
+                    (i.number ?? "")
+                  )}
+                </td>
+                <td className="py-1.5 pr-3 text-right whitespace-nowrap tabular-nums">
+                  {amount(i.total_cents, i.currency)}
+                </td>
+                <td className="py-1.5 whitespace-nowrap">
+                  {invoiceState(i)}
+                  {i.status === "open" && i.due_cents > 0 && `, ${amount(i.due_cents, i.currency)} due`}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,285 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import { fieldError } from "@/api/problem";
+import { membersQuery } from "@/api/queries";
+import { readUsd, usdField } from "@/costs/amounts";
+import { type Budget, budgetQuery, costKeys, type BudgetSettings as Settings, saveBudget } from "@/costs/api";
+import { Meter } from "@/costs/meter";
+import { alertWords, graceWords, rateWords, readThresholds, standingSaid, whenWords } from "@/costs/words";
+import { usd } from "@/format/money";
+import { useNow } from "@/format/now";
+import { exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Check, Choice, TextField } from "@/kit/field";
+import { Mark } from "@/kit/mark";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toast } from "@/state/toasts";
+
+/** What the team may spend in a month, how it stands, and what happens at the end of it. */
+export default function BudgetSettings() {
+  const team = useTeam();
+  const budget = useQuery({ ...budgetQuery(team.slug), refetchInterval: 30_000 });
+  if (budget.isPending) return <Skeleton rows={6} label="Loading the budget" />;
+  if (budget.isError && !budget.data)
+    return <Failure what="The budget could not be loaded." error={budget.error} retry={() => void budget.refetch()} />;
+  const b = budget.data;
+  return (
+    <div className="flex flex-col gap-7">
+      <Standing budget={b} />
+      {team.can("quotas.manage") ? (
+        <BudgetForm budget={b} />
+      ) : (
+        <p className="text-fg2">
+          {b.limit_nano === null ? "No budget is set." : limitWords(b)} Owners and admins of the team can change this.
+        </p>
+      )}
+      <Alerts budget={b} />
+    </div>
+  );
+}
+
+function limitWords(b: Budget): string {
+  const end = b.overage
+    ? `Beyond ${usd(b.limit_nano ?? 0)} work goes on${b.overage_cap_nano === null ? "" : `, up to ${usd(b.overage_cap_nano)} more`}.`
+    : `At ${usd(b.limit_nano ?? 0)} paid work pauses ${graceWords(b.grace_seconds)}; nothing is lost.`;
+  return `${end} ${b.count_tokens ? "Models count." : "Only sandboxes count."}`;
+}
+
+function Standing({ budget: b }: { budget: Budget }) {
+  const team = useTeam();
+  const now = useNow(1000);
+  const s = b.standing;
+  const said = standingSaid(s);
+  const rate = rateWords(s, now);
+  return (
+    <section aria-labelledby="budget-now">
+      <h2 id="budget-now" className="text-title font-semibold">
+        This month
+      </h2>
+      <p className="mt-2 flex flex-wrap items-baseline gap-x-3">
+        <span className="text-figure font-semibold tabular-nums">{usd(s.spent_nano)}</span>
+        <span className="text-fg2 tabular-nums">
+          {b.limit_nano === null ? "spent, without a budget" : `of ${usd(b.limit_nano)} spent`}
+        </span>
+        {b.limit_nano !== null && <Mark kind={said.mark} word={said.word} className="whitespace-normal" />}
+      </p>
+      {b.limit_nano !== null && <Meter percent={s.percent ?? 0} marks={b.thresholds} className="mt-1.5 max-w-md" />}
+      <dl className="mt-3 grid grid-cols-2 gap-x-6 gap-y-3 sm:grid-cols-3">
+        <Fact label="Sandboxes">{usd(s.sandbox_nano)}</Fact>
+        <Fact
+          label={b.count_tokens ? "Models" : "Models, not counted"}
+          more={
+            s.tokens_unknown > 0 &&
+            (b.count_tokens && s.tokens_estimate_nano > 0
+              ? `${s.tokens_unknown} answers of unknown cost are not in it; the budget counts an estimate of ${usd(s.tokens_estimate_nano)} for them`
+              : `${s.tokens_unknown} answers without a known price are not in it`)
+          }
+        >
+          {s.tokens_unknown > 0 && s.tokens_nano === 0 ? "unknown" : usd(s.tokens_nano)}
+        </Fact>
+        {s.reserved_nano > 0 && (
+          <Fact label="Held back" more="for sandboxes that are starting">
+            {usd(s.reserved_nano)}
+          </Fact>
+        )}
+        {rate && <Fact label="Rate">{rate}</Fact>}
+        <Fact label="Resets">{whenWords(s.resets_at, now)}</Fact>
+      </dl>
+      <Link
+        to="/$team/usage"
+        params={{ team: team.slug }}
+        className="mt-2 inline-block min-h-6 leading-6 text-accent hover:underline"
+      >
+        What it was spent on
+      </Link>
+    </section>
+  );
+}
+
+function Fact({ label, more, children }: { label: string; more?: ReactNode; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-meta text-fg3">{label}</dt>
+      <dd className="tabular-nums">
+        {children}
+        {more && <span className="block text-meta break-words text-fg3">{more}</span>}
+      </dd>
+    </div>
+  );
+}
+
+const FIELDS = ["limit_nano", "thresholds", "overage_cap_nano", "grace_seconds"];
+
+function BudgetForm({ budget: b }: { budget: Budget }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const [limit, setLimit] = useState(usdField(b.limit_nano));
+  const [tokens, setTokens] = useState(b.count_tokens);
+  const [thresholds, setThresholds] = useState(b.thresholds.join(", "));
+  const [overage, setOverage] = useState(b.overage);
+  const [cap, setCap] = useState(usdField(b.overage_cap_nano));
+  const [grace, setGrace] = useState(String(b.grace_seconds / 60));
+  const [tell, setTell] = useState(b.tell);
+  const save = useMutation({
+    mutationFn: (s: Settings) => saveBudget(team.slug, s),
+    onSuccess: (now) => {
+      client.setQueryData(costKeys.budget(team.slug), now);
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "executors"] });
+      toast({
+        kind: "good",
+        title: "The budget is saved",
+        text:
+          b.standing.state === "stopped" && now.standing.state !== "stopped"
+            ? "What was paused goes on by itself."
+            : "",
+      });
+    },
+  });
+  const amount = readUsd(limit);
+  const beyond = readUsd(cap);
+  const percents = readThresholds(thresholds);
+  const minutes = /^\d{1,4}(\.\d)?$/.test(grace.trim()) ? Number(grace) : undefined;
+  const dollars = "Dollars, such as 500 or 12.50.";
+  const wrong = amount === undefined || (overage && beyond === undefined) || !percents || minutes === undefined;
+  const err = (f: string) => fieldError(save.error, f);
+  return (
+    <form
+      aria-label="Budget"
+      className="flex flex-col gap-5"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (amount === undefined || beyond === undefined || !percents || minutes === undefined) return;
+        save.mutate({
+          limit_nano: amount,
+          count_tokens: tokens,
+          thresholds: percents,
+          overage,
+          overage_cap_nano: overage ? beyond : b.overage_cap_nano,
+          grace_seconds: Math.round(minutes * 60),
+          tell,
+        });
+      }}
+    >
+      <TextField
+        label="Monthly budget in dollars"
+        inputMode="decimal"
+        className="max-w-48"
+        placeholder="no budget"
+        value={limit}
+        hint={amount === 0 ? "Nothing paid can start." : "Empty: no limit. Months begin at 00:00 UTC."}
+        error={amount === undefined ? dollars : err("limit_nano")}
+        onChange={(e) => setLimit(e.target.value)}
+      />
+      <Check
+        label="Count what models cost, too"
+        hint="For agents that work through the gateway. An answer without a known price cannot be counted."
+        checked={tokens}
+        onChange={(e) => setTokens(e.target.checked)}
+      />
+      <TextField
+        label="Warn at"
+        className="max-w-48"
+        value={thresholds}
+        hint="Percent of the budget. Each warns once a month, and again after the budget was raised."
+        error={percents ? err("thresholds") : "Whole percents from 1 to 100, such as 80, 90, 100."}
+        onChange={(e) => setThresholds(e.target.value)}
+      />
+      <div className="flex flex-col gap-2">
+        <Choice
+          name="overage"
+          legend="When the budget is spent"
+          value={overage ? "on" : "stop"}
+          onChange={(v) => setOverage(v === "on")}
+          options={[
+            {
+              value: "stop",
+              label: "Stop",
+              hint: "Work is saved, then sandboxes pause. It goes on by itself when you raise the budget or a new month begins.",
+            },
+            {
+              value: "on",
+              label: "Continue",
+              hint: "Work goes on and costs more than the budget, up to the cap below.",
+            },
+          ]}
+        />
+        {overage ? (
+          <TextField
+            label="Cap beyond the budget, in dollars"
+            inputMode="decimal"
+            className="max-w-48"
+            placeholder="no cap"
+            value={cap}
+            hint="Empty: no cap."
+            error={beyond === undefined ? dollars : err("overage_cap_nano")}
+            onChange={(e) => setCap(e.target.value)}
+          />
+        ) : null}
+        <TextField
+          label="Minutes until work pauses"
+          inputMode="decimal"
+          className="max-w-48"
+          value={grace}
+          hint="Whoever works sees the countdown and can finish a step."
+          error={minutes === undefined ? "Minutes, such as 5." : err("grace_seconds")}
+          onChange={(e) => setGrace(e.target.value)}
+        />
+      </div>
+      <fieldset>
+        <legend className="mb-1 font-medium">Who gets warnings</legend>
+        <Check
+          label="In the app"
+          hint="Everybody of the team, in the inbox."
+          checked={tell.app}
+          onChange={(e) => setTell({ ...tell, app: e.target.checked })}
+        />
+        <Check
+          label="By e-mail"
+          hint="Owners and admins."
+          checked={tell.mail}
+          onChange={(e) => setTell({ ...tell, mail: e.target.checked })}
+        />
+        <Check
+          label="By webhook"
+          hint="The team's webhooks that have it checked."
+          checked={tell.webhooks}
+          onChange={(e) => setTell({ ...tell, webhooks: e.target.checked })}
+        />
+      </fieldset>
+      {!FIELDS.some(err) && <FormError error={save.error} />}
+      <Button type="submit" look="primary" className="self-start" disabled={wrong} busy={save.isPending && "Saving"}>
+        Save the budget
+      </Button>
+    </form>
+  );
+}
+
+function Alerts({ budget: b }: { budget: Budget }) {
+  const team = useTeam();
+  const people = b.alerts.some((a) => a.scope === "user_hours");
+  const members = useQuery({ ...membersQuery(team.slug), enabled: people });
+  const nameOf = (id: string) => members.data?.find((m) => m.user.id === id)?.user.name;
+  if (b.alerts.length === 0) return null;
+  return (
+    <section aria-labelledby="budget-alerts">
+      <h2 id="budget-alerts" className="mb-2 text-title font-semibold">
+        Warnings this month
+      </h2>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {b.alerts.map((a) => (
+          <li
+            key={`${a.scope} ${a.scope_id} ${a.percent} ${a.noted_at}`}
+            className="flex flex-wrap justify-between gap-x-4 py-1.5"
+          >
+            <span>{alertWords(a, nameOf(a.scope_id))}</span>
+            <time className="text-fg3" dateTime={new Date(a.noted_at).toISOString()}>
+              {exact(a.noted_at)}
+            </time>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

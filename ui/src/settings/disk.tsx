@@ -1,0 +1,167 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { diskQuery } from "@/api/disk";
+import { useNow } from "@/format/now";
+import { bytes, plural } from "@/format/text";
+import { ago } from "@/format/time";
+import Storage from "@/history/storage";
+import { Button } from "@/kit/button";
+import { Check } from "@/kit/field";
+import { Busy, Failure, FormError, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toast } from "@/state/toasts";
+
+type Kind = Schemas["FreeDisk"]["what"][number];
+
+const NAMES: Record<Schemas["DiskUse"]["kind"], string> = {
+  repositories: "Repositories",
+  worktrees: "Files of workspaces",
+  homes: "Agents' homes",
+  snapshots: "Snapshots (within repositories)",
+  terminals: "Terminals",
+  caches: "Shared caches",
+  trash: "Trash (within the others)",
+  leftovers: "Leftovers",
+  loose: "Repositories not packed",
+};
+
+/** What making each kind smaller does. */
+const EFFECTS: Record<Kind, string> = {
+  trash: "Everything in the trash is removed for good.",
+  leftovers: "What deletions left that were cut.",
+  caches: "Downloads and builds; sandboxes fetch them again.",
+  loose: "Repositories are packed; no work is touched.",
+};
+
+/** What the team's work takes on disk, what could be made free, and what sessions printed. */
+export default function DiskSettings() {
+  return (
+    <div className="flex flex-col gap-7">
+      <DiskPart />
+      <Storage />
+    </div>
+  );
+}
+
+function DiskPart() {
+  const team = useTeam();
+  const now = useNow();
+  const disk = useQuery(diskQuery(team.slug));
+  const d = disk.data;
+  return (
+    <section aria-labelledby="disk">
+      <h2 id="disk" className="mb-1 text-title font-semibold">
+        Disk
+      </h2>
+      {disk.isPending ? (
+        <Skeleton rows={4} label="Loading what is on disk" />
+      ) : !d ? (
+        <Failure what="What is on disk could not be read." error={disk.error} retry={() => void disk.refetch()} />
+      ) : d.counted_at === null ? (
+        <Busy>Counting what is on disk…</Busy>
+      ) : (
+        <>
+          <p className="text-fg2">
+            {bytes(d.bytes)} on disk, counted {ago(d.counted_at, now)}
+            {d.counting && "; counting again"}.
+          </p>
+          <dl className="mt-2 grid max-w-xl grid-cols-[1fr_auto] gap-x-4 border-y border-hairline py-1 leading-6">
+            {d.by.map((u) => (
+              <div key={u.kind} className="contents">
+                <dt>{NAMES[u.kind]}</dt>
+                <dd className="text-right tabular-nums">{bytes(u.bytes)}</dd>
+              </div>
+            ))}
+          </dl>
+          {team.can("team.manage") && <Free uses={d.would_free} />}
+          {d.workspaces.length > 0 && (
+            <details className="mt-3">
+              <summary className="cursor-pointer text-fg2">By workspace</summary>
+              <ul className="mt-1 max-h-80 divide-y divide-hairline overflow-y-auto border-y border-hairline">
+                {d.workspaces.map((w) => (
+                  <li key={w.id} className="flex min-h-8 flex-wrap items-baseline gap-x-3 py-1">
+                    <Link
+                      to="/$team/w/$key"
+                      params={{ team: team.slug, key: w.key }}
+                      className="min-h-6 min-w-0 flex-1 truncate leading-6 text-accent hover:underline"
+                    >
+                      {w.name}
+                    </Link>
+                    {w.deleted && <span className="text-meta text-fg3">in the trash</span>}
+                    <span className="text-meta text-fg3">
+                      files {bytes(w.worktree)} · snapshots {bytes(w.snapshots)}
+                    </span>
+                    <span className="w-20 text-right tabular-nums">{bytes(w.bytes)}</span>
+                  </li>
+                ))}
+              </ul>
+            </details>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Free({ uses }: { uses: Schemas["DiskUse"][] }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const [chosen, setChosen] = useState<Kind[]>([]);
+  const shown = uses.filter((u) => u.bytes > 0);
+  const free = useMutation({
+    mutationFn: () =>
+      data(api.POST("/teams/{team}/disk/free", { params: { path: { team: team.slug } }, body: { what: chosen } })),
+    onSuccess: (f) => {
+      setChosen([]);
+      toast({
+        kind: f.failed.length > 0 ? "bad" : "good",
+        title: `${bytes(f.bytes)} made free`,
+        ...(f.failed.length > 0 && { text: f.failed.join(" ") }),
+      });
+      void client.invalidateQueries({ queryKey: ["team", team.slug] });
+    },
+  });
+  if (shown.length === 0) return <p className="mt-3 text-fg2">There is nothing that could be made free.</p>;
+  const sum = shown.filter((u) => chosen.includes(u.kind as Kind)).reduce((n, u) => n + u.bytes, 0);
+  return (
+    <form
+      aria-label="Make room"
+      className="mt-3 flex max-w-xl flex-col gap-2"
+      onSubmit={(e) => {
+        e.preventDefault();
+        free.mutate();
+      }}
+    >
+      <p>Up to {bytes(shown.reduce((n, u) => n + u.bytes, 0))} could be made free:</p>
+      {shown.map((u) => {
+        const kind = u.kind as Kind;
+        return (
+          <Check
+            key={kind}
+            label={`${u.kind === "trash" ? "Trash" : NAMES[u.kind]}: ${kind === "loose" ? "up to " : ""}${bytes(u.bytes)}`}
+            hint={EFFECTS[kind]}
+            checked={chosen.includes(kind)}
+            onChange={(e) => setChosen((c) => (e.target.checked ? [...c, kind] : c.filter((k) => k !== kind)))}
+          />
+        );
+      })}
+      <FormError error={free.error} />
+      <div className="flex items-center gap-3">
+        <Button
+          type="submit"
+          look={chosen.includes("trash") ? "danger" : "plain"}
+          disabled={chosen.length === 0}
+          busy={free.isPending && "Making room"}
+        >
+          Make room
+        </Button>
+        <span className="text-fg2" aria-live="polite">
+          {chosen.length > 0 &&
+            `Would free ${bytes(sum)}${chosen.includes("trash") ? `; ${plural(uses.find((u) => u.kind === "trash")?.items ?? 0, "thing")} in the trash cannot be restored then` : ""}.`}
+        </span>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,56 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { Workspace } from "@/api/client";
+import { teamLinksQuery, workspacesQuery } from "@/api/queries";
+import { Failure, Skeleton } from "@/kit/states";
+import { LinkRow } from "@/sessions/link-row";
+import { useTeam } from "@/state/team";
+
+/** Every link with which somebody without a login watches a session of the team. */
+export default function LinksSettings() {
+  const team = useTeam();
+  const list = useQuery(teamLinksQuery(team.slug));
+  const works = useQuery(workspacesQuery(team.slug, "all"));
+  return (
+    <div className="flex flex-col gap-4">
+      <p className="text-fg2">
+        Whoever has one of these links watches one terminal without a login, and nothing else. Links are made in the
+        menu of a workspace; those that ended stay here for 30 days.
+      </p>
+      {list.isPending ? (
+        <Skeleton rows={3} label="Loading the links" />
+      ) : list.isError && !list.data ? (
+        <Failure what="The links could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      ) : list.data.length === 0 ? (
+        <p className="text-fg3">No session was shared.</p>
+      ) : (
+        <ul aria-label="Shared links" className="divide-y divide-hairline border-y border-hairline">
+          {list.data.map((l) => (
+            <LinkRow key={l.id} link={l}>
+              <Where workspace={works.data?.find((w) => w.id === l.workspace_id)} session={l.session_id} />
+            </LinkRow>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+/** The workspace a link leads into, where one may see it. */
+function Where({ workspace: w, session }: { workspace: Workspace | undefined; session: string }) {
+  const team = useTeam();
+  if (!w) return null;
+  return (
+    <>
+      <Link
+        to="/$team/w/$key"
+        params={{ team: team.slug, key: w.key }}
+        search={{ session }}
+        className="text-accent underline"
+      >
+        {w.key} {w.name}
+      </Link>{" "}
+      ·{" "}
+    </>
+  );
+}

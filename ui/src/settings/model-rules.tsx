@@ -1,0 +1,134 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { type Draft, draftOf, limitOfDraft, type ModelLimits, modelKeys, saveLimits, wrongRule } from "@/costs/models";
+import { Button } from "@/kit/button";
+import { Check, inputClass } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { toast } from "@/state/toasts";
+
+let serial = 0;
+
+/** Which models may be asked and how often: edited together, saved as a whole. Without a team they are the whole server's. */
+export function ModelRules({ rules, team, editable }: { rules: ModelLimits; team?: string; editable: boolean }) {
+  const client = useQueryClient();
+  const [drafts, setDrafts] = useState<Draft[]>(() => rules.items.map((l) => draftOf(l, ++serial)));
+  const save = useMutation({
+    mutationFn: () => saveLimits(drafts.map(limitOfDraft), team),
+    onSuccess: (now) => {
+      client.setQueryData(modelKeys.limits(team), now);
+      toast({ title: "Saved. It counts within seconds." });
+    },
+  });
+  const change = (key: number, patch: Partial<Draft>) =>
+    setDrafts((all) => all.map((d) => (d.key === key ? { ...d, ...patch } : d)));
+  const wrong = drafts.some((d) => wrongRule(d, drafts));
+  return (
+    <form
+      aria-label={team ? "The team's rules" : "Rules for every team"}
+      className="flex flex-col gap-3"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (!wrong) save.mutate();
+      }}
+    >
+      {drafts.length === 0 && (
+        <p className="text-fg3">No rules: every model may be asked, as often as its provider allows.</p>
+      )}
+      <ul className="flex flex-col gap-3">
+        {drafts.map((d) => (
+          <Rule
+            key={d.key}
+            draft={d}
+            all={drafts}
+            editable={editable}
+            change={change}
+            remove={() => setDrafts((all) => all.filter((x) => x.key !== d.key))}
+          />
+        ))}
+      </ul>
+      <FormError error={save.error} />
+      {editable && (
+        <div className="flex flex-wrap gap-2">
+          <Button
+            onClick={() =>
+              setDrafts((all) => [...all, { key: ++serial, model: "", allowed: true, requests: "", tokens: "" }])
+            }
+          >
+            Add a rule
+          </Button>
+          <Button type="submit" look="primary" disabled={wrong} busy={save.isPending && "Saving"}>
+            Save the rules
+          </Button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+function Rule({
+  draft: d,
+  all,
+  editable,
+  change,
+  remove,
+}: {
+  draft: Draft;
+  all: Draft[];
+  editable: boolean;
+  change: (key: number, patch: Partial<Draft>) => void;
+  remove: () => void;
+}) {
+  const wrong = d.model === "" ? undefined : wrongRule(d, all);
+  const id = `rule-${d.key}`;
+  return (
+    <li className="rounded-md border border-hairline p-3">
+      <fieldset disabled={!editable} className="flex flex-wrap items-end gap-3">
+        <legend className="sr-only">Rule for {d.model || "a model"}</legend>
+        <label className="min-w-40 flex-1">
+          <span className="mb-1 block font-medium">Model</span>
+          <input
+            required
+            maxLength={200}
+            value={d.model}
+            placeholder="claude-opus-*"
+            aria-invalid={wrong ? true : undefined}
+            aria-describedby={wrong ? id : undefined}
+            onChange={(e) => change(d.key, { model: e.target.value })}
+            className={inputClass}
+          />
+        </label>
+        <label className="w-32">
+          <span className="mb-1 block font-medium">Requests a minute</span>
+          <input
+            inputMode="numeric"
+            value={d.requests}
+            placeholder="no limit"
+            onChange={(e) => change(d.key, { requests: e.target.value })}
+            className={inputClass}
+          />
+        </label>
+        <label className="w-32">
+          <span className="mb-1 block font-medium">Tokens a minute</span>
+          <input
+            inputMode="numeric"
+            value={d.tokens}
+            placeholder="no limit"
+            onChange={(e) => change(d.key, { tokens: e.target.value })}
+            className={inputClass}
+          />
+        </label>
+        <Check label="Allowed" checked={d.allowed} onChange={(e) => change(d.key, { allowed: e.target.checked })} />
+        {editable && (
+          <Button look="quiet" onClick={remove} aria-label={`Remove the rule for ${d.model || "a model"}`}>
+            Remove
+          </Button>
+        )}
+      </fieldset>
+      {wrong && (
+        <p id={id} className="mt-1 text-meta text-failed">
+          {wrong}
+        </p>
+      )}
+    </li>
+  );
+}

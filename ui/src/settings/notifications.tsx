@@ -1,0 +1,171 @@
+import { useState } from "react";
+import { KIND_LIST, type Kind, loadRules, rules, type Show, setRule, setVolume } from "@/inbox/notify/rules";
+import { play } from "@/inbox/notify/sound";
+import { askPermission, permission, showSystem } from "@/inbox/notify/system";
+import { Button } from "@/kit/button";
+import { Check, Segmented } from "@/kit/field";
+import { useStore } from "@/state/store";
+import { useMe } from "@/state/team";
+import { toast } from "@/state/toasts";
+import { Push } from "./push";
+
+const WORDS: Record<Kind, { name: string; about: string }> = {
+  question: { name: "An agent needs me", about: "It asks for permission or for an answer." },
+  failed: { name: "An agent failed", about: "It ended with an error, or its workspace could not be made." },
+  stuck: { name: "An agent is stuck", about: "It works, but nothing has happened for a while." },
+  budget: {
+    name: "Work reached a limit",
+    about: "Hours or a budget are used up: a sandbox is about to stand still, or does.",
+  },
+  review: { name: "An agent has worked on my review", about: "Its turn has ended: look at what it changed." },
+  finished: { name: "An agent has finished", about: "Its work is ready to be looked at." },
+};
+
+/** What makes itself heard, and how: in this browser while it is open, and through push services when it is not. */
+export default function NotificationSettings() {
+  return (
+    <div className="flex flex-col gap-8">
+      <ThisBrowser />
+      <Push />
+    </div>
+  );
+}
+
+function ThisBrowser() {
+  const me = useMe();
+  loadRules(me.user.id);
+  const r = useStore(rules);
+  const [may, setMay] = useState(permission);
+  const system = KIND_LIST.some((k) => r.kinds[k].show === "system");
+  const sound = KIND_LIST.some((k) => r.kinds[k].sound);
+  return (
+    <section aria-labelledby="notify-browser" className="flex flex-col gap-4">
+      <div>
+        <h2 id="notify-browser" className="text-title font-semibold">
+          In this browser
+        </h2>
+        <p className="text-fg2">While a tab of Parawork is open. Never about a workspace you are looking at.</p>
+      </div>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {KIND_LIST.map((kind) => (
+          <li key={kind} className="flex flex-wrap items-center gap-x-4 gap-y-2 py-2.5">
+            <span className="min-w-0 flex-1 basis-56">
+              <span className="block font-medium">{WORDS[kind].name}</span>
+              <span className="block text-meta text-fg3">{WORDS[kind].about}</span>
+            </span>
+            <Segmented<Show>
+              label={WORDS[kind].name}
+              value={r.kinds[kind].show}
+              onChange={(show) => setRule(kind, { show })}
+              options={[
+                ["off", "Off"],
+                ["toast", "On the page"],
+                ["system", "System"],
+              ]}
+            />
+            <Check
+              label="Sound"
+              aria-label={`Sound: ${WORDS[kind].name}`}
+              checked={r.kinds[kind].sound}
+              onChange={(e) => setRule(kind, { sound: e.target.checked })}
+            />
+          </li>
+        ))}
+      </ul>
+      <System may={may} wanted={system} onAsk={() => void askPermission().then(setMay)} />
+      <div className="flex flex-wrap items-center gap-3">
+        <label htmlFor="notify-volume" className="font-medium">
+          Volume
+        </label>
+        <input
+          id="notify-volume"
+          type="range"
+          min={0}
+          max={100}
+          step={5}
+          value={Math.round(r.volume * 100)}
+          aria-valuetext={`${Math.round(r.volume * 100)} percent`}
+          onChange={(e) => setVolume(Number(e.target.value) / 100)}
+          className="h-6 w-40 accent-fill pointer-coarse:h-11"
+        />
+        <span className="w-10 text-fg2 tabular-nums">{Math.round(r.volume * 100)} %</span>
+        <Button
+          disabled={r.volume === 0}
+          onClick={() =>
+            void play("question", r.volume).then(
+              (ok) =>
+                ok || toast({ kind: "bad", title: "The browser plays no sound", text: "Allow sound for this page." }),
+            )
+          }
+        >
+          Play it
+        </Button>
+        {!sound && <span className="text-meta text-fg3">No kind above makes a sound yet.</span>}
+      </div>
+      <p className="text-meta text-fg3">Kept in this browser, for you alone.</p>
+    </section>
+  );
+}
+
+interface SystemProps {
+  may: ReturnType<typeof permission>;
+  wanted: boolean;
+  onAsk: () => void;
+}
+
+/** Whether the browser lets us show notifications of the system, and what to do where it does not. */
+function System({ may, wanted, onAsk }: SystemProps) {
+  const test = () => {
+    const shown = showSystem(
+      {
+        show: "system",
+        sound: undefined,
+        tag: "test",
+        title: "This is how it looks",
+        body: "Parawork",
+        item: undefined,
+      },
+      "/",
+      () => {},
+    );
+    if (!shown)
+      toast({
+        kind: "bad",
+        title: "The browser shows none",
+        text: "On this device they need push: turn it on below.",
+      });
+  };
+  return (
+    <div role="status" className="flex flex-wrap items-center gap-x-3 gap-y-2">
+      {may === "granted" && (
+        <>
+          <span>System notifications are allowed.</span>
+          <Button onClick={test}>Show one</Button>
+        </>
+      )}
+      {may === "default" && (
+        <>
+          <span>
+            {wanted
+              ? "System notifications are chosen, but not allowed yet."
+              : "System notifications need your permission."}
+          </span>
+          <Button look={wanted ? "primary" : "plain"} onClick={onAsk}>
+            Allow system notifications
+          </Button>
+        </>
+      )}
+      {may === "denied" && (
+        <span className="text-fg2">
+          The browser blocks notifications of this page. Allow them beside the address; until then they appear on the
+          page.
+        </span>
+      )}
+      {may === "none" && (
+        <span className="text-fg2">
+          System notifications need https, or Parawork on this machine. Until then they appear on the page.
+        </span>
+      )}
+    </div>
+  );
+}

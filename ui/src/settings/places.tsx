@@ -1,0 +1,274 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { keys } from "@/api/queries";
+import { bytes } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Check, Choice, Field, inputClass } from "@/kit/field";
+import { Mark } from "@/kit/mark";
+import { lazy } from "@/kit/part";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { cachesQuery, placeKeys, policyQuery } from "@/sandboxes/queries";
+import { findPlace } from "@/sandboxes/which";
+import { BOUNDARIES, plain, sentence } from "@/sandboxes/words";
+import { confirm } from "@/state/confirm";
+import { useMe, useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+
+const InstancePlacesSettings = lazy(() => import("./instance-places"));
+
+type Policy = Schemas["TeamPlaces"];
+
+/** Where the team's workspaces may live. */
+export default function PlacesSettings() {
+  const team = useTeam();
+  const me = useMe();
+  const policy = useQuery(policyQuery(team.slug));
+  if (policy.isPending) return <Skeleton rows={6} label="Looking at the places" />;
+  if (policy.isError && !policy.data)
+    return <Failure what="The places could not be loaded." error={policy.error} retry={() => void policy.refetch()} />;
+  return (
+    <div className="flex flex-col gap-7">
+      <PlaceList places={policy.data.executors.filter((p) => !p.runner_id)} />
+      <Rules key={team.id} policy={policy.data} />
+      <Below policy={policy.data} />
+      <Caches />
+      {me.user.operator && (
+        <Suspense fallback={<Skeleton rows={5} label="Loading the server's places" />}>
+          <InstancePlacesSettings />
+        </Suspense>
+      )}
+    </div>
+  );
+}
+
+function PlaceList({ places }: { places: Policy["executors"] }) {
+  return (
+    <section aria-labelledby="places">
+      <h2 id="places" className="mb-2 text-title font-semibold">
+        Places of this server
+      </h2>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {places.map((p) => (
+          <li key={p.kind} className="py-2">
+            <p className="flex flex-wrap items-baseline gap-x-2">
+              <span className="font-medium">{p.name}</span>
+              {p.boundary_name !== p.name && <span className="text-meta text-fg3">{p.boundary_name}</span>}
+              <span className="ml-auto">
+                <Mark kind={p.available ? "done" : "failed"} word={p.available ? "Works" : "Cannot be used"} />
+              </span>
+            </p>
+            {p.available ? (
+              <p className="text-fg2">
+                {[
+                  `${p.isolation.replace(/\.$/, "")}.`,
+                  p.start && `Its start: ${p.start.replace(/\.$/, "")}.`,
+                  p.warning,
+                ]
+                  .filter(Boolean)
+                  .join(" ")}
+              </p>
+            ) : (
+              <>
+                <p className="text-fg2">{sentence(p.reason)}</p>
+                <p className="text-meta text-fg3">{plain(sentence(p.cure))}</p>
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** Workspaces that live in a place weaker than the rules ask for by now. */
+function Below({ policy }: { policy: Policy }) {
+  const team = useTeam();
+  if (policy.below.length === 0) return null;
+  return (
+    <section aria-labelledby="below">
+      <h2 id="below" className="mb-1 text-title font-semibold">
+        Weaker than the rules
+      </h2>
+      <p className="mb-2 text-fg2">What runs there goes on. Nothing new starts until they are moved.</p>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {policy.below.map((w) => (
+          <li key={w.id} className="flex min-h-8 items-baseline gap-3 py-1">
+            <Link
+              to="/$team/w/$key"
+              params={{ team: team.slug, key: w.key }}
+              search={{ dialog: "place" }}
+              className="min-h-6 min-w-0 flex-1 truncate leading-6 text-accent hover:underline"
+            >
+              {w.key} {w.name}
+            </Link>
+            <span className="text-meta text-fg3">
+              {findPlace(policy.executors, w)?.name ?? w.executor}
+              {w.running ? ", running" : ""}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Rules({ policy }: { policy: Policy }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const manage = team.can("team.manage");
+  const [weakest, setWeakest] = useState<Schemas["Boundary"]>(policy.weakest_boundary || "none");
+  const [place, setPlace] = useState(policy.default_executor);
+  const [choice, setChoice] = useState(policy.allow_user_choice);
+  const save = useMutation({
+    mutationFn: () =>
+      data(
+        api.PUT("/teams/{team}/places", {
+          params: { path: { team: team.slug } },
+          body: {
+            weakest_boundary: weakest,
+            default_executor: place,
+            allow_user_choice: choice,
+          },
+        }),
+      ),
+    onSuccess: (saved) => {
+      client.setQueryData(placeKeys.policy(team.slug), saved);
+      void client.invalidateQueries({ queryKey: keys.executors(team.slug) });
+      toast({ kind: "good", title: "Saved" });
+    },
+  });
+  return (
+    <form
+      className="flex flex-col gap-4"
+      onSubmit={(e) => {
+        e.preventDefault();
+        save.mutate();
+      }}
+    >
+      <h2 className="text-title font-semibold">Rules of the team</h2>
+      {policy.instance_weakest_boundary && policy.instance_weakest_boundary !== "none" && (
+        <p className="text-fg2">
+          This server asks for{" "}
+          {BOUNDARIES.find((b) => b.value === policy.instance_weakest_boundary)?.name.toLowerCase()} or stronger,
+          whatever the team says.
+        </p>
+      )}
+      <fieldset disabled={!manage} className="contents">
+        <Choice
+          name="weakest"
+          legend="Weakest boundary that may be used"
+          value={weakest}
+          onChange={setWeakest}
+          options={BOUNDARIES.map((b) => ({
+            value: b.value,
+            disabled: !manage,
+            label: b.value === "none" ? "Any" : `${b.name} or stronger`,
+            hint: b.value === "none" ? "Also places without isolation, where this server allows them." : b.means,
+          }))}
+        />
+        <Field
+          label="Place for new workspaces"
+          hint="A project may name another, and whoever makes a workspace may choose where this server allows it."
+        >
+          {(ids) => (
+            <select {...ids} className={inputClass} value={place} onChange={(e) => setPlace(e.target.value)}>
+              <option value="">What this server says</option>
+              {policy.executors
+                .filter((p) => !p.runner_id) // a machine is its owner's to choose
+                .map((p) => (
+                  <option key={p.kind} value={p.kind} disabled={!p.available}>
+                    {p.name}
+                    {p.available ? "" : " (cannot be used now)"}
+                  </option>
+                ))}
+            </select>
+          )}
+        </Field>
+        <Check
+          label="Members may choose another place for their workspaces"
+          hint="Without this the place above is everybody's; admins may still choose for projects."
+          checked={choice}
+          onChange={(e) => setChoice(e.target.checked)}
+        />
+      </fieldset>
+      <FormError error={save.error} />
+      {manage ? (
+        <Button type="submit" look="primary" className="self-start" busy={save.isPending && "Saving"}>
+          Save
+        </Button>
+      ) : (
+        <p className="text-meta text-fg3">An admin of the team can change this.</p>
+      )}
+    </form>
+  );
+}
+
+const CACHES: Record<string, string> = {
+  "go-mod": "Go modules",
+  "go-build": "Go builds",
+  npm: "npm packages",
+  pip: "Python packages",
+};
+
+/** What the team's sandboxes share so that each need not download everything again. */
+function Caches() {
+  const team = useTeam();
+  const client = useQueryClient();
+  const caches = useQuery(cachesQuery(team.slug));
+  const empty = useMutation({
+    mutationFn: () => api.DELETE("/teams/{team}/caches", { params: { path: { team: team.slug } } }),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: placeKeys.caches(team.slug) });
+      toast({ kind: "good", title: "The caches are empty" });
+    },
+    onError: (error) => toastError("The caches were not emptied", error),
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: "Empty the team's caches?",
+      body: "Packages are downloaded again when they are needed next.",
+      action: "Empty",
+    });
+    if (yes) empty.mutate();
+  };
+  return (
+    <section aria-labelledby="caches">
+      <h2 id="caches" className="mb-1 text-title font-semibold">
+        Caches
+      </h2>
+      <p className="mb-2 text-fg2">
+        Packages that the team's isolated workspaces share. Other teams never see them; members of this one can change
+        them.
+      </p>
+      {caches.isPending ? (
+        <Skeleton rows={2} label="Measuring the caches" />
+      ) : caches.isError && !caches.data ? (
+        <Failure what="The caches could not be read." error={caches.error} retry={() => void caches.refetch()} />
+      ) : !caches.data.enabled ? (
+        <p className="text-fg3">Switched off on this server.</p>
+      ) : (
+        <>
+          <p className="mb-2 text-fg2">
+            {bytes(caches.data.bytes)} in all
+            {caches.data.max_bytes > 0 ? `, at most ${bytes(caches.data.max_bytes)}` : ""}.
+          </p>
+          <ul className="mb-3 divide-y divide-hairline border-y border-hairline">
+            {caches.data.items.map((c) => (
+              <li key={c.name} className="flex min-h-8 items-baseline gap-3 py-1">
+                <span className="flex-1">{CACHES[c.name] ?? c.name}</span>
+                <span className="tabular-nums">{bytes(c.bytes)}</span>
+              </li>
+            ))}
+          </ul>
+          {team.can("team.manage") && (
+            <Button busy={empty.isPending && "Emptying"} onClick={() => void ask()}>
+              Empty the caches
+            </Button>
+          )}
+        </>
+      )}
+    </section>
+  );
+}

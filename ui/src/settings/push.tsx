@@ -1,0 +1,164 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { api, data, type Schemas } from "@/api/client";
+import { useNow } from "@/format/now";
+import { ago, exact } from "@/format/time";
+import { canPush, keptId, subscribe, unsubscribe } from "@/inbox/notify/push";
+import { Button } from "@/kit/button";
+import { Segmented } from "@/kit/field";
+import { Failure, Skeleton } from "@/kit/states";
+import { toast, toastError } from "@/state/toasts";
+
+type Settings = Schemas["NotificationSettings"];
+type Kind = Schemas["NotifyKind"];
+type Scope = Schemas["NotifyScope"];
+
+const KEY = ["me", "notifications"] as const;
+
+const KINDS: [Kind, string][] = [
+  ["question", "An agent needs me"],
+  ["failed", "An agent failed"],
+  ["stuck", "An agent is stuck"],
+  ["budget", "Time or money runs out"],
+  ["review", "An agent has worked on my review"],
+  ["finished", "An agent has finished"],
+];
+
+/** What one's browsers are told through their push services, also while Parawork is closed. */
+export function Push() {
+  const client = useQueryClient();
+  const settings = useQuery({ queryKey: KEY, queryFn: () => data(api.GET("/me/notifications")) });
+  const change = useMutation({
+    mutationFn: (rules: Schemas["NotificationRules"]) => data(api.PUT("/me/notifications", { body: rules })),
+    onMutate: (rules) => {
+      const old = client.getQueryData<Settings>(KEY);
+      if (old) client.setQueryData(KEY, { ...old, rules: { ...old.rules, ...rules } });
+      return old;
+    },
+    onError: (error, _rules, old) => {
+      client.setQueryData(KEY, old);
+      toastError("The rule was not changed", error);
+    },
+  });
+  return (
+    <section aria-labelledby="notify-push" className="flex flex-col gap-4">
+      <div>
+        <h2 id="notify-push" className="text-title font-semibold">
+          When Parawork is closed
+        </h2>
+        <p className="text-fg2">
+          Messages through your browsers’ push services, on the desk and on the phone. Encrypted: only your browser can
+          read them.
+        </p>
+      </div>
+      {settings.isPending ? (
+        <Skeleton rows={4} label="Loading" />
+      ) : settings.isError && !settings.data ? (
+        <Failure what="The rules could not be loaded." error={settings.error} retry={() => void settings.refetch()} />
+      ) : (
+        <>
+          <Browsers settings={settings.data} />
+          <ul className="divide-y divide-hairline border-y border-hairline">
+            {KINDS.map(([kind, name]) => (
+              <li key={kind} className="flex flex-wrap items-center gap-x-4 gap-y-2 py-2.5">
+                <span className="min-w-0 flex-1 basis-56 font-medium">{name}</span>
+                <Segmented<Scope>
+                  label={`Push: ${name}`}
+                  value={settings.data.rules[kind] ?? "off"}
+                  onChange={(scope) => change.mutate({ [kind]: scope })}
+                  options={[
+                    ["off", "Off"],
+                    ["mine", "My work"],
+                    ["all", "Everybody’s"],
+                  ]}
+                />
+              </li>
+            ))}
+          </ul>
+          <p className="text-meta text-fg3">My work is what you started. These rules hold in all your browsers.</p>
+        </>
+      )}
+    </section>
+  );
+}
+
+function Browsers({ settings }: { settings: Settings }) {
+  const client = useQueryClient();
+  const refresh = () => client.invalidateQueries({ queryKey: KEY });
+  const here = settings.browsers.find((b) => b.id === keptId());
+  const add = useMutation({
+    mutationFn: () => subscribe(settings.push_key),
+    onSuccess: () => {
+      toast({ kind: "good", title: "This browser is told" });
+      void refresh();
+    },
+    onError: (error) => toastError("This browser was not added", error),
+  });
+  return (
+    <div className="flex flex-col gap-2">
+      {settings.browsers.length > 0 && (
+        <ul className="divide-y divide-hairline border-y border-hairline">
+          {settings.browsers.map((b) => (
+            <BrowserRow key={b.id} browser={b} mine={b.id === here?.id} done={refresh} />
+          ))}
+        </ul>
+      )}
+      {!here &&
+        (canPush() ? (
+          <Button look="primary" className="self-start" busy={add.isPending && "Asking"} onClick={() => add.mutate()}>
+            Tell this browser
+          </Button>
+        ) : (
+          <p className="text-fg2">
+            This browser cannot be told: push needs https, or Parawork on this machine. On an iPhone, add Parawork to
+            the home screen first.
+          </p>
+        ))}
+    </div>
+  );
+}
+
+function BrowserRow({
+  browser: b,
+  mine,
+  done,
+}: {
+  browser: Schemas["PushSubscription"];
+  mine: boolean;
+  done: () => unknown;
+}) {
+  const now = useNow();
+  const name = b.label || "A browser";
+  const test = useMutation({
+    mutationFn: () => api.POST("/me/push-subscriptions/{id}/test", { params: { path: { id: b.id } } }),
+    onSuccess: () => toast({ kind: "good", title: "Sent", text: "It should show in a moment." }),
+    onError: (error) => {
+      toastError("The message was not taken", error);
+      void done();
+    },
+  });
+  const remove = useMutation({
+    mutationFn: () => unsubscribe(b.id),
+    onSuccess: done,
+    onError: (error) => toastError(`${name} was not forgotten`, error),
+  });
+  return (
+    <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
+      <div className="min-w-0 flex-1 basis-48">
+        <p className="truncate font-medium">
+          {name}
+          {mine && <span className="font-normal text-fg3"> (this one)</span>}
+        </p>
+        <p className="text-meta text-fg3">
+          <span title={exact(b.created_at)}>added {ago(b.created_at, now)}</span>
+          {b.used_at ? <span title={exact(b.used_at)}> · told {ago(b.used_at, now)}</span> : " · not told yet"}
+        </p>
+      </div>
+      <Button busy={test.isPending && "Sending"} onClick={() => test.mutate()} aria-label={`Send a test to ${name}`}>
+        Test
+      </Button>
+      <Button busy={remove.isPending} onClick={() => remove.mutate()} aria-label={`Forget ${name}`}>
+        Forget
+      </Button>
+    </li>
+  );
+}

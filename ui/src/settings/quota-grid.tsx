@@ -1,0 +1,333 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { spell } from "@/costs/amounts";
+import { costKeys, type QuotaList, type QuotaRow, type QuotasOf, quotasKey, saveQuotas } from "@/costs/api";
+import {
+  asPlan,
+  COLUMNS,
+  type Column,
+  cellKey,
+  changes,
+  type Edits,
+  edit,
+  fromPlan,
+  paste,
+  read,
+  setAll,
+  textOf,
+} from "@/costs/grid";
+import { Meter } from "@/costs/meter";
+import { whenWords } from "@/costs/words";
+import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
+import { Button } from "@/kit/button";
+import { cx } from "@/kit/cx";
+import { inputClass } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { useMe } from "@/state/team";
+import { toast } from "@/state/toasts";
+
+/** People in rows, what they may use in columns: typed, pasted, or set for several at once. */
+export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; may: boolean }) {
+  const me = useMe();
+  const client = useQueryClient();
+  const [edits, setEdits] = useState<Edits>({});
+  const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
+  const table = useRef<HTMLTableElement>(null);
+  const rows = list.items;
+  const selected = rows.filter((r) => marked.has(r.user.id));
+  const ready = changes(edits, rows);
+  const count = Object.keys(edits).length;
+  const save = useMutation({
+    mutationFn: () => saveQuotas(of, ready ?? []),
+    onSuccess: (now) => {
+      client.setQueryData(quotasKey(of), now);
+      void client.invalidateQueries({ queryKey: ["team"] });
+      void client.invalidateQueries({ queryKey: costKeys.mine });
+      setEdits({});
+      toast({ kind: "good", title: "The quotas are saved", text: "They hold from now on." });
+    },
+  });
+
+  const focusCell = (row: number, column: number) =>
+    table.current?.querySelector<HTMLInputElement>(`[data-cell="${row} ${column}"]`)?.focus();
+
+  return (
+    <div className="flex flex-col gap-3">
+      {may && selected.length > 0 && (
+        <Bulk
+          count={selected.length}
+          onSet={(c, text) => setEdits(setAll(edits, selected, c, text))}
+          onPlan={() => setEdits(asPlan(edits, selected))}
+        />
+      )}
+      <div
+        className="overflow-x-auto"
+        role="region"
+        aria-label="Quotas of each person"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+        tabIndex={0}
+      >
+        <table ref={table} className="w-full text-left">
+          <thead>
+            <tr className="align-bottom text-meta text-fg3">
+              {may && (
+                <th scope="col" className="w-8 py-1">
+                  <input
+                    type="checkbox"
+                    aria-label="Choose everybody"
+                    checked={rows.length > 0 && selected.length === rows.length}
+                    ref={(el) => {
+                      if (el) el.indeterminate = selected.length > 0 && selected.length < rows.length;
+                    }}
+                    onChange={(e) => setMarked(new Set(e.target.checked ? rows.map((r) => r.user.id) : []))}
+                    className="block size-6 scale-60 accent-fill"
+                  />
+                </th>
+              )}
+              <th scope="col" className="py-1 pr-4 font-normal">
+                Person
+              </th>
+              <th scope="col" className="py-1 pr-4 font-normal">
+                Used this month
+              </th>
+              {COLUMNS.map((c) => (
+                <th key={c.field} scope="col" className="py-1 pr-2 font-normal whitespace-nowrap">
+                  <span className="block text-fg2">{c.title}</span>
+                  {c.unit}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((r, i) => (
+              <tr key={r.user.id} className={cx("border-t border-hairline", marked.has(r.user.id) && "bg-bg2")}>
+                {may && (
+                  <td className="py-1">
+                    <input
+                      type="checkbox"
+                      aria-label={`Choose ${r.user.name}`}
+                      checked={marked.has(r.user.id)}
+                      onChange={(e) => {
+                        const next = new Set(marked);
+                        if (e.target.checked) next.add(r.user.id);
+                        else next.delete(r.user.id);
+                        setMarked(next);
+                      }}
+                      className="block size-6 scale-60 accent-fill"
+                    />
+                  </td>
+                )}
+                <th scope="row" className="max-w-48 min-w-28 py-1 pr-4 font-normal break-words">
+                  {r.user.name}
+                  {r.user.id === me.user.id && <span className="text-fg3"> (you)</span>}
+                </th>
+                <td className="min-w-36 py-1 pr-4">
+                  <Used row={r} />
+                </td>
+                {COLUMNS.map((c, j) => (
+                  <td key={c.field} className="py-1 pr-2">
+                    {may ? (
+                      <Cell
+                        row={r}
+                        column={c}
+                        at={`${i} ${j}`}
+                        edits={edits}
+                        onText={(text) => setEdits(edit(edits, r, c, text))}
+                        onRevert={() => {
+                          const { [cellKey(r.user.id, c.field)]: _, ...rest } = edits;
+                          setEdits(rest);
+                        }}
+                        onPaste={(text) => setEdits(paste(edits, rows, i, j, text))}
+                        onMove={(by) => focusCell(i + by, j)}
+                      />
+                    ) : (
+                      <span className={r.by_hand[c.field] === undefined ? "text-fg2" : "font-medium"}>
+                        {textOf(r, c, {}) || fromPlan(c, r.plan)}
+                      </span>
+                    )}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {may ? (
+        <p className="text-meta text-fg3">
+          Type a number or “no limit”. Enter and the arrows go up and down, Escape takes a cell back, and a block pasted
+          from a spreadsheet fills the cells from here on.
+        </p>
+      ) : (
+        <p className="text-meta text-fg3">Owners and admins of the team can change this.</p>
+      )}
+      <FormError error={save.error} />
+      {count > 0 && (
+        <div className="sticky bottom-0 flex flex-wrap items-center gap-3 border-t border-hairline bg-bg0 py-2">
+          <span role="status">
+            {ready === undefined ? (
+              <span className="text-failed">A cell says something it cannot say: a whole number or “no limit”.</span>
+            ) : (
+              `${plural(count, "change")}, not saved yet`
+            )}
+          </span>
+          <Button
+            look="primary"
+            disabled={ready === undefined}
+            busy={save.isPending && "Saving"}
+            onClick={() => save.mutate()}
+          >
+            Save
+          </Button>
+          <Button
+            onClick={() => {
+              setEdits({});
+              save.reset();
+            }}
+          >
+            Discard
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** What somebody used, in words and as a bar. */
+function Used({ row: r }: { row: QuotaRow }) {
+  const now = useNow(60_000);
+  const hours = r.effective.hours_month;
+  const most = r.effective.concurrent;
+  return (
+    <>
+      <span className="flex flex-wrap gap-x-2 whitespace-nowrap tabular-nums">
+        <span className={cx((r.percent ?? 0) >= 100 && "text-failed", (r.percent ?? 0) >= 80 && "font-medium")}>
+          {(r.percent ?? 0) >= 100 && <span aria-hidden>▲ </span>}
+          {spell(r.used.hours_ms)}
+          {hours !== null && ` of ${hours} h`}
+        </span>
+        {r.used.running > 0 && (
+          <span className="text-fg3">
+            {r.used.running}
+            {most !== null && ` of ${most}`} running
+          </span>
+        )}
+      </span>
+      {hours !== null && <Meter percent={r.percent ?? 0} className="mt-0.5 max-w-32" />}
+      {r.exhausted_at !== null && (
+        <span className="block text-meta text-needs">used up {whenWords(r.exhausted_at, now)}</span>
+      )}
+    </>
+  );
+}
+
+function Cell({
+  row,
+  column: c,
+  at,
+  edits,
+  onText,
+  onRevert,
+  onPaste,
+  onMove,
+}: {
+  row: QuotaRow;
+  column: Column;
+  at: string;
+  edits: Edits;
+  onText: (text: string) => void;
+  onRevert: () => void;
+  onPaste: (text: string) => void;
+  onMove: (by: number) => void;
+}) {
+  const text = textOf(row, c, edits);
+  const changed = cellKey(row.user.id, c.field) in edits;
+  const wrong = read(c, text) === undefined;
+  return (
+    <input
+      data-cell={at}
+      aria-label={`${c.title} of ${row.user.name}, ${c.unit}${changed ? ", changed" : ""}`}
+      aria-invalid={wrong || undefined}
+      inputMode="decimal"
+      value={text}
+      placeholder={fromPlan(c, row.plan)}
+      onFocus={(e) => e.target.select()}
+      onChange={(e) => onText(e.target.value)}
+      onPaste={(e) => {
+        const block = e.clipboardData.getData("text/plain");
+        if (!/[\t\n\r]/.test(block.trim())) return;
+        e.preventDefault();
+        onPaste(block);
+      }}
+      onKeyDown={(e) => {
+        const by =
+          e.key === "ArrowDown" || (e.key === "Enter" && !e.shiftKey)
+            ? 1
+            : e.key === "ArrowUp" || e.key === "Enter"
+              ? -1
+              : 0;
+        if (by) {
+          e.preventDefault();
+          onMove(by);
+        } else if (e.key === "Escape" && changed) {
+          e.stopPropagation();
+          onRevert();
+        }
+      }}
+      className={cx(inputClass, "w-17! px-2! tabular-nums", text !== "" && "font-medium", changed && "border-needs!")}
+    />
+  );
+}
+
+/** One value for everybody who is chosen. */
+function Bulk({
+  count,
+  onSet,
+  onPlan,
+}: {
+  count: number;
+  onSet: (c: Column, text: string) => void;
+  onPlan: () => void;
+}) {
+  const [field, setField] = useState(COLUMNS[0]!.field);
+  const [text, setText] = useState("");
+  const column = COLUMNS.find((c) => c.field === field) ?? COLUMNS[0]!;
+  const wrong = read(column, text) === undefined;
+  return (
+    <form
+      aria-label="Set for everybody chosen"
+      className="flex flex-wrap items-center gap-2 rounded-md border border-hairline bg-bg1 px-3 py-2"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (!wrong) onSet(column, text);
+      }}
+    >
+      <span>For {count === 1 ? "1 person" : `${count} people`} set</span>
+      <select
+        aria-label="What to set"
+        value={field}
+        onChange={(e) => setField(e.target.value as typeof field)}
+        className={cx(inputClass, "w-auto!")}
+      >
+        {COLUMNS.map((c) => (
+          <option key={c.field} value={c.field}>
+            {c.title}, {c.unit}
+          </option>
+        ))}
+      </select>
+      <span>to</span>
+      <input
+        aria-label="The value"
+        aria-invalid={wrong || undefined}
+        value={text}
+        placeholder="as the plan"
+        onChange={(e) => setText(e.target.value)}
+        className={cx(inputClass, "w-28!")}
+      />
+      <Button type="submit" disabled={wrong}>
+        Set
+      </Button>
+      <Button onClick={onPlan}>All as the plan says</Button>
+    </form>
+  );
+}

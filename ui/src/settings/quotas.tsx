@@ -1,0 +1,34 @@
+import { useQuery } from "@tanstack/react-query";
+import { quotasQuery } from "@/costs/api";
+import { Failure, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { QuotaGrid } from "./quota-grid";
+
+/** What each of the team may use of places that cost. */
+export default function QuotasSettings() {
+  const team = useTeam();
+  const of = { team: team.slug };
+  const quotas = useQuery({ ...quotasQuery(of), refetchInterval: 60_000 });
+  if (quotas.isPending) return <Skeleton rows={6} label="Loading the quotas" />;
+  if (quotas.isError && !quotas.data)
+    return <Failure what="The quotas could not be loaded." error={quotas.error} retry={() => void quotas.refetch()} />;
+  const { plan } = quotas.data;
+  const may = team.can("quotas.manage");
+  return (
+    <section aria-labelledby="quotas" className="flex flex-col gap-3">
+      <div>
+        <h2 id="quotas" className="text-title font-semibold">
+          Quotas
+        </h2>
+        <p className="max-w-2xl text-fg2">
+          What each person may use of places that cost.{" "}
+          {may
+            ? `An empty cell follows the plan, ${plan.name}, whose value stands there in grey; what you say by hand may not be more.`
+            : `Where nothing was said by hand the plan holds, ${plan.name}.`}{" "}
+          Work on your own machines and on this server is never stopped by quotas.
+        </p>
+      </div>
+      <QuotaGrid list={quotas.data} of={of} may={may} />
+    </section>
+  );
+}

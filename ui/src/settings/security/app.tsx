@@ -1,0 +1,73 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Suspense, useState } from "react";
+import { keys } from "@/api/queries";
+import { exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { lazy } from "@/kit/part";
+import { FormError, Skeleton } from "@/kit/states";
+import { beginApp, type OwnWays, removeApp } from "@/signin/calls";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+import { Part } from "./part";
+
+const SetUp = lazy(() => import("./set-up-app"));
+
+/** Codes of six digits from an app on one's phone, as a second step after the password. */
+export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }) {
+  const client = useQueryClient();
+  const [making, setMaking] = useState<{ secret: string; uri: string } | undefined>();
+  const refresh = () => client.invalidateQueries({ queryKey: keys.me });
+  const begin = useMutation({ mutationFn: beginApp, onSuccess: setMaking });
+  const off = useMutation({
+    mutationFn: removeApp,
+    onSuccess: () => {
+      void refresh();
+      toast({ kind: "good", title: "The authenticator app is off" });
+    },
+    onError: (error) => toastError("The authenticator app was not turned off", error),
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: "Turn the authenticator app off?",
+      body: "Signing in then asks for no code. To move to another app, turn it off and set it up again.",
+      action: "Turn off",
+      danger: true,
+    });
+    if (yes) off.mutate();
+  };
+  const { enabled, confirmed_at: since } = own.totp;
+
+  return (
+    <Part
+      title="Authenticator app"
+      about="After the password, a code of six digits from an app on your phone, such as Aegis, 1Password or Google Authenticator."
+    >
+      {making ? (
+        <Suspense fallback={<Skeleton rows={4} />}>
+          <SetUp made={making} email={email} onClose={() => setMaking(undefined)} />
+        </Suspense>
+      ) : enabled ? (
+        <div className="flex flex-wrap items-center gap-3">
+          <Mark kind="done" word="On" />
+          {since ? (
+            <span className="text-meta text-fg3" title={exact(since)}>
+              since {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(since)}
+            </span>
+          ) : null}
+          <span className="flex-1" />
+          <Button busy={off.isPending && "Turning off"} onClick={() => void ask()}>
+            Turn off
+          </Button>
+        </div>
+      ) : (
+        <Button busy={begin.isPending && "Starting"} onClick={() => begin.mutate()}>
+          Set up an authenticator app
+        </Button>
+      )}
+      <div className="mt-2 empty:hidden">
+        <FormError error={begin.error} />
+      </div>
+    </Part>
+  );
+}

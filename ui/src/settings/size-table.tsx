@@ -1,0 +1,79 @@
+import { hourly } from "@/format/money";
+import type { Size } from "@/sandboxes/remote";
+import { commandIn, sizeId, sizeName } from "@/sandboxes/remote-words";
+import { SizeCommands } from "@/sandboxes/terms";
+import { plain, sentence } from "@/sandboxes/words";
+import { Lock } from "./instance-parts";
+
+interface Props {
+  sizes: readonly Size[];
+  /** The size of workspaces that ask for none. */
+  chosen: { cpus: number; memory_mb: number };
+  locked: boolean;
+  onChoose: (s: Size) => void;
+}
+
+/** The sizes of a place with their prices; one that is not there says why, and the command that builds it. */
+export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
+  if (sizes.length === 0) return <p className="text-fg2">Sizes and prices are shown once the key works.</p>;
+  return (
+    <fieldset className="min-w-0">
+      <legend className="mb-1 flex w-full items-baseline justify-between gap-2 font-medium">
+        Sizes
+        <Lock on={locked} />
+      </legend>
+      <div className="overflow-x-auto">
+        <table className="w-full text-left">
+          <thead className="text-meta text-fg3">
+            <tr>
+              <th className="py-1 pr-3 font-normal">Default</th>
+              <th className="py-1 pr-3 font-normal">Size</th>
+              <th className="py-1 pr-3 text-right font-normal">An hour</th>
+              <th className="py-1 font-normal">State</th>
+            </tr>
+          </thead>
+          <tbody>
+            {sizes.map((s) => (
+              <tr key={sizeId(s)} className="border-t border-hairline align-baseline">
+                <td className="py-1.5 pr-3">
+                  <input
+                    type="radio"
+                    name="default-size"
+                    aria-label={`${sizeName(s)} by default`}
+                    className="size-3 accent-fill"
+                    disabled={locked || !s.available}
+                    checked={sizeId(s) === sizeId(chosen)}
+                    onChange={() => onChoose(s)}
+                  />
+                </td>
+                <td className="py-1.5 pr-3 whitespace-nowrap">{sizeName(s)}</td>
+                <td className="py-1.5 pr-3 text-right whitespace-nowrap">
+                  {s.price_nano_per_hour > 0 ? hourly(s.price_nano_per_hour) : "not known"}
+                </td>
+                <td className="py-1.5 text-meta text-fg2">
+                  {s.available ? (
+                    <span>
+                      <span aria-hidden className="text-merged">
+                        ✓{" "}
+                      </span>
+                      can be had
+                    </span>
+                  ) : (
+                    <span>
+                      <span aria-hidden className="text-failed">
+                        ▲{" "}
+                      </span>
+                      {sentence(s.reason)}{" "}
+                      {commandIn(s.cure) ? "Build it with the command below." : plain(sentence(s.cure))}
+                    </span>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <SizeCommands sizes={sizes} />
+    </fieldset>
+  );
+}

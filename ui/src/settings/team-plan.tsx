@@ -1,0 +1,104 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { tell } from "@/api/problem";
+import { quotasQuery } from "@/costs/api";
+import { type Plan, setTeamPlan, teamPlanQuery } from "@/costs/operator-api";
+import { usePlansRefresh } from "@/costs/use-refresh";
+import { cx } from "@/kit/cx";
+import { Field, inputClass } from "@/kit/field";
+import { Failure, Skeleton } from "@/kit/states";
+import { instanceTeamsQuery } from "@/people/api";
+import { QuotaGrid } from "./quota-grid";
+
+/** The plan and the quotas of one team, chosen from all. */
+export function TeamsPlans({ plans }: { plans: Plan[] }) {
+  const teams = useQuery(instanceTeamsQuery());
+  const [chosen, setChosen] = useState("");
+  const id = chosen || teams.data?.[0]?.id || "";
+  return (
+    <section aria-labelledby="team-plan" className="flex flex-col gap-3">
+      <div>
+        <h2 id="team-plan" className="text-title font-semibold">
+          One team
+        </h2>
+        <p className="text-fg2">Its plan, and what its members may use. You may give more than the plan.</p>
+      </div>
+      {teams.isPending ? (
+        <Skeleton rows={2} label="Loading the teams" />
+      ) : !teams.data ? (
+        <Failure what="The teams could not be loaded." error={teams.error} retry={() => void teams.refetch()} />
+      ) : (
+        <>
+          <select
+            aria-label="Team"
+            value={id}
+            onChange={(e) => setChosen(e.target.value)}
+            className={cx(inputClass, "max-w-md")}
+          >
+            {teams.data.map((t) => (
+              <option key={t.id} value={t.id}>
+                {t.name} /{t.slug}
+              </option>
+            ))}
+          </select>
+          {id && <TeamPlanPart key={id} id={id} plans={plans} />}
+        </>
+      )}
+    </section>
+  );
+}
+
+function TeamPlanPart({ id, plans }: { id: string; plans: Plan[] }) {
+  const refresh = usePlansRefresh();
+  const of = { teamId: id };
+  const plan = useQuery(teamPlanQuery(id));
+  const quotas = useQuery(quotasQuery(of));
+  const change = useMutation({ mutationFn: (p: string) => setTeamPlan(id, p || null), onSettled: refresh });
+  if (plan.isPending || quotas.isPending) return <Skeleton rows={3} label="Loading the team's plan" />;
+  if (!plan.data || !quotas.data)
+    return (
+      <Failure
+        what="The team's plan could not be loaded."
+        error={plan.error ?? quotas.error}
+        retry={() => void Promise.all([plan.refetch(), quotas.refetch()])}
+      />
+    );
+  const p = plan.data;
+  const paid = plans.find((x) => x.id === p.paid_plan_id);
+  return (
+    <>
+      <Field
+        label="Plan"
+        className="max-w-md"
+        hint={
+          p.source === "operator"
+            ? paid
+              ? `Given by an operator. It pays for ${paid.name}.`
+              : "Given by an operator."
+            : p.source === "stripe"
+              ? "It pays for this plan."
+              : "Nobody gave it one: it has the default plan."
+        }
+        error={change.error ? tell(change.error).message : undefined}
+      >
+        {(ids) => (
+          <select
+            {...ids}
+            value={p.source === "operator" ? p.plan.id : ""}
+            disabled={change.isPending}
+            onChange={(e) => change.mutate(e.target.value)}
+            className={inputClass}
+          >
+            <option value="">{paid ? `What it pays for (${paid.name})` : "The default plan"}</option>
+            {plans.map((x) => (
+              <option key={x.id} value={x.id}>
+                {x.name}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <QuotaGrid list={quotas.data} of={of} may />
+    </>
+  );
+}

@@ -1,0 +1,298 @@
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { fieldError } from "@/api/problem";
+import { useNow } from "@/format/now";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Check, TextField } from "@/kit/field";
+import { Menu, MenuItem } from "@/kit/menu";
+import { Once } from "@/kit/once";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { type InstanceUser, peopleKeys, usersQuery } from "@/people/api";
+import { confirm } from "@/state/confirm";
+import { useMe } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+
+interface Link {
+  user: InstanceUser;
+  link: Schemas["ResetLink"];
+}
+
+/** Everybody on this server, for operators. */
+export default function UsersSettings() {
+  const [typed, setTyped] = useState("");
+  const [q, setQ] = useState("");
+  const [link, setLink] = useState<Link | undefined>();
+  const [making, setMaking] = useState(false);
+  const list = useInfiniteQuery(usersQuery(q));
+  const users = list.data?.pages.flatMap((p) => p.items) ?? [];
+  return (
+    <section aria-labelledby="users" className="flex flex-col gap-4">
+      <div className="flex flex-wrap items-start gap-x-4 gap-y-2">
+        <div className="min-w-0 flex-1 basis-64">
+          <h2 id="users" className="text-title font-semibold">
+            Users of this server
+          </h2>
+          <p className="text-fg2">In every team and in none.</p>
+        </div>
+        {!making && (
+          <Button look="primary" onClick={() => setMaking(true)}>
+            New user
+          </Button>
+        )}
+      </div>
+      {link && (
+        <Once
+          title={`A link for ${link.user.name} (${link.user.email}) to choose a password`}
+          text={link.link.url}
+          label="the link"
+          onDone={() => setLink(undefined)}
+        >
+          It works once, until {exact(link.link.expires_at)}.{link.link.mailed && " It was mailed, too."}
+        </Once>
+      )}
+      {making && (
+        <NewUser
+          close={() => setMaking(false)}
+          onMade={(made) => {
+            setLink(made);
+            setMaking(false);
+          }}
+        />
+      )}
+      <form
+        role="search"
+        className="flex items-end gap-2"
+        onSubmit={(e) => {
+          e.preventDefault();
+          setQ(typed.trim());
+        }}
+      >
+        <TextField
+          fieldClass="max-w-sm flex-1"
+          label="Find"
+          type="search"
+          maxLength={200}
+          placeholder="Part of a name or an address"
+          value={typed}
+          onChange={(e) => setTyped(e.target.value)}
+        />
+        <Button type="submit">Find</Button>
+      </form>
+      {list.isPending ? (
+        <Skeleton rows={5} label="Loading the users" />
+      ) : list.isError && !list.data ? (
+        <Failure what="The users could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      ) : users.length === 0 ? (
+        <p className="text-fg3">Nobody is called that.</p>
+      ) : (
+        <ul aria-label="Users" className="divide-y divide-hairline border-y border-hairline">
+          {users.map((u) => (
+            <UserRow key={u.id} user={u} onLink={setLink} />
+          ))}
+        </ul>
+      )}
+      {list.hasNextPage && (
+        <Button
+          className="self-start"
+          busy={list.isFetchingNextPage && "Loading"}
+          onClick={() => void list.fetchNextPage()}
+        >
+          More
+        </Button>
+      )}
+    </section>
+  );
+}
+
+function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) => void }) {
+  const client = useQueryClient();
+  const [email, setEmail] = useState("");
+  const [name, setName] = useState("");
+  const [operator, setOperator] = useState(false);
+  const create = useMutation({
+    mutationFn: () => data(api.POST("/instance/users", { body: { email: email.trim(), name: name.trim(), operator } })),
+    onSuccess: (made) => {
+      void client.invalidateQueries({ queryKey: peopleKeys.users });
+      onMade(made);
+    },
+  });
+  const shown = ["email", "name"].some((f) => fieldError(create.error, f));
+  return (
+    <form
+      aria-label="New user"
+      className="flex flex-col gap-3 rounded-md border border-hairline p-3"
+      onSubmit={(e) => {
+        e.preventDefault();
+        create.mutate();
+      }}
+    >
+      <div className="flex flex-wrap gap-3">
+        <TextField
+          fieldClass="min-w-48 flex-1"
+          label="Name"
+          required
+          autoFocus
+          maxLength={100}
+          value={name}
+          error={fieldError(create.error, "name")}
+          onChange={(e) => setName(e.target.value)}
+        />
+        <TextField
+          fieldClass="min-w-48 flex-1"
+          label="E-mail"
+          type="email"
+          required
+          maxLength={254}
+          value={email}
+          error={fieldError(create.error, "email")}
+          onChange={(e) => setEmail(e.target.value)}
+        />
+      </div>
+      <Check
+        label="Operator"
+        hint="Sees and changes the whole server: users, teams, places."
+        checked={operator}
+        onChange={(e) => setOperator(e.target.checked)}
+      />
+      <p className="text-meta text-fg3">
+        You are given a link by which they choose a password. To a team they come by an invite.
+      </p>
+      {!shown && <FormError error={create.error} />}
+      <div className="flex gap-2">
+        <Button type="submit" look="primary" busy={create.isPending && "Making"}>
+          Make the user
+        </Button>
+        <Button onClick={close}>Cancel</Button>
+      </div>
+    </form>
+  );
+}
+
+function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) => void }) {
+  const me = useMe();
+  const client = useQueryClient();
+  const now = useNow();
+  const params = { path: { id: u.id } };
+  const refresh = () => client.invalidateQueries({ queryKey: peopleKeys.users });
+  const change = useMutation({
+    mutationFn: ({ act }: { act: () => Promise<unknown>; failed: string }) => act(),
+    onSuccess: refresh,
+    onError: (error, { failed }) => toastError(failed, error),
+  });
+  const ask = async (title: string, body: ReactNode, action: string, failed: string, act: () => Promise<unknown>) => {
+    if (await confirm({ title, body, action, danger: true })) change.mutate({ act, failed });
+  };
+  const suspend = () =>
+    ask(
+      `Suspend ${u.name}?`,
+      "They are signed out everywhere, their tokens end for good, and their agents stop once their work is saved. Nothing is deleted.",
+      "Suspend",
+      `${u.name} was not suspended`,
+      () => api.POST("/instance/users/{id}/suspend", { params }),
+    );
+  const factors = () => {
+    let keep = false;
+    return ask(
+      `Forget the second factors of ${u.name}?`,
+      <>
+        <p>
+          Authenticator app, recovery codes and passkeys. For somebody who lost them: make sure it is them who asks.
+          They are signed out everywhere, and their API tokens end.
+        </p>
+        <Check
+          className="mt-2 text-fg"
+          label="Keep their API tokens"
+          onChange={(e) => {
+            keep = e.target.checked;
+          }}
+        />
+      </>,
+      "Forget them",
+      "The second factors were not forgotten",
+      async () => {
+        await api.POST("/instance/users/{id}/reset-factors", { params, body: { keep_tokens: keep } });
+        toast({ kind: "good", title: `${u.name} signs in with the password alone now` });
+      },
+    );
+  };
+  const vouch = () =>
+    ask(
+      `Is ${u.email} the address of ${u.name}?`,
+      "They typed it themselves, and nobody has checked it. If you say yes, they see what is sent to this address, such as invitations to teams.",
+      "It is theirs",
+      "This was not changed",
+      () => api.PATCH("/instance/users/{id}", { params, body: { email: u.email } }),
+    );
+  const operator = () =>
+    ask(
+      u.operator ? `Take the operator's rights from ${u.name}?` : `Make ${u.name} an operator?`,
+      "Operators see and change the whole server: users, teams, places.",
+      u.operator ? "Take them" : "Make operator",
+      "This was not changed",
+      () => api.PATCH("/instance/users/{id}", { params, body: { operator: !u.operator } }),
+    );
+  const reset = () =>
+    change.mutate({
+      failed: "No link was made",
+      act: async () => onLink({ user: u, link: await data(api.POST("/instance/users/{id}/reset-link", { params })) }),
+    });
+  const self = u.id === me.user.id;
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
+      <div className="min-w-0 flex-1 basis-56">
+        <p className="truncate">
+          <span className="font-medium">{u.name}</span>
+          {self && <span className="text-fg3"> (you)</span>}
+          {u.operator && <span className="text-fg2"> · operator</span>}
+          {u.suspended_at && (
+            <span className="text-failed" title={exact(u.suspended_at)}>
+              {" "}
+              · suspended
+            </span>
+          )}
+        </p>
+        <p className="truncate text-meta text-fg3">
+          {u.email}
+          {!u.email_verified && ", not verified"}
+        </p>
+        <p className="text-meta break-words text-fg3">
+          {u.teams.length > 0 ? u.teams.map((t) => `${t.name} (${t.role})`).join(", ") : "in no team"} ·{" "}
+          {u.last_seen_at ? <span title={exact(u.last_seen_at)}>seen {ago(u.last_seen_at, now)}</span> : "never seen"} ·{" "}
+          {u.second_factor ? "has a second factor" : "no second factor"}
+        </p>
+      </div>
+      {u.suspended_at ? (
+        <Button
+          busy={change.isPending}
+          aria-label={`Restore ${u.name}`}
+          onClick={() =>
+            change.mutate({
+              failed: `${u.name} was not restored`,
+              act: () => api.POST("/instance/users/{id}/restore", { params }),
+            })
+          }
+        >
+          Restore
+        </Button>
+      ) : (
+        <>
+          <Button busy={change.isPending} onClick={reset} aria-label={`Password link for ${u.name}`}>
+            Password link
+          </Button>
+          <Menu trigger={<Button aria-label={`More about ${u.name}`}>More</Button>}>
+            {!u.email_verified && <MenuItem onSelect={() => void vouch()}>Vouch for the address</MenuItem>}
+            {u.second_factor && <MenuItem onSelect={() => void factors()}>Forget second factors</MenuItem>}
+            <MenuItem onSelect={() => void operator()} disabled={self}>
+              {u.operator ? "No longer operator" : "Make operator"}
+            </MenuItem>
+            <MenuItem onSelect={() => void suspend()} danger disabled={self}>
+              Suspend
+            </MenuItem>
+          </Menu>
+        </>
+      )}
+    </li>
+  );
+}

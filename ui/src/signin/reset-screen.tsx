@@ -1,0 +1,139 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { Button, buttonClass } from "@/kit/button";
+import { Check, TextField } from "@/kit/field";
+import { PlainPage } from "@/kit/pages";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useTitle } from "@/state/use-title";
+import { askForLink, resetPassword } from "./calls";
+import { useLinkToken } from "./link-token";
+import { Insecure } from "./login-screen";
+import { newPasswordError } from "./password-error";
+import { waysQuery } from "./queries";
+
+/** A new password: by a link that carries a token, else the form that asks for such a link by mail. */
+export function ResetScreen() {
+  useTitle("New password");
+  const { token, used } = useLinkToken("reset");
+  const ways = useQuery(waysQuery());
+  if (ways.isPending)
+    return (
+      <PlainPage title="New password">
+        <Skeleton />
+      </PlainPage>
+    );
+  if (ways.isError)
+    return (
+      <PlainPage title="New password">
+        <Failure what="The server did not answer." error={ways.error} retry={() => void ways.refetch()} />
+      </PlainPage>
+    );
+  return (
+    <PlainPage title={token ? "Choose a new password" : "Forgotten password"}>
+      {ways.data.insecure && <Insecure />}
+      {token ? <NewPassword key={token} token={token} used={used} /> : ways.data.mail ? <AskForLink /> : <NoMail />}
+      <p className="mt-8 text-meta">
+        <Link to="/login" className="text-accent underline">
+          Back to signing in
+        </Link>
+      </p>
+    </PlainPage>
+  );
+}
+
+function NewPassword({ token, used }: { token: string; used: () => void }) {
+  const [password, setPassword] = useState("");
+  const [keep, setKeep] = useState(false);
+  const reset = useMutation({ mutationFn: () => resetPassword(token, password, keep), onSuccess: used });
+  const field = newPasswordError(reset.error);
+  if (reset.isSuccess)
+    return (
+      <div role="status">
+        <p className="mb-4 text-fg2">
+          The password is changed, and all your sign-ins{keep ? "" : " and API tokens"} have ended. Sign in with the new
+          password.
+        </p>
+        <Link to="/login" className={buttonClass("primary")}>
+          Sign in
+        </Link>
+      </div>
+    );
+  return (
+    <form
+      className="flex flex-col gap-3.5"
+      onSubmit={(e) => {
+        e.preventDefault();
+        reset.mutate();
+      }}
+    >
+      <TextField
+        label="New password"
+        type="password"
+        autoComplete="new-password"
+        required
+        autoFocus
+        minLength={10}
+        hint="At least 10 characters. A sentence is better than a riddle."
+        value={password}
+        error={field}
+        onChange={(e) => setPassword(e.target.value)}
+      />
+      <Check
+        label="Keep my API tokens"
+        hint="Otherwise they end with the old password. Only if nobody else knew that password."
+        checked={keep}
+        onChange={(e) => setKeep(e.target.checked)}
+      />
+      {!field && <FormError error={reset.error} />}
+      <Button type="submit" look="primary" className="self-start" busy={reset.isPending && "Changing"}>
+        Set the password
+      </Button>
+    </form>
+  );
+}
+
+function AskForLink() {
+  const [email, setEmail] = useState("");
+  const ask = useMutation({ mutationFn: () => askForLink(email) });
+  if (ask.isSuccess)
+    return (
+      <p role="status" className="text-fg2">
+        If there is an account with this address, a mail with a link is on its way. Nothing there? Look among the
+        unwanted mails, or ask whoever runs this server.
+      </p>
+    );
+  return (
+    <form
+      className="flex flex-col gap-3.5"
+      onSubmit={(e) => {
+        e.preventDefault();
+        ask.mutate();
+      }}
+    >
+      <p className="text-fg2">You get a link by mail with which you choose a new password.</p>
+      <TextField
+        label="E-mail"
+        type="email"
+        autoComplete="username"
+        required
+        autoFocus
+        value={email}
+        onChange={(e) => setEmail(e.target.value)}
+      />
+      <FormError error={ask.error} />
+      <Button type="submit" look="primary" className="self-start" busy={ask.isPending && "Sending"}>
+        Send the link
+      </Button>
+    </form>
+  );
+}
+
+function NoMail() {
+  return (
+    <p className="text-fg2">
+      This server sends no mail. Whoever runs it can make a link to a new password for you, on the Users page or with{" "}
+      <code className="rounded-sm bg-bg3 px-1">parawork admin reset-link</code>.
+    </p>
+  );
+}

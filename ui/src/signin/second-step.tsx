@@ -1,0 +1,139 @@
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import type { Me } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { useNow } from "@/format/now";
+import { Button } from "@/kit/button";
+import { TextField } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { type Method, type SecondStep, signInWithCode } from "./calls";
+import { passkeysHere } from "./passkey";
+import { usePasskeySignIn } from "./use-passkey";
+import { digits } from "./words";
+
+interface Props {
+  step: SecondStep;
+  onMe: (me: Me) => void;
+  onStartOver: (tooLate: boolean) => void;
+}
+
+const OTHERWISE: Record<Method, string> = {
+  totp: "Use a code of your authenticator app",
+  recovery_code: "Use a recovery code",
+  passkey: "Use a passkey",
+};
+
+/** The second proof: a code, a recovery code or a passkey. */
+export function SecondStepForm({ step, onMe, onStartOver }: Props) {
+  const methods = step.methods.filter((m) => m !== "passkey" || passkeysHere() === "");
+  const [method, setMethod] = useState<Method | undefined>(methods[0]);
+  const late = useNow(5_000) > step.expires_at;
+  const over = useRef(onStartOver);
+  over.current = onStartOver;
+  useEffect(() => {
+    if (late) over.current(true);
+  }, [late]);
+
+  return (
+    <>
+      {method === "totp" && <CodeForm key="totp" method="totp" onMe={onMe} onStartOver={onStartOver} />}
+      {method === "recovery_code" && (
+        <CodeForm key="recovery_code" method="recovery_code" onMe={onMe} onStartOver={onStartOver} />
+      )}
+      {method === "passkey" && <PasskeyForm onMe={onMe} />}
+      {!method && (
+        <p className="text-fg2">
+          Your account wants a passkey, and this browser offers none at this address. Use the browser or address you
+          made it with.
+        </p>
+      )}
+      <div className="mt-6 flex flex-col items-start gap-1">
+        {methods
+          .filter((m) => m !== method)
+          .map((m) => (
+            <Button key={m} look="quiet" className="-ml-2.5" onClick={() => setMethod(m)}>
+              {OTHERWISE[m]}
+            </Button>
+          ))}
+        <Button look="quiet" className="-ml-2.5" onClick={() => onStartOver(false)}>
+          Start over
+        </Button>
+      </div>
+    </>
+  );
+}
+
+interface CodeProps {
+  method: "totp" | "recovery_code";
+  onMe: (me: Me) => void;
+  onStartOver: (tooLate: boolean) => void;
+}
+
+function CodeForm({ method, onMe, onStartOver }: CodeProps) {
+  const [code, setCode] = useState("");
+  const field = useRef<HTMLInputElement>(null);
+  const send = useMutation({
+    mutationFn: (value: string) => signInWithCode(method, value),
+    onSuccess: onMe,
+    onError: (error) => {
+      // The wait for the second step is over: too late, or too many wrong codes.
+      if (error instanceof ApiError && error.code === "login_ended") onStartOver(true);
+      setCode("");
+      field.current?.focus();
+    },
+  });
+  const totp = method === "totp";
+  return (
+    <form
+      className="flex flex-col gap-3.5"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (!send.isPending) send.mutate(code);
+      }}
+    >
+      <TextField
+        ref={field}
+        label={totp ? "Code of your authenticator app" : "Recovery code"}
+        hint={totp ? "Six digits; a new code every half minute." : "One of those you kept. Each works once."}
+        autoComplete="one-time-code"
+        inputMode={totp ? "numeric" : undefined}
+        autoCapitalize="none"
+        spellCheck={false}
+        required
+        autoFocus
+        mono
+        className="text-[16px]! tracking-widest"
+        value={code}
+        onChange={(e) => {
+          if (!totp) return setCode(e.target.value);
+          const next = digits(e.target.value);
+          setCode(next);
+          if (next.length === 6 && code.length < 6 && !send.isPending) send.mutate(next);
+        }}
+      />
+      <FormError error={send.error} />
+      <Button type="submit" look="primary" className="self-start" busy={send.isPending && "Signing in"}>
+        Sign in
+      </Button>
+    </form>
+  );
+}
+
+function PasskeyForm({ onMe }: { onMe: (me: Me) => void }) {
+  const passkey = usePasskeySignIn({ suggest: false, onMe });
+  return (
+    <div className="flex flex-col gap-3.5">
+      <p className="text-fg2">Use a passkey of yours, such as a fingerprint, this device's lock or a security key.</p>
+      <FormError error={passkey.error} />
+      <Button
+        look="primary"
+        className="self-start"
+        autoFocus
+        onClick={() => passkey.ask.mutate()}
+        busy={passkey.sending && "Waiting for your passkey"}
+      >
+        Use a passkey
+      </Button>
+    </div>
+  );
+}

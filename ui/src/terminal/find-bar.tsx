@@ -1,0 +1,76 @@
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { count } from "@/format/text";
+import { IconButton } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import type { TerminalHandle } from "./handle";
+
+/** Finds text in what the browser holds of a terminal. */
+export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: () => void }) {
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const [text, setText] = useState("");
+  const [regex, setRegex] = useState(false);
+  const [caseSensitive, setCase] = useState(false);
+  const [found, setFound] = useState({ index: -1, count: 0 });
+
+  useEffect(() => handle.finder.onFound((index, n) => setFound({ index, count: n })), [handle]);
+  useEffect(() => {
+    handle.finder.find(text, { regex, caseSensitive, incremental: true });
+  }, [handle, text, regex, caseSensitive]);
+  useEffect(() => () => handle.finder.end(), [handle]);
+
+  const step = (back: boolean) => handle.finder.find(text, { regex, caseSensitive, back });
+  return (
+    <search className="rise-in absolute top-2 right-4 z-10 flex items-center gap-0.5 rounded-md bg-bg1 p-1 shadow-float max-md:inset-x-2">
+      <input
+        // biome-ignore lint/a11y/noAutofocus: opened by a key to type into
+        autoFocus
+        aria-label="Find in the terminal"
+        placeholder="Find"
+        value={text}
+        spellCheck={false}
+        onChange={(e) => setText(e.target.value)}
+        onKeyDown={(e) => {
+          if (e.key === "Enter") step(e.shiftKey);
+          else if (e.key === "Escape") onClose();
+          else return;
+          e.preventDefault();
+        }}
+        className="control-h min-w-0 flex-1 bg-transparent px-2 outline-none md:w-48"
+      />
+      <span role="status" className="px-1 text-meta whitespace-nowrap text-fg3 tabular-nums">
+        {text &&
+          (found.count > 0 ? `${found.index >= 0 ? count(found.index + 1) : "?"} of ${count(found.count)}` : "None")}
+      </span>
+      <IconButton label="Match case" aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
+        <span aria-hidden className="text-[11px]">
+          Aa
+        </span>
+      </IconButton>
+      <IconButton label="Regular expression" aria-pressed={regex} onClick={() => setRegex((v) => !v)}>
+        <span aria-hidden className="font-mono text-[11px]">
+          .*
+        </span>
+      </IconButton>
+      <IconButton label="Previous" onClick={() => step(true)}>
+        <Icon name="up" size={14} />
+      </IconButton>
+      <IconButton label="Next" onClick={() => step(false)}>
+        <Icon name="down" size={14} />
+      </IconButton>
+      <IconButton
+        label="Search everything the workspace's sessions printed"
+        onClick={() =>
+          void navigate({
+            search: (s) => ({ ...s, tab: "history", session: undefined, at: undefined, q: text.trim() || undefined }),
+          })
+        }
+      >
+        <Icon name="search" size={14} />
+      </IconButton>
+      <IconButton label="Close" onClick={onClose}>
+        <Icon name="close" size={14} />
+      </IconButton>
+    </search>
+  );
+}

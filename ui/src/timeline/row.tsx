@@ -1,0 +1,161 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { visible } from "@/format/text";
+import { clock, exact } from "@/format/time";
+import { IconButton } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { Menu, MenuItem, MenuLine } from "@/kit/menu";
+import { lazy } from "@/kit/part";
+import { Counts } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { toastError } from "@/state/toasts";
+import { nameOf, type Snapshot } from "./name";
+
+const Restore = lazy(() => import("./restore"));
+const Rename = lazy(() => import("./rename"));
+
+/** A replay begins so long before what it is to show. */
+const LEAD = 5000;
+
+function Time({ at }: { at: number }) {
+  return (
+    <time
+      dateTime={new Date(at).toISOString()}
+      title={exact(at)}
+      className="w-16 shrink-0 text-meta leading-5 text-fg3"
+    >
+      {clock(at, at)}
+    </time>
+  );
+}
+
+/** A line of what people and agents did. */
+export function ActivityRow({ activity: a }: { activity: Schemas["Activity"] }) {
+  return (
+    <li className="flex items-baseline gap-3 py-1.5">
+      <Time at={a.at} />
+      <span className="min-w-0 flex-1 break-words">
+        {a.text}
+        {a.actor_name && <span className="text-fg3"> · {a.actor_name}</span>}
+      </span>
+      {(a.kind === "commit" || a.kind === "merge") && <Replay at={a.at} />}
+    </li>
+  );
+}
+
+/** What the terminals printed around that time. */
+function Replay({ at }: { at: number }) {
+  return (
+    <Link
+      to="."
+      search={(s) => ({ ...s, tab: "history", session: undefined, at: undefined, when: at - LEAD })}
+      className="shrink-0 text-meta leading-5 text-accent hover:underline"
+    >
+      Replay
+    </Link>
+  );
+}
+
+interface Props {
+  workspace: Workspace;
+  snapshot: Snapshot;
+  /** What somebody did that led to it. */
+  activity: Schemas["Activity"] | undefined;
+  picked: { id: string; label: string } | undefined;
+  onPick: (s: { id: string; label: string }) => void;
+}
+
+/** A state of the files that can be looked at, compared and restored. */
+export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, onPick }: Props) {
+  const [dialog, setDialog] = useState<"restore" | "rename">();
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const compare = (from: string, to: string) =>
+    void navigate({ search: (old) => ({ ...old, tab: "changes", from, to, file: undefined, line: undefined }) });
+  const name = a?.kind === "update" ? a.text : nameOf(s);
+  const who = s.actor?.name ?? a?.actor_name;
+  const after = () => void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
+  const pin = useMutation({
+    mutationFn: () =>
+      data(api.PATCH("/snapshots/{id}", { params: { path: { id: s.id } }, body: { pinned: !s.pinned } })),
+    onSuccess: after,
+    onError: (error) => toastError(s.pinned ? "It is still pinned" : "It was not pinned", error),
+  });
+  const remove = useMutation({
+    mutationFn: () => data(api.DELETE("/snapshots/{id}", { params: { path: { id: s.id } } })),
+    onSuccess: after,
+    onError: (error) => toastError("The snapshot was not removed", error),
+  });
+  const askRemove = async () => {
+    const yes = await confirm({
+      title: "Remove this snapshot?",
+      body: `“${name}” of ${exact(s.at)} can no longer be restored. The files of the workspace stay as they are.`,
+      action: "Remove",
+      danger: true,
+    });
+    if (yes) remove.mutate();
+  };
+  const choose = () => (picked ? compare(picked.id, s.id) : onPick({ id: s.id, label: name }));
+  return (
+    <li className="flex items-start gap-3 py-1.5 leading-5">
+      <Time at={s.at} />
+      <span className="min-w-0 flex-1 break-words">
+        <button type="button" className="text-left hover:underline" onClick={() => compare(`${s.id}^`, s.id)}>
+          {name}
+        </button>
+        {s.pinned && <span className="text-fg3"> · pinned</span>}
+        {who && <span className="text-fg3"> · {who}</span>}
+        {s.ignored_files > 0 && (
+          <span className="text-fg3">
+            {" "}
+            · + {s.ignored_files} ignored {s.ignored_files === 1 ? "file" : "files"}
+          </span>
+        )}
+        {s.missing.length > 0 && (
+          <details className="text-meta text-fg2">
+            <summary>
+              {s.missing.length === 1 ? "1 file could not be kept" : `${s.missing.length} files could not be kept`}
+            </summary>
+            <ul className="pl-4">
+              {s.missing.slice(0, 50).map((m) => (
+                <li key={m.path + m.reason} className="break-all">
+                  {visible(m.path)} {m.reason}
+                </li>
+              ))}
+            </ul>
+          </details>
+        )}
+      </span>
+      {a?.kind === "commit" && <Replay at={a.at} />}
+      {s.files > 0 && <Counts additions={s.additions} deletions={s.deletions} />}
+      <Menu
+        trigger={
+          <IconButton label={`What can be done with: ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
+            <Icon name="more" />
+          </IconButton>
+        }
+      >
+        <MenuItem onSelect={() => compare(`${s.id}^`, s.id)}>What changed</MenuItem>
+        <MenuItem onSelect={() => compare("base", s.id)}>Compare with the base</MenuItem>
+        <MenuItem onSelect={() => compare(s.id, "now")}>Compare with now</MenuItem>
+        <MenuItem onSelect={choose}>{picked ? `Compare with “${picked.label}”` : "Compare with another…"}</MenuItem>
+        <MenuItem onSelect={() => setDialog("restore")}>Restore…</MenuItem>
+        <MenuItem onSelect={() => pin.mutate()}>{s.pinned ? "Unpin" : "Pin"}</MenuItem>
+        <MenuItem onSelect={() => setDialog("rename")}>Name…</MenuItem>
+        <MenuLine />
+        <MenuItem danger onSelect={() => void askRemove()}>
+          Remove…
+        </MenuItem>
+      </Menu>
+      <Suspense>
+        {dialog === "restore" && (
+          <Restore workspace={w} snapshot={s} name={name} onClose={() => setDialog(undefined)} />
+        )}
+        {dialog === "rename" && <Rename workspace={w} snapshot={s} onClose={() => setDialog(undefined)} />}
+      </Suspense>
+    </li>
+  );
+}

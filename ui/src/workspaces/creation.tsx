@@ -1,0 +1,104 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Suspense } from "react";
+import { api, data, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { lazy } from "@/kit/part";
+import CannotServe from "@/sandboxes/cannot-serve";
+import { clearProblem, noteProblem } from "@/sandboxes/problem";
+import Starting from "@/sandboxes/starting";
+import { StepRow } from "@/sandboxes/steps";
+import { useWatched } from "@/sandboxes/watch";
+import { pendingStarts } from "@/sessions/pending-start";
+import { useTeam } from "@/state/team";
+import { toastError } from "@/state/toasts";
+
+const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
+
+/** How a workspace comes to be: named steps with their times, cancel in each, retry after a failure. */
+export function Creation({ workspace: w }: { workspace: Workspace }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const failed = w.state === "failed";
+  const edit = team.can("workspace.edit");
+  const after = {
+    onSuccess: (now: Workspace) => {
+      client.setQueryData(keys.workspace(w.id), now);
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+    },
+  };
+  const cancel = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/cancel", { params: { path: { id: w.id } } })),
+    onError: (error) => toastError("The creation was not cancelled", error),
+    ...after,
+  });
+  const retry = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/retry", { params: { path: { id: w.id } } })),
+    onMutate: () => clearProblem(w.id),
+    onError: (error) => noteProblem(w.id, error) || toastError("The creation was not tried again", error),
+    ...after,
+  });
+  const { place, name, sandbox, starting, problem } = useWatched(w);
+  const start = pendingStarts().find((p) => p.workspaceId === w.id);
+  const setup = w.steps.find((s) => s.session_id && (s.state === "running" || s.state === "failed"));
+
+  return (
+    <div className="flex h-full min-h-0 flex-col gap-4 overflow-y-auto p-4 md:p-6">
+      <section aria-labelledby="creation" className="w-full max-w-2xl">
+        <h2 id="creation" className="text-title font-semibold">
+          {failed ? "The workspace was not made" : "Making the workspace"}
+        </h2>
+        {failed && (
+          <p role="alert" className="mt-0.5 break-words text-fg2">
+            {w.state_reason || "A step failed."} Nothing half-made was left behind.
+          </p>
+        )}
+        <ol className="mt-3" aria-live="polite">
+          {w.steps.map((s) => (
+            <StepRow key={s.name} step={s} />
+          ))}
+        </ol>
+        {failed && problem && (
+          <CannotServe
+            workspace={w}
+            place={place}
+            problem={problem}
+            onRetry={() => retry.mutate()}
+            retrying={retry.isPending}
+          />
+        )}
+        {!failed && start && !starting && (
+          <p className="mt-2 text-fg2">
+            The session starts as soon as this is done. You may leave this page; it goes on.
+          </p>
+        )}
+        {edit && (
+          <div className="mt-4 flex gap-2">
+            {failed ? (
+              !problem && (
+                <Button look="primary" busy={retry.isPending && "Trying again"} onClick={() => retry.mutate()}>
+                  Try again
+                </Button>
+              )
+            ) : (
+              <Button busy={cancel.isPending && "Cancelling"} onClick={() => cancel.mutate()}>
+                Cancel
+              </Button>
+            )}
+          </div>
+        )}
+      </section>
+      {!failed && starting && sandbox && <Starting workspace={w} sandbox={sandbox} name={name} />}
+      {setup?.session_id && (
+        <section
+          aria-label="Output of the setup script"
+          className="min-h-60 flex-1 overflow-hidden rounded-md border border-hairline"
+        >
+          <Suspense>
+            <TerminalPane sessionId={setup.session_id} workspaceId={w.id} readOnly />
+          </Suspense>
+        </section>
+      )}
+    </div>
+  );
+}

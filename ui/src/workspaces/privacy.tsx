@@ -1,0 +1,30 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { MenuItem } from "@/kit/menu";
+import { useMe, useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+
+/** Keeps a workspace to its owner, or opens it to the team. */
+export function PrivacyItem({ workspace: w }: { workspace: Workspace }) {
+  const me = useMe();
+  const team = useTeam();
+  const client = useQueryClient();
+  const set = useMutation({
+    mutationFn: (to: boolean) =>
+      data(api.PATCH("/workspaces/{id}", { params: { path: { id: w.id } }, body: { private: to } })),
+    onSuccess: (now) => {
+      client.setQueryData(keys.workspace(w.id), now);
+      toast(
+        now.private
+          ? { kind: "good", title: `${w.key} is private`, text: "Nobody else sees it. Who was in it has been put out." }
+          : { kind: "good", title: `${w.key} is open to the team` },
+      );
+    },
+    onError: (error) => toastError("Who sees the workspace was not changed", error),
+    onSettled: () => void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] }),
+  });
+  // Only who made it makes it private; whoever sees a private one may open it: its owner, or admins once the owner has left.
+  if (!team.can("workspace.edit") || (!w.private && w.owner.id !== me.user.id)) return null;
+  return <MenuItem onSelect={() => set.mutate(!w.private)}>{w.private ? "Open to the team" : "Make private"}</MenuItem>;
+}

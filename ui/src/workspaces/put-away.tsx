@@ -1,0 +1,41 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { ago } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Empty } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toastError } from "@/state/toasts";
+import { keptWords } from "@/timeline/kept";
+
+/** An archived or deleted workspace: what was kept, and the way back. */
+export function PutAway({ workspace: w }: { workspace: Workspace }) {
+  const team = useTeam();
+  const now = useNow();
+  const client = useQueryClient();
+  const restore = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/restore", { params: { path: { id: w.id } } })),
+    onSuccess: (back) => {
+      client.setQueryData(keys.workspace(w.id), back);
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+      void client.invalidateQueries({ queryKey: ["workspace", w.id] });
+    },
+    onError: (error) => toastError(`${w.name} could not be restored`, error, () => restore.mutate()),
+  });
+  return (
+    <Empty
+      title={w.deleted_at ? `Deleted ${ago(w.deleted_at, now)}` : `Archived ${ago(w.archived_at ?? w.updated_at, now)}`}
+      action={
+        team.can("workspace.edit") && (
+          <Button look="primary" busy={restore.isPending && "Restoring"} onClick={() => restore.mutate()}>
+            Restore
+          </Button>
+        )
+      }
+    >
+      {keptWords(w.snapshot)[0]!.toUpperCase() + keptWords(w.snapshot).slice(1)}. Restoring brings the branch and every
+      file back as they were, untracked ones included.
+    </Empty>
+  );
+}

@@ -1,0 +1,144 @@
+import { useIsMutating, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { api, data, type Workspace } from "@/api/client";
+import { lossQuery, removeKey } from "@/api/queries";
+import { count, plural, visible } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { Busy, Failure, FormError } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+
+/** Archiving or deleting: says first what would go, and that it can be brought back. */
+export default function RemoveDialog({
+  workspace: w,
+  how,
+  onClose,
+}: {
+  workspace: Workspace;
+  how: "archive" | "delete";
+  onClose: () => void;
+}) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  // While it is being removed nothing of it is asked for: it would be refused.
+  const leaving = useIsMutating({ mutationKey: removeKey(w.id) }) > 0;
+  const loss = useQuery({ ...lossQuery(w.id), enabled: !leaving });
+  const refresh = () => {
+    void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+    void client.invalidateQueries({ queryKey: ["workspace", w.id] });
+  };
+  const undo = async () => {
+    try {
+      await api.POST("/workspaces/{id}/restore", { params: { path: { id: w.id } } });
+      refresh();
+      await navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key } });
+    } catch (error) {
+      toastError(`${w.name} could not be restored`, error, () => void undo());
+    }
+  };
+  const remove = useMutation({
+    mutationKey: removeKey(w.id),
+    mutationFn: () =>
+      how === "archive"
+        ? data(api.POST("/workspaces/{id}/archive", { params: { path: { id: w.id } } }))
+        : data(api.DELETE("/workspaces/{id}", { params: { path: { id: w.id } } })),
+    onSuccess: async () => {
+      await navigate({ to: "/$team/w", params: { team: team.slug } });
+      refresh();
+      toast({
+        title: how === "archive" ? `${w.name} is archived` : `${w.name} is in the trash`,
+        lasts: 10_000,
+        actions: [{ label: "Undo", run: () => void undo() }],
+      });
+    },
+  });
+  const l = loss.data;
+  const nothing = l && l.uncommitted_count === 0 && l.unmerged_commits === 0;
+
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={how === "archive" ? `Archive ${w.name}?` : `Delete ${w.name}?`}
+      about={
+        how === "archive"
+          ? "It is put away with all its work and can be brought back as it is."
+          : "Its folder, branch and sandbox are removed. Its work is kept in the trash and can be restored."
+      }
+    >
+      <DialogBody>
+        {loss.isPending ? (
+          <Busy>Looking at what is in it…</Busy>
+        ) : loss.isError ? (
+          <Failure
+            what="What would be lost could not be found out."
+            error={loss.error}
+            retry={() => void loss.refetch()}
+          />
+        ) : (
+          l && (
+            <ul className="flex flex-col gap-2">
+              {l.running_sessions > 0 && (
+                <li>
+                  <span className="text-needs">{plural(l.running_sessions, "session")}</span> at work in it{" "}
+                  {l.running_sessions === 1 ? "is" : "are"} stopped.
+                </li>
+              )}
+              {l.unmerged_commits > 0 && (
+                <li>
+                  <span className="font-medium">{plural(l.unmerged_commits, "commit")}</span> not in{" "}
+                  <span className="font-mono text-[12px]">{w.base}</span>.
+                </li>
+              )}
+              {l.uncommitted_count > 0 && (
+                <li>
+                  <span className="font-medium">{plural(l.uncommitted_count, "file")}</span> not committed:
+                  <ul
+                    // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
+                    tabIndex={0}
+                    aria-label="Files not committed"
+                    className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-[12px] leading-[18px]"
+                  >
+                    {l.uncommitted.map((path) => (
+                      <li key={path} className="break-all">
+                        {visible(path)}
+                      </li>
+                    ))}
+                    {l.uncommitted_count > l.uncommitted.length && (
+                      <li className="text-fg3">and {count(l.uncommitted_count - l.uncommitted.length)} more</li>
+                    )}
+                  </ul>
+                </li>
+              )}
+              <li className="text-fg2">
+                {nothing
+                  ? "Everything in it is merged. Nothing would be lost."
+                  : l.restorable
+                    ? "All of this is kept, untracked files included, and comes back with Restore."
+                    : "This could not be kept for a later restore."}
+              </li>
+            </ul>
+          )
+        )}
+        <div className="mt-3 empty:hidden">
+          <FormError error={remove.error} />
+        </div>
+      </DialogBody>
+      <DialogFoot>
+        <Button data-first onClick={onClose}>
+          Cancel
+        </Button>
+        <Button
+          look={how === "archive" ? "primary" : "danger"}
+          busy={remove.isPending && (how === "archive" ? "Archiving" : "Deleting")}
+          disabled={loss.isPending}
+          onClick={() => remove.mutate()}
+        >
+          {how === "archive" ? "Archive" : "Delete"}
+        </Button>
+      </DialogFoot>
+    </Dialog>
+  );
+}

@@ -1,0 +1,90 @@
+import type { Agent } from "@/api/client";
+import { Button, IconButton } from "@/kit/button";
+import { inputClass } from "@/kit/field";
+import { Icon } from "@/kit/icon";
+import { MAX_ATTEMPTS } from "@/runs/runs";
+import { COMMAND } from "@/sessions/sessions";
+
+export interface Try {
+  agent: string;
+  accountId: string;
+}
+
+/** Agents that can be given a prompt as they stand. */
+export const usable = (agents: readonly Agent[] | undefined): Agent[] =>
+  (agents ?? []).filter((a) => a.enabled && a.installed && !a.needs_account && a.agent !== COMMAND);
+
+/** Which agents try it, each in a workspace of its own; the same one may try more than once. */
+export function Several({
+  agents,
+  tries,
+  onChange,
+}: {
+  agents: readonly Agent[] | undefined;
+  tries: Try[];
+  onChange: (t: Try[]) => void;
+}) {
+  const can = usable(agents);
+  const set = (i: number, t: Try) => onChange(tries.map((x, j) => (j === i ? t : x)));
+  return (
+    <fieldset className="min-w-0">
+      <legend className="mb-1 font-medium">Agents</legend>
+      <ul className="flex flex-col gap-2">
+        {tries.map((t, i) => {
+          const accounts = can.find((a) => a.agent === t.agent)?.accounts ?? [];
+          return (
+            <li key={i} className="flex flex-wrap items-center gap-2">
+              <select
+                aria-label={`Agent of attempt ${i + 1}`}
+                value={t.agent}
+                onChange={(e) => set(i, { agent: e.target.value, accountId: "" })}
+                className={`${inputClass} flex-1 basis-40`}
+              >
+                {can.map((a) => (
+                  <option key={a.agent} value={a.agent}>
+                    {a.name}
+                  </option>
+                ))}
+              </select>
+              {accounts.length > 1 && (
+                <select
+                  aria-label={`Account of attempt ${i + 1}`}
+                  value={t.accountId}
+                  onChange={(e) => set(i, { ...t, accountId: e.target.value })}
+                  className={`${inputClass} flex-1 basis-40`}
+                >
+                  <option value="">The default account</option>
+                  {accounts.map((a) => (
+                    <option key={a.id} value={a.id}>
+                      {a.name}
+                    </option>
+                  ))}
+                </select>
+              )}
+              <IconButton
+                label={`Remove attempt ${i + 1}`}
+                disabled={tries.length <= 1}
+                onClick={() => onChange(tries.filter((_, j) => j !== i))}
+              >
+                <Icon name="close" size={14} />
+              </IconButton>
+            </li>
+          );
+        })}
+      </ul>
+      <Button
+        className="mt-2"
+        disabled={tries.length >= MAX_ATTEMPTS || can.length === 0}
+        onClick={() => onChange([...tries, { agent: can[tries.length % can.length]!.agent, accountId: "" }])}
+      >
+        <Icon name="plus" size={14} />
+        Add an attempt
+      </Button>
+      <p className="mt-1 text-meta text-fg3">
+        {can.length === 0
+          ? "No agent can be started yet: choose an account for one first."
+          : `A workspace is made for each, ${MAX_ATTEMPTS} at most. You compare what comes of them, and keep one.`}
+      </p>
+    </fieldset>
+  );
+}

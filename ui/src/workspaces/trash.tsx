@@ -1,0 +1,144 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api } from "@/api/client";
+import { type TrashItem, trashQuery } from "@/api/disk";
+import { useNow } from "@/format/now";
+import { bytes, plural } from "@/format/text";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+
+/** Deleted workspaces and projects: what they take, until when they can be restored. */
+export default function Trash() {
+  const team = useTeam();
+  const trash = useQuery(trashQuery(team.slug));
+  if (trash.isPending) return <Skeleton rows={6} label="Loading the trash" />;
+  if (!trash.data)
+    return <Failure what="The trash could not be loaded." error={trash.error} retry={() => void trash.refetch()} />;
+  const t = trash.data;
+  if (t.items.length === 0)
+    return (
+      <Empty title="The trash is empty">
+        Deleted workspaces and projects are kept here with all their work, untracked files included.
+      </Empty>
+    );
+  return (
+    <>
+      <p className="mb-2 text-fg2">
+        {plural(t.items.length, "thing")}
+        {t.bytes !== null && `, ${bytes(t.bytes)} on disk`}.{" "}
+        {t.keep_days > 0
+          ? `Each is removed for good ${plural(t.keep_days, "day")} after it was deleted.`
+          : "Nothing is removed by itself."}
+      </p>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {t.items.map((i) => (
+          <Item key={i.id} item={i} />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Item({ item: i }: { item: TrashItem }) {
+  const team = useTeam();
+  const now = useNow();
+  const client = useQueryClient();
+  const [asking, setAsking] = useState(false);
+  const params = { params: { path: { team: team.slug, id: i.id } } };
+  const refresh = () =>
+    Promise.all([
+      client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] }),
+      client.invalidateQueries({ queryKey: ["team", team.slug, "projects"] }),
+      client.invalidateQueries({ queryKey: ["workspace", i.id] }),
+    ]);
+  const restore = useMutation({
+    mutationFn: () => api.POST("/teams/{team}/trash/{id}/restore", params),
+    onSuccess: () => {
+      toast({ kind: "good", title: `${i.name} is back` });
+      return refresh();
+    },
+    onError: (error) => toastError(`${i.name} could not be restored`, error, () => restore.mutate()),
+  });
+  const may = team.can(i.kind === "project" ? "project.manage" : "workspace.edit");
+  return (
+    <li className="flex min-h-11 flex-wrap items-center gap-x-4 gap-y-1 px-2 py-1.5">
+      <div className="min-w-0 flex-1 basis-60">
+        <p className="flex items-baseline gap-2">
+          <span className="truncate font-medium">{i.name}</span>
+          {i.key ? (
+            <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{i.key}</span>
+          ) : (
+            <span className="text-meta text-fg3">project</span>
+          )}
+        </p>
+        <p className="truncate text-meta text-fg3">
+          <span title={exact(i.deleted_at)}>deleted {ago(i.deleted_at, now)}</span>
+          {i.deleted_by && ` by ${i.deleted_by}`}
+          {i.purge_at !== null && ` · ${left(i.purge_at, now)}`}
+          {!i.restorable && " · nothing was left to keep"}
+        </p>
+      </div>
+      <span className="w-20 text-right text-fg2 tabular-nums">{i.bytes === null ? "" : bytes(i.bytes)}</span>
+      {may && i.restorable && (
+        <Button
+          busy={restore.isPending && "Restoring"}
+          onClick={() => restore.mutate()}
+          aria-label={`Restore ${i.name}`}
+        >
+          Restore
+        </Button>
+      )}
+      {team.can("team.manage") && (
+        <Button onClick={() => setAsking(true)} aria-label={`Delete for good: ${i.name}`}>
+          Delete for good
+        </Button>
+      )}
+      {asking && <Purge item={i} onClose={() => setAsking(false)} done={refresh} />}
+    </li>
+  );
+}
+
+/** How long it can still be restored. */
+function left(until: number, now: number): string {
+  const days = Math.ceil((until - now) / 86_400_000);
+  return days <= 0 ? "removed within the hour" : `${plural(days, "day")} left`;
+}
+
+function Purge({ item: i, onClose, done }: { item: TrashItem; onClose: () => void; done: () => Promise<unknown> }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const purge = useMutation({
+    mutationFn: () => api.POST("/teams/{team}/trash/{id}/purge", { params: { path: { team: team.slug, id: i.id } } }),
+    onSuccess: async () => {
+      await done();
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "disk"] });
+      toast({ title: `${i.name} is gone for good` });
+      onClose();
+    },
+  });
+  return (
+    <Dialog open onClose={onClose} title={`Delete ${i.name} for good?`} about="This cannot be undone.">
+      <DialogBody>
+        <p>
+          {i.kind === "project"
+            ? "Its clone on this server is removed. A repository elsewhere, or in a folder of somebody's, stays as it is."
+            : "Its snapshots, timeline, unmerged commits and the history of its terminals are removed. What was merged stays."}
+        </p>
+        {i.bytes !== null && i.bytes > 0 && <p className="mt-2 text-fg2">This would free up to {bytes(i.bytes)}.</p>}
+        <FormError error={purge.error} />
+      </DialogBody>
+      <DialogFoot>
+        <Button data-first onClick={onClose}>
+          Keep it
+        </Button>
+        <Button look="danger" busy={purge.isPending && "Deleting"} onClick={() => purge.mutate()}>
+          Delete for good
+        </Button>
+      </DialogFoot>
+    </Dialog>
+  );
+}

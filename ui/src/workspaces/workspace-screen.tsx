@@ -1,0 +1,176 @@
+import { type QueryClient, useIsMutating, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { Suspense, useEffect, useRef } from "react";
+import type { Workspace } from "@/api/client";
+import { changesQuery, compareQuery, removeKey, sessionsQuery } from "@/api/queries";
+import type { Tab } from "@/app/router";
+import { useAction } from "@/keys/keyboard";
+import { NotFound } from "@/kit/pages";
+import { lazy } from "@/kit/part";
+import { preloadable } from "@/kit/preloadable";
+import { Failure, Skeleton } from "@/kit/states";
+import { useShownSession } from "@/sessions/shown-session";
+import { isBoolean, recall } from "@/state/remember";
+import { useTeam } from "@/state/team";
+import { useTitle } from "@/state/use-title";
+import { useWorkspaceByKey } from "@/state/use-workspace";
+import { Creation } from "./creation";
+import { WorkspaceHead } from "./head";
+import { PutAway } from "./put-away";
+import { WorkspaceTabs } from "./tabs";
+
+const TerminalTab = lazy(() => import("@/sessions/terminal-tab"));
+const ConversationTab = lazy(() => import("@/conversation/tab"));
+const { Part: ChangesTab, preload: preloadChanges } = preloadable(() => import("@/changes/tab"));
+/** Fetches what the changes begin with, and what shows them. */
+const readChangesAhead = (client: QueryClient, id: string) =>
+  void import("@/changes/tab").then((m) => m.readAhead(client, id)).catch(() => {}); // showing them tells what is wrong
+const AskingElsewhere = lazy(() => import("@/inbox/asking-elsewhere"));
+const HistoryTab = lazy(() => import("@/history/tab"));
+const TimelineTab = lazy(() => import("@/timeline/tab"));
+const GitWorkHere = lazy(() => import("@/merge/git-work-here"));
+const MergeTab = lazy(() => import("@/merge/tab"));
+const MoveDialog = lazy(() => import("@/sandboxes/move-dialog"));
+const PlaceDialog = lazy(() => import("@/sandboxes/dialog"));
+const GraceBar = lazy(() => import("@/costs/grace-bar"));
+const MachineBar = lazy(() => import("@/sandboxes/machine-bar"));
+const RemoveDialog = lazy(() => import("./remove-dialog"));
+
+const route = getRouteApi("/$team/w/$key");
+
+/** One workspace in front: its head, its tabs, what is open. */
+export function WorkspaceScreen() {
+  const { key } = route.useParams();
+  const team = useTeam();
+  const found = useWorkspaceByKey(team.slug, key);
+  useTitle(found.workspace?.name ?? key);
+  if (found.workspace) return <Open key={found.workspace.id} workspace={found.workspace} />;
+  if (found.pending) return <Skeleton rows={5} label="Loading the workspace" />;
+  if (found.error)
+    return (
+      <Failure className="m-4" what="The workspace could not be loaded." error={found.error} retry={found.retry} />
+    );
+  return <NotFound />;
+}
+
+function Open({ workspace: w }: { workspace: Workspace }) {
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const tab: Tab = search.tab ?? "terminal";
+  const away = Boolean(w.deleted_at) || w.state === "archived";
+  // While it is archived or deleted nothing is asked of it any more: the answers would be refusals.
+  const leaving = useIsMutating({ mutationKey: removeKey(w.id) }) > 0;
+  const alive = !away && !leaving && (w.state === "ready" || w.state === "paused");
+  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !away || tab === "conversation" });
+  // Kept fresh in whatever tab: its count is in the tab's name.
+  const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
+
+  const shown = useShownSession(sessions.data ?? []);
+
+  // The changes are what most people open next: what shows them comes while nothing else is done.
+  useEffect(() => {
+    const timer = setTimeout(preloadChanges, 500);
+    return () => clearTimeout(timer);
+  }, []);
+  const client = useQueryClient();
+  const read = alive && tab !== "changes" && changes.data ? changes.data : undefined;
+  const first = useRef(true);
+  useEffect(() => {
+    if (!read || read.items.length === 0) return;
+    // While the agent writes and writes nobody reads along: they are read again once it has stopped for a while.
+    const timer = setTimeout(() => readChangesAhead(client, w.id), first.current ? 700 : 2_500);
+    first.current = false;
+    return () => clearTimeout(timer);
+  }, [client, w.id, read]);
+  // An address of the changes asks for them while what shows them still loads.
+  const compared = tab === "changes" && alive ? `${search.from ?? "base"} ${search.to ?? "now"}` : undefined;
+  useEffect(() => {
+    if (!compared) return;
+    const [from = "", to = ""] = compared.split(" ");
+    void client.prefetchQuery(compareQuery(w.id, from, to, recall("diff.ignoreSpace", isBoolean) ?? false));
+  }, [client, w.id, compared]);
+
+  const go = (next: Tab) =>
+    void navigate({
+      search: (s) => ({
+        ...s,
+        tab: next === "terminal" ? undefined : next,
+        session: undefined,
+        file: undefined,
+        line: undefined,
+        from: undefined,
+        to: undefined,
+        place: undefined,
+        q: undefined,
+        at: undefined,
+        when: undefined,
+      }),
+    });
+  useAction("tab.terminal", () => go("terminal"));
+  useAction("tab.conversation", () => go("conversation"));
+  useAction("tab.changes", () => go("changes"));
+  useAction("files.open", () => void navigate({ to: "/$team/w/$key/edit", search: {} }), alive);
+  useAction("tab.merge", () => go("merge"));
+  useAction("tab.shell", () => go("shell"));
+  useAction("tab.history", () => go("history"));
+  useAction("tab.timeline", () => go("timeline"));
+  const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
+
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <WorkspaceHead workspace={w} sessions={sessions.data ?? []} />
+      <WorkspaceTabs
+        tab={tab}
+        files={changes.data?.items.length ?? w.changes.files}
+        sessions={sessions.data ?? []}
+        onNear={(to) => to === "changes" && alive && tab !== "changes" && readChangesAhead(client, w.id)}
+      />
+      {w.grace && !away && (
+        <Suspense>
+          <GraceBar grace={w.grace} />
+        </Suspense>
+      )}
+      {w.runner_id && !away && (
+        <Suspense>
+          <MachineBar workspace={w} machineId={w.runner_id} />
+        </Suspense>
+      )}
+      <Suspense>
+        <AskingElsewhere sessions={sessions.data ?? []} shown={tab === "terminal" ? shown?.id : undefined} />
+      </Suspense>
+      {alive && tab !== "merge" && (
+        <Suspense>
+          <GitWorkHere workspace={w} />
+        </Suspense>
+      )}
+      <div className="min-h-0 flex-1">
+        <Suspense fallback={<Skeleton label="Loading" />}>
+          {leaving ? (
+            <Skeleton label="Putting it away" />
+          ) : tab === "timeline" ? (
+            <TimelineTab workspace={w} />
+          ) : tab === "conversation" ? (
+            <ConversationTab workspace={w} />
+          ) : tab === "history" ? (
+            <HistoryTab workspace={w} />
+          ) : away ? (
+            <PutAway workspace={w} />
+          ) : !alive ? (
+            <Creation workspace={w} />
+          ) : tab === "changes" ? (
+            <ChangesTab workspace={w} />
+          ) : tab === "merge" ? (
+            <MergeTab workspace={w} />
+          ) : (
+            <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
+          )}
+          {search.dialog === "place" && !away && <PlaceDialog workspace={w} onClose={closeDialog} />}
+          {search.dialog === "move" && !away && <MoveDialog workspace={w} onClose={closeDialog} />}
+          {(search.dialog === "archive" || search.dialog === "delete") && (
+            <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
+          )}
+        </Suspense>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,239 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { Suspense } from "react";
+import { api, data, type Workspace } from "@/api/client";
+import { projectsQuery, workspacesQuery } from "@/api/queries";
+import { costOf } from "@/costs/workspace-cost";
+import { useNow } from "@/format/now";
+import { ago, exact } from "@/format/time";
+import { Button, buttonClass } from "@/kit/button";
+import { cx } from "@/kit/cx";
+import { Faces } from "@/kit/faces";
+import { Mark } from "@/kit/mark";
+import { Page } from "@/kit/page";
+import { lazy } from "@/kit/part";
+import { Counts, Empty, Failure, Skeleton } from "@/kit/states";
+import { Danger, onDangerous } from "@/machines/danger";
+import { OverlapMark } from "@/merge/overlap-mark";
+import { PullMark } from "@/merge/pull-mark";
+import { useMe, useTeam } from "@/state/team";
+import { toast, toastError } from "@/state/toasts";
+import { useTitle } from "@/state/use-title";
+import { keptWords } from "@/timeline/kept";
+import { GROUP_NAMES, grouped, type Standing } from "./groups";
+import { PrivateMark } from "./private-mark";
+
+const Trash = lazy(() => import("./trash"));
+
+const route = getRouteApi("/$team/w");
+
+/** All workspaces of the team: at work, archived, in the trash. On a phone this is home. */
+export function WorkspacesScreen() {
+  const { show = "active" } = route.useSearch();
+  const team = useTeam();
+  const list = useQuery(workspacesQuery(team.slug, show));
+  useTitle(show === "trash" ? "Trash" : show === "archived" ? "Archived" : "Workspaces");
+
+  return (
+    <Page
+      title="Workspaces"
+      actions={
+        <Link to="/$team/runs" params={{ team: team.slug }} className={buttonClass("plain")}>
+          Comparisons
+        </Link>
+      }
+    >
+      <nav aria-label="Which workspaces" className="mb-3 flex gap-4 border-b border-hairline">
+        {(
+          [
+            [undefined, "At work"],
+            ["archived", "Archived"],
+            ["trash", "Trash"],
+          ] as const
+        ).map(([value, label]) => (
+          <Link
+            key={label}
+            to="/$team/w"
+            params={{ team: team.slug }}
+            search={{ show: value }}
+            activeOptions={{ exact: true, includeSearch: true }}
+            className="-mb-px border-b-2 border-transparent pb-2 text-fg2 hover:text-fg data-[status=active]:border-accent data-[status=active]:text-fg"
+          >
+            {label}
+          </Link>
+        ))}
+      </nav>
+      {show === "trash" ? (
+        <Suspense fallback={<Skeleton rows={6} label="Loading the trash" />}>
+          <Trash />
+        </Suspense>
+      ) : list.isPending ? (
+        <Skeleton rows={6} label="Loading workspaces" />
+      ) : list.isError && !list.data ? (
+        <Failure what="The workspaces could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      ) : list.data.length === 0 ? (
+        <NoWorkspaces show={show} />
+      ) : show === "active" ? (
+        grouped(list.data).map((g) => (
+          <section key={g.group} aria-labelledby={`group-${g.group}`} className="mb-5">
+            <h2 id={`group-${g.group}`} className="mb-1 text-meta text-fg3">
+              {GROUP_NAMES[g.group]} {g.items.length}
+            </h2>
+            <ul className="divide-y divide-hairline border-y border-hairline">
+              {g.items.map((i) => (
+                <Row key={i.workspace.id} {...i} />
+              ))}
+            </ul>
+          </section>
+        ))
+      ) : (
+        <ul className="divide-y divide-hairline border-y border-hairline">
+          {list.data.map((w) => (
+            <PutAwayRow key={w.id} workspace={w} />
+          ))}
+        </ul>
+      )}
+    </Page>
+  );
+}
+
+function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
+  const team = useTeam();
+  const projects = useQuery(projectsQuery(team.slug));
+  const navigate = useNavigate();
+  if (show === "archived")
+    return <Empty title="Nothing archived">Archive a workspace to put it away with everything in it.</Empty>;
+  if (projects.data?.length === 0)
+    return (
+      <Empty
+        title="Add a project first"
+        action={
+          <Link to="/$team/p" params={{ team: team.slug }} className={buttonClass("primary")}>
+            To the projects
+          </Link>
+        }
+      >
+        A project is a git repository. Each workspace is one branch of it in a folder of its own.
+      </Empty>
+    );
+  return (
+    <Empty
+      title="No workspaces yet"
+      action={
+        team.can("workspace.create") && (
+          <Button
+            look="primary"
+            keys="o w"
+            onClick={() => void navigate({ to: ".", search: (s) => ({ ...s, new: "1" }) })}
+          >
+            New workspace
+          </Button>
+        )
+      }
+    >
+      A workspace is one piece of work: a branch, a folder and the agents at work in it.
+    </Empty>
+  );
+}
+
+function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: Standing }) {
+  const team = useTeam();
+  const me = useMe();
+  const now = useNow();
+  return (
+    <li>
+      <Link
+        to="/$team/w/$key"
+        params={{ team: team.slug, key: w.key }}
+        className="grid min-h-11 grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-2 py-1.5 -outline-offset-2 hover:bg-bg2 md:grid-cols-[minmax(0,1fr)_150px_110px_80px_90px]"
+      >
+        <span className="min-w-0">
+          <span className="flex items-baseline gap-2">
+            <span className="truncate font-medium">{w.name}</span>
+            <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
+            <PrivateMark workspace={w} />
+            {onDangerous(w) && <Danger />}
+            <OverlapMark workspace={w} short />
+            <PullMark workspace={w} />
+            <Faces
+              label="Watching"
+              people={w.agents.watchers
+                .filter((p) => p.user_id !== me.user.id)
+                .map((p) => ({ userId: p.user_id, name: p.name, note: p.holds ? "holds the keyboard" : undefined }))}
+            />
+          </span>
+          <span className="block truncate text-meta text-fg3">
+            {w.project_name} · {w.runner_name && `${w.runner_name} · `}
+            {s.text && (s.group === "needs" || s.group === "stuck" || s.group === "failed" || s.group === "setup") ? (
+              <span className="text-fg2">{s.text}</span>
+            ) : (
+              <span className="font-mono text-[11px]">{w.branch}</span>
+            )}
+          </span>
+        </span>
+        <Mark kind={s.mark} word={s.word} />
+        <span className="hidden text-right md:block">
+          {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
+        </span>
+        <span className="hidden text-right text-fg2 tabular-nums md:block" title="What it cost so far">
+          {costOf(w)}
+        </span>
+        <span className="hidden text-right text-fg3 md:block" title={exact(w.attention?.at ?? w.updated_at)}>
+          {ago(w.attention?.at ?? w.updated_at, now)}
+        </span>
+      </Link>
+    </li>
+  );
+}
+
+function PutAwayRow({ workspace: w }: { workspace: Workspace }) {
+  const team = useTeam();
+  const now = useNow();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const restore = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/restore", { params: { path: { id: w.id } } })),
+    onSuccess: (back) => {
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+      void client.invalidateQueries({ queryKey: ["workspace", w.id] });
+      toast({
+        kind: "good",
+        title: `${w.name} is back`,
+        actions: [
+          {
+            label: "Open",
+            run: () => void navigate({ to: "/$team/w/$key", params: { team: team.slug, key: back.key } }),
+          },
+        ],
+      });
+    },
+    onError: (error) => toastError(`${w.name} could not be restored`, error, () => restore.mutate()),
+  });
+  const at = w.deleted_at ?? w.archived_at ?? w.updated_at;
+  return (
+    <li className="flex min-h-11 flex-wrap items-center gap-x-4 gap-y-1 px-2 py-1.5">
+      <div className="min-w-0 flex-1 basis-60">
+        <p className="flex items-baseline gap-2">
+          <span className="truncate font-medium">{w.name}</span>
+          <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
+          {w.merged_at && <Mark kind="merged" className="text-meta" />}
+        </p>
+        <p className="truncate text-meta text-fg3">
+          {w.project_name} · <span className="font-mono text-[11px]">{w.branch}</span> · {keptWords(w.snapshot)}
+        </p>
+      </div>
+      <span className={cx("text-fg3")} title={exact(at)}>
+        {w.deleted_at ? "deleted" : "archived"} {ago(at, now)}
+      </span>
+      {team.can("workspace.edit") && (
+        <Button
+          busy={restore.isPending && "Restoring"}
+          onClick={() => restore.mutate()}
+          aria-label={`Restore ${w.name}`}
+        >
+          Restore
+        </Button>
+      )}
+    </li>
+  );
+}
