@@ -5,10 +5,10 @@ import { refreshAgents } from "@/api/queries";
 import { Button } from "@/kit/button";
 import { Choice, Field, inputClass } from "@/kit/field";
 import { CopyLine, Failure, Skeleton } from "@/kit/states";
-import { COMMAND, SHELL } from "@/sessions/sessions";
 import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { AccountForm, accountWords } from "./account";
+import { COMMAND, SHELL } from "./built-in";
 
 export interface ChosenAgent {
   /** Name of the agent; "" starts none. */

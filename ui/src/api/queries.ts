@@ -1,6 +1,5 @@
 import { keepPreviousData, type QueryClient, queryOptions } from "@tanstack/react-query";
-import type { Comparison } from "@/changes/diff/types";
-import { allPages, api, data, type Workspace } from "./client";
+import { allPages, api, data, type Schemas, type Workspace } from "./client";
 
 /** Every query key in one place: events.ts invalidates by them. */
 export const keys = {
@@ -270,7 +269,7 @@ function sameComparison(old: unknown, now: unknown): boolean {
 }
 
 interface Compared {
-  comparison: Comparison;
+  comparison: Schemas["Comparison"];
   ignoreSpace: boolean;
 }
 

@@ -9,10 +9,13 @@ import {
 import type { Me } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { meQuery, setupQuery } from "@/api/queries";
-import { isDay, isMonth, USAGE_GROUPS, type UsageGroup } from "@/costs/usage-search";
+import { type UsageSearch, usageSearch } from "@/costs/usage-search";
 import { CrashPage, NotFoundPage } from "@/kit/pages";
 import { part } from "@/kit/part";
+import type { Adding } from "@/projects/add-dialog";
+import { text } from "@/state/address";
 import { isString, recall } from "@/state/remember";
+import { workspaceSearch } from "@/workspaces/search";
 import { queryClient } from "./query-client";
 
 const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: CrashPage });
@@ -40,10 +43,6 @@ const indexRoute = createRoute({
   },
   component: lazyRouteComponent(() => part(() => import("@/people/no-team-screen")), "NoTeamScreen"),
 });
-
-const whole = (v: unknown): number | undefined =>
-  Number.isSafeInteger(Number(v ?? Number.NaN)) ? Number(v) : undefined;
-const text = (v: unknown): string | undefined => (typeof v === "string" && v !== "" ? v : undefined);
 
 const setupRoute = createRoute({
   getParentRoute: () => rootRoute,
@@ -98,8 +97,6 @@ export interface TeamSearch {
   add?: Adding;
 }
 
-export type Adding = "url" | "folder" | "machine";
-
 const teamRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/$team",
@@ -148,51 +145,10 @@ const trashRoute = createRoute({
   },
 });
 
-export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "timeline";
-
-const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline"] as const;
-
-const DIALOGS = ["archive", "delete", "place", "move"] as const;
-export type WorkspaceDialog = (typeof DIALOGS)[number];
-
-export interface WorkspaceSearch {
-  tab?: Exclude<Tab, "terminal">;
-  session?: string;
-  file?: string;
-  /** Lines of the file: "new12", "old3-7". */
-  line?: string;
-  /** In the changes: the states that are compared, as the API names them; without them the base and now. */
-  from?: string;
-  to?: string;
-  dialog?: WorkspaceDialog;
-  /** A place in the conversation. */
-  place?: number;
-  /** In the history: an offset of the output. */
-  at?: number;
-  /** On a phone: the terminal itself instead of what it says. */
-  live?: true;
-  /** In the history: what is searched, and the time (ms) of the output that is shown. */
-  q?: string;
-  when?: number;
-}
-
 const workspaceRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w/$key",
-  validateSearch: (s: Record<string, unknown>): WorkspaceSearch => ({
-    tab: s.dialog === "merge" ? "merge" : TABS.find((t) => t === (s.tab === "activity" ? "timeline" : s.tab)),
-    session: text(s.session),
-    file: text(s.file),
-    line: text(s.line),
-    from: text(s.from),
-    to: text(s.to),
-    place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
-    dialog: DIALOGS.find((d) => d === s.dialog),
-    live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
-    q: s.q === undefined ? undefined : String(s.q).slice(0, 1000) || undefined,
-    at: whole(s.at),
-    when: whole(s.when),
-  }),
+  validateSearch: workspaceSearch,
   component: lazyRouteComponent(() => part(() => import("@/workspaces/workspace-screen")), "WorkspaceScreen"),
 });
 
@@ -245,60 +201,12 @@ const machineRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/machines/machine-screen")), "MachineScreen"),
 });
 
-/** What a page of usage shows; absent is this month, by day, in cents. */
-export interface UsageSearch {
-  month?: string;
-  day?: string;
-  by?: UsageGroup;
-  exact?: true;
-}
-
-const usageSearch = (s: Record<string, unknown>): UsageSearch => ({
-  month: isMonth(s.month) ? s.month : undefined,
-  day: isDay(s.day) ? s.day : undefined,
-  by: USAGE_GROUPS.find((g) => g === s.by),
-  exact: s.exact === true || s.exact === "1" || s.exact === 1 ? true : undefined,
-});
-
 const usageRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/usage",
   validateSearch: usageSearch,
   component: lazyRouteComponent(() => part(() => import("@/costs/usage-screen")), "UsageScreen"),
 });
-
-export const SECTIONS = [
-  "profile",
-  "security",
-  "notifications",
-  "appearance",
-  "agents",
-  "tokens",
-  "secrets",
-  "members",
-  "team",
-  "disk",
-  "team-agents",
-  "team-secrets",
-  "budget",
-  "quotas",
-  "billing",
-  "links",
-  "places",
-  "models",
-  "audit",
-  "users",
-  "teams",
-  "server-audit",
-  "server-usage",
-  "plans",
-  "prices",
-  "payments",
-  "metrics",
-  "gateway",
-  "about",
-] as const;
-export type Section = (typeof SECTIONS)[number];
 
 interface SettingsSearch extends UsageSearch {
   error?: string;

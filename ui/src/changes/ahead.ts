@@ -2,10 +2,10 @@ import type { QueryClient } from "@tanstack/react-query";
 import { compareQuery } from "@/api/queries";
 import { warmUp as warmColors } from "@/highlight/highlight";
 import { isBoolean, recall } from "@/state/remember";
-import { EVERYTHING } from "./compare-menu";
 import { warmUp } from "./diff/parser";
 import { Reading } from "./diff/reading";
 import { inTreeOrder } from "./diff/tree";
+import { EVERYTHING } from "./sides";
 import { sourceOf } from "./source";
 
 /** Reads all changes of a workspace before anybody asks for them: what the first screen needs is there when they do. */

@@ -11,8 +11,8 @@ import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { Field } from "@/kit/field";
 import { Failure } from "@/kit/states";
 import { nameOf } from "@/timeline/name";
-import type { Sides } from "./compare-menu";
 import { reviewsQuery } from "./review/data";
+import type { Sides } from "./sides";
 import { statesQuery } from "./states";
 
 interface Props {

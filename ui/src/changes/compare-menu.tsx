@@ -11,17 +11,10 @@ import { Menu, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import type { Comparison } from "./diff/types";
 import { reviewsQuery } from "./review/data";
+import { MERGED, type Sides } from "./sides";
 import { statesQuery } from "./states";
 
 const CompareDialog = lazy(() => import("./compare-dialog"));
-
-export interface Sides {
-  from: string;
-  to: string;
-}
-
-export const EVERYTHING: Sides = { from: "base", to: "now" };
-export const MERGED: Sides = { from: "merged^", to: "merged" };
 
 interface Props {
   workspace: Workspace;

@@ -4,7 +4,7 @@ import type { FileLayout } from "./diff/layout";
 import type { Reading } from "./diff/reading";
 import { type FileView, oneSided, SINGLE, specialAt } from "./diff/rows";
 import type { LineRange } from "./diff/types";
-import type { LineSlot } from "./extend";
+import type { LineSlot } from "./extension";
 import { FileHead } from "./file-head";
 import type { Merged } from "./merged";
 import { GapRow, NoteRow } from "./other-rows";

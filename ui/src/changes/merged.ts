@@ -2,7 +2,8 @@ import { createElement, Fragment, type ReactNode, useEffect, useMemo, useState }
 import type { Reading } from "./diff/reading";
 import type { Anchor } from "./diff/rows";
 import type { ChangedFile, Comparison, HunkPlace, LineRange } from "./diff/types";
-import { type ChangesContext, extensions, type LineSlot } from "./extend";
+import type { ChangesContext, LineSlot } from "./extension";
+import { extensions } from "./extensions";
 
 /** What all who add to the page add together. A new object when any of it changed. */
 export interface Merged {

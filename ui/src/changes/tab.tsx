@@ -11,9 +11,9 @@ import { lazy } from "@/kit/part";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { toastError } from "@/state/toasts";
-import { EVERYTHING, MERGED, type Sides } from "./compare-menu";
 import { warmUp } from "./diff/parser";
 import { Reader } from "./reader";
+import { EVERYTHING, MERGED, type Sides } from "./sides";
 
 export { readAhead } from "./ahead";
 

@@ -6,8 +6,9 @@ import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Counts } from "@/kit/states";
-import { CompareMenu, type Sides } from "./compare-menu";
+import { CompareMenu } from "./compare-menu";
 import type { Comparison } from "./diff/types";
+import type { Sides } from "./sides";
 
 interface Props {
   workspace: Workspace;

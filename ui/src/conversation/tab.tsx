@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
+import { SETUP } from "@/agents/built-in";
 import type { Session, Workspace } from "@/api/client";
 import { sessionsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
@@ -13,7 +14,7 @@ import { Icon } from "@/kit/icon";
 import { lazy } from "@/kit/part";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
-import { hasEnded, isShell, preferred, SETUP } from "@/sessions/sessions";
+import { hasEnded, isShell, preferred } from "@/sessions/sessions";
 import { isBoolean, recall, remember } from "@/state/remember";
 import type { Kind } from "./feed";
 import { Found } from "./found";

@@ -1,6 +1,7 @@
 import { usd } from "@/format/money";
+import { mb } from "@/format/size";
 import { count, plural } from "@/format/text";
-import { mb, minutes } from "@/sandboxes/words";
+import { minutes } from "@/format/time";
 import type { Quota } from "./api";
 import type { Plan } from "./operator-api";
 

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { hourly, usd } from "@/format/money";
 import { useNow } from "@/format/now";
+import { mb } from "@/format/size";
 import { count } from "@/format/text";
-import { mb } from "@/sandboxes/words";
 import { useMe, useTeam } from "@/state/team";
 import { exactUsd, spell } from "./amounts";
 import type { Refusal } from "./refusal";

@@ -1,6 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import type { UsageSearch } from "@/app/router";
 import { usd } from "@/format/money";
 import { useNow } from "@/format/now";
 import { buttonClass, IconButton } from "@/kit/button";
@@ -11,6 +10,7 @@ import { dayLong, daySpan, monthAfter, monthName, monthOf, monthSpan, spell } fr
 import { type Budget, type Usage, type UsageGroup, usageFile, usageQuery, type Whose } from "./api";
 import { BarChart } from "./chart";
 import { bars, basisWords, beginOf, GROUPS, modelWords, moneyOf, spanOf, whole } from "./usage";
+import type { UsageSearch } from "./usage-search";
 import { UsageTable, unknownWords } from "./usage-table";
 
 /** What sandboxes and models cost in a month or a day: a chart of time and a table by whom or what. */

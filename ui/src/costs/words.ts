@@ -1,7 +1,7 @@
 import { hourly, usd } from "@/format/money";
 import { plural } from "@/format/text";
+import { until } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
-import { until } from "@/sandboxes/remote-words";
 import { momentUtc, spell } from "./amounts";
 import type { Budget, BudgetStanding, LimitAlert } from "./api";
 

@@ -1,4 +1,4 @@
-import type { ChangedFile } from "@/changes/diff/types";
+import type { Schemas } from "@/api/client";
 import { cx } from "@/kit/cx";
 
 interface Look {
@@ -7,7 +7,7 @@ interface Look {
   color: string;
 }
 
-const STATUS: Record<ChangedFile["status"], Look> & Record<string, Look> = {
+const STATUS: Record<Schemas["ComparedFile"]["status"], Look> & Record<string, Look> = {
   added: { letter: "A", word: "added", color: "text-add" },
   modified: { letter: "M", word: "modified", color: "text-fg2" },
   deleted: { letter: "D", word: "deleted", color: "text-del" },
@@ -19,7 +19,7 @@ const UNKNOWN = { letter: "?", word: "changed", color: "text-fg2" };
 
 const of = (f: { status: string }) => STATUS[f.status] ?? UNKNOWN;
 
-export const statusWord = (f: ChangedFile): string => of(f).word;
+export const statusWord = (f: Schemas["ComparedFile"]): string => of(f).word;
 
 /** The letter of a change, with its word for those who ask. */
 export function Status({ file, className }: { file: { status: string }; className?: string }) {

@@ -49,6 +49,10 @@ describe("text", () => {
     expect(plural(3, "branch", "branches")).toBe("3 branches");
     expect(splitPath("a/b/c.go")).toEqual({ dir: "a/b/", name: "c.go" });
     expect(initials("Mika Kaur")).toBe("MK");
+    // Whole characters only.
+    expect(initials("Ana Maria Lopez")).toBe("AL");
+    expect(initials("  mika ")).toBe("M");
+    expect(initials("😀 x")).toBe("😀X");
     expect(initials("")).toBe("?");
     expect(mode("100755")).toBe("executable");
   });

@@ -37,12 +37,12 @@ export function splitPath(path: string): { dir: string; name: string } {
   return { dir: path.slice(0, at + 1), name: path.slice(at + 1) };
 }
 
-/** Two letters for an avatar. */
+/** One or two letters for a face. */
 export function initials(name: string): string {
   const words = name.trim().split(/\s+/).filter(Boolean);
-  const letters =
-    words.length > 1 ? [words[0]!, words.at(-1)!].map((w) => [...w][0]) : [...(words[0] ?? "?")].slice(0, 2);
-  return letters.join("").toUpperCase();
+  const first = [...(words[0] ?? "?")][0] ?? "?";
+  const last = words.length > 1 ? ([...words.at(-1)!][0] ?? "") : "";
+  return (first + last).toUpperCase();
 }
 
 /** A shortened commit id. */
@@ -63,3 +63,13 @@ export function mode(m: string): string {
       return m;
   }
 }
+
+/** Words as a sentence of their own. */
+export function sentence(s: string): string {
+  const text = s.trim();
+  if (!text) return "";
+  return text[0]!.toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+}
+
+/** Words that name commands between backquotes, without those. */
+export const plain = (s: string): string => s.replaceAll("`", "");

@@ -1,3 +1,5 @@
+import { plural } from "./text";
+
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
@@ -53,4 +55,31 @@ export function day(at: number, now: number): string {
   if (d === new Date(now).toDateString()) return "Today";
   if (d === new Date(now - DAY).toDateString()) return "Yesterday";
   return new Intl.DateTimeFormat(undefined, { dateStyle: "full" }).format(at);
+}
+
+/** Minutes as people say them: "45 minutes", "8 hours", "2 days". */
+export function minutes(n: number): string {
+  if (n % 1440 === 0) return plural(n / 1440, "day");
+  if (n % 60 === 0) return plural(n / 60, "hour");
+  return plural(n, "minute");
+}
+
+/** How long until a moment: "in 40 s", "in 4 min", "in 2 h 5 min". */
+export function until(at: number, now: number): string {
+  const s = Math.max(0, Math.ceil((at - now) / 1000));
+  if (s < 60) return `in ${s} s`;
+  const min = Math.round(s / 60);
+  if (min < 60) return `in ${min} min`;
+  const rest = min % 60;
+  return rest ? `in ${Math.floor(min / 60)} h ${rest} min` : `in ${Math.floor(min / 60)} h`;
+}
+
+/** How long ago, to the second while that matters: "just now", "3 s ago", "4 min ago". */
+export function secondsAgo(at: number, now: number): string {
+  const s = Math.max(0, Math.floor((now - at) / 1000));
+  if (s < 1) return "just now";
+  if (s < 60) return `${s} s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+  const h = Math.floor(s / 3600);
+  return h < 48 ? `${h} h ago` : `${Math.floor(h / 24)} d ago`;
 }

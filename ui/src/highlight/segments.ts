@@ -1,4 +1,5 @@
-import type { Range } from "@/changes/diff/words";
+/** Ranges of characters, [from, to). */
+export type Range = readonly [number, number];
 
 /** Highlighting of one line: lengths and classes in turn, covering the line from its start. "" is plain text. */
 export type Tokens = readonly (readonly [length: number, cls: string])[];

@@ -1,4 +1,4 @@
-import { initials } from "@/terminal/presence";
+import { initials } from "@/format/text";
 import { cx } from "./cx";
 
 export interface Face {

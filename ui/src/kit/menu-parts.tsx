@@ -1,8 +1,22 @@
 import { DropdownMenu as Radix } from "radix-ui";
-import type { ReactNode } from "react";
+import type { KeyboardEvent, ReactElement, ReactNode } from "react";
 import { cx } from "./cx";
 import { Kbd } from "./kbd";
-import type { MenuProps } from "./menu";
+
+export interface MenuProps {
+  trigger: ReactElement<TriggerProps>;
+  children: ReactNode;
+  align?: "start" | "end";
+}
+
+interface TriggerProps {
+  onClick?: () => void;
+  onPointerEnter?: () => void;
+  onFocus?: () => void;
+  onKeyDown?: (e: KeyboardEvent) => void;
+  "aria-haspopup"?: "menu";
+  "aria-expanded"?: boolean;
+}
 
 /** An open menu at its trigger, which gets the focus back when the menu closes. */
 export function MenuOverlay({ trigger, children, align, open, onOpenChange }: MenuProps & OpenProps) {

@@ -1,26 +1,11 @@
-import { cloneElement, type KeyboardEvent, type ReactElement, type ReactNode, Suspense, useState } from "react";
-import type { ChoiceProps, ItemProps } from "./menu-parts";
+import { cloneElement, type ReactNode, Suspense, useState } from "react";
+import type { ChoiceProps, ItemProps, MenuProps } from "./menu-parts";
 import { lazy } from "./part";
 
 // What floats over the page is most of the weight of the kit and nothing of the first paint: it comes with the first menu.
 const load = () => import("./menu-parts");
 const MenuOverlay = lazy(() => load().then((m) => ({ default: m.MenuOverlay })));
 const Choices = lazy(() => load().then((m) => ({ default: m.MenuChoice })));
-
-export interface MenuProps {
-  trigger: ReactElement<TriggerProps>;
-  children: ReactNode;
-  align?: "start" | "end";
-}
-
-interface TriggerProps {
-  onClick?: () => void;
-  onPointerEnter?: () => void;
-  onFocus?: () => void;
-  onKeyDown?: (e: KeyboardEvent) => void;
-  "aria-haspopup"?: "menu";
-  "aria-expanded"?: boolean;
-}
 
 export function Menu({ trigger, children, align = "end" }: MenuProps) {
   const [used, setUsed] = useState(false);

@@ -1,11 +1,10 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
-import { visible } from "@/format/text";
+import { sentence, visible } from "@/format/text";
 import { clock, duration, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
-import { sentence } from "@/sandboxes/words";
 import { historyQuery, type Machine } from "./api";
 import { connectionWords } from "./words";
 

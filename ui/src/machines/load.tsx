@@ -1,6 +1,6 @@
+import { mb } from "@/format/size";
 import { plural } from "@/format/text";
 import { cx } from "@/kit/cx";
-import { mb } from "@/sandboxes/words";
 import type { Machine } from "./api";
 
 /** A figure this near its end is worth a look. */

@@ -1,8 +1,5 @@
 import { describe, expect, it } from "vitest";
 import type { Workspace } from "@/api/client";
-import { absence, awayWords } from "@/sandboxes/away";
-import type { FarSandbox, Place } from "@/sandboxes/remote";
-import { firstPlace, livesIn, placeBody, placeId } from "@/sandboxes/which";
 import type { Connection, Machine } from "./api";
 import { onDangerous } from "./danger";
 import {
@@ -107,57 +104,9 @@ describe("connecting", () => {
   });
 });
 
-describe("places", () => {
-  const place = (over: Partial<Place>) =>
-    ({ kind: "docker", available: true, allowed: true, default: false, ...over }) as Place;
-  const docker = place({ default: true });
-  const laptop = place({ kind: "runner", runner_id: "m1" });
-  const tower = place({ kind: "runner", runner_id: "m2" });
-
-  it("are told apart by their machine", () => {
-    expect([placeId(docker), placeId(laptop)]).toEqual(["docker", "runner:m1"]);
-    expect(placeId({ kind: "runner:m1", runner_id: "m1" })).toBe("runner:m1");
-    expect(livesIn({ executor: "runner", runner_id: "m2" })).toBe("runner:m2");
-    expect(placeBody("runner:m1")).toEqual({ executor: "runner", runner_id: "m1" });
-    expect(placeBody("docker")).toEqual({ executor: "docker" });
-  });
-  it("begin with what the server suggests, and ask where it says so", () => {
-    const all = [docker, laptop, tower];
-    const one = { executor: "runner", runner_id: "m1", ask: false };
-    expect(firstPlace(all, one, "docker")).toBe("runner:m1");
-    expect(firstPlace(all, { ...one, ask: true }, undefined)).toBe("");
-    expect(firstPlace(all, { ...one, ask: true }, "runner:m2")).toBe("");
-    expect(firstPlace(all, { ...one, ask: true }, "runner:m1")).toBe("runner:m1");
-    expect(firstPlace(all, { executor: "", runner_id: "", ask: true }, "docker")).toBe("");
-  });
-  it("begin with what this browser remembers, else the default, where nothing is suggested", () => {
-    expect(firstPlace([docker, laptop], undefined, "runner:m1")).toBe("runner:m1");
-    expect(firstPlace([docker, laptop], undefined, "runner:gone")).toBe("docker");
-    expect(firstPlace([docker, { ...laptop, available: false }], undefined, "runner:m1")).toBe("docker");
-    expect(firstPlace(undefined, undefined, undefined)).toBe("");
-  });
-});
-
 describe("a workspace on a machine", () => {
   const w = { executor: "runner", runner_id: "m1", runner_name: "Work Laptop", boundary: "none" } as Workspace;
-  const there = { kind: "runner", runner_id: "m1", offline_since: null } as Place;
-  const box = (online: boolean) =>
-    ({
-      executor: "runner",
-      runner_id: "m1",
-      machine: { name: "Work Laptop", online, offline_since: online ? null : TWO, reason: online ? "" : "it sleeps" },
-    }) as FarSandbox;
 
-  it("knows when its machine is away", () => {
-    expect(absence(w, there, box(true))).toBeUndefined();
-    const away = absence(w, { ...there, offline_since: TWO }, box(false));
-    expect(away).toEqual({ name: "Work Laptop", since: TWO, reason: "it sleeps" });
-    expect(awayWords(away!, NOW)).toMatch(/^Work Laptop is offline since .*2:02/);
-    // Somebody who may not choose the machine still sees that it is away.
-    expect(absence(w, undefined, box(false))?.since).toBe(TWO);
-    expect(absence(w, undefined, undefined)).toBeUndefined();
-    expect(absence({ ...w, runner_id: undefined }, undefined, box(false))).toBeUndefined();
-  });
   it("is marked where nothing isolates it", () => {
     expect([onDangerous(w), onDangerous({ ...w, boundary: "container" }), onDangerous({ boundary: "none" })]).toEqual([
       true,

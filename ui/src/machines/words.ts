@@ -1,7 +1,7 @@
+import { mb } from "@/format/size";
 import { count, plural } from "@/format/text";
 import { clock } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
-import { mb } from "@/sandboxes/words";
 import type { Connection, Machine } from "./api";
 
 export interface Stands {

@@ -1,5 +1,11 @@
 import { type ReactNode, useId } from "react";
+import type { Workspace } from "@/api/client";
 import { cx } from "@/kit/cx";
+
+/** What a card of the Merge tab is given. It loads what it shows itself, and renders nothing where it has nothing to say. */
+export interface CardProps {
+  workspace: Workspace;
+}
 
 interface Props {
   title: string;

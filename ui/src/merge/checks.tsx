@@ -5,9 +5,8 @@ import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { CHECK_MARKS, CheckRow, checkKeys } from "./check-runs";
-import type { CardProps } from "./slots";
 
 /** The project's checks on the workspace's files. */
 export default function ChecksCard({ workspace: w }: CardProps) {

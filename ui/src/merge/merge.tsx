@@ -12,10 +12,9 @@ import { Busy, Failure, FormError } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { Attached, useAttach, useAttached } from "./attach";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
 import { afterMove, useStanding } from "./queries";
-import type { CardProps } from "./slots";
 
 type Strategy = "merge" | "squash" | "rebase";
 type Result = Schemas["MergeResult"];

@@ -3,9 +3,8 @@ import { Link } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
 import { plural } from "@/format/text";
 import { useTeam } from "@/state/team";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { checkKeys } from "./check-runs";
-import type { CardProps } from "./slots";
 
 /** Workspaces whose work conflicts with this one's, and in which order the fewest meet a conflict. */
 export default function OverlapsCard({ workspace: w }: CardProps) {

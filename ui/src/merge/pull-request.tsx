@@ -13,11 +13,10 @@ import { Failure, FormError, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { OpenPullRequest } from "./open-pull-request";
 import { CHECKS, capital, noun, REVIEWS, STATES } from "./pull-words";
 import { afterMove, forgeQuery, homeKeys, pullQuery } from "./queries";
-import type { CardProps } from "./slots";
 
 type PullRequest = Schemas["PullRequest"];
 type Strategy = Schemas["PullRequestMerge"]["strategy"];

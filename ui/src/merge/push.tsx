@@ -9,9 +9,8 @@ import { FormError, Output } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { afterMove, useStanding } from "./queries";
-import type { CardProps } from "./slots";
 
 interface Ask {
   what: "branch" | "base";

@@ -8,10 +8,9 @@ import { Segmented } from "@/kit/field";
 import { Mark, type MarkKind } from "@/kit/mark";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { CheckRow, checkKeys } from "./check-runs";
 import { useStanding } from "./queries";
-import type { CardProps } from "./slots";
 
 type Entry = Schemas["QueueEntry"];
 type Strategy = Entry["strategy"];

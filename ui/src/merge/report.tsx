@@ -10,8 +10,7 @@ import { Counts, Failure, FormError, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { Attached, markdown, useAttach, useAttached } from "./attach";
-import { MergeCard } from "./card";
-import type { CardProps } from "./slots";
+import { type CardProps, MergeCard } from "./card";
 
 type Report = Schemas["Report"];
 

@@ -1,10 +1,5 @@
 import { type ComponentType, type LazyExoticComponent, lazy } from "react";
-import type { Workspace } from "@/api/client";
-
-/** What a card of the Merge tab is given. It loads what it shows itself, and renders nothing where it has nothing to say. */
-export interface CardProps {
-  workspace: Workspace;
-}
+import type { CardProps } from "./card";
 
 /** Where a card stands: what to know first, what to do before merging, beside merging, after it. */
 export type Place = "first" | "before" | "beside" | "after";

@@ -7,9 +7,8 @@ import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { fetchStanding, useStanding } from "./queries";
-import type { CardProps } from "./slots";
 
 /** How the branch and its base stand to each other. */
 export default function StandingCard({ workspace: w }: CardProps) {

@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
+import { SETUP, SHELL } from "@/agents/built-in";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { changesQuery, keys, sessionsQuery } from "@/api/queries";
@@ -10,16 +11,15 @@ import { Segmented } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { lazy } from "@/kit/part";
 import { Busy, Failure, FormError } from "@/kit/states";
-import { hasEnded, isShell, SETUP, SHELL } from "@/sessions/sessions";
+import { hasEnded, isShell } from "@/sessions/sessions";
 import { startSession } from "@/sessions/start";
 import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
-import { MergeCard } from "./card";
+import { type CardProps, MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
 import { OpenConflicts } from "./open-conflicts";
 import { afterMove, conflictsQuery, type UpdateStrategy, updatePreviewQuery, useStanding } from "./queries";
-import type { CardProps } from "./slots";
 
 const StartWith = lazy(() => import("./start-with"));
 

@@ -4,7 +4,6 @@ import { Suspense, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { keys } from "@/api/queries";
-import type { Adding } from "@/app/router";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { Segmented, TextField } from "@/kit/field";
@@ -16,6 +15,9 @@ import { FolderBrowser } from "./folder-browser";
 const MachineFolder = lazy(() => import("./machine-folder").then((m) => ({ default: m.MachineFolder })));
 
 /** Adds a repository: by its URL, or as a folder on the server or on a member's machine. */
+/** Where a project to add comes from. */
+export type Adding = "url" | "folder" | "machine";
+
 export default function AddProjectDialog({ kind }: { kind: Adding }) {
   const team = useTeam();
   const navigate = useNavigate();

@@ -5,6 +5,7 @@ import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { mineQuery } from "@/costs/api";
 import { RefusalFigures, UpgradeWays } from "@/costs/refusal-figures";
+import { plain } from "@/format/text";
 import { Button, buttonClass } from "@/kit/button";
 import { CopyLine, FormError } from "@/kit/states";
 import { confirm } from "@/state/confirm";
@@ -16,7 +17,6 @@ import { fallBack, type Place } from "./remote";
 import { commandIn, fallbackPlace, upgradeWords } from "./remote-words";
 import { localHelps, usedUpRefusal } from "./used-up";
 import { findPlace } from "./which";
-import { plain } from "./words";
 
 interface Props {
   workspace: Workspace;

@@ -11,10 +11,10 @@ import { unknownWords } from "@/costs/usage-table";
 import { costNow, ENDS_SOON, whenWords } from "@/costs/words";
 import { hourly, usd } from "@/format/money";
 import { useNow } from "@/format/now";
+import { until } from "@/format/time";
 import { cx } from "@/kit/cx";
 import { useTeam } from "@/state/team";
 import type { FarSandbox } from "./remote";
-import { until } from "./remote-words";
 
 /** What a workspace cost, how fast it goes on, and when what pays for it ends; opened, what it went to. */
 export default function CostLine({

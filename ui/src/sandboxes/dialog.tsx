@@ -3,7 +3,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { count, plural } from "@/format/text";
+import { count, plural, sentence } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
@@ -21,7 +21,7 @@ import { portsQuery } from "./remote";
 import { FarPanel } from "./remote-panel";
 import { StepRow } from "./steps";
 import { findPlace } from "./which";
-import { limitsInWords, sentence, whole } from "./words";
+import { limitsInWords, whole } from "./words";
 
 /** Where a workspace lives: how far its agents are kept in, what they use, what they may reach. */
 export default function PlaceDialog({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {

@@ -1,10 +1,12 @@
 import { useState } from "react";
 import type { Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
+import { mb } from "@/format/size";
+import { minutes } from "@/format/time";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
-import { limitsInWords, mb, minutes } from "./words";
+import { limitsInWords } from "./words";
 
 type Limits = Required<Schemas["ResourceLimits"]>;
 

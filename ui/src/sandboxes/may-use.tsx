@@ -5,12 +5,12 @@ import { type MyQuota, mineQuery } from "@/costs/api";
 import { UpgradeWays } from "@/costs/refusal-figures";
 import { whenWords } from "@/costs/words";
 import { useNow } from "@/format/now";
+import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { useTeam } from "@/state/team";
 import type { Place } from "./remote";
 import { refusedWhole } from "./remote-words";
 import { HOUR, localHelps, usedUp } from "./used-up";
-import { sentence } from "./words";
 
 /** What somebody may still use of a place that costs, and the ways on when it is nothing. */
 export function MayUse({ place, local }: { place: Place; local?: { name: string; kind: string; choose: () => void } }) {

@@ -1,7 +1,8 @@
 import type { Schemas } from "@/api/client";
+import { memory } from "@/format/size";
 import { count } from "@/format/text";
 import { cx } from "@/kit/cx";
-import { memory, whole } from "./words";
+import { whole } from "./words";
 
 type Sandbox = Schemas["Sandbox"];
 

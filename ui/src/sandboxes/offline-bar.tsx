@@ -5,7 +5,7 @@ import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { hourly } from "@/format/money";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
+import { plain, plural, sentence } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { confirm } from "@/state/confirm";
@@ -17,7 +17,6 @@ import { workspacePlacesQuery } from "./queries";
 import type { FarSandbox, Place } from "./remote";
 import { chosenSize } from "./remote-words";
 import { placeBody, placeId } from "./which";
-import { plain, sentence } from "./words";
 
 /** The place that is offered instead: a cloud one first, for it is as far from everybody as the machine was. */
 function instead(places: readonly Place[]): { target: Place | undefined; cloud: Place | undefined } {

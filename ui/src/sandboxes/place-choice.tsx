@@ -2,6 +2,7 @@ import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, Suspense } from "react";
 import type { Schemas } from "@/api/client";
+import { plain, sentence } from "@/format/text";
 import { Choice } from "@/kit/field";
 import { lazy } from "@/kit/part";
 import { Failure, Skeleton } from "@/kit/states";
@@ -11,7 +12,6 @@ import { useTeam } from "@/state/team";
 import type { Place as PlaceInfo } from "./remote";
 import { chosenSize, costWords } from "./remote-words";
 import { placeId } from "./which";
-import { plain, sentence } from "./words";
 
 const PlaceTerms = lazy(() => import("./terms"));
 

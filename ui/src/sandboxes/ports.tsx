@@ -1,11 +1,11 @@
 import { useMutation } from "@tanstack/react-query";
 import type { Workspace } from "@/api/client";
+import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { openPreview } from "./preview";
 import { openPort, type Ports as PortList } from "./remote";
-import { sentence } from "./words";
 
 /** What listens in the sandbox, each with a way to look at it. */
 export function Ports({ workspace: w, ports }: { workspace: Workspace; ports: PortList }) {

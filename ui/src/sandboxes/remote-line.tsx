@@ -1,8 +1,9 @@
 import { useNow } from "@/format/now";
 import { plural } from "@/format/text";
+import { until } from "@/format/time";
 import { Shape } from "@/kit/mark";
 import type { FarSandbox } from "./remote";
-import { sleeps, syncSaid, until } from "./remote-words";
+import { sleeps, syncSaid } from "./remote-words";
 
 /** When it is worth a word that a sandbox falls asleep, or that its run ends. */
 const SOON = 5 * 60_000;

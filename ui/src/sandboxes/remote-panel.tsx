@@ -2,8 +2,8 @@ import type { ReactNode } from "react";
 import type { Workspace } from "@/api/client";
 import { hourly, usd } from "@/format/money";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
-import { ago } from "@/format/time";
+import { plural, sentence } from "@/format/text";
+import { ago, until } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { useTeam } from "@/state/team";
@@ -11,9 +11,8 @@ import { useSandboxActs } from "./acts";
 import { awayWords } from "./away";
 import { Meters } from "./meters";
 import type { FarSandbox } from "./remote";
-import { sandboxSaid, sizeName, stillWords, syncSaid, until } from "./remote-words";
+import { sandboxSaid, sizeName, stillWords, syncSaid } from "./remote-words";
 import { SyncList } from "./sync-list";
-import { sentence } from "./words";
 
 /** A sandbox on another machine: how it is, how long it goes on, what is home of it, what it costs. */
 export function FarPanel({

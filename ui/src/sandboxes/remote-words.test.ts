@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { hourly, usd } from "@/format/money";
+import { secondsAgo, until } from "@/format/time";
 import type { FarSandbox, Place, Size } from "./remote";
 import {
   canHave,
@@ -12,13 +13,11 @@ import {
   progressWords,
   refusedWhole,
   sandboxSaid,
-  secondsAgo,
   sizeForLimits,
   sizeName,
   sleeps,
   stillWords,
   syncSaid,
-  until,
   upgradeWords,
 } from "./remote-words";
 

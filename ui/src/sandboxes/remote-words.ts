@@ -1,9 +1,10 @@
 import { hourly, usd } from "@/format/money";
-import { bytes, count, plural } from "@/format/text";
-import { clock } from "@/format/time";
+import { mb } from "@/format/size";
+import { bytes, count, plural, sentence } from "@/format/text";
+import { clock, secondsAgo } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 import type { FarSandbox, MakingStep, Place, Size, SyncSummary } from "./remote";
-import { BOUNDARIES, mb, sentence } from "./words";
+import { BOUNDARIES } from "./words";
 
 /** A size as people choose it: "2 cores, 4 GB". */
 export const sizeName = (s: { cpus: number; memory_mb: number }): string =>
@@ -84,26 +85,6 @@ export function progressWords(s: Pick<MakingStep, "done" | "all">): string {
 /** The part that is done, 0 to 1; undefined while all is not known. */
 export const progressPart = (s: Pick<MakingStep, "done" | "all">): number | undefined =>
   s.all > 0 ? Math.min(1, Math.max(0, s.done / s.all)) : undefined;
-
-/** How long until a moment: "in 40 s", "in 4 min", "in 2 h 5 min". */
-export function until(at: number, now: number): string {
-  const s = Math.max(0, Math.ceil((at - now) / 1000));
-  if (s < 60) return `in ${s} s`;
-  const min = Math.round(s / 60);
-  if (min < 60) return `in ${min} min`;
-  const rest = min % 60;
-  return rest ? `in ${Math.floor(min / 60)} h ${rest} min` : `in ${Math.floor(min / 60)} h`;
-}
-
-/** How long ago, to the second while that matters: "just now", "3 s ago", "4 min ago". */
-export function secondsAgo(at: number, now: number): string {
-  const s = Math.max(0, Math.floor((now - at) / 1000));
-  if (s < 1) return "just now";
-  if (s < 60) return `${s} s ago`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
-  const h = Math.floor(s / 3600);
-  return h < 48 ? `${h} h ago` : `${Math.floor(h / 24)} d ago`;
-}
 
 export interface Said {
   mark: MarkKind;

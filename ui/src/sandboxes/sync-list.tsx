@@ -3,14 +3,13 @@ import { useNavigate } from "@tanstack/react-router";
 import type { Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { bytes, plural, visible } from "@/format/text";
+import { bytes, plural, sentence, visible } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { type Conflict, farKeys, type NotSynced, settleConflict, syncQuery } from "./remote";
-import { sentence } from "./words";
 
 const MOST = 100; // rows of files that did not come home; the rest is counted
 

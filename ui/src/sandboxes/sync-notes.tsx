@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
+import { plural, sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Shape } from "@/kit/mark";
 import { useSandboxActs } from "./acts";
@@ -9,7 +9,6 @@ import { sandboxQuery } from "./queries";
 import type { FarSandbox } from "./remote";
 import { syncSaid } from "./remote-words";
 import { SyncList } from "./sync-list";
-import { sentence } from "./words";
 
 /** Above the changes of a workspace elsewhere: whether they are all here, and what did not come home. */
 export default function SyncNotes({ workspace: w }: { workspace: Workspace }) {

@@ -1,11 +1,12 @@
 import { hourly } from "@/format/money";
+import { sentence } from "@/format/text";
+import { minutes } from "@/format/time";
 import { Check, Choice } from "@/kit/field";
 import { CopyLine } from "@/kit/states";
 import { MayUse } from "./may-use";
 import type { Place, Size } from "./remote";
 import { canHave, chosenSize, commandIn, fallbackChanges, fallbackPlace, sizeId, sizeName } from "./remote-words";
 import { placeId } from "./which";
-import { minutes, sentence } from "./words";
 
 interface Props {
   place: Place;

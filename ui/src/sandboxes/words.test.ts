@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
-import { limitsInWords, mb, memory, minutes, sentence } from "./words";
+import { mb, memory } from "@/format/size";
+import { sentence } from "@/format/text";
+import { minutes } from "@/format/time";
+import { limitsInWords } from "./words";
 
 test("limits in one line name only what is bound", () => {
   expect(limitsInWords({ cpus: 2, memory_mb: 2048, processes: 512, disk_mb: 10240, wall_minutes: 480 })).toBe(

@@ -1,5 +1,7 @@
 import type { Schemas } from "@/api/client";
+import { mb } from "@/format/size";
 import { count, plural } from "@/format/text";
+import { minutes } from "@/format/time";
 
 type Limits = Schemas["ResourceLimits"];
 
@@ -25,26 +27,6 @@ export const BOUNDARIES: readonly { value: Exclude<Schemas["Boundary"], "">; nam
   { value: "microvm", name: "MicroVM", means: "Agents live in a virtual machine." },
 ];
 
-/** A size in MiB as people set it: "512 MB", "2 GB". */
-export function mb(n: number): string {
-  if (n < 1024) return `${n} MB`;
-  const gb = n / 1024;
-  return `${Number.isInteger(gb) ? gb : gb.toFixed(1)} GB`;
-}
-
-/** A size in bytes beside limits, in the same units as they. */
-export function memory(bytes: number): string {
-  const n = bytes / (1 << 20);
-  return n >= 1024 ? `${(n / 1024).toFixed(1)} GB` : `${Math.round(n)} MB`;
-}
-
-/** Minutes as people say them: "45 minutes", "8 hours", "2 days". */
-export function minutes(n: number): string {
-  if (n % 1440 === 0) return plural(n / 1440, "day");
-  if (n % 60 === 0) return plural(n / 60, "hour");
-  return plural(n, "minute");
-}
-
 /** Limits in one line; what is not bound is not said. */
 export function limitsInWords(limits: Limits): string {
   const l = whole(limits);
@@ -56,13 +38,6 @@ export function limitsInWords(limits: Limits): string {
     l.wall_minutes > 0 && minutes(l.wall_minutes),
   ].filter(Boolean);
   return parts.length > 0 ? parts.join(", ") : "no limits";
-}
-
-/** Words as a sentence of their own. */
-export function sentence(s: string): string {
-  const text = s.trim();
-  if (!text) return "";
-  return text[0]!.toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
 /** What of the network a place reaches. */
@@ -77,6 +52,3 @@ export const NETWORKS: readonly { value: Schemas["Network"]["mode"]; name: strin
 ];
 
 export const networkName = (mode: string): string => NETWORKS.find((n) => n.value === mode)?.name ?? mode;
-
-/** Words that name commands between backquotes, without those. */
-export const plain = (s: string): string => s.replaceAll("`", "");

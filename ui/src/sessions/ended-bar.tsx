@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
+import { COMMAND, SETUP } from "@/agents/built-in";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { Button } from "@/kit/button";
@@ -8,7 +9,7 @@ import { noteProblem } from "@/sandboxes/problem";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import type { Exit } from "@/terminal/state";
-import { COMMAND, endOf, hasEnded, isShell, SETUP, sessionMark } from "./sessions";
+import { endOf, hasEnded, isShell, sessionMark } from "./sessions";
 
 /** How a session ended and why, and how to go on. */
 export function EndedBar({ session, exit }: { session: Session; exit: Exit | undefined }) {

@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef, useState } from "react";
+import { COMMAND } from "@/agents/built-in";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useAction } from "@/keys/keyboard";
@@ -14,7 +15,6 @@ import { forget, isString, recall, remember } from "@/state/remember";
 import { toast, toastError } from "@/state/toasts";
 import { PromptQueue } from "./prompt-queue";
 import { openPrompts, promptsQuery, queueWords } from "./prompts";
-import { COMMAND } from "./sessions";
 import { useStop } from "./use-stop";
 
 const AgainDialog = lazy(() => import("./again-dialog"));

@@ -1,10 +1,11 @@
 import { useState } from "react";
+import { COMMAND } from "@/agents/built-in";
 import type { Session } from "@/api/client";
 import { promptTo, typeInto } from "@/inbox/api";
 import { cx } from "@/kit/cx";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
-import { COMMAND, isShell } from "./sessions";
+import { isShell } from "./sessions";
 
 const KEYS: [label: string, name: string, bytes: string][] = [
   ["1", "1", "1"],

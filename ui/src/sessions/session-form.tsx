@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
+import { COMMAND, SHELL } from "@/agents/built-in";
 import type { Session, Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { agentsQuery, keys } from "@/api/queries";
@@ -11,7 +12,6 @@ import { FormError } from "@/kit/states";
 import { isString, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { OwnSecretsNote } from "./own-secrets";
-import { COMMAND, SHELL } from "./sessions";
 import { startSession } from "./start";
 
 interface Props {

@@ -1,10 +1,8 @@
+import { SETUP, SHELL } from "@/agents/built-in";
 import type { Session } from "@/api/client";
+import { sentence } from "@/format/text";
 import { duration } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
-
-export const SHELL = "shell";
-export const SETUP = "setup";
-export const COMMAND = "command";
 
 export const isShell = (s: Session): boolean => s.agent === SHELL;
 export const hasEnded = (s: Session): boolean => s.state === "exited" || s.state === "failed" || s.state === "lost";
@@ -53,11 +51,6 @@ export function endOf(s: Session): string {
   if (s.exit_code === 0) return `Done${time}.${because}`;
   if (s.exit_code !== null) return `Ended with code ${s.exit_code}${time}.${because}`;
   return s.state === "failed" ? `Failed${time}.${because}` : `Ended${time}.${because}`;
-}
-
-function sentence(text: string): string {
-  const t = text[0]!.toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(t) ? t : `${t}.`;
 }
 
 /** The session to show first: one that needs somebody, else the newest that runs, else the newest. */

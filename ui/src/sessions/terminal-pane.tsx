@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { SETUP } from "@/agents/built-in";
 import { sessionsQuery } from "@/api/queries";
 import { bytes } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
@@ -13,9 +14,9 @@ import { FindBar } from "@/terminal/find-bar";
 import type { TerminalHandle } from "@/terminal/handle";
 import { KeyBar } from "@/terminal/key-bar";
 import { hidden, shown, terminalOf } from "@/terminal/registry";
-import { ACTIVE_TAB } from "@/workspaces/tabs";
+import { ACTIVE_TAB } from "./active-tab";
 import { EndedBar } from "./ended-bar";
-import { hasEnded, isShell, SETUP } from "./sessions";
+import { hasEnded, isShell } from "./sessions";
 import { StatusLine } from "./status-line";
 
 const QuestionSlot = lazy(() => import("@/inbox/question-slot"));

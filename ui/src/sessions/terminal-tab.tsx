@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
+import { SETUP, SHELL } from "@/agents/built-in";
 import type { Session, Workspace } from "@/api/client";
 import { keys, sessionsQuery } from "@/api/queries";
 import { useAction } from "@/keys/keyboard";
@@ -14,7 +15,7 @@ import { serveProblem } from "@/sandboxes/problem";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { SessionForm } from "./session-form";
-import { isShell, SETUP, SHELL, sessionMark } from "./sessions";
+import { isShell, sessionMark } from "./sessions";
 import { useShownSession } from "./shown-session";
 import { startSession } from "./start";
 import { StartDialog } from "./start-dialog";

@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { AccountList } from "@/agents/account-list";
+import { COMMAND, SHELL } from "@/agents/built-in";
 import type { Agent } from "@/api/client";
 import { agentsQuery, refreshAgents } from "@/api/queries";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { CopyLine, Empty, Failure, Skeleton } from "@/kit/states";
-import { COMMAND, SHELL } from "@/sessions/sessions";
 import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 

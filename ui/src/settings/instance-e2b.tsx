@@ -1,11 +1,11 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
+import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Check, TextField } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { FormError } from "@/kit/states";
 import type { Place } from "@/sandboxes/remote";
-import { sentence } from "@/sandboxes/words";
 import { amount, type PlaceTest, testE2B, wrongNumber } from "./instance-api";
 import { errorOf, Lock, Locked, PartError, type PartProps, sent } from "./instance-parts";
 import { SizeTable } from "./size-table";

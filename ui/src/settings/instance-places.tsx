@@ -1,12 +1,12 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { executorsQuery } from "@/api/queries";
+import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Check, Field, inputClass, TextField } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
 import { placeKeys } from "@/sandboxes/queries";
 import { farKeys, type Place } from "@/sandboxes/remote";
-import { sentence } from "@/sandboxes/words";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 import { amount, instanceQuery, saveInstance, wrongNumber } from "./instance-api";

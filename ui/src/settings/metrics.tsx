@@ -1,12 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { usd } from "@/format/money";
-import { count, plural } from "@/format/text";
+import { count, plural, sentence } from "@/format/text";
 import { exact } from "@/format/time";
 import { cx } from "@/kit/cx";
 import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
-import { sentence } from "@/sandboxes/words";
 import {
   budgetSaid,
   type InstanceMetrics,

@@ -1,6 +1,5 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Suspense } from "react";
-import { SECTIONS, type Section } from "@/app/router";
 import { cx } from "@/kit/cx";
 import { Page } from "@/kit/page";
 import { NotFound } from "@/kit/pages";
@@ -9,6 +8,7 @@ import { Skeleton } from "@/kit/states";
 import { useNamedPart } from "@/kit/use-named-part";
 import { useMe, useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
+import { SECTIONS, type Section } from "./sections";
 
 const NAMES: Record<Section, string> = {
   profile: "Profile",

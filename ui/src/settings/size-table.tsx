@@ -1,8 +1,8 @@
 import { hourly } from "@/format/money";
+import { plain, sentence } from "@/format/text";
 import type { Size } from "@/sandboxes/remote";
 import { commandIn, sizeId, sizeName } from "@/sandboxes/remote-words";
 import { SizeCommands } from "@/sandboxes/terms";
-import { plain, sentence } from "@/sandboxes/words";
 import { Lock } from "./instance-parts";
 
 interface Props {

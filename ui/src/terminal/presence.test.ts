@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { keyboardWish } from "./codec";
 import { parseKeyboard } from "./keyboard";
-import { arrivals, initials, people } from "./presence";
+import { arrivals, people } from "./presence";
 import { parseState } from "./state";
 
 const seat = (id: string, userId: string, name: string, writer = true) => ({ id, userId, name, writer });
@@ -12,13 +12,6 @@ describe("presence", () => {
       { userId: "a", name: "Ana", writer: true },
       { userId: "b", name: "Bo", writer: false },
     ]);
-  });
-
-  it("makes faces of names, whole characters only", () => {
-    expect(initials("Ana Maria Lopez")).toBe("AL");
-    expect(initials("  mika ")).toBe("M");
-    expect(initials("😀 x")).toBe("😀X");
-    expect(initials("")).toBe("?");
   });
 
   it("says who came and who left, but not oneself", () => {

@@ -18,14 +18,6 @@ export function people(seats: readonly Seat[]): Person[] {
   return [...found.values()];
 }
 
-/** One or two letters for a face. */
-export function initials(name: string): string {
-  const words = name.trim().split(/\s+/).filter(Boolean);
-  const first = [...(words[0] ?? "?")][0] ?? "?";
-  const last = words.length > 1 ? ([...(words[words.length - 1] ?? "")][0] ?? "") : "";
-  return (first + last).toUpperCase();
-}
-
 /** What to say about who came and who left since `before`; "" for nothing, and for oneself. */
 export function arrivals(before: readonly Person[], now: readonly Person[], me: string): string {
   const had = new Set(before.map((p) => p.userId));

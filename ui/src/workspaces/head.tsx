@@ -1,9 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
+import { SETUP } from "@/agents/built-in";
 import { api, data, type Session, type Workspace } from "@/api/client";
 import { changesQuery, executorsQuery, keys } from "@/api/queries";
-import type { WorkspaceDialog } from "@/app/router";
 import { useAction } from "@/keys/keyboard";
 import { Button, buttonClass, IconButton } from "@/kit/button";
 import { inputClass } from "@/kit/field";
@@ -17,7 +17,7 @@ import { OverlapMark } from "@/merge/overlap-mark";
 import { PullMark } from "@/merge/pull-mark";
 import { findPlace } from "@/sandboxes/which";
 import { OwnSecretsItem } from "@/sessions/own-secrets";
-import { hasEnded, isShell, SETUP } from "@/sessions/sessions";
+import { hasEnded, isShell } from "@/sessions/sessions";
 import { useShownSession } from "@/sessions/shown-session";
 import { StateChip } from "@/sessions/state-chip";
 import { useStop } from "@/sessions/use-stop";
@@ -26,6 +26,7 @@ import { toastError } from "@/state/toasts";
 import { standing } from "./groups";
 import { PrivacyItem } from "./privacy";
 import { PrivateMark } from "./private-mark";
+import type { WorkspaceDialog } from "./search";
 
 const Deliver = lazy(() => import("./deliver"));
 const ShareDialog = lazy(() => import("@/sessions/share-dialog"));

@@ -1,9 +1,9 @@
+import { COMMAND } from "@/agents/built-in";
 import type { Agent } from "@/api/client";
 import { Button, IconButton } from "@/kit/button";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { MAX_ATTEMPTS } from "@/runs/runs";
-import { COMMAND } from "@/sessions/sessions";
 
 export interface Try {
   agent: string;

@@ -1,12 +1,11 @@
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import type { Session } from "@/api/client";
-import type { Tab } from "@/app/router";
 import { count } from "@/format/text";
 import { Shape } from "@/kit/mark";
+import { ACTIVE_TAB } from "@/sessions/active-tab";
 import { hasEnded, isShell } from "@/sessions/sessions";
-
-export const ACTIVE_TAB = "active-tab";
+import type { Tab } from "./search";
 
 /** The views of a workspace. Leaving a terminal puts the focus on the one that is open. */
 export function WorkspaceTabs({

@@ -3,7 +3,6 @@ import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef } from "react";
 import type { Workspace } from "@/api/client";
 import { changesQuery, compareQuery, removeKey, sessionsQuery } from "@/api/queries";
-import type { Tab } from "@/app/router";
 import { useAction } from "@/keys/keyboard";
 import { NotFound } from "@/kit/pages";
 import { lazy } from "@/kit/part";
@@ -17,6 +16,7 @@ import { useWorkspaceByKey } from "@/state/use-workspace";
 import { Creation } from "./creation";
 import { WorkspaceHead } from "./head";
 import { PutAway } from "./put-away";
+import type { Tab } from "./search";
 import { WorkspaceTabs } from "./tabs";
 
 const TerminalTab = lazy(() => import("@/sessions/terminal-tab"));

@@ -1,4 +1,4 @@
-import type { Range } from "./words";
+import type { Range } from "@/highlight/segments";
 
 /** Where a text occurs in a line; capitals count as small letters, as on the server. */
 export function findIn(text: string, wanted: string): Range[] {

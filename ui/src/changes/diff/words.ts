@@ -1,7 +1,5 @@
+import type { Range } from "@/highlight/segments";
 import { type FilePatch, KIND_DEL, lineText } from "./lines";
-
-/** Ranges of characters, [from, to). */
-export type Range = readonly [number, number];
 
 const NONE: readonly Range[] = [];
 const CELLS = 60_000; // of the comparison table; beyond it only the ends are compared

@@ -112,3 +112,6 @@ export function linesOf(file: Pick<Schemas["FileParts"], "hunks">, at: LineRange
 }
 
 export const linesWord = (at: LineRange): string => plural(at.end_line - at.line + 1, "line");
+
+/** What is asked of a workspace's index. */
+export const indexKey = (id: string) => ["workspace", id, "index"] as const;

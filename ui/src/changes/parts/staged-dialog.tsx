@@ -8,8 +8,7 @@ import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { inputClass } from "@/kit/field";
 import { Busy, Failure, FormError } from "@/kit/states";
 import { toast } from "@/state/toasts";
-import type { Acting, Part } from "./act";
-import { indexKey } from "./use-parts";
+import { type Acting, indexKey, type Part } from "./act";
 
 /** What is staged: looked at hunk by hunk, taken out again, committed. */
 export default function StagedDialog({ acting, onClose }: { acting: Acting; onClose: () => void }) {

@@ -3,7 +3,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useMemo, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import type { ChangedFile, HunkPlace, LineRange } from "@/changes/diff/types";
-import type { ChangesContext, ChangesExtension } from "@/changes/extend";
+import type { ChangesContext, ChangesExtension } from "@/changes/extension";
 import { plural, visible } from "@/format/text";
 import { Button, firstClick, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -11,7 +11,7 @@ import { Menu, MenuItem } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
-import { type Acting, discard, linesWord, type Part, partOfLines, stage, unstage } from "./act";
+import { type Acting, discard, indexKey, linesWord, type Part, partOfLines, stage, unstage } from "./act";
 import { type StagedOf, stagedOf } from "./staged";
 
 const StagedDialog = lazy(() => import("./staged-dialog"));
@@ -21,8 +21,6 @@ const small =
   "min-h-6 rounded-sm px-1.5 text-meta whitespace-nowrap text-fg2 hover:bg-bg3 hover:text-fg disabled:opacity-55 pointer-coarse:min-h-11";
 
 const COMMIT = /^[0-9a-f]{40,64}$/;
-
-export const indexKey = (id: string) => ["workspace", id, "index"] as const;
 
 /** Taking part of it: stage, discard, edit, what is staged, files of other workspaces. */
 export function useParts(c: ChangesContext): ChangesExtension {

@@ -1,15 +1,16 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
+import { COMMAND, SHELL } from "@/agents/built-in";
 import { api, data, type Session } from "@/api/client";
 import { agentsQuery, keys, sessionsQuery } from "@/api/queries";
-import type { ChangesContext } from "@/changes/extend";
+import type { ChangesContext } from "@/changes/extension";
 import { plural, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { inputClass, TextArea } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import { wakeFor } from "@/sandboxes/acts";
-import { COMMAND, hasEnded, SHELL, sessionMark } from "@/sessions/sessions";
+import { hasEnded, sessionMark } from "@/sessions/sessions";
 import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";

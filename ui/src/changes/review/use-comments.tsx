@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useCallback, useMemo, useState } from "react";
 import type { ChangedFile, LineRange } from "@/changes/diff/types";
-import type { ChangesContext, ChangesExtension, LineSlot } from "@/changes/extend";
+import type { ChangesContext, ChangesExtension, LineSlot } from "@/changes/extension";
 import { plural, visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";

@@ -1,8 +1,6 @@
 import type { ReactNode } from "react";
 import type { Workspace } from "@/api/client";
 import type { ChangedFile, Comparison, HunkPlace, LineRange, SideName } from "./diff/types";
-import { useParts } from "./parts/use-parts";
-import { useComments } from "./review/use-comments";
 
 /**
  * What stands below a line of the diff, or below a file's head (line 0). A line that is out of sight because nothing changed around
@@ -62,6 +60,3 @@ export interface ChangesExtension {
   /** Below the list of files. */
   foot?: ReactNode;
 }
-
-/** Hooks of those who add to the page, called on every render in this order: the list never changes while the app runs. */
-export const extensions: readonly ((context: ChangesContext) => ChangesExtension)[] = [useComments, useParts];

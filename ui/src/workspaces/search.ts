@@ -1,0 +1,45 @@
+import { text, whole } from "@/state/address";
+
+export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "timeline";
+
+const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline"] as const;
+
+const DIALOGS = ["archive", "delete", "place", "move"] as const;
+export type WorkspaceDialog = (typeof DIALOGS)[number];
+
+export interface WorkspaceSearch {
+  tab?: Exclude<Tab, "terminal">;
+  session?: string;
+  file?: string;
+  /** Lines of the file: "new12", "old3-7". */
+  line?: string;
+  /** In the changes: the states that are compared, as the API names them; without them the base and now. */
+  from?: string;
+  to?: string;
+  dialog?: WorkspaceDialog;
+  /** A place in the conversation. */
+  place?: number;
+  /** In the history: an offset of the output. */
+  at?: number;
+  /** On a phone: the terminal itself instead of what it says. */
+  live?: true;
+  /** In the history: what is searched, and the time (ms) of the output that is shown. */
+  q?: string;
+  when?: number;
+}
+
+/** The views of a workspace's page and what is open in them, as its address says. */
+export const workspaceSearch = (s: Record<string, unknown>): WorkspaceSearch => ({
+  tab: s.dialog === "merge" ? "merge" : TABS.find((t) => t === (s.tab === "activity" ? "timeline" : s.tab)),
+  session: text(s.session),
+  file: text(s.file),
+  line: text(s.line),
+  from: text(s.from),
+  to: text(s.to),
+  place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
+  dialog: DIALOGS.find((d) => d === s.dialog),
+  live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
+  q: s.q === undefined ? undefined : String(s.q).slice(0, 1000) || undefined,
+  at: whole(s.at),
+  when: whole(s.when),
+});
