@@ -1,6 +1,7 @@
-import { describe, expect, it } from "vitest";
-import { bytes, initials, mode, plural, splitPath, visible } from "./text";
-import { age, ago, duration } from "./time";
+import { describe, expect, it, test } from "vitest";
+import { mb, memory } from "./size";
+import { bytes, initials, mode, plural, sentence, splitPath, visible } from "./text";
+import { age, ago, duration, minutes } from "./time";
 import { splitCommand } from "./words";
 
 describe("time", () => {
@@ -68,4 +69,18 @@ describe("text", () => {
     ]);
     expect(splitCommand("  ")).toEqual([]);
   });
+});
+
+test("sizes and times as people set them", () => {
+  expect([mb(512), mb(2048), mb(1536)]).toEqual(["512 MB", "2 GB", "1.5 GB"]);
+  expect([memory(340 << 20), memory(1.25 * 2 ** 30)]).toEqual(["340 MB", "1.3 GB"]);
+  expect([minutes(45), minutes(60), minutes(2880), minutes(1)]).toEqual(["45 minutes", "1 hour", "2 days", "1 minute"]);
+});
+
+test("words of a server as sentences", () => {
+  expect([sentence("it is switched off"), sentence("Set it."), sentence(" ")]).toEqual([
+    "It is switched off.",
+    "Set it.",
+    "",
+  ]);
 });

@@ -5,12 +5,12 @@ import { keys } from "@/api/queries";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 import { noteProblem } from "./problem";
-import { type FarSandbox, farKeys } from "./remote";
+import { type RemoteSandbox, remoteKeys } from "./remote";
 import { sleeps } from "./remote-words";
 
 /** Wakes a sandbox that fell asleep, because something for it was just written: a message, an answer. */
 export function wakeFor(client: QueryClient, id: string): void {
-  const s = client.getQueryData<FarSandbox>(keys.sandbox(id));
+  const s = client.getQueryData<RemoteSandbox>(keys.sandbox(id));
   if (!s || !sleeps(s)) return;
   void data(api.POST("/workspaces/{id}/wake", { params: { path: { id } } }))
     .catch((error) => noteProblem(id, error) || toastError("It was not woken", error))
@@ -50,7 +50,7 @@ export function useSandboxActs(id: string) {
     mutationFn: () => data(api.POST("/workspaces/{id}/sync", path)),
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.changes(id) });
-      void client.invalidateQueries({ queryKey: farKeys.sync(id) });
+      void client.invalidateQueries({ queryKey: remoteKeys.sync(id) });
       toast({ kind: "good", title: "Everything is on the server", lasts: 3000 });
     },
     onError: (error) => toastError("It was not synced", error, () => sync.mutate()),

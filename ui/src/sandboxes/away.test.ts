@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Workspace } from "@/api/client";
 import { absence, awayWords } from "./away";
-import type { FarSandbox, Place } from "./remote";
+import type { Place, RemoteSandbox } from "./remote";
 
 const NOW = new Date(2027, 1, 3, 15, 30).getTime();
 const TWO = new Date(2027, 1, 3, 14, 2).getTime();
@@ -14,7 +14,7 @@ describe("a workspace on a machine", () => {
       executor: "runner",
       runner_id: "m1",
       machine: { name: "Work Laptop", online, offline_since: online ? null : TWO, reason: online ? "" : "it sleeps" },
-    }) as FarSandbox;
+    }) as RemoteSandbox;
 
   it("knows when its machine is away", () => {
     expect(absence(w, there, box(true))).toBeUndefined();

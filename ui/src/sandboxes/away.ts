@@ -1,6 +1,6 @@
 import type { Workspace } from "@/api/client";
 import { clock } from "@/format/time";
-import type { FarSandbox, Place } from "./remote";
+import type { Place, RemoteSandbox } from "./remote";
 import { livesIn } from "./which";
 
 /** A workspace's machine is not connected. */
@@ -12,7 +12,11 @@ export interface Absence {
 }
 
 /** Whether the machine a workspace lives on is away. What is known of the place comes first: it is told at once. */
-export function absence(w: Workspace, place: Place | undefined, sandbox: FarSandbox | undefined): Absence | undefined {
+export function absence(
+  w: Workspace,
+  place: Place | undefined,
+  sandbox: RemoteSandbox | undefined,
+): Absence | undefined {
   if (!w.runner_id) return undefined;
   const there = sandbox && livesIn(sandbox) === livesIn(w) ? sandbox.machine : undefined;
   const name = w.runner_name || place?.name || there?.name || "The machine";

@@ -14,7 +14,7 @@ import { useNow } from "@/format/now";
 import { until } from "@/format/time";
 import { cx } from "@/kit/cx";
 import { useTeam } from "@/state/team";
-import type { FarSandbox } from "./remote";
+import type { RemoteSandbox } from "./remote";
 
 /** What a workspace cost, how fast it goes on, and when what pays for it ends; opened, what it went to. */
 export default function CostLine({
@@ -22,7 +22,7 @@ export default function CostLine({
   sandbox: s,
 }: {
   workspace: Workspace;
-  sandbox: FarSandbox | undefined;
+  sandbox: RemoteSandbox | undefined;
 }) {
   const team = useTeam();
   const [open, setOpen] = useState(false);
@@ -77,7 +77,7 @@ export default function CostLine({
 }
 
 /** The same of the workspace's own record, until its costs are known. */
-function Plain({ workspace: w, sandbox: s }: { workspace: Workspace; sandbox: FarSandbox | undefined }) {
+function Plain({ workspace: w, sandbox: s }: { workspace: Workspace; sandbox: RemoteSandbox | undefined }) {
   const rate = s?.state === "running" ? s.price_nano_per_hour : 0;
   if (w.cost_nano === null || (w.cost_nano === 0 && rate === 0)) return null;
   return (

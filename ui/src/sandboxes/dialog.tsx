@@ -18,7 +18,7 @@ import { OwnTerms } from "./own-terms";
 import { Ports } from "./ports";
 import { limitsQuery, placeKeys, sandboxQuery } from "./queries";
 import { portsQuery } from "./remote";
-import { FarPanel } from "./remote-panel";
+import { RemotePanel } from "./remote-panel";
 import { StepRow } from "./steps";
 import { findPlace } from "./which";
 import { limitsInWords, whole } from "./words";
@@ -135,7 +135,7 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
           Nothing runs here now. {s.state_reason} The place is made again with the next session or command.
         </p>
       ) : s.own_disk ? (
-        <FarPanel workspace={w} sandbox={s} name={name} />
+        <RemotePanel workspace={w} sandbox={s} name={name} />
       ) : (
         <>
           <p className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2 text-fg2">

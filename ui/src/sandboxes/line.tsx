@@ -5,7 +5,7 @@ import { count } from "@/format/text";
 import { lazy } from "@/kit/part";
 import { usageLine } from "./meters";
 import { networkQuery, sandboxQuery } from "./queries";
-import { FarLine } from "./remote-line";
+import { RemoteLine } from "./remote-line";
 import { sleeps } from "./remote-words";
 
 const CostLine = lazy(() => import("./cost-line"));
@@ -69,7 +69,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
           <span aria-hidden>▲ </span>out of memory
         </span>
       )}
-      {s?.own_disk && <FarLine sandbox={s} onOpen={onOpen} />}
+      {s?.own_disk && <RemoteLine sandbox={s} onOpen={onOpen} />}
       <Suspense>
         <CostLine workspace={w} sandbox={s} />
       </Suspense>

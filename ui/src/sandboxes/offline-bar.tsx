@@ -14,7 +14,7 @@ import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { type Absence, awayWords } from "./away";
 import { workspacePlacesQuery } from "./queries";
-import type { FarSandbox, Place } from "./remote";
+import type { Place, RemoteSandbox } from "./remote";
 import { chosenSize } from "./remote-words";
 import { placeBody, placeId } from "./which";
 
@@ -28,7 +28,7 @@ function instead(places: readonly Place[]): { target: Place | undefined; cloud: 
 interface Props {
   workspace: Workspace;
   away: Absence;
-  sandbox: FarSandbox | undefined;
+  sandbox: RemoteSandbox | undefined;
 }
 
 /** The machine of a workspace is away: what that means, and what can be done. Nothing is moved without being asked for. */

@@ -2,7 +2,7 @@ import { useNow } from "@/format/now";
 import { plural } from "@/format/text";
 import { until } from "@/format/time";
 import { Shape } from "@/kit/mark";
-import type { FarSandbox } from "./remote";
+import type { RemoteSandbox } from "./remote";
 import { sleeps, syncSaid } from "./remote-words";
 
 /** When it is worth a word that a sandbox falls asleep, or that its run ends. */
@@ -10,7 +10,7 @@ const SOON = 5 * 60_000;
 const RUN_SOON = 30 * 60_000;
 
 /** What the head of a workspace says of a sandbox elsewhere: whether its files are home, and what is about to happen. */
-export function FarLine({ sandbox: s, onOpen }: { sandbox: FarSandbox; onOpen: () => void }) {
+export function RemoteLine({ sandbox: s, onOpen }: { sandbox: RemoteSandbox; onOpen: () => void }) {
   const now = useNow(1000);
   const live = s.state === "running";
   const sync = s.sync && (live || s.state === "paused") ? syncSaid(s.sync, now) : undefined;

@@ -10,18 +10,18 @@ import { useTeam } from "@/state/team";
 import { useSandboxActs } from "./acts";
 import { awayWords } from "./away";
 import { Meters } from "./meters";
-import type { FarSandbox } from "./remote";
+import type { RemoteSandbox } from "./remote";
 import { sandboxSaid, sizeName, stillWords, syncSaid } from "./remote-words";
 import { SyncList } from "./sync-list";
 
 /** A sandbox on another machine: how it is, how long it goes on, what is home of it, what it costs. */
-export function FarPanel({
+export function RemotePanel({
   workspace: w,
   sandbox: s,
   name,
 }: {
   workspace: Workspace;
-  sandbox: FarSandbox;
+  sandbox: RemoteSandbox;
   name: string;
 }) {
   const team = useTeam();

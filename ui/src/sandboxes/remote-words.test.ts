@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { hourly, usd } from "@/format/money";
 import { secondsAgo, until } from "@/format/time";
-import type { FarSandbox, Place, Size } from "./remote";
+import type { Place, RemoteSandbox, Size } from "./remote";
 import {
   canHave,
   chosenSize,
@@ -167,8 +167,8 @@ describe("times", () => {
 });
 
 describe("a sandbox", () => {
-  const s = (over: Partial<FarSandbox>) =>
-    ({ state: "running", state_reason: "", paused_for: "", paused_at: null, ...over }) as FarSandbox;
+  const s = (over: Partial<RemoteSandbox>) =>
+    ({ state: "running", state_reason: "", paused_for: "", paused_at: null, ...over }) as RemoteSandbox;
   it("says whether its files are home", () => {
     const sync = { state: "synced" as const, synced_at: NOW - 3000, pending: 0, reason: "" };
     expect(syncSaid(sync, NOW)).toEqual({ mark: "done", text: "Synced 3 s ago" });

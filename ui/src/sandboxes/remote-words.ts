@@ -3,7 +3,7 @@ import { mb } from "@/format/size";
 import { bytes, count, plural, sentence } from "@/format/text";
 import { clock, secondsAgo } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
-import type { FarSandbox, MakingStep, Place, Size, SyncSummary } from "./remote";
+import type { MakingStep, Place, RemoteSandbox, Size, SyncSummary } from "./remote";
 import { BOUNDARIES } from "./words";
 
 /** A size as people choose it: "2 cores, 4 GB". */
@@ -106,11 +106,11 @@ export function syncSaid(s: Pick<SyncSummary, "state" | "synced_at" | "pending" 
 }
 
 /** Whether a sandbox that stands still wakes by itself when somebody needs it. */
-export const sleeps = (s: FarSandbox): boolean =>
+export const sleeps = (s: RemoteSandbox): boolean =>
   s.state === "paused" && (s.paused_for === "idle" || s.paused_for === "lease" || s.paused_for === "ceiling");
 
 /** A sandbox's state by shape and word. */
-export function sandboxSaid(s: FarSandbox): Said {
+export function sandboxSaid(s: RemoteSandbox): Said {
   switch (s.state) {
     case "starting":
       return { mark: "setup", text: "Starting" };
@@ -128,7 +128,7 @@ export function sandboxSaid(s: FarSandbox): Said {
 }
 
 /** Why a place stands still and what makes it go on, for the line under a terminal. */
-export function stillWords(s: FarSandbox, now: number): string {
+export function stillWords(s: RemoteSandbox, now: number): string {
   if (!sleeps(s)) return `${sentence(s.state_reason) || "Paused."} Press Wake to go on.`;
   const since = s.paused_at ? ` since ${clock(s.paused_at, now)}` : "";
   const why = s.paused_for === "ceiling" ? " Its run had reached the longest time its place allows." : "";

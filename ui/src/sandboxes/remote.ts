@@ -9,13 +9,13 @@ export type MakingStep = Schemas["SandboxStep"];
 export type Place = Schemas["Executor"];
 
 export type SyncSummary = Schemas["SyncSummary"];
-export type FarSandbox = Schemas["Sandbox"];
+export type RemoteSandbox = Schemas["Sandbox"];
 export type NotSynced = Schemas["NotSynced"];
 export type Conflict = Schemas["SyncConflict"];
 
 export type Ports = Schemas["Ports"];
 
-export const farKeys = {
+export const remoteKeys = {
   sync: (id: string) => ["workspace", id, "sync"] as const,
   ports: (id: string) => ["workspace", id, "ports"] as const,
   instance: ["instance", "places"] as const,
@@ -24,7 +24,7 @@ export const farKeys = {
 
 export const syncQuery = (id: string) =>
   queryOptions({
-    queryKey: farKeys.sync(id),
+    queryKey: remoteKeys.sync(id),
     queryFn: () => data(api.GET("/workspaces/{id}/sync", { params: { path: { id } } })),
   });
 
@@ -32,7 +32,7 @@ export const settleConflict = (id: string) => api.DELETE("/sync-conflicts/{id}",
 
 export const portsQuery = (id: string, live: boolean) =>
   queryOptions({
-    queryKey: farKeys.ports(id),
+    queryKey: remoteKeys.ports(id),
     queryFn: () => data(api.GET("/workspaces/{id}/ports", { params: { path: { id } } })),
     refetchInterval: live ? 5000 : false,
     retry: false,

@@ -9,7 +9,7 @@ import { Shape } from "@/kit/mark";
 import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import type { FarSandbox } from "./remote";
+import type { RemoteSandbox } from "./remote";
 import { progressWords } from "./remote-words";
 import { StepRow } from "./steps";
 
@@ -30,7 +30,7 @@ export default function Starting({
   name,
 }: {
   workspace: Workspace;
-  sandbox: FarSandbox;
+  sandbox: RemoteSandbox;
   name: string;
 }) {
   const team = useTeam();
@@ -64,7 +64,7 @@ export function StartingBar({
   name,
 }: {
   workspace: Workspace;
-  sandbox: FarSandbox;
+  sandbox: RemoteSandbox;
   name: string;
 }) {
   const team = useTeam();

@@ -9,7 +9,7 @@ import { Button } from "@/kit/button";
 import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import { type Conflict, farKeys, type NotSynced, settleConflict, syncQuery } from "./remote";
+import { type Conflict, type NotSynced, remoteKeys, settleConflict, syncQuery } from "./remote";
 
 const MOST = 100; // rows of files that did not come home; the rest is counted
 
@@ -36,7 +36,7 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
   const settle = useMutation({
     mutationFn: settleConflict,
     onSuccess: () => {
-      void client.invalidateQueries({ queryKey: farKeys.sync(w.id) });
+      void client.invalidateQueries({ queryKey: remoteKeys.sync(w.id) });
       void client.invalidateQueries({ queryKey: keys.sandbox(w.id) });
     },
     onError: (error) => toastError("It was not marked as dealt with", error),

@@ -6,7 +6,7 @@ import { Button } from "@/kit/button";
 import { Shape } from "@/kit/mark";
 import { useSandboxActs } from "./acts";
 import { sandboxQuery } from "./queries";
-import type { FarSandbox } from "./remote";
+import type { RemoteSandbox } from "./remote";
 import { syncSaid } from "./remote-words";
 import { SyncList } from "./sync-list";
 
@@ -15,7 +15,7 @@ export default function SyncNotes({ workspace: w }: { workspace: Workspace }) {
   const sandbox = useQuery(sandboxQuery(w.id, true));
   const now = useNow(1000);
   const { sync } = useSandboxActs(w.id);
-  const s: FarSandbox | undefined = sandbox.data;
+  const s: RemoteSandbox | undefined = sandbox.data;
   if (!s?.own_disk || !s.sync) return null;
   const said = syncSaid(s.sync, now);
   const { conflicts, not_synced: left } = s.sync;

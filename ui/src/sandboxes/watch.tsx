@@ -7,14 +7,14 @@ import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
 import { clearProblem, fromWords, problems, type ServeProblem } from "./problem";
 import { sandboxQuery } from "./queries";
-import type { FarSandbox, Place } from "./remote";
+import type { Place, RemoteSandbox } from "./remote";
 import { findPlace, livesIn } from "./which";
 
 export interface Watched {
   place: Place | undefined;
   /** The name of the place, for people. */
   name: string;
-  sandbox: FarSandbox | undefined;
+  sandbox: RemoteSandbox | undefined;
   /** Its place has a disk of its own. */
   far: boolean;
   /** It is being made, step by step. */
@@ -31,7 +31,7 @@ export function useWatched(w: Workspace): Watched {
   const query = useQuery(sandboxQuery(w.id, true));
   // A record of another place, or of none by now, says nothing of this one.
   const gone = query.error instanceof ApiError && query.error.status === 404;
-  const sandbox: FarSandbox | undefined = gone ? undefined : query.data;
+  const sandbox: RemoteSandbox | undefined = gone ? undefined : query.data;
   const here = sandbox !== undefined && livesIn(sandbox) === livesIn(w);
   const far = place?.own_disk ?? (here && sandbox.own_disk);
   const told = useStore(problems)[w.id];

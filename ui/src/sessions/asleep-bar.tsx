@@ -5,7 +5,7 @@ import { Button } from "@/kit/button";
 import { useSandboxActs } from "@/sandboxes/acts";
 import { awayWords } from "@/sandboxes/away";
 import { sandboxQuery } from "@/sandboxes/queries";
-import type { FarSandbox } from "@/sandboxes/remote";
+import type { RemoteSandbox } from "@/sandboxes/remote";
 import { sleeps, stillWords } from "@/sandboxes/remote-words";
 import { useTeam } from "@/state/team";
 import type { TerminalHandle } from "@/terminal/handle";
@@ -20,7 +20,7 @@ export default function AsleepBar({ workspaceId, handle }: { workspaceId: string
 }
 
 /** The machine is not connected: what is typed could not reach it, and must not arrive later as a surprise. */
-function Away({ machine: m, handle }: { machine: NonNullable<FarSandbox["machine"]>; handle: TerminalHandle }) {
+function Away({ machine: m, handle }: { machine: NonNullable<RemoteSandbox["machine"]>; handle: TerminalHandle }) {
   const now = useNow();
   useEffect(() => handle.whileAsleep(() => {}), [handle]);
   return (
@@ -37,7 +37,7 @@ function Still({
   handle,
 }: {
   workspaceId: string;
-  sandbox: FarSandbox;
+  sandbox: RemoteSandbox;
   handle: TerminalHandle;
 }) {
   const team = useTeam();

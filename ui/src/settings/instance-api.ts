@@ -1,14 +1,14 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { hourly, usd } from "@/format/money";
-import { farKeys } from "@/sandboxes/remote";
+import { remoteKeys } from "@/sandboxes/remote";
 
 export type InstancePlaces = Schemas["InstancePlaces"];
 export type InstancePatch = Schemas["InstancePlacesPatch"];
 export type PlaceTest = Schemas["PlaceTest"];
 
 export const instanceQuery = () =>
-  queryOptions({ queryKey: farKeys.instance, queryFn: () => data(api.GET("/instance/places")) });
+  queryOptions({ queryKey: remoteKeys.instance, queryFn: () => data(api.GET("/instance/places")) });
 
 export const saveInstance = (patch: InstancePatch) => data(api.PUT("/instance/places", { body: patch }));
 

@@ -6,7 +6,7 @@ import { Button } from "@/kit/button";
 import { Check, Field, inputClass, TextField } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
 import { placeKeys } from "@/sandboxes/queries";
-import { farKeys, type Place } from "@/sandboxes/remote";
+import { type Place, remoteKeys } from "@/sandboxes/remote";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 import { amount, instanceQuery, saveInstance, wrongNumber } from "./instance-api";
@@ -23,7 +23,7 @@ export default function InstancePlacesSettings() {
   const save = useMutation({
     mutationFn: saveInstance,
     onSuccess: (now, patch) => {
-      client.setQueryData(farKeys.instance, now);
+      client.setQueryData(remoteKeys.instance, now);
       void client.invalidateQueries({ queryKey: ["team", team.slug, "executors"] });
       void client.invalidateQueries({ queryKey: placeKeys.policy(team.slug) });
       const test = patch.e2b?.api_key ? now.test : undefined;

@@ -2,14 +2,14 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { usd } from "@/format/money";
 import { count } from "@/format/text";
-import { farKeys } from "@/sandboxes/remote";
+import { remoteKeys } from "@/sandboxes/remote";
 
 export type InstanceMetrics = Schemas["InstanceMetrics"];
 export type Target = Schemas["MetricTarget"];
 
 export const metricsQuery = () =>
   queryOptions({
-    queryKey: farKeys.metrics,
+    queryKey: remoteKeys.metrics,
     queryFn: () => data(api.GET("/instance/metrics")),
     refetchInterval: 15_000,
   });
