@@ -17,6 +17,17 @@ describe("merge3", () => {
     expect(mergedText(chunks, ["theirs"])).toBe(text(1, 2, "theirs", 4, 5, 6, 7, "eight"));
     expect(mergedText(chunks, ["both"])).toBe(text(1, 2, "mine", "theirs", 4, 5, 6, 7, "eight"));
   });
+  it("stays quick where many lines are alike", () => {
+    const long = Array.from({ length: 20_000 }, (_, i) => (i % 2 === 0 ? "" : i % 4 === 1 ? "}" : `line ${i}`));
+    const [mine, theirs] = [[...long], [...long]];
+    mine.splice(10, 1, "mine");
+    theirs.splice(19_000, 1, "theirs", "}");
+    const both = [...mine];
+    both.splice(19_000, 1, "theirs", "}");
+    const chunks = merge3(text(...long), text(...mine), text(...theirs));
+    expect(chunks.some(isConflict)).toBe(false);
+    expect(mergedText(chunks, [])).toBe(text(...both));
+  });
   it("takes what both did once", () => {
     const both = text(1, "two", 3, 4, 5, 6, 7, 8);
     expect(mergedText(merge3(base, both, both), [])).toBe(both);

@@ -1,62 +1,27 @@
+import { diffArrays } from "diff";
+
 /** A stretch of lines that differs: [a0, a1) of one text stand where [b0, b1) of the other do. */
 type Block = readonly [a0: number, a1: number, b0: number, b1: number];
 
 const MOST_EDITS = 2000;
 
-/** Where two texts differ, line by line, by the greedy algorithm of Myers. Texts that differ by very much are one difference. */
+/** Where two texts differ, line by line. Texts that differ by very much are one difference. */
 export function diffLines(a: readonly string[], b: readonly string[]): Block[] {
-  let head = 0;
-  while (head < a.length && head < b.length && a[head] === b[head]) head++;
-  let tail = 0;
-  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
-  const n = a.length - head - tail;
-  const m = b.length - head - tail;
-  if (n === 0 && m === 0) return [];
-  const whole: Block[] = [[head, head + n, head, head + m]];
-  if (n === 0 || m === 0) return whole;
-  const most = Math.min(n + m, MOST_EDITS);
-  const reach = new Int32Array(2 * most + 3);
-  const trace: Int32Array[] = [];
-  for (let d = 0; d <= most; d++) {
-    trace.push(reach.slice(most + 1 - d, most + 2 + d));
-    for (let k = -d; k <= d; k += 2) {
-      const at = most + 1 + k;
-      let i = k === -d || (k !== d && reach[at - 1]! < reach[at + 1]!) ? reach[at + 1]! : reach[at - 1]! + 1;
-      while (i < n && i - k < m && a[head + i] === b[head + i - k]) i++;
-      reach[at] = i;
-      if (i >= n && i - k >= m) return blocksOf(walkBack(trace, d, n, m), n, m, head);
-    }
-  }
-  return whole;
-}
-
-function walkBack(trace: readonly Int32Array[], from: number, n: number, m: number): [number, number][] {
-  const same: [number, number][] = [];
-  let i = n;
-  let j = m;
-  for (let d = from; d > 0; d--) {
-    const was = (k: number) => trace[d]![k + d]!;
-    const k = i - j;
-    const down = k === -d || (k !== d && was(k - 1) < was(k + 1));
-    const pi = was(down ? k + 1 : k - 1);
-    const pj = pi - (down ? k + 1 : k - 1);
-    const [si, sj] = down ? [pi, pj + 1] : [pi + 1, pj];
-    while (i > si && j > sj) same.push([--i, --j]);
-    i = pi;
-    j = pj;
-  }
-  while (i > 0 && j > 0) same.push([--i, --j]);
-  return same.reverse();
-}
-
-function blocksOf(same: readonly [number, number][], n: number, m: number, head: number): Block[] {
+  const changes = diffArrays([...a], [...b], { maxEditLength: MOST_EDITS });
+  if (!changes) return [[0, a.length, 0, b.length]];
   const out: Block[] = [];
   let i = 0;
   let j = 0;
-  for (const [x, y] of [...same, [n, m] as const]) {
-    if (x > i || y > j) out.push([head + i, head + x, head + j, head + y]);
-    i = x + 1;
-    j = y + 1;
+  let open = false; // whether the last block ends here
+  for (const c of changes) {
+    const [di, dj] = [c.added ? 0 : c.count, c.removed ? 0 : c.count];
+    if (c.added || c.removed) {
+      const [a0, , b0] = open ? out.pop()! : [i, i, j, j];
+      out.push([a0, i + di, b0, j + dj]);
+    }
+    open = c.added || c.removed;
+    i += di;
+    j += dj;
   }
   return out;
 }

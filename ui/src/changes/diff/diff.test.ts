@@ -141,6 +141,26 @@ describe("words", () => {
     expect(wordDiff("same", "same")).toEqual([[], []]);
   });
 
+  it("marks a long addition, and takes blanks between two changes along", () => {
+    const more = " and so on".repeat(12);
+    const [x, y] = wordDiff(
+      `It says this. ${"The rest stays. ".repeat(20)}`,
+      `It says this${more}. ${"The rest stays. ".repeat(20)}`,
+    );
+    expect(x).toEqual([]);
+    expect(y).toEqual([[12, 12 + more.length]]);
+    expect(wordDiff("the old way is kept here as it was", "the new path is kept here as it was")).toEqual([
+      [[4, 11]],
+      [[4, 12]],
+    ]);
+  });
+
+  // Without a bound this takes so long that the test's own time runs out.
+  it("gives up on long lines that have nothing in common", () => {
+    const line = (c: string) => Array.from({ length: 1000 }, (_, i) => c + (i % 7)).join(" ");
+    for (let i = 0; i < 50; i++) expect(wordDiff(line("a"), line("b"))).toEqual([[], []]);
+  });
+
   it("is found for both of a pair", () => {
     const [p] = parsePatch(bytes("diff --git a/x b/x\n@@ -1 +1 @@\n-let a = 1;\n+let a = 2;\n"));
     expect(changedWords(p!, 0)).toEqual([[8, 9]]);
