@@ -6,7 +6,7 @@ import { tokensOf } from "./diff/color";
 import { findIn } from "./diff/find";
 import { CUT, type FilePatch, KIND_ADD, KIND_DEL, lineText, NO_NEWLINE } from "./diff/lines";
 import { NONE } from "./diff/rows";
-import { changedWords } from "./diff/words";
+import { changedWords } from "./diff/word-marks";
 
 const BG = ["", "bg-add-bg", "bg-del-bg"];
 const SIGN = ["", "+", "−"];

@@ -1,8 +1,8 @@
 import { describe, expect, it, test } from "vitest";
+import { splitCommand } from "./command";
 import { mb, memory } from "./size";
 import { bytes, initials, mode, plural, sentence, splitPath, visible } from "./text";
 import { age, ago, duration, minutes } from "./time";
-import { splitCommand } from "./words";
 
 describe("time", () => {
   const now = 1_800_000_000_000;

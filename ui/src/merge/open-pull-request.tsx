@@ -9,7 +9,7 @@ import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { markdown } from "./attach";
-import { noun } from "./pull-words";
+import { noun } from "./pull-request-words";
 import { afterMove, homeKeys, proposalQuery, useStanding } from "./queries";
 import { withReport } from "./with-report";
 

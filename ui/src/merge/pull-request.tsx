@@ -15,7 +15,7 @@ import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 import { type CardProps, MergeCard } from "./card";
 import { OpenPullRequest } from "./open-pull-request";
-import { CHECKS, capital, noun, REVIEWS, STATES } from "./pull-words";
+import { CHECKS, capital, noun, REVIEWS, STATES } from "./pull-request-words";
 import { afterMove, forgeQuery, homeKeys, pullQuery } from "./queries";
 
 type PullRequest = Schemas["PullRequest"];

@@ -12,7 +12,7 @@ export interface Slot {
 
 /** The cards of the Merge tab in the order they stand within their place. Each is a chunk of its own: default exports, built of MergeCard. */
 export const SLOTS: readonly Slot[] = [
-  { id: "standing", place: "first", Card: lazy(() => import("./standing")) },
+  { id: "standing", place: "first", Card: lazy(() => import("./status")) },
   { id: "update", place: "before", Card: lazy(() => import("./update")) },
   { id: "overlaps", place: "first", Card: lazy(() => import("./overlaps")) },
   { id: "checks", place: "beside", Card: lazy(() => import("./checks")) },

@@ -5,7 +5,7 @@ import { COMMAND, SHELL } from "@/agents/built-in";
 import type { Session, Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { agentsQuery, keys } from "@/api/queries";
-import { splitCommand } from "@/format/words";
+import { splitCommand } from "@/format/command";
 import { Button } from "@/kit/button";
 import { Check, TextArea, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";

@@ -7,7 +7,7 @@ import { type PermissionChoice, Permissions } from "@/agents/permissions";
 import { type Agent, api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { agentsQuery, branchNameQuery, keys, projectExecutorsQuery, projectsQuery } from "@/api/queries";
-import { splitCommand } from "@/format/words";
+import { splitCommand } from "@/format/command";
 import { Button, buttonClass } from "@/kit/button";
 import { Combobox } from "@/kit/combobox";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";

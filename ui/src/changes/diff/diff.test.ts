@@ -8,7 +8,7 @@ import { parsePatch } from "./patch";
 import { unquoted, wire } from "./patchname";
 import { type Anchor, type FileView, fileRows, isChangeStart, NONE, type RowOptions, SINGLE, specialAt } from "./rows";
 import type { ChangedFile } from "./types";
-import { changedWords, wordDiff } from "./words";
+import { changedWords, wordDiff } from "./word-marks";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 

@@ -12,7 +12,7 @@ import { useTeam } from "@/state/team";
 import { Compose } from "./compose";
 import { draftQuery, reviewsQuery } from "./data";
 import { aboutOf, placeOf, threadsOf } from "./places";
-import { Standing } from "./standing";
+import { Standing } from "./review-status";
 import { ThreadView } from "./thread";
 import { begin, revisionOf, writingIn } from "./writing";
 
