@@ -132,6 +132,11 @@ test-ui: ui/node_modules/.package-lock.json
 test-e2e: build testing/e2e/node_modules/.package-lock.json
 	@echo "==> browser tests" && cd testing/e2e && npm test --silent
 
+## screenshots: the pictures of README.md, taken of the real program, into docs/images
+.PHONY: screenshots
+screenshots: build testing/e2e/node_modules/.package-lock.json
+	@cd testing/e2e && node screenshots.mjs
+
 testing/e2e/node_modules/.package-lock.json: testing/e2e/package-lock.json
 	@cd testing/e2e && npm ci --no-audit --no-fund
 
