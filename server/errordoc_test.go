@@ -35,6 +35,7 @@ type collector struct {
 	files  []*ast.File
 	consts map[string]string
 	codes  map[string][]seen
+	all    []*collector // of every package, this one too: an exported helper is called from others
 }
 
 var kinds = map[string]fault.Kind{"Invalid": fault.Invalid, "Unauthorized": fault.Unauthorized, "Forbidden": fault.Forbidden, "NotFound": fault.NotFound,
@@ -160,37 +161,48 @@ func (c *collector) helper(param string, k fault.Kind, stack []ast.Node) {
 		if at < 0 || name == "" {
 			continue
 		}
-		for _, f := range c.files {
-			ast.Inspect(f, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok || len(call.Args) <= at {
-					return true
-				}
-				called := ""
-				switch fn := call.Fun.(type) {
-				case *ast.Ident:
-					called = fn.Name
-				case *ast.SelectorExpr:
-					called = fn.Sel.Name
-				}
-				if called != name {
-					return true
-				}
-				message := ""
-				if of >= 0 && len(call.Args) > of {
-					message, _ = literal(call.Args[of])
-				}
-				switch code := call.Args[at].(type) {
-				case *ast.BasicLit:
-					s, _ := literal(code)
-					c.note(s, k, message)
-				case *ast.Ident:
-					c.note(c.consts[code.Name], k, message)
-				}
-				return true
-			})
+		callers := []*collector{c}
+		if ast.IsExported(name) {
+			callers = c.all
+		}
+		for _, caller := range callers {
+			caller.calls(name, at, of, k)
 		}
 		return
+	}
+}
+
+// calls notes the codes that this package hands to the helper called name: its argument number at is the code, of the message.
+func (c *collector) calls(name string, at, of int, k fault.Kind) {
+	for _, f := range c.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) <= at {
+				return true
+			}
+			called := ""
+			switch fn := call.Fun.(type) {
+			case *ast.Ident:
+				called = fn.Name
+			case *ast.SelectorExpr:
+				called = fn.Sel.Name
+			}
+			if called != name {
+				return true
+			}
+			message := ""
+			if of >= 0 && len(call.Args) > of {
+				message, _ = literal(call.Args[of])
+			}
+			switch code := call.Args[at].(type) {
+			case *ast.BasicLit:
+				s, _ := literal(code)
+				c.note(s, k, message)
+			case *ast.Ident:
+				c.note(c.consts[code.Name], k, message)
+			}
+			return true
+		})
 	}
 }
 
@@ -203,8 +215,8 @@ func codesOf(t *testing.T, root string) map[string][]seen {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "data" || d.Name() == "e2e" ||
-			d.Name() == "bench" || d.Name() == "executortest" || d.Name() == "fake" || d.Name() == "testkit"):
+		case d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "data" || d.Name() == "testing" ||
+			d.Name() == "executortest" || d.Name() == "fake"):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".gen.go"):
 			return nil
@@ -220,6 +232,7 @@ func codesOf(t *testing.T, root string) map[string][]seen {
 		t.Fatal(err)
 	}
 	all := map[string][]seen{}
+	var packages []*collector
 	for dir, files := range dirs {
 		if strings.HasSuffix(dir, "internal/fault") {
 			continue
@@ -243,6 +256,10 @@ func codesOf(t *testing.T, root string) map[string][]seen {
 				}
 			}
 		}
+		packages = append(packages, c)
+	}
+	for _, c := range packages {
+		c.all = packages
 		c.run()
 	}
 	// Those that Echo's own refusals get, and that kinds without a code fall back to.
@@ -273,13 +290,13 @@ Every answer that is not a success is ` + "`application/problem+json`" + `:
 {"code": "workspace_not_ready", "message": "The workspace is creating: ...", "details": {"field": "name"}, "request_id": "req_..."}
 ` + "```" + `
 
-` + "`code`" + ` is stable: write programs against it. ` + "`message`" + ` is for people and may change. ` + "`details`" + ` depends on the code; ` + "`field`" + ` names the field of the
-request that is wrong, ` + "`retry_after_ms`" + ` says when to try again, ` + "`output`" + ` holds the words of a program such as git. ` + "`request_id`" + ` finds the request in
-the server's log.
+` + "`code`" + ` is stable: write programs against it. ` + "`message`" + ` is for people and may change. ` + "`details`" + ` depends on the code;
+` + "`field`" + ` names the field of the request that is wrong, ` + "`retry_after_ms`" + ` says when to try again, ` + "`output`" + ` holds the
+words of a program such as git. ` + "`request_id`" + ` finds the request in the server's log.
 
 | status | means |
 |---|---|
-| 400 | the request itself is wrong: mend it |
+| 400 | the request itself is wrong: fix it |
 | 401 | nobody is signed in |
 | 402 | a quota or budget forbids it |
 | 403 | you are a member, but your role does not have the right; ` + "`details.action`" + ` names it |
@@ -356,6 +373,11 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	for _, code := range slices.Sorted(maps.Keys(codes)) {
 		if !bytes.Contains(text, []byte("| `"+code+"` |")) {
 			t.Errorf("docs/errors.md lacks %s. Run: go test ./server -run TestErrorCodes -update", code)
+		}
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|").FindAllSubmatch(text, -1) {
+		if _, known := codes[string(row[1])]; !known {
+			t.Errorf("docs/errors.md has %s, which nothing answers. Run: go test ./server -run TestErrorCodes -update", row[1])
 		}
 	}
 }
