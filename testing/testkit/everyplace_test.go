@@ -78,7 +78,7 @@ func numbered(other map[int]string) string {
 	return b.String()
 }
 
-// Workspaces do the same in every kind of place, and go from any to any other. All of it takes minutes: see CONTRIBUTING.md.
+// Workspaces do the same in every kind of place, and go from any to any other. All of it takes minutes: see docs/testing.md.
 func TestEveryPlace(t *testing.T) {
 	t.Parallel()
 	h := travelHouse(t)

@@ -294,7 +294,7 @@ func TestAFullDiskOfTheServer(t *testing.T) {
 func TestAFullDiskOfAMachine(t *testing.T) {
 	t.Parallel()
 	if !*everyplace {
-		t.Skip("it takes long: see CONTRIBUTING.md")
+		t.Skip("it takes long: see docs/testing.md")
 	}
 	mount := smallDisk(t, "size=48m")
 	h := testkit.Start(t, bothPlaces)
