@@ -203,9 +203,7 @@ func New(cfg Config) *Ledger {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	l := &Ledger{cfg: cfg, clock: cfg.Clock, open: make(map[string]*open)}
-	l.turns.init()
-	return l
+	return &Ledger{cfg: cfg, clock: cfg.Clock, open: make(map[string]*open)}
 }
 
 // cost is what ms of a price an hour come to: rounded half to even.

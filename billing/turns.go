@@ -3,36 +3,17 @@ package billing
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"sync"
+
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // turns order what is written of a sandbox: its segments are a chain, and what is kept in memory of one must be what was committed last. Who
-// writes of one sandbox waits for nobody but who writes of it (or of one of the few that share its turn); a jump of the server's clock alone
-// waits for all, as nothing may be written between the two times. That a sandbox has one open segment at most, whatever processes write, is
-// the database's to keep.
+// writes of one sandbox waits for nobody but who writes of it; a jump of the server's clock alone waits for all, as nothing may be written
+// between the two times. That a sandbox has one open segment at most, whatever processes write, is the database's to keep.
 type turns struct {
-	sandboxes [256]chan struct{}
+	sandboxes locks.Keyed  // by sandbox id
 	leap      sync.RWMutex // held for reading by who writes
-}
-
-func (t *turns) init() {
-	for i := range t.sandboxes {
-		t.sandboxes[i] = make(chan struct{}, 1)
-	}
-}
-
-// of waits for a sandbox's turn.
-func (t *turns) of(ctx context.Context, sandboxID string) (leave func(), err error) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(sandboxID))
-	turn := t.sandboxes[h.Sum32()%uint32(len(t.sandboxes))]
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for the turn of sandbox %s: %w", sandboxID, context.Cause(ctx))
-	}
 }
 
 // enter is the ledger's time, for who writes of a sandbox ("" = of none whose chain changes), and has no jump of the clock fall between the
@@ -40,8 +21,8 @@ func (t *turns) of(ctx context.Context, sandboxID string) (leave func(), err err
 func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave func(), err error) {
 	done := func() {}
 	if sandboxID != "" {
-		if done, err = l.turns.of(ctx, sandboxID); err != nil {
-			return 0, nil, err
+		if done, err = l.turns.sandboxes.LockContext(ctx, sandboxID); err != nil {
+			return 0, nil, fmt.Errorf("waiting for the turn of sandbox %s: %w", sandboxID, err)
 		}
 	}
 	for {

@@ -45,12 +45,11 @@ func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 		}
 	}
 	// One at a time in this process: others would make each other run again. Other processes' transactions do.
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	unlock, err := s.turn.Lock(ctx)
+	if err != nil {
+		return err
 	}
+	defer unlock()
 	if a.TeamID != "" {
 		if a.models, err = s.monthSum(ctx, a.TeamID, a.m); err != nil {
 			return err

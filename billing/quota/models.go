@@ -56,13 +56,11 @@ func (s *Service) HoldModel(ctx context.Context, teamID, requestID string, most 
 	if err != nil {
 		return false, err
 	}
-	turn := s.turnOf(teamID)
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	unlock, err := s.models.LockContext(ctx, teamID)
+	if err != nil {
+		return false, err
 	}
+	defer unlock()
 	if sum, err = s.monthSum(ctx, teamID, m); err != nil { // it may have been long until it was our turn
 		return false, err
 	}

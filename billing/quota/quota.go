@@ -11,13 +11,13 @@ package quota
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 const (
@@ -366,8 +366,8 @@ func (c *Config) Validate() error {
 type Service struct {
 	cfg Config
 
-	turn  chan struct{}     // of who decides about sandboxes: transactions that would only make each other run again
-	turns [64]chan struct{} // of who decides about models, by team
+	turn   locks.Turn  // of who decides about sandboxes: transactions that would only make each other run again
+	models locks.Keyed // of who decides about models, by team
 
 	mu       sync.Mutex
 	changed  []func(teamID string)
@@ -381,18 +381,7 @@ func New(cfg Config) *Service {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	s := &Service{cfg: cfg, turn: make(chan struct{}, 1), sums: make(map[string]monthSum), starts: make(map[string]int64)}
-	for i := range s.turns {
-		s.turns[i] = make(chan struct{}, 1)
-	}
-	return s
-}
-
-// turnOf is the turn of who decides about a team's models. Teams that share one only wait for each other.
-func (s *Service) turnOf(teamID string) chan struct{} {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(teamID))
-	return s.turns[h.Sum32()%uint32(len(s.turns))]
+	return &Service{cfg: cfg, turn: locks.NewTurn(), sums: make(map[string]monthSum), starts: make(map[string]int64)}
 }
 
 // OnChanged registers fn, called when what a team may use has changed: what stands still for a limit may go on. teamID "" = every team's.

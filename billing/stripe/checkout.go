@@ -46,7 +46,7 @@ func (s *Service) Checkout(ctx context.Context, o Order) (Way, error) {
 	if !s.Enabled() {
 		return Way{}, errOff
 	}
-	unlock, err := s.teams.lock(ctx, o.TeamID)
+	unlock, err := s.teams.LockContext(ctx, o.TeamID)
 	if err != nil {
 		return Way{}, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stripe/stripe-go/v76/billing/metereventsummary"
 
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 const hourMs = 3_600_000
@@ -124,8 +125,8 @@ type Reporter struct {
 	cfg   ReporterConfig
 	calls *meterCalls // nil without a key
 
-	mu    sync.Mutex // one making of reports at a time
-	turns keyed      // by customer and meter
+	mu    sync.Mutex  // one making of reports at a time
+	turns locks.Keyed // by customer and meter
 	wake  chan struct{}
 }
 

@@ -107,7 +107,7 @@ func (r *Reporter) Send(ctx context.Context) (int, error) {
 
 // send makes one attempt at a report; false when the service does not take any now.
 func (r *Reporter) send(ctx context.Context, row Report) bool {
-	unlock, err := r.turns.lock(ctx, row.CustomerID+" "+row.Meter)
+	unlock, err := r.turns.LockContext(ctx, row.CustomerID+" "+row.Meter)
 	if err != nil {
 		return false
 	}

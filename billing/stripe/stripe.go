@@ -22,11 +22,11 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 const (
@@ -133,9 +133,9 @@ type Service struct {
 	calls *calls // nil without a key
 	live  bool
 
-	customers keyed  // one sync of a customer at a time
-	teams     keyed  // one checkout of a team at a time
-	intake    intake // webhooks that wait to be written
+	customers locks.Keyed // one sync of a customer at a time
+	teams     locks.Keyed // one checkout of a team at a time
+	intake    intake      // webhooks that wait to be written
 	wake      chan struct{}
 
 	instance instance
@@ -207,44 +207,4 @@ func (s *Service) tell(ctx context.Context, n Notice) error {
 		return fmt.Errorf("telling of %s: %w", n.Kind, err)
 	}
 	return nil
-}
-
-// keyed is a lock for each key.
-type keyed struct {
-	mu    sync.Mutex
-	locks map[string]*held
-}
-
-type held struct {
-	sem   chan struct{}
-	users int
-}
-
-// lock waits for the key's turn, or for ctx to end. unlock gives it back.
-func (k *keyed) lock(ctx context.Context, key string) (unlock func(), err error) {
-	k.mu.Lock()
-	if k.locks == nil {
-		k.locks = map[string]*held{}
-	}
-	h := k.locks[key]
-	if h == nil {
-		h = &held{sem: make(chan struct{}, 1)}
-		k.locks[key] = h
-	}
-	h.users++
-	k.mu.Unlock()
-	leave := func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if h.users--; h.users == 0 {
-			delete(k.locks, key)
-		}
-	}
-	select {
-	case h.sem <- struct{}{}:
-		return func() { <-h.sem; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, fmt.Errorf("waiting for another call about it: %w", context.Cause(ctx))
-	}
 }

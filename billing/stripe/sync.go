@@ -43,7 +43,7 @@ func (s *Service) sync(ctx context.Context, customerID string, also func(ctx con
 	if !s.Enabled() {
 		return Account{}, errOff
 	}
-	unlock, err := s.customers.lock(ctx, customerID)
+	unlock, err := s.customers.LockContext(ctx, customerID)
 	if err != nil {
 		return Account{}, err
 	}

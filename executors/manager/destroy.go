@@ -14,7 +14,7 @@ import (
 func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	s := m.slot(workspaceID)
 	s.cancelMaking()
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *slot) cancelMaking() {
 // stop ends this sandbox of the workspace, and none that came after it, for the reason its people are told: "stopped: ...".
 func (m *Manager) stop(ctx context.Context, workspaceID, sandboxID, words string) error {
 	s := m.slot(workspaceID)
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (s *slot) standing(ctx context.Context) (*place, error) {
 
 // make brings the slot a live place: the one that is there, one found again, or a new one.
 func (s *slot) make(ctx context.Context) (*place, error) {
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return nil, err
 	}

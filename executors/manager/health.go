@@ -228,7 +228,7 @@ func (s *slot) checkStray(ctx context.Context) error {
 	if stray == nil {
 		return nil
 	}
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (s *slot) healthy(ctx context.Context, p *place) {
 
 // suspect asks the executor about a place that did not answer: gone, or only silent?
 func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}

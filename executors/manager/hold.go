@@ -12,7 +12,7 @@ import (
 // workspace has another sandbox by now, or none, or a person had it stand still: that is left alone. Idempotent.
 func (m *Manager) Hold(ctx context.Context, workspaceID, sandboxID, reason string) (paused bool, err error) {
 	s := m.slot(workspaceID)
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -72,7 +72,7 @@ func (m *Manager) Held(workspaceID string) (reason string, held bool) {
 // for a person. It is an error while the sandbox cannot be reached.
 func (m *Manager) Unhold(ctx context.Context, workspaceID string) error {
 	s := m.slot(workspaceID)
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -48,12 +48,11 @@ func (s *slot) rest(ctx context.Context, p *place) {
 	if !due {
 		return
 	}
-	select { // who makes, moves or destroys it now has other plans
-	case s.turn <- struct{}{}:
-	default:
+	release, ok := s.turn.TryLock()
+	if !ok { // who makes, moves or destroys it now has other plans
 		return
 	}
-	defer func() { <-s.turn }()
+	defer release()
 	_, idle = p.idle(ctx)
 	s.mu.Lock()
 	if again, _ := p.Used(); !idle || again != uses || s.place != p {
@@ -102,12 +101,11 @@ func (s *slot) doze(ctx context.Context, p *place, after time.Duration) {
 	if !due {
 		return
 	}
-	select { // who makes, moves or destroys it now has other plans
-	case s.turn <- struct{}{}:
-	default:
+	release, ok := s.turn.TryLock()
+	if !ok { // who makes, moves or destroys it now has other plans
 		return
 	}
-	defer func() { <-s.turn }()
+	defer release()
 	stirred := func() bool { // since it was found idle: while everything was brought home, too
 		again, quiet, at := p.quiet()
 		return !quiet || at > since || again != uses || s.current() != p || p.paused.Load() != nil

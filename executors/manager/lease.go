@@ -103,12 +103,11 @@ func (s *slot) renew(ctx context.Context, p *place) {
 	if _, ok := p.pauser(ctx); !ok {
 		return
 	}
-	select { // who makes, moves or destroys it now has other plans
-	case s.turn <- struct{}{}:
-	default:
+	release, ok := s.turn.TryLock()
+	if !ok { // who makes, moves or destroys it now has other plans
 		return
 	}
-	defer func() { <-s.turn }()
+	defer release()
 	if s.current() != p || p.paused.Load() != nil {
 		return
 	}

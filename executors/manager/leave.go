@@ -28,7 +28,7 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 			return nil
 		}
 	}
-	release, terr := s.take(ctx)
+	release, terr := s.turn.Lock(ctx)
 	if terr != nil {
 		return terr
 	}

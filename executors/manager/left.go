@@ -93,7 +93,7 @@ func (rp *reaper) reapMember(ctx context.Context, e executors.Executor, h execut
 		return // it lives, or is another machine's: this one has no business with it
 	}
 	s := rp.m.slot(rec.WorkspaceID)
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return
 	}

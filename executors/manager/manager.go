@@ -32,6 +32,7 @@ import (
 	"github.com/parawork/parawork/executors/metering"
 	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tasks"
 )
 
@@ -137,8 +138,8 @@ type Manager struct {
 type slot struct {
 	m           *Manager
 	workspaceID string
-	turn        chan struct{} // holds one token: making, recovering and destroying take turns
-	usedAt      int64         // ms UTC when it was last asked for; under the Manager's mu
+	turn        locks.Turn // making, recovering and destroying take turns
+	usedAt      int64      // ms UTC when it was last asked for; under the Manager's mu
 
 	mu     sync.Mutex
 	place  *place            // the live place, nil when there is none
@@ -201,7 +202,7 @@ func (m *Manager) slot(workspaceID string) *slot {
 	defer m.mu.Unlock()
 	s, ok := m.slots[workspaceID]
 	if !ok {
-		s = &slot{m: m, workspaceID: workspaceID, turn: make(chan struct{}, 1)}
+		s = &slot{m: m, workspaceID: workspaceID, turn: locks.NewTurn()}
 		m.slots[workspaceID] = s
 	}
 	s.usedAt = m.now()
@@ -228,17 +229,7 @@ func (m *Manager) sweepSlots() {
 func (s *slot) empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.place == nil && s.flight == nil && s.stray == nil && len(s.turn) == 0
-}
-
-// take waits for the slot's turn; the returned func gives it back.
-func (s *slot) take(ctx context.Context) (func(), error) {
-	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return s.place == nil && s.flight == nil && s.stray == nil && !s.turn.Locked()
 }
 
 // Live returns the workspace's live place without making one.

@@ -55,7 +55,7 @@ func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 // words: a sentence. Idempotent; the first reason stays.
 func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 	s := m.slot(workspaceID)
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *slot) holdAs(ctx context.Context, p *place, reason string, why executor
 // Wake lets a paused sandbox go on. Without a paused one it does nothing; one that is gone is found out.
 func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	s := m.slot(workspaceID)
-	release, err := s.take(ctx)
+	release, err := s.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (p *place) freeze(ctx context.Context, reason string) error {
 func (m *Manager) refreeze(ctx context.Context) {
 	for _, p := range m.places() {
 		s := m.slot(p.WorkspaceID)
-		release, err := s.take(ctx)
+		release, err := s.turn.Lock(ctx)
 		if err != nil {
 			return
 		}

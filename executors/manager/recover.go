@@ -30,7 +30,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 	for _, rec := range open {
 		g.Go(func() error {
 			s := m.slot(rec.WorkspaceID)
-			release, err := s.take(gctx)
+			release, err := s.turn.Lock(gctx)
 			if err != nil {
 				return err
 			}

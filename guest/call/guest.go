@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/parawork/parawork/internal/locks"
 )
 
 const (
@@ -22,13 +24,13 @@ type Listener struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	pipes  chan net.Conn
-	turn   chan struct{} // one call at a time: a host that is away is not stormed
+	turn   locks.Turn // one call at a time: a host that is away is not stormed
 	work   sync.WaitGroup
 }
 
 // Listen begins to call the host's unix socket at path. Close ends it.
 func Listen(path, token string) *Listener {
-	l := &Listener{path: path, token: token, pipes: make(chan net.Conn), turn: make(chan struct{}, 1)}
+	l := &Listener{path: path, token: token, pipes: make(chan net.Conn), turn: locks.NewTurn()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for range idle {
 		l.work.Go(l.keep)
@@ -58,12 +60,11 @@ func (l *Listener) keep() {
 
 // connect calls until somebody answers who knows the token; nil when the Listener is closed.
 func (l *Listener) connect() net.Conn {
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-l.ctx.Done():
+	unlock, err := l.turn.Lock(l.ctx)
+	if err != nil {
 		return nil
 	}
+	defer unlock()
 	for wait := callSoon; ; wait = min(2*wait, callLate) {
 		conn, err := new(net.Dialer).DialContext(l.ctx, "unix", l.path)
 		if err == nil {

@@ -75,7 +75,7 @@ func checkPath(path string) error {
 
 // prepared brings the shadow up to date and gives the turn back: a long diff must not hold up a poll.
 func (p *Poller) prepared(ctx context.Context) (*shadow, error) {
-	done, err := p.take(ctx)
+	done, err := p.turn.Lock(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (p *Poller) Dirty(ctx context.Context, base string) (guest.Dirty, error) {
 		return guest.Dirty{}, err
 	}
 	defer p.release(t)
-	done, err := p.take(ctx)
+	done, err := p.turn.Lock(ctx)
 	if err != nil {
 		return guest.Dirty{}, err
 	}

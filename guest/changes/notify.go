@@ -151,7 +151,7 @@ func (p *Poller) follow(ctx context.Context, t *tracker) {
 	if n == nil {
 		return
 	}
-	done, err := p.take(ctx)
+	done, err := p.turn.Lock(ctx)
 	if err != nil {
 		return
 	}

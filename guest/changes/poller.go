@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // MaxChanges is the largest number of changes one set holds. What is beyond it is left out, and the set says so.
@@ -38,7 +39,7 @@ type Config struct {
 type Poller struct {
 	cfg Config
 
-	turn  chan struct{} // holds one token: whoever has it works with git and the shadow
+	turn  locks.Turn    // whoever has it works with git and the shadow
 	diffs chan struct{} // as many as may run at once
 	// Below: only with the turn.
 	shadow  *shadow
@@ -65,9 +66,7 @@ func New(cfg Config) *Poller {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	p := &Poller{cfg: cfg, turn: make(chan struct{}, 1), diffs: make(chan struct{}, maxDiffs), trackers: make(map[string]*tracker)}
-	p.turn <- struct{}{}
-	return p
+	return &Poller{cfg: cfg, turn: locks.NewTurn(), diffs: make(chan struct{}, maxDiffs), trackers: make(map[string]*tracker)}
 }
 
 // PollNow looks at once, at everything, and answers the whole set as a Reset. A look counts that began after it was called; what git
@@ -114,16 +113,6 @@ func (p *Poller) Close() error {
 	return os.RemoveAll(dir)
 }
 
-// take takes the turn; the caller gives it back by calling what it returns.
-func (p *Poller) take(ctx context.Context) (func(), error) {
-	select {
-	case <-p.turn:
-		return func() { p.turn <- struct{}{} }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
 func (p *Poller) pollsBegun() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +155,7 @@ func (p *Poller) release(t *tracker) {
 // poll looks once and records what it saw in t. It does nothing when another poll of t has begun after since, a count of
 // pollsBegun; another full one, where a full one is asked for. Only the end of ctx is an error: git's own failures become part of the set.
 func (p *Poller) poll(ctx context.Context, t *tracker, since uint64, full bool) error {
-	done, err := p.take(ctx)
+	done, err := p.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package locks has mutexes by name.
+// Package locks has mutexes by name, and mutexes for which a caller waits no longer than its context.
 package locks
 
 import (
@@ -15,8 +15,8 @@ type Keyed struct {
 }
 
 type entry struct {
-	turn chan struct{} // holds one token while the key is held
-	refs int           // who holds it or waits for it; under Keyed.mu
+	turn Turn
+	refs int // who holds it or waits for it; under Keyed.mu
 }
 
 // Lock waits for the key's turn. The returned func gives it back; it is called once.
@@ -31,25 +31,21 @@ func (k *Keyed) Lock(key string) (unlock func()) {
 func (k *Keyed) LockContext(ctx context.Context, key string) (unlock func(), err error) {
 	k.rank.check(key)
 	e := k.use(key)
-	select {
-	case e.turn <- struct{}{}:
-		return k.held(key, e), nil
-	case <-ctx.Done():
+	if _, err := e.turn.Lock(ctx); err != nil {
 		k.leave(key, e)
-		return nil, context.Cause(ctx)
+		return nil, err
 	}
+	return k.held(key, e), nil
 }
 
 // TryLock takes the key's turn if nobody has it.
 func (k *Keyed) TryLock(key string) (unlock func(), ok bool) {
 	e := k.use(key)
-	select {
-	case e.turn <- struct{}{}:
-		return k.held(key, e), true
-	default:
+	if _, ok := e.turn.TryLock(); !ok {
 		k.leave(key, e)
 		return nil, false
 	}
+	return k.held(key, e), true
 }
 
 // Len is how many keys are held or waited for.
@@ -67,7 +63,7 @@ func (k *Keyed) use(key string) *entry {
 	}
 	e := k.used[key]
 	if e == nil {
-		e = &entry{turn: make(chan struct{}, 1)}
+		e = &entry{turn: NewTurn()}
 		k.used[key] = e
 	}
 	e.refs++
@@ -87,7 +83,7 @@ func (k *Keyed) held(key string, e *entry) (unlock func()) {
 	forget := k.rank.note(key)
 	return func() {
 		forget()
-		<-e.turn
+		e.turn.Unlock()
 		k.leave(key, e)
 	}
 }

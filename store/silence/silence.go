@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // ErrSilent says that the server did not answer within the bounds.
@@ -30,7 +31,7 @@ type Guard struct {
 	patience, answer time.Duration
 
 	connect func(ctx context.Context) error // makes a connection and closes it
-	turn    chan struct{}                   // holds one token: who has it asks
+	turn    locks.Turn                      // who has it asks
 	askedAt time.Time                       // under turn
 	silent  atomic.Bool                     // what was found then
 
@@ -40,8 +41,7 @@ type Guard struct {
 
 // Watch has a Guard watch every connection made with cfg.
 func Watch(cfg *pgx.ConnConfig, patience, answer time.Duration) *Guard {
-	g := &Guard{patience: patience, answer: answer, turn: make(chan struct{}, 1), conns: make(map[*conn]struct{})}
-	g.turn <- struct{}{}
+	g := &Guard{patience: patience, answer: answer, turn: locks.NewTurn(), conns: make(map[*conn]struct{})}
 	plain := cfg.Config.Copy()
 	g.connect = func(ctx context.Context) error {
 		c, err := pgconn.ConnectConfig(ctx, plain)
@@ -70,18 +70,17 @@ func Watch(cfg *pgx.ConnConfig, patience, answer time.Duration) *Guard {
 
 // answers asks the server whether it answers, unless that was asked just now. It waits for others who ask; true when ctx ends first.
 func (g *Guard) answers(ctx context.Context) bool {
-	select {
-	case <-g.turn:
-		defer func() { g.turn <- struct{}{} }()
-	case <-ctx.Done():
+	unlock, err := g.turn.Lock(ctx)
+	if err != nil {
 		return true
 	}
+	defer unlock()
 	if time.Since(g.askedAt) < g.patience {
 		return !g.silent.Load()
 	}
 	ask, cancel := context.WithTimeout(ctx, g.answer)
 	defer cancel()
-	err := g.connect(ask)
+	err = g.connect(ask)
 	if ctx.Err() != nil {
 		return true // nobody waits any more
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/locks"
 )
 
 // box is one sandbox. Making, finding, pausing and ending it take turns.
 type box struct {
 	m    *Machine
-	turn chan struct{} // holds one token
+	turn locks.Turn
 
 	writing sync.Mutex // of the page; taken before mu
 
@@ -31,19 +32,7 @@ type box struct {
 }
 
 func newBox(m *Machine, p page) *box {
-	b := &box{m: m, turn: make(chan struct{}, 1), page: p, pipes: make(map[*context.CancelCauseFunc]bool), names: make(map[string]string)}
-	b.turn <- struct{}{}
-	return b
-}
-
-// take takes the box's turn; the returned func gives it back.
-func (b *box) take(ctx context.Context) (func(), error) {
-	select {
-	case <-b.turn:
-		return func() { b.turn <- struct{}{} }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return &box{m: m, turn: locks.NewTurn(), page: p, pipes: make(map[*context.CancelCauseFunc]bool), names: make(map[string]string)}
 }
 
 func (b *box) get() page {
@@ -100,7 +89,7 @@ var (
 // reach returns the sandbox of a box that is to run: the one that is known, one found again, or, where its guest has died, a new one over
 // the same files.
 func (b *box) reach(ctx context.Context) (executors.Sandbox, error) {
-	release, err := b.take(ctx)
+	release, err := b.turn.Lock(ctx)
 	if err != nil {
 		return nil, err
 	}

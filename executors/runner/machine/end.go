@@ -25,7 +25,7 @@ func (m *Machine) remove(ctx context.Context, id string) error {
 		return nil
 	}
 	b.cancelFlight(errRemoved)
-	release, err := b.take(ctx)
+	release, err := b.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (m *Machine) Halt(ctx context.Context, reason string) error {
 func (m *Machine) halt(ctx context.Context, b *box, reason string) error {
 	stop := fault.New(fault.Unavailable, wire.CodeStopped, "%s", reason)
 	b.cancelFlight(stop)
-	release, err := b.take(ctx)
+	release, err := b.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (m *Machine) halt(ctx context.Context, b *box, reason string) error {
 
 // pause has a sandbox stand still, resume lets it go on. Both are idempotent.
 func (m *Machine) pause(ctx context.Context, b *box) error {
-	release, err := b.take(ctx)
+	release, err := b.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (m *Machine) pause(ctx context.Context, b *box) error {
 }
 
 func (m *Machine) resume(ctx context.Context, b *box) error {
-	release, err := b.take(ctx)
+	release, err := b.turn.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (m *Machine) tidy(ctx context.Context) {
 
 // openAgain prepares a sandbox that outlived an earlier program for one that serves it again: its way out is this program's from now on.
 func (m *Machine) openAgain(ctx context.Context, b *box) {
-	release, err := b.take(ctx)
+	release, err := b.turn.Lock(ctx)
 	if err != nil {
 		return
 	}

@@ -167,7 +167,7 @@ func (m *Machine) serveCopy(w http.ResponseWriter, r *http.Request) error {
 	if err := m.cfg.Keeper.Check(r.Context(), policy.Ask{Kind: policy.KindBundle, Command: cmd, WorkspaceID: p.WorkspaceID, SandboxID: p.ID, Path: p.Folder, Text: what}); err != nil {
 		return err
 	}
-	release, err := b.take(r.Context()) // its tree is not removed meanwhile
+	release, err := b.turn.Lock(r.Context()) // its tree is not removed meanwhile
 	if err != nil {
 		return err
 	}

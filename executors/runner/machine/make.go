@@ -187,12 +187,12 @@ func (m *Machine) begin(ctx context.Context, cmd wire.Command, ask wire.Make) (*
 	fctx, cancel := context.WithCancelCause(m.life)
 	f := newFlight(cancel, m.cfg.Orphan)
 	b.flight = f
-	<-b.turn // the making's
+	b.turn.TryLock() // the making's: nobody else knows the box yet
 	m.boxes[p.ID] = b
 	m.mu.Unlock()
 	if !m.start(func() { m.fly(fctx, b, f, cmd) }) {
 		m.drop(b)
-		b.turn <- struct{}{}
+		b.turn.Unlock()
 		return nil, nil, errEnding
 	}
 	return f, nil, nil
@@ -275,7 +275,7 @@ func (m *Machine) fly(ctx context.Context, b *box, f *flight, cmd wire.Command) 
 	b.mu.Lock()
 	b.flight = nil
 	b.mu.Unlock()
-	b.turn <- struct{}{}
+	b.turn.Unlock()
 	if err != nil {
 		e := toldError(err)
 		f.end(wire.Progress{Error: &e})
