@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -48,13 +49,10 @@ type Config struct {
 type Service struct {
 	cfg Config
 
-	life context.Context // of the builds under way
-	end  context.CancelFunc
+	work *tasks.Scope // the builds under way
 
 	mu     sync.Mutex
-	closed bool
 	builds map[string]*build // under way, by id
-	wg     sync.WaitGroup
 }
 
 // build is one build under way.
@@ -83,8 +81,8 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	life, end := context.WithCancel(tenant.All(context.Background(), "builds go on when who asked has left"))
-	return &Service{cfg: cfg, life: life, end: end, builds: make(map[string]*build)}
+	work := tasks.NewScope(tenant.All(context.Background(), "builds go on when who asked has left"))
+	return &Service{cfg: cfg, work: work, builds: make(map[string]*build)}
 }
 
 // Recover marks builds an earlier server did not end as failed.
@@ -105,11 +103,7 @@ func (s *Service) Recover(ctx context.Context) error {
 // Run lets builds go on until ctx ends, then ends them and waits for that.
 func (s *Service) Run(ctx context.Context) error {
 	<-ctx.Done()
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.end()
-	s.wg.Wait()
+	s.work.End(context.Canceled)
 	return nil
 }
 
@@ -245,19 +239,24 @@ func (s *Service) Start(ctx context.Context, teamID, projectID, userID, source s
 	b := Build{ID: id.New("img"), TeamID: teamID, ProjectID: projectID, Source: source, Commit: commit, State: Building, CreatedBy: userID, CreatedAt: s.now()}
 	w := &build{log: newLogbook(), done: make(chan struct{})}
 	var life context.Context
-	life, w.cancel = context.WithCancelCause(s.life)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	life, w.cancel = context.WithCancelCause(s.work.Context())
+	leave, ok := s.work.Enter()
+	if !ok {
 		w.cancel(nil)
 		return Build{}, fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.cfg.Store.InsertImageBuild(ctx, b); err != nil {
+		leave()
 		w.cancel(nil)
 		return Build{}, err
 	}
 	s.builds[b.ID] = w
-	s.wg.Go(func() { s.carryOut(life, b, w) })
+	go func() { // the scope waits for it
+		defer leave()
+		s.carryOut(life, b, w)
+	}()
 	s.publish(ctx, b)
 	return b, nil
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // TunnelConfig says where a Tunnel leads.
@@ -34,9 +36,7 @@ type Tunnel struct {
 	cfg      TunnelConfig
 	listener net.Listener
 	secret   string
-	ctx      context.Context
-	stop     context.CancelFunc
-	running  sync.WaitGroup
+	work     *tasks.Scope
 
 	mu      sync.Mutex
 	refused string
@@ -63,10 +63,8 @@ func OpenTunnel(ctx context.Context, cfg TunnelConfig) (*Tunnel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening a way out: %w", err)
 	}
-	t := &Tunnel{cfg: cfg, listener: l, secret: rand.Text()}
-	t.ctx, t.stop = context.WithCancel(context.WithoutCancel(ctx))
-	t.running.Add(1)
-	go t.serve()
+	t := &Tunnel{cfg: cfg, listener: l, secret: rand.Text(), work: tasks.NewScope(context.WithoutCancel(ctx))}
+	t.work.Go(t.serve)
 	return t, nil
 }
 
@@ -84,13 +82,11 @@ func (t *Tunnel) Refused() string {
 
 // Close ends the tunnel and every connection through it, and returns when they have ended.
 func (t *Tunnel) Close() {
-	t.stop()
 	_ = t.listener.Close()
-	t.running.Wait()
+	t.work.End(net.ErrClosed)
 }
 
 func (t *Tunnel) serve() {
-	defer t.running.Done()
 	seats := make(chan struct{}, mostInTunnel)
 	for {
 		conn, err := t.listener.Accept()
@@ -103,14 +99,15 @@ func (t *Tunnel) serve() {
 			_ = conn.Close()
 			continue
 		}
-		t.running.Add(1)
-		go func() {
-			defer t.running.Done()
+		if !t.work.Go(func() {
 			defer func() { <-seats }()
 			defer conn.Close()
-			defer context.AfterFunc(t.ctx, func() { _ = conn.Close() })()
+			defer context.AfterFunc(t.work.Context(), func() { _ = conn.Close() })()
 			t.carry(conn)
-		}()
+		}) {
+			_ = conn.Close()
+			return
+		}
 	}
 }
 
@@ -135,7 +132,7 @@ func (t *Tunnel) carry(conn net.Conn) {
 		say(http.StatusMethodNotAllowed, "Only CONNECT host:port is taken")
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, tunnelPatience)
+	ctx, cancel := context.WithTimeout(t.work.Context(), tunnelPatience)
 	defer cancel()
 	out, err := t.dial(ctx, host, port, req.Header.Get(directHeader) != "")
 	switch {
@@ -152,7 +149,7 @@ func (t *Tunnel) carry(conn net.Conn) {
 		return
 	}
 	defer out.Close()
-	defer context.AfterFunc(t.ctx, func() { _ = out.Close() })()
+	defer context.AfterFunc(t.work.Context(), func() { _ = out.Close() })()
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connected\r\n\r\n"); err != nil {
 		return
 	}

@@ -26,28 +26,40 @@ func (g *Group) Go(fn func()) bool {
 	return true
 }
 
+// Enter counts the caller's own work in, as Go does a goroutine's, until leave is called; false when the group is closed. leave may be called
+// more than once.
+func (g *Group) Enter() (leave func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, false
+	}
+	g.running.Add(1)
+	return sync.OnceFunc(g.running.Done), true
+}
+
 // After runs fn once d has passed, unless the group is closed by then.
 func (g *Group) After(d time.Duration, fn func()) *time.Timer {
 	return time.AfterFunc(d, func() {
-		g.mu.Lock()
-		if g.closed {
-			g.mu.Unlock()
-			return
+		if leave, ok := g.Enter(); ok {
+			defer leave()
+			fn()
 		}
-		g.running.Add(1)
-		g.mu.Unlock()
-		defer g.running.Done()
-		fn()
 	})
 }
 
 // Close refuses further work and waits for what runs. It ends nothing by itself: the owner cancels first what should end early. It may be
 // called more than once, and by many.
 func (g *Group) Close() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
+	g.refuse()
 	g.running.Wait()
+}
+
+// refuse lets nothing more begin.
+func (g *Group) refuse() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
 }
 
 // Sleep waits for d; false when ctx ended first.

@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,5 +69,56 @@ func TestSleep(t *testing.T) {
 	cancel()
 	if tasks.Sleep(ctx, time.Hour) {
 		t.Error("it slept on")
+	}
+}
+
+func TestWhoEntersAGroupIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var g tasks.Group
+	leave, ok := g.Enter()
+	if !ok {
+		t.Fatal("an open group let nobody in")
+	}
+	closed := make(chan struct{})
+	left := false
+	go func() {
+		defer close(closed)
+		g.Close()
+		if !left {
+			t.Error("a group closed before the one in it had left")
+		}
+	}()
+	for { // until it is closing
+		other, ok := g.Enter()
+		if !ok {
+			break
+		}
+		other()
+	}
+	left = true
+	leave()
+	leave() // again: counts once
+	<-closed
+}
+
+func TestAScopeEndsItsWorkWithACause(t *testing.T) {
+	t.Parallel()
+	s := tasks.NewScope(t.Context())
+	cause := errors.New("over")
+	var saw error
+	s.Go(func() {
+		<-s.Context().Done()
+		saw = context.Cause(s.Context())
+	})
+	s.End(cause)
+	if !errors.Is(saw, cause) {
+		t.Errorf("the work saw %v", saw)
+	}
+	if s.Go(func() { t.Error("work ran in a scope that has ended") }) {
+		t.Error("a scope that has ended took work")
+	}
+	s.End(errors.New("later"))
+	if got := context.Cause(s.Context()); !errors.Is(got, cause) {
+		t.Errorf("the cause became %v", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -44,14 +45,11 @@ type Config struct {
 type Service struct {
 	cfg Config
 
-	life context.Context // of the attempts under way
-	end  context.CancelFunc
+	work *tasks.Scope // the attempts under way
 
 	mu      sync.Mutex
-	closed  bool
 	resumed bool            // Run has taken up what an earlier server left
 	own     map[string]bool // runs made here before that: they are no earlier server's
-	wg      sync.WaitGroup
 }
 
 // New makes a Service. It starts nothing; it panics without a room it needs.
@@ -68,8 +66,8 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	life, end := context.WithCancel(tenant.All(context.Background(), "attempts go on when who asked has left"))
-	return &Service{cfg: cfg, life: life, end: end, own: map[string]bool{}}
+	work := tasks.NewScope(tenant.All(context.Background(), "attempts go on when who asked has left"))
+	return &Service{cfg: cfg, work: work, own: map[string]bool{}}
 }
 
 // Run takes up the attempts an earlier server left, and works until ctx ends. Attempts under way are taken up at the next start.
@@ -88,11 +86,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	<-ctx.Done()
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.end()
-	s.wg.Wait()
+	s.work.End(context.Canceled)
 	return nil
 }
 
@@ -102,17 +96,7 @@ func (s *Service) drive(r Run, again bool) {
 		if a.State != Making && a.State != Starting {
 			continue
 		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return
-		}
-		s.wg.Add(1)
-		s.mu.Unlock()
-		go func() {
-			defer s.wg.Done()
-			s.attempt(s.life, r, a, again)
-		}()
+		s.work.Go(func() { s.attempt(s.work.Context(), r, a, again) }) // once it is closed, the next start takes them up
 	}
 }
 
@@ -300,6 +284,6 @@ func words(err error) string {
 
 func (s *Service) publish(r Run) {
 	if s.cfg.Events != nil {
-		s.cfg.Events.Publish(s.life, events.Event{Type: "run.updated", ID: r.ID, TeamID: r.TeamID, Version: s.cfg.Now().UnixMilli()})
+		s.cfg.Events.Publish(s.work.Context(), events.Event{Type: "run.updated", ID: r.ID, TeamID: r.TeamID, Version: s.cfg.Now().UnixMilli()})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/locks"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -37,17 +38,15 @@ const keepRuns = 60
 type Service struct {
 	cfg Config
 
-	life context.Context // of what is under way
-	end  context.CancelCauseFunc
+	scope *tasks.Scope
+	life  context.Context // of what is under way: the scope's
 
 	mu      sync.Mutex
-	closed  bool
 	begun   bool                               // Run runs
 	waiting []func()                           // what was asked for before that
 	turns   locks.Keyed                        // by workspace: its checks run one after the other
 	cancels map[string]context.CancelCauseFunc // by id of a run or an entry of the queue that is worked on
 	queues  map[string]*queue                  // by project: that is worked on
-	wg      sync.WaitGroup
 }
 
 // queue is a project's queue while somebody works on it.
@@ -75,7 +74,8 @@ func New(cfg Config) *Service {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{cfg: cfg, cancels: map[string]context.CancelCauseFunc{}, queues: map[string]*queue{}}
-	s.life, s.end = context.WithCancelCause(tenant.All(context.Background(), "checks go on when who asked has left"))
+	s.scope = tasks.NewScope(tenant.All(context.Background(), "checks go on when who asked has left"))
+	s.life = s.scope.Context()
 	return s
 }
 
@@ -90,11 +90,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.start(fn)
 	}
 	<-ctx.Done()
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.end(errStopping)
-	s.wg.Wait()
+	s.scope.End(errStopping)
 	return nil
 }
 
@@ -102,13 +98,11 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) start(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed: // the next start takes it up
-	case !s.begun:
+	if !s.begun {
 		s.waiting = append(s.waiting, fn)
-	default:
-		s.wg.Go(fn)
+		return
 	}
+	s.scope.Go(fn) // once the server stops, the next start takes it up
 }
 
 // Recover takes up what an earlier server left. It comes after the commands' own Recover, and before Run.
