@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -79,10 +80,7 @@ func Can(actor Actor, action Action, o Object) error {
 	if known && role.AtLeast(least) {
 		return admitted(actor, action, o.TeamID)
 	}
-	what := words[action]
-	if what == "" {
-		what = "do this"
-	}
+	what := cmp.Or(words[action], "do this")
 	return fault.New(fault.Forbidden, "forbidden", "Your role in this team, %s, does not allow you to %s. Ask an owner or admin of the team.", role, what).
 		With("action", string(action)).With("role", string(role))
 }

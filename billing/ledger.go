@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,9 +248,7 @@ func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
 		if err != nil {
 			return err
 		}
-		if since == 0 {
-			since = now
-		}
+		since = cmp.Or(since, now)
 		begin := max(since, last)
 		next := segmentOf(s)
 		next.StartedAt, next.SeenAt = begin, begin

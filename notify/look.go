@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -227,10 +228,7 @@ func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error
 
 // Sentence says in one line what an item is about.
 func (it Item) Sentence() string {
-	who := it.AgentName
-	if who == "" {
-		who = "The workspace"
-	}
+	who := cmp.Or(it.AgentName, "The workspace")
 	switch it.Kind {
 	case Question:
 		if it.QuestionTitle != "" {

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdh"
 	"encoding/base64"
@@ -187,10 +188,7 @@ func (s *Service) pushBody(it Item) string {
 	if it.WorkspaceKey != "" {
 		where = it.WorkspaceKey + " " + where
 	}
-	tag := it.WorkspaceID
-	if tag == "" {
-		tag = it.ID
-	}
+	tag := cmp.Or(it.WorkspaceID, it.ID)
 	body, err := marshal(pushMessage{Title: cut(it.Sentence(), 300), Body: cut(where, 300), Tag: tag, Path: s.path(it), Item: it.ID, Kind: it.Kind, At: it.Since})
 	if err != nil {
 		return "{}"

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -175,9 +176,7 @@ func (s *Service) change(w *Webhook, c WebhookChange) error {
 	if c.Name != nil {
 		w.Name = strings.TrimSpace(*c.Name)
 	}
-	if w.Name == "" {
-		w.Name = w.Shown
-	}
+	w.Name = cmp.Or(w.Name, w.Shown)
 	if len(w.Name) > 200 || !utf8.ValidString(w.Name) {
 		return bad("name", "invalid_name", "A name has at most 200 characters.")
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,9 +22,7 @@ import (
 // here, may they, has it happened before. It runs before a byte of the body is read.
 func (s *Server) guard(op string) echo.MiddlewareFunc {
 	r, known := policy[op]
-	if r.body == 0 {
-		r.body = maxJSON
-	}
+	r.body = cmp.Or(r.body, maxJSON)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) (err error) {
 			if !known {

@@ -2,6 +2,7 @@ package sessions_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -124,9 +125,7 @@ func (h *house) Actor(context.Context, string) (accounts.Actor, error) { return 
 func (h *house) AgentAccountFor(_ context.Context, _ accounts.Actor, _, agent, id string) (accounts.AgentAccount, string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if id == "" {
-		id = agent
-	}
+	id = cmp.Or(id, agent)
 	a, ok := h.accounts[id] // by agent: the default; by id: another one
 	if !ok || a.Agent != agent {
 		return a, "", fault.New(fault.NotFound, "agent_account_not_found", "No account.")

@@ -1,6 +1,7 @@
 package sessions_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -16,9 +17,7 @@ import (
 
 func (s *server) search(t *testing.T, q history.SearchQuery) history.Found {
 	t.Helper()
-	if q.Limit == 0 {
-		q.Limit = 50
-	}
+	q.Limit = cmp.Or(q.Limit, 50)
 	f, err := s.Search(t.Context(), s.h.ws.ID, q)
 	if err != nil {
 		t.Fatal(err)

@@ -88,9 +88,7 @@ func (l *live) intendStop(reason string) (row Session, g *client.Client, undo fu
 		return l.row, nil, func() {}
 	}
 	stopper, was, signal := l.stopper, l.row.StateReason, l.row.ExitSignal
-	if l.stopper == "" {
-		l.stopper = reason
-	}
+	l.stopper = cmp.Or(l.stopper, reason)
 	l.row.StateReason, l.row.ExitSignal = l.stopper, stopping
 	l.bump()
 	return l.row, l.guest, func() {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -96,9 +97,7 @@ func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []
 
 // SnapshotBefore returns the newest snapshot of a workspace that was taken before at; of all when at is 0.
 func (s *Workspaces) SnapshotBefore(ctx context.Context, workspaceID string, at int64) (snapshot.Snap, error) {
-	if at == 0 {
-		at = 1<<63 - 1
-	}
+	at = cmp.Or(at, 1<<63-1)
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND at < ? AND {team} ORDER BY at DESC, id DESC LIMIT 1`, workspaceID, at))
 	return sn, wrap(err, "reading a snapshot")
 }

@@ -1,6 +1,7 @@
 package filesync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -31,9 +32,7 @@ func (m *mirror) settle(ctx context.Context, version uint64) error {
 				return nil
 			}
 			h := m.now()
-			if h.Reason == "" {
-				h.Reason = "They did not arrive in time."
-			}
+			h.Reason = cmp.Or(h.Reason, "They did not arrive in time.")
 			return fault.New(fault.Unavailable, "sync_behind", "%d files are not on the server yet. %s", h.Pending, h.Reason).With("pending", h.Pending)
 		}
 	}
@@ -48,9 +47,7 @@ func (m *mirror) now() Home {
 	defer m.mu.Unlock()
 	h := m.status
 	h.Pending = int64(len(m.dirty) + m.left)
-	if h.State == "" {
-		h.State = Syncing
-	}
+	h.State = cmp.Or(h.State, Syncing)
 	if h.Pending > 0 && h.State == Synced {
 		h.State = Syncing
 	}

@@ -1,6 +1,7 @@
 package filesync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -63,9 +64,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	if cfg.MaxFile <= 0 {
 		cfg.MaxFile = 100 << 20
 	}

@@ -1,6 +1,7 @@
 package workspaces
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -63,9 +64,7 @@ func CheckChecks(list []Check) ([]Check, error) {
 		case len(c.ID) > 64 || !plainWord(c.ID) || c.ID != "" && ids[c.ID]:
 			return bad("The id of the check %q is none that this server gave. Leave it out for a new check.", c.Name)
 		}
-		if c.TimeoutSeconds == 0 {
-			c.TimeoutSeconds = DefaultCheckSeconds
-		}
+		c.TimeoutSeconds = cmp.Or(c.TimeoutSeconds, DefaultCheckSeconds)
 		if c.ID == "" {
 			c.ID = id.New("chk")
 		}
@@ -97,8 +96,5 @@ func CheckMerging(m Merging) error {
 
 // HowToMerge is the strategy a project offers first.
 func (m Merging) HowToMerge() string {
-	if m.Strategy == "" {
-		return StrategyMerge
-	}
-	return m.Strategy
+	return cmp.Or(m.Strategy, StrategyMerge)
 }

@@ -8,6 +8,7 @@
 package workspaces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -102,9 +103,7 @@ func New(cfg Config) *Records {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Records{cfg: cfg, store: cfg.Store, git: cfg.Git, progress: newProgress(), leaving: make(map[string]bool)}
 }
 

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func New(cfg Config) *Log {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	l := &Log{cfg: cfg, bounds: newBounds(cfg.Now), dirty: map[string]moment{}, wake: make(chan struct{}, 1)}
 	if cfg.Reserve != "" {
 		l.reserve = &reserve{path: cfg.Reserve, log: cfg.Log}
@@ -110,12 +109,8 @@ func (l *Log) row(ctx context.Context, e Entry) (Row, error) {
 		return Row{}, errors.New("an entry of the audit needs a chain and an action")
 	}
 	s := SourceOf(ctx)
-	if s.Kind == "" {
-		s.Kind = ByNobody
-	}
-	if e.Result == "" {
-		e.Result = Done
-	}
+	s.Kind = cmp.Or(s.Kind, ByNobody)
+	e.Result = cmp.Or(e.Result, Done)
 	return Row{Chain: e.Chain, ID: id.New("aud"), At: l.cfg.Now().UnixMilli(),
 		Source: Source{Kind: plain(s.Kind, 32), ActorID: plain(s.ActorID, 64), ActorName: plain(s.ActorName, maxText), Credential: plain(s.Credential, 64),
 			IP: plain(s.IP, 64), RequestID: plain(s.RequestID, 64)},

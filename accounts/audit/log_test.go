@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -355,9 +356,7 @@ func TestFilters(t *testing.T) {
 			"oldest first":     {audit.Query{Oldest: true, Actor: "usr_2"}, "3 4"},
 			"another team":     {audit.Query{Chain: "team_2"}, ""},
 		} {
-			if c.q.Chain == "" {
-				c.q.Chain = "team_1"
-			}
+			c.q.Chain = cmp.Or(c.q.Chain, "team_1")
 			rows, _, err := b.List(t.Context(), c.q, "")
 			if got := seqs(rows); err != nil || got != c.want {
 				t.Errorf("%s: %q, want %q; %v", name, got, c.want, err)

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -239,9 +240,7 @@ func (s *Service) SignUp(ctx context.Context, token string, req accounts.NewUser
 		return accounts.User{}, accounts.Team{}, err
 	}
 	req.Operator = false
-	if req.Email == "" {
-		req.Email = i.Email
-	}
+	req.Email = cmp.Or(req.Email, i.Email)
 	if clean, err := accounts.CleanEmail(req.Email); err != nil {
 		return accounts.User{}, accounts.Team{}, err
 	} else if i.Email != "" && clean != i.Email {

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -99,9 +100,7 @@ func (s *Service) InviteUser(ctx context.Context, req accounts.NewUser, teamSlug
 		if teamSlug == "" {
 			return nil
 		}
-		if role == "" {
-			role = accounts.Member
-		}
+		role = cmp.Or(role, accounts.Member)
 		if err := checkRole(role); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -65,9 +66,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
 	return &Service{cfg: cfg, store: cfg.Store, hasher: cfg.Hasher, limits: cfg.Limits}
 }
 

@@ -6,6 +6,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -87,9 +88,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
 	if cfg.Idle <= 0 {
 		cfg.Idle = 7 * 24 * time.Hour
 	}

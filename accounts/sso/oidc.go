@@ -1,6 +1,7 @@
 package sso
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -212,10 +213,7 @@ func (p *oidcProvider) wantsMore(said claims) bool {
 }
 
 func (p *oidcProvider) groupsClaim() string {
-	if p.cfg.GroupsClaim == "" {
-		return "groups"
-	}
-	return p.cfg.GroupsClaim
+	return cmp.Or(p.cfg.GroupsClaim, "groups")
 }
 
 // ask adds what the provider's user-info address says of the same person. What is signed stands.

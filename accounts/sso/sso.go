@@ -3,6 +3,7 @@
 package sso
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -207,15 +208,9 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Client == nil {
-		cfg.Client = http.DefaultClient
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Client = cmp.Or(cfg.Client, http.DefaultClient)
 	client := *cfg.Client
 	client.Transport = bounded{client.Transport}
 	s := &Service{cfg: cfg, store: cfg.Store, by: map[string]provider{}, limits: limits{now: cfg.Now}}
@@ -301,9 +296,7 @@ var errTooLong = errors.New("the answer is longer than 1 MiB")
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	inner := b.RoundTripper
-	if inner == nil {
-		inner = http.DefaultTransport
-	}
+	inner = cmp.Or(inner, http.DefaultTransport)
 	resp, err := inner.RoundTrip(r)
 	if err == nil {
 		resp.Body = &boundedBody{resp.Body, maxAnswer}

@@ -2,6 +2,7 @@ package sso_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http/httptest"
 	"net/netip"
@@ -327,9 +328,7 @@ func TestWhoMayComeIn(t *testing.T) {
 		b := &browser{}
 		try := func(provider string, p testissuer.Person) string {
 			t.Helper()
-			if p.Name == "" {
-				p.Name = "X"
-			}
+			p.Name = cmp.Or(p.Name, "X")
 			h.issuer.Know(p)
 			_, err := h.signIn(b, provider, p.Subject)
 			return fault.CodeOf(err)

@@ -3,6 +3,7 @@
 package suspension
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -54,9 +55,7 @@ type Enforcer struct {
 
 // New makes an Enforcer. It starts nothing.
 func New(cfg Config) *Enforcer {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Enforcer{cfg: cfg, wake: make(chan struct{}, 1)}
 }
 

@@ -5,6 +5,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -50,9 +51,7 @@ func New(cfg Config) *Vault {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
 	return &Vault{store: cfg.Store, key: cfg.Key, clock: cfg.Now, rand: cfg.Rand}
 }
 

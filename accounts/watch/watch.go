@@ -4,6 +4,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -91,9 +92,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
 	return &Service{cfg}
 }
 
@@ -117,9 +116,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, sessionID, n
 	if sub.Object.Private {
 		return Link{}, "", errPrivate
 	}
-	if minutes == 0 {
-		minutes = DefaultMinutes
-	}
+	minutes = cmp.Or(minutes, DefaultMinutes)
 	if minutes < MinMinutes || minutes > MaxMinutes {
 		return Link{}, "", fault.New(fault.Invalid, "invalid_minutes", "A link lasts from %d minutes to %d days.", MinMinutes, MaxMinutes/(24*60)).With("field", "minutes")
 	}

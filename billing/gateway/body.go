@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -155,9 +156,7 @@ func (a asked) most(of api, max int64) int64 {
 			out = a.limits[n]
 		}
 	}
-	if out == 0 {
-		out = max
-	}
+	out = cmp.Or(out, max)
 	if n := a.limits["n"]; of == chat && n > 1 {
 		out *= min(n, mostAnswers)
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -75,9 +76,7 @@ func (c *counts) ended(a api, result string) {
 	if c.Outcomes == nil {
 		c.Outcomes = map[Outcome]int64{}
 	}
-	if result == "" {
-		result = "ok"
-	}
+	result = cmp.Or(result, "ok")
 	name := string(a)
 	if a == other {
 		name = "other"

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,10 +192,7 @@ func (c *call) refuse(err error) {
 		c.record.Error, c.record.Status, c.record.Tokens = r.outer, r.status, tokens.None()
 		c.keep()
 	}
-	result := r.outer
-	if result == "" {
-		result = r.code
-	}
+	result := cmp.Or(r.outer, r.code)
 	c.s.counts.ended(c.route.api, result)
 	c.bound()
 	r.write(c.w, c.route.dialect, c.route.api)

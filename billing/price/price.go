@@ -171,9 +171,7 @@ func (b *Book) Add(ctx context.Context, r Row) (Row, error) {
 	case r.EffectiveFrom > now+mostAhead.Milliseconds():
 		return bad("effective_from", "A price may be announced a year ahead, not longer.")
 	}
-	if r.EffectiveFrom == 0 {
-		r.EffectiveFrom = now
-	}
+	r.EffectiveFrom = cmp.Or(r.EffectiveFrom, now)
 	r.ID, r.CreatedAt = id.New("prc"), now
 	fresh, err := b.insert(ctx, r)
 	if err != nil {

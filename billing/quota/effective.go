@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,9 +30,7 @@ func (s *Service) DefaultPlan(ctx context.Context) (Plan, error) {
 	if s.cfg.DefaultPlan != nil {
 		id = s.cfg.DefaultPlan(ctx)
 	}
-	if id == "" {
-		id = Enterprise
-	}
+	id = cmp.Or(id, Enterprise)
 	p, err := s.cfg.Store.Plan(ctx, id)
 	if fault.Is(err, fault.NotFound) && id != Enterprise {
 		s.cfg.Log.Error("the default plan does not exist: the plan enterprise is taken", "plan", id, "cure", "choose another default plan")

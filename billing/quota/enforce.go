@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -117,9 +118,7 @@ func (c *EnforcerConfig) Validate() error {
 	if c.Every <= 0 {
 		c.Every = 15 * time.Second
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }
 

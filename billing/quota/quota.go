@@ -9,6 +9,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -356,9 +357,7 @@ func (c *Config) Validate() error {
 	if c.Pending <= 0 {
 		c.Pending = 2 * time.Minute
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }
 

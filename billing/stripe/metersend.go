@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -121,9 +122,7 @@ func (r *Reporter) send(ctx context.Context, row Report) bool {
 		row.State, row.Reason = ReportUnknown, "no answer came within a day"
 		return r.keep(ctx, row) == nil
 	}
-	if row.FirstSentAt == 0 {
-		row.FirstSentAt = now
-	}
+	row.FirstSentAt = cmp.Or(row.FirstSentAt, now)
 	until := now + claimFor.Milliseconds()
 	if ok, err := r.cfg.Store.ClaimReport(ctx, row, row.FirstSentAt, until); err != nil || !ok {
 		return err == nil

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -351,14 +352,7 @@ func (s *Service) tellChange(ctx context.Context, before, after Account, plans [
 
 func (s *Service) notePlan(ctx context.Context, before, after Account, plans []Plan) error {
 	return s.note(ctx, audit.Entry{Chain: after.TeamID, Action: "billing.plan_changed", TargetKind: "plan", TargetID: after.PlanID, TargetName: nameOf(plans, after.PlanID),
-		Data: map[string]string{"before": orDefault(before.PlanID), "plan": orDefault(after.PlanID), "status": after.Status}})
-}
-
-func orDefault(planID string) string {
-	if planID == "" {
-		return "default"
-	}
-	return planID
+		Data: map[string]string{"before": cmp.Or(before.PlanID, "default"), "plan": cmp.Or(after.PlanID, "default"), "status": after.Status}})
 }
 
 func nameOf(plans []Plan, id string) string {

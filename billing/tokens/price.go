@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/bits"
@@ -330,9 +331,7 @@ func (m *Meter) AddPrice(ctx context.Context, by string, p Price) (Price, error)
 		}
 	}
 	now := m.cfg.Now().UnixMilli()
-	if p.EffectiveFrom == 0 {
-		p.EffectiveFrom = now
-	}
+	p.EffectiveFrom = cmp.Or(p.EffectiveFrom, now)
 	if p.EffectiveFrom < 0 || p.EffectiveFrom > now+10*365*24*3_600_000 {
 		return Price{}, badPrice("effective_from", "invalid_model_price", "Enter when the price begins, in ms UTC, within the next ten years.")
 	}

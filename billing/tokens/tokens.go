@@ -9,6 +9,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,9 +208,7 @@ func (c *Config) Validate() error {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }
 
@@ -252,9 +251,7 @@ func (m *Meter) Settle(ctx context.Context, r Request) (countedNano int64, err e
 		}
 	}
 	r.ID = id.New("req") // a row that is there already keeps its own
-	if r.ExternalID == "" {
-		r.ExternalID = r.ID
-	}
+	r.ExternalID = cmp.Or(r.ExternalID, r.ID)
 	r.Attempts = max(r.Attempts, 1)
 	r.PriceID, r.CostNano, r.EstimateNano = "", nil, nil
 	if told := r.Tokens; told.believed() != told {

@@ -187,9 +187,7 @@ func (s *Service) normal(q Query) (Query, error) {
 	if q.From == 0 {
 		_, q.From, _ = billing.Month(q.To - 1)
 	}
-	if q.Group == "" {
-		q.Group = ByDay
-	}
+	q.Group = cmp.Or(q.Group, ByDay)
 	if q.From < 0 || q.To > 1<<52 {
 		return bad("from", "from and to are times in ms since 1970.")
 	}

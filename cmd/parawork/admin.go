@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -230,9 +231,7 @@ func (p program) join(ctx context.Context, svc *instance.Instance, u accounts.Us
 		fmt.Fprintf(p.stdout, "created team %s (%s), owned by %s\n", team.Slug, team.ID, u.Email)
 		return nil
 	}
-	if role == "" {
-		role = accounts.Member
-	}
+	role = cmp.Or(role, accounts.Member)
 	if _, err := svc.Directory.PutMember(ctx, team.ID, u.Email, role); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,10 +251,7 @@ func (p program) billingStatus(ctx context.Context, args []string) (err error) {
 	line("usage reports", "%d waiting, %d sent, %d confirmed, %d failed, %d of unknown outcome", r[stripe.ReportPending], r[stripe.ReportSent], r[stripe.ReportConfirmed], r[stripe.ReportFailed], r[stripe.ReportUnknown])
 	line("compared", "%s; %d hours differ", whenOf(o.ReconciledAt), len(o.Discrepancies))
 	for _, t := range o.Teams {
-		status := t.Status
-		if status == "" {
-			status = "no subscription"
-		}
+		status := cmp.Or(t.Status, "no subscription")
 		line("team "+o.Names[t.TeamID].Slug, "%s, %s", t.PlanName, status)
 		for _, m := range t.Meters {
 			theirs := "not compared yet"

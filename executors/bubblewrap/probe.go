@@ -3,6 +3,7 @@
 package bubblewrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,10 +104,7 @@ func (e *Executor) missing() string {
 
 // program finds bubblewrap.
 func (e *Executor) program() (string, error) {
-	name := e.cfg.Bwrap
-	if name == "" {
-		name = "bwrap"
-	}
+	name := cmp.Or(e.cfg.Bwrap, "bwrap")
 	path, err := exec.LookPath(name)
 	if err == nil {
 		path, err = filepath.Abs(path)

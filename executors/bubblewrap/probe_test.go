@@ -3,6 +3,7 @@
 package bubblewrap_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -46,9 +47,7 @@ func TestCapabilities(t *testing.T) {
 		"something else":   {bubblewrap.Config{Enabled: true, Bwrap: script("else", version+"echo 'bwrap: out of luck' >&2; exit 1\n")}, "out of luck", ""},
 	} {
 		test.cfg.Dir = dir
-		if test.cfg.GuestPath == "" {
-			test.cfg.GuestPath = guestPath
-		}
+		test.cfg.GuestPath = cmp.Or(test.cfg.GuestPath, guestPath)
 		e, err := bubblewrap.New(test.cfg)
 		if err != nil {
 			t.Fatal(err)

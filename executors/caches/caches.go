@@ -6,6 +6,7 @@
 package caches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ func New(cfg Config) *Caches {
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Caches{cfg: cfg}
 }
 

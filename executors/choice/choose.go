@@ -1,6 +1,7 @@
 package choice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -46,9 +47,7 @@ func (ch *Chooser) Policy(ctx context.Context, teamID string) (Policy, error) {
 	if p.Default == "" || rules.Fixed {
 		p.Default = rules.Default
 	}
-	if p.Default == "" {
-		p.Default = executors.Auto
-	}
+	p.Default = cmp.Or(p.Default, executors.Auto)
 	return p, nil
 }
 

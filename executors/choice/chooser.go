@@ -6,6 +6,7 @@
 package choice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -58,9 +59,7 @@ func (c *Config) validate() error {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if len(c.Order) == 0 {
 		for _, e := range c.Executors.Own() {
 			c.Order = append(c.Order, e.Kind())

@@ -1,6 +1,7 @@
 package choice
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"sync"
@@ -143,9 +144,7 @@ func (p *probe) give(c executors.Capabilities, lasts bool, now int64) {
 // complete fills in what an executor left out.
 func complete(e executors.Executor, c executors.Capabilities) executors.Capabilities {
 	c.Kind = e.Kind()
-	if c.Name == "" {
-		c.Name = string(c.Kind)
-	}
+	c.Name = cmp.Or(c.Name, string(c.Kind))
 	switch {
 	case c.Boundary != "":
 	case c.Isolated:

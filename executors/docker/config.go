@@ -12,6 +12,7 @@
 package docker
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -74,12 +75,8 @@ func (c *Config) Validate() error {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Rand == nil {
-		c.Rand = rand.Reader
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Rand = cmp.Or(c.Rand, rand.Reader)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }
 

@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -309,10 +310,7 @@ func (e *Executor) lastWords(ctx context.Context, containerID string) string {
 	}
 	defer r.Close()
 	text := plainLog(r, 500)
-	if text == "" {
-		return "it printed nothing"
-	}
-	return text
+	return cmp.Or(text, "it printed nothing")
 }
 
 // checkImage says in words what an image lacks, once for each image: a shell and git.

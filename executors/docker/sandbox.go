@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,9 +173,7 @@ func (s *sandbox) SetLimits(l executors.Limits) error {
 		if r.Memory == 0 {
 			r.Memory, r.MemorySwap = info.MemTotal, info.MemTotal
 		}
-		if r.NanoCPUs == 0 {
-			r.NanoCPUs = int64(info.NCPU) * 1e9
-		}
+		r.NanoCPUs = cmp.Or(r.NanoCPUs, int64(info.NCPU)*1e9)
 	}
 	_, err := s.e.api.ContainerUpdate(ctx, s.rec.Container, container.UpdateConfig{Resources: r})
 	if errdefs.IsNotFound(err) {

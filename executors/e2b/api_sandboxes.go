@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,7 +248,7 @@ func (p *plane) listFirst(ctx context.Context, q url.Values, want map[string]str
 	var all []detail
 	_, _, err := p.do(ctx, ask{method: http.MethodGet, path: "/sandboxes", query: q, out: &all, again: true})
 	for i := range all {
-		all[i].State = or(all[i].State, stateRunning)
+		all[i].State = cmp.Or(all[i].State, stateRunning)
 	}
 	return matching(all, want), err
 }

@@ -3,6 +3,7 @@ package e2b
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -53,8 +54,8 @@ func Build(ctx context.Context, set Settings, spec BuildSpec, log io.Writer) err
 	if err := checkSize(spec.Size); err != nil {
 		return err
 	}
-	spec.Name, spec.Image = or(spec.Name, set.TemplateOf(spec.Size.CPUs, spec.Size.MemoryMB)), or(spec.Image, recipe.BaseImage)
-	spec.PollEvery = or(spec.PollEvery, 2*time.Second)
+	spec.Name, spec.Image = cmp.Or(spec.Name, set.TemplateOf(spec.Size.CPUs, spec.Size.MemoryMB)), cmp.Or(spec.Image, recipe.BaseImage)
+	spec.PollEvery = cmp.Or(spec.PollEvery, 2*time.Second)
 	if err := recipe.Check(spec.Agents); err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (p *plane) follow(ctx context.Context, b build, every time.Duration, log io
 			if at.Reason.Step != "" {
 				where = " at step " + line(at.Reason.Step, 100)
 			}
-			return fmt.Errorf("E2B could not build the template%s: %s", where, or(line(at.Reason.Message, 2000), "it does not say why"))
+			return fmt.Errorf("E2B could not build the template%s: %s", where, cmp.Or(line(at.Reason.Message, 2000), "it does not say why"))
 		}
 		if err := p.wait(ctx, every); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
 	}
-	if s.Inside = or(s.Inside, defaultInside); !path.IsAbs(s.Inside) || path.Clean(s.Inside) != s.Inside || s.Inside == "/" {
+	if s.Inside = cmp.Or(s.Inside, defaultInside); !path.IsAbs(s.Inside) || path.Clean(s.Inside) != s.Inside || s.Inside == "/" {
 		return nil, fault.New(fault.Invalid, "invalid_inside", "The worktree's place %q in the sandbox must be an absolute path.", s.Inside)
 	}
 	defer e.turns.Lock(s.ID)()

@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -53,7 +54,7 @@ func (d *envd) setToken(t string) {
 
 // envdURL is where a sandbox's envd is reached.
 func (s Settings) envdURL(a answer) string {
-	domain := or(a.Domain, s.Domain)
+	domain := cmp.Or(a.Domain, s.Domain)
 	switch {
 	case s.SandboxURL != "":
 		return s.SandboxURL
@@ -80,7 +81,7 @@ func (e *envdError) said() string {
 	if e.Status != 0 {
 		how = strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.Status, e.Code))
 	}
-	return or(how, "a refusal") + ": " + e.Message
+	return cmp.Or(how, "a refusal") + ": " + e.Message
 }
 
 // absent reports whether err says that no sandbox runs there: it was ended, or is paused.
@@ -164,7 +165,7 @@ func envdRefusal(status int, body []byte) error {
 			e.Code = line(c, 50)
 		}
 	}
-	e.Message = or(e.Message, http.StatusText(status))
+	e.Message = cmp.Or(e.Message, http.StatusText(status))
 	return e
 }
 

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -104,7 +105,7 @@ type exitError struct {
 }
 
 func (e *exitError) Error() string {
-	how := or(e.Status, fmt.Sprintf("exit status %d", e.Code))
+	how := cmp.Or(e.Status, fmt.Sprintf("exit status %d", e.Code))
 	if e.Said == "" {
 		return "it ended with " + how + " and wrote nothing"
 	}

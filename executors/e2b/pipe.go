@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -186,9 +187,7 @@ func (p *pipe) Close() error {
 
 // fail ends the pipe. The first reason stays.
 func (p *pipe) fail(err error) {
-	if err == nil {
-		err = io.EOF
-	}
+	err = cmp.Or(err, io.EOF)
 	p.once.Do(func() {
 		p.mu.Lock()
 		p.err = err

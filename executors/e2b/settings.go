@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -66,10 +67,7 @@ func (s Settings) FromEnv(env func(string) string) Settings {
 // Normal returns the settings complete: with defaults, trimmed. An error names what cannot be.
 func (s Settings) Normal() (Settings, error) {
 	s.APIKey = strings.TrimSpace(s.APIKey)
-	s.Domain = strings.ToLower(strings.Trim(strings.TrimSpace(s.Domain), "."))
-	if s.Domain == "" {
-		s.Domain = defaultDomain
-	}
+	s.Domain = cmp.Or(strings.ToLower(strings.Trim(strings.TrimSpace(s.Domain), ".")), defaultDomain)
 	for what, u := range map[string]*string{"API URL": &s.APIURL, "sandbox URL": &s.SandboxURL} {
 		*u = strings.TrimRight(strings.TrimSpace(*u), "/")
 		if *u == "" {
@@ -89,9 +87,9 @@ func (s Settings) Normal() (Settings, error) {
 	if s.Template = strings.ToLower(strings.TrimSpace(s.Template)); s.Template == "" {
 		s.Template = defaultTemplate
 	}
-	s.CPUs, s.MemoryMB = or(s.CPUs, 2), or(s.MemoryMB, 2048)
-	s.MaxRun, s.RequestTimeout = or(s.MaxRun, 24*time.Hour), or(s.RequestTimeout, 60*time.Second)
-	s.PriceVCPU, s.PriceGiB = or(s.PriceVCPU, priceVCPU), or(s.PriceGiB, priceGiB)
+	s.CPUs, s.MemoryMB = cmp.Or(s.CPUs, 2), cmp.Or(s.MemoryMB, 2048)
+	s.MaxRun, s.RequestTimeout = cmp.Or(s.MaxRun, 24*time.Hour), cmp.Or(s.RequestTimeout, 60*time.Second)
+	s.PriceVCPU, s.PriceGiB = cmp.Or(s.PriceVCPU, priceVCPU), cmp.Or(s.PriceGiB, priceGiB)
 	switch {
 	case s.Retries == 0:
 		s.Retries = 3
@@ -105,14 +103,6 @@ func (s Settings) Normal() (Settings, error) {
 		return s, fmt.Errorf("the API key has characters that no key has")
 	}
 	return s, nil
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // proxy says which proxy requests go through.

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,6 +119,6 @@ func (e *Executor) takeWarm(ctx context.Context, a *account, s executors.Spec) (
 	if err := os.Rename(e.dir(s.Warm.ID), e.dir(s.ID)); err != nil {
 		return nil, fmt.Errorf("taking the warm sandbox %s: %w", s.Warm.ID, err)
 	}
-	rec.Runs = or(rec.Runs, e.cfg.Now().UnixMilli())
+	rec.Runs = cmp.Or(rec.Runs, e.cfg.Now().UnixMilli())
 	return &takenWarm{rec, got}, nil
 }

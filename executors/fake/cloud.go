@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -30,9 +31,7 @@ func NewCloud(w *World) *Cloud {
 // Set turns the knobs.
 func (c *Cloud) Set(k Knobs) {
 	k.OwnDisk = true
-	if k.Boundary == "" {
-		k.Boundary = executors.MachineBoundary
-	}
+	k.Boundary = cmp.Or(k.Boundary, executors.MachineBoundary)
 	c.Executor.Set(k)
 }
 

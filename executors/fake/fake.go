@@ -3,6 +3,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ type box struct {
 
 // NewWorld makes a World that keeps its guests' files below dir.
 func NewWorld(dir string, log *slog.Logger) *World {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &World{dir: dir, log: log, boxes: make(map[string]*box)}
 }
 

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -84,9 +85,7 @@ func (m *Machine) Owner() executors.Owner { return m.owner }
 // Set turns the knobs.
 func (m *Machine) Set(k Knobs) {
 	k.Kind, k.OwnDisk = m.kind, true
-	if k.Boundary == "" {
-		k.Boundary = executors.ContainerBoundary
-	}
+	k.Boundary = cmp.Or(k.Boundary, executors.ContainerBoundary)
 	m.Executor.Set(k)
 }
 

@@ -10,6 +10,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,9 +106,7 @@ func (c *Config) defaults() {
 	if c.After == nil {
 		c.After = time.After
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 }
 
 // Gate opens and closes the gates of sandboxes. Safe for concurrent use.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -176,9 +177,7 @@ func (b *box) race(ctx context.Context, addrs []netip.AddrPort) (carry.Conn, err
 				}
 				return conn, nil
 			}
-			if first == nil {
-				first = e.err
-			}
+			first = cmp.Or(first, e.err)
 			if next < len(addrs) {
 				start()
 				late.Reset(stagger)

@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"path"
@@ -64,9 +65,7 @@ func parseDevcontainer(file string, raw []byte) (recipe, error) {
 	switch {
 	case docker != "":
 		dir := path.Dir(file)
-		if context == "" {
-			context = "."
-		}
+		context = cmp.Or(context, ".")
 		var ok bool
 		if r.dockerfile, ok = inRepository(dir, docker); !ok || r.dockerfile == "" {
 			return wrong("the Dockerfile %q is not in the repository.", clip(docker, 200))

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,9 +161,7 @@ func (s *slot) make(ctx context.Context) (*place, error) {
 	if owner == "" {
 		_, owner = executors.AskerOf(ctx)
 	}
-	if owner == "" {
-		owner = spec.UserID
-	}
+	owner = cmp.Or(owner, spec.UserID)
 	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), s.workspaceID, who.UserID
 	k := s.m.newMaking(executors.Record{Handle: executors.Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: s.workspaceID,
 		State: executors.Starting, StartedAt: s.m.now(), UserID: owner, Purpose: who.Purpose}, caps)

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,9 +14,7 @@ func (p *place) idleAfter(purpose executors.Purpose) time.Duration {
 	if p.m.cfg.IdleAfter == nil {
 		return 0
 	}
-	if purpose == "" {
-		purpose = executors.ForAgent
-	}
+	purpose = cmp.Or(purpose, executors.ForAgent)
 	return max(p.m.cfg.IdleAfter(p.Kind.Base(), purpose), 0)
 }
 

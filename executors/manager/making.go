@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,9 +102,7 @@ func (k *making) step(ctx context.Context, name, title, detail string, done, all
 	s := &steps[at]
 	if news {
 		s.State, s.EndedAt = executors.StepRunning, 0
-		if s.StartedAt == 0 {
-			s.StartedAt = now
-		}
+		s.StartedAt = cmp.Or(s.StartedAt, now)
 	}
 	if title != "" {
 		s.Title = executors.CleanReason(title)

@@ -19,6 +19,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -106,9 +107,7 @@ func (c *Config) Validate() error {
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = 5 * time.Second
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Counters == nil {
 		c.Counters = &executors.Counters{}
 	}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,7 @@ const pauseTimeout = 15 * time.Second
 
 // errPaused is what everybody is told who needs a guest that stands still.
 func errPaused(reason string) error {
-	if reason == "" {
-		reason = "It is paused."
-	}
+	reason = cmp.Or(reason, "It is paused.")
 	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", reason).With("reason", reason)
 }
 

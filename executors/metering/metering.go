@@ -5,6 +5,7 @@
 package metering
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -73,9 +74,7 @@ func New(cfg Config) *Metering {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Metering{cfg: cfg, runs: make(map[string]*run)}
 }
 

@@ -6,6 +6,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,18 +132,14 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Gates == nil {
 		return nil, errors.New("network: Store and Gates are required")
 	}
-	if cfg.Mode == "" {
-		cfg.Mode = executors.NetworkOpen
-	}
+	cfg.Mode = cmp.Or(cfg.Mode, executors.NetworkOpen)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	base, err := clean(cfg.Allow)
 	if err != nil {
 		return nil, fmt.Errorf("sandboxing.network.allow: %w", err)

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -146,9 +147,7 @@ func (p *Pool) end(ctx context.Context, w Record, why string) {
 func (p *Pool) lost(ctx context.Context, w Record) {
 	from := w.State
 	w.State, w.EndedAt = Ending, p.now()
-	if w.Reason == "" {
-		w.Reason = "It no longer exists."
-	}
+	w.Reason = cmp.Or(w.Reason, "It no longer exists.")
 	if p.store(ctx, w, from) { // else it was taken meanwhile: it is another sandbox by now
 		p.cfg.Metering.FoundStopped(ctx, p.record(w))
 	}

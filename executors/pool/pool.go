@@ -5,6 +5,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -59,9 +60,7 @@ func (c *Config) validate() error {
 	if c.After == nil {
 		c.After = time.After
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }
 

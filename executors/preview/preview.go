@@ -8,6 +8,7 @@
 package preview
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"crypto/rand"
@@ -68,12 +69,8 @@ func New(cfg Config) *Proxy {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Secure == nil {
 		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ const makeWithin = 30 * time.Minute
 // Capabilities says what the machine last said of itself, as far as that can be.
 func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 	h := e.m.Hello
-	c := executors.Capabilities{Kind: e.Kind(), Name: e.name(), Available: true, Boundary: boundary(h), Isolation: or(clean(h.Isolation, maxWords), isolation(h)),
+	c := executors.Capabilities{Kind: e.Kind(), Name: e.name(), Available: true, Boundary: boundary(h), Isolation: cmp.Or(clean(h.Isolation, maxWords), isolation(h)),
 		Limits: h.Mode != wire.Direct, Warning: clean(h.Warning, maxWords), Brief: brief(e.name(), h), Pause: h.Pause, Ports: true, OwnDisk: true,
 		SharedHome: h.SharedHome || h.Mode == wire.Direct, StartMs: min(max(h.StartMs, 0), time.Hour.Milliseconds()), MakeMs: makeWithin.Milliseconds()}
 	c.Programs = h.Programs
@@ -34,7 +35,7 @@ func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 	case h.Access == wire.ReadOnly:
 		no("its owner lets nothing be started there: access is read_only", "Its owner can change that in runner.json on the machine.")
 	case !h.Available:
-		no(or(clean(h.Reason, maxWords), "it makes no sandboxes now"), clean(h.Cure, maxWords))
+		no(cmp.Or(clean(h.Reason, maxWords), "it makes no sandboxes now"), clean(h.Cure, maxWords))
 	}
 	return c, nil
 }
@@ -70,7 +71,7 @@ func boundary(h wire.Hello) executors.Boundary {
 // brief is what agents are told of the machine they work on.
 func brief(name string, h wire.Hello) string {
 	var b strings.Builder
-	word := func(s string) string { return or(clean(s, maxName), "unknown") }
+	word := func(s string) string { return cmp.Or(clean(s, maxName), "unknown") }
 	fmt.Fprintf(&b, "You work on %q, a person's own machine, not on a server: %s on %s", name, word(h.Release), word(h.Arch))
 	switch h.Mode {
 	case wire.Docker:
@@ -93,11 +94,4 @@ func brief(name string, h wire.Hello) string {
 		b.WriteString(" Its owner is asked before something is started or written; a refusal is final.")
 	}
 	return b.String()
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,9 +86,7 @@ func (e *member) create(ctx context.Context, s executors.Spec) (*sandbox, error)
 		}
 	}
 	err = lines.Err()
-	if err == nil {
-		err = io.ErrUnexpectedEOF
-	}
+	err = cmp.Or(err, io.ErrUnexpectedEOF)
 	if errors.Is(err, bufio.ErrTooLong) {
 		return nil, e.wrong(err)
 	}
@@ -108,7 +107,7 @@ func (e *member) sandbox(id string, got wire.Sandbox) (*sandbox, error) {
 	case got.ID != id:
 		return nil, e.wrong(fmt.Errorf("asked for sandbox %s, it tells of %q", id, clean(got.ID, maxName)))
 	case got.State == wire.Gone:
-		return nil, executors.GoneBecause(or(clean(got.Reason, maxWords), "It was ended on the machine."))
+		return nil, executors.GoneBecause(cmp.Or(clean(got.Reason, maxWords), "It was ended on the machine."))
 	case got.State != wire.Running && got.State != wire.Paused:
 		return nil, e.wrong(fmt.Errorf("sandbox %s is %q", id, clean(got.State, maxName)))
 	case got.Token == "" || len(got.Token) > maxToken || clean(got.Token, maxToken) != got.Token:

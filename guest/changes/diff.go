@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -310,9 +311,7 @@ func (c *cappedWriter) Write(p []byte) (int, error) {
 		if c.full != nil {
 			c.full()
 		}
-		if err == nil {
-			err = errOutput
-		}
+		err = cmp.Or(err, errOutput)
 		return n, err
 	}
 	n, err := c.w.Write(p)

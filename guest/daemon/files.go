@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -155,9 +156,7 @@ func (d *Daemon) write(wire string, r io.Reader, ifMatch string, fresh bool, mod
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
-	if mode == 0 {
-		mode = present
-	}
+	mode = cmp.Or(mode, present)
 	if err := d.match(target, wire, ifMatch); err != nil {
 		return guest.FileInfo{}, err
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,9 +127,7 @@ func (d *Daemon) homeWrite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if mode == 0 {
-		mode = 0o600
-	}
+	mode = cmp.Or(mode, 0o600)
 	if mode > 0o777 {
 		return fault.New(fault.Invalid, "invalid_mode", "The mode has other than permission bits.")
 	}

@@ -8,6 +8,7 @@
 package parcel
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -68,12 +69,8 @@ type box struct {
 // New makes a Store. It starts nothing; what an earlier guest left of parcels that never were unpacked is removed with the first piece
 // of another.
 func New(cfg Config) *Store {
-	if cfg.GitPath == "" {
-		cfg.GitPath = "git"
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.GitPath = cmp.Or(cfg.GitPath, "git")
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background())
 	return &Store{cfg: cfg, parcels: make(map[string]*box), ctx: ctx, stop: stop}
 }

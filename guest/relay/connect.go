@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,7 @@ func Connect(ctx context.Context, args []string, env func(string) string, in io.
 	if err != nil || port == 0 || strings.ContainsAny(args[0], " \t\r\n/@") || args[0] == "" {
 		return fmt.Errorf("%q and %q are not the name of a host and a port", args[0], args[1])
 	}
-	socket := env(guest.EnvGate)
-	if socket == "" {
-		socket = guest.GateSocket
-	}
+	socket := cmp.Or(env(guest.EnvGate), guest.GateSocket)
 	gate, err := dial(ctx, socket, dialIn)
 	if err != nil {
 		return fmt.Errorf("the sandbox's way out cannot be reached: %w", err)

@@ -5,6 +5,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,15 +60,11 @@ func Open(cfg Config) (*Relay, error) {
 	if cfg.Socket == "" {
 		return nil, errors.New("relay: Socket is required")
 	}
-	if cfg.Listen == "" {
-		cfg.Listen = Address
-	}
+	cfg.Listen = cmp.Or(cfg.Listen, Address)
 	if cfg.DialIn <= 0 {
 		cfg.DialIn = dialIn
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	door, err := net.Listen("tcp", cfg.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		door, err = net.Listen("tcp", "127.0.0.1:0")

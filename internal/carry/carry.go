@@ -4,6 +4,7 @@
 package carry
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -168,9 +169,7 @@ func readReady(raw syscall.RawConn) (n int, buf *[]byte, err error) {
 	if buf != nil {
 		buffers.Put(buf)
 	}
-	if err == nil {
-		err = io.EOF
-	}
+	err = cmp.Or(err, io.EOF)
 	return 0, nil, err
 }
 

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -136,9 +137,7 @@ func (k *kernel) Write(file, text string) error {
 		if err != nil {
 			return syscall.EINVAL
 		}
-		if pid == 0 {
-			pid = selfPid
-		}
+		pid = cmp.Or(pid, selfPid)
 		if g.files["cgroup.subtree_control"] != "" && dir != k.mount {
 			return syscall.EBUSY
 		}

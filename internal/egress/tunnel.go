@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -138,9 +139,7 @@ func (t *Tunnel) carry(conn net.Conn) {
 	switch {
 	case errors.Is(err, ErrRefused):
 		t.mu.Lock()
-		if t.refused == "" {
-			t.refused = host
-		}
+		t.refused = cmp.Or(t.refused, host)
 		t.mu.Unlock()
 		say(http.StatusForbidden, "The address is inside a network this server does not reach out to")
 		return

@@ -7,6 +7,7 @@ package hostgit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func New(cfg Config) *Git {
 	if cfg.Env == nil {
 		cfg.Env = func(string) string { return "" }
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Git{cfg: cfg}
 }
 

@@ -1,6 +1,7 @@
 package hostgit
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,10 +45,7 @@ func (g *Git) args(c Call) []string {
 
 // env returns the environment: nothing of the server's but what is named here.
 func (g *Git) env(c Call) []string {
-	path := g.cfg.Env("PATH")
-	if path == "" {
-		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
+	path := cmp.Or(g.cfg.Env("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	env := []string{
 		"PATH=" + path, "HOME=/nonexistent", "LC_ALL=C", "TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",

@@ -1,6 +1,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -58,10 +59,7 @@ func (h Audit) ExportInstanceAudit(ctx context.Context, req api.ExportInstanceAu
 }
 
 func (h Audit) exportAudit(ctx context.Context, q audit.Query, format api.ExportTeamAuditParamsFormat, name string) auditFile {
-	f := audit.Format(format)
-	if f == "" {
-		f = audit.JSON
-	}
+	f := cmp.Or(audit.Format(format), audit.JSON)
 	audit.Note(ctx, "format", string(f))
 	return auditFile{ctx: ctx, log: h.cfg.Audit, q: q, format: f, name: audit.FileName(name, f, h.cfg.Now())}
 }

@@ -1,6 +1,7 @@
 package places
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/parawork/parawork/executors"
@@ -64,10 +65,7 @@ func (h Sandboxes) GetSandbox(ctx context.Context, req api.GetSandboxRequestObje
 }
 
 func (h Sandboxes) PauseSandbox(ctx context.Context, req api.PauseSandboxRequestObject) (api.PauseSandboxResponseObject, error) {
-	who := rest.CallOf(ctx).Actor.User.Name
-	if who == "" {
-		who = "a member"
-	}
+	who := cmp.Or(rest.CallOf(ctx).Actor.User.Name, "a member")
 	if err := h.cfg.Places.Pause(ctx, req.Id, "It was paused by "+who+"."); err != nil {
 		return nil, err
 	}

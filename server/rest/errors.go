@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,9 +69,7 @@ func Translate(err error) Problem {
 
 func ofFault(f *fault.Error, err error) Problem {
 	p := Problem{Status: StatusOf[f.Kind], Body: api.Problem{Code: f.Code, Message: f.Message}}
-	if p.Status == 0 {
-		p.Status = http.StatusInternalServerError
-	}
+	p.Status = cmp.Or(p.Status, http.StatusInternalServerError)
 	if p.Body.Code == "" {
 		p.Body.Code = string(f.Kind)
 	}

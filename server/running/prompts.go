@@ -1,6 +1,7 @@
 package running
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/parawork/parawork/server/api"
@@ -10,10 +11,7 @@ import (
 
 // promptOf makes the API's prompt; names are those of the team's members.
 func promptOf(p prompt.Prompt, names map[string]string) api.Prompt {
-	name := names[p.CreatedBy]
-	if name == "" {
-		name = "a former member"
-	}
+	name := cmp.Or(names[p.CreatedBy], "a former member")
 	return api.Prompt{Id: p.ID, SessionId: p.SessionID, Text: p.Text, State: api.PromptState(p.State), Reason: p.Reason, Held: p.Held != "",
 		Waits: p.Waits, Urgent: p.Urgent, CreatedBy: p.CreatedBy, CreatedByName: name, CreatedAt: p.CreatedAt, SentAt: rest.Ptr(p.SentAt)}
 }

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -310,10 +311,7 @@ func (m merging) of(workspaceID string) (*[]api.WorkspaceOverlap, *api.Workspace
 	if overlaps == nil {
 		overlaps = []api.WorkspaceOverlap{}
 	}
-	state := m.checks[workspaceID]
-	if state == "" {
-		state = checks.None
-	}
+	state := cmp.Or(m.checks[workspaceID], checks.None)
 	c := &api.WorkspaceChecks{State: api.ChecksState(state)}
 	if q, ok := m.queue[workspaceID]; ok {
 		return &overlaps, c, &q

@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -295,10 +296,7 @@ func snapshotOf(sn snapshot.Snap, names map[string]string) api.WorkspaceSnapshot
 			return api.MissingFile{Path: m.Path, Reason: m.Reason, Size: m.Size}
 		})}
 	if sn.ActorID != "" {
-		name := names[sn.ActorID]
-		if name == "" {
-			name = "a former member"
-		}
+		name := cmp.Or(names[sn.ActorID], "a former member")
 		out.Actor = &api.SnapshotActor{Id: sn.ActorID, Name: name}
 	}
 	return out

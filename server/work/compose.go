@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -148,9 +149,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	out.Private = w.Private
 	out.Review = new(reviewSummaryOf(p.reviews[w.ID], p.names))
 	out.Owner = api.WorkspaceOwner{Id: w.CreatedBy, Name: p.names[w.CreatedBy]}
-	if out.Owner.Name == "" {
-		out.Owner.Name = "a former member"
-	}
+	out.Owner.Name = cmp.Or(out.Owner.Name, "a former member")
 	out.FallbackOk = &w.FallbackOK
 	out.RunId = rest.Text(p.runs[w.ID])
 	if pr, ok := p.pulls[w.ID]; ok {

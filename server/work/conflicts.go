@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -20,9 +21,7 @@ func conflictSideOf(s *conflict.ConflictSide) *api.ConflictSide {
 	}
 	types := map[string]api.ConflictSideType{"100755": api.ConflictSideTypeProgram, "120000": api.ConflictSideTypeSymlink, "160000": api.ConflictSideTypeSubmodule}
 	out := &api.ConflictSide{Path: guest.EncodePath(s.Path), Type: types[s.Mode], Size: s.Size, Oid: s.OID}
-	if out.Type == "" {
-		out.Type = api.ConflictSideTypeFile
-	}
+	out.Type = cmp.Or(out.Type, api.ConflictSideTypeFile)
 	return out
 }
 

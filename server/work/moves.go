@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/parawork/parawork/accounts/audit"
@@ -15,21 +16,15 @@ import (
 func movePlaceOf(c executors.Capabilities) api.MovePlace {
 	out := api.MovePlace{Name: c.Name, Boundary: api.Boundary(c.Boundary), BoundaryName: places.BoundaryName(c.Boundary)}
 	out.Executor, out.RunnerId = places.PlaceOf(c.Kind)
-	if out.Name == "" {
-		out.Name = out.Executor
-	}
-	if out.Boundary == "" {
-		out.Boundary = api.Boundary(executors.NoBoundary)
-	}
+	out.Name = cmp.Or(out.Name, out.Executor)
+	out.Boundary = cmp.Or(out.Boundary, api.Boundary(executors.NoBoundary))
 	return out
 }
 
 func movedSessionOf(m workspaces.MovedSession) api.MovedSession {
 	out := api.MovedSession{Id: m.ID, Agent: m.Agent, AgentName: m.Name, Title: m.Title, How: api.MovedSessionHow(m.How), Busy: m.Busy, State: api.MovedSessionState(m.State),
 		NextId: rest.Text(m.Next), Reason: m.Reason}
-	if out.State == "" {
-		out.State = "running" // of a plan
-	}
+	out.State = cmp.Or(out.State, "running") // of a plan
 	return out
 }
 

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -158,10 +159,7 @@ func (c custom) dialog(lines []string) *Dialog {
 	allow, deny := false, false
 	labels := make([]string, len(r.options))
 	for i, o := range r.options {
-		role := o.Role
-		if role == "" {
-			role = Plain
-		}
+		role := cmp.Or(o.Role, Plain)
 		allow, deny = allow || role == Allow, deny || role == Deny
 		d.Options = append(d.Options, Option{ID: strconv.Itoa(i + 1), Label: o.Label, Role: role})
 		d.keys, labels[i] = append(d.keys, o.Keys), o.Label

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -113,8 +114,5 @@ func toolName(name string) string {
 			return tool + " of " + server
 		}
 	}
-	if name == "" {
-		return "a tool"
-	}
-	return name
+	return cmp.Or(name, "a tool")
 }

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"regexp"
@@ -176,19 +177,10 @@ func claudeFault(raw json.RawMessage) string {
 	}
 	_ = json.Unmarshal(raw, &e) // an error of another shape has no words
 	text := "The model's service did not answer as it should; it is asked again."
-	if msg := first(e.Error.Error.Message, e.Error.Message, e.Message, e.Cause.Code); msg != "" {
+	if msg := cmp.Or(e.Error.Error.Message, e.Error.Message, e.Message, e.Cause.Code); msg != "" {
 		text += " " + msg
 	}
 	return text
-}
-
-func first(all ...string) string {
-	for _, s := range all {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // claudeTag finds what Claude Code itself wraps around text that no person typed.
@@ -208,7 +200,7 @@ func (c *claude) user(s *sink, l *claudeLine) {
 	case l.Meta || len(said) == 0:
 	case l.Summary:
 		// The summary stands in a line of its own below the one that says so.
-		s.put(Item{ID: first(l.Above, l.UUID), Kind: Note, Topic: Compaction, Text: first(c.compacted, "The conversation was made shorter."), Output: joined(said)})
+		s.put(Item{ID: cmp.Or(l.Above, l.UUID), Kind: Note, Topic: Compaction, Text: cmp.Or(c.compacted, "The conversation was made shorter."), Output: joined(said)})
 	default:
 		c.prompt(s, l, said)
 	}
@@ -248,7 +240,7 @@ func (c *claude) prompt(s *sink, l *claudeLine, blocks []claudeBlock) {
 	case c.command(s, l.UUID, text):
 	default:
 		if !c.side {
-			c.start(s, first(l.PromptID, l.UUID))
+			c.start(s, cmp.Or(l.PromptID, l.UUID))
 		}
 		s.put(Item{ID: l.UUID, Kind: Prompt, Text: text})
 		s.says(Began, "")
@@ -350,7 +342,7 @@ func (c *claude) count(s *sink, l *claudeLine) {
 		return
 	}
 	if c.model == nil {
-		c.start(s, first(l.PromptID, l.UUID))
+		c.start(s, cmp.Or(l.PromptID, l.UUID))
 		c.early = true
 	}
 	key := l.Message.ID + "/" + l.RequestID

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ func (c *claude) call(s *sink, b claudeBlock) {
 	switch b.Name {
 	case "Edit", "MultiEdit", "Write", "NotebookEdit":
 		it.Kind = Edit
-		it.Path = relative(s.cfg.Root, first(in.str("file_path"), in.str("notebook_path"), in.str("path")))
+		it.Path = relative(s.cfg.Root, cmp.Or(in.str("file_path"), in.str("notebook_path"), in.str("path")))
 		it.Diff = claudeDiff(b.Name, b.Input)
 		it.Added, it.Removed = counted(it.Diff)
 		it.Title = it.Path
@@ -35,7 +36,7 @@ func (c *claude) call(s *sink, b claudeBlock) {
 	}
 	s.begin(it)
 	if it.Kind == Question {
-		s.says(Asked, first(it.Title, it.Text))
+		s.says(Asked, cmp.Or(it.Title, it.Text))
 	} else {
 		s.says(Using, b.Name)
 	}
@@ -224,13 +225,13 @@ func headline(root string, in object) string {
 			return strings.Join(words, " ")
 		}
 	}
-	if p := first(in.str("file_path"), in.str("notebook_path"), in.str("path")); p != "" {
+	if p := cmp.Or(in.str("file_path"), in.str("notebook_path"), in.str("path")); p != "" {
 		if q := in.str("pattern"); q != "" {
 			return q + " in " + relative(root, p)
 		}
 		return relative(root, p)
 	}
-	return first(in.str("pattern"), in.str("query"), in.str("url"), in.str("description"), in.str("subject"), in.str("skill"),
+	return cmp.Or(in.str("pattern"), in.str("query"), in.str("url"), in.str("description"), in.str("subject"), in.str("skill"),
 		in.str("prompt"), in.str("message"), in.str("text"))
 }
 

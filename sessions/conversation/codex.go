@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -50,7 +51,7 @@ func (c *codex) line(s *sink, _ int64, raw []byte) {
 		}
 		if json.Unmarshal(l.Payload, &t) == nil {
 			c.start(s, t.Turn)
-			c.model = first(t.Model, c.model)
+			c.model = cmp.Or(t.Model, c.model)
 		}
 	case "compacted":
 		var t struct {
@@ -193,7 +194,7 @@ func (c *codex) fail(s *sink, text string) {
 		text = body.Error.Message
 	}
 	s.close(Stopped)
-	s.put(Item{ID: s.fallback("error"), Kind: Error, Status: Failed, Text: first(text, "The turn ended with an error.")})
+	s.put(Item{ID: s.fallback("error"), Kind: Error, Status: Failed, Text: cmp.Or(text, "The turn ended with an error.")})
 	s.says(Broken, text)
 }
 
@@ -236,7 +237,7 @@ func (c *codex) item(s *sink, it codexItem) {
 	case "AgentMessage":
 		said(Text, it.said())
 	case "Plan":
-		said(Text, first(it.said(), it.Text))
+		said(Text, cmp.Or(it.said(), it.Text))
 	case "Reasoning":
 		said(Thinking, strings.TrimSpace(strings.Join(it.Summary, "\n\n")))
 	case "CommandExecution":

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -25,7 +26,7 @@ func (c *codex) response(s *sink, raw json.RawMessage) {
 	if json.Unmarshal(raw, &r) != nil {
 		return
 	}
-	id := first(r.CallID, r.ID)
+	id := cmp.Or(r.CallID, r.ID)
 	switch r.Type {
 	case "function_call":
 		c.call(s, id, r.Name, json.RawMessage(r.Arguments), "")
@@ -35,7 +36,7 @@ func (c *codex) response(s *sink, raw json.RawMessage) {
 		c.call(s, id, "shell", r.Action, "")
 	case "web_search_call":
 		in := fields(r.Action)
-		s.put(Item{ID: first(id, s.fallback("search")), Kind: Tool, Tool: "web_search", Title: first(in.str("query"), in.str("url")), Status: OK})
+		s.put(Item{ID: cmp.Or(id, s.fallback("search")), Kind: Tool, Tool: "web_search", Title: cmp.Or(in.str("query"), in.str("url")), Status: OK})
 	case "function_call_output", "custom_tool_call_output":
 		c.result(s, r)
 	}
@@ -48,7 +49,7 @@ func (c *codex) call(s *sink, id, name string, args json.RawMessage, text string
 	}
 	switch name {
 	case "apply_patch":
-		patch := first(text, fields(args).str("input"), fields(args).str("patch"))
+		patch := cmp.Or(text, fields(args).str("input"), fields(args).str("patch"))
 		c.begin(s, id, patched(patch))
 		s.says(Using, name)
 		return
@@ -229,7 +230,7 @@ func (c *codex) result(s *sink, r codexResponse) {
 	case strings.HasPrefix(plain, "exec command rejected by user"), strings.HasPrefix(plain, "rejected by user"), strings.HasPrefix(plain, "patch rejected by user"):
 		status = Denied
 	}
-	id := first(r.CallID, r.ID)
+	id := cmp.Or(r.CallID, r.ID)
 	c.script = slices.DeleteFunc(c.script, func(open string) bool { return open == id })
 	for _, one := range c.patch[id] { // those the event has not told about
 		s.finish(one, status, func(it *Item) {

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -185,9 +186,7 @@ func (v *View) refresh(f *os.File) error {
 		if json.Unmarshal(raw, &l) != nil || l.ID == "" {
 			return true
 		}
-		if l.Key == 0 {
-			l.Key = l.N
-		}
+		l.Key = cmp.Or(l.Key, l.N)
 		v.last = max(v.last, l.N)
 		next := place{id: l.ID, key: l.Key, n: l.N, off: off, len: int64(len(raw)), kind: l.Kind}
 		if l.Usage != nil {

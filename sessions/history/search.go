@@ -179,9 +179,7 @@ func (r *search) add(ctx context.Context, row Row) error {
 		latest = r.svc.cfg.Now().UnixMilli()
 	}
 	put := func(from, to, since, at int64) {
-		if at == 0 {
-			at = latest
-		}
+		at = cmp.Or(at, latest)
 		// Else all of it is in earlier answers.
 		if since <= r.before.at && (row.ID != r.before.session || at != r.before.at || from < r.before.off) {
 			r.todo = append(r.todo, stretch{src: src, from: from, to: to, since: since, at: at})

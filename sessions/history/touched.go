@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -30,9 +31,7 @@ func (r *Recording) NoteFiles(paths []string, more int) {
 func (t *touched) add(now int64, paths []string, more int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.since == 0 {
-		t.since = now
-	}
+	t.since = cmp.Or(t.since, now)
 	t.t.More += more
 	for _, p := range paths {
 		p = safetext.Cut(p, touchedName)

@@ -7,6 +7,7 @@
 package masks
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -113,10 +114,7 @@ func GivenEnv(g secrets.Given) map[string]string {
 		n := strconv.Itoa(i)
 		env["GIT_CONFIG_KEY_"+n] = "credential.https://" + c.Host + ".helper"
 		env["GIT_CONFIG_VALUE_"+n] = `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$PARAWORK_GIT_USERNAME_` + n + `" "$PARAWORK_GIT_TOKEN_` + n + `"; }; f`
-		username := c.Username
-		if username == "" {
-			username = c.Token
-		}
+		username := cmp.Or(c.Username, c.Token)
 		env["PARAWORK_GIT_USERNAME_"+n], env["PARAWORK_GIT_TOKEN_"+n] = username, c.Token
 	}
 	if len(g.Git) > 0 {

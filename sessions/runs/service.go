@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,7 @@ func New(cfg Config) *Service {
 	if cfg.Look <= 0 {
 		cfg.Look = 250 * time.Millisecond
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	work := tasks.NewScope(tenant.All(context.Background(), "attempts go on when who asked has left"))
 	return &Service{cfg: cfg, work: work, own: map[string]bool{}}
 }

@@ -1,6 +1,9 @@
 package screen
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Bounds of a screen's size, and what New uses where Config says nothing.
 const (
@@ -80,9 +83,7 @@ func New(cfg Config) *Screen {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Name == "" {
-		cfg.Name = "xterm.js(6.0.0)"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "xterm.js(6.0.0)")
 	s := &Screen{cfg: cfg, keep: orDefault(cfg.ViewerScrollback, DefaultViewerScrollback)}
 	s.cols, s.rows = clampSize(cfg.Cols, cfg.Rows)
 	s.hist.max = min(orDefault(cfg.Scrollback, DefaultScrollback), maxScrollback)

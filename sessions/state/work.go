@@ -120,9 +120,7 @@ func (m *Machine) tools(now time.Time, g guest.Work, fresh bool, rate func(ms, b
 	var newest *guest.Program
 	for i := range g.Programs {
 		if p := &g.Programs[i]; !turn.IsZero() && now.Add(-time.Duration(p.AgeMs)*time.Millisecond).After(turn.Add(-time.Second)) {
-			if newest == nil {
-				newest = p
-			}
+			newest = cmp.Or(newest, p)
 			ms += p.CPUMs
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"path/filepath"
@@ -156,10 +157,7 @@ func clone(tx *sql.Tx, table, where string, n int, with map[string]string) error
 		if err := rows.Scan(&c); err != nil {
 			return err
 		}
-		v := with[c]
-		if v == "" {
-			v = c
-		}
+		v := cmp.Or(with[c], c)
 		columns, values = append(columns, c), append(values, v)
 	}
 	if err := rows.Err(); err != nil {

@@ -3,6 +3,7 @@
 package testaccounts
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -60,9 +61,7 @@ func New(cfg Config) *Accounts {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
 	a := &Accounts{Limits: password.NewLimits(cfg.Now)}
 	hasher := password.NewHasher(cfg.Rand)
 	a.Vault = vault.New(vault.Config{Store: cfg.Store, Key: cfg.Key, Now: cfg.Now, Rand: cfg.Rand})

@@ -1,6 +1,7 @@
 package teststripe
 
 import (
+	"cmp"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -249,10 +250,7 @@ func (s *Stripe) newPrice(c *call) (obj, *fail) {
 	}
 	o["product"] = c.str("product")
 	if r := sub(p, "recurring"); r != nil {
-		usage := text(r, "usage_type")
-		if usage == "" {
-			usage = "licensed"
-		}
+		usage := cmp.Or(text(r, "usage_type"), "licensed")
 		if !slices.Contains([]string{"day", "week", "month", "year"}, text(r, "interval")) {
 			return nil, wrong("recurring[interval]", "Invalid recurring[interval]: must be one of day, month, week, or year")
 		}
@@ -290,9 +288,7 @@ func (s *Stripe) newPrice(c *call) (obj, *fail) {
 		if (amount == "") == (decimal == "") {
 			return nil, problem(http.StatusBadRequest, "parameter_missing", "unit_amount", "Exactly one of unit_amount and unit_amount_decimal is needed")
 		}
-		if decimal == "" {
-			decimal = amount
-		}
+		decimal = cmp.Or(decimal, amount)
 		r, ok := new(big.Rat).SetString(decimal)
 		if _, frac, _ := strings.Cut(decimal, "."); !ok || r.Sign() < 0 || len(frac) > 12 || strings.ContainsAny(decimal, "eE/") {
 			return nil, wrong("unit_amount_decimal", "Invalid decimal: "+decimal+"; must be at least 0 and have at most 12 decimal places")
@@ -341,7 +337,7 @@ func typedTiers(given []obj) []obj {
 			o["up_to"] = n
 		}
 		for _, name := range []string{"unit_amount", "flat_amount"} {
-			decimal := either(text(t, name+"_decimal"), text(t, name))
+			decimal := cmp.Or(text(t, name+"_decimal"), text(t, name))
 			if r, ok := new(big.Rat).SetString(decimal); ok {
 				o[name+"_decimal"] = decimal
 				if r.IsInt() {

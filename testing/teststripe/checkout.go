@@ -1,6 +1,7 @@
 package teststripe
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -184,7 +185,7 @@ func (s *Stripe) newCheckout(c *call) (obj, *fail) {
 		return nil, wrong("expires_at", "The expires_at timestamp must be at least 30 minutes and less than 24 hours from Checkout Session creation.")
 	}
 	o := obj{"mode": "subscription", "status": "open", "payment_status": "unpaid", "success_url": c.str("success_url"), "cancel_url": nil, "customer": nil, "customer_email": nil, "client_reference_id": nil, "subscription": nil, "invoice": nil,
-		"expires_at": expires, "amount_total": total, "amount_subtotal": total, "currency": "usd", "customer_details": nil, "payment_method_collection": either(c.str("payment_method_collection"), "always")}
+		"expires_at": expires, "amount_total": total, "amount_subtotal": total, "currency": "usd", "customer_details": nil, "payment_method_collection": cmp.Or(c.str("payment_method_collection"), "always")}
 	if bad := fill(o, c.params, "cancel_url", "customer", "customer_email", "client_reference_id"); bad != nil {
 		return nil, bad
 	}
@@ -296,7 +297,7 @@ func (s *Stripe) portalPage(w http.ResponseWriter, r *http.Request) {
 	}
 	invoices := s.of("invoice", customer)
 	slices.Reverse(invoices)
-	show(w, portalHTML, obj{"Subs": subs, "Invoices": invoices, "Return": o["return_url"], "Card": either(s.cards[customer], "none")})
+	show(w, portalHTML, obj{"Subs": subs, "Invoices": invoices, "Return": o["return_url"], "Card": cmp.Or(s.cards[customer], "none")})
 }
 
 // portalMay says whether a portal's settings let people do something.

@@ -1,6 +1,7 @@
 package teststripe
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -47,9 +48,7 @@ func (s *Stripe) addFault(f *Fault) {
 			f.When = After
 		}
 	}
-	if f.Times == 0 {
-		f.Times = 1
-	}
+	f.Times = cmp.Or(f.Times, 1)
 	s.faults = append(s.faults, f)
 }
 
@@ -140,7 +139,7 @@ func (s *Stripe) controlRoutes() {
 	s.mux.HandleFunc("POST /test/mend", order(func(struct{}) error { s.Mend(); return nil }))
 	s.mux.HandleFunc("POST /test/card", order(func(v struct{ Customer, Card string }) error { s.Card(v.Customer, v.Card); return nil }))
 	s.mux.HandleFunc("POST /test/dispute", order(func(v struct{ Customer, Status string }) error {
-		return s.Dispute(v.Customer, either(v.Status, "needs_response"))
+		return s.Dispute(v.Customer, cmp.Or(v.Status, "needs_response"))
 	}))
 	s.mux.HandleFunc("POST /test/fraud", order(func(v struct{ Customer string }) error { return s.WarnOfFraud(v.Customer) }))
 	s.mux.HandleFunc("POST /test/hold", order(func(struct{}) error { s.Hold(); return nil }))

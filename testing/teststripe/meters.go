@@ -1,6 +1,7 @@
 package teststripe
 
 import (
+	"cmp"
 	"math/big"
 	"net/http"
 	"slices"
@@ -63,8 +64,8 @@ func (s *Stripe) meterRoutes() {
 		}
 		mapping, values := sub(c.params, "customer_mapping"), sub(c.params, "value_settings")
 		return s.make("billing.meter", "mtr", obj{"display_name": c.str("display_name"), "event_name": c.str("event_name"), "status": "active", "event_time_window": nil,
-			"default_aggregation": obj{"formula": formula}, "customer_mapping": obj{"type": "by_id", "event_payload_key": either(text(mapping, "event_payload_key"), "stripe_customer_id")},
-			"value_settings": obj{"event_payload_key": either(text(values, "event_payload_key"), "value")}, "updated": s.now(), "status_transitions": obj{"deactivated_at": nil}}), nil
+			"default_aggregation": obj{"formula": formula}, "customer_mapping": obj{"type": "by_id", "event_payload_key": cmp.Or(text(mapping, "event_payload_key"), "stripe_customer_id")},
+			"value_settings": obj{"event_payload_key": cmp.Or(text(values, "event_payload_key"), "value")}, "updated": s.now(), "status_transitions": obj{"deactivated_at": nil}}), nil
 	})
 	s.route("POST /v1/billing/meters/{id}", "display_name", func(c *call) (obj, *fail) {
 		o, bad := s.get("billing.meter", c.id())
@@ -284,11 +285,4 @@ func priceOf(price obj, quantity int64) int64 {
 	twice.Add(twice, big.NewRat(1, 1))
 	q := new(big.Int).Div(twice.Num(), new(big.Int).Mul(twice.Denom(), big.NewInt(2))) // floor(x + 1/2)
 	return q.Int64()
-}
-
-func either(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

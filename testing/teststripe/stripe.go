@@ -9,6 +9,7 @@
 package teststripe
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -89,9 +90,7 @@ type stored struct {
 
 // New returns a Stripe that is reached at base.
 func New(base string, o Options) *Stripe {
-	if o.Key == "" {
-		o.Key = "sk_test_fake"
-	}
+	o.Key = cmp.Or(o.Key, "sk_test_fake")
 	if o.Now == nil {
 		o.Now = time.Now
 	}

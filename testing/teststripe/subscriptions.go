@@ -1,6 +1,7 @@
 package teststripe
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -122,7 +123,7 @@ func (s *Stripe) subscribe(customer string, lines []obj, trialDays int64, meta, 
 	}
 	o := obj{"customer": customer, "status": "incomplete", "currency": "usd", "cancel_at": nil, "cancel_at_period_end": false, "canceled_at": nil, "ended_at": nil, "trial_start": nil, "trial_end": nil, "latest_invoice": nil,
 		"default_payment_method": nil, "collection_method": "charge_automatically", "pause_collection": nil, "pending_update": nil, "start_date": s.now(), "schedule": nil, "days_until_due": nil, "description": nil,
-		"trial_settings": obj{"end_behavior": obj{"missing_payment_method": either(text(sub(trial, "end_behavior"), "missing_payment_method"), "create_invoice")}}}
+		"trial_settings": obj{"end_behavior": obj{"missing_payment_method": cmp.Or(text(sub(trial, "end_behavior"), "missing_payment_method"), "create_invoice")}}}
 	var data []obj
 	for _, line := range lines {
 		item, bad := s.newItem(line)

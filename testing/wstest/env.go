@@ -2,6 +2,7 @@ package wstest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -418,9 +419,7 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 
 func (h *Env) Create(n workspaces.NewWorkspace) workspaces.Workspace {
 	h.T.Helper()
-	if n.Name == "" {
-		n.Name = "Fix it"
-	}
+	n.Name = cmp.Or(n.Name, "Fix it")
 	w, err := h.S.Lifecycle.Create(context.Background(), h.Actor, h.Team, n)
 	Must(h.T, err)
 	return w

@@ -1,6 +1,7 @@
 package wstest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -145,9 +146,7 @@ func (h *Env) Hunks(w workspaces.Workspace, path, from string) (stage.Parts, []s
 	for _, x := range f.Hunks {
 		out = append(out, x.Hunk)
 	}
-	if f.From == "" {
-		f.From = from
-	}
+	f.From = cmp.Or(f.From, from)
 	return stage.Parts{From: f.From, To: f.To}, out
 }
 

@@ -4,6 +4,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -147,9 +148,7 @@ func (c *Config) Validate() error {
 	if c.After == nil {
 		c.After = time.After
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }
 

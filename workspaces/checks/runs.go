@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -206,9 +207,7 @@ func stand(list []workspaces.Check, runs []Run, tree string) []Standing {
 			if r.CheckID != c.ID || r.QueueID != "" {
 				continue
 			}
-			if st.Run == nil {
-				st.Run = r
-			}
+			st.Run = cmp.Or(st.Run, r)
 			if s := standsFor(*r, c, tree); st.State == None || st.State == Stale && s != Stale {
 				st.State = s
 			}

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func New(cfg Config) *Service {
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	s := &Service{cfg: cfg, cancels: map[string]context.CancelCauseFunc{}, queues: map[string]*queue{}}
 	s.scope = tasks.NewScope(tenant.All(context.Background(), "checks go on when who asked has left"))
 	s.life = s.scope.Context()

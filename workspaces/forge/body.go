@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -79,15 +80,9 @@ func (s *Service) newRequest(ctx context.Context, actor accounts.Actor, w worksp
 		return NewRequest{}, err
 	}
 	n := NewRequest{Title: strings.TrimSpace(a.Title), Body: a.Body, Head: p.Branch, Base: a.Base, Draft: a.Draft}
-	if n.Title == "" {
-		n.Title = p.Title
-	}
-	if n.Body == "" {
-		n.Body = p.Body
-	}
-	if n.Base == "" {
-		n.Base = p.Base
-	}
+	n.Title = cmp.Or(n.Title, p.Title)
+	n.Body = cmp.Or(n.Body, p.Body)
+	n.Base = cmp.Or(n.Base, p.Base)
 	switch {
 	case p.Commits == 0:
 		return n, fault.New(fault.Conflict, "nothing_to_merge", "%s has no commits that %s has not. Commit first.", w.Branch, p.Base)

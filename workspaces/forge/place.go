@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"slices"
@@ -140,9 +141,7 @@ func locate(origin string, s Settings) (Place, string) {
 			p.Host = tokenHost(p.APIURL)
 		}
 	}
-	if p.Repository == "" {
-		p.Repository = path
-	}
+	p.Repository = cmp.Or(p.Repository, path)
 	if !goodRepository(p.Kind, p.Repository) {
 		return p, "The remote's address does not say which repository of " + p.Host + " it is. Say it in the project's settings, as owner/name."
 	}

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func New(cfg Config) *Service {
 	if cfg.After == nil {
 		cfg.After = time.After
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Service{cfg: cfg, wire: newWire(cfg.HTTP, cfg.Now), plan: map[string]plan{}, wake: make(chan struct{}, 1)}
 }
 

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -68,9 +69,7 @@ func ParseConflicts(out string) []workspaces.Conflict {
 	}
 	for i := range list {
 		c := &list[i]
-		if c.Kind == "" {
-			c.Kind = "content"
-		}
+		c.Kind = cmp.Or(c.Kind, "content")
 		if s, ok := stages[c.Path]; ok {
 			c.Ours, c.Theirs = sideWord(s[1], s[2]), sideWord(s[1], s[3])
 		}

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ func GitFault(err error, kind fault.Kind, code, doing string) error {
 	case errors.Is(err, hostgit.ErrTooMuch):
 		return fault.Wrap(err, fault.TooLarge, code+"_too_large", "%s gave more output than Parawork reads.", doing)
 	}
-	if words == "" {
-		words = "git said nothing more"
-	}
+	words = cmp.Or(words, "git said nothing more")
 	return fault.Wrap(err, kind, code, "%s failed: %s%s", doing, words, cure(words))
 }
 

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -57,10 +58,7 @@ func (s *Service) chooseOrFallBack(ctx context.Context, c workspaces.Chooser, te
 		return kind, err
 	}
 	here, ok := c.(workspaces.LocalChooser)
-	asked := wish
-	if asked == "" {
-		asked = project
-	}
+	asked := cmp.Or(wish, project)
 	if !ok || workspaces.Personal(string(asked)) || !workspaces.OnRemoteDisk(ctx, c, string(asked)) {
 		return kind, err
 	}

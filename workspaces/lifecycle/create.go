@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -37,9 +38,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if err := n.Limits.Check(s.cfg.MaxLimits); err != nil {
 		return workspaces.Workspace{}, err
 	}
-	if n.Base == "" {
-		n.Base = p.DefaultBranch
-	}
+	n.Base = cmp.Or(n.Base, p.DefaultBranch)
 	if err := s.repo.CheckBase(ctx, n.Base); err != nil {
 		return workspaces.Workspace{}, err
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -104,15 +105,10 @@ func (s *Service) Adopt(ctx context.Context, actor accounts.Actor, l Leftover) (
 			commit = strings.TrimSpace(out)
 		}
 	}
-	by := actor.User.ID
-	if by == "" {
-		by = p.CreatedBy
-	}
+	by := cmp.Or(actor.User.ID, p.CreatedBy)
 	w := workspaces.Workspace{ID: l.ID, TeamID: p.TeamID, ProjectID: p.ID, Name: l.Name, Branch: l.Branch, Base: base, BaseCommit: commit, Executor: p.Executor, State: workspaces.Ready,
 		Path: l.Path, CreatedBy: by, CreatedAt: l.At, UpdatedAt: s.records.Millis()}
-	if w.Executor == "" {
-		w.Executor = "local"
-	}
+	w.Executor = cmp.Or(w.Executor, "local")
 	if w, err = s.store.InsertWorkspace(ctx, w); err != nil {
 		return w, err
 	}

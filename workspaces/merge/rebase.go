@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -106,12 +107,8 @@ func (m *merger) authorship(ctx context.Context, commit string) (message string,
 		return "", nil, MergeFault(&hostgit.Error{Sub: "log", Stderr: "unexpected answer"})
 	}
 	name, email := sandboxgit.CleanIdent(f[0]), sandboxgit.CleanIdent(f[1])
-	if name == "" {
-		name = "unknown"
-	}
-	if email == "" {
-		email = "unknown@localhost"
-	}
+	name = cmp.Or(name, "unknown")
+	email = cmp.Or(email, "unknown@localhost")
 	env = append(IdentityEnv(m.actor.User, "COMMITTER"), "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+email)
 	if f[2] != "" {
 		env = append(env, "GIT_AUTHOR_DATE=@"+f[2])

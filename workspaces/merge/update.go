@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -164,10 +165,7 @@ func (u *updater) files(ctx context.Context) error {
 			u.res.MoreFiles++
 			continue
 		}
-		word := words[f[0]]
-		if word == "" {
-			word = "modified"
-		}
+		word := cmp.Or(words[f[0]], "modified")
 		u.res.Files = append(u.res.Files, workspaces.FileStatus{Path: f[1], Status: word})
 	}
 	return nil

@@ -7,6 +7,7 @@
 package move
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -89,9 +90,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Service{cfg: cfg, records: cfg.Records, repo: cfg.Repo, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, transfer: cfg.Transfer, ingest: cfg.Ingest,
 		lifecycle: cfg.Lifecycle, store: cfg.Store, locks: cfg.Locks, jobs: cfg.Jobs,
 		movings: movings{jobs: make(map[string]*moveJob), lacks: make(map[string]map[string]bool)}}

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -142,10 +143,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 			s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", w.ID, "error", err)
 		}
 	}
-	commit := m.Commit
-	if commit == "" {
-		commit = m.Head
-	}
+	commit := cmp.Or(m.Commit, m.Head)
 	again := false
 	_, err = s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
 		again = w.MergedCommit == commit

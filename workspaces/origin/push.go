@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -39,9 +40,7 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 		}
 		from = target
 	}
-	if r.Branch == "" {
-		r.Branch = from
-	}
+	r.Branch = cmp.Or(r.Branch, from)
 	if err := s.repo.CheckBranch(ctx, r.Branch); err != nil {
 		return workspaces.PushResult{}, err
 	}

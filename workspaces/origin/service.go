@@ -6,6 +6,7 @@
 package origin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -73,9 +74,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Service{cfg: cfg, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, ingest: cfg.Ingest, merging: cfg.Merging,
 		git: cfg.Git, store: cfg.Store, locks: cfg.Locks}
 }

@@ -107,9 +107,7 @@ func New(cfg Config) *Service {
 	if cfg.Settle <= 0 {
 		cfg.Settle = 2 * time.Second
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Service{cfg: cfg, due: map[string]string{}, wake: make(chan struct{}, 1), seen: map[string]project{}}
 }
 

@@ -1,6 +1,7 @@
 package reviews
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"path"
@@ -187,9 +188,7 @@ func (s *Service) place(ctx context.Context, c *Comment, w workspaces.Workspace,
 	if n.Side != OldSide && n.Side != NewSide {
 		return invalid("side", "side is old or new.")
 	}
-	if n.EndLine == 0 {
-		n.EndLine = n.Line
-	}
+	n.EndLine = cmp.Or(n.EndLine, n.Line)
 	if n.Line < 0 || n.EndLine < n.Line || n.Line == 0 && n.EndLine != 0 {
 		return invalid("line", "Lines begin with 1, and the last is not before the first; 0 is the whole file.")
 	}

@@ -1,6 +1,7 @@
 package reviews
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -413,10 +414,7 @@ func (l *looker) diff(ctx context.Context, from, to Tree) (differing, error) {
 		if f.Status != "deleted" {
 			d.into = append(d.into, guest.DecodePath(f.Path))
 		}
-		was := f.OldPath
-		if was == "" {
-			was = f.Path
-		}
+		was := cmp.Or(f.OldPath, f.Path)
 		if f.Status == "added" || f.Status == "untracked" || f.Status == "copied" {
 			continue
 		}

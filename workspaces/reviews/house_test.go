@@ -2,6 +2,7 @@ package reviews_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -137,9 +138,7 @@ func (h *house) snap(kind, title, session string) string {
 	h.git("add", "-A")
 	h.git("commit", "-q", "--allow-empty", "-m", title)
 	commit := h.git("rev-parse", "HEAD")
-	if h.base == "" {
-		h.base = commit
-	}
+	h.base = cmp.Or(h.base, commit)
 	head := h.base
 	if kind == "commit" {
 		head = commit

@@ -1,6 +1,7 @@
 package reviews
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -55,9 +56,7 @@ func (s *Service) Send(ctx context.Context, actor accounts.Actor, w workspaces.W
 		}
 		r.State, r.Verdict, r.Body, r.Reason = Sent, n.Verdict, body, ""
 		r.From, r.Tree, r.Revision = from.Commit, read.Tree, read.SnapshotID
-		if r.Revision == "" {
-			r.Revision = read.Commit
-		}
+		r.Revision = cmp.Or(r.Revision, read.Commit)
 		r.SessionID, r.PromptID = n.SessionID, ""
 		if n.SessionID != "" {
 			r.State, r.PromptID = Queued, id.New("prm") // so that a later server knows whether it is in the queue
@@ -98,12 +97,8 @@ func (s *Service) takesReviews(ctx context.Context, w workspaces.Workspace, sess
 // wasRead names the trees that were compared.
 func (s *Service) wasRead(ctx context.Context, w workspaces.Workspace, userID string, n SendRequest) (read, from Tree, err error) {
 	rev, base := n.Revision, n.From
-	if rev == "" {
-		rev = "now"
-	}
-	if base == "" {
-		base = "base"
-	}
+	rev = cmp.Or(rev, "now")
+	base = cmp.Or(base, "base")
 	if read, err = s.cfg.Trees.Resolve(ctx, w, rev, userID); err != nil {
 		return read, from, err
 	}

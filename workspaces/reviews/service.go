@@ -1,6 +1,7 @@
 package reviews
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -177,9 +178,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Service{cfg: cfg, behind: map[string]string{}, held: map[string]int{}, turns: map[string]string{}, wake: make(chan struct{}, 1)}
 }
 

@@ -1,6 +1,7 @@
 package reviews
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,10 +21,7 @@ const (
 // the comments that replies answer, names those of people.
 func words(r Review, parents map[string]Comment, names map[string]string) string {
 	var b strings.Builder
-	author := names[r.AuthorID]
-	if author == "" {
-		author = "a person"
-	}
+	author := cmp.Or(names[r.AuthorID], "a person")
 	what := map[Verdict]string{Comments: "with comments", Changes: "which asks for changes", Approve: "which approves them"}[r.Verdict]
 	fmt.Fprintf(&b, "This is a review of your changes by %s, %s.\n", plain(author, 100), what)
 	if body := tidy(r.Body); body != "" {
@@ -42,10 +40,7 @@ func words(r Review, parents map[string]Comment, names map[string]string) string
 		fmt.Fprintf(&b, "\n%d. %s\n", i+1, whereOf(c))
 		b.WriteString(quoteOf(c))
 		if p, ok := parents[c.ReplyTo]; ok {
-			who := names[p.AuthorID]
-			if who == "" {
-				who = "a person"
-			}
+			who := cmp.Or(names[p.AuthorID], "a person")
 			fmt.Fprintf(&b, "In answer to %s:\n%s", plain(who, 100), barred(splitLines(tidy(p.Body))))
 		}
 		b.WriteString(tidy(c.Body) + "\n")

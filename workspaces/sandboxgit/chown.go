@@ -1,6 +1,7 @@
 package sandboxgit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ type owning struct {
 func (o *owning) fail(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err == nil {
-		o.err = err
-	}
+	o.err = cmp.Or(o.err, err)
 }
 
 func (o *owning) failed() bool {

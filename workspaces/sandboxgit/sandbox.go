@@ -1,6 +1,7 @@
 package sandboxgit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -215,9 +216,7 @@ func (b *Sandbox) Run(ctx context.Context, c executors.BoxCommand) (executors.Bo
 	}
 	c.Env = env
 	c.TimeoutMs = b.Limit.Milliseconds()
-	if c.MaxOutput == 0 {
-		c.MaxOutput = maxOutput
-	}
+	c.MaxOutput = cmp.Or(c.MaxOutput, maxOutput)
 	r, err := b.do(ctx, c)
 	if fault.Is(err, fault.Timeout) {
 		err = fault.Wrap(err, fault.Timeout, "worktree_timeout", "git did not finish in the workspace within %s. A special file makes it wait forever, such as a FIFO named .gitignore: look for one in the terminal (find . -type p) and remove it.", b.Limit)
@@ -228,12 +227,8 @@ func (b *Sandbox) Run(ctx context.Context, c executors.BoxCommand) (executors.Bo
 // Identity is who git shall say made a commit.
 func Identity(role string, u accounts.User) map[string]string {
 	name, email := CleanIdent(u.Name), CleanIdent(u.Email)
-	if name == "" {
-		name = "Parawork user"
-	}
-	if email == "" {
-		email = "user@localhost"
-	}
+	name = cmp.Or(name, "Parawork user")
+	email = cmp.Or(email, "user@localhost")
 	return map[string]string{"GIT_" + role + "_NAME": name, "GIT_" + role + "_EMAIL": email}
 }
 

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -35,9 +36,7 @@ func (s *Service) LandedAs(ctx context.Context, p workspaces.Project, w workspac
 	if base, err = s.repo.CommitOf(ctx, p.GitDir, base); err != nil || base == "" {
 		return landing{}, err
 	}
-	if head == "" {
-		head = commit
-	}
+	head = cmp.Or(head, commit)
 	return landing{base, head, commit}, nil
 }
 

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,9 +151,7 @@ func (s *Service) OnSnapshot(fn func(workspaceID string, s Snap)) {
 // further when it fails. A workspace that has no files now, because it is put away or was never made, answers its newest snapshot, or
 // the zero Snap.
 func (s *Service) Take(ctx context.Context, workspaceID string, f Request) (Snap, error) {
-	if f.Kind == "" {
-		f.Kind = SnapKept
-	}
+	f.Kind = cmp.Or(f.Kind, SnapKept)
 	if !slices.Contains(snapKinds, f.Kind) {
 		return Snap{}, fmt.Errorf("workspaces: %q is no kind of snapshot", f.Kind)
 	}

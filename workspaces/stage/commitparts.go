@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -120,9 +121,7 @@ func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p works
 	if err := r.check(); err != nil {
 		return "", none, err
 	}
-	if r.From == "" {
-		r.From = "head"
-	}
+	r.From = cmp.Or(r.From, "head")
 	v, err := s.shownParts(ctx, p, w, r, actor.User.ID)
 	if err != nil {
 		return "", none, err

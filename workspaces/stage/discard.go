@@ -2,6 +2,7 @@ package stage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 	if err := r.check(); err != nil {
 		return Discarded{}, err
 	}
-	if r.From == "" {
-		r.From = "head"
-	}
+	r.From = cmp.Or(r.From, "head")
 	if r.From == indexRev || r.To == indexRev {
 		return Discarded{}, fault.New(fault.Invalid, "revision_invalid", "What is discarded is told by a commit and by the files.").With("field", "from")
 	}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/parawork/parawork/guest"
@@ -75,12 +76,8 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 	if err != nil {
 		return FileHunks{}, err
 	}
-	if from == "" {
-		from = "head"
-	}
-	if to == "" {
-		to = snapshot.RevNow
-	}
+	from = cmp.Or(from, "head")
+	to = cmp.Or(to, snapshot.RevNow)
 	if to == snapshot.RevNow { // the newest snapshot may be a moment old
 		if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapPoll}); err != nil {
 			return FileHunks{}, err

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -113,12 +114,8 @@ func (s *Service) Take(ctx context.Context, actor accounts.Actor, workspaceID st
 }
 
 func (r *TakeRequest) check(workspaceID string) error {
-	if r.Revision == "" {
-		r.Revision = snapshot.RevNow
-	}
-	if r.OnConflict == "" {
-		r.OnConflict = TakeRefuse
-	}
+	r.Revision = cmp.Or(r.Revision, snapshot.RevNow)
+	r.OnConflict = cmp.Or(r.OnConflict, TakeRefuse)
 	if r.OnConflict != TakeRefuse && r.OnConflict != TakeKeepBoth && r.OnConflict != TakeOverwrite {
 		return fault.New(fault.Invalid, "invalid_parameter", "on_conflict is refuse, keep_both or overwrite.").With("field", "on_conflict")
 	}

@@ -1,6 +1,7 @@
 package fromconfig
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -17,9 +18,7 @@ func E2BSettings(cfg *config.Config, v settings.E2B) e2b.Settings {
 	s := e2b.Settings{APIKey: v.APIKey, Domain: v.Domain, APIURL: v.APIURL, SandboxURL: v.SandboxURL, Debug: c.Debug, Template: v.Template,
 		CPUs: int(v.DefaultCPUs), MemoryMB: int(v.DefaultMemoryMB), MaxRun: time.Duration(v.MaxSessionMinutes) * time.Minute,
 		PriceVCPU: c.PriceVCPU, PriceGiB: c.PriceGiB, RequestTimeout: time.Duration(c.RequestTimeout) * time.Second, Retries: c.Retries, Proxy: c.Proxy, Headers: c.Headers}
-	if s.Retries == 0 {
-		s.Retries = -1 // none, where the room's 0 means its usual number
-	}
+	s.Retries = cmp.Or(s.Retries, -1) // none, where the room's 0 means its usual number
 	return s
 }
 

@@ -1,6 +1,7 @@
 package e2btest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"maps"
@@ -31,9 +32,7 @@ type Fault struct {
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.Times == 0 {
-		f.Times = 1
-	}
+	f.Times = cmp.Or(f.Times, 1)
 	s.faults = append(s.faults, &f)
 }
 
@@ -226,10 +225,7 @@ func (s *Server) CutStreams(id string) {
 func (s *Server) CutAtRandom(c Cuts) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], c.Seed)
-	left := c.Times
-	if left == 0 {
-		left = -1
-	}
+	left := cmp.Or(c.Times, -1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cuts = &cutting{id: c.Sandbox, from: c.From, to: max(c.From, c.To), left: left, rand: rand.New(rand.NewChaCha8(seed))}

@@ -1,6 +1,7 @@
 package e2btest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -166,18 +167,10 @@ func Open(cfg Config) (*Server, error) {
 }
 
 func (p Plan) filled() Plan {
-	if p.MaxRun == 0 {
-		p.MaxRun = 24 * time.Hour
-	}
-	if p.Concurrent == 0 {
-		p.Concurrent = 100
-	}
-	if p.MaxCPUs == 0 {
-		p.MaxCPUs = 8
-	}
-	if p.MaxMemory == 0 {
-		p.MaxMemory = 8192
-	}
+	p.MaxRun = cmp.Or(p.MaxRun, 24*time.Hour)
+	p.Concurrent = cmp.Or(p.Concurrent, 100)
+	p.MaxCPUs = cmp.Or(p.MaxCPUs, 8)
+	p.MaxMemory = cmp.Or(p.MaxMemory, 8192)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package e2btest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -69,9 +70,7 @@ func (s *Server) createTemplate(c *call) error {
 	if err := c.decode(&in, false); err != nil {
 		return err
 	}
-	if in.Name == "" {
-		in.Name = in.Alias
-	}
+	in.Name = cmp.Or(in.Name, in.Alias)
 	name, tag, tagged := strings.Cut(strings.ToLower(in.Name), ":")
 	if len(in.Name) > 128 || !templateName.MatchString(name) {
 		return refuse(http.StatusBadRequest, "Invalid template name: %q", in.Name)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,10 +38,7 @@ func (d *desk) question(q policy.Question) {
 	case q.Answer != "":
 		d.say("%s: %s.", map[string]string{string(policy.Yes): "Allowed", string(policy.No): "Denied"}[q.Answer], q.Text)
 	default:
-		who := q.User
-		if who == "" {
-			who = "The server"
-		}
+		who := cmp.Or(q.User, "The server")
 		until := time.UnixMilli(q.Until).In(d.now().Location()).Format("15:04")
 		d.mu.Lock()
 		d.first = q.ID

@@ -10,6 +10,7 @@
 package folder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -47,9 +48,7 @@ func New(cfg Config) (*Folders, error) {
 	if cfg.Allowed == nil || !filepath.IsAbs(cfg.Dir) {
 		return nil, errors.New("executors/runner/folder: Allowed and an absolute Dir are needed")
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Folders{cfg: cfg}, nil
 }
 

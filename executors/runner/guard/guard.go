@@ -8,6 +8,7 @@ package guard
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +49,7 @@ type Guard struct{ cfg Config }
 
 // New makes a Guard.
 func New(cfg Config) *Guard {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Guard{cfg}
 }
 

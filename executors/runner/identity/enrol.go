@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -62,12 +63,8 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
-	if cfg.HTTP == nil {
-		cfg.HTTP = http.DefaultClient
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
+	cfg.HTTP = cmp.Or(cfg.HTTP, http.DefaultClient)
 	token, err := wire.ParseToken(cfg.Token)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, codeToken, "--token: %v.", err)
@@ -92,10 +89,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	if !plainID(said.RunnerID) {
 		return nil, fault.New(fault.Internal, "runner_server_unknown", "The server's answer makes no sense: it gave this machine no id.")
 	}
-	name := strings.TrimSpace(clean(said.Name))
-	if name == "" {
-		name = "machine"
-	}
+	name := cmp.Or(strings.TrimSpace(clean(said.Name)), "machine")
 	id := &Identity{RunnerID: said.RunnerID, Name: name, Team: clean(said.Team), Server: cfg.Server, Key: key, ServerKey: said.ServerKey,
 		TokenHash: hashOf(cfg.Token), EnrolledAt: cfg.Now().UnixMilli(), CA: cfg.CA, Proxy: cfg.Proxy}
 	if err := id.settle(cfg.Root, servers); err != nil {

@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -88,9 +89,7 @@ func checkHello(h wire.Hello, programs []string) (wire.Hello, error) {
 		}
 		return h, fault.New(fault.Unsupported, "runner_version", "The machine speaks version %d of the protocol and this server %d. %s", h.Version, wire.Version, how)
 	}
-	if h.Share == "" {
-		h.Share = ShareOwner
-	}
+	h.Share = cmp.Or(h.Share, ShareOwner)
 	for _, one := range []struct {
 		what, value string
 		of          []string

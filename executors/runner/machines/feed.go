@@ -2,6 +2,7 @@ package machines
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -215,9 +216,7 @@ func (f *feed) question(ctx context.Context, q wire.Question) {
 // leaving notes that the machine goes on purpose. Without anything to bring home it is offline at once.
 func (f *feed) leaving(ctx context.Context, reason string, remove bool) {
 	s := f.service
-	if reason == "" {
-		reason = "It was stopped on the machine."
-	}
+	reason = cmp.Or(reason, "It was stopped on the machine.")
 	s.mu.Lock()
 	f.live.goodbye, f.live.leaving = reason, true
 	s.mu.Unlock()

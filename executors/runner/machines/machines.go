@@ -9,6 +9,7 @@
 package machines
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -141,12 +142,8 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Rand == nil {
-		cfg.Rand = rand.Reader
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Service{cfg: cfg, store: cfg.Store, limits: newAttempts(cfg.Now), all: map[string]*entry{}, links: map[*tunnel.Link]struct{}{}}
 }
 

@@ -12,6 +12,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -169,9 +170,7 @@ func (p *Policy) Complete(home string) error {
 			return fmt.Errorf("modes: %q must be docker, bubblewrap or direct", m)
 		}
 	}
-	if p.Image == "" {
-		p.Image = DefaultImage
-	}
+	p.Image = cmp.Or(p.Image, DefaultImage)
 	if !slices.Contains([]wire.Access{wire.Full, wire.Ask, wire.ReadOnly}, p.Access) {
 		return fmt.Errorf("access: %q must be full, ask or read_only", p.Access)
 	}
@@ -228,9 +227,7 @@ func (p *Policy) folders(home string) error {
 			return fmt.Errorf("folders: %q stands there twice", f.Path)
 		}
 		seen[f.Path] = true
-		if f.Access == "" {
-			f.Access = wire.Full
-		}
+		f.Access = cmp.Or(f.Access, wire.Full)
 		if !slices.Contains([]wire.Access{wire.Full, wire.Ask, wire.ReadOnly}, f.Access) {
 			return fmt.Errorf("folders: access %q of %s must be full, ask or read_only", f.Access, f.Path)
 		}
@@ -297,9 +294,7 @@ func (p Policy) JSON() []byte {
 func (p Policy) NetworkFor(m wire.Mode) (Network, error) {
 	n := p.Network
 	if m != wire.Direct {
-		if n.Mode == "" {
-			n.Mode = NetworkOpen
-		}
+		n.Mode = cmp.Or(n.Mode, NetworkOpen)
 		return n, nil
 	}
 	if n.Mode != "" && n.Mode != NetworkHost {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,10 +50,7 @@ func minutes(text string) (int, error) {
 // ends returns when the quiet time that holds at now ends; false when none holds. The clock on the wall counts, on a day that is an hour
 // shorter too.
 func (q *Quiet) ends(now time.Time) (time.Time, bool) {
-	length := (q.to - q.from + day) % day
-	if length == 0 {
-		length = day
-	}
+	length := cmp.Or((q.to-q.from+day)%day, day)
 	minute := now.Hour()*60 + now.Minute()
 	for back := range 2 { // it may have begun yesterday
 		began := now.AddDate(0, 0, -back)

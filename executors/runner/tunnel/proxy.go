@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -38,9 +39,7 @@ func through(ctx context.Context, dial dialFunc, by *url.URL, outer *tls.Config,
 	port := by.Port()
 	switch by.Scheme {
 	case "socks5", "socks5h":
-		if port == "" {
-			port = "1080"
-		}
+		port = cmp.Or(port, "1080")
 		var login *proxy.Auth
 		if by.User != nil {
 			login = &proxy.Auth{User: by.User.Username()}
@@ -56,13 +55,9 @@ func through(ctx context.Context, dial dialFunc, by *url.URL, outer *tls.Config,
 		}
 		return c, nil
 	case "http", "":
-		if port == "" {
-			port = "80"
-		}
+		port = cmp.Or(port, "80")
 	case "https":
-		if port == "" {
-			port = "443"
-		}
+		port = cmp.Or(port, "443")
 	default:
 		return nil, &refused{words: "The proxy " + clean(by.Redacted()) + " is of a kind that is not known: use http, https or socks5."}
 	}

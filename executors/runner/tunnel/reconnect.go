@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -53,9 +54,7 @@ func Keep(ctx context.Context, cfg KeepConfig) error {
 		cfg.Dial.Now = time.Now
 	}
 	log := cfg.Dial.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	now := cfg.Dial.Now
 	since := now()
 	for failed := 0; ; failed++ {

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -129,9 +130,7 @@ type conn struct {
 }
 
 func newConn(inner net.Conn, under *socket, timing Timing, log *slog.Logger) *conn {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	c := &conn{Conn: inner, under: under, timing: timing.or(), log: log, done: make(chan struct{})}
 	c.last.Store(time.Now().UnixNano())
 	return c

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,9 +148,7 @@ func (f *feed) end(err error) error {
 	defer f.writing.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err == nil {
-		f.err = err
-	}
+	f.err = cmp.Or(f.err, err)
 	f.cond.Broadcast()
 	return nil
 }
@@ -159,9 +158,7 @@ func (f *feed) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gone = true
-	if f.err == nil {
-		f.err = net.ErrClosed
-	}
+	f.err = cmp.Or(f.err, net.ErrClosed)
 	f.cond.Broadcast()
 	return nil
 }

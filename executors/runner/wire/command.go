@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -142,10 +143,7 @@ func clip(s string) string {
 }
 
 func method(req *http.Request) string {
-	if req.Method == "" {
-		return http.MethodGet
-	}
-	return req.Method
+	return cmp.Or(req.Method, http.MethodGet)
 }
 
 // target is the path with the query, as sent or about to be.

@@ -8,6 +8,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -64,9 +65,7 @@ type message struct {
 
 // New returns a Line. It starts nothing: until Run, events reach this process only.
 func New(cfg Config) *Line {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Retry <= 0 {
 		cfg.Retry = 10 * time.Second
 	}

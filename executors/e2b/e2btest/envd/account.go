@@ -1,6 +1,7 @@
 package envd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,9 +35,7 @@ func (s *server) account(name string) (*account, error) {
 	s.mu.Lock()
 	in := s.init
 	s.mu.Unlock()
-	if name == "" {
-		name = in.DefaultUser
-	}
+	name = cmp.Or(name, in.DefaultUser)
 	u, err := user.Lookup(name)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package envd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -71,9 +72,7 @@ func describe(path string) (*entryInfo, error) {
 	switch {
 	case st.Mode()&fs.ModeSymlink != 0:
 		target, _ := filepath.EvalSymlinks(path)
-		if target == "" {
-			target = path
-		}
+		target = cmp.Or(target, path)
 		e.Type, e.SymlinkTarget = "FILE_TYPE_SYMLINK", &target
 	case st.IsDir():
 		e.Type = "FILE_TYPE_DIRECTORY"
