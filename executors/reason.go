@@ -1,7 +1,6 @@
 package executors
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -11,12 +10,7 @@ import (
 const maxReason = 1000
 
 // ReasonOf is the sentence for the person where there is one, else the error's words.
-func ReasonOf(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.Message
-	}
-	return err.Error()
-}
+func ReasonOf(err error) string { return fault.Words(err, err.Error()) }
 
 // CleanReason makes foreign words fit for a record: valid, without control characters, bounded.
 func CleanReason(s string) string {

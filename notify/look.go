@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // tooOld is how long ago an item may have begun and still be told: after a long night of the server nobody wants to hear about
@@ -79,7 +80,7 @@ func (s *Service) look(ctx context.Context) {
 			continue
 		case <-s.wake:
 		}
-		if !sleep(ctx, s.cfg.Settle) {
+		if !tasks.Sleep(ctx, s.cfg.Settle) {
 			return
 		}
 		s.mu.Lock()
@@ -93,7 +94,7 @@ func (s *Service) look(ctx context.Context) {
 			if err := s.lookAt(ctx, id); err != nil && ctx.Err() == nil {
 				s.cfg.Log.Warn("inbox not looked at", "team_id", id, "error", err)
 				s.mark(id) // again with the next round
-				if !sleep(ctx, time.Second) {
+				if !tasks.Sleep(ctx, time.Second) {
 					return
 				}
 			}

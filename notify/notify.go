@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Kinds of what people are told about, as in the inbox.
@@ -196,20 +197,5 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
 func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// sleep waits for d; false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	tasks.Wake(c)
 }

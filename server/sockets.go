@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/rest"
 )
@@ -126,10 +127,7 @@ func (s *Server) Recheck(id string) {
 	ss.mu.Lock()
 	ss.dirty[id] = struct{}{}
 	ss.mu.Unlock()
-	select {
-	case ss.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(ss.wake)
 }
 
 // RecheckAll is Recheck for every open socket: for changes another process made.
@@ -138,10 +136,7 @@ func (s *Server) RecheckAll() {
 	ss.mu.Lock()
 	ss.everybody = true
 	ss.mu.Unlock()
-	select {
-	case ss.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(ss.wake)
 }
 
 // recheckEvery is how often all sockets are asked again.

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 )
@@ -389,10 +390,7 @@ func (t *terminal) typist(ctx context.Context) {
 				t.complain(err)
 			}
 			t.bytes.Add(-int64(len(p)))
-			select {
-			case t.taken <- struct{}{}:
-			default:
-			}
+			tasks.Wake(t.taken)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // saveEvery is the least time between two writes of what changes in running sessions, savePause the longest while none can be stored.
@@ -26,10 +27,7 @@ func (s *Service) touch(l *live) {
 	s.mu.Lock()
 	s.dirty[l] = struct{}{}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // stirred says that who is at l's terminal changed.
@@ -37,18 +35,12 @@ func (s *Service) stirred(l *live) {
 	s.mu.Lock()
 	s.seats[l] = struct{}{}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // hurry has the next save not wait for saveEvery.
 func (s *Service) hurry() {
-	select {
-	case s.hurried <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.hurried)
 }
 
 // saveLoop stores dirty sessions: the first at once, the next not before saveEvery has passed.

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
 	"github.com/parawork/parawork/sessions/screen"
@@ -376,10 +377,7 @@ func (v *Viewer) Ack(off int64) {
 		}
 	}
 	v.l.mu.Unlock()
-	select {
-	case v.acks <- struct{}{}:
-	default:
-	}
+	tasks.Wake(v.acks)
 }
 
 // Input types p. Errors: read_only for a viewer who may only watch, keyboard_held, and those of Service.Input.

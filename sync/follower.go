@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // follower keeps the set of one workspace equal to what the guest of one place says.
@@ -284,10 +285,7 @@ func (f *follower) settled(h held, kept bool) {
 
 // lookSoon has the files looked at anew: something that was seen is not kept.
 func (f *follower) lookSoon() {
-	select {
-	case f.owed <- struct{}{}:
-	default:
-	}
+	tasks.Wake(f.owed)
 }
 
 // keepAgain looks at the files anew while something that was seen was not kept, until ctx is done: what is seen then is all there is.

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // A mirror brings every changed file of one place with a disk of its own into the workspace's worktree on the host.
@@ -146,10 +147,7 @@ func (m *mirror) drop(p string) {
 func (m *mirror) mark(p string) { m.dirty[p] = 0 }
 
 func (m *mirror) poke() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(m.wake)
 }
 
 // unreachable notes that the guest has not answered for a while.

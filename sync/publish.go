@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // publishGap is the least time between two events of the same type and workspace: an agent that writes file after file makes a few
@@ -26,10 +27,7 @@ func (s *Service) tell(e events.Event) {
 	s.mu.Lock()
 	s.pending[e.Type+" "+e.WorkspaceID] = e
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // toldPaths is how many paths Touched is told.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Store is what the log is kept in. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
@@ -220,9 +221,6 @@ func (l *Log) write(ctx context.Context, rows []Row) error {
 		l.dirty[chain] = moment{at.seq, l.cfg.Now()}
 	}
 	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(l.wake)
 	return nil
 }

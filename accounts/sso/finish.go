@@ -88,7 +88,7 @@ func answered(name string, a Answer) error {
 	case a.Error == "access_denied" || a.Error == "consent_required" || a.Error == "interaction_required" || a.Error == "login_required":
 		return fault.New(fault.Forbidden, "sso_denied", "%s did not let you in, or you cancelled. Start again.", name)
 	case a.Error != "":
-		return fault.Wrap(fmt.Errorf("it answered %q", clip(a.Error, 60)), fault.Unavailable, "sso_provider_refused", "%s did not accept the sign-in. Start again, or ask an operator of this server.", name)
+		return fault.Wrap(fmt.Errorf("it answered %q", accounts.Clip(a.Error, 60)), fault.Unavailable, "sso_provider_refused", "%s did not accept the sign-in. Start again, or ask an operator of this server.", name)
 	case a.Code == "" || len(a.Code) > 4096:
 		return invalidAnswer(name, errors.New("it sent no code"))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -78,9 +79,9 @@ func (g *gitHub) finish(ctx context.Context, t trip, code string) (person, error
 	if user.ID <= 0 {
 		return person{}, invalidAnswer(g.cfg.Name, errors.New("it names nobody"))
 	}
-	who := person{issuer: g.web, subject: strconv.FormatInt(user.ID, 10), name: clip(strings.TrimSpace(user.Name), 255)}
+	who := person{issuer: g.web, subject: strconv.FormatInt(user.ID, 10), name: accounts.Clip(strings.TrimSpace(user.Name), 255)}
 	if who.name == "" {
-		who.name = clip(user.Login, 255)
+		who.name = accounts.Clip(user.Login, 255)
 	}
 	var mails []struct {
 		Email             string
@@ -91,7 +92,7 @@ func (g *gitHub) finish(ctx context.Context, t trip, code string) (person, error
 	}
 	for _, m := range mails {
 		if m.Primary {
-			who.email, who.verified = strings.ToLower(clip(m.Email, 255)), m.Verified
+			who.email, who.verified = strings.ToLower(accounts.Clip(m.Email, 255)), m.Verified
 		}
 	}
 	if err := g.checkOrganizations(ctx, token); err != nil {

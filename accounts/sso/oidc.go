@@ -17,6 +17,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -105,7 +106,7 @@ func (d *discovered) check(issuer string) error {
 
 func discoveryFault(name string, err error) error {
 	if m, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
-		return fault.Wrap(err, fault.Unavailable, "sso_provider_unreachable", "%s says its issuer is %q, and config.json says %q: an operator makes them the same, to the letter.", name, clip(m.Discovered, 200), m.Provided)
+		return fault.Wrap(err, fault.Unavailable, "sso_provider_unreachable", "%s says its issuer is %q, and config.json says %q: an operator makes them the same, to the letter.", name, accounts.Clip(m.Discovered, 200), m.Provided)
 	}
 	return unreachable(name, err)
 }
@@ -155,7 +156,7 @@ func (p *oidcProvider) saysIssuer(ctx context.Context, iss string) error {
 	if iss == "" && !d.extra.SaysIssuer || iss == p.cfg.Issuer {
 		return nil
 	}
-	return invalidAnswer(p.cfg.Name, fmt.Errorf("the answer says it is of issuer %q", clip(iss, 200)))
+	return invalidAnswer(p.cfg.Name, fmt.Errorf("the answer says it is of issuer %q", accounts.Clip(iss, 200)))
 }
 
 func invalidAnswer(name string, err error) error {
@@ -280,7 +281,7 @@ func (p *oidcProvider) try(ctx context.Context) error {
 // exchangeFault says why a code was not taken, without a word of the provider's that may hold it.
 func exchangeFault(name string, err error) error {
 	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		cause := fmt.Errorf("the token address answered %d, error %q", r.Response.StatusCode, clip(r.ErrorCode, 60))
+		cause := fmt.Errorf("the token address answered %d, error %q", r.Response.StatusCode, accounts.Clip(r.ErrorCode, 60))
 		if r.ErrorCode == "invalid_client" || r.ErrorCode == "unauthorized_client" || r.ErrorCode == "incorrect_client_credentials" {
 			return fault.Wrap(cause, fault.Unavailable, "sso_provider_refused", "%s does not accept this server's client id or secret. Ask an operator of this server.", name)
 		}
@@ -302,7 +303,7 @@ func (c claims) text(name string) string {
 	if json.Unmarshal(c[name], &s) != nil {
 		return ""
 	}
-	return clip(strings.TrimSpace(s), 255)
+	return accounts.Clip(strings.TrimSpace(s), 255)
 }
 
 // yes reports whether a claim is true; some providers write it as a text or a number.
@@ -374,18 +375,4 @@ func texts(raw json.RawMessage) []string {
 		return []string{one}
 	}
 	return nil
-}
-
-// clip returns at most n bytes of s as valid text without control characters.
-func clip(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "")
-	}
-	return s
 }

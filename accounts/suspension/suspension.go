@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -61,10 +62,7 @@ func New(cfg Config) *Enforcer {
 
 // Poke has the enforcer look soon.
 func (e *Enforcer) Poke() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(e.wake)
 }
 
 // Run works until ctx ends.

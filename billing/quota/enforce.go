@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // AtWork is a sandbox of a workspace that runs where time or money counts.
@@ -202,10 +204,7 @@ func (e *Enforcer) Changed(teamID string) {
 		}
 	}
 	e.mu.Unlock()
-	select {
-	case e.poke <- struct{}{}:
-	default:
-	}
+	tasks.Wake(e.poke)
 }
 
 // Run looks again and again until ctx ends. It returns when what it began has ended.

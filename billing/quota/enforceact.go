@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // begin gives a sandbox its grace.
@@ -140,10 +141,7 @@ func (e *Enforcer) busy(ctx context.Context, workspaceID string, retry time.Dura
 			delete(e.stops, workspaceID)
 		}
 		e.mu.Unlock()
-		select {
-		case e.poke <- struct{}{}: // whether there is more to do
-		default:
-		}
+		tasks.Wake(e.poke) // whether there is more to do
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 const (
@@ -65,10 +66,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 }
 
 func (r *Reporter) stir() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(r.wake)
 }
 
 // Send sends what is due, and returns how many it looked at.

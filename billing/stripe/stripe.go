@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/locks"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 const (
@@ -170,10 +171,7 @@ func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
 // stir has the worker look at once.
 func (s *Service) stir() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // changed tells whoever shows or enforces it that a team stands otherwise now.

@@ -264,7 +264,7 @@ func (p program) billingStatus(ctx context.Context, args []string) (err error) {
 	return w.Flush()
 }
 
-// whenOf writes a time.
+// whenOf writes a time, "never" for none.
 func whenOf(ms int64) string {
 	if ms == 0 {
 		return "never"

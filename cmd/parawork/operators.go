@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
@@ -60,7 +59,7 @@ func printUsers(ctx context.Context, out *tabwriter.Writer, svc *instance.Instan
 				notes = append(notes, n.word)
 			}
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", i.User.Email, i.User.Name, strings.Join(teams, ", "), day(i.LastSeenAt), strings.Join(notes, ", "))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", i.User.Email, i.User.Name, strings.Join(teams, ", "), whenOf(i.LastSeenAt), strings.Join(notes, ", "))
 	}
 	return next, err
 }
@@ -84,14 +83,6 @@ func printTeams(ctx context.Context, out *tabwriter.Writer, svc *instance.Instan
 		fmt.Fprintf(out, "%s\t%s\t%d\t%s\t%d\t%d\t%s\n", i.Team.Slug, i.Team.Name, i.Members, strings.Join(owners, ", "), i.Workspaces, i.Sandboxes, strings.Join(notes, ", "))
 	}
 	return next, err
-}
-
-// day is a time in short, "never" for none.
-func day(ms int64) string {
-	if ms == 0 {
-		return "never"
-	}
-	return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04 UTC")
 }
 
 // changeUser does one thing to one user.
@@ -165,7 +156,7 @@ func (p program) resetLink(ctx context.Context, svc *instance.Instance, file str
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s\n", accounts.Link(base, "reset", token))
-	fmt.Fprintf(p.stderr, "%s chooses a new password with this link, once, until %s.\n", u.Email, day(expires))
+	fmt.Fprintf(p.stderr, "%s chooses a new password with this link, once, until %s.\n", u.Email, whenOf(expires))
 	if mailed {
 		fmt.Fprintln(p.stderr, "A server that runs mails it to the user as well.")
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"sync"
 	"time"
+
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 const (
@@ -31,10 +33,7 @@ func newOutbox() *outbox {
 }
 
 func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	tasks.Wake(c)
 }
 
 // write adds p, waiting where too much waits already.

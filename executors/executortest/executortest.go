@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // patience bounds every wait of the suite; a healthy executor never needs it.
@@ -298,10 +299,7 @@ func (b *box) watch(pid string, s guest.Stream, from int64) *scope {
 			sc.buf.Write(p[:n])
 			sc.err = err
 			sc.mu.Unlock()
-			select {
-			case sc.wake <- struct{}{}:
-			default:
-			}
+			tasks.Wake(sc.wake)
 			if err != nil {
 				return
 			}

@@ -1,5 +1,7 @@
 package network
 
+import "github.com/parawork/parawork/internal/tasks"
+
 // maxPending bounds what is gathered for all workspaces.
 const maxPending = 20 * maxRefused
 
@@ -44,8 +46,5 @@ func (g *gathered[T]) take() []T {
 
 // soon has Run write what was gathered.
 func (s *Service) soon() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }

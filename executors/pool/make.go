@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // refill makes what is missing, a few at a time, and waits for it.
@@ -169,10 +170,7 @@ func (p *Pool) asked(k key) {
 		c.takes = append(c.takes, c.askedAt)
 	}
 	p.mu.Unlock()
-	select {
-	case p.kick <- struct{}{}:
-	default: // it is about to look
-	}
+	tasks.Wake(p.kick) // it is about to look
 }
 
 // Take makes the sandbox of s of a warm one where there is one; pooled says that it is. nil = there was none that served, and nothing of it is

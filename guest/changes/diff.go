@@ -158,7 +158,7 @@ func (d *differ) find(ctx context.Context) error {
 func (s *shadow) tree(ctx context.Context, commit string, paths []string) (map[string]treeEntry, error) {
 	out, err := s.run(ctx, nil, call{args: append([]string{"ls-tree", "-l", "-z", "--full-tree", commit, "--"}, paths...)})
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Conflict, "base_missing", "The base commit cannot be read: %s", words(err))
+		return nil, fault.Wrap(err, fault.Conflict, "base_missing", "The base commit cannot be read: %s", fault.Words(err, err.Error()))
 	}
 	entries := make(map[string]treeEntry)
 	for rec := range bytes.SplitSeq(out, []byte{0}) {

@@ -3,7 +3,6 @@ package changes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -230,12 +229,4 @@ func (p *Poller) makeTemp() (string, error) {
 		p.tempDir = dir
 	}
 	return p.tempDir, nil
-}
-
-// words turns an error into what the set says of it.
-func words(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.Message
-	}
-	return err.Error()
 }

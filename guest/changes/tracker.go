@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // tracker keeps the set of changes against one base, with the version at which each last differed.
@@ -68,7 +69,7 @@ func (t *tracker) record(s seen, err error, now time.Time) bool {
 	changed := t.polledAt == 0
 	text, h := s.note, s.head
 	if err != nil {
-		text, h = words(err), t.head
+		text, h = fault.Words(err, err.Error()), t.head
 	}
 	if s.same && text == "" {
 		text = t.err // notes of the details stand while nothing differs

@@ -73,3 +73,12 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
+
+// Wake has the goroutine that receives from c look once more, without waiting for it: where c holds a wake-up that was not taken yet, one is
+// enough.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

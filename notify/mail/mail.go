@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // State of a mail.
@@ -152,10 +153,7 @@ func (s *Service) Queue(ctx context.Context, m accounts.Mail) error {
 	if err := s.cfg.Store.InsertMail(ctx, row); err != nil {
 		return fmt.Errorf("storing a mail: %w", err)
 	}
-	select {
-	case s.post <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.post)
 	return nil
 }
 

@@ -264,7 +264,7 @@ func (r *Registry) Lacks(name string, in *Inside, programs map[string]bool) (pro
 	program, err := r.check(name, in)
 	switch code := fault.CodeOf(err); {
 	case code == "agent_not_installed" || code == "agent_not_shown":
-		return "", faultWords(err), true
+		return "", fault.Words(err, err.Error()), true
 	case err != nil:
 		return "", "", false
 	case in == nil || in.Host:
@@ -489,12 +489,4 @@ func (r *Registry) AccountCheck(name string) error {
 func (r *Registry) TakesAccount(name string) bool {
 	a, ok := r.adapters[name]
 	return ok && a.facts().accounts
-}
-
-// faultWords are what an error of this room says to people.
-func faultWords(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.Message
-	}
-	return err.Error()
 }

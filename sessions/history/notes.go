@@ -45,10 +45,7 @@ func (n *noting) add(r *Recording) {
 	n.mu.Lock()
 	n.all[r] = struct{}{}
 	n.mu.Unlock()
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(n.wake)
 }
 
 func (n *noting) take() []*Recording {

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/find"
 )
 
@@ -28,10 +29,7 @@ func (k *keeping) add(id string) {
 	k.mu.Lock()
 	k.ids[id] = struct{}{}
 	k.mu.Unlock()
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(k.wake)
 }
 
 func (k *keeping) take() (id string, ok bool) {
@@ -99,10 +97,7 @@ func (s *Recordings) keep(ctx context.Context, id string) {
 	if _, err := r.log.Pack(ctx); err != nil && ctx.Err() == nil {
 		s.cfg.Log.Warn("history of a session not packed", "session_id", id, "error", err)
 	}
-	select {
-	case s.packed <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.packed)
 }
 
 // Pack has the history packed and made ready for searches. It never blocks.

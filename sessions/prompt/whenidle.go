@@ -111,10 +111,7 @@ func (s *Session) Look() {
 	s.steering.on = s.steering.on || start
 	s.steering.more = true
 	s.mu.Unlock()
-	select {
-	case s.steering.kick <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.steering.kick)
 	if !start {
 		return
 	}
@@ -226,10 +223,7 @@ func (s *Session) rest(ctx context.Context, d time.Duration, changed <-chan stru
 }
 
 func (s *Session) steerAgain() {
-	select {
-	case s.steering.kick <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.steering.kick)
 }
 
 func (s *Session) finished(ctx context.Context) bool { return s.over() || ctx.Err() != nil }

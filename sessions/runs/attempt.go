@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
@@ -56,7 +57,7 @@ func (s *Service) keep(ctx context.Context, r Run, a *Attempt, state State) {
 			s.publish(r)
 			return
 		}
-		if !sleep(ctx, wait) {
+		if !tasks.Sleep(ctx, wait) {
 			return
 		}
 		s.cfg.Log.Error("attempt of a run not stored", "run_id", r.ID, "attempt", a.Num, "error", err)
@@ -105,7 +106,7 @@ func (s *Service) ready(ctx context.Context, workspaceID string, again bool) err
 		case w.State == workspaces.Ready:
 			return nil
 		}
-		if !sleep(ctx, s.cfg.Look) {
+		if !tasks.Sleep(ctx, s.cfg.Look) {
 			return ctx.Err()
 		}
 	}
@@ -124,16 +125,4 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, r Run, a Atte
 	}
 	one, err := s.cfg.Sessions.Start(ctx, actor, a.WorkspaceID, sessions.StartRequest{Agent: a.Agent, AccountID: a.AccountID, Prompt: r.Prompt})
 	return one.ID, err
-}
-
-// sleep waits for d; false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Addresses within the namespaces: the same for every link, for nothing else is there.
@@ -226,10 +228,7 @@ func (p *pipe) add(b []byte, late time.Duration) {
 		heap.Push(&p.queue, packet{at: time.Now().Add(late), number: p.count, bytes: b})
 	}
 	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(p.wake)
 }
 
 // next is the packet whose time has come, or how long until one's has; -1 = there is none.

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Message is one mail that was taken.
@@ -214,10 +216,7 @@ func (s *Server) serve(c net.Conn) {
 			s.mu.Lock()
 			s.taken = append(s.taken, Message{From: from, To: to, Data: strings.Join(lines, "\n") + "\n"})
 			s.mu.Unlock()
-			select {
-			case s.news <- struct{}{}:
-			default:
-			}
+			tasks.Wake(s.news)
 			from, to = "", ""
 			say("250 2.0.0 taken")
 		case "RSET":

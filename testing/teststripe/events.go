@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // hooks are the webhooks on their way. All but mu's own are under Stripe's lock.
@@ -149,10 +151,7 @@ func (s *Stripe) tellAt(kind string, o obj, at int64) {
 
 // stir wakes Run.
 func (s *Stripe) stir() {
-	select {
-	case s.hooks.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.hooks.wake)
 }
 
 // Hold keeps webhooks back until Release.

@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/reclaim"
@@ -152,10 +153,7 @@ func (s *Service) ask(teamID string) {
 	if !slices.Contains(s.todo, teamID) && s.now != teamID {
 		s.todo = append(s.todo, teamID)
 	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // Run counts for who asked, until ctx is done.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Looking at pull requests without being told: often where something goes on, ever more rarely where nothing does or the forge fails.
@@ -198,10 +199,7 @@ func (s *Service) again(prID string, in time.Duration) {
 
 // rouse has Run look at its plan.
 func (s *Service) rouse() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // same reports whether people would see no difference.

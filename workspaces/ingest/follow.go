@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -37,10 +38,7 @@ func (m *moved) add(id string) {
 	m.mu.Lock()
 	m.due[id] = true
 	m.mu.Unlock()
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(m.wake)
 }
 
 // take returns those that are due and not worked on; end is called for each.

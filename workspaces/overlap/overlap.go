@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -120,10 +121,7 @@ func (s *Service) changed(workspaceID, projectID string) {
 	s.mu.Lock()
 	s.due[workspaceID] = cmp.Or(projectID, s.due[workspaceID])
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // all says that any workspace may have changed.

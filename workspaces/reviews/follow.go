@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -23,10 +24,7 @@ func (s *Service) poke(workspaceID, teamID string) {
 	s.mu.Lock()
 	s.behind[workspaceID] = teamID
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // Run hears of snapshots and prompts until ctx ends: it notes which reviews agents have, finds comments again in files that changed, and

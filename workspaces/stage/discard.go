@@ -92,7 +92,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 	}
 	if err != nil {
 		if f, ok := errors.AsType[*fault.Error](err); ok && len(out.Files) > 0 {
-			err = f.With("snapshot_id", snap.ID).With("files", wirePaths(out.Files))
+			err = f.With("snapshot_id", snap.ID).With("files", git.EncodePaths(out.Files))
 		}
 		return out, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
@@ -209,12 +208,3 @@ func (s *Service) Index(ctx context.Context, workspaceID string) (Index, error) 
 }
 
 var stateWords = map[byte]string{'A': "added", 'M': "modified", 'D': "deleted", 'T': "type_changed"}
-
-// wirePaths are paths as people are told them.
-func wirePaths(paths []string) []string {
-	out := make([]string, len(paths))
-	for i, p := range paths {
-		out[i] = guest.EncodePath(p)
-	}
-	return out
-}

@@ -364,7 +364,7 @@ func (t *taker) run(ctx context.Context, actor accounts.Actor, out Taken) (Taken
 			err = RemoveFile(ctx, t.files, w.ID, put.Name, put.Was)
 		}
 		if fault.Is(err, fault.Precondition) || fault.CodeOf(err) == "file_exists" {
-			err = sandboxgit.ChangedFault(put.Name).(*fault.Error).With("snapshot_id", snap.ID).With("files", wirePaths(done)) //nolint:errorlint // our own
+			err = sandboxgit.ChangedFault(put.Name).(*fault.Error).With("snapshot_id", snap.ID).With("files", git.EncodePaths(done)) //nolint:errorlint // our own
 		}
 		if err != nil {
 			break

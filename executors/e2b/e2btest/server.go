@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/cgroup"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // Config of a server. Its zero value is a team on the Pro plan whose sandboxes reach no network.
@@ -231,10 +232,7 @@ func (s *Server) nowLocked() time.Time { return time.Now().Add(s.skew).UTC() }
 
 // kick has keepTime look again.
 func (s *Server) kick() {
-	select {
-	case s.kicked <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.kicked)
 }
 
 // keepTime ends, or pauses, sandboxes whose time is up.

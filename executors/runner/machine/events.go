@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/internal/tasks"
 )
 
 // hub tells every server connection what happens here. Nothing waits for a connection that is slow: of each thing only the newest word is
@@ -49,10 +50,7 @@ func (h *hub) unsubscribe(s *subscriber) {
 }
 
 func (s *subscriber) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(s.wake)
 }
 
 // each changes what waits for every connection.
