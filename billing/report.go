@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -115,9 +116,7 @@ func (l *Ledger) Costs(ctx context.Context, workspaceIDs []string) (map[string]i
 		if err != nil {
 			return nil, fmt.Errorf("reading what workspaces cost: %w", err)
 		}
-		for k, v := range got {
-			out[k] = v
-		}
+		maps.Copy(out, got)
 	}
 	return out, nil
 }

@@ -101,7 +101,7 @@ func (o ScreenOption) Bytes() string {
 // keysIn reads names of keys, and single characters that stand for themselves.
 func keysIn(words string) ([]string, error) {
 	var out []string
-	for _, name := range strings.Fields(words) {
+	for name := range strings.FieldsSeq(words) {
 		b, ok := keyBytes[strings.ToLower(name)]
 		if !ok && len(name) == 1 && name[0] > ' ' && name[0] < 0x7f {
 			b, ok = name, true

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -90,9 +91,7 @@ func (s *Service) SetRules(ctx context.Context, userID string, r Rules) (Rules, 
 	if err != nil {
 		return nil, err
 	}
-	for k, v := range r {
-		now[k] = v
-	}
+	maps.Copy(now, r)
 	return now, s.cfg.Store.PutRules(ctx, userID, now, s.now())
 }
 

@@ -14,7 +14,7 @@ var commonWords string
 
 var wordSet = sync.OnceValue(func() map[string]bool {
 	set := map[string]bool{}
-	for _, w := range strings.Fields(commonWords) {
+	for w := range strings.FieldsSeq(commonWords) {
 		set[w] = true
 	}
 	return set

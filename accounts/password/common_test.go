@@ -23,14 +23,14 @@ liverpool1 manchester barcelona1 chelsea123 secret1234 topsecret1 opensesame par
 
 func TestASVS_6_2_4_CommonPasswordsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, p := range strings.Fields(seen) {
+	for p := range strings.FieldsSeq(seen) {
 		if !isCommon(p, nil) {
 			t.Errorf("%s is taken", p)
 		}
 	}
 	// What lists of the most used ones are made of: more than three thousand that are long enough.
 	n := 0
-	for _, w := range strings.Fields(commonWords) {
+	for w := range strings.FieldsSeq(commonWords) {
 		for _, end := range []string{"1", "12", "123", "1234", "12345", "123456", "1!", "123!", "2025", "2026!", "2031", "!!!", "@123", w} {
 			p := w + end
 			if len(p) < Min {

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,9 +36,7 @@ type row struct {
 
 func (m *memory) Tx(ctx context.Context, fn func(context.Context) error) error {
 	before := make(map[string]row, len(m.rows))
-	for id, r := range m.rows {
-		before[id] = r
-	}
+	maps.Copy(before, m.rows)
 	err := fn(ctx)
 	if err != nil {
 		m.rows = before

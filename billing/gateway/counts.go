@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"maps"
 	"sync"
 	"time"
 
@@ -118,13 +119,9 @@ func (s *Service) Counts() Counts {
 	out := c.Counts
 	out.Since = c.since
 	out.Outcomes = make(map[Outcome]int64, len(c.Outcomes))
-	for k, v := range c.Outcomes {
-		out.Outcomes[k] = v
-	}
+	maps.Copy(out.Outcomes, c.Outcomes)
 	out.Tokens = make(map[string]int64, len(c.Counts.Tokens))
-	for k, v := range c.Counts.Tokens {
-		out.Tokens[k] = v
-	}
+	maps.Copy(out.Tokens, c.Counts.Tokens)
 	out.FirstByte.Buckets = append([]int64(nil), c.FirstByte.Buckets...)
 	out.Own.Buckets = append([]int64(nil), c.Own.Buckets...)
 	return out

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,9 +89,7 @@ func (c *Caches) Outfit(ctx context.Context, caps executors.Capabilities, s *exe
 		gid = firstTeamGroup + int(n)
 	}
 	env := make(map[string]string, len(s.Env)+len(sharedTools))
-	for k, v := range s.Env {
-		env[k] = v
-	}
+	maps.Copy(env, s.Env)
 	for _, t := range sharedTools {
 		dir := filepath.Join(c.cfg.Dir, s.TeamID, t.name)
 		if err := c.prepare(dir, gid); err != nil {

@@ -159,7 +159,7 @@ func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps execu
 		k.m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
 		return nil, nil // it is seen when they are started
 	}
-	for _, name := range strings.Fields(string(res.Stdout)) {
+	for name := range strings.FieldsSeq(string(res.Stdout)) {
 		if slices.Contains(programs, name) {
 			lacks = append(lacks, name)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -40,9 +41,7 @@ func (m *memory) SetPlaceSettings(_ context.Context, name string, r settings.Row
 
 func (m *memory) Tx(ctx context.Context, fn func(context.Context) error) error {
 	before := map[string]settings.Row{}
-	for name, r := range m.rows {
-		before[name] = r
-	}
+	maps.Copy(before, m.rows)
 	err := fn(ctx)
 	if err != nil {
 		m.rows = before

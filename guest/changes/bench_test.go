@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"sort"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,7 +60,7 @@ func BenchmarkPollNothingChanged(b *testing.B) {
 }
 
 func ms(d []time.Duration) float64 {
-	sort.Slice(d, func(i, j int) bool { return d[i] < d[j] })
+	slices.Sort(d)
 	return float64(d[len(d)/2]) / 1e6
 }
 

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -167,9 +168,7 @@ func (c *Client) build(ctx context.Context, q request, payload []byte, signer Si
 	u := &url.URL{Scheme: "http", Host: "guest", RawQuery: q.query.Encode()}
 	u.Path = "/v1/" + path.Join(q.path...)
 	r := (&http.Request{Method: q.method, URL: u, Host: "guest", Header: http.Header{}}).WithContext(ctx)
-	for k, v := range q.header {
-		r.Header[k] = v
-	}
+	maps.Copy(r.Header, q.header)
 	r.Header["Authorization"] = []string{"Bearer " + c.token()}
 	switch {
 	case q.body != nil:

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,9 +43,7 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 		}
 	}
 	env["PWD"] = dir
-	for name, value := range spec.Env {
-		env[name] = value
-	}
+	maps.Copy(env, spec.Env)
 	if spec.Tty {
 		d.hooks.environ(spec.ID, env)
 	}

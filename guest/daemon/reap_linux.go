@@ -80,7 +80,7 @@ func children(pid int) []int {
 		if err != nil {
 			continue // the thread has ended
 		}
-		for _, f := range strings.Fields(string(b)) {
+		for f := range strings.FieldsSeq(string(b)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				out = append(out, n)
 			}

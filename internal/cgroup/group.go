@@ -163,7 +163,7 @@ func (g *Group) Processes() []int {
 	var out []int
 	for _, h := range g.t.in {
 		g.walk(g.dir(h), 0, func(dir string) {
-			for _, f := range strings.Fields(read(g.t.fs, path.Join(dir, "cgroup.procs"))) {
+			for f := range strings.FieldsSeq(read(g.t.fs, path.Join(dir, "cgroup.procs"))) {
 				if pid, err := strconv.Atoi(f); err == nil && pid > 0 && !seen[pid] {
 					seen[pid] = true
 					out = append(out, pid)

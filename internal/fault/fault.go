@@ -8,6 +8,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // Kind is the class of an error, one per way a caller can react.
@@ -65,9 +66,7 @@ func Wrap(cause error, k Kind, code, format string, args ...any) *Error {
 func (e *Error) With(key string, value any) *Error {
 	c := *e
 	c.Details = make(map[string]any, len(e.Details)+1)
-	for k, v := range e.Details {
-		c.Details[k] = v
-	}
+	maps.Copy(c.Details, e.Details)
 	c.Details[key] = value
 	return &c
 }

@@ -92,8 +92,8 @@ func hasNUL(v reflect.Value) bool {
 	case reflect.Pointer, reflect.Interface:
 		return !v.IsNil() && hasNUL(v.Elem())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if hasNUL(v.Field(i)) {
+		for _, field := range v.Fields() {
+			if hasNUL(field) {
 				return true
 			}
 		}

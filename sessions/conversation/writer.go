@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,9 +100,7 @@ func (w *Writer) Append(items []Item, offset func(at int64) int64, again bool) (
 		return 0, false, err
 	}
 	w.next, w.size = next, w.size+int64(out.Len())
-	for id, key := range places {
-		w.places[id] = key
-	}
+	maps.Copy(w.places, places)
 	if w.size > w.max {
 		if err := w.shrink(); err != nil {
 			return w.next - 1, true, err

@@ -130,7 +130,7 @@ func TestMarkdownOfHostileNamesStaysText(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(line, "# ") && !strings.HasPrefix(line, "# PW-7") || strings.Contains(line, "\u202e") {
 			t.Errorf("a name made a line: %q", line)
 		}

@@ -3,6 +3,7 @@ package forge_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -347,9 +348,7 @@ func TestRefusals(t *testing.T) {
 		h.origin = h.there.URL + "/" + repo + ".git"
 		answers := func(status int, header http.Header, text string) {
 			h.there.Behave(func(w http.ResponseWriter, _ *http.Request) bool {
-				for k, v := range header {
-					w.Header()[k] = v
-				}
+				maps.Copy(w.Header(), header)
 				w.WriteHeader(status)
 				_, _ = w.Write([]byte(text))
 				return true

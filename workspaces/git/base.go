@@ -145,7 +145,7 @@ func (s *Repo) BranchTarget(ctx context.Context, p workspaces.Project, base stri
 		return "", GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the remotes")
 	}
 	best := ""
-	for _, r := range strings.Split(out, "\n") {
+	for r := range strings.SplitSeq(out, "\n") {
 		if r != "" && strings.HasPrefix(remoteName, r+"/") && len(r) > len(best) {
 			best = r
 		}

@@ -79,7 +79,7 @@ func (s *Repo) takenNames(ctx context.Context, p workspaces.Project, exceptWorks
 		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	taken := make(map[string]string)
-	for _, l := range strings.Split(out, "\n") {
+	for l := range strings.SplitSeq(out, "\n") {
 		ref, at, _ := strings.Cut(l, " ")
 		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok {
 			taken[name] = at

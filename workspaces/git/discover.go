@@ -52,7 +52,7 @@ func (s *Repo) DefaultBranch(ctx context.Context, gitDir, wanted string) (string
 	if err != nil {
 		return "", GitFault(err, fault.Invalid, "not_a_repository", "Reading the branches")
 	}
-	for _, ref := range strings.Fields(out) {
+	for ref := range strings.FieldsSeq(out) {
 		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok {
 			return name, nil
 		}

@@ -124,7 +124,7 @@ func (s *Repo) OwnShallow(p workspaces.Project) map[string]bool {
 	if err != nil {
 		return cut
 	}
-	for _, id := range strings.Fields(string(b)) {
+	for id := range strings.FieldsSeq(string(b)) {
 		cut[id] = true
 	}
 	return cut

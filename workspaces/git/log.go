@@ -87,7 +87,7 @@ func (s *Repo) ReadCommits(ctx context.Context, p workspaces.Project, args ...st
 	}
 	files := make(map[string]int)
 	at := ""
-	for _, l := range strings.Split(string(out), "\n") {
+	for l := range strings.SplitSeq(string(out), "\n") {
 		if id, _, _ := strings.Cut(l, " "); IsCommitID(id) {
 			at = id
 		} else if n, err := strconv.Atoi(id0(l)); err == nil && files[at] == 0 {

@@ -19,7 +19,7 @@ func (s *Repo) HiddenRefs(ctx context.Context, gitDir, workspaceID string) (map[
 		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
 	}
 	refs := make(map[string]string)
-	for _, l := range strings.Split(out, "\n") {
+	for l := range strings.SplitSeq(out, "\n") {
 		if id, name, ok := strings.Cut(l, " "); ok && strings.Contains(name+"/", "/"+workspaceID+"/") {
 			refs[name] = id
 		}
@@ -193,10 +193,10 @@ func (s *Repo) worktrees(ctx context.Context, gitDir string) ([]Worktree, error)
 		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing worktrees")
 	}
 	var list []Worktree
-	for _, block := range strings.Split(string(out), "\x00\x00") {
+	for block := range strings.SplitSeq(string(out), "\x00\x00") {
 		var w Worktree
 		bare := false
-		for _, l := range strings.Split(block, "\x00") {
+		for l := range strings.SplitSeq(block, "\x00") {
 			key, val, _ := strings.Cut(l, " ")
 			switch key {
 			case "worktree":

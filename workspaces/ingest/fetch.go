@@ -47,7 +47,7 @@ func (s *Service) listBranches(ctx context.Context, p workspaces.Project) ([]wor
 	}
 	commits := make(map[string]string) // by full ref name
 	var items []workspaces.Branch
-	for _, l := range strings.Split(raw, "\n") {
+	for l := range strings.SplitSeq(raw, "\n") {
 		f := strings.SplitN(l, "\x00", 7)
 		if len(f) != 7 || f[3] != "" || !git.IsCommitID(f[1]) { // symbolic refs such as origin/HEAD are no branches
 			continue

@@ -120,7 +120,7 @@ func (s *Service) NoFilters(ctx context.Context, gitDir string, also ...string) 
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository's config")
 	}
 	names := make(map[string]bool)
-	for _, key := range strings.Split(out, "\x00") {
+	for key := range strings.SplitSeq(out, "\x00") {
 		if i := strings.LastIndexByte(key, '.'); i > len("filter") {
 			names[key[:i]] = true
 		}

@@ -85,7 +85,7 @@ func (s *Service) Ahead(ctx context.Context, workspaceID string) (Ahead, error) 
 	if err != nil {
 		return out, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branch")
 	}
-	for _, subject := range strings.Split(strings.ToValidUTF8(string(raw), "\uFFFD"), "\x00") {
+	for subject := range strings.SplitSeq(strings.ToValidUTF8(string(raw), "\uFFFD"), "\x00") {
 		if subject = strings.TrimSpace(subject); subject != "" {
 			out.Subjects = append(out.Subjects, subject)
 		}

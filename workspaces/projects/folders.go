@@ -87,7 +87,7 @@ func (s *Service) breadcrumbs(real string) []workspaces.Entry {
 		return out
 	}
 	at := root
-	for _, part := range strings.Split(rel, string(filepath.Separator)) {
+	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
 		at = filepath.Join(at, part)
 		out = append(out, workspaces.Entry{Name: part, Path: at, Git: looksLikeRepo(at)})
 	}

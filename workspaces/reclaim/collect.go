@@ -315,7 +315,7 @@ func (s *Service) nameBorrowed(ctx context.Context, p workspaces.Project, ids []
 	var edits []git.RefEdit
 	var tree strings.Builder
 	n := 0
-	for _, l := range strings.Split(out, "\n") {
+	for l := range strings.SplitSeq(out, "\n") {
 		id, kind, _ := strings.Cut(l, " ")
 		n++
 		switch kind {

@@ -75,7 +75,7 @@ func (s *Service) keptBytes(ctx context.Context, gitDir, workspaceID string) (in
 	for _, id := range refs {
 		in.WriteString(id + "\n")
 	}
-	for _, l := range strings.Split(all, "\n") {
+	for l := range strings.SplitSeq(all, "\n") {
 		if id, name, ok := strings.Cut(l, " "); ok && refs[name] == "" {
 			in.WriteString("^" + id + "\n")
 		}
@@ -110,7 +110,7 @@ func (s *Service) UseOfRepository(ctx context.Context, p workspaces.Project) (Re
 	if err != nil {
 		return u, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Counting the repository's objects")
 	}
-	for _, l := range strings.Split(out, "\n") {
+	for l := range strings.SplitSeq(out, "\n") {
 		if kib, ok := strings.CutPrefix(l, "size: "); ok {
 			n, err := strconv.ParseInt(strings.TrimSpace(kib), 10, 64)
 			if err != nil {

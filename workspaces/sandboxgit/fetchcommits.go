@@ -106,7 +106,7 @@ func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (S
 		return v, git.SandboxFault(err, "worktree_unreadable", "Reading the sandbox's branches")
 	}
 	known := s.ReadAdvertised(w.ID)
-	for _, l := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+	for l := range strings.SplitSeq(strings.TrimSuffix(out, "\n"), "\n") {
 		id, name, ok := strings.Cut(l, " ")
 		if l == "" {
 			continue
@@ -135,7 +135,7 @@ func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (S
 		if err != nil {
 			return v, git.SandboxFault(err, "worktree_unreadable", "Reading the sandbox's stashes")
 		}
-		for _, id := range strings.Fields(out) {
+		for id := range strings.FieldsSeq(out) {
 			if !git.IsCommitID(id) || len(id) != len(v.head) || len(v.Stash) == maxStashes {
 				return v, refused("a stash is not a commit")
 			}

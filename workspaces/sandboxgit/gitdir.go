@@ -303,7 +303,7 @@ func (s *Store) repoRefs(ctx context.Context, p workspaces.Project) ([]repoRef, 
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	var refs []repoRef
-	for _, l := range strings.Split(out, "\n") {
+	for l := range strings.SplitSeq(out, "\n") {
 		if f := strings.SplitN(l, " ", 3); len(f) == 3 && f[1] == "" && git.IsCommitID(f[0]) {
 			refs = append(refs, repoRef{f[2], f[0]})
 		}
@@ -389,7 +389,7 @@ func (s *Store) RefsBelow(ctx context.Context, p workspaces.Project, prefix stri
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading the workspace's refs")
 	}
 	refs := make(map[string]string)
-	for _, l := range strings.Split(out, "\n") {
+	for l := range strings.SplitSeq(out, "\n") {
 		if id, name, ok := strings.Cut(l, " "); ok && git.IsCommitID(id) && strings.HasPrefix(name, prefix) {
 			refs[name] = id
 		}
@@ -401,9 +401,7 @@ func (s *Store) RefsBelow(ctx context.Context, p workspaces.Project, prefix stri
 func (r SandboxRefNames) packed() string {
 	all := make(map[string]string, len(r.Local)+len(r.Told))
 	for _, m := range [...]map[string]string{r.Told, r.Local} {
-		for name, c := range m {
-			all[name] = c
-		}
+		maps.Copy(all, m)
 	}
 	var b strings.Builder
 	b.WriteString("# pack-refs with: sorted \n")
@@ -458,7 +456,7 @@ func (s *Store) ReadAdvertised(workspaceID string) map[string]string {
 	if err != nil {
 		return refs
 	}
-	for _, l := range strings.Split(string(b), "\n") {
+	for l := range strings.SplitSeq(string(b), "\n") {
 		if id, name, ok := strings.Cut(l, " "); ok {
 			refs[name] = id
 		}

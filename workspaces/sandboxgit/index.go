@@ -73,7 +73,7 @@ func (b *Sandbox) Uncommitted(ctx context.Context, untracked string) ([]string, 
 		return nil, git.SandboxFault(err, "worktree_unreadable", "Reading the worktree")
 	}
 	var paths []string
-	for _, e := range strings.Split(out, "\x00") {
+	for e := range strings.SplitSeq(out, "\x00") {
 		if len(e) > 3 {
 			paths = append(paths, e[3:])
 		}

@@ -116,7 +116,7 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 	msg := "parawork: snapshot of " + key + "\n"
 	fmt.Fprintf(i.w, "commit refs/heads/snapshot\ncommitter Parawork <parawork@localhost> %d +0000\ndata %d\n%sfrom %s\ndeleteall\n", now, len(msg), msg, head)
 	i.seen = make(map[string]bool)
-	for _, e := range strings.Split(tracked, "\x00") {
+	for e := range strings.SplitSeq(tracked, "\x00") {
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
 		if !ok || len(f) != 3 {
@@ -131,7 +131,7 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 			return err
 		}
 	}
-	for _, name := range strings.Split(others, "\x00") {
+	for name := range strings.SplitSeq(others, "\x00") {
 		switch {
 		case name == "":
 		case strings.HasSuffix(name, "/"): // a repository of its own

@@ -37,7 +37,7 @@ func (s *Store) SnapshotNested(ctx context.Context, p workspaces.Project, w work
 		if err != nil {
 			return "", err
 		}
-		for _, e := range strings.Split(string(out), "\x00") {
+		for e := range strings.SplitSeq(string(out), "\x00") {
 			if meta, name, ok := strings.Cut(e, "\t"); ok && strings.HasPrefix(meta, "160000 ") {
 				folders = append(folders, name)
 			}

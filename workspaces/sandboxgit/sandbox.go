@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -208,12 +209,8 @@ func (b *Sandbox) Argv(args ...string) []string {
 // Run runs a command in the sandbox, with the limits of all of them. Error: worktree_timeout.
 func (b *Sandbox) Run(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
 	env := make(map[string]string, len(b.Env)+len(c.Env))
-	for k, v := range b.Env {
-		env[k] = v
-	}
-	for k, v := range c.Env {
-		env[k] = v
-	}
+	maps.Copy(env, b.Env)
+	maps.Copy(env, c.Env)
 	c.Env = env
 	c.TimeoutMs = b.Limit.Milliseconds()
 	c.MaxOutput = cmp.Or(c.MaxOutput, maxOutput)

@@ -190,7 +190,7 @@ func addPaths(ctx context.Context, b *sandboxgit.Sandbox, paths []string) error 
 	var rest []string
 	forced := make(map[string]bool)
 	if out, err := b.Git(ctx, nil, "diff-index", "--cached", "--no-renames", "--diff-filter=A", "--name-only", "-z", "--ignore-submodules=all", "HEAD"); err == nil {
-		for _, p := range strings.Split(out, "\x00") {
+		for p := range strings.SplitSeq(out, "\x00") {
 			forced[p] = true
 		}
 	}

@@ -242,7 +242,7 @@ func identity(string) (string, error) {
 	}
 	status := string(b)
 	field := func(name string) string {
-		for _, l := range strings.Split(status, "\n") {
+		for l := range strings.SplitSeq(status, "\n") {
 			if v, ok := strings.CutPrefix(l, name+":"); ok {
 				return strings.TrimSpace(v)
 			}

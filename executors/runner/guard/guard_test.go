@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -135,9 +136,7 @@ func (r *rig) ask(method, uri, body string, header http.Header) string {
 		r.t.Fatal(err)
 	}
 	h := http.Header{"Authorization": {"Bearer the guard's"}, wire.CommandHeader: {"good"}}
-	for name, values := range header {
-		h[name] = values
-	}
+	maps.Copy(h, header)
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	req := (&http.Request{Method: method, URL: u, Host: "guest", Header: h}).WithContext(ctx)

@@ -21,6 +21,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -60,11 +61,9 @@ func main() {
 // guarded lets through what brings the key, in whichever header the CLIs use.
 func guarded(h http.Handler, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, got := range []string{r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")} {
-			if got == token {
-				h.ServeHTTP(w, r)
-				return
-			}
+		if slices.Contains([]string{r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, token) {
+			h.ServeHTTP(w, r)
+			return
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 		reply(w, map[string]any{"type": "error", "error": map[string]any{"type": "authentication_error", "message": "another key is needed"}})

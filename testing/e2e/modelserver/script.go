@@ -48,12 +48,12 @@ type scriptUsage struct {
 
 // scriptIn finds the first #script in text: a JSON list of steps.
 func scriptIn(text string) ([]step, bool) {
-	i := strings.Index(text, "#script ")
-	if i < 0 {
+	_, after, ok := strings.Cut(text, "#script ")
+	if !ok {
 		return nil, false
 	}
 	var steps []step
-	if err := json.NewDecoder(strings.NewReader(text[i+len("#script "):])).Decode(&steps); err != nil {
+	if err := json.NewDecoder(strings.NewReader(after)).Decode(&steps); err != nil {
 		return nil, false
 	}
 	return steps, true

@@ -190,7 +190,7 @@ func (s *Server) Freeze() (thaw func(), err error) {
 		thaw()
 		return nil, err
 	}
-	for _, field := range strings.Fields(string(b)) {
+	for field := range strings.FieldsSeq(string(b)) {
 		pid, err := strconv.Atoi(field)
 		if err == nil && syscall.Kill(pid, syscall.SIGSTOP) == nil {
 			pids = append(pids, pid)
