@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -222,13 +223,10 @@ func (t *tree) place(temp, name string) error {
 
 // placeAcross is place for a worktree on another file system than the data folder.
 func (t *tree) placeAcross(temp, name string) (err error) {
-	beside := path.Join(path.Dir(name), ".parawork-sync-"+rand.Text())
 	defer func() {
-		if err != nil {
-			_ = t.root.Remove(beside)
-			return
+		if err == nil {
+			_ = t.temp.Remove(temp)
 		}
-		_ = t.temp.Remove(temp)
 	}()
 	fi, err := t.temp.Lstat(temp)
 	if err != nil {
@@ -236,34 +234,24 @@ func (t *tree) placeAcross(temp, name string) (err error) {
 	}
 	if fi.Mode()&fs.ModeSymlink != 0 {
 		target, err := t.temp.Readlink(temp)
-		if err == nil {
-			err = t.root.Symlink(target, beside)
-		}
 		if err != nil {
 			return err
 		}
-		return t.root.Rename(beside, name)
+		beside := path.Join(path.Dir(name), ".parawork-sync-"+rand.Text())
+		if err = t.root.Symlink(target, beside); err != nil {
+			return err
+		}
+		if err = t.root.Rename(beside, name); err != nil {
+			_ = t.root.Remove(beside)
+		}
+		return err
 	}
 	from, err := t.temp.OpenFile(temp, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := t.root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from)
-	if err == nil {
-		err = to.Chmod(fi.Mode().Perm())
-	}
-	if cerr := to.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return t.root.Rename(beside, name)
+	return atomicfile.CopyIn(t.root, name, from, fi.Mode().Perm())
 }
 
 // chmod gives a file the rights its mode stands for.

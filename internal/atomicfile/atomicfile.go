@@ -4,11 +4,14 @@ package atomicfile
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"syscall"
 )
 
 // Unfinished begins the names of new files. A kill may leave one behind: it is of no use to anybody.
@@ -27,6 +30,32 @@ func WriteDurable(path string, content []byte, mode fs.FileMode) error {
 // CopyDurable replaces the file at path with all that content gives, as WriteDurable does. An error of content leaves the old file.
 func CopyDurable(path string, content io.Reader, mode fs.FileMode) error {
 	return replace(path, content, mode, true)
+}
+
+// Copy replaces the file at path with all that content gives, as Write does. An error of content leaves the old file.
+func Copy(path string, content io.Reader, mode fs.FileMode) error {
+	return replace(path, content, mode, false)
+}
+
+// CopyIn is Copy for a file below a root, and never follows a link out of it: for folders in which others write, too.
+func CopyIn(root *os.Root, name string, content io.Reader, mode fs.FileMode) (err error) {
+	temp := path.Join(path.Dir(name), ".parawork-"+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(temp)
+		}
+	}()
+	if _, err = io.Copy(f, content); err == nil {
+		err = f.Chmod(mode)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return root.Rename(temp, name)
 }
 
 func replace(path string, content io.Reader, mode fs.FileMode, durable bool) (err error) {

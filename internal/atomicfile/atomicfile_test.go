@@ -78,3 +78,28 @@ func alone(t *testing.T, path string) {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
+
+func TestCopyInReplacesALinkAndNotWhatItPointsAt(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "outside")
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(outside, []byte("theirs"), 0o600), os.Symlink(outside, filepath.Join(dir, "file"))); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := atomicfile.CopyIn(root, "file", strings.NewReader("ours"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(outside); err != nil || string(b) != "theirs" {
+		t.Errorf("outside: %q, %v", b, err)
+	}
+	st, err := os.Lstat(filepath.Join(dir, "file"))
+	if err != nil || st.Mode() != 0o640 {
+		t.Errorf("%v, %v", st, err)
+	}
+	alone(t, filepath.Join(dir, "file"))
+}

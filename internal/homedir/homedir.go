@@ -5,7 +5,6 @@ package homedir
 import (
 	"bytes"
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parawork/parawork/internal/atomicfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -167,25 +167,8 @@ func (d *Dir) WriteFile(name string, b []byte) error {
 }
 
 // Write is WriteFile for a stream of bytes and a mode.
-func (d *Dir) Write(name string, r io.Reader, perm fs.FileMode) (err error) {
-	temp := path.Join(path.Dir(name), ".parawork-"+rand.Text())
-	f, err := d.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = io.Copy(f, r); err == nil {
-		err = f.Chmod(perm)
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = d.root.Rename(temp, name)
-	}
-	if err != nil {
-		_ = d.root.Remove(temp)
-	}
-	return err
+func (d *Dir) Write(name string, r io.Reader, perm fs.FileMode) error {
+	return atomicfile.CopyIn(d.root, name, r, perm)
 }
 
 // Mkdir makes a folder and its parents, for their owner alone; one that is there is no error.

@@ -11,8 +11,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
+
+	"github.com/parawork/parawork/internal/atomicfile"
 )
 
 // FileName is the name of a kept timeline in its session's folder.
@@ -206,22 +207,11 @@ func (w *Writer) shrink() error {
 		}
 	}
 	slices.Reverse(keep)
-	tmp, err := os.CreateTemp(filepath.Dir(w.path), ".conversation-*")
-	if err != nil {
-		return err
+	lines := make([]io.Reader, len(keep))
+	for i, p := range keep {
+		lines[i] = io.NewSectionReader(f, p.off, p.len)
 	}
-	defer os.Remove(tmp.Name()) // gone once it is renamed
-	out := bufio.NewWriter(tmp)
-	for _, p := range keep {
-		if _, err := io.Copy(out, io.NewSectionReader(f, p.off, p.len)); err != nil {
-			tmp.Close()
-			return err
-		}
-	}
-	if err := errors.Join(out.Flush(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), w.path); err != nil {
+	if err := atomicfile.Copy(w.path, bufio.NewReader(io.MultiReader(lines...)), 0o600); err != nil {
 		return err
 	}
 	next := w.next
