@@ -21,8 +21,8 @@ import (
 
 const password = "nine lives and a hat"
 
-// house is a Service on a real store with a clock of its own.
-type house struct {
+// harness is a Service on a real store with a clock of its own.
+type harness struct {
 	*testaccounts.Accounts
 	db      *store.DB
 	key     []byte
@@ -31,13 +31,13 @@ type house struct {
 	changed []string
 }
 
-func newHouse(db *store.DB) *house {
-	h := &house{db: db, key: bytes.Repeat([]byte{7}, vault.KeyBytes), time: time.UnixMilli(1_800_000_000_000)}
+func newHarness(db *store.DB) *harness {
+	h := &harness{db: db, key: bytes.Repeat([]byte{7}, vault.KeyBytes), time: time.UnixMilli(1_800_000_000_000)}
 	h.Accounts = h.service()
 	return h
 }
 
-func (h *house) service() *testaccounts.Accounts {
+func (h *harness) service() *testaccounts.Accounts {
 	return testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Rand: rand.Reader,
 		Changed: func(id string) { h.mu.Lock(); defer h.mu.Unlock(); h.changed = append(h.changed, id) },
 		CheckAgent: func(agent string) error {
@@ -48,33 +48,33 @@ func (h *house) service() *testaccounts.Accounts {
 		}})
 }
 
-func (h *house) now() time.Time {
+func (h *harness) now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.time
 }
 
-func (h *house) pass(d time.Duration) {
+func (h *harness) pass(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.time = h.time.Add(d)
 }
 
 // took reports whether Changed was called for a user since it was last asked.
-func (h *house) took(userID string) bool {
+func (h *harness) took(userID string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer func() { h.changed = nil }()
 	return slices.Contains(h.changed, userID)
 }
 
-func each(t *testing.T, fn func(t *testing.T, h *house)) {
+func each(t *testing.T, fn func(t *testing.T, h *harness)) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, db *store.DB) { fn(t, newHouse(db)) })
+	storetest.Each(t, func(t *testing.T, db *store.DB) { fn(t, newHarness(db)) })
 }
 
 // first sets the instance up and returns the operator.
-func (h *house) first(t *testing.T) (accounts.Actor, accounts.Team) {
+func (h *harness) first(t *testing.T) (accounts.Actor, accounts.Team) {
 	t.Helper()
 	token, needed, err := h.SetupToken(t.Context())
 	if err != nil || !needed {
@@ -87,7 +87,7 @@ func (h *house) first(t *testing.T) (accounts.Actor, accounts.Team) {
 	return h.actor(t, u.ID), team
 }
 
-func (h *house) actor(t *testing.T, userID string) accounts.Actor {
+func (h *harness) actor(t *testing.T, userID string) accounts.Actor {
 	t.Helper()
 	a, err := h.Actor(t.Context(), userID)
 	if err != nil {
@@ -96,7 +96,7 @@ func (h *house) actor(t *testing.T, userID string) accounts.Actor {
 	return a
 }
 
-func (h *house) user(t *testing.T, email string) accounts.User {
+func (h *harness) user(t *testing.T, email string) accounts.User {
 	t.Helper()
 	u, err := h.CreateUser(t.Context(), accounts.NewUser{Email: email, Name: "Somebody", Password: password})
 	if err != nil {
@@ -113,7 +113,7 @@ func wantCode(t *testing.T, err error, code string) {
 }
 
 func TestSetupWorksOnce(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		old, _, _ := h.SetupToken(ctx)
 		token, _, err := h.SetupToken(ctx)
@@ -180,7 +180,7 @@ func TestSetupWorksOnce(t *testing.T) {
 }
 
 func TestLoginSessionLifetime(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, _ := h.first(t)
 		u, cookie, expires, err := h.Login(ctx, " ADA@example.com ", password, accounts.Meta{IP: "192.0.2.1", UserAgent: "x\x00\n\xff"})
@@ -229,7 +229,7 @@ func TestLoginSessionLifetime(t *testing.T) {
 }
 
 func TestWrongLoginsLookTheSame(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		h.first(t)
 		var said []string
@@ -250,7 +250,7 @@ func TestWrongLoginsLookTheSame(t *testing.T) {
 // The time of a login must not tell whether there is such a user: both hash once, which is nearly all of it. The tolerance is
 // wide for busy machines, and still far from the thirtyfold that no hash would make.
 func TestUnknownUserTakesAsLong(t *testing.T) {
-	h := newHouse(storetest.SQLite(t))
+	h := newHarness(storetest.SQLite(t))
 	h.first(t)
 	best := map[string]time.Duration{"ada@example.com": time.Hour, "nobody@example.com": time.Hour}
 	for range 7 {
@@ -268,7 +268,7 @@ func TestUnknownUserTakesAsLong(t *testing.T) {
 
 func TestGuessingIsSlowedWithoutLockingTheOwnerOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(storetest.SQLite(t))
+	h := newHarness(storetest.SQLite(t))
 	ctx := t.Context()
 	h.first(t)
 	attack := accounts.Meta{IP: "203.0.113.5"}
@@ -308,7 +308,7 @@ func TestGuessingIsSlowedWithoutLockingTheOwnerOut(t *testing.T) {
 
 func TestOneAddressCannotTryManyAccounts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(storetest.SQLite(t))
+	h := newHarness(storetest.SQLite(t))
 	limited := -1
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel() // counted, without the cost of hashing
@@ -330,7 +330,7 @@ func TestOneAddressCannotTryManyAccounts(t *testing.T) {
 
 func TestFloodFromEverywhereLetsKnownAddressesIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(storetest.SQLite(t))
+	h := newHarness(storetest.SQLite(t))
 	ctx := t.Context()
 	h.first(t)
 	home := accounts.Meta{IP: "198.51.100.1"}
@@ -361,7 +361,7 @@ func TestFloodFromEverywhereLetsKnownAddressesIn(t *testing.T) {
 // What is refused is not counted, and takes no memory.
 func TestFloodTakesNoMemory(t *testing.T) {
 	t.Parallel()
-	h := newHouse(storetest.SQLite(t))
+	h := newHarness(storetest.SQLite(t))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel() // counted, without the cost of hashing
 	for i := range 1000 {
@@ -374,7 +374,7 @@ func TestFloodTakesNoMemory(t *testing.T) {
 
 func TestPasswordRules(t *testing.T) {
 	t.Parallel()
-	h := newHouse(storetest.SQLite(t))
+	h := newHarness(storetest.SQLite(t))
 	for _, bad := range []string{"", "ninechars", "password123", "PassWord123", "aaaaaaaaaaaa", "abababababab", "somebody@example.com", strings.Repeat("long", 300), "日本語日本語日本語"} {
 		_, err := h.CreateUser(t.Context(), accounts.NewUser{Email: "somebody@example.com", Name: "S", Password: bad})
 		wantCode(t, err, "weak_password")
@@ -391,7 +391,7 @@ func TestPasswordRules(t *testing.T) {
 }
 
 func TestHashesAreArgon2idAndRenewed(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, _ := h.first(t)
 		if !strings.HasPrefix(ada.User.PasswordHash, "$argon2id$v=19$m=19456,t=2,p=1$") {
@@ -422,7 +422,7 @@ func TestHashesAreArgon2idAndRenewed(t *testing.T) {
 }
 
 func TestChangePassword(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, _ := h.first(t)
 		_, here, _, _ := h.Login(ctx, "ada@example.com", password, accounts.Meta{IP: "1"})
@@ -463,7 +463,7 @@ func TestChangePassword(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, _ := h.first(t)
 		bob := h.user(t, "bob@example.com")
@@ -514,7 +514,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestEmailsAreUniqueWhateverTheirCase(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		h.user(t, "bob@example.com")
 		_, err := h.CreateUser(t.Context(), accounts.NewUser{Email: "BOB@example.COM", Name: "B", Password: password})
 		wantCode(t, err, "email_taken")

@@ -14,7 +14,7 @@ func ptr[T any](v T) *T { return &v }
 
 // The default account of a user, chosen by agent alone.
 func TestChosenAgentAccount(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, _ := h.first(t)
 		bob := h.actor(t, h.user(t, "bob@example.com").ID)
@@ -85,7 +85,7 @@ func TestChosenAgentAccount(t *testing.T) {
 }
 
 func TestSeveralAgentAccountsSideBySide(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, _ := h.first(t)
 		own := accounts.OfUser(ada.User.ID)
@@ -154,7 +154,7 @@ func TestSeveralAgentAccountsSideBySide(t *testing.T) {
 	})
 }
 
-func (h *house) runningSession(t *testing.T, who accounts.Actor, account string) string {
+func (h *harness) runningSession(t *testing.T, who accounts.Actor, account string) string {
 	t.Helper()
 	team := who.Memberships[0].Team.ID
 	for _, q := range []string{
@@ -172,7 +172,7 @@ func (h *house) runningSession(t *testing.T, who accounts.Actor, account string)
 }
 
 func TestTeamAgentAccounts(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		shared := accounts.OfTeam(team.ID)
@@ -275,7 +275,7 @@ func TestTeamAgentAccounts(t *testing.T) {
 
 // A secret opens in its own row only: for its owner, its account, its agent.
 func TestSecretsOpenInTheirOwnRowOnly(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		bob := h.actor(t, h.user(t, "bob@example.com").ID)

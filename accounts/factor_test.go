@@ -22,7 +22,7 @@ import (
 )
 
 // appCode is what an authenticator app shows, by a way of its own.
-func (h *house) appCode(t *testing.T, secret string) string {
+func (h *harness) appCode(t *testing.T, secret string) string {
 	t.Helper()
 	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *house) appCode(t *testing.T, secret string) string {
 }
 
 // withApp gives a user an authenticator app and returns its secret and the recovery codes.
-func (h *house) withApp(t *testing.T, a accounts.Actor) (secret string, recovery []string) {
+func (h *harness) withApp(t *testing.T, a accounts.Actor) (secret string, recovery []string) {
 	t.Helper()
 	secret, uri, err := h.BeginTOTP(t.Context(), a)
 	if err != nil {
@@ -52,7 +52,7 @@ func (h *house) withApp(t *testing.T, a accounts.Actor) (secret string, recovery
 }
 
 // begin signs in with a password as far as that goes.
-func (h *house) begin(t *testing.T, email string, meta accounts.Meta) signin.Entered {
+func (h *harness) begin(t *testing.T, email string, meta accounts.Meta) signin.Entered {
 	t.Helper()
 	e, err := h.Accounts.Login(t.Context(), email, password, meta)
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *house) begin(t *testing.T, email string, meta accounts.Meta) signin.Ent
 
 // With an authenticator app a password alone signs nobody in; each code does so once, and so does each recovery code.
 func TestASVS_6_5_1_CodesAreTakenOnce(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.user(t, "ada@example.com")
 		a, _ := h.signIn(t, ada.ID, accounts.ProofPassword)
@@ -116,7 +116,7 @@ func TestASVS_6_5_1_CodesAreTakenOnce(t *testing.T) {
 
 // Wrong codes end the sign-in, then are refused wherever they come from; a device of the user's own goes on.
 func TestASVS_6_3_1_CodesAreNotGuessed(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.user(t, "ada@example.com")
 		a, _ := h.signIn(t, ada.ID, accounts.ProofPassword)
@@ -163,7 +163,7 @@ func TestASVS_6_3_1_CodesAreNotGuessed(t *testing.T) {
 // Guessing at an account from behind its owner's address keeps nobody out who signed in with this browser before; the value that says
 // so is good for this account alone.
 func TestASVS_6_3_1_GuessingLocksNobodyOut(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		h.user(t, "ada@example.com")
 		h.bare(t, accounts.User{Email: "eve@example.com"})
@@ -203,7 +203,7 @@ func TestASVS_6_3_1_GuessingLocksNobodyOut(t *testing.T) {
 // How somebody signs in changes only with a fresh proof of who they are, in a session and not with a token; with the factor that was
 // there where there was one.
 func TestASVS_7_5_1_ChangesNeedAFreshProof(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.user(t, "ada@example.com")
 		a, cookie := h.signIn(t, ada.ID, accounts.ProofPassword)
@@ -270,7 +270,7 @@ func TestASVS_7_5_1_ChangesNeedAFreshProof(t *testing.T) {
 
 // A link sets a password once, in time, and ends every session and sign-in under way of its user.
 func TestASVS_6_4_3_ResetLinks(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.user(t, "ada@example.com")
 		a, _ := h.signIn(t, ada.ID, accounts.ProofPassword)
@@ -311,7 +311,7 @@ func TestASVS_6_4_3_ResetLinks(t *testing.T) {
 
 // Who asks for a link by mail is told the same whoever they ask for; only a user who may have one is sent it, a few times.
 func TestASVS_6_3_8_ForgottenPasswordsTellNothing(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.user(t, "ada@example.com")
 		bob := h.bare(t, accounts.User{Email: "bob@example.com", SuspendedAt: 1})
@@ -345,7 +345,7 @@ func TestASVS_6_3_8_ForgottenPasswordsTellNothing(t *testing.T) {
 
 // A link that went to a wrong address is worth nothing once the address was put right.
 func TestASVS_6_4_3_LinksEndWithTheAddressTheyWentTo(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		u := h.person(t, "typo@example.com")
 		token, _, _, err := h.ResetLink(ctx, "", u.ID, true)
@@ -368,7 +368,7 @@ func TestASVS_6_4_3_LinksEndWithTheAddressTheyWentTo(t *testing.T) {
 
 // A session of before the second factor makes no token, which would count as one with it.
 func TestASVS_7_5_1_TokensNeedTheSecondFactor(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		u := h.bare(t, accounts.User{Email: "ada@example.com"})
 		old, _ := h.signIn(t, u.ID, accounts.ProofPassword)
 		a, cookie := h.signIn(t, u.ID, accounts.ProofPassword)

@@ -33,7 +33,7 @@ func (p *post) Queue(_ context.Context, m accounts.Mail) error {
 }
 
 // person makes a user who never signs in with a password: hashing one takes long.
-func (h *house) person(t *testing.T, email string) accounts.User {
+func (h *harness) person(t *testing.T, email string) accounts.User {
 	t.Helper()
 	u := accounts.User{ID: id.New("usr"), Email: email, Name: strings.Split(email, "@")[0], PasswordHash: "!", CreatedAt: h.now().UnixMilli()}
 	if ok, err := store.NewAccounts(h.db).InsertUser(t.Context(), u); err != nil || !ok {
@@ -43,7 +43,7 @@ func (h *house) person(t *testing.T, email string) accounts.User {
 }
 
 func TestInvites(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		bob := h.actor(t, h.person(t, "bob@example.com").ID)
@@ -112,7 +112,7 @@ func TestInvites(t *testing.T) {
 
 // Who may invite no more leaves no way back behind: invites of who is removed or made less end.
 func TestInvitesEndWithWhoMadeThem(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		u := h.person(t, "bob@example.com")
@@ -153,7 +153,7 @@ func TestInvitesEndWithWhoMadeThem(t *testing.T) {
 }
 
 func TestInvitesByMail(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		mails := &post{}
@@ -202,7 +202,7 @@ func TestInvitesByMail(t *testing.T) {
 
 // Where the server takes no passwords an invite makes none: who is invited signs in as they do there, then joins.
 func TestInvitesWithoutPasswords(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		_, token, err := h.CreateInvite(ctx, ada, team.ID, accounts.NewInvite{Role: accounts.Member})
@@ -220,7 +220,7 @@ func TestInvitesWithoutPasswords(t *testing.T) {
 
 // However many accept at once, one joins.
 func TestInviteIsAcceptedOnce(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		_, token, err := h.CreateInvite(ctx, ada, team.ID, accounts.NewInvite{Role: accounts.Member})
@@ -251,7 +251,7 @@ func TestInviteIsAcceptedOnce(t *testing.T) {
 }
 
 func TestASVS_7_4_2_SuspensionEndsEveryWayIn(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		u := h.person(t, "bob@example.com")
@@ -299,7 +299,7 @@ func TestASVS_7_4_2_SuspensionEndsEveryWayIn(t *testing.T) {
 }
 
 func TestSuspendedTeams(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		other, err := h.CreateTeam(ctx, ada, "Other", "")
@@ -337,7 +337,7 @@ func TestSuspendedTeams(t *testing.T) {
 
 // A team that asks for a second factor is closed to who has shown none.
 func TestTeamsAskForASecondFactor(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		_, err := h.SetSecondFactor(ctx, ada, team.ID, true)
@@ -366,7 +366,7 @@ func TestTeamsAskForASecondFactor(t *testing.T) {
 }
 
 func TestOperatorsLookAtUsersAndTeams(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		h.pass(time.Second)
@@ -432,7 +432,7 @@ func TestOperatorsLookAtUsersAndTeams(t *testing.T) {
 
 // An owner who is made less cannot let another owner in by a link of before.
 func TestASVS_8_3_2_InvitesOfOwnersEndWithTheirRole(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		u := h.person(t, "bob@example.com")

@@ -22,7 +22,7 @@ func linkIn(t *testing.T, m accounts.Mail) string {
 
 // The link that was shown to who invites proves nothing about the address; the one that went by mail alone does.
 func TestWhatProvesAnAddress(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		mails := &post{}
@@ -86,7 +86,7 @@ func TestWhatProvesAnAddress(t *testing.T) {
 
 // An invite that has ended, and one to a suspended team, is not shown and cannot be accepted.
 func TestEndedInvitesAreNotShown(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		bob := h.actor(t, h.person(t, "bob@example.com").ID)

@@ -106,7 +106,7 @@ func (d *device) use(options json.RawMessage) []byte {
 }
 
 // add makes a passkey of the actor's on the device.
-func (h *house) add(t *testing.T, a accounts.Actor, d *device) accounts.Passkey {
+func (h *harness) add(t *testing.T, a accounts.Actor, d *device) accounts.Passkey {
 	t.Helper()
 	options, err := h.PasskeyOptions(t.Context(), a, site)
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *house) add(t *testing.T, a accounts.Actor, d *device) accounts.Passkey 
 
 // A passkey signs in alone where the device checks its user, once for each challenge, and for its own site only.
 func TestASVS_6_5_7_PasskeysSignIn(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.bare(t, accounts.User{Email: "ada@example.com"})
 		a, _ := h.signIn(t, ada.ID, accounts.ProofLink)
@@ -192,7 +192,7 @@ func TestASVS_6_5_7_PasskeysSignIn(t *testing.T) {
 }
 
 // freshly returns the actor of a session who has just confirmed who they are.
-func (h *house) freshly(t *testing.T, cookie string) accounts.Actor {
+func (h *harness) freshly(t *testing.T, cookie string) accounts.Actor {
 	t.Helper()
 	a, err := h.Authenticate(t.Context(), cookie)
 	if err != nil {
@@ -204,7 +204,7 @@ func (h *house) freshly(t *testing.T, cookie string) accounts.Actor {
 
 // After a password a passkey is the second factor, also on a device that does not check its user; and it confirms who somebody is.
 func TestASVS_6_3_3_PasskeysAreASecondFactor(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.user(t, "ada@example.com")
 		a, _ := h.signIn(t, ada.ID, accounts.ProofPassword)

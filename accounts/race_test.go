@@ -45,7 +45,7 @@ func (r *hooked) Read(p []byte) (int, error) {
 // Who began to sign in with a password that is changed meanwhile is not in, whichever second factor they have, and brings no old password
 // back.
 func TestASVS_7_4_3_SignInsOfAnOldPasswordEnd(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada := h.user(t, "ada@example.com")
 		weak := weakHash(password)
@@ -91,7 +91,7 @@ func TestASVS_7_4_3_SignInsOfAnOldPasswordEnd(t *testing.T) {
 
 // A token that was asked for just before its user is suspended is not made just after: it would work again once they are restored.
 func TestASVS_7_4_2_SuspendedUsersGetNoTokens(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		u := h.bare(t, accounts.User{Email: "bob@example.com"})
 		underWay, _ := h.signIn(t, u.ID, accounts.ProofPassword)

@@ -12,7 +12,7 @@ import (
 )
 
 // signIn starts a login session and returns its actor and cookie.
-func (h *house) signIn(t *testing.T, userID string, factors ...string) (accounts.Actor, string) {
+func (h *harness) signIn(t *testing.T, userID string, factors ...string) (accounts.Actor, string) {
 	t.Helper()
 	cookie, _, err := h.SignIn(t.Context(), signin.Request{UserID: userID, Factors: factors, Meta: accounts.Meta{IP: "192.0.2.7", UserAgent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"}})
 	if err != nil {
@@ -26,7 +26,7 @@ func (h *house) signIn(t *testing.T, userID string, factors ...string) (accounts
 }
 
 // bare stores a user who has no password, which costs no hash.
-func (h *house) bare(t *testing.T, u accounts.User) accounts.User {
+func (h *harness) bare(t *testing.T, u accounts.User) accounts.User {
 	t.Helper()
 	u.PasswordHash, u.Name = "!", "Somebody"
 	if u.ID == "" {
@@ -40,7 +40,7 @@ func (h *house) bare(t *testing.T, u accounts.User) accounts.User {
 
 // What proved who somebody is goes with the session, and decides whether it counts as more than a password.
 func TestASVS_7_2_4_SignInMakesANewSessionEachTime(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		u := h.bare(t, accounts.User{Email: "ada@example.com"})
 		a, first := h.signIn(t, u.ID, accounts.ProofPassword)
 		if a.SecondFactor || a.SessionID == "" || a.ConfirmedAt != h.now().UnixMilli() {
@@ -64,7 +64,7 @@ func TestASVS_7_2_4_SignInMakesANewSessionEachTime(t *testing.T) {
 
 // A suspended user's cookie, token and sign-in are refused, whatever is left of them in the database.
 func TestASVS_7_4_2_SuspendedUsersAreOut(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		u := h.bare(t, accounts.User{Email: "bob@example.com"})
 		_, cookie := h.signIn(t, u.ID, accounts.ProofPassword)
@@ -86,7 +86,7 @@ func TestASVS_7_4_2_SuspendedUsersAreOut(t *testing.T) {
 
 // People end their own login sessions by id: one, or all but this one. Whoever asks for another's finds nothing.
 func TestASVS_7_5_2_PeopleEndTheirSessions(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, eve := h.bare(t, accounts.User{Email: "ada@example.com"}), h.bare(t, accounts.User{Email: "eve@example.com"})
 		a, cookie := h.signIn(t, ada.ID, accounts.ProofPassword)
@@ -120,7 +120,7 @@ func TestASVS_7_5_2_PeopleEndTheirSessions(t *testing.T) {
 
 // What a sign-in began is for its own kind, in time, once.
 func TestCeremoniesGoOnOnce(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		begin := func() string {
 			v, _, err := h.BeginCeremony(ctx, signin.CeremonyRequest{Kind: "a", Data: map[string]string{"k": "secret value"}, Life: time.Minute})
@@ -151,7 +151,7 @@ func TestCeremoniesGoOnOnce(t *testing.T) {
 
 // A token reaches as far as its scopes, in its team, and so does what it makes.
 func TestASVS_8_2_1_TokensReachAsFarAsTheirScopes(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		u := h.bare(t, accounts.User{Email: "ada@example.com"})
 		a, _ := h.signIn(t, u.ID, accounts.ProofPassword)
@@ -222,7 +222,7 @@ func TestASVS_8_2_1_TokensReachAsFarAsTheirScopes(t *testing.T) {
 }
 
 // again reads an actor's memberships anew.
-func (h *house) again(t *testing.T, a accounts.Actor) accounts.Actor {
+func (h *harness) again(t *testing.T, a accounts.Actor) accounts.Actor {
 	t.Helper()
 	a.Memberships = h.actor(t, a.User.ID).Memberships
 	return a
@@ -243,7 +243,7 @@ func TestTeamsThatAskForMore(t *testing.T) {
 }
 
 // Login is Service.Login for who has no second factor.
-func (h *house) Login(ctx context.Context, email, password string, meta accounts.Meta) (accounts.User, string, int64, error) {
+func (h *harness) Login(ctx context.Context, email, password string, meta accounts.Meta) (accounts.User, string, int64, error) {
 	e, err := h.Accounts.Login(ctx, email, password, meta)
 	if err != nil {
 		return accounts.User{}, "", 0, err

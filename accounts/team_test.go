@@ -71,7 +71,7 @@ func TestPolicy(t *testing.T) {
 }
 
 func TestTeamsAndTheirSlugs(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, first := h.first(t)
 		if first.Slug != "analytical-engines" {
@@ -123,7 +123,7 @@ func TestTeamsAndTheirSlugs(t *testing.T) {
 }
 
 func TestMembers(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		users := map[accounts.Role]accounts.User{}
@@ -183,7 +183,7 @@ func TestMembers(t *testing.T) {
 
 // Two owners who step down at the same time: one must stay.
 func TestTheLastOwnerStaysUnderRaces(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
 		ada, team := h.first(t)
 		bob := h.user(t, "bob@example.com")

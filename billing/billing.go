@@ -63,7 +63,7 @@ type Segment struct {
 	StartedAt   int64
 	SeenAt      int64 // when it was last known to run
 	EndedAt     int64 // 0 = it is open
-	Witness     string
+	EndSource   string
 	CostNano    int64 // up to SeenAt, or EndedAt
 }
 
@@ -131,7 +131,7 @@ type Admission interface {
 	// Counts reports whether the time of a kind of place counts in people's hours although the price book has nothing of it.
 	Counts(ctx context.Context, kind string) (bool, error)
 	// Admit refuses a start, or holds back what it may cost until it runs.
-	Admit(ctx context.Context, s executors.Stretch) error
+	Admit(ctx context.Context, s executors.UsageInterval) error
 	// Drop gives that back in the transaction of ctx, which notes that it runs; Release when it did not begin after all.
 	Drop(ctx context.Context, sandboxID string) error
 	Release(ctx context.Context, sandboxID string) error
@@ -143,7 +143,7 @@ type Config struct {
 	Prices Prices                                    // nil = what stretches say
 	Budget func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
 	Admit  Admission                                 // decides about what begins; nil = the instance's budget alone does
-	Tell   func(ctx context.Context, a Alert) error  // tells people that a threshold was passed, in the transaction of ctx that notes it; optional
+	Notify func(ctx context.Context, a Alert) error  // tells people that a threshold was passed, in the transaction of ctx that notes it; optional
 	Events events.Publisher                          // optional
 	Clock  *Clock                                    // its time, which others read as well; nil = one of its own
 	After  func(time.Duration) <-chan time.Time      // the clock of Run; default time.After
@@ -192,7 +192,7 @@ type open struct {
 }
 
 // dear reports whether every heartbeat of it is written.
-func (o *open) dear() bool { return o.priceNano > 0 || o.metered }
+func (o *open) billable() bool { return o.priceNano > 0 || o.metered }
 
 // openOf is what is kept of a segment.
 func openOf(s Segment) *open { return &open{s.Executor, s.StartedAt, s.SeenAt, s.PriceNano, s.Metered} }

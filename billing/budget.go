@@ -88,7 +88,7 @@ func (l *Ledger) Release(ctx context.Context, sandboxID string) error {
 
 // counts has a stretch count in people's hours where the price book has nothing of its place and several teams share it. Not in a
 // transaction: how many teams there are is read.
-func (l *Ledger) counts(ctx context.Context, s *executors.Stretch) (err error) {
+func (l *Ledger) counts(ctx context.Context, s *executors.UsageInterval) (err error) {
 	if l.cfg.Admit == nil || s.Metered || l.cfg.Prices != nil && l.cfg.Prices.Quote(string(s.Kind), s.CPUs, s.MemoryMB, l.clock.Now()).RowID != "" {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (l *Ledger) counts(ctx context.Context, s *executors.Stretch) (err error) {
 }
 
 // Afford refuses what may not begin, and what the budget has no money for. What was begun goes on.
-func (l *Ledger) Afford(ctx context.Context, s executors.Stretch) error {
+func (l *Ledger) Afford(ctx context.Context, s executors.UsageInterval) error {
 	if l.cfg.Admit != nil {
 		if err := l.counts(ctx, &s); err != nil {
 			return err
@@ -170,10 +170,10 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 	a := Alert{Period: period, Percent: reached, SpentNano: st.SpentNano, LimitNano: st.LimitNano, At: now}
 	fresh := false
 	err = l.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) { // together: a server that dies in between tells it at its next look
-		if fresh, err = l.cfg.Store.NoteAlert(ctx, a); err != nil || !fresh || l.cfg.Tell == nil {
+		if fresh, err = l.cfg.Store.NoteAlert(ctx, a); err != nil || !fresh || l.cfg.Notify == nil {
 			return err
 		}
-		return l.cfg.Tell(ctx, a)
+		return l.cfg.Notify(ctx, a)
 	})
 	if err != nil {
 		l.cfg.Log.Warn("a budget's alert could not be stored", "error", err)

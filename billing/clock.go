@@ -128,7 +128,7 @@ func (c *Clock) noticed() (now int64, j *jump, pending bool) {
 }
 
 // leap is the first time the clock was put forward that is not written yet; false when there is none.
-func (c *Clock) leap() (next [2]int64, any bool) {
+func (c *Clock) clockJump() (next [2]int64, any bool) {
 	c.leapsMu.Lock()
 	defer c.leapsMu.Unlock()
 	if len(c.leaps) == 0 {

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -59,7 +59,7 @@ func (l *Ledger) Recover(ctx context.Context) error {
 }
 
 // leap ends what is open at from and has it go on at to. Only while nothing else is written (turns.leap).
-func (l *Ledger) leap(ctx context.Context, from, to int64) error {
+func (l *Ledger) clockJump(ctx context.Context, from, to int64) error {
 	if err := l.cfg.Store.SetAhead(ctx, 0); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (l *Ledger) write(ctx context.Context, fn func(ctx context.Context, w *writ
 
 // insert stores a new open segment, with the price that holds when it begins.
 func (w *writing) insert(ctx context.Context, s Segment) error {
-	s.ID, s.EndedAt, s.Witness = id.New("seg"), 0, ""
+	s.ID, s.EndedAt, s.EndSource = id.New("seg"), 0, ""
 	w.l.charge(&s, s.StartedAt)
 	if s.PriceNano > mostPrice {
 		return fmt.Errorf("sandbox %s has a price of %d nano-USD an hour, which cannot be", s.SandboxID, s.PriceNano)
@@ -121,17 +121,17 @@ func (w *writing) insert(ctx context.Context, s Segment) error {
 }
 
 // close ends a segment at at, in as many days as it lies in.
-func (w *writing) close(ctx context.Context, s Segment, at int64, witness string) error {
+func (w *writing) close(ctx context.Context, s Segment, at int64, endSource string) error {
 	s, err := w.split(ctx, s, at)
 	if err != nil {
 		return err
 	}
-	return w.end(ctx, s, at, witness)
+	return w.end(ctx, s, at, endSource)
 }
 
-func (w *writing) end(ctx context.Context, s Segment, at int64, witness string) error {
+func (w *writing) end(ctx context.Context, s Segment, at int64, endSource string) error {
 	s.EndedAt = max(at, s.StartedAt)
-	s.SeenAt, s.Witness = s.EndedAt, witness
+	s.SeenAt, s.EndSource = s.EndedAt, endSource
 	s.CostNano = cost(s.PriceNano, s.EndedAt-s.StartedAt)
 	if err := w.l.cfg.Store.UpdateSegment(ctx, s); err != nil {
 		return fmt.Errorf("closing segment %s: %w", s.ID, err)
@@ -153,24 +153,24 @@ func (l *Ledger) charge(s *Segment, at int64) {
 }
 
 // border is where a segment that began at startedAt ends at the latest: when its day does, or when its place costs something else.
-func (l *Ledger) border(executor string, startedAt int64) (at int64, witness string) {
-	at, witness = dayOf(startedAt)+dayMs, witnessDay
+func (l *Ledger) border(executor string, startedAt int64) (at int64, endSource string) {
+	at, endSource = dayOf(startedAt)+dayMs, witnessDay
 	if l.cfg.Prices != nil {
 		if next, ok := l.cfg.Prices.Next(executor, startedAt); ok && next < at {
-			at, witness = next, witnessPrice
+			at, endSource = next, witnessPrice
 		}
 	}
-	return at, witness
+	return at, endSource
 }
 
 // split ends the segment at each border up to at and returns the one that is open then.
 func (w *writing) split(ctx context.Context, s Segment, at int64) (Segment, error) {
 	for {
-		border, witness := w.l.border(s.Executor, s.StartedAt)
+		border, endSource := w.l.border(s.Executor, s.StartedAt)
 		if at < border {
 			return s, nil
 		}
-		if err := w.end(ctx, s, border, witness); err != nil {
+		if err := w.end(ctx, s, border, endSource); err != nil {
 			return s, err
 		}
 		s.StartedAt, s.SeenAt, s.AdjustsID = border, border, ""
@@ -185,8 +185,8 @@ func (w *writing) split(ctx context.Context, s Segment, at int64) (Segment, erro
 }
 
 // carry ends a segment and opens the next one with what it is about.
-func (w *writing) carry(ctx context.Context, s Segment, from, to int64, witness string) (Segment, error) {
-	if err := w.close(ctx, s, from, witness); err != nil {
+func (w *writing) carry(ctx context.Context, s Segment, from, to int64, endSource string) (Segment, error) {
+	if err := w.close(ctx, s, from, endSource); err != nil {
 		return s, err
 	}
 	s.StartedAt, s.SeenAt, s.AdjustsID = to, to, ""
@@ -204,7 +204,7 @@ func (l *Ledger) borderOf(o *open) int64 {
 const oneLedger = "the ledger is one for all teams"
 
 // Began notes that a sandbox runs. An open segment goes on; a gap in its heartbeats was time it ran in, for it is found running.
-func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
+func (l *Ledger) Began(ctx context.Context, s executors.UsageInterval) error {
 	if s.PriceNano < 0 || s.PriceNano > mostPrice {
 		return fmt.Errorf("sandbox %s has a price of %d nano-USD an hour, which cannot be", s.SandboxID, s.PriceNano)
 	}
@@ -266,12 +266,12 @@ func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
 	if err != nil {
 		return fmt.Errorf("noting that sandbox %s runs: %w", s.SandboxID, err)
 	}
-	killpoint.Reach(killpoint.SegmentOpened)
+	failpoint.Reach(failpoint.SegmentOpened)
 	return nil
 }
 
 // goOn notes that the sandbox of an open segment is known to run at now, from then on as s says.
-func (w *writing) goOn(ctx context.Context, have Segment, s executors.Stretch, now int64) error {
+func (w *writing) goOn(ctx context.Context, have Segment, s executors.UsageInterval, now int64) error {
 	have, err := w.split(ctx, have, now)
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (l *Ledger) Beat(ctx context.Context, sandboxIDs []string) error {
 	if err != nil {
 		return fmt.Errorf("noting which sandboxes run: %w", err)
 	}
-	killpoint.Reach(killpoint.SegmentBeaten)
+	failpoint.Reach(failpoint.SegmentBeaten)
 	if paid {
 		l.watch(ctx, now)
 	}
@@ -339,10 +339,10 @@ func (l *Ledger) beatDue(ctx context.Context, sandboxIDs []string) (now int64, o
 			continue
 		case now >= l.borderOf(o):
 			old = append(old, sandboxID)
-		case o.dear() || now-o.seenAt >= freeBeat:
+		case o.billable() || now-o.seenAt >= freeBeat:
 			due = append(due, sandboxID)
 		}
-		paid = paid || o.dear()
+		paid = paid || o.billable()
 	}
 	l.mu.Unlock()
 	if len(due) == 0 {
@@ -398,8 +398,8 @@ func (l *Ledger) across(ctx context.Context, sandboxID string) error {
 	})
 }
 
-// Still notes that a sandbox does not run any more, by the word of by. A run that its place tells of, and nobody else saw, is noted whole.
-func (l *Ledger) Still(ctx context.Context, of executors.Stretch, at int64, by executors.StillBy) error {
+// Stopped notes that a sandbox does not run any more, by the word of by. A run that its place tells of, and nobody else saw, is noted whole.
+func (l *Ledger) Stopped(ctx context.Context, of executors.UsageInterval, at int64, by executors.StopSource) error {
 	ctx = tenant.All(ctx, oneLedger)
 	sandboxID := of.SandboxID
 	unseen := by == executors.ByPlace && of.Since > 0 && at > of.Since
@@ -444,13 +444,13 @@ func (l *Ledger) Still(ctx context.Context, of executors.Stretch, at int64, by e
 	if err != nil {
 		return fmt.Errorf("noting that sandbox %s does not run any more: %w", sandboxID, err)
 	}
-	killpoint.Reach(killpoint.SegmentClosed)
+	failpoint.Reach(failpoint.SegmentClosed)
 	return nil
 }
 
 // unseen notes a run that began and ended while nobody looked. What of it was noted already, within what clocks may differ by, is not
 // noted again.
-func (w *writing) unseen(ctx context.Context, of executors.Stretch, from, to int64) error {
+func (w *writing) unseen(ctx context.Context, of executors.UsageInterval, from, to int64) error {
 	last, id, err := w.l.cfg.Store.LastEnd(ctx, of.SandboxID)
 	if err != nil {
 		return err
@@ -486,7 +486,7 @@ func (w *writing) opened(ctx context.Context, sandboxID string) (Segment, error)
 }
 
 // segmentOf is a segment of what a stretch is about.
-func segmentOf(s executors.Stretch) Segment {
+func segmentOf(s executors.UsageInterval) Segment {
 	return Segment{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SandboxID: s.SandboxID, UserID: s.UserID, Executor: string(s.Kind),
 		Purpose: s.Purpose, CPUs: s.CPUs, MemoryMB: s.MemoryMB, PriceNano: s.PriceNano, Metered: s.Metered}
 }

@@ -37,30 +37,30 @@ type clocks struct {
 func (c *clocks) now() time.Time         { return time.UnixMilli(c.at + c.off) }
 func (c *clocks) elapsed() time.Duration { return time.Duration(c.at) * time.Millisecond }
 
-type house struct {
-	t     testing.TB
-	ctx   context.Context
-	db    *store.DB
-	store *store.Billing
-	clock *clocks
-	limit billing.Budget
-	told  []billing.Alert
-	deaf  error // why nobody can be told
-	l     *billing.Ledger
-	book  *price.Book // nil = stretches say what they cost
+type harness struct {
+	t        testing.TB
+	ctx      context.Context
+	db       *store.DB
+	store    *store.Billing
+	clock    *clocks
+	limit    billing.Budget
+	reported []billing.Alert
+	deaf     error // why nobody can be told
+	l        *billing.Ledger
+	book     *price.Book // nil = stretches say what they cost
 }
 
-func newHouse(t testing.TB, db *store.DB) *house {
+func newHarness(t testing.TB, db *store.DB) *harness {
 	t.Helper()
 	// Three hours before a month ends.
 	start := time.Date(2026, 11, 30, 21, 0, 0, 0, time.UTC).UnixMilli()
-	h := &house{t: t, ctx: t.Context(), db: db, store: store.NewBilling(db), clock: &clocks{at: start}}
+	h := &harness{t: t, ctx: t.Context(), db: db, store: store.NewBilling(db), clock: &clocks{at: start}}
 	h.restart()
 	return h
 }
 
 // restart makes the ledger of a new server over what is stored.
-func (h *house) restart() {
+func (h *harness) restart() {
 	h.t.Helper()
 	var prices billing.Prices
 	if h.book != nil { // it is read anew
@@ -69,9 +69,9 @@ func (h *house) restart() {
 	}
 	h.l = billing.New(billing.Config{Store: h.store, Prices: prices, Clock: billing.NewClock(h.clock.now, h.clock.elapsed),
 		Budget: func(context.Context) (billing.Budget, error) { return h.limit, nil },
-		Tell: func(_ context.Context, a billing.Alert) error {
+		Notify: func(_ context.Context, a billing.Alert) error {
 			if h.deaf == nil {
-				h.told = append(h.told, a)
+				h.reported = append(h.reported, a)
 			}
 			return h.deaf
 		}})
@@ -84,32 +84,32 @@ func (h *house) restart() {
 }
 
 // newBook is the price book of a server, with E2B's prices from its config.json.
-func (h *house) newBook() *price.Book {
+func (h *harness) newBook() *price.Book {
 	return price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return h.l.Now() },
 		Defaults: []price.Row{{Executor: "e2b", VCPUSecondNano: 14_000, GiBSecondNano: 4_500, Metered: true}}})
 }
 
-// withBook has the house charge by a price book.
-func (h *house) withBook() *house {
+// withBook has the harness charge by a price book.
+func (h *harness) withBook() *harness {
 	h.book = h.newBook()
 	h.restart()
 	return h
 }
 
-func (h *house) do(err error) {
+func (h *harness) do(err error) {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func run(sandboxID string) executors.Stretch {
-	return executors.Stretch{SandboxID: sandboxID, TeamID: "tm_1", WorkspaceID: "ws_" + sandboxID, UserID: "usr_1", Kind: "e2b", Purpose: "agent",
+func run(sandboxID string) executors.UsageInterval {
+	return executors.UsageInterval{SandboxID: sandboxID, TeamID: "tm_1", WorkspaceID: "ws_" + sandboxID, UserID: "usr_1", Kind: "e2b", Purpose: "agent",
 		CPUs: 2, MemoryMB: 2048, PriceNano: hourNano}
 }
 
 // segments are all there are of a sandbox, in order.
-func (h *house) segments(sandboxID string) []billing.Segment {
+func (h *harness) segments(sandboxID string) []billing.Segment {
 	h.t.Helper()
 	rows, err := h.db.Query(h.ctx, `SELECT id, team_id, workspace_id, executor, cpus, memory_mb, metered, price_nano, started_at, seen_at, ended_at, witness, cost_nano FROM segments
 		WHERE sandbox_id = ? ORDER BY started_at, id`, sandboxID)
@@ -118,7 +118,7 @@ func (h *house) segments(sandboxID string) []billing.Segment {
 	var out []billing.Segment
 	for rows.Next() {
 		var s billing.Segment
-		h.do(rows.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.Executor, &s.CPUs, &s.MemoryMB, &s.Metered, &s.PriceNano, &s.StartedAt, &s.SeenAt, &s.EndedAt, &s.Witness, &s.CostNano))
+		h.do(rows.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.Executor, &s.CPUs, &s.MemoryMB, &s.Metered, &s.PriceNano, &s.StartedAt, &s.SeenAt, &s.EndedAt, &s.EndSource, &s.CostNano))
 		out = append(out, s)
 	}
 	h.do(rows.Err())
@@ -126,7 +126,7 @@ func (h *house) segments(sandboxID string) []billing.Segment {
 }
 
 // check holds a sandbox's segments to the rules and returns how long they are together.
-func (h *house) check(sandboxID string) (ms, nano int64) {
+func (h *harness) check(sandboxID string) (ms, nano int64) {
 	h.t.Helper()
 	last, open := int64(0), 0
 	for _, s := range h.segments(sandboxID) {
@@ -142,7 +142,7 @@ func (h *house) check(sandboxID string) (ms, nano int64) {
 			h.t.Fatalf("segment %s ends before it begins: %+v", s.ID, s)
 		case s.StartedAt/day != (max(end, s.StartedAt+1)-1)/day:
 			h.t.Fatalf("segment %s lies in two days: %+v", s.ID, s)
-		case s.EndedAt != 0 && s.Witness == "" || s.EndedAt == 0 && s.Witness != "":
+		case s.EndedAt != 0 && s.EndSource == "" || s.EndedAt == 0 && s.EndSource != "":
 			h.t.Fatalf("segment %s has the wrong witness: %+v", s.ID, s)
 		}
 		if want := billing.Cost(s.PriceNano, end-s.StartedAt); s.EndedAt != 0 && s.CostNano != want || abs(s.CostNano-want) > 1 {
@@ -172,22 +172,22 @@ func abs(n int64) int64 {
 func TestALifeOfASandbox(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		pass := func(ms int64) { h.clock.at += ms }
 		h.do(h.l.Began(h.ctx, run("a")))
 		h.do(h.l.Began(h.ctx, run("a"))) // told twice
 		pass(10 * minute)
 		h.do(h.l.Beat(h.ctx, []string{"a", "nobody"}))
 		pass(7*minute + 123)
-		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer)) // paused
-		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer)) // paused
+		h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 		pass(hour)
 		h.do(h.l.Beat(h.ctx, []string{"a"})) // stands still: no beat of its own
 		h.do(h.l.Began(h.ctx, run("a")))
 		pass(hour)
 		h.do(h.l.Beat(h.ctx, []string{"a"}))
 		pass(20 * second)
-		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByHeartbeat))
+		h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByHeartbeat))
 		ms, nano := h.check("a")
 		if want := 17*minute + 123 + hour; ms != want {
 			t.Errorf("%d ms, not %d", ms, want)
@@ -196,7 +196,7 @@ func TestALifeOfASandbox(t *testing.T) {
 			t.Errorf("%d nano-USD, not %d", nano, want)
 		}
 		got := h.segments("a")
-		if len(got) != 2 || got[0].Witness != "server" || got[1].Witness != "heartbeat" || got[0].TeamID != "tm_1" || got[0].WorkspaceID != "ws_a" {
+		if len(got) != 2 || got[0].EndSource != "server" || got[1].EndSource != "heartbeat" || got[0].TeamID != "tm_1" || got[0].WorkspaceID != "ws_a" {
 			t.Errorf("segments %+v", got)
 		}
 	})
@@ -223,7 +223,7 @@ func TestAnHourCostsItsPrice(t *testing.T) {
 func TestMonthsArePartedToTheMillisecond(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		h.do(h.l.Began(h.ctx, run("a")))
 		h.do(h.l.Began(h.ctx, run("b")))
 		h.clock.at += 4*hour + 1 // one hour and 1 ms into December
@@ -239,7 +239,7 @@ func TestMonthsArePartedToTheMillisecond(t *testing.T) {
 		h.clock.at += 3 * day
 		h.restart()
 		h.do(h.l.Began(h.ctx, run("b")))
-		h.do(h.l.Still(h.ctx, run("b"), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("b"), 0, executors.ByServer))
 		if ms, nano := h.check("b"); ms != 3*day+4*hour+1 || abs(nano-billing.Cost(hourNano, ms)) > 3 {
 			t.Errorf("b: %d ms for %d", ms, nano)
 		}
@@ -252,7 +252,7 @@ func TestMonthsArePartedToTheMillisecond(t *testing.T) {
 
 func TestTheServersClockMayJump(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += 10 * minute
 	h.clock.off = 2 * hour // forward
@@ -261,37 +261,37 @@ func TestTheServersClockMayJump(t *testing.T) {
 	h.clock.off = -hour // and back
 	h.do(h.l.Beat(h.ctx, []string{"a"}))
 	h.clock.at += 10 * minute
-	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 	h.do(h.l.Began(h.ctx, run("a"))) // at once: it may not begin before it ended
 	h.clock.at += 10 * minute
 	// A restart while the clock is behind what is written.
 	h.restart()
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += 10 * minute
-	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 	if ms, _ := h.check("a"); abs(ms-50*minute) > 10*minute {
 		t.Errorf("%d minutes", ms/minute)
 	}
-	if got := h.segments("a"); got[0].Witness != "clock" || got[0].EndedAt-got[0].StartedAt != 10*minute {
+	if got := h.segments("a"); got[0].EndSource != "clock" || got[0].EndedAt-got[0].StartedAt != 10*minute {
 		t.Errorf("the clock was put forward in %+v", got[0])
 	}
 }
 
 func TestThePlacesWordIsKeptWithinWhatWasSeen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	began := h.clock.at
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += 10 * minute
 	h.do(h.l.Beat(h.ctx, []string{"a"}))
 	h.clock.at += 10 * minute
-	h.do(h.l.Still(h.ctx, run("a"), began+13*minute, executors.ByPlace))
+	h.do(h.l.Stopped(h.ctx, run("a"), began+13*minute, executors.ByPlace))
 	h.do(h.l.Began(h.ctx, run("b")))
-	h.do(h.l.Still(h.ctx, run("b"), began, executors.ByPlace)) // its clock is behind
+	h.do(h.l.Stopped(h.ctx, run("b"), began, executors.ByPlace)) // its clock is behind
 	s := run("c")
 	s.Since = h.clock.at - 5*minute // it ran before anybody was told
 	h.do(h.l.Began(h.ctx, s))
-	h.do(h.l.Still(h.ctx, run("c"), h.clock.at+hour, executors.ByPlace)) // its clock is ahead
+	h.do(h.l.Stopped(h.ctx, run("c"), h.clock.at+hour, executors.ByPlace)) // its clock is ahead
 	for id, want := range map[string]int64{"a": 13 * minute, "b": 0, "c": 5 * minute} {
 		if ms, _ := h.check(id); ms != want {
 			t.Errorf("%s: %d ms, not %d", id, ms, want)
@@ -303,11 +303,11 @@ func TestThePlacesWordIsKeptWithinWhatWasSeen(t *testing.T) {
 func TestACrashEndsWhenItsPlaceSaysSo(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		for _, c := range []struct {
 			id         string
 			at         int64 // what is said, after the last heartbeat, which is written a minute after the beginning
-			by         executors.StillBy
+			by         executors.StopSource
 			want       int64
 			foundAfter int64
 		}{
@@ -323,7 +323,7 @@ func TestACrashEndsWhenItsPlaceSaysSo(t *testing.T) {
 			h.do(h.l.Beat(h.ctx, []string{c.id}))
 			beat := h.clock.at
 			h.clock.at += c.foundAfter
-			h.do(h.l.Still(h.ctx, run(c.id), beat+c.at, c.by))
+			h.do(h.l.Stopped(h.ctx, run(c.id), beat+c.at, c.by))
 			if ms, nano := h.check(c.id); ms != c.want || nano != billing.Cost(hourNano, c.want) {
 				t.Errorf("%s: %d ms for %d, not %d ms", c.id, ms, nano, c.want)
 			}
@@ -334,13 +334,13 @@ func TestACrashEndsWhenItsPlaceSaysSo(t *testing.T) {
 // An hour that is frozen is billed: an end that comes to be known later takes nothing out of it.
 func TestAnEarlierEndLeavesAFrozenHourAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t)) // an hour begins
+	h := newHarness(t, storetest.SQLite(t)) // an hour begins
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += hour
 	h.do(h.l.Beat(h.ctx, []string{"a"}))
 	h.clock.at += 10 * minute
 	h.do(h.l.RollUp(h.ctx))
-	h.do(h.l.Still(h.ctx, run("a"), h.clock.at-10*minute-4*second, executors.ByPlace))
+	h.do(h.l.Stopped(h.ctx, run("a"), h.clock.at-10*minute-4*second, executors.ByPlace))
 	if ms, _ := h.check("a"); ms != hour {
 		t.Errorf("%d ms, not %d", ms, hour)
 	}
@@ -348,7 +348,7 @@ func TestAnEarlierEndLeavesAFrozenHourAlone(t *testing.T) {
 
 func TestWhatNobodyKnowsEndsWithItsLastBeat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.do(h.l.Began(h.ctx, run("b")))
 	h.clock.at += minute
@@ -356,7 +356,7 @@ func TestWhatNobodyKnowsEndsWithItsLastBeat(t *testing.T) {
 	h.clock.at += hour
 	h.restart()
 	h.do(h.l.Settle(h.ctx, []string{"b"}))
-	if got := h.segments("a"); got[0].EndedAt != got[0].StartedAt+minute || got[0].Witness != "heartbeat" {
+	if got := h.segments("a"); got[0].EndedAt != got[0].StartedAt+minute || got[0].EndSource != "heartbeat" {
 		t.Errorf("a: %+v", got)
 	}
 	if got := h.segments("b"); got[0].EndedAt != 0 {
@@ -366,14 +366,14 @@ func TestWhatNobodyKnowsEndsWithItsLastBeat(t *testing.T) {
 
 func TestAnotherPriceIsAnotherSegment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += minute
 	s := run("a")
 	s.CPUs, s.PriceNano = 4, 2*hourNano
 	h.do(h.l.Began(h.ctx, s))
 	h.clock.at += minute
-	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 	if _, nano := h.check("a"); nano != 3*billing.Cost(hourNano, minute) {
 		t.Errorf("%d nano-USD", nano)
 	}
@@ -388,7 +388,7 @@ func TestAnotherPriceIsAnotherSegment(t *testing.T) {
 func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		h.limit = billing.Budget{LimitNano: 2 * hourNano, Limited: true}
 		h.do(h.l.Afford(h.ctx, run("a")))
 		h.do(h.l.Began(h.ctx, run("a")))
@@ -397,26 +397,26 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 			h.do(h.l.Beat(h.ctx, []string{"a"}))
 		}
 		beat(hour)
-		if len(h.told) != 0 {
-			t.Fatalf("told %+v", h.told)
+		if len(h.reported) != 0 {
+			t.Fatalf("told %+v", h.reported)
 		}
 		h.deaf = errors.New("the outbox is full")
 		beat(48 * minute) // 90 %
-		if len(h.told) != 0 {
-			t.Fatalf("told %+v", h.told)
+		if len(h.reported) != 0 {
+			t.Fatalf("told %+v", h.reported)
 		}
 		h.deaf = nil // what could not be told is told at the next look
 		beat(minute)
-		if len(h.told) != 1 || h.told[0].Percent != 90 || h.told[0].Period != "2026-11" || h.told[0].LimitNano != 2*hourNano {
-			t.Fatalf("told %+v", h.told)
+		if len(h.reported) != 1 || h.reported[0].Percent != 90 || h.reported[0].Period != "2026-11" || h.reported[0].LimitNano != 2*hourNano {
+			t.Fatalf("told %+v", h.reported)
 		}
 		h.do(h.l.Afford(h.ctx, run("b")))
 		h.restart() // and not again
 		h.do(h.l.Began(h.ctx, run("a")))
 		beat(11 * minute)
 		beat(minute)
-		if len(h.told) != 2 || h.told[1].Percent != 100 {
-			t.Fatalf("told %+v", h.told)
+		if len(h.reported) != 2 || h.reported[1].Percent != 100 {
+			t.Fatalf("told %+v", h.reported)
 		}
 		err := h.l.Afford(h.ctx, run("b"))
 		f, ok := err.(*fault.Error)
@@ -432,8 +432,8 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 		beat(minute)
 		h.limit.LimitNano = 2 * hourNano
 		beat(minute)
-		if len(h.told) != 3 || h.told[2].Percent != 100 {
-			t.Fatalf("told %+v", h.told)
+		if len(h.reported) != 3 || h.reported[2].Percent != 100 {
+			t.Fatalf("told %+v", h.reported)
 		}
 		// A new month.
 		beat(2 * hour)
@@ -443,15 +443,15 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 
 // life is a sandbox as its provider knows it.
 type life struct {
-	id      string
-	exists  bool
-	running bool
-	since   int64 // true time
-	known   bool  // the server believes that it runs
-	unnoted bool  // its run began and the server was killed before the ledger knew
-	witness bool  // its place keeps a record
-	ended   int64 // true time of its last end
-	true    int64 // how long it has truly run
+	id        string
+	exists    bool
+	running   bool
+	since     int64 // true time
+	known     bool  // the server believes that it runs
+	unnoted   bool  // its run began and the server was killed before the ledger knew
+	endSource bool  // its place keeps a record
+	ended     int64 // true time of its last end
+	true      int64 // how long it has truly run
 }
 
 // Whatever happens in whatever order: what the segments add up to is how long sandboxes truly ran, within one heartbeat for each time
@@ -482,7 +482,7 @@ func TestAClockPutBackBeforeAnythingRan(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	h := newHouse(t, db)
+	h := newHarness(t, db)
 	h.do(h.l.Beat(h.ctx, nil))
 	h.clock.at += minute
 	h.clock.off -= 11 * minute
@@ -495,18 +495,18 @@ func TestAClockPutBackBeforeAnythingRan(t *testing.T) {
 	h.restart()
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += minute
-	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 	if got, _ := h.check("a"); abs(got-(h.clock.at-began)) > heartbeat {
 		t.Errorf("it ran for %d ms; its segments last %d", h.clock.at-began, got)
 	}
 }
 
 func addUp(t *testing.T, db *store.DB, r *rand.Rand) {
-	h := newHouse(t, db).withBook()
+	h := newHarness(t, db).withBook()
 	hours := newHours(h)
 	lives := make([]*life, 4)
 	for i := range lives {
-		lives[i] = &life{id: fmt.Sprintf("s%d", i), witness: i%2 == 0}
+		lives[i] = &life{id: fmt.Sprintf("s%d", i), endSource: i%2 == 0}
 	}
 	kills, jumps := int64(0), int64(0)
 	still := func(l *life) { // truly
@@ -556,7 +556,7 @@ func addUp(t *testing.T, db *store.DB, r *rand.Rand) {
 				break
 			}
 			still(l)
-			h.do(h.l.Still(h.ctx, run(l.id), 0, executors.ByServer))
+			h.do(h.l.Stopped(h.ctx, run(l.id), 0, executors.ByServer))
 			l.known = false
 		case 3: // it vanishes; the health check finds it within one heartbeat
 			if !l.running || !l.known {
@@ -583,13 +583,13 @@ func addUp(t *testing.T, db *store.DB, r *rand.Rand) {
 					l.unnoted = true
 				}
 			case 1:
-				if l.running && l.witness {
+				if l.running && l.endSource {
 					still(l)
 				}
 			}
 			pass(r.Int64N(20*minute), false)
 			for _, o := range lives { // meanwhile some end: those whose place will say when
-				if o.running && o.witness && r.IntN(3) == 0 {
+				if o.running && o.endSource && r.IntN(3) == 0 {
 					still(o)
 				}
 			}
@@ -603,7 +603,7 @@ func addUp(t *testing.T, db *store.DB, r *rand.Rand) {
 				}
 				open = append(open, o.id)
 				s := run(o.id)
-				if o.witness || !o.known { // what was never noted begins where its place, or the sandbox's row, says
+				if o.endSource || !o.known { // what was never noted begins where its place, or the sandbox's row, says
 					s.Since = o.since + h.clock.off
 				}
 				h.do(h.l.Began(h.ctx, s))
@@ -615,7 +615,7 @@ func addUp(t *testing.T, db *store.DB, r *rand.Rand) {
 	for _, l := range lives {
 		if l.running {
 			still(l)
-			h.do(h.l.Still(h.ctx, run(l.id), 0, executors.ByServer))
+			h.do(h.l.Stopped(h.ctx, run(l.id), 0, executors.ByServer))
 		}
 		got, _ := h.check(l.id)
 		// The clock's slack is what a jump may hide.
@@ -629,16 +629,16 @@ func addUp(t *testing.T, db *store.DB, r *rand.Rand) {
 }
 
 // find tells the ledger of a sandbox that is found not to run.
-func (h *house) find(l *life) {
+func (h *harness) find(l *life) {
 	h.t.Helper()
-	if l.witness {
+	if l.endSource {
 		s := run(l.id)
 		if l.unnoted {
 			s.Since = l.since + h.clock.off
 		}
-		h.do(h.l.Still(h.ctx, s, l.ended+h.clock.off, executors.ByPlace))
+		h.do(h.l.Stopped(h.ctx, s, l.ended+h.clock.off, executors.ByPlace))
 	} else {
-		h.do(h.l.Still(h.ctx, run(l.id), 0, executors.ByHeartbeat))
+		h.do(h.l.Stopped(h.ctx, run(l.id), 0, executors.ByHeartbeat))
 	}
 	l.known, l.unnoted = false, false
 }
@@ -665,7 +665,7 @@ func (s stuck) Tx(ctx context.Context, fn func(ctx context.Context) error) error
 // While the database keeps what is written of one sandbox, others begin, beat and end, and the time and the budget are told.
 func TestASlowWriteKeepsNobodyElseWaiting(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	s := stuck{Store: h.store, sandbox: "slow", in: make(chan struct{}), out: make(chan struct{})}
 	l := billing.New(billing.Config{Store: s, Clock: billing.NewClock(h.clock.now, h.clock.elapsed)})
 	var slow sync.WaitGroup
@@ -679,7 +679,7 @@ func TestASlowWriteKeepsNobodyElseWaiting(t *testing.T) {
 	go func() {
 		_, err := l.Standing(h.ctx)
 		_ = l.Now()
-		done <- errors.Join(err, l.Began(h.ctx, run("quick")), l.Beat(h.ctx, []string{"quick"}), l.Still(h.ctx, run("quick"), 0, executors.ByServer))
+		done <- errors.Join(err, l.Began(h.ctx, run("quick")), l.Beat(h.ctx, []string{"quick"}), l.Stopped(h.ctx, run("quick"), 0, executors.ByServer))
 	}()
 	select {
 	case err := <-done:

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/events"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -137,7 +137,7 @@ func (l *Ledger) rollHour(ctx context.Context, hour int64) error {
 		if err != nil || len(some) == 0 {
 			return err
 		}
-		killpoint.Reach(killpoint.HourRolled)
+		failpoint.Reach(failpoint.HourRolled)
 		if len(some) < rollsAtOnce {
 			return nil
 		}

@@ -22,12 +22,12 @@ type segmentHour struct {
 
 // hours hold what was added up to its rules: what is frozen never changes, and is a whole hour at most.
 type hours struct {
-	h      *house
+	h      *harness
 	frozen int64
 	seen   map[segmentHour]rolled
 }
 
-func newHours(h *house) *hours { return &hours{h: h, seen: make(map[segmentHour]rolled)} }
+func newHours(h *harness) *hours { return &hours{h: h, seen: make(map[segmentHour]rolled)} }
 
 // rows are all there are.
 func (hs *hours) rows() map[segmentHour]rolled {
@@ -103,7 +103,7 @@ func (hs *hours) complete() {
 func TestHoursAddUpToTheLedger(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db).withBook() // 21:00, three hours before the month ends
+		h := newHarness(t, db).withBook() // 21:00, three hours before the month ends
 		hs := newHours(h)
 		h.do(h.l.Began(h.ctx, run("a")))
 		h.clock.at += 20*minute + 1
@@ -128,11 +128,11 @@ func TestHoursAddUpToTheLedger(t *testing.T) {
 		if rows := hs.rows(); len(rows) != 3 {
 			t.Fatalf("%d rows of an hour with three sandboxes", len(rows))
 		}
-		h.do(h.l.Still(h.ctx, run("b"), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("b"), 0, executors.ByServer))
 		beat(3 * hour) // into December
 		hs.rollUp()
-		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
-		h.do(h.l.Still(h.ctx, free, 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, free, 0, executors.ByServer))
 		h.clock.at += 2 * hour
 		h.restart()
 		hs.rollUp()
@@ -155,7 +155,7 @@ func TestHoursAddUpToTheLedger(t *testing.T) {
 // What nobody knew when its hour was frozen is told of the hour in which it became known.
 func TestWhatComesLateIsToldOfTheHourItComesIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t)).withBook()
+	h := newHarness(t, storetest.SQLite(t)).withBook()
 	hs := newHours(h)
 	began := h.clock.at
 	h.do(h.l.Began(h.ctx, run("a")))
@@ -166,7 +166,7 @@ func TestWhatComesLateIsToldOfTheHourItComesIn(t *testing.T) {
 	if rows := hs.rows(); len(rows) != 1 || rows[segmentHour{h.segments("a")[0].ID, began}].runMs != 10*minute {
 		t.Fatalf("%+v", rows)
 	}
-	h.do(h.l.Still(h.ctx, run("a"), began+50*minute, executors.ByPlace)) // its place knows better
+	h.do(h.l.Stopped(h.ctx, run("a"), began+50*minute, executors.ByPlace)) // its place knows better
 	h.clock.at += hour
 	hs.rollUp()
 	hs.complete()
@@ -178,16 +178,16 @@ func TestWhatComesLateIsToldOfTheHourItComesIn(t *testing.T) {
 // A run whose end was taken to be the last heartbeat, and whose place says later that it went on, is corrected by a segment of its own.
 func TestALaterWordOfThePlaceCorrects(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t)).withBook()
+	h := newHarness(t, storetest.SQLite(t)).withBook()
 	began := h.clock.at
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += 10 * minute
 	h.do(h.l.Beat(h.ctx, []string{"a"}))
-	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByHeartbeat)) // its place did not answer
+	h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByHeartbeat)) // its place did not answer
 	h.clock.at += hour
 	s := run("a")
 	s.Since = began
-	h.do(h.l.Still(h.ctx, s, began+30*minute, executors.ByPlace))
+	h.do(h.l.Stopped(h.ctx, s, began+30*minute, executors.ByPlace))
 	if ms, _ := h.check("a"); ms != 30*minute {
 		t.Errorf("%d ms, not 30 minutes", ms)
 	}
@@ -202,7 +202,7 @@ func TestALaterWordOfThePlaceCorrects(t *testing.T) {
 func TestAPriceHoldsFromItsTimeOn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db).withBook()
+		h := newHarness(t, db).withBook()
 		began := h.clock.at
 		h.do(h.l.Began(h.ctx, run("a")))
 		h.clock.at += minute
@@ -213,9 +213,9 @@ func TestAPriceHoldsFromItsTimeOn(t *testing.T) {
 		h.clock.at += 19 * minute
 		h.restart() // the book is read anew
 		h.do(h.l.Began(h.ctx, run("a")))
-		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 		got := h.segments("a")
-		if len(got) != 2 || got[0].EndedAt != began+30*minute+7 || got[0].Witness != "price" || !got[0].Metered || got[1].Metered || got[1].PriceNano != 2*hourNano {
+		if len(got) != 2 || got[0].EndedAt != began+30*minute+7 || got[0].EndSource != "price" || !got[0].Metered || got[1].Metered || got[1].PriceNano != 2*hourNano {
 			t.Fatalf("%+v", got)
 		}
 		if _, nano := h.check("a"); nano != billing.Cost(hourNano, 30*minute+7)+billing.Cost(2*hourNano, 30*minute-7) {
@@ -230,10 +230,10 @@ func TestAPriceHoldsFromItsTimeOn(t *testing.T) {
 // Run adds up what was left when a server died, at once.
 func TestRunAddsUp(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t)).withBook()
+	h := newHarness(t, storetest.SQLite(t)).withBook()
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += 10 * minute
-	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 	h.clock.at += 50 * hour
 	ctx, cancel := context.WithCancel(h.ctx)
 	waits := make(chan time.Duration)

@@ -13,7 +13,7 @@ import (
 // between the two times. That a sandbox has one open segment at most, whatever processes write, is the database's to keep.
 type turns struct {
 	sandboxes locks.Keyed  // by sandbox id
-	leap      sync.RWMutex // held for reading by who writes
+	clockJump sync.RWMutex // held for reading by who writes
 }
 
 // enter is the ledger's time, for who writes of a sandbox ("" = of none whose chain changes), and has no jump of the clock fall between the
@@ -26,7 +26,7 @@ func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave 
 		}
 	}
 	for {
-		l.turns.leap.RLock()
+		l.turns.clockJump.RLock()
 		now, j, pending := l.clock.noticed()
 		if j != nil && j.forward == 0 {
 			l.cfg.Log.Warn("the server's clock was put: the ledger's time goes on ahead of it", "ahead_ms", j.ahead)
@@ -35,9 +35,9 @@ func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave 
 			}
 		}
 		if !pending {
-			return now, func() { l.turns.leap.RUnlock(); done() }, nil
+			return now, func() { l.turns.clockJump.RUnlock(); done() }, nil
 		}
-		l.turns.leap.RUnlock()
+		l.turns.clockJump.RUnlock()
 		if err := l.writeLeaps(ctx); err != nil {
 			done()
 			return now, nil, fmt.Errorf("writing that the clock was put forward: %w", err)
@@ -47,15 +47,15 @@ func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave 
 
 // writeLeaps writes the jumps that are not written yet: one that could not be is tried again before anything else is written.
 func (l *Ledger) writeLeaps(ctx context.Context) error {
-	l.turns.leap.Lock()
-	defer l.turns.leap.Unlock()
+	l.turns.clockJump.Lock()
+	defer l.turns.clockJump.Unlock()
 	for {
-		next, any := l.clock.leap()
+		next, any := l.clock.clockJump()
 		if !any {
 			return nil
 		}
 		l.cfg.Log.Warn("the server's clock was put forward: what ran is not charged for that", "ms", next[1]-next[0])
-		if err := l.leap(ctx, next[0], next[1]); err != nil {
+		if err := l.clockJump(ctx, next[0], next[1]); err != nil {
 			return err
 		}
 		l.clock.written() // only who holds turns.leap takes one out

@@ -70,5 +70,5 @@ func (c Confined) Resume(ctx context.Context) error {
 	if c.Group == nil {
 		return errNotGrouped
 	}
-	return c.Group.Thaw(ctx)
+	return c.Group.Unfreeze(ctx)
 }

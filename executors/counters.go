@@ -65,7 +65,7 @@ type Timing struct {
 	P95Ms   int64
 }
 
-func (t *timing) told() Timing {
+func (t *timing) reported() Timing {
 	out := Timing{Count: t.count, SumMs: t.sum, Buckets: t.buckets}
 	if len(t.ring) == 0 {
 		return out
@@ -179,7 +179,7 @@ func (c *Counters) Counts() map[Kind]Counts {
 		t := c.kinds[k]
 		out[k] = Counts{Kind: k, Created: t.created, Failed: t.failed, Cleaned: t.cleaned, Reused: t.reused, HealthFailures: t.unhealthy,
 			Fallbacks: t.fallbacks, WarmHits: t.warmHits, WarmMisses: t.warmMisses, RunMs: t.runMs, IdleMs: t.idleMs,
-			Create: t.create.told(), Lag: t.lag.told(), Command: t.command.told()}
+			Create: t.create.reported(), Lag: t.lag.reported(), Command: t.command.reported()}
 	}
 	return out
 }

@@ -61,15 +61,15 @@ type Spec struct {
 	ID          string
 	TeamID      string
 	WorkspaceID string
-	Root        string   // the worktree on the host
-	Inside      string   // where the worktree lies in a place with a disk of its own; it names no path of the host
-	Key         string   // what people call the workspace, such as PW-142
-	Folder      string   // on a member's machine: the allowed folder whose repository it borrows; "" = none
-	Size        Size     // what a place with sizes is asked for
-	UserID      string   // who asked; "" = the server
-	Warm        *Handle  // a warm sandbox to be taken instead of making one; see Warmer
-	GitDirs     []string // host git dirs the worktree needs
-	Box         *Box     // for places that isolate; nil elsewhere
+	Root        string     // the worktree on the host
+	Inside      string     // where the worktree lies in a place with a disk of its own; it names no path of the host
+	Key         string     // what people call the workspace, such as PW-142
+	Folder      string     // on a member's machine: the allowed folder whose repository it borrows; "" = none
+	Size        Size       // what a place with sizes is asked for
+	UserID      string     // who asked; "" = the server
+	Warm        *Handle    // a warm sandbox to be taken instead of making one; see Warmer
+	GitDirs     []string   // host git dirs the worktree needs
+	MountSpec   *MountSpec // for places that isolate; nil elsewhere
 	Limits      Limits
 	Network     Network
 	Gate        string            // folder on this machine with the socket of the only way out, shown at InsideGate; "" = no way out
@@ -142,11 +142,11 @@ type Stopper interface {
 	Stop(ctx context.Context, h Handle) error
 }
 
-// Remainer is an optional ability of an Executor whose sandboxes, when their guest has died, leave the guest's own folder
+// RemnantKeeper is an optional ability of an Executor whose sandboxes, when their guest has died, leave the guest's own folder
 // behind on this host: records of how processes ended and the output nobody had read yet (see guest.ReadProcessRecord).
-type Remainer interface {
-	// Remains returns the guest's own folder of a sandbox that is gone, while it is there.
-	Remains(sandboxID string) (dir string, ok bool)
+type RemnantKeeper interface {
+	// Remnants returns the guest's own folder of a sandbox that is gone, while it is there.
+	Remnants(sandboxID string) (dir string, ok bool)
 	// Sweep removes what is left of a sandbox that is gone. Idempotent. A sandbox that lives is left alone.
 	Sweep(ctx context.Context, sandboxID string) error
 }

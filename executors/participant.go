@@ -27,7 +27,7 @@ type Participant struct {
 	// is brought home now. The context is one that Ending's functions get, too. It logs what it cannot do.
 	Pausing func(ctx context.Context, p *Place)
 	// Ending is called before a live sandbox is ended on purpose (destroyed, moved, idle for long): its guest still answers, and what is to be
-	// brought home is brought home now. It may use p, and with its ctx Ensure and RunInBox, which give it p; not Destroy. It logs what it
+	// brought home is brought home now. It may use p, and with its ctx Ensure and RunInSandbox, which give it p; not Destroy. It logs what it
 	// cannot do.
 	Ending func(ctx context.Context, p *Place)
 	// Ended is called once a sandbox's row is closed, however it ended. It must not block.

@@ -87,8 +87,8 @@ var alreadyAwake = func() chan struct{} {
 	return c
 }()
 
-// Chill notes that the guest cannot be asked from here on.
-func (p *Place) Chill(reason string) {
+// MarkSuspended notes that the guest cannot be asked from here on.
+func (p *Place) MarkSuspended(reason string) {
 	p.stirMu.Lock()
 	defer p.stirMu.Unlock()
 	p.frozen.Store(&reason)
@@ -100,8 +100,8 @@ func (p *Place) Chill(reason string) {
 // Unfreeze lets the guest be asked again; who waits for that is told by Thaw.
 func (p *Place) Unfreeze() { p.frozen.Store(nil) }
 
-// Thaw notes that the guest can be asked again.
-func (p *Place) Thaw() {
+// MarkResumed notes that the guest can be asked again.
+func (p *Place) MarkResumed() {
 	p.stirMu.Lock()
 	defer p.stirMu.Unlock()
 	p.frozen.Store(nil)

@@ -22,12 +22,12 @@ func TestTheLifeOfAPlace(t *testing.T) {
 	if p.Asleep() || !closed(p.Awake()) || closed(p.Ending()) || closed(p.Done()) {
 		t.Error("a new place")
 	}
-	p.Chill("It was idle.")
+	p.MarkSuspended("It was idle.")
 	wait := p.Awake()
 	if why, asleep := p.AsleepFor(); !asleep || why != "It was idle." || !p.Asleep() || closed(wait) {
 		t.Errorf("asleep: %q, %v", why, asleep)
 	}
-	p.Chill("It reached its limit.") // for another reason: who waits, waits on
+	p.MarkSuspended("It reached its limit.") // for another reason: who waits, waits on
 	if why, _ := p.AsleepFor(); why != "It reached its limit." || closed(wait) {
 		t.Errorf("asleep: %q", why)
 	}
@@ -35,12 +35,12 @@ func TestTheLifeOfAPlace(t *testing.T) {
 	if p.Asleep() || closed(wait) {
 		t.Error("who waits is told before it answered")
 	}
-	p.Thaw()
+	p.MarkResumed()
 	if why, asleep := p.AsleepFor(); asleep || why != "" || !closed(wait) || !closed(p.Awake()) {
 		t.Errorf("awake: %q, %v", why, asleep)
 	}
-	p.Thaw() // again: nobody waits
-	p.Chill("Again.")
+	p.MarkResumed() // again: nobody waits
+	p.MarkSuspended("Again.")
 	if closed(p.Awake()) {
 		t.Error("asleep again, and awake")
 	}
@@ -82,8 +82,8 @@ func TestWhoeverWorksInAPlaceIsCounted(t *testing.T) {
 		wg.Go(func() {
 			for range 100 {
 				p.Use()()
-				p.Chill("x")
-				p.Thaw()
+				p.MarkSuspended("x")
+				p.MarkResumed()
 				<-p.Awake()
 			}
 		})

@@ -35,9 +35,9 @@ type Mount struct {
 	ReadOnly bool
 }
 
-// Box is what an isolated workspace is given of the host: its worktree, a git dir of its own that borrows the repository's
+// MountSpec is what an isolated workspace is given of the host: its worktree, a git dir of its own that borrows the repository's
 // objects, and a home. All that may be written belongs to UID and GID.
-type Box struct {
+type MountSpec struct {
 	Mounts   []Mount // in order: a later one lies over an earlier one
 	Home     string  // the agents' home, inside the place
 	UID, GID int     // the user inside owns what this user owns outside; -1 = the server's own user

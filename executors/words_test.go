@@ -303,13 +303,13 @@ func TestWhoAsks(t *testing.T) {
 		t.Error("whether work is given up")
 	}
 	executors.SayStep(ctx, "pull", "Pulling", "") // nobody listens
-	var told []string
-	heard := executors.WithTeller(ctx, func(_ context.Context, step, title, detail string, done, all int64) {
-		told = append(told, fmt.Sprint(step, " ", title, " ", detail, " ", done, "/", all))
+	var reported []string
+	heard := executors.WithProgress(ctx, func(_ context.Context, step, title, detail string, done, all int64) {
+		reported = append(reported, fmt.Sprint(step, " ", title, " ", detail, " ", done, "/", all))
 	})
 	executors.SayStep(heard, "pull", "Pulling", "node:22")
 	executors.SayProgress(heard, "pull", "", "", 5, 10)
-	if !slices.Equal(told, []string{"pull Pulling node:22 0/0", "pull   5/10"}) {
-		t.Errorf("%q", told)
+	if !slices.Equal(reported, []string{"pull Pulling node:22 0/0", "pull   5/10"}) {
+		t.Errorf("%q", reported)
 	}
 }

@@ -30,7 +30,7 @@ func Changing(method, path string) bool {
 func Streams(method, path string) bool {
 	switch method {
 	case http.MethodPut:
-		return path == "/v1/files" || strings.HasPrefix(path, "/v1/parcels/")
+		return path == "/v1/files" || strings.HasPrefix(path, "/v1/bundles/")
 	case http.MethodPost:
 		if path == "/v1/home" || path == GatewayPath || strings.HasPrefix(path, "/v1/ports/") {
 			return true

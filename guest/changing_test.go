@@ -33,8 +33,8 @@ func TestChanging(t *testing.T) {
 		{"POST", "/v1/gateway", true, true},
 		{"POST", "/v1/shutdown", true, false},
 		{"PUT", "/v1/files", true, true},
-		{"PUT", "/v1/parcels/x", true, true},
-		{"POST", "/v1/parcels/x/unpack", true, false},
+		{"PUT", "/v1/bundles/x", true, true},
+		{"POST", "/v1/bundles/x/unpack", true, false},
 		{"DELETE", "/v1/files", true, false},
 		{"BREW", "/v1/contents", true, false},
 	} {

@@ -117,9 +117,9 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 		if it.Since < s.now()-tooOld.Milliseconds() {
 			continue
 		}
-		told := 0
+		reported := 0
 		err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
-			told = 0
+			reported = 0
 			now := s.now()
 			fresh, err := s.cfg.Store.NoteItem(ctx, teamID, it.ID, now)
 			if err != nil || !fresh {
@@ -134,13 +134,13 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 				}
 				read = true
 			}
-			told, err = s.enqueue(ctx, it, hooks, targets, now)
+			reported, err = s.enqueue(ctx, it, hooks, targets, now)
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("noting item %s: %w", it.ID, err)
 		}
-		if told > 0 {
+		if reported > 0 {
 			poke(s.post)
 		}
 	}
@@ -148,7 +148,7 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 }
 
 // enqueue puts one item's deliveries into the outbox.
-func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets []Target, now int64) (told int, err error) {
+func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets []Target, now int64) (reported int, err error) {
 	if it.OnlyFor != "" { // a team's webhook tells whoever reads where it leads to
 		hooks = nil
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return t.UserID != it.OnlyFor })
@@ -165,13 +165,13 @@ func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets
 		}
 		body, err := s.hookBody(w, it, now)
 		if err != nil {
-			return told, err
+			return reported, err
 		}
 		d := Delivery{ID: id.New("dlv"), TeamID: it.TeamID, WebhookID: w.ID, ItemID: it.ID, Kind: it.Kind, Body: body, State: Pending, NextAt: now, CreatedAt: now}
 		if err := s.cfg.Store.InsertDelivery(ctx, d); err != nil {
-			return told, err
+			return reported, err
 		}
-		told++
+		reported++
 	}
 	for _, t := range targets {
 		if !t.Rules.wants(it.Kind, slices.Contains(it.Owners, t.UserID)) {
@@ -183,11 +183,11 @@ func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets
 		}
 		d := Delivery{ID: id.New("dlv"), TeamID: it.TeamID, SubscriptionID: t.SubscriptionID, ItemID: it.ID, Kind: it.Kind, Body: s.pushBody(it), State: Pending, NextAt: at, CreatedAt: now}
 		if err := s.cfg.Store.InsertDelivery(ctx, d); err != nil {
-			return told, err
+			return reported, err
 		}
-		told++
+		reported++
 	}
-	return told, nil
+	return reported, nil
 }
 
 // announced begins the ids of what was announced: no inbox says that it was settled meanwhile.
@@ -197,7 +197,7 @@ const announced = "said_"
 // its kind. Within a transaction it is part of it.
 func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error {
 	it.ID = announced + it.ID
-	told := 0
+	reported := 0
 	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		now := s.now()
 		fresh, err := s.cfg.Store.NoteItem(ctx, it.TeamID, it.ID, now)
@@ -215,13 +215,13 @@ func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error
 		hooks = slices.DeleteFunc(slices.Clone(hooks), func(w Webhook) bool { return !slices.Contains(userIDs, w.CreatedBy) })
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return !slices.Contains(userIDs, t.UserID) })
 		it.Owners = userIDs
-		told, err = s.enqueue(ctx, it, hooks, targets, now)
+		reported, err = s.enqueue(ctx, it, hooks, targets, now)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("announcing %s: %w", it.ID, err)
 	}
-	if told > 0 {
+	if reported > 0 {
 		poke(s.post)
 	}
 	return nil

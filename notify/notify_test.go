@@ -28,8 +28,8 @@ import (
 	"github.com/parawork/parawork/testing/testaccounts"
 )
 
-// house is the room with a real database and an inbox the test fills.
-type house struct {
+// harness is the room with a real database and an inbox the test fills.
+type harness struct {
 	*notify.Service
 	t    *testing.T
 	db   *store.DB
@@ -42,7 +42,7 @@ type house struct {
 	now   time.Time
 }
 
-func (h *house) Items(_ context.Context, teamID string) ([]notify.Item, error) {
+func (h *harness) Items(_ context.Context, teamID string) ([]notify.Item, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if teamID != h.team.ID {
@@ -51,20 +51,20 @@ func (h *house) Items(_ context.Context, teamID string) ([]notify.Item, error) {
 	return slices.Clone(h.items), nil
 }
 
-func (h *house) clock() time.Time {
+func (h *harness) clock() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-func (h *house) advance(d time.Duration) {
+func (h *harness) advance(d time.Duration) {
 	h.mu.Lock()
 	h.now = h.now.Add(d)
 	h.mu.Unlock()
 }
 
 // put fills the inbox and tells the bus.
-func (h *house) put(items ...notify.Item) {
+func (h *harness) put(items ...notify.Item) {
 	h.mu.Lock()
 	for i := range items {
 		it := &items[i]
@@ -80,15 +80,15 @@ func (h *house) put(items ...notify.Item) {
 	h.bus.Publish(context.Background(), events.Event{Type: "inbox.updated", TeamID: h.team.ID})
 }
 
-func newHouse(t *testing.T, db *store.DB) *house {
+func newHarness(t *testing.T, db *store.DB) *harness {
 	t.Helper()
-	h := &house{t: t, db: db, bus: events.New(), now: time.UnixMilli(1_800_000_000_000)}
+	h := &harness{t: t, db: db, bus: events.New(), now: time.UnixMilli(1_800_000_000_000)}
 	h.user, h.team = storetest.Seed(t, db)
 	h.build()
 	return h
 }
 
-func (h *house) build() {
+func (h *harness) build() {
 	key := make([]byte, vault.KeyBytes)
 	h.Service = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: h, Bus: h.bus,
 		Secrets:   testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: key}),
@@ -97,7 +97,7 @@ func (h *house) build() {
 }
 
 // run runs the room until the returned func is called, at the latest until the test ends.
-func (h *house) run() (stop func()) {
+func (h *harness) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = h.Run(ctx) }()
@@ -152,7 +152,7 @@ func (r *receiver) got(i int) (string, http.Header) {
 	return r.bodies[i], r.heads[i]
 }
 
-func (h *house) hook(url string, c notify.WebhookChange) (notify.Webhook, string) {
+func (h *harness) hook(url string, c notify.WebhookChange) (notify.Webhook, string) {
 	h.t.Helper()
 	c.URL = &url
 	w, key, err := h.AddWebhook(h.t.Context(), h.team.ID, h.user.ID, c)
@@ -162,7 +162,7 @@ func (h *house) hook(url string, c notify.WebhookChange) (notify.Webhook, string
 	return w, key
 }
 
-func (h *house) deliveries(w notify.Webhook) []notify.Delivery {
+func (h *harness) deliveries(w notify.Webhook) []notify.Delivery {
 	h.t.Helper()
 	all, _, err := h.Deliveries(h.t.Context(), w.ID, page.Page{})
 	if err != nil {
@@ -171,14 +171,14 @@ func (h *house) deliveries(w notify.Webhook) []notify.Delivery {
 	return all
 }
 
-func both(t *testing.T, test func(t *testing.T, h *house)) {
-	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, newHouse(t, storetest.SQLite(t))) })
-	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, newHouse(t, storetest.Postgres(t))) })
+func both(t *testing.T, test func(t *testing.T, h *harness)) {
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, newHarness(t, storetest.SQLite(t))) })
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, newHarness(t, storetest.Postgres(t))) })
 }
 
 func TestEachItemIsToldOnce(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, h *house) {
+	both(t, func(t *testing.T, h *harness) {
 		r := newReceiver(t)
 		w, key := h.hook(r.URL+"/hook", notify.WebhookChange{})
 		stop := h.run()
@@ -236,7 +236,7 @@ func TestEachItemIsToldOnce(t *testing.T) {
 
 func TestFailedDeliveriesAreTriedAgain(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, h *house) {
+	both(t, func(t *testing.T, h *harness) {
 		r := newReceiver(t)
 		r.answer = func(n int) int {
 			if n < 3 {
@@ -277,7 +277,7 @@ func TestFailedDeliveriesAreTriedAgain(t *testing.T) {
 
 func TestBrokenWebhooksAreSwitchedOff(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	gone := newReceiver(t)
 	gone.answer = func(int) int { return http.StatusGone }
 	w, _ := h.hook(gone.URL, notify.WebhookChange{})
@@ -294,7 +294,7 @@ func TestBrokenWebhooksAreSwitchedOff(t *testing.T) {
 // An address of another origin gets a key of its own, so that no receiver can pass off as Parawork what another one is sent.
 func TestAnotherOriginGetsAKeyOfItsOwn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	w, key := h.hook("https://hooks.example.com/one", notify.WebhookChange{})
 	for _, c := range []struct {
 		address string
@@ -329,7 +329,7 @@ func TestAnotherOriginGetsAKeyOfItsOwn(t *testing.T) {
 
 func TestFormatsSaySafely(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	slack, discord := newReceiver(t), newReceiver(t)
 	sf, df := notify.Slack, notify.Discord
 	h.hook(slack.URL, notify.WebhookChange{Format: &sf})
@@ -364,7 +364,7 @@ func TestWebhookAddressesStaySecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	h := newHouse(t, db)
+	h := newHarness(t, db)
 	const token = "T0K3N-in-the-path"
 	w, key := h.hook("https://hooks.example.com/services/"+token, notify.WebhookChange{})
 	if strings.Contains(w.Shown, token) || strings.Contains(w.Name, token) || !strings.HasPrefix(w.Shown, "https://hooks.example.com/") {
@@ -389,7 +389,7 @@ func TestWebhookAddressesStaySecret(t *testing.T) {
 
 func TestBadWebhooksAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	bad, none, word := "carrier-pigeon", []string{}, []string{"weather"}
 	for _, tc := range []struct {
 		url  string
@@ -413,7 +413,7 @@ func TestBadWebhooksAreRefused(t *testing.T) {
 
 func TestTestSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	r := newReceiver(t)
 	w, _ := h.hook(r.URL, notify.WebhookChange{})
 	d, err := h.TestWebhook(t.Context(), w.ID, "harbour", "Harbour")
@@ -433,7 +433,7 @@ func TestTestSaysWhatIsWrong(t *testing.T) {
 // What no inbox has is told once to those who are named, in their browsers and by the webhooks they made, and to nobody else.
 func TestAnAnnouncementReachesWhoIsNamed(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, h *house) {
+	both(t, func(t *testing.T, h *harness) {
 		key, err := h.PushKey(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // What happens in a private workspace is told to its owner's browsers, and to no webhook of the team.
 func TestPrivateItemsAreToldToTheirOwnerAlone(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, h *house) {
+	both(t, func(t *testing.T, h *harness) {
 		key, err := h.PushKey(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -190,7 +190,7 @@ func (b *browser) messages() []map[string]any {
 
 func TestPushReachesWhoWantsIt(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, h *house) {
+	both(t, func(t *testing.T, h *harness) {
 		key, err := h.PushKey(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestPushReachesWhoWantsIt(t *testing.T) {
 // A question somebody has answered before the message left disturbs nobody.
 func TestPushSaysNothingOfWhatIsSettled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	key, err := h.PushKey(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func TestPushSaysNothingOfWhatIsSettled(t *testing.T) {
 
 func TestBadSubscriptionsAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	good := newBrowser(t, "").subscription(h.user.ID)
 	for name, tc := range map[string]struct {
 		change func(*notify.Subscription)

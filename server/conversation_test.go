@@ -12,7 +12,7 @@ import (
 
 func TestConversationOverHTTP(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "read a")

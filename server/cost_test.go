@@ -16,7 +16,7 @@ import (
 // BenchmarkReadOfAWorkspace is what permission costs: the read as people ask for it, and the same read by a server that asks nobody who
 // they are. The first should take no more than twice as long as the second.
 func BenchmarkReadOfAWorkspace(b *testing.B) {
-	h := newHouse(b)
+	h := newHarness(b)
 	h.server.Open()
 	p := h.people(b)
 	ask := func(b *testing.B, handler http.Handler) {

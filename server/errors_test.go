@@ -17,7 +17,7 @@ import (
 func TestInnerFailuresAreLoggedAndNotTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	h := newHouse(t, func(c *Config) {
+	h := newHarness(t, func(c *Config) {
 		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	for name, fail := range map[string]echo.HandlerFunc{

@@ -32,7 +32,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 type sse struct{ event, data string }
 
 // stream runs a command and hands its events over until the answer ends or ctx does.
-func (h *house) stream(t *testing.T, ctx context.Context, p cast, command string, each func(sse)) {
+func (h *harness) stream(t *testing.T, ctx context.Context, p cast, command string, each func(sse)) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "POST", h.url+"/api/v1/workspaces/"+p.ids["workspace"]+"/exec", strings.NewReader(body(t, map[string]any{"command": command, "timeout_ms": 600_000})))
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *house) stream(t *testing.T, ctx context.Context, p cast, command string
 	}
 }
 
-func (h *house) commandState(t *testing.T, p cast, id string) string {
+func (h *harness) commandState(t *testing.T, p cast, id string) string {
 	t.Helper()
 	var c struct{ State string }
 	h.do("GET", "/api/v1/commands/"+id, "", bearer(p.tokens["owner"])...).into(t, &c)
@@ -73,7 +73,7 @@ func (h *house) commandState(t *testing.T, p cast, id string) string {
 // Who stops listening to a command ends it; who starts it with a key does not.
 func TestLeavingAStreamCancelsTheCommand(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -134,7 +134,7 @@ func TestLeavingAStreamCancelsTheCommand(t *testing.T) {
 // A stream tells every byte in order, then the record; what goes wrong before it begins is a proper error.
 func TestStreamOfACommand(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	var out, errs bytes.Buffer
@@ -189,7 +189,7 @@ func TestStreamOfACommand(t *testing.T) {
 // Files go through in pieces, whole or not at all.
 func TestLargeFilesAndCutUploads(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	at := h.url + "/api/v1/workspaces/" + p.ids["workspace"] + "/files?path="

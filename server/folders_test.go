@@ -15,7 +15,7 @@ import (
 // How the server's disk is laid out is told to those who can use it, and to nobody else.
 func TestFoldersOfTheServerAreShownToThoseWhoUseThem(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	kept := store.NewWorkspaces(h.db)
@@ -65,7 +65,7 @@ func TestFoldersOfTheServerAreShownToThoseWhoUseThem(t *testing.T) {
 	check("member", map[string]bool{"local": true, "bubblewrap": true}, false)
 	check("admin", nil, true)
 	yes := true
-	if _, err := h.rooms.UpdateUser(t.Context(), of("viewer"), directory.UserChange{Operator: &yes}); err != nil {
+	if _, err := h.accounts.UpdateUser(t.Context(), of("viewer"), directory.UserChange{Operator: &yes}); err != nil {
 		t.Fatal(err)
 	}
 	check("viewer", map[string]bool{"local": true, "bubblewrap": true, "docker": true}, true)

@@ -122,7 +122,7 @@ func (s *Server) followEvents(c echo.Context) error {
 	all.Go(func() {
 		// Also a socket that is ended while it opens must be told why, so that ctx is not asked here.
 		if session, opened := <-f.ready; opened {
-			f.feed(ctx, session, sub, func(e events.Event) bool { return s.MayHear(ctx, call, e) })
+			f.feed(ctx, session, sub, func(e events.Event) bool { return s.MayReceive(ctx, call, e) })
 		}
 	})
 	defer close(f.ready)
@@ -134,7 +134,7 @@ func (s *Server) followEvents(c echo.Context) error {
 }
 
 // feed sends events until ctx ends, then closes the socket.
-func (f *follower) feed(ctx context.Context, session *melody.Session, sub *events.Sub, mayHear func(events.Event) bool) {
+func (f *follower) feed(ctx context.Context, session *melody.Session, sub *events.Sub, mayReceive func(events.Event) bool) {
 	defer f.close(ctx, session)
 	if sub.Missed() && !f.send(ctx, session, wireEvent{Type: missed, Seq: sub.Start()}) {
 		return
@@ -151,7 +151,7 @@ func (f *follower) feed(ctx context.Context, session *melody.Session, sub *event
 				sub.Missed() // told by the event itself
 				e.Type = missed
 			}
-			if mayHear(e) && !f.send(ctx, session, wireOf(e)) {
+			if mayReceive(e) && !f.send(ctx, session, wireOf(e)) {
 				return
 			}
 			if sub.Missed() && !f.send(ctx, session, wireEvent{Type: missed, Seq: e.Seq}) {

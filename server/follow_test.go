@@ -27,7 +27,7 @@ func readEvent(t *testing.T, conn *websocket.Conn) wireEvent {
 
 func TestEventsAreFollowedAndResumed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	say := func(n int) {
@@ -74,7 +74,7 @@ func TestEventsAreFollowedAndResumed(t *testing.T) {
 // A client that does not read is told that it missed something, and holds up nobody.
 func TestSlowFollowerIsToldThatItMissed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	slow, _, err := h.dial(t, "/teams/harbour/events", withToken(p.tokens["viewer"]))
@@ -99,21 +99,21 @@ func TestSlowFollowerIsToldThatItMissed(t *testing.T) {
 			last = e.Version
 		}
 	}
-	saw, told := 0, false
+	saw, reported := 0, false
 	h.bus.Publish(t.Context(), events.Event{Type: "team.updated", ID: "end", TeamID: p.team.ID})
 	for {
 		e := readEvent(t, slow)
 		if e.Type == missed {
-			told = true
+			reported = true
 		}
 		if e.Type == "changes.updated" {
 			saw++
 		}
-		if e.ID == "end" || told && e.Type == missed && saw > 0 {
+		if e.ID == "end" || reported && e.Type == missed && saw > 0 {
 			break
 		}
 	}
-	if saw != rounds*each && !told {
+	if saw != rounds*each && !reported {
 		t.Errorf("the slow client saw %d of %d and was not told", saw, rounds*each)
 	}
 }

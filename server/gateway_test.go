@@ -15,7 +15,7 @@ import (
 
 func TestModelsThroughTheAPI(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	operator, admin, member, other := bearer(p.tokens["operator"]), bearer(p.tokens["admin"]), bearer(p.tokens["member"]), bearer(p.tokens["outsider"])
@@ -24,12 +24,12 @@ func TestModelsThroughTheAPI(t *testing.T) {
 
 	// Prices: an operator adds one, and it is what the next answer is priced with.
 	var price api.ModelPrice
-	r := h.do("POST", "/api/v1/instance/model-prices", `{"model":"house-model","input_nano":2000000000,"output_nano":4000000000,"effective_from":1}`, operator...)
+	r := h.do("POST", "/api/v1/instance/model-prices", `{"model":"harness-model","input_nano":2000000000,"output_nano":4000000000,"effective_from":1}`, operator...)
 	r.into(t, &price)
 	if r.StatusCode != 201 || price.BuiltIn || !price.InForce || price.CacheReadNano != nil {
 		t.Fatalf("%d %s", r.StatusCode, r.body)
 	}
-	for body, want := range map[string]int{`{"model":"house-model","input_nano":1,"output_nano":1,"effective_from":1}`: 409, `{"model":"a b","input_nano":1,"output_nano":1}`: 400,
+	for body, want := range map[string]int{`{"model":"harness-model","input_nano":1,"output_nano":1,"effective_from":1}`: 409, `{"model":"a b","input_nano":1,"output_nano":1}`: 400,
 		`{"model":"x","input_nano":-1,"output_nano":1}`: 400} {
 		if r := h.do("POST", "/api/v1/instance/model-prices", body, operator...); r.StatusCode != want {
 			t.Errorf("%s: %d %s", body, r.StatusCode, r.body)
@@ -44,7 +44,7 @@ func TestModelsThroughTheAPI(t *testing.T) {
 	// Requests: of a session, of a team, in pages, without what is private.
 	n := func(v int64) *int64 { return &v }
 	for i, ws := range []string{p.ids["workspace"], p.ids["workspace"], "ws_elsewhere"} {
-		q := tokens.Request{TeamID: p.team.ID, WorkspaceID: ws, SessionID: p.ids["session"], Source: tokens.FromGateway, ExternalID: string(rune('a' + i)), API: "messages", Model: "house-model",
+		q := tokens.Request{TeamID: p.team.ID, WorkspaceID: ws, SessionID: p.ids["session"], Source: tokens.FromGateway, ExternalID: string(rune('a' + i)), API: "messages", Model: "harness-model",
 			Upstream: "api.example.com", Status: 200, At: h.cfg.Ledger.Now() - 1000, Attempts: 1 + i, FirstByteMs: 100}
 		if i > 0 {
 			q.Input, q.Output = n(1_000_000), n(1_000_000)
@@ -127,7 +127,7 @@ func TestModelsThroughTheAPI(t *testing.T) {
 	var report api.GatewayReport
 	r = h.do("GET", "/api/v1/instance/gateway", "", operator...)
 	r.into(t, &report)
-	if l := report.Hour.All; l.Requests != 3 || l.Retries != 3 || *l.FirstByteP95Ms != 100 || len(report.Day.Upstreams) != 1 || report.Day.Models[0].Name != "house-model" || !report.Day.Whole {
+	if l := report.Hour.All; l.Requests != 3 || l.Retries != 3 || *l.FirstByteP95Ms != 100 || len(report.Day.Upstreams) != 1 || report.Day.Models[0].Name != "harness-model" || !report.Day.Whole {
 		t.Errorf("the report: %s", r.body)
 	}
 	text := string(h.do("GET", "/metrics", "", operator...).body)

@@ -8,7 +8,7 @@ import (
 
 func TestJournalOverHTTP(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; read a")
@@ -40,7 +40,7 @@ func TestJournalOverHTTP(t *testing.T) {
 
 func TestSearchOverHTTP(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", `printf 'an old \033[31mnee\033[0mdle\n'; read a`)
@@ -78,7 +78,7 @@ func TestSearchOverHTTP(t *testing.T) {
 
 func TestReplayOverHTTP(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; read a")
@@ -112,7 +112,7 @@ func TestReplayOverHTTP(t *testing.T) {
 
 func TestStorageOverHTTP(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; read a")

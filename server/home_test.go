@@ -15,7 +15,7 @@ import (
 // Long work of git is seen and ended by those who may see its workspace: of a private one by its owner alone.
 func TestGitWorkIsAsPrivateAsItsWorkspace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	prj, ws := p.ids["project"], p.ids["workspace"]

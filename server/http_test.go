@@ -13,7 +13,7 @@ import (
 
 func TestHealthTellsThePhase(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	open := h.server.phase.Load()
 	h.serve()
 	h.server.phase.Store(open)
@@ -47,7 +47,7 @@ func TestHealthTellsThePhase(t *testing.T) {
 
 func TestAnswersThatAreNoOperations(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	problem := func(r reply, status int, code string) {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestAnswersThatAreNoOperations(t *testing.T) {
 
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
+	h := newHarness(t, func(c *Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 	h.serve()
 	for _, path := range []string{"/api/v1/health", "/api/v1/me", "/api/v1/nothing"} {
 		r := h.do("GET", path, "")
@@ -108,7 +108,7 @@ func TestASVS_3_4_HeadersOfEveryRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHouse(t, func(c *Config) { c.UI, c.PublicURL = web, "https://pw.example.com" })
+	h := newHarness(t, func(c *Config) { c.UI, c.PublicURL = web, "https://pw.example.com" })
 	h.server.Open()
 	type ask struct{ method, path, host string }
 	asks := []ask{{"GET", "/", ""}, {"GET", "/harbour/w/PW-1", ""}, {"GET", "/watch", ""}, {"GET", "/assets/none.js", ""}, {"POST", "/", ""}, {"GET", "/icon.svg", ""}, {"GET", "/../etc/passwd", ""},
@@ -178,7 +178,7 @@ func TestASVS_4_1_3_ForwardedAddresses(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	token := h.people(t).tokens["owner"]
 	post := func(path, body string, header ...string) reply {

@@ -17,7 +17,7 @@ import (
 )
 
 // keyed sends one call with a key through the guard of an operation to a handler of the test's own.
-func (h *house) keyed(t *testing.T, token, key, body string, handle echo.HandlerFunc) *httptest.ResponseRecorder {
+func (h *harness) keyed(t *testing.T, token, key, body string, handle echo.HandlerFunc) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/api/v1/teams/harbour/projects", strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+token)
@@ -34,7 +34,7 @@ func (h *house) keyed(t *testing.T, token, key, body string, handle echo.Handler
 
 func TestARepeatedCallHappensOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.server.Open()
 	p := h.people(t)
 	owner, admin := p.tokens["owner"], p.tokens["admin"]
@@ -65,7 +65,7 @@ func TestARepeatedCallHappensOnce(t *testing.T) {
 
 func TestWhatHappensToTheKeyOfACallThatFails(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.server.Open()
 	owner := h.people(t).tokens["owner"]
 	done := func(c echo.Context) error { return c.JSON(http.StatusCreated, "done") }
@@ -92,7 +92,7 @@ func TestWhatHappensToTheKeyOfACallThatFails(t *testing.T) {
 
 func TestACallUnderWayIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.server.Open()
 	owner := h.people(t).tokens["owner"]
 	inside, leave := make(chan struct{}), make(chan struct{})
@@ -118,7 +118,7 @@ func TestACallUnderWayIsNotRepeated(t *testing.T) {
 // Who asks for a stream asks for something that cannot be kept.
 func TestStreamsTakeNoKey(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	r := h.do("POST", "/api/v1/workspaces/"+p.ids["workspace"]+"/exec", `{"command":"true"}`,

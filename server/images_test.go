@@ -43,7 +43,7 @@ func (fakeBuilder) Pull(context.Context, string, io.Writer) error { return nil }
 func (fakeBuilder) Remove(context.Context, string) error { return nil }
 
 // withRepository gives the people's project a real repository with a Dockerfile.
-func (h *house) withRepository(t *testing.T, projectID, dockerfile string) {
+func (h *harness) withRepository(t *testing.T, projectID, dockerfile string) {
 	t.Helper()
 	root := executortest.GitRoot(t)
 	if err := os.WriteFile(filepath.Join(root, "Dockerfile"), []byte(dockerfile), 0o644); err != nil {
@@ -62,7 +62,7 @@ func (h *house) withRepository(t *testing.T, projectID, dockerfile string) {
 
 func TestImagesOfAProject(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	prj, owner := p.ids["project"], p.tokens["owner"]

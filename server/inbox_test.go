@@ -40,11 +40,11 @@ func (b inboxJSON) kinds() string {
 
 func TestInbox(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	ctx := t.Context()
-	rooms, kept := store.NewSessions(h.db), store.NewWorkspaces(h.db)
+	accounts, kept := store.NewSessions(h.db), store.NewWorkspaces(h.db)
 	add := func(n int, state workspaces.State, s *sessions.Session) string {
 		w := workspaces.Workspace{ID: id.New("ws"), TeamID: p.team.ID, ProjectID: p.ids["project"], Name: "w", Branch: fmt.Sprint("b", n), Base: "main", Executor: "fake",
 			State: state, StateReason: "no disk", CreatedBy: "usr_1", CreatedAt: 1, UpdatedAt: int64(n)}
@@ -58,7 +58,7 @@ func TestInbox(t *testing.T) {
 			return w.ID
 		}
 		s.ID, s.TeamID, s.WorkspaceID, s.Cols, s.Rows, s.CreatedBy, s.StartedAt = id.New("ses"), p.team.ID, w.ID, 80, 24, "usr_1", 1
-		if err := rooms.InsertSession(ctx, *s, "home"); err != nil {
+		if err := accounts.InsertSession(ctx, *s, "home"); err != nil {
 			t.Fatal(err)
 		}
 		return s.ID
@@ -72,12 +72,12 @@ func TestInbox(t *testing.T) {
 	asked := add(7, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: state.Waiting, StateAt: 40})
 	q := question.Question{ID: id.New("qst"), TeamID: p.team.ID, SessionID: asked, Source: question.AskedByHook, State: question.Open, AskedAt: 40,
 		Ask: agents.Ask{Kind: agents.Permission, Title: "Run rm?", Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}}}}
-	row, err := rooms.Session(ctx, asked)
+	row, err := accounts.Session(ctx, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q.WorkspaceID = row.WorkspaceID
-	if err := rooms.InsertQuestion(ctx, q); err != nil {
+	if err := accounts.InsertQuestion(ctx, q); err != nil {
 		t.Fatal(err)
 	}
 	see := func(who string) (b inboxJSON) {
@@ -149,7 +149,7 @@ func TestInbox(t *testing.T) {
 		t.Errorf("a question of another session: %s", r.body)
 	}
 	q.State, q.Answer, q.Via, q.AnsweredAt = question.Answered, "Allow", question.ViaTerminal, 60
-	if _, err := rooms.CloseQuestion(ctx, q); err != nil {
+	if _, err := accounts.CloseQuestion(ctx, q); err != nil {
 		t.Fatal(err)
 	}
 	if r := post("member", "POST", "/sessions/"+asked+"/answer", answer, http.StatusConflict); r.code() != "already_answered" || !strings.Contains(string(r.body), "in the terminal") {
@@ -170,16 +170,16 @@ func TestInbox(t *testing.T) {
 // An operator finds in the inbox that the instance's budget is nearly spent, which is about no workspace; nobody else does.
 func TestTheInboxTellsOperatorsOfTheInstancesBudget(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	yes := true
 	var me api.Me
 	h.do("GET", "/api/v1/me", "", bearer(p.tokens["owner"])...).into(t, &me)
-	if _, err := h.rooms.UpdateUser(t.Context(), me.User.Id, directory.UserChange{Operator: &yes}); err != nil {
+	if _, err := h.accounts.UpdateUser(t.Context(), me.User.Id, directory.UserChange{Operator: &yes}); err != nil {
 		t.Fatal(err)
 	}
-	told := func(who string) *api.InstanceBudgetNotice {
+	reported := func(who string) *api.InstanceBudgetNotice {
 		t.Helper()
 		var in api.Inbox
 		r := h.do("GET", "/api/v1/teams/"+p.team.Slug+"/inbox", "", bearer(p.tokens[who])...)
@@ -197,11 +197,11 @@ func TestTheInboxTellsOperatorsOfTheInstancesBudget(t *testing.T) {
 			VALUES (?, ?, ?, 'e2b', 1, ?, ?, ?, ?)`, fmt.Sprint("seg", i), p.team.ID, fmt.Sprint("sbx", i), now, now, now, c.cost); err != nil {
 			t.Fatal(err)
 		}
-		got := told("owner")
+		got := reported("owner")
 		if c.percent == 0 && got != nil || c.percent != 0 && (got == nil || got.Percent != c.percent || !strings.Contains(got.Text, "$500.00") || !strings.HasSuffix(got.Id, fmt.Sprint("-", c.percent))) {
 			t.Errorf("at %d %% the operator is told %+v", c.percent, got)
 		}
-		if got := told("admin"); got != nil {
+		if got := reported("admin"); got != nil {
 			t.Errorf("an admin is told %+v", got)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func TestOperatorsSettingsOfPlaces(t *testing.T) {
 	t.Parallel()
 	var tried []settings.E2B
-	h := newHouse(t, func(c *Config) {
+	h := newHarness(t, func(c *Config) {
 		c.TryE2B = func(_ context.Context, with settings.E2B) (string, error) {
 			tried = append(tried, with)
 			switch {
@@ -71,7 +71,7 @@ func TestOperatorsSettingsOfPlaces(t *testing.T) {
 
 func TestATeamDecidesWhetherItsMembersChoose(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	path := "/api/v1/teams/" + p.ids["team"] + "/places"

@@ -13,7 +13,7 @@ import (
 // From the link to a seat in the team, for who has a login and for who has none.
 func TestJoiningByAnInvite(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	invite := func(who, in string) (url, id string) {
@@ -80,9 +80,9 @@ func TestJoiningByAnInvite(t *testing.T) {
 }
 
 // idOf is the id of the user with an address.
-func (h *house) idOf(t *testing.T, email string) string {
+func (h *harness) idOf(t *testing.T, email string) string {
 	t.Helper()
-	u, err := h.rooms.UserByEmail(t.Context(), email)
+	u, err := h.accounts.UserByEmail(t.Context(), email)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func (h *house) idOf(t *testing.T, email string) string {
 
 func TestOperatorsKeepUsersAndTeamsOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	op := bearer(p.tokens["operator"])
@@ -171,12 +171,12 @@ func TestOperatorsKeepUsersAndTeamsOut(t *testing.T) {
 // Being an operator is no way around what is asked of who changes how they sign in: neither with a browser left open nor with a token.
 func TestASVS_7_5_1_OperatorsConfirmWhoTheyAre(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ctx := t.Context()
 	operator, member := h.idOf(t, "operator@example.com"), h.idOf(t, "member@example.com")
-	cookie, _, err := h.rooms.SignIn(ctx, signin.Request{UserID: operator, Factors: []string{accounts.ProofPassword}})
+	cookie, _, err := h.accounts.SignIn(ctx, signin.Request{UserID: operator, Factors: []string{accounts.ProofPassword}})
 	if err != nil {
 		t.Fatal(err)
 	}

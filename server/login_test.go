@@ -22,9 +22,9 @@ func body(t *testing.T, v any) string {
 // From the setup link to signing out.
 func TestSetupLoginLogout(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
-	token, needed, err := h.rooms.SetupToken(t.Context())
+	token, needed, err := h.accounts.SetupToken(t.Context())
 	if err != nil || !needed {
 		t.Fatalf("setup token: %v %v", needed, err)
 	}
@@ -97,7 +97,7 @@ func TestSetupLoginLogout(t *testing.T) {
 // Guessing is slowed down per account and address, and the answer says for how long.
 func TestLoginIsLimited(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	h.people(t)
 	guess := body(t, map[string]string{"email": "owner@example.com", "password": "a wrong guess"})
@@ -119,7 +119,7 @@ func TestLoginIsLimited(t *testing.T) {
 // Members, roles, tokens and accounts of agents through the API.
 func TestTeamLife(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	owner := bearer(p.tokens["owner"])
@@ -176,7 +176,7 @@ func TestTeamLife(t *testing.T) {
 // Who is not signed in is not read more of than a sign-in takes.
 func TestASVS_15_2_2_StrangersSendLittle(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	long := strings.Repeat("x", 100<<10)
 	for _, path := range []string{"/login", "/login/factor", "/login/passkey/options", "/login/passkey", "/password/forgot", "/password/reset", "/setup", "/invites/look", "/invites/accept"} {

@@ -13,7 +13,7 @@ import (
 
 func TestAWorkspaceOnAMembersMachine(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	h.withRepository(t, p.ids["project"], "")

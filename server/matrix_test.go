@@ -105,7 +105,7 @@ var scopes = map[string]struct {
 // Every route of the live server, asked over HTTP and by upgrades by everybody, answers what the table says. A route without a line fails.
 func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	book := &doorbook{seen: map[string]chan string{}}
 	h.server.echo.Use(book.note)
 	h.serve()
@@ -174,7 +174,7 @@ func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 func last(s string, these ...string) int { return slices.Index(these, s) + 1 }
 
 // probe asks one question. True when it was let in and done.
-func (h *house) probe(t *testing.T, book *doorbook, op, method, path string, c caller, want string) (done bool) {
+func (h *harness) probe(t *testing.T, book *doorbook, op, method, path string, c caller, want string) (done bool) {
 	t.Helper()
 	path = pathParam.ReplaceAllStringFunc(path, func(p string) string {
 		switch p {
@@ -240,7 +240,7 @@ func (h *house) probe(t *testing.T, book *doorbook, op, method, path string, c c
 }
 
 // bounded is a caller with a token of these scopes.
-func (h *house) bounded(t *testing.T, c caller, have []accounts.Scope) caller {
+func (h *harness) bounded(t *testing.T, c caller, have []accounts.Scope) caller {
 	t.Helper()
 	key := c.name
 	for _, s := range have {
@@ -249,12 +249,12 @@ func (h *house) bounded(t *testing.T, c caller, have []accounts.Scope) caller {
 	c.name = key
 	token, ok := h.boundTokens[key]
 	if !ok {
-		actor, err := h.rooms.Actor(t.Context(), c.userID)
+		actor, err := h.accounts.Actor(t.Context(), c.userID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		actor.SessionHash, actor.ConfirmedAt = "-", time.Now().UnixMilli()
-		if _, token, err = h.rooms.IssueToken(t.Context(), actor, signin.TokenRequest{Name: "bounded", Scopes: have}); err != nil {
+		if _, token, err = h.accounts.IssueToken(t.Context(), actor, signin.TokenRequest{Name: "bounded", Scopes: have}); err != nil {
 			t.Fatal(err)
 		}
 		if h.boundTokens == nil {
@@ -267,7 +267,7 @@ func (h *house) bounded(t *testing.T, c caller, have []accounts.Scope) caller {
 }
 
 // refurnish gives the callers new things to ask for.
-func (h *house) refurnish(t *testing.T, callers map[string]caller) {
+func (h *harness) refurnish(t *testing.T, callers map[string]caller) {
 	t.Helper()
 	old := callers["owner"].ids
 	if err := h.cfg.Machines.RevokeToken(tenant.All(t.Context(), "a test"), old["runner token"]); err != nil { // there may be so many only
@@ -284,7 +284,7 @@ func (h *house) refurnish(t *testing.T, callers map[string]caller) {
 }
 
 // callers are people of every kind, and how they ask.
-func (h *house) callers(t *testing.T) map[string]caller {
+func (h *harness) callers(t *testing.T) map[string]caller {
 	t.Helper()
 	p := h.people(t)
 	ctx := tenant.All(t.Context(), "a test")
@@ -303,7 +303,7 @@ func (h *house) callers(t *testing.T) map[string]caller {
 				t.Fatal(err)
 			}
 		}
-		_, token, err := h.rooms.CreateToken(ctx, u.ID, "test", 0)
+		_, token, err := h.accounts.CreateToken(ctx, u.ID, "test", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +317,7 @@ func (h *house) callers(t *testing.T) map[string]caller {
 	out["suspended"] = caller{name: "suspended", header: withToken(token), ids: p.ids}
 
 	uid, token = user("closed", accounts.Team{}, "")
-	closed, err := h.rooms.CreateTeam(ctx, accounts.Actor{User: accounts.User{ID: uid}}, "Closed", "")
+	closed, err := h.accounts.CreateTeam(ctx, accounts.Actor{User: accounts.User{ID: uid}}, "Closed", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func (h *house) callers(t *testing.T) map[string]caller {
 	}
 
 	uid, _ = user("led", p.team, accounts.Owner)
-	cookie, _, err := h.rooms.SignIn(ctx, signin.Request{UserID: uid, Factors: []string{accounts.ProofPassword}})
+	cookie, _, err := h.accounts.SignIn(ctx, signin.Request{UserID: uid, Factors: []string{accounts.ProofPassword}})
 	if err != nil {
 		t.Fatal(err)
 	}

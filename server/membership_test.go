@@ -25,7 +25,7 @@ func shapeOf(t *testing.T, raw []byte) string {
 // Whoever invites by e-mail learns nothing of who has an account, and nobody is a member before they have agreed.
 func TestAddingAMemberIsAnInvitation(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	team := "/api/v1/teams/" + p.team.Slug
@@ -53,7 +53,7 @@ func TestAddingAMemberIsAnInvitation(t *testing.T) {
 // Who belongs to the team is for its members; addresses are for those who manage them, and who operates the server is in no team's list.
 func TestMembersSeeNoAddressesOfOthers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	for who, sees := range map[string]bool{"owner": true, "admin": true, "member": false, "viewer": false} {
@@ -71,7 +71,7 @@ func TestMembersSeeNoAddressesOfOthers(t *testing.T) {
 // Who was invited finds it in the app, takes it or not; nobody else finds it.
 func TestInvitationsInTheApp(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	team := "/api/v1/teams/" + p.team.Slug
@@ -138,7 +138,7 @@ func TestInvitationsInTheApp(t *testing.T) {
 // An address that somebody typed at a link is no proof: what is sent to its owner is not shown to who typed it.
 func TestATypedAddressIsShownNoInvitations(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	team := "/api/v1/teams/" + p.team.Slug
@@ -171,7 +171,7 @@ func TestATypedAddressIsShownNoInvitations(t *testing.T) {
 // A change of what people may do, and of where keys go, asks a browser that was left open who is there; scripts have a token instead.
 func TestASVS_7_5_1_SensitiveChangesAskAgainWhoItIs(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	team := "/teams/" + p.team.Slug
@@ -243,10 +243,10 @@ func TestASVS_7_5_1_SensitiveChangesAskAgainWhoItIs(t *testing.T) {
 // With a password, a factor or the sign-ins their tokens end, unless one says that they stay.
 func TestTokensEndWithWhatTheyRestOn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
-	u, err := h.rooms.CreateUser(t.Context(), accounts.NewUser{Email: "mika@example.com", Name: "Mika", Password: testPassword})
+	u, err := h.accounts.CreateUser(t.Context(), accounts.NewUser{Email: "mika@example.com", Name: "Mika", Password: testPassword})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestTokensEndWithWhatTheyRestOn(t *testing.T) {
 			if keep {
 				act = c.keep
 			}
-			_, token, err := h.rooms.CreateToken(t.Context(), u.ID, "script", 0)
+			_, token, err := h.accounts.CreateToken(t.Context(), u.ID, "script", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -309,7 +309,7 @@ func TestTokensEndWithWhatTheyRestOn(t *testing.T) {
 }
 
 // resetBy chooses a new password by a link of an operator's.
-func (h *house) resetBy(t *testing.T, b *browser, p cast, userID string, keep bool) {
+func (h *harness) resetBy(t *testing.T, b *browser, p cast, userID string, keep bool) {
 	t.Helper()
 	var link struct{ URL string }
 	h.do("POST", "/api/v1/instance/users/"+userID+"/reset-link", "", bearer(p.tokens["operator"])...).into(t, &link)
@@ -324,7 +324,7 @@ func (h *house) resetBy(t *testing.T, b *browser, p cast, userID string, keep bo
 // A token names what made it, and ends with it.
 func TestTokensEndWithTheirParent(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	owner := h.signedIn(t, h.idOf(t, "owner@example.com"))

@@ -10,7 +10,7 @@ import (
 
 func TestMetricsOfTheInstance(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	member, operator := bearer(p.tokens["member"]), bearer(p.tokens["operator"])
@@ -22,14 +22,14 @@ func TestMetricsOfTheInstance(t *testing.T) {
 		t.Fatalf("a command: %d %s", run.StatusCode, run.body)
 	}
 	// What it would have cost in a place that costs something.
-	paid := executors.Stretch{SandboxID: "sbx_paid", TeamID: p.team.ID, WorkspaceID: p.ids["workspace"], UserID: "usr_gone", Kind: "fake", PriceNano: 10 * billing.Nano}
+	paid := executors.UsageInterval{SandboxID: "sbx_paid", TeamID: p.team.ID, WorkspaceID: p.ids["workspace"], UserID: "usr_gone", Kind: "fake", PriceNano: 10 * billing.Nano}
 	paid.Since = h.cfg.Ledger.Now() - 30_000
-	pooled := executors.Stretch{SandboxID: "sbx_warm", Kind: "fake", Purpose: "pool", PriceNano: 10 * billing.Nano, Since: paid.Since}
-	for _, s := range []executors.Stretch{paid, pooled} {
+	pooled := executors.UsageInterval{SandboxID: "sbx_warm", Kind: "fake", Purpose: "pool", PriceNano: 10 * billing.Nano, Since: paid.Since}
+	for _, s := range []executors.UsageInterval{paid, pooled} {
 		if err := h.cfg.Ledger.Began(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.cfg.Ledger.Still(t.Context(), s, paid.Since+18_000, executors.ByPlace); err != nil {
+		if err := h.cfg.Ledger.Stopped(t.Context(), s, paid.Since+18_000, executors.ByPlace); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestTheNetworkOfAWorkspace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + p.tokens[who]} }

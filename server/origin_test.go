@@ -69,7 +69,7 @@ func TestASVS_3_3_1_SecureAndCookies(t *testing.T) {
 // bare is a server around rooms that nobody asks.
 func bare(t *testing.T, tune ...func(*Config)) *Server {
 	t.Helper()
-	return newHouse(t, tune...).server
+	return newHarness(t, tune...).server
 }
 
 func TestCredentials(t *testing.T) {

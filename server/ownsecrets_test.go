@@ -11,7 +11,7 @@ import (
 // nobody else works, until they agree.
 func TestASVS_8_2_2_OwnSecretsAreNotForThoseWhoWorkBeside(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ask := func(who, method, path, body string) reply {

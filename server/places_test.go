@@ -10,7 +10,7 @@ import (
 
 func TestPlacesOfATeam(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	if _, err := h.cfg.Policies.PlacePolicy(t.Context(), p.team.ID); err != nil {
@@ -82,7 +82,7 @@ func TestPlacesOfATeam(t *testing.T) {
 
 func TestAPlaceThatIsNotThereAnyMore(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ws := "/api/v1/workspaces/" + p.ids["workspace"]
@@ -113,7 +113,7 @@ func TestAPlaceThatIsNotThereAnyMore(t *testing.T) {
 
 func TestCachesByTheAPI(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	url := "/api/v1/teams/" + p.ids["team"] + "/caches"

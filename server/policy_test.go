@@ -46,7 +46,7 @@ func described(t *testing.T) map[string]string {
 // those has its entry in the table.
 func TestEveryRouteHasARule(t *testing.T) {
 	t.Parallel()
-	s := newHouse(t).server
+	s := newHarness(t).server
 	ops := described(t)
 	byPath := map[string]string{"GET " + rest.Base + "/openapi.yaml": "getSpec", "HEAD " + rest.Base + "/health": "getHealth"}
 	for path := range docsFiles {
@@ -130,7 +130,7 @@ func TestPublicOperationsAreThoseOfTheSpec(t *testing.T) {
 // The matrix: every operation, asked by everybody. The guard alone decides; nothing is carried out.
 func TestMatrixOfRolesAndOperations(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.server.Open()
 	people := h.people(t)
 	for op, r := range policy {
@@ -167,7 +167,7 @@ func TestMatrixOfRolesAndOperations(t *testing.T) {
 // What does not exist and what is not yours cannot be told apart.
 func TestNotFoundAndNotYoursLookTheSame(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.server.Open()
 	people := h.people(t)
 	nothing := people

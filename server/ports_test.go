@@ -23,7 +23,7 @@ func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
 	if err = errors.Join(err, free.Close()); err != nil {
 		t.Fatal(err)
 	}
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ws := "/api/v1/workspaces/" + p.ids["workspace"]
@@ -95,7 +95,7 @@ func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
 
 func TestWithoutADomainOfTheirOwnPortsAreNotSeenFromElsewhere(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *Config) { c.Loopback = false })
+	h := newHarness(t, func(c *Config) { c.Loopback = false })
 	h.serve()
 	p := h.people(t)
 	ws := "/api/v1/workspaces/" + p.ids["workspace"]

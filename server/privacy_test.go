@@ -33,7 +33,7 @@ func hears(t *testing.T, conn *websocket.Conn, kind, id string) (before []wireEv
 // A private workspace, and everything in it, is there for its owner alone.
 func TestASVS_8_2_2_PrivateWorkspacesAreTheirOwners(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ws, ses := p.ids["workspace"], h.session(t, p, "sh", "-c", "echo ready; read x")
@@ -96,7 +96,7 @@ func TestASVS_8_2_2_PrivateWorkspacesAreTheirOwners(t *testing.T) {
 				if r.StatusCode != 200 {
 					t.Errorf("%s gets %d of %s", who, r.StatusCode, path)
 				}
-				if told := strings.Contains(string(r.body), ws); told && !may || path == "/workspaces" && told != may {
+				if reported := strings.Contains(string(r.body), ws); reported && !may || path == "/workspaces" && reported != may {
 					t.Errorf("%s reads in %s: %s", who, path, r.body)
 				}
 			}
@@ -171,9 +171,9 @@ func TestASVS_8_2_2_PrivateWorkspacesAreTheirOwners(t *testing.T) {
 	}
 }
 
-func memberID(t *testing.T, h *house, p cast, name string) string {
+func memberID(t *testing.T, h *harness, p cast, name string) string {
 	t.Helper()
-	u, err := h.rooms.UserByEmail(t.Context(), name+"@example.com")
+	u, err := h.accounts.UserByEmail(t.Context(), name+"@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func memberID(t *testing.T, h *house, p cast, name string) string {
 // A workspace may be private from its first moment; what viewers see has no costs.
 func TestWorkspacesArePrivateFromTheBeginning(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	at := "/api/v1/teams/" + p.team.Slug

@@ -16,7 +16,7 @@ import (
 // alone.
 func TestASVS_8_2_2_RunsInPrivateWorkspacesAreTheirOwners(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	private := p.ids["workspace"]
@@ -45,7 +45,7 @@ func TestASVS_8_2_2_RunsInPrivateWorkspacesAreTheirOwners(t *testing.T) {
 
 	for who, may := range map[string]bool{"owner": true, "admin": false, "member": false, "viewer": false} {
 		r := ask(who, "GET", "/teams/"+p.team.Slug+"/runs", "")
-		if told := strings.Contains(string(r.body), alone.Prompt); r.StatusCode != 200 || told != may || !strings.Contains(string(r.body), both.Prompt) {
+		if reported := strings.Contains(string(r.body), alone.Prompt); r.StatusCode != 200 || reported != may || !strings.Contains(string(r.body), both.Prompt) {
 			t.Errorf("%s lists %d %s", who, r.StatusCode, r.body)
 		}
 		if r := ask(who, "GET", "/runs/"+alone.ID, ""); (r.StatusCode == 200) != may || !may && r.StatusCode != 404 {
@@ -71,7 +71,7 @@ func TestASVS_8_2_2_RunsInPrivateWorkspacesAreTheirOwners(t *testing.T) {
 // deleted.
 func TestProjectsTellNothingOfPrivateWorkspaces(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	project := "/api/v1/projects/" + p.ids["project"]

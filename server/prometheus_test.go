@@ -16,7 +16,7 @@ import (
 
 func TestPrometheusReadsTheCounters(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ws := "/api/v1/workspaces/" + p.ids["workspace"]
@@ -49,20 +49,20 @@ func TestPrometheusReadsTheCounters(t *testing.T) {
 // Who may read the counters: operators, and programs of this machine where nothing stands before the server.
 func TestWhoMayReadTheCounters(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.server.Open()
 	p := h.people(t)
-	behind := newHouse(t, func(c *Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	behind := newHarness(t, func(c *Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	behind.server.Open()
-	open := newHouse(t, func(c *Config) { c.Loopback = false })
+	open := newHarness(t, func(c *Config) { c.Loopback = false })
 	open.server.Open()
-	public := newHouse(t, func(c *Config) { c.PublicURL = "https://parawork.example.com" })
+	public := newHarness(t, func(c *Config) { c.PublicURL = "https://parawork.example.com" })
 	public.server.Open()
-	local := newHouse(t, func(c *Config) { c.PublicURL = "http://localhost:8080" })
+	local := newHarness(t, func(c *Config) { c.PublicURL = "http://localhost:8080" })
 	local.server.Open()
 	prometheus := []string{"User-Agent", "Prometheus/3.5", "Accept", "text/plain", "Accept-Encoding", "gzip", "X-Prometheus-Scrape-Timeout-Seconds", "10"}
 	for name, c := range map[string]struct {
-		h      *house
+		h      *harness
 		peer   string
 		host   string
 		header []string
@@ -105,7 +105,7 @@ func TestWhoMayReadTheCounters(t *testing.T) {
 // Dashboards and alerts name metrics: every one the server has is on the pages about them, and the pages name no others.
 func TestPagesNameEveryMetric(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	has := map[string]bool{}
 	for _, c := range []prometheus.Collector{&placeCollector{s: h.server}, &gatewayCollector{s: h.server}} {
 		ch := make(chan *prometheus.Desc)

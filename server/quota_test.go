@@ -10,10 +10,10 @@ import (
 	"github.com/parawork/parawork/server/api"
 )
 
-// One house for all of it: what a team's people and the operators say of plans, quotas and budgets, and what holds then.
+// One harness for all of it: what a team's people and the operators say of plans, quotas and budgets, and what holds then.
 func TestQuotasAndBudgetsByTheAPI(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	as := func(who string) []string { return bearer(p.tokens[who]) }

@@ -12,7 +12,7 @@ import (
 // their own share.
 func TestCostlyCallsAreBounded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *Config) {
+	h := newHarness(t, func(c *Config) {
 		c.Rates = map[rest.Cost]rest.Rate{rest.Measuring: {User: 3, Team: 5}, rest.Exporting: {User: 1}}
 	})
 	h.serve()

@@ -127,7 +127,7 @@ func (s *Server) record(c echo.Context, call *rest.Call, rec *audit.Record, op, 
 	e := audit.Entry{Chain: audit.Instance, Action: word}
 	e.Result, e.Code = resultOf(err)
 	switch {
-	case e.Result == audit.Done && (rec.Told() || c.Response().Header().Get("Idempotent-Replayed") != ""):
+	case e.Result == audit.Done && (rec.Reported() || c.Response().Header().Get("Idempotent-Replayed") != ""):
 		return
 	case e.Code == rest.ErrStarting.Code, e.Code == rest.ErrStopping.Code:
 		return

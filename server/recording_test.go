@@ -9,7 +9,7 @@ import (
 )
 
 // entries are what a chain holds, newest first.
-func (h *house) entries(t *testing.T, chain string) []audit.Row {
+func (h *harness) entries(t *testing.T, chain string) []audit.Row {
 	t.Helper()
 	rows, _, err := h.cfg.Audit.List(t.Context(), audit.Query{Chain: chain, Limit: 200}, "")
 	if err != nil {
@@ -18,7 +18,7 @@ func (h *house) entries(t *testing.T, chain string) []audit.Row {
 	return rows
 }
 
-func (h *house) newest(t *testing.T, chain string) audit.Row {
+func (h *harness) newest(t *testing.T, chain string) audit.Row {
 	t.Helper()
 	rows := h.entries(t, chain)
 	if len(rows) == 0 {
@@ -29,7 +29,7 @@ func (h *house) newest(t *testing.T, chain string) audit.Row {
 
 func TestChangesAreRecorded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + p.tokens[who]} }
@@ -86,9 +86,9 @@ func TestChangesAreRecorded(t *testing.T) {
 // ASVS 16.3.1: every sign-in is recorded, those that fail too; never the password.
 func TestASVS_16_3_1_SignInsAreRecorded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
-	token, _, err := h.rooms.SetupToken(t.Context())
+	token, _, err := h.accounts.SetupToken(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestASVS_16_3_1_SignInsAreRecorded(t *testing.T) {
 // ASVS 16.2.1: an entry says who did what to whom, with the facts that matter.
 func TestASVS_16_2_1_EntriesSayWhatChanged(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + p.tokens[who]} }
@@ -211,7 +211,7 @@ func TestAuditWords(t *testing.T) {
 
 func TestAuditIsReadAndExported(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + p.tokens[who]} }

@@ -12,10 +12,10 @@ import (
 	"github.com/parawork/parawork/store"
 )
 
-// reports joins the rooms of a test house as cmd does.
-func reports(h *house, c *Config) *report.Service {
+// reports joins the rooms of a test harness as cmd does.
+func reports(h *harness, c *Config) *report.Service {
 	return report.New(report.Sources{Workspace: c.Workspaces.Records.Workspace, Project: c.Workspaces.Records.Project, Commits: c.Workspaces.Ingest.Commits, Sessions: c.Sessions.List,
-		Talk: c.Sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,
+		Conversation: c.Sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,
 		Place: func(_ context.Context, executor string) string { return executor },
 		Changes: func(context.Context, string) ([]report.Change, error) {
 			return []report.Change{{Path: "bad\xff.go", Status: "added", Additions: 1}}, nil
@@ -27,7 +27,7 @@ func reports(h *house, c *Config) *report.Service {
 
 func TestReportOfAWorkspace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	path := "/api/v1/workspaces/" + p.ids["workspace"] + "/report"

@@ -15,19 +15,19 @@ import (
 // A draft is its author's, whoever else may do what; and a review types to an agent only for who may.
 func TestASVS_8_2_2_DraftsAreTheirAuthors(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	at := "/api/v1/workspaces/" + p.ids["workspace"]
 	ask := func(token, method, path, body string) reply { return h.do(method, path, body, bearer(token)...) }
 	var admin accounts.Actor
-	members, err := h.rooms.Members(t.Context(), p.team.ID)
+	members, err := h.accounts.Members(t.Context(), p.team.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range members {
 		if m.Role == accounts.Admin {
-			if admin, err = h.rooms.Actor(t.Context(), m.User.ID); err != nil {
+			if admin, err = h.accounts.Actor(t.Context(), m.User.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -66,7 +66,7 @@ func TestASVS_8_2_2_DraftsAreTheirAuthors(t *testing.T) {
 
 	// A token that may not type does not type by a review.
 	admin.SessionHash, admin.ConfirmedAt = "-", time.Now().UnixMilli() // signed in just now
-	_, write, err := h.rooms.IssueToken(t.Context(), admin, signin.TokenRequest{Name: "write", Scopes: []accounts.Scope{accounts.ScopeRead, accounts.ScopeWrite}})
+	_, write, err := h.accounts.IssueToken(t.Context(), admin, signin.TokenRequest{Name: "write", Scopes: []accounts.Scope{accounts.ScopeRead, accounts.ScopeWrite}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 func TestFoldersOfAMachineAreForWhoMayUseIt(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	hello := wire.Hello{Version: wire.Version, OS: "linux", Arch: "amd64", Mode: wire.Docker, Available: true, Access: wire.Full, Network: "host",

@@ -19,8 +19,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// call asks the API of a served house as somebody, and reads its answer into out.
-func (h *house) call(t *testing.T, token, method, path string, body, out any) (status int, code string) {
+// call asks the API of a served harness as somebody, and reads its answer into out.
+func (h *harness) call(t *testing.T, token, method, path string, body, out any) (status int, code string) {
 	t.Helper()
 	var r io.Reader
 	if body != nil {
@@ -79,7 +79,7 @@ type runner struct {
 }
 
 // machine enrols a machine of somebody through the API.
-func (h *house) machine(t *testing.T, p cast, who string, hello wire.Hello) (wire.Enrolled, ed25519.PrivateKey) {
+func (h *harness) machine(t *testing.T, p cast, who string, hello wire.Hello) (wire.Enrolled, ed25519.PrivateKey) {
 	t.Helper()
 	var e enrolment
 	if status, code := h.call(t, p.tokens[who], "POST", "/teams/"+p.team.Slug+"/runners", map[string]any{"name": who + "'s laptop"}, &e); status != 201 {
@@ -99,7 +99,7 @@ func (h *house) machine(t *testing.T, p cast, who string, hello wire.Hello) (wir
 
 func TestMachinesThroughTheAPI(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	dir := filepath.Join(h.dir, "downloads")

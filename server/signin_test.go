@@ -21,7 +21,7 @@ const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefo
 
 // browser keeps the cookies it is given, as one does.
 type browser struct {
-	h    *house
+	h    *harness
 	jar  map[string]string
 	last reply
 }
@@ -52,9 +52,9 @@ func (b *browser) want(status int, code string) {
 }
 
 // signedIn is a browser in which a user has signed in.
-func (h *house) signedIn(t *testing.T, userID string) *browser {
+func (h *harness) signedIn(t *testing.T, userID string) *browser {
 	t.Helper()
-	cookie, _, err := h.rooms.SignIn(t.Context(), signin.Request{UserID: userID, Factors: []string{accounts.ProofPassword},
+	cookie, _, err := h.accounts.SignIn(t.Context(), signin.Request{UserID: userID, Factors: []string{accounts.ProofPassword},
 		Meta: accounts.Meta{UserAgent: firefox}})
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +78,9 @@ func codeAt(t *testing.T, secret string, at time.Time) string {
 // From setting up an app to signing in with it, through the API and a browser's cookies.
 func TestASVS_6_3_3_SigningInInTwoSteps(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
-	u, err := h.rooms.CreateUser(t.Context(), accounts.NewUser{Email: "mika@example.com", Name: "Mika", Password: testPassword})
+	u, err := h.accounts.CreateUser(t.Context(), accounts.NewUser{Email: "mika@example.com", Name: "Mika", Password: testPassword})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestPasskeysNeedAName(t *testing.T) {
 // Ending a login session, by whatever way, closes the terminals that were opened with it, at once; those of others stay.
 func TestASVS_7_4_1_EndedSessionsLoseTheirSockets(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; cat")
@@ -220,7 +220,7 @@ func TestASVS_7_4_1_EndedSessionsLoseTheirSockets(t *testing.T) {
 			other.want(204, "")
 		},
 		"password set": func(_, _ *browser) {
-			if err := h.rooms.ResetPassword(t.Context(), owner.ID, "another good one", true); err != nil {
+			if err := h.accounts.ResetPassword(t.Context(), owner.ID, "another good one", true); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -242,7 +242,7 @@ func TestASVS_7_4_1_EndedSessionsLoseTheirSockets(t *testing.T) {
 	}
 	ends := h.attach(t, id, "from=0", p.tokens["owner"])
 	ends.see("ready")
-	if err := h.rooms.ResetPassword(t.Context(), owner.ID, "one more good one", false); err != nil {
+	if err := h.accounts.ResetPassword(t.Context(), owner.ID, "one more good one", false); err != nil {
 		t.Fatal(err)
 	}
 	if code := ends.closed(); code != closeNotAllowed {
@@ -253,7 +253,7 @@ func TestASVS_7_4_1_EndedSessionsLoseTheirSockets(t *testing.T) {
 // A token reaches as far as its scopes at every door: routes of a team, of one's account, of operators, and sockets before the upgrade.
 func TestASVS_8_2_1_ScopesAtEveryDoor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; cat")

@@ -17,15 +17,15 @@ import (
 	"github.com/parawork/parawork/testing/testissuer"
 )
 
-// withIssuer makes a house whose provider "corp" is a real one over HTTP.
-func withIssuer(t *testing.T) (*house, *testissuer.Issuer) {
+// withIssuer makes a harness whose provider "corp" is a real one over HTTP.
+func withIssuer(t *testing.T) (*harness, *testissuer.Issuer) {
 	t.Helper()
 	web := httptest.NewServer(nil)
 	t.Cleanup(web.Close)
 	issuer := testissuer.New(web.URL, nil)
 	web.Config.Handler = issuer
-	h := newHouse(t)
-	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.rooms, SignIn: h.rooms, Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
+	h := newHarness(t)
+	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.accounts, SignIn: h.accounts, Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}).Client,
 		Providers: []sso.Provider{{ID: "corp", Name: "Corp", Kind: sso.OIDC, Issuer: web.URL, ClientID: "parawork", ClientSecret: "of the client", CreateUsers: true}}})
 	var err error
 	if h.server, err = New(h.cfg); err != nil {
@@ -108,11 +108,11 @@ func TestLinkIdentity(t *testing.T) {
 	t.Parallel()
 	h, issuer := withIssuer(t)
 	h.people(t)
-	owner, err := h.rooms.UserByEmail(t.Context(), "owner@example.com")
+	owner, err := h.accounts.UserByEmail(t.Context(), "owner@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cookie, _, err := h.rooms.SignIn(t.Context(), signin.Request{UserID: owner.ID, Factors: []string{accounts.ProofPassword}})
+	cookie, _, err := h.accounts.SignIn(t.Context(), signin.Request{UserID: owner.ID, Factors: []string{accounts.ProofPassword}})
 	if err != nil {
 		t.Fatal(err)
 	}

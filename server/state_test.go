@@ -6,7 +6,7 @@ import (
 )
 
 func TestStateTellsItsEvidenceAndIsCorrected(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", `printf '\033]9;Shall I?\007'; read x`)

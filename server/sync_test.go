@@ -12,7 +12,7 @@ import (
 // What has come home of a place with a disk of its own is told without a sandbox, and a conflict is settled once.
 func TestSyncStatus(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	people := h.people(t)
 	h.serve()
 	ws := people.ids["workspace"]

@@ -25,7 +25,7 @@ type tty struct {
 	out  []byte
 }
 
-func (h *house) dial(t *testing.T, path string, header http.Header) (*websocket.Conn, *http.Response, error) {
+func (h *harness) dial(t *testing.T, path string, header http.Header) (*websocket.Conn, *http.Response, error) {
 	t.Helper()
 	d := websocket.Dialer{HandshakeTimeout: time.Minute}
 	conn, resp, err := d.DialContext(t.Context(), "ws"+strings.TrimPrefix(h.url, "http")+"/api/v1"+path, header)
@@ -41,7 +41,7 @@ func (h *house) dial(t *testing.T, path string, header http.Header) (*websocket.
 
 func withToken(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-func (h *house) attach(t *testing.T, session, query, token string) *tty {
+func (h *harness) attach(t *testing.T, session, query, token string) *tty {
 	t.Helper()
 	conn, resp, err := h.dial(t, "/sessions/"+session+"/terminal?"+query, withToken(token))
 	if err != nil {
@@ -94,7 +94,7 @@ func (k *tty) closed() int {
 }
 
 // session starts a command in the furnished workspace.
-func (h *house) session(t *testing.T, p cast, argv ...string) string {
+func (h *harness) session(t *testing.T, p cast, argv ...string) string {
 	t.Helper()
 	r := h.do("POST", "/api/v1/workspaces/"+p.ids["workspace"]+"/sessions", body(t, map[string]any{"agent": "command", "argv": argv, "cols": 80, "rows": 24}), bearer(p.tokens["owner"])...)
 	if r.StatusCode != 201 {
@@ -113,7 +113,7 @@ func (h *house) session(t *testing.T, p cast, argv ...string) string {
 
 func TestTerminalFrames(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "stty -echo; echo ready; while read l; do echo \"<$l> $(stty size)\"; done")
@@ -161,7 +161,7 @@ func TestTerminalFrames(t *testing.T) {
 
 func TestTerminalEndsWithItsSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo bye; exit 3")
@@ -183,7 +183,7 @@ func TestTerminalEndsWithItsSession(t *testing.T) {
 // Who may only watch sees everything and types nothing; what they try is told to them and to nobody else.
 func TestViewersCannotType(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; read l; echo \"<$l>\"")
@@ -215,7 +215,7 @@ func TestViewersCannotType(t *testing.T) {
 // A page is told by close codes, since it sees no status; a script by the status.
 func TestRefusedSockets(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "cat")
@@ -263,16 +263,16 @@ func TestRefusedSockets(t *testing.T) {
 // A socket ends when its owner's rights do, at once.
 func TestRevokedRightsCloseSockets(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; cat")
-	owner, err := h.rooms.AuthenticateToken(t.Context(), p.tokens["owner"])
+	owner, err := h.accounts.AuthenticateToken(t.Context(), p.tokens["owner"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	who := func(name string) accounts.Actor {
-		a, err := h.rooms.AuthenticateToken(t.Context(), p.tokens[name])
+		a, err := h.accounts.AuthenticateToken(t.Context(), p.tokens[name])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,12 +283,12 @@ func TestRevokedRightsCloseSockets(t *testing.T) {
 		token string
 		do    func(context.Context) error
 	}{
-		"token ended": {"admin", func(ctx context.Context) error { return h.rooms.DeleteToken(ctx, admin.User.ID, admin.TokenID) }},
+		"token ended": {"admin", func(ctx context.Context) error { return h.accounts.DeleteToken(ctx, admin.User.ID, admin.TokenID) }},
 		"may not type more": {"member", func(ctx context.Context) error {
-			_, err := h.rooms.SetRole(ctx, owner, p.team.ID, member.User.ID, accounts.Viewer)
+			_, err := h.accounts.SetRole(ctx, owner, p.team.ID, member.User.ID, accounts.Viewer)
 			return err
 		}},
-		"removed": {"viewer", func(ctx context.Context) error { return h.rooms.RemoveMember(ctx, owner, p.team.ID, viewer.User.ID) }},
+		"removed": {"viewer", func(ctx context.Context) error { return h.accounts.RemoveMember(ctx, owner, p.team.ID, viewer.User.ID) }},
 	} {
 		k := h.attach(t, id, "from=0", p.tokens[revoke.token])
 		k.see("ready")
@@ -311,17 +311,17 @@ func TestRevokedRightsCloseSockets(t *testing.T) {
 // Who may not take the keyboard from others any more opens the terminal anew, as what they are now.
 func TestATerminalThatMayTakeEndsWithThatRight(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; cat")
-	owner, err := h.rooms.AuthenticateToken(t.Context(), p.tokens["owner"])
+	owner, err := h.accounts.AuthenticateToken(t.Context(), p.tokens["owner"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := h.attach(t, id, "from=0", p.tokens["admin"])
 	k.see("ready")
-	if _, err := h.rooms.SetRole(t.Context(), owner, p.team.ID, memberID(t, h, p, "admin"), accounts.Member); err != nil {
+	if _, err := h.accounts.SetRole(t.Context(), owner, p.team.ID, memberID(t, h, p, "admin"), accounts.Member); err != nil {
 		t.Fatal(err)
 	}
 	if code := k.closed(); code != closeNotAllowed {
@@ -333,7 +333,7 @@ func TestATerminalThatMayTakeEndsWithThatRight(t *testing.T) {
 // When the server stops, terminals and events are told to come back.
 func TestStoppingServerSaysSo(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "echo ready; cat")
@@ -360,7 +360,7 @@ func TestStoppingServerSaysSo(t *testing.T) {
 // A program that does not read what is typed must not stop its output, nor the answers to pings.
 func TestUnreadInputDoesNotStopOutput(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "stty raw -echo; echo ready; while :; do echo tick; sleep 0.02; done")

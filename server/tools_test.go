@@ -27,7 +27,7 @@ func (p cast) toolPath(name string) string {
 // A tool is found in the list and called by what the list says of it; what it answers is what the older way of running a command answers.
 func TestToolsByTheAPI(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	var list api.ToolList
@@ -64,7 +64,7 @@ func TestToolsByTheAPI(t *testing.T) {
 }
 
 // toolEntry is the latest entry of a tool's call in the team's audit.
-func (h *house) toolEntry(t *testing.T, p cast) audit.Row {
+func (h *harness) toolEntry(t *testing.T, p cast) audit.Row {
 	t.Helper()
 	rows, _, err := h.cfg.Audit.List(tenant.In(t.Context(), p.team.ID), audit.Query{Chain: p.team.ID, Action: "tool.call"}, "")
 	if err != nil || len(rows) == 0 {
@@ -76,7 +76,7 @@ func (h *house) toolEntry(t *testing.T, p cast) audit.Row {
 // Calls that are wrong, or not allowed, are refused before the tool runs, and say why.
 func TestToolCallsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	reader := h.bounded(t, caller{name: "owner", userID: memberID(t, h, p, "owner")}, []accounts.Scope{accounts.ScopeRead, accounts.ScopeAttach}).header
@@ -127,7 +127,7 @@ func TestToolCallsThatAreRefused(t *testing.T) {
 // Who leaves stops the tool and what it started.
 func TestLeavingStopsATool(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -164,7 +164,7 @@ func TestLeavingStopsATool(t *testing.T) {
 // What a tool answers shows no secret of the team.
 func TestToolAnswersHideSecrets(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	const value = "tr0ub4dor-and-three"

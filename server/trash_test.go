@@ -12,7 +12,7 @@ import (
 // A team's trash shows what may be seen, gives back, and lets go for good by who may.
 func TestTrash(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.people(t)
 	h.serve()
 	ws, base := p.ids["workspace"], "/api/v1/teams/"+p.team.Slug+"/trash"

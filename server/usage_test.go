@@ -17,7 +17,7 @@ import (
 // that are reported, the metrics page and Prometheus.
 func TestEverybodyIsToldTheSameOfCosts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	member, operator := bearer(p.tokens["member"]), bearer(p.tokens["operator"])
@@ -29,9 +29,9 @@ func TestEverybodyIsToldTheSameOfCosts(t *testing.T) {
 		begin = now - 60_000 // a month that has just begun
 	}
 	for i, ms := range []int64{7_000, 12_345, 40_001} {
-		s := executors.Stretch{SandboxID: fmt.Sprintf("sbx_%d", i), TeamID: p.team.ID, WorkspaceID: ws, UserID: p.ids["member user"], Kind: "fake", CPUs: 2, MemoryMB: 2048,
+		s := executors.UsageInterval{SandboxID: fmt.Sprintf("sbx_%d", i), TeamID: p.team.ID, WorkspaceID: ws, UserID: p.ids["member user"], Kind: "fake", CPUs: 2, MemoryMB: 2048,
 			PriceNano: 133_200_000, Metered: true, Since: begin}
-		if err := h.cfg.Ledger.Still(t.Context(), s, begin+ms, executors.ByPlace); err != nil {
+		if err := h.cfg.Ledger.Stopped(t.Context(), s, begin+ms, executors.ByPlace); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,12 +111,12 @@ func TestEverybodyIsToldTheSameOfCosts(t *testing.T) {
 // A private workspace is a line without a name to others, also to operators.
 func TestUsageTellsNothingOfPrivateWorkspaces(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	now := h.cfg.Ledger.Now()
-	s := executors.Stretch{SandboxID: "sbx_1", TeamID: p.team.ID, WorkspaceID: p.ids["workspace"], Kind: "fake", PriceNano: 133_200_000, Since: now - 50_000}
-	if err := h.cfg.Ledger.Still(t.Context(), s, now-1_000, executors.ByPlace); err != nil {
+	s := executors.UsageInterval{SandboxID: "sbx_1", TeamID: p.team.ID, WorkspaceID: p.ids["workspace"], Kind: "fake", PriceNano: 133_200_000, Since: now - 50_000}
+	if err := h.cfg.Ledger.Stopped(t.Context(), s, now-1_000, executors.ByPlace); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.db.Exec(t.Context(), `UPDATE workspaces SET private = TRUE, created_by = 'usr_else' WHERE id = ?`, p.ids["workspace"]); err != nil {
@@ -134,7 +134,7 @@ func TestUsageTellsNothingOfPrivateWorkspaces(t *testing.T) {
 
 func TestPrices(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	operator := bearer(p.tokens["operator"])

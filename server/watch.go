@@ -136,7 +136,7 @@ func (h operations) OpenWatch(ctx context.Context, req api.OpenWatchRequestObjec
 			}
 		}()
 	} else {
-		audit.Told(ctx) // its opening was
+		audit.Reported(ctx) // its opening was
 		if l, err = h.watchedLink(ctx, call.Request, rest.Val(req.Body.LinkId)); err != nil {
 			return nil, err
 		}

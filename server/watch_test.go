@@ -34,7 +34,7 @@ func (l linkMade) token(t *testing.T) string {
 	return token
 }
 
-func (h *house) share(t *testing.T, session, bearerToken, body string) linkMade {
+func (h *harness) share(t *testing.T, session, bearerToken, body string) linkMade {
 	t.Helper()
 	r := h.do("POST", "/api/v1/sessions/"+session+"/links", body, bearer(bearerToken)...)
 	if r.StatusCode != 201 {
@@ -46,7 +46,7 @@ func (h *house) share(t *testing.T, session, bearerToken, body string) linkMade 
 }
 
 // open opens a link in a browser that has these cookies, and returns those it has then.
-func (h *house) open(t *testing.T, token, cookies string) (reply, string) {
+func (h *harness) open(t *testing.T, token, cookies string) (reply, string) {
 	t.Helper()
 	r := h.do("POST", "/api/v1/watch", body(t, map[string]any{"token": token}), "Cookie", cookies)
 	for _, c := range r.Cookies() {
@@ -59,7 +59,7 @@ func (h *house) open(t *testing.T, token, cookies string) (reply, string) {
 }
 
 // look dials the terminal of a link as a page of ours does.
-func (h *house) look(t *testing.T, query, cookies string) (*tty, *http.Response, error) {
+func (h *harness) look(t *testing.T, query, cookies string) (*tty, *http.Response, error) {
 	t.Helper()
 	conn, resp, err := h.dial(t, "/watch/terminal?"+query, http.Header{"Cookie": {cookies}, "Origin": {h.url}})
 	return &tty{t: t, conn: conn}, resp, err
@@ -67,7 +67,7 @@ func (h *house) look(t *testing.T, query, cookies string) (*tty, *http.Response,
 
 func TestASVS_4_4_LinksShowOneSessionAndNothingElse(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	id := h.session(t, p, "sh", "-c", "stty -echo; echo ready; while read l; do echo \"<$l>\"; done")
@@ -138,7 +138,7 @@ func TestASVS_4_4_LinksShowOneSessionAndNothingElse(t *testing.T) {
 
 func TestASVS_4_4_2_LinksAreNotLentToForeignPages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	made := h.share(t, p.ids["session"], p.tokens["owner"], `{}`)
@@ -164,8 +164,8 @@ func TestASVS_4_4_2_LinksAreNotLentToForeignPages(t *testing.T) {
 // A link ends at once, and takes who watches with it, whatever ended it.
 func TestASVS_7_4_LinksEnd(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, h *house, p cast, l linkMade){
-		"revoked by its maker": func(t *testing.T, h *house, p cast, l linkMade) {
+	for name, end := range map[string]func(t *testing.T, h *harness, p cast, l linkMade){
+		"revoked by its maker": func(t *testing.T, h *harness, p cast, l linkMade) {
 			if r := h.do("DELETE", "/api/v1/watch-links/"+l.ID, "", bearer(p.tokens["member"])...); r.StatusCode != 204 {
 				t.Errorf("%d %s", r.StatusCode, r.body)
 			}
@@ -173,7 +173,7 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 				t.Errorf("twice: %d %s", r.StatusCode, r.body)
 			}
 		},
-		"revoked by an admin": func(t *testing.T, h *house, p cast, l linkMade) {
+		"revoked by an admin": func(t *testing.T, h *harness, p cast, l linkMade) {
 			if r := h.do("DELETE", "/api/v1/watch-links/"+l.ID, "", bearer(p.tokens["viewer"])...); r.StatusCode != 403 {
 				t.Errorf("a viewer: %d %s", r.StatusCode, r.body)
 			}
@@ -181,35 +181,35 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 				t.Errorf("%d %s", r.StatusCode, r.body)
 			}
 		},
-		"its maker was removed": func(t *testing.T, h *house, p cast, _ linkMade) {
+		"its maker was removed": func(t *testing.T, h *harness, p cast, _ linkMade) {
 			h.demote(t, p, "", "DELETE")
 		},
-		"its maker became a viewer": func(t *testing.T, h *house, p cast, _ linkMade) {
+		"its maker became a viewer": func(t *testing.T, h *harness, p cast, _ linkMade) {
 			h.demote(t, p, `{"role":"viewer"}`, "PATCH")
 		},
-		"the workspace became private": func(t *testing.T, h *house, p cast, _ linkMade) {
+		"the workspace became private": func(t *testing.T, h *harness, p cast, _ linkMade) {
 			h.done(t, p, "owner", "PATCH", "/workspaces/"+p.ids["workspace"], `{"private":true}`)
 		},
-		"the team was suspended": func(t *testing.T, h *house, p cast, _ linkMade) {
+		"the team was suspended": func(t *testing.T, h *harness, p cast, _ linkMade) {
 			h.done(t, p, "operator", "POST", "/instance/teams/"+p.team.ID+"/suspend", "")
 		},
-		"its maker was suspended": func(t *testing.T, h *house, p cast, _ linkMade) {
+		"its maker was suspended": func(t *testing.T, h *harness, p cast, _ linkMade) {
 			var me struct{ User struct{ ID string } }
 			h.do("GET", "/api/v1/me", "", bearer(p.tokens["member"])...).into(t, &me)
 			h.done(t, p, "operator", "POST", "/instance/users/"+me.User.ID+"/suspend", "")
 		},
-		"the database says so, as after another process": func(t *testing.T, h *house, p cast, l linkMade) {
+		"the database says so, as after another process": func(t *testing.T, h *harness, p cast, l linkMade) {
 			h.tune(t, `UPDATE watch_links SET revoked_at = 1 WHERE id = ?`, l.ID)
 			h.bus.Publish(t.Context(), events.Event{Type: "workspace.updated", TeamID: p.team.ID, ID: p.ids["workspace"], WorkspaceID: p.ids["workspace"]})
 		},
-		"the workspace was deleted": func(t *testing.T, h *house, p cast, _ linkMade) {
+		"the workspace was deleted": func(t *testing.T, h *harness, p cast, _ linkMade) {
 			h.tune(t, `UPDATE workspaces SET deleted_at = 1 WHERE id = ?`, p.ids["workspace"])
 			h.server.Recheck(p.ids["session"])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			h.serve()
 			p := h.people(t)
 			id := h.session(t, p, "sh", "-c", "echo ready; read x")
@@ -234,7 +234,7 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 }
 
 // done has somebody do something that must go well.
-func (h *house) done(t *testing.T, p cast, who, method, path, body string) {
+func (h *harness) done(t *testing.T, p cast, who, method, path, body string) {
 	t.Helper()
 	if r := h.do(method, "/api/v1"+path, body, bearer(p.tokens[who])...); r.StatusCode/100 != 2 {
 		t.Fatalf("%s %s: %d %s", method, path, r.StatusCode, r.body)
@@ -242,7 +242,7 @@ func (h *house) done(t *testing.T, p cast, who, method, path, body string) {
 }
 
 // over expects a link to be good for nothing.
-func (h *house) over(t *testing.T, l linkMade, cookies string) {
+func (h *harness) over(t *testing.T, l linkMade, cookies string) {
 	t.Helper()
 	r, _ := h.open(t, l.token(t), "")
 	if r.StatusCode != 410 || r.code() != "link_ended" || len(r.Cookies()) != 0 {
@@ -262,7 +262,7 @@ func (h *house) over(t *testing.T, l linkMade, cookies string) {
 func must(k *tty, _ *http.Response, _ error) *websocket.Conn { return k.conn }
 
 // demote changes or ends the member's place in the team.
-func (h *house) demote(t *testing.T, p cast, change, method string) {
+func (h *harness) demote(t *testing.T, p cast, change, method string) {
 	t.Helper()
 	var me struct{ User struct{ ID string } }
 	h.do("GET", "/api/v1/me", "", bearer(p.tokens["member"])...).into(t, &me)
@@ -272,7 +272,7 @@ func (h *house) demote(t *testing.T, p cast, change, method string) {
 }
 
 // tune changes the database behind the rooms' backs, as another process does.
-func (h *house) tune(t *testing.T, query string, args ...any) {
+func (h *harness) tune(t *testing.T, query string, args ...any) {
 	t.Helper()
 	if _, err := h.db.Exec(t.Context(), query, args...); err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func (h *house) tune(t *testing.T, query string, args ...any) {
 func TestLinksRunOut(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64 // ms
-	h := newHouse(t, func(c *Config) {
+	h := newHarness(t, func(c *Config) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load()) * time.Millisecond) }
 	})
 	h.serve()
@@ -303,7 +303,7 @@ func TestLinksRunOut(t *testing.T) {
 // A browser may watch several sessions, each in a tab of its own.
 func TestTwoLinksInOneBrowser(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	first := h.share(t, h.session(t, p, "sh", "-c", "echo first; read x"), p.tokens["owner"], `{}`)
@@ -338,7 +338,7 @@ func TestTwoLinksInOneBrowser(t *testing.T) {
 
 func TestWhatALinkMayBe(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
 	path := "/api/v1/sessions/" + p.ids["session"] + "/links"
@@ -377,7 +377,7 @@ func TestWhatALinkMayBe(t *testing.T) {
 // Over https the cookie that a neighbour could plant does not count, and the address people use is publicUrl.
 func TestLinksBehindAProxy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *Config) {
+	h := newHarness(t, func(c *Config) {
 		c.PublicURL, c.TrustedProxies = "https://pw.example.com", []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	})
 	h.serve()

@@ -12,9 +12,9 @@ import (
 
 // From says which session of the same workspace a new one follows.
 type From struct {
-	ID   string
-	Tell bool // what that one was told is its prompt
-	Stop bool // end it first; the new one then gets what waited for it
+	ID     string
+	Notify bool // what that one was told is its prompt
+	Stop   bool // end it first; the new one then gets what waited for it
 }
 
 // StartAfter starts a session in place of another of its workspace. Errors: not_found for the other, and those of Start and Stop.
@@ -26,8 +26,8 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 	if err != nil {
 		return Session{}, err
 	}
-	if from.Tell {
-		if req.Prompt, err = s.Told(ctx, old); err != nil {
+	if from.Notify {
+		if req.Prompt, err = s.Reported(ctx, old); err != nil {
 			return Session{}, err
 		}
 	}
@@ -57,8 +57,8 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 	return next, err
 }
 
-// Told returns everything a session was given to do, in order: its first prompt and those that were sent later.
-func (s *Service) Told(ctx context.Context, row Session) (string, error) {
+// Reported returns everything a session was given to do, in order: its first prompt and those that were sent later.
+func (s *Service) Reported(ctx context.Context, row Session) (string, error) {
 	var all []string
 	if row.Prompt != "" {
 		all = append(all, row.Prompt)

@@ -18,7 +18,7 @@ const hexOf = `od -An -v -tx1 -w1`
 // TestQuestionsAreAnsweredOnce: however many watch, come back or restart the server, a program gets one answer.
 func TestQuestionsAreAnsweredOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", listening+`printf '\033[c\033[7;3H\033[6n\033]11;?\007\033]52;c;?\007ready'; `+hexOf)
 	hex := func(text string) string {
@@ -52,7 +52,7 @@ func TestQuestionsAreAnsweredOnce(t *testing.T) {
 // TestQuestionsOfADeadServerAreAnswered: asked while no server lived, or of one that died before it answered.
 func TestQuestionsOfADeadServerAreAnswered(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	flag := filepath.Join(h.dir, "ask")
 	row := s.run(t, "sh", "-c", listening+`printf 'first'; while [ ! -e `+flag+` ]; do sleep 0.01; done; printf '\033[5nasked'; head -c 4 | `+hexOf+`; printf 'done'; sleep 1000`)
@@ -88,7 +88,7 @@ func TestQuestionsOfADeadServerAreAnswered(t *testing.T) {
 // TestAnswersWaitForTheEndOfAPaste: a paste that comes in pieces arrives as one.
 func TestAnswersWaitForTheEndOfAPaste(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", listening+`printf ready; head -c 8 >/dev/null; printf '\033[5nasked'; head -c 12 | od -An -c; printf 'done'; sleep 1000`)
 	w := s.watch(t, row.ID, sessions.Attach{Writer: true})
@@ -111,7 +111,7 @@ func TestAnswersWaitForTheEndOfAPaste(t *testing.T) {
 // TestColorsOfWhoSizes: programs hear of the theme of whoever sizes the terminal.
 func TestColorsOfWhoSizes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", listening+`printf ready; while head -c 1 >/dev/null; do printf '\033]11;?\007'; head -c 24 | tr -d '\033\007'; printf '\r\n'; done`)
 	light := s.watch(t, row.ID, sessions.Attach{UserID: "a", Writer: true})

@@ -28,7 +28,7 @@ type puppet struct {
 }
 
 // puppets makes Claude Code a puppet.
-func (h *house) puppets() {
+func (h *harness) puppets() {
 	h.t.Helper()
 	path := filepath.Join(h.dir, "puppet")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\nstty raw -echo\nexec cat <wire\n"), 0o755); err != nil {
@@ -150,7 +150,7 @@ func (p *puppet) settles(how question.State, answer string, state state.State) {
 // A hook that is heard after its dialog was read off the screen asks the same: nobody is asked twice.
 func TestHookTakesThePlaceOfItsDialog(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.puppets()
 	p := h.start().puppet(t)
 	p.shows(dialog)
@@ -178,7 +178,7 @@ func TestHookTakesThePlaceOfItsDialog(t *testing.T) {
 // that was refused or interrupted there is withdrawn, and none stays open.
 func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.puppets()
 	s := h.start()
 	lagging := func(p *puppet) { // the record of what was before the question comes late

@@ -17,7 +17,7 @@ import (
 // A sandbox that cannot be reached when the server starts is not gone: its sessions wait for it, and go on once it is found.
 func TestSessionsWaitForAPlaceThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "echo before; read x; echo after $x; read y; exit 3")
 	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
@@ -50,7 +50,7 @@ func TestSessionsWaitForAPlaceThatCannotBeReached(t *testing.T) {
 // When it turns out to be gone after all, so are its sessions.
 func TestSessionsOfAPlaceThatIsGoneAfterAll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "cat")
 	s.end()
@@ -82,7 +82,7 @@ func (f full) UpdateSession(ctx context.Context, row sessions.Session) error {
 // The end of a session that could not be stored is stored once it can be, without a restart.
 func TestEndIsStoredLate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	room := make(chan struct{})
 	h.tune = func(c *sessions.Config) { c.Store, c.EndPatience = full{c.Store, room}, 100*time.Millisecond }
 	s := h.start()

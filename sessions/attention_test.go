@@ -41,7 +41,7 @@ func TestAttention(t *testing.T) {
 func BenchmarkMachine(b *testing.B) {
 	now := time.Unix(1_800_000_000, 0)
 	m := state.New(true, now, state.Starting, "")
-	m.Hear(now, agents.Hint{Source: agents.FromTitle, Mood: agents.Busy})
+	m.Observe(now, agents.Hint{Source: agents.FromTitle, Mood: agents.Busy})
 	m.Evaluate(now)
 	b.ReportAllocs()
 	for b.Loop() {

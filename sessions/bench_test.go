@@ -13,7 +13,7 @@ import (
 func BenchmarkOutput(b *testing.B) {
 	for _, viewers := range []int{1, 10} {
 		b.Run(map[int]string{1: "one-viewer", 10: "ten-viewers"}[viewers], func(b *testing.B) {
-			h := newHouse(b)
+			h := newHarness(b)
 			s := h.start()
 			const size = 64<<20 + 1
 			b.SetBytes(size * int64(viewers))
@@ -60,7 +60,7 @@ func BenchmarkOutput(b *testing.B) {
 
 // BenchmarkEcho measures a key from a viewer's Input to the frame with its echo.
 func BenchmarkEcho(b *testing.B) {
-	h := newHouse(b)
+	h := newHarness(b)
 	s := h.start()
 	row := s.run(b, "sh", "-c", "stty raw -echo; cat")
 	v, err := s.Attach(b.Context(), row.ID, sessions.Attach{Writer: true})
@@ -91,7 +91,7 @@ func BenchmarkEcho(b *testing.B) {
 
 // BenchmarkIdleSessions reports the memory one idle session with some history takes in this process, guest included.
 func BenchmarkIdleSessions(b *testing.B) {
-	h := newHouse(b)
+	h := newHarness(b)
 	s := h.start()
 	heap := func() uint64 {
 		runtime.GC()

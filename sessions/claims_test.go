@@ -36,7 +36,7 @@ func (r *readers) Conversations(ctx context.Context, agent string, since int64) 
 }
 
 // codexes makes Codex a program that prints a title for each line typed.
-func (h *house) codexes() {
+func (h *harness) codexes() {
 	h.t.Helper()
 	path := filepath.Join(h.dir, "codexes")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\nprintf '\\033]0;ready\\007'\nwhile read -r line; do printf '\\033]0;%s\\007' \"$line\"; done\n"), 0o755); err != nil {
@@ -54,7 +54,7 @@ func started(id string) string {
 // What a hook says of the conversation stays, although a search for it that began before ends after it, having found nothing.
 func TestSearchForAConversationLeavesTheHooksWord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.codexes()
 	slow := &readers{reached: make(chan struct{}), gate: make(chan struct{})}
 	h.tune = func(c *sessions.Config) { slow.Store, c.Store = c.Store, slow }
@@ -100,7 +100,7 @@ func (p *pair) ClaimConversation(ctx context.Context, c sessions.Claim) (bool, e
 // A conversation has one session that goes on with it.
 func TestASessionIsResumedOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.codexes()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
@@ -134,7 +134,7 @@ func TestASessionIsResumedOnce(t *testing.T) {
 // Of two sessions that say at the same moment that a conversation is theirs, one has it.
 func TestAConversationIsOneSessions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.puppets()
 	two := &pair{}
 	two.both.Add(2)
@@ -189,7 +189,7 @@ func (m *mute) Close() error {
 // A sandbox that hangs, in which the conversation of an agent would be looked for, delays no other session's state.
 func TestAHungSandboxDelaysNobodysState(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.codexes()
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: "codexes"} // in there it is a name
 	var silent atomic.Bool

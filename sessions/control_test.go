@@ -44,7 +44,7 @@ func types(t *testing.T, sc *screen, text, code string) {
 
 func TestKeyboardIsHeldAskedForAndHandedOver(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "cat")
 	ada := s.watch(t, row.ID, sessions.Attach{UserID: "ada", Name: "Ada", Writer: true})
@@ -108,7 +108,7 @@ func TestKeyboardIsHeldAskedForAndHandedOver(t *testing.T) {
 
 func TestAdminTakesTheKeyboard(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "cat")
 	ada := s.watch(t, row.ID, sessions.Attach{UserID: "ada", Name: "Ada", Writer: true})
@@ -122,7 +122,7 @@ func TestAdminTakesTheKeyboard(t *testing.T) {
 
 func TestKeyboardOutlivesAReloadAndNotItsHolder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.tune = func(c *sessions.Config) { c.SizeHold = 500 * time.Millisecond }
 	s := h.start()
 	row := s.run(t, "cat")
@@ -145,7 +145,7 @@ func TestKeyboardOutlivesAReloadAndNotItsHolder(t *testing.T) {
 
 func TestWatchersAreNamed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "cat")
 	before := s.bus.count()

@@ -53,15 +53,15 @@ func (s *Service) Conversation(ctx context.Context, id string, q conversation.Qu
 	return out, nil
 }
 
-// Talk is what is kept of one session's conversation, in short.
-type Talk struct {
+// ConversationSummary is what is kept of one session's conversation, in short.
+type ConversationSummary struct {
 	Session Session
 	transcript.Summary
 }
 
 // Conversations returns what is kept of the conversations of a workspace's sessions, newest session first; with words, only of
 // those that hold them. It answers at most limit of them, those after the session named after, and the id to go on after.
-func (s *Service) Conversations(ctx context.Context, workspaceID, words, after string, limit int) (talks []Talk, next string, err error) {
+func (s *Service) Conversations(ctx context.Context, workspaceID, words, after string, limit int) (summaries []ConversationSummary, next string, err error) {
 	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
 	if err != nil {
 		return nil, "", err
@@ -77,8 +77,8 @@ func (s *Service) Conversations(ctx context.Context, workspaceID, words, after s
 		if err := ctx.Err(); err != nil {
 			return nil, "", err
 		}
-		if len(talks) == limit {
-			return talks, talks[limit-1].Session.ID, nil
+		if len(summaries) == limit {
+			return summaries, summaries[limit-1].Session.ID, nil
 		}
 		sum, err := s.transcripts.Summary(row.ID, words)
 		if err != nil {
@@ -86,8 +86,8 @@ func (s *Service) Conversations(ctx context.Context, workspaceID, words, after s
 			continue
 		}
 		if sum.Items > 0 && (words == "" || len(sum.Matches) > 0) {
-			talks = append(talks, Talk{s.fresh(row), sum})
+			summaries = append(summaries, ConversationSummary{s.fresh(row), sum})
 		}
 	}
-	return talks, "", nil
+	return summaries, "", nil
 }

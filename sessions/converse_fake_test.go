@@ -27,7 +27,7 @@ while read -r line; do
 done
 `
 
-func (s *server) typesLine(t *testing.T, h *house, id, line string) {
+func (s *server) typesLine(t *testing.T, h *harness, id, line string) {
 	t.Helper()
 	if err := s.Input(t.Context(), h.actor, id, line+"\r"); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func (s *server) typesLine(t *testing.T, h *house, id, line string) {
 // agent has ended meanwhile; a tool nobody heard the end of has stopped then.
 func TestRecordAcrossServers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	path := filepath.Join(h.dir, "scribe")
 	if err := os.WriteFile(path, []byte(scribe), 0o700); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestRecordAcrossServers(t *testing.T) {
 // A record that is no plain file, or that is replaced again and again, holds nothing up and is kept once.
 func TestHostileRecord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	path := filepath.Join(h.dir, "hostile")
 	secret := filepath.Join(h.dir, "secret.jsonl")
 	const said = `{"type":"user","uuid":"%s","timestamp":"2099-01-02T03:04:05Z","message":{"role":"user","content":"%s"}}`

@@ -35,7 +35,7 @@ type (
 func tool(name string, input any) []call { return []call{{"name": name, "input": input}} }
 
 // told is the conversation of a session in short: a line an item.
-func (s *server) told(t testing.TB, id string) []string {
+func (s *server) reported(t testing.TB, id string) []string {
 	t.Helper()
 	c, err := s.Conversation(t.Context(), id, conversation.Query{Limit: 500})
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *server) told(t testing.TB, id string) []string {
 func (s *server) converses(t *testing.T, id string, want ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		got := s.told(t, id)
+		got := s.reported(t, id)
 		if slices.Equal(got, want) {
 			return
 		}
@@ -79,7 +79,7 @@ func (s *server) converses(t *testing.T, id string, want ...string) {
 }
 
 // says types a prompt into a running agent once its screen is quiet.
-func (s *server) says(t *testing.T, h *house, id, prompt string) {
+func (s *server) says(t *testing.T, h *harness, id, prompt string) {
 	t.Helper()
 	for before := -1; ; time.Sleep(700 * time.Millisecond) {
 		now := len(s.output(t, id))
@@ -99,7 +99,7 @@ func (s *server) says(t *testing.T, h *house, id, prompt string) {
 			t.Fatal(err)
 		}
 		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			if slices.Contains(s.told(t, id), "prompt "+words) {
+			if slices.Contains(s.reported(t, id), "prompt "+words) {
 				return
 			}
 		}
@@ -109,7 +109,7 @@ func (s *server) says(t *testing.T, h *house, id, prompt string) {
 func TestConversationOfClaudeCode(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "claude")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: path,
 		DefaultArgs: []string{"--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Edit,Write,Task"}}
 	h.accounts[agents.ClaudeCode] = accounts.AgentAccount{Agent: agents.ClaudeCode, Kind: accounts.APIKey, BaseURL: model(t)}
@@ -207,16 +207,16 @@ func TestConversationOfClaudeCode(t *testing.T) {
 	s.end()
 	s = h.start()
 	s.converses(t, row.ID, first...)
-	talks, _, err := s.Conversations(t.Context(), h.ws.ID, "ZWEI", "", 10)
-	if err != nil || len(talks) != 1 || talks[0].Session.ID != row.ID || len(talks[0].Matches) == 0 || !strings.Contains(talks[0].Matches[0].Snippet, "zwei") {
-		t.Errorf("found %+v, %v", talks, err)
+	summaries, _, err := s.Conversations(t.Context(), h.ws.ID, "ZWEI", "", 10)
+	if err != nil || len(summaries) != 1 || summaries[0].Session.ID != row.ID || len(summaries[0].Matches) == 0 || !strings.Contains(summaries[0].Matches[0].Snippet, "zwei") {
+		t.Errorf("found %+v, %v", summaries, err)
 	}
 }
 
 func TestConversationOfCodex(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "codex")
-	h := newHouse(t)
+	h := newHarness(t)
 	// The test's folder lies below the temp folder, where Codex' sandbox does not work.
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access",
 		"-c", "model_providers.parawork.request_max_retries=0", "-c", "model_providers.parawork.stream_max_retries=0"}}

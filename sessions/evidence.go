@@ -25,7 +25,7 @@ func (l *live) rehear() {
 		h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
 		h.Reason = l.masks.Text(h.Reason)
 		l.machine.Recalled(&h)
-		l.machine.Hear(time.Now(), h)
+		l.machine.Observe(time.Now(), h)
 	}}
 	l.mu.Lock()
 	off := max(first, l.machine.UpTo, end-rehearMost)
@@ -54,7 +54,7 @@ func (l *live) evidence(h agents.Hint) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.Reason = l.masks.Text(h.Reason)
-	l.machine.Hear(time.Now(), h)
+	l.machine.Observe(time.Now(), h)
 	l.prompts.Hint(h)
 	l.judge()
 }
@@ -78,5 +78,5 @@ func (s *Service) Correct(ctx context.Context, actor accounts.Actor, id, state s
 		return Session{}, notRunning(row)
 	}
 	l.evidence(agents.Hint{Source: agents.FromPerson, Mood: mood, Reason: actor.User.Name + " says so"})
-	return s.dress(l.snapshot()), nil
+	return s.hydrate(l.snapshot()), nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/journal"
@@ -35,13 +35,13 @@ func (l *live) conclude(ctx context.Context) bool {
 	if err != nil || p.State != guest.Exited {
 		return false
 	}
-	killpoint.Reach(killpoint.SessionEnded)
+	failpoint.Reach(failpoint.SessionEnded)
 	e := endingOf(p, stopper)
 	if stopper == "" {
 		e = l.autopsy(e)
 	}
 	l.finish(ctx, e)
-	killpoint.Reach(killpoint.SessionForgotten)
+	failpoint.Reach(failpoint.SessionForgotten)
 	if !l.out.isStoring() { // else the guest alone has the rest of its output
 		l.forgetThere(ask)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// smallDisk mounts a disk of 24 MiB where a house keeps what terminals print, and returns what fills it and what empties it again.
-func (h *house) smallDisk() (fill, empty func()) {
+// smallDisk mounts a disk of 24 MiB where a harness keeps what terminals print, and returns what fills it and what empties it again.
+func (h *harness) smallDisk() (fill, empty func()) {
 	h.t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		h.t.Skip("only root can make a small disk: what a full one does to terminals is NOT TESTED here")
@@ -77,7 +77,7 @@ func (s *server) keeps(t *testing.T, id string, want []byte) {
 // Who opens a terminal once there is room again, and before all of its history is back, sees every byte once.
 func TestAViewerWaitsForWhatIsFetched(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	fill, empty := h.smallDisk()
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty raw -echo; echo ready; read x; seq 1 1000000; sleep 1000")
@@ -108,7 +108,7 @@ func TestAFullDiskMakesNoHole(t *testing.T) {
 	for _, way := range []string{"goes on", "ends", "another server", "ends, another server"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			fill, empty := h.smallDisk()
 			h.tune = func(c *sessions.Config) { c.RingBytes = 16 << 20 } // so that the test's viewer may be slow
 			s := h.start()

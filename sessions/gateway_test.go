@@ -44,7 +44,7 @@ func (g *gatewayDouble) Handler() http.Handler {
 }
 
 // environ is what the agent of a session wrote of its environment into the worktree.
-func (h *house) environ(t *testing.T, name string) map[string]string {
+func (h *harness) environ(t *testing.T, name string) map[string]string {
 	t.Helper()
 	eventually(t, "the agent tells its environment", func() bool { return strings.Contains(h.file(name), "\nTHE=END\n") })
 	env := map[string]string{}
@@ -81,11 +81,11 @@ func asks(t *testing.T, url string, header map[string]string, body string) strin
 func TestAgentsGoThroughTheGateway(t *testing.T) {
 	t.Parallel()
 	const key = "sk-ant-api03-the-real-key-that-never-leaves"
-	h := newHouse(t)
+	h := newHarness(t)
 	double := &gatewayDouble{ended: map[string]bool{}}
 	h.tune = func(c *sessions.Config) { c.Gateway = double }
-	tell := []string{"-c", `{ env; echo THE=END; } >env-$0.tmp && mv env-$0.tmp env-$0; exec sleep 1000`}
-	h.settings["mine"] = agents.Settings{Enabled: true, Command: "sh", DefaultArgs: tell, AccountEnv: "MY_KEY", BaseURLEnv: "MY_BASE", AccountAPI: agents.AnthropicAPI}
+	notify := []string{"-c", `{ env; echo THE=END; } >env-$0.tmp && mv env-$0.tmp env-$0; exec sleep 1000`}
+	h.settings["mine"] = agents.Settings{Enabled: true, Command: "sh", DefaultArgs: notify, AccountEnv: "MY_KEY", BaseURLEnv: "MY_BASE", AccountAPI: agents.AnthropicAPI}
 	h.accounts["mine"] = accounts.AgentAccount{ID: "acc", Agent: "mine", Kind: accounts.APIKey, BaseURL: "https://models.example/v9"}
 	h.secrets["mine"] = key
 	s := h.start()
@@ -172,7 +172,7 @@ func TestAgentsGoThroughTheGateway(t *testing.T) {
 	nowhere()
 
 	// An account whose agent the gateway does not know, and one that config sends elsewhere, go their own way.
-	h.settings["other"] = agents.Settings{Enabled: true, Command: "sh", DefaultArgs: tell, AccountEnv: "MY_KEY"}
+	h.settings["other"] = agents.Settings{Enabled: true, Command: "sh", DefaultArgs: notify, AccountEnv: "MY_KEY"}
 	h.accounts["other"] = accounts.AgentAccount{ID: "acc2", Agent: "other", Kind: accounts.APIKey}
 	h.secrets["other"] = "another-key"
 	s.end()

@@ -16,7 +16,7 @@ import (
 // typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
 // the mouse or the focus passes unnoticed: to look at a question is not to answer it.
 func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) error {
-	if !gesture(p) {
+	if !isMouseReport(p) {
 		l.mu.Lock()
 		err := l.allows(user)
 		l.mu.Unlock()
@@ -32,7 +32,7 @@ func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) erro
 	if err := l.allows(user); err != nil {
 		return err
 	}
-	if gesture(p) {
+	if isMouseReport(p) {
 		return nil
 	}
 	now := time.Now()
@@ -82,7 +82,7 @@ func notRunning(row Session) error {
 }
 
 // gesture reports whether p is nothing but what a terminal tells of the mouse and of being looked at: nobody typed it.
-func gesture(p []byte) bool {
+func isMouseReport(p []byte) bool {
 	if len(p) < 3 {
 		return false
 	}

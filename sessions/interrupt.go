@@ -55,7 +55,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	}
 	keys := s.cfg.Agents.Keys(row.Agent)
 	if l.explicit && row.State == state.Idle && !force {
-		return Interruption{Outcome: NotWorking, Session: s.dress(row)}, nil
+		return Interruption{Outcome: NotWorking, Session: s.hydrate(row)}, nil
 	}
 	out := Interruption{Keys: keys.Name}
 	// First the queue: the agent is idle a moment later.
@@ -80,7 +80,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 		l.prompts.Pressed([]byte(k))
 	}
 	out.Outcome = l.stops(ctx, row.State)
-	out.Session = s.dress(l.snapshot())
+	out.Session = s.hydrate(l.snapshot())
 	return out, nil
 }
 

@@ -37,7 +37,7 @@ func dataOf[T any](t *testing.T, e journal.Entry) (v T) {
 // death of the server; what was typed is not.
 func TestJournalTellsWhatHappened(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `read a; echo "got $a"; read b; exit 3`)
 	sc := s.watch(t, row.ID, sessions.Attach{UserID: h.actor.User.ID, Name: "Ana", Writer: true})
@@ -94,7 +94,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 // Bytes are told with the times at which they came.
 func TestJournalTellsWhenBytesCame(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty -echo; printf one; read x; printf two")
 	eventually(t, "the first is printed", func() bool { return s.output(t, row.ID) == "one" })
@@ -122,7 +122,7 @@ func TestJournalTellsWhenBytesCame(t *testing.T) {
 // A disk that cannot take the journal stops nothing.
 func TestJournalThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "read a; echo bye")
 	path := filepath.Join(h.dir, "sessions", row.ID, "journal")
@@ -148,7 +148,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 // Files that change while a session runs are noted in it, gathered; not in sessions of other workspaces or ended ones.
 func TestJournalTellsOfFiles(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	over := s.run(t, "true")
 	s.ended(t, over.ID)

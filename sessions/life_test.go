@@ -19,7 +19,7 @@ import (
 
 func TestShellIsTypedInAndStopped(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Shell, Cols: 100, Rows: 30})
 	if row.State.Ended() || row.AgentName != "Shell" {
@@ -67,7 +67,7 @@ func TestShellIsTypedInAndStopped(t *testing.T) {
 
 func TestHowSessionsEnd(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	for _, c := range []struct {
 		name   string
@@ -101,7 +101,7 @@ func TestHowSessionsEnd(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings["codex"] = agents.Settings{Enabled: true, Command: "/nowhere/codex"}
 	h.settings["claude-code"] = agents.Settings{Enabled: true, Command: "/bin/echo"}
 	h.accounts["claude-code"] = accounts.AgentAccount{Agent: "claude-code", Kind: accounts.ExistingLogin}
@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 
 func TestSetupScript(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	for script, want := range map[string]struct {
 		code   int
@@ -165,7 +165,7 @@ func TestSetupScript(t *testing.T) {
 
 func TestStopAllAndRunning(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	for range 3 {
 		s.run(t, "sh", "-c", "trap '' HUP; sleep 1000 & wait")
@@ -189,7 +189,7 @@ func TestStopAllAndRunning(t *testing.T) {
 
 func TestVanishedSandboxIsALostSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "echo here; sleep 1000")
 	sc := s.watch(t, row.ID, sessions.Attach{})
@@ -210,7 +210,7 @@ func TestVanishedSandboxIsALostSession(t *testing.T) {
 
 func TestSecretsAreMasked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	secret := "s3cr3t-0123456789"
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Command, Env: map[string]string{"MY_TOKEN": secret, "NAME": "harmless"},
@@ -274,7 +274,7 @@ func TestSecretsAreMasked(t *testing.T) {
 
 func TestPromptIsTyped(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings["mine"] = agents.Settings{Enabled: true, Command: "sh", DefaultArgs: []string{"-c",
 		`printf '\033[?2004hready> '; stty raw -echo; head -c 31 | cat -v; echo; echo over; sleep 1000`}}
 	s := h.start()
@@ -291,7 +291,7 @@ func TestPromptIsTyped(t *testing.T) {
 
 func TestResumeGoesOnWithTheConversation(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	script := filepath.Join(h.dir, "claude")
 	// Something that keeps a transcript as Claude Code does.
 	if err := os.WriteFile(script, []byte(`#!/bin/sh
@@ -339,7 +339,7 @@ while [ $# -gt 0 ]; do [ "$1" = --session-id ] && echo '{}' >"$CLAUDE_CONFIG_DIR
 
 func TestSummaries(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	team := h.ws.TeamID
 	line := func() sessions.Summary {
@@ -385,7 +385,7 @@ func TestSummaries(t *testing.T) {
 // Somebody who sees that the state is wrong corrects it; what the program does next counts again, also after a restart.
 func TestCorrectedByHand(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `printf '\033]9;Shall I?\007'; read x; printf '\033]9;And now?\007'; read x`)
 	s.reaches(t, row.ID, state.Waiting)

@@ -15,7 +15,7 @@ const (
 )
 
 // dress fills in what is not stored.
-func (s *Service) dress(row Session) Session {
+func (s *Service) hydrate(row Session) Session {
 	row.AgentName = s.cfg.Agents.Name(row.Agent)
 	row.CanResume = row.State.Ended() && row.Agent != agents.Setup
 	if !row.State.Ended() {
@@ -35,7 +35,7 @@ func (s *Service) fresh(row Session) Session {
 	if l := s.running(row.ID); l != nil && !row.State.Ended() {
 		row = l.snapshot()
 	}
-	return s.dress(row)
+	return s.hydrate(row)
 }
 
 // Get returns a session. Errors: not_found.

@@ -81,17 +81,17 @@ type recheck struct {
 
 // stream is what stands between the guest's output and the log.
 type stream struct {
-	mu       sync.Mutex // guards what follows; taken before the session's mu
-	masker   *redact.Masker
-	blind    bool // what its secrets are is not known any more: nothing it prints is shown
-	scan     signals.Scanner
-	skip     int64       // bytes still to drop: they are in the log already
-	hold     *time.Timer // gives held bytes free
-	acking   bool        // a goroutine is about to acknowledge
-	degraded bool        // the log cannot be written to disk
-	storing  bool        // a goroutine writes the rest once the disk takes it
-	toldFull bool        // the guest knows that the disk is full
-	endLate  bool        // the end is stored once the rest of the output is
+	mu           sync.Mutex // guards what follows; taken before the session's mu
+	masker       *redact.Masker
+	blind        bool // what its secrets are is not known any more: nothing it prints is shown
+	scan         signals.Scanner
+	skip         int64       // bytes still to drop: they are in the log already
+	hold         *time.Timer // gives held bytes free
+	acking       bool        // a goroutine is about to acknowledge
+	degraded     bool        // the log cannot be written to disk
+	storing      bool        // a goroutine writes the rest once the disk takes it
+	reportedFull bool        // the guest knows that the disk is full
+	endLate      bool        // the end is stored once the rest of the output is
 }
 
 // newLive makes a live session around its row and opens its log.
@@ -251,11 +251,11 @@ func (l *live) heard(sig agents.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.Reason = safetext.Cut(h.Reason, safetext.MaxLine)
-	l.questions.Heard(h)
+	l.questions.Observe(h)
 	if l.machine.UpTo < l.pastTo {
 		l.machine.Recalled(&h)
 	}
-	l.machine.Hear(time.Now(), h)
+	l.machine.Observe(time.Now(), h)
 	l.prompts.Hint(h)
 	if h.HasTitle {
 		if t := safetext.Line(h.Title); t != l.row.Title {

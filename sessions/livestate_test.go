@@ -33,7 +33,7 @@ func (s *server) types(t *testing.T, id, text string) {
 // A program that prints nothing but uses CPU works; one that waits does not.
 func TestSilentWorkIsSeen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `echo begin; timeout 100 sh -c 'while :; do :; done' & wait $!; sleep 1000`)
 	got := s.within(t, row.ID, state.Working, "process")
@@ -48,7 +48,7 @@ func TestSilentWorkIsSeen(t *testing.T) {
 // A shell at its prompt is idle; what it runs is told by name.
 func TestShellTellsWhatItRuns(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Shell, Argv: []string{"--norc"}})
 	s.within(t, row.ID, state.Idle, "")
@@ -78,7 +78,7 @@ func TestShellTellsWhatItRuns(t *testing.T) {
 // A line each 20 ms is work, though it is few bytes.
 func TestShortLinesAreWork(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `while :; do echo x; sleep 0.02; done`)
 	s.within(t, row.ID, state.Working, "bytes")
@@ -87,7 +87,7 @@ func TestShortLinesAreWork(t *testing.T) {
 // What was printed but not judged when the server was killed is heard after the restart, an answer too.
 func TestOutputIsHeardAgainAfterAKill(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `printf '\033]9;Shall I?\007'; read x; sleep 1000`)
 	s.within(t, row.ID, state.Waiting, "notification")

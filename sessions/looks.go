@@ -56,7 +56,7 @@ func (l *live) readScreen() {
 	defer l.mu.Unlock()
 	if l.machine.LastOut.Equal(at) { // else it is read again
 		h.Reason = safetext.Line(h.Reason)
-		l.machine.Hear(time.Now(), h)
+		l.machine.Observe(time.Now(), h)
 		l.judge()
 	}
 }

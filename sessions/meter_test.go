@@ -19,9 +19,9 @@ import (
 
 // meterDouble keeps what it is told, once, as the real one does, and refuses as often as it is told to.
 type meterDouble struct {
-	mu     sync.Mutex
-	refuse int
-	told   map[string]string
+	mu       sync.Mutex
+	refuse   int
+	reported map[string]string
 }
 
 func (m *meterDouble) Record(_ context.Context, r tokens.Request) error {
@@ -38,8 +38,8 @@ func (m *meterDouble) Record(_ context.Context, r tokens.Request) error {
 		return fmt.Sprint(*v)
 	}
 	key := r.SessionID + " " + r.ExternalID
-	if m.told[key] == "" {
-		m.told[key] = fmt.Sprintf("%s %s %s %s: %s in, %s out, %s+%s+%s, subscription %v, project %v", r.Source, r.ExternalID, r.API, r.Model, n(r.Input), n(r.Output), n(r.CacheRead),
+	if m.reported[key] == "" {
+		m.reported[key] = fmt.Sprintf("%s %s %s %s: %s in, %s out, %s+%s+%s, subscription %v, project %v", r.Source, r.ExternalID, r.API, r.Model, n(r.Input), n(r.Output), n(r.CacheRead),
 			n(r.CacheWrite), n(r.CacheWriteHour), r.Subscription, r.ProjectID != "")
 	}
 	return nil
@@ -49,7 +49,7 @@ func (m *meterDouble) all() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []string
-	for _, v := range m.told {
+	for _, v := range m.reported {
 		out = append(out, v)
 	}
 	slices.Sort(out)
@@ -59,8 +59,8 @@ func (m *meterDouble) all() []string {
 // Of agents that do not go through the gateway their records are counted: each answer once, over refusals and restarts.
 func TestRecordsAreCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	meter := &meterDouble{refuse: 1, told: map[string]string{}}
+	h := newHarness(t)
+	meter := &meterDouble{refuse: 1, reported: map[string]string{}}
 	h.tune = func(c *sessions.Config) { c.Meter = meter }
 	path := filepath.Join(h.dir, "scribe")
 	if err := os.WriteFile(path, []byte(scribe), 0o700); err != nil {

@@ -80,7 +80,7 @@ func (s *server) bounds(t *testing.T, id string) (first, end int64) {
 
 func TestFreshViewerSeesTheScreen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `stty raw -echo; `+screenful+`; read x; seq 1 300 | sed 's/$/\r/'; printf 'more'; read x; printf '\033[?1049lback'`)
 	w := s.watch(t, row.ID, sessions.Attach{Writer: true})
@@ -126,7 +126,7 @@ func TestFreshViewerSeesTheScreen(t *testing.T) {
 
 func TestStoredScreenOfOtherBytesIsNotUsed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.ended(t, s.run(t, "sh", "-c", "stty raw; seq 1 1000 | sed 's/$/\\r/'").ID)
 	sameScreen(t, "ended", s, row.ID)
@@ -155,7 +155,7 @@ func TestStoredScreenOfOtherBytesIsNotUsed(t *testing.T) {
 
 func TestScreenSleepsAndWakes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.tune = func(c *sessions.Config) { c.ScreenSleep = 20 * time.Millisecond }
 	s := h.start()
 	row := s.run(t, "sh", "-c", `stty raw -echo; `+screenful+`; while read x; do printf '\033[35mline %s\r\n' "$x"; done`)
@@ -175,7 +175,7 @@ func TestScreenSleepsAndWakes(t *testing.T) {
 
 func TestSizesStandBetweenTheBytes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `stty raw -echo; trap 'printf "\r\nsize "; stty size; seq 1 60 | tr "\n" " "' WINCH; echo ready; while :; do sleep 0.05; done`)
 	w := s.watch(t, row.ID, sessions.Attach{UserID: "a", Writer: true})
@@ -214,7 +214,7 @@ func TestSizesStandBetweenTheBytes(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	long := strings.Repeat("0123456789", 30)
 	row := s.ended(t, s.run(t, "sh", "-c", "echo first; echo "+long+"; echo; echo last; echo; echo").ID)

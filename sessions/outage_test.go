@@ -51,7 +51,7 @@ func (a *absent) UpdateSession(ctx context.Context, row sessions.Session) error 
 // back. What changed meanwhile is stored then.
 func TestADatabaseThatIsAwayIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	store, log := &absent{}, &lines{}
 	h.tune = func(c *sessions.Config) {
 		store.Store = c.Store

@@ -35,7 +35,7 @@ func (l *live) awake(ctx context.Context) error {
 }
 
 // rouse wakes the workspace, for what must happen inside although it stands still.
-func (s *Service) rouse(ctx context.Context, workspaceID string) error {
+func (s *Service) wakeWorkspace(ctx context.Context, workspaceID string) error {
 	if _, paused := s.cfg.Places.Paused(workspaceID); !paused {
 		return nil
 	}

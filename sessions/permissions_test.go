@@ -12,7 +12,7 @@ import (
 // Where nothing keeps an agent in, it asks unless somebody said that they know; what was chosen is kept with the session.
 func TestPermissionsWithoutABoundary(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings["mine"] = agents.Settings{Enabled: true, Command: "/bin/echo", Permissions: agents.AllPermissions, PermissionArgs: []string{"--trust"}, Prompt: agents.PromptNone}
 	s := h.start()
 	for code, req := range map[string]sessions.StartRequest{

@@ -120,14 +120,14 @@ func (l *live) follow(ctx context.Context, again bool) error {
 		return err
 	}
 	if again {
-		l.svc.run(func() { l.prompts.Mend(ctx) })
+		l.svc.run(func() { l.prompts.Repair(ctx) })
 	}
 	buf := make([]byte, readSize)
 	for {
 		n, err := out.Read(buf)
 		if n > 0 {
 			l.take(buf[:n])
-			l.heedDisk(ctx)
+			l.recheckDisk(ctx)
 		}
 		if errors.Is(err, io.EOF) {
 			return nil

@@ -56,8 +56,8 @@ func (a questioned) Changed() {
 	a.l.svc.touch(a.l)
 }
 
-// Hear takes what a hook knows of the session's state.
-func (a questioned) Hear(h agents.Hint) { a.l.evidence(h) }
+// Observe takes what a hook knows of the session's state.
+func (a questioned) Observe(h agents.Hint) { a.l.evidence(h) }
 
 // Claim makes a conversation the session's.
 func (a questioned) Claim(ctx context.Context, conversation string) error {

@@ -39,7 +39,7 @@ func (s *server) question(t *testing.T, session, id string) question.Question {
 
 func TestQuestionIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "read x")
 	var took atomic.Int32
@@ -95,7 +95,7 @@ func TestQuestionIsAnsweredOnce(t *testing.T) {
 
 func TestAnswerThatDidNotArriveIsNone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "read x")
 	fail := errors.New("cut")
@@ -129,7 +129,7 @@ func TestAnswerThatDidNotArriveIsNone(t *testing.T) {
 
 func TestQuestionsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "read x")
 	first := s.Ask(t.Context(), row.ID, "1", mayRun, reached)

@@ -19,8 +19,8 @@ func modelFor(t *testing.T, key string) string {
 	return testmodel.Start(t, "-token", key)
 }
 
-// account adds an account of an agent to the house; the first is found by the agent's name, as the default is.
-func (h *house) account(name, agent, key, base string, inHome bool) {
+// account adds an account of an agent to the harness; the first is found by the agent's name, as the default is.
+func (h *harness) account(name, agent, key, base string, inHome bool) {
 	h.accounts[name] = accounts.AgentAccount{ID: name, Agent: agent, Kind: accounts.APIKey, BaseURL: base, InHome: inHome}
 	h.secrets[name] = key
 }
@@ -30,7 +30,7 @@ func (h *house) account(name, agent, key, base string, inHome bool) {
 func TestTwoRealAccountsSideBySide(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "claude")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"--permission-mode", "acceptEdits"}}
 	keys := map[string]string{"acc_one": "sk-ant-api03-" + strings.Repeat("one-", 10), "acc_two": "gateway-" + strings.Repeat("two-", 10)}
 	for name, key := range keys {
@@ -88,7 +88,7 @@ func TestTwoRealAccountsSideBySide(t *testing.T) {
 func TestRealCodexChangesItsAccount(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "codex")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access"}}
 	for name, key := range map[string]string{"acc_one": "sk-proj-" + strings.Repeat("one-", 10), "acc_two": "sk-proj-" + strings.Repeat("two-", 10)} {
 		h.account(name, agents.Codex, key, modelFor(t, key)+"/v1", name == "acc_one")
@@ -119,7 +119,7 @@ func TestRealCodexChangesItsAccount(t *testing.T) {
 func TestRealGemini(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "gemini")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.Gemini] = agents.Settings{Enabled: true, Command: path}
 	key := "AIza" + strings.Repeat("0123456789", 3)
 	h.account("acc_one", agents.Gemini, key, modelFor(t, key), true)
@@ -161,7 +161,7 @@ func TestRealGemini(t *testing.T) {
 func TestRealOpenCode(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "opencode")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.OpenCode] = agents.Settings{Enabled: true, Command: path, Env: map[string]string{
 		"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}}
 	key := "sk-ant-api03-" + strings.Repeat("0123456789", 3)

@@ -20,13 +20,13 @@ func realAgent(t *testing.T, name string) string { return testmodel.Agent(t, nam
 // model starts the scripted model server and returns its address.
 func model(t *testing.T) string { return testmodel.Start(t) }
 
-func (h *house) file(name string) string {
+func (h *harness) file(name string) string {
 	raw, _ := os.ReadFile(filepath.Join(h.ws.Path, name))
 	return string(raw)
 }
 
 // touch makes an empty file in the worktree.
-func (h *house) touch(name string) {
+func (h *harness) touch(name string) {
 	h.t.Helper()
 	if err := os.WriteFile(filepath.Join(h.ws.Path, name), nil, 0o600); err != nil {
 		h.t.Fatal(err)
@@ -49,7 +49,7 @@ func (s *server) reaches(t *testing.T, id string, want state.State) {
 func TestRealClaudeCode(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "claude")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: path}
 	h.accounts[agents.ClaudeCode] = accounts.AgentAccount{Agent: agents.ClaudeCode, Kind: accounts.APIKey, BaseURL: model(t)}
 	h.secrets[agents.ClaudeCode] = "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
@@ -84,7 +84,7 @@ func TestRealClaudeCode(t *testing.T) {
 func TestRealCodex(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "codex")
-	h := newHouse(t)
+	h := newHarness(t)
 	// The test's folder lies below the temp folder, where Codex' sandbox does not work.
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access"}}
 	h.accounts[agents.Codex] = accounts.AgentAccount{Agent: agents.Codex, Kind: accounts.APIKey, BaseURL: model(t) + "/v1"}
@@ -111,7 +111,7 @@ func TestRealCodex(t *testing.T) {
 func tailOf(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // has reports whether a file is in the worktree.
-func (h *house) has(name string) bool {
+func (h *harness) has(name string) bool {
 	_, err := os.Stat(filepath.Join(h.ws.Path, name))
 	return err == nil
 }

@@ -15,13 +15,13 @@ import (
 func TestRealAgentsAreToldOfTheirPlace(t *testing.T) {
 	t.Parallel()
 	const prompt = `#script [{"recall":"Work Laptop"}]`
-	for name, set := range map[string]func(t *testing.T, h *house){
-		agents.ClaudeCode: func(t *testing.T, h *house) {
+	for name, set := range map[string]func(t *testing.T, h *harness){
+		agents.ClaudeCode: func(t *testing.T, h *harness) {
 			h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: realAgent(t, "claude")}
 			h.accounts[agents.ClaudeCode] = accounts.AgentAccount{Agent: agents.ClaudeCode, Kind: accounts.APIKey, BaseURL: model(t)}
 			h.secrets[agents.ClaudeCode] = "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
 		},
-		agents.Codex: func(t *testing.T, h *house) {
+		agents.Codex: func(t *testing.T, h *harness) {
 			h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: realAgent(t, "codex"), DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access"}}
 			h.accounts[agents.Codex] = accounts.AgentAccount{Agent: agents.Codex, Kind: accounts.APIKey, BaseURL: model(t) + "/v1"}
 			h.secrets[agents.Codex] = "sk-proj-" + strings.Repeat("abcdefghij", 5)
@@ -29,7 +29,7 @@ func TestRealAgentsAreToldOfTheirPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			set(t, h)
 			h.knobs.Brief = "You work on a person's own machine: \"Work Laptop\" (linux, amd64).\nNothing keeps you in."
 			s := h.start()
@@ -48,7 +48,7 @@ func TestRealAgentsAreToldOfTheirPlace(t *testing.T) {
 
 func TestEveryProgramFindsWhereItWorks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.knobs.Brief = "You work on Work Laptop."
 	s := h.start()
 	row := s.run(t, "sh", "-c", `printf '<%s>' "$PARAWORK_PLACE"`)

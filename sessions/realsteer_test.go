@@ -27,7 +27,7 @@ func runs(tool string, input map[string]any) string {
 func TestSteerRealClaudeCode(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "claude")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"--allowedTools", "Bash"}}
 	h.accounts[agents.ClaudeCode] = accounts.AgentAccount{Agent: agents.ClaudeCode, Kind: accounts.APIKey, BaseURL: model(t)}
 	h.secrets[agents.ClaudeCode] = "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
@@ -37,7 +37,7 @@ func TestSteerRealClaudeCode(t *testing.T) {
 func TestSteerRealCodex(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "codex")
-	h := newHouse(t)
+	h := newHarness(t)
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access", "-a", "never"}}
 	h.accounts[agents.Codex] = accounts.AgentAccount{Agent: agents.Codex, Kind: accounts.APIKey, BaseURL: model(t) + "/v1"}
 	h.secrets[agents.Codex] = "sk-proj-" + strings.Repeat("abcdefghij", 5)
@@ -48,7 +48,7 @@ func TestSteerRealCodex(t *testing.T) {
 }
 
 // steerReal steers a real agent through a day: a queue while it works, an interrupt, a server that dies, resume and send.
-func steerReal(t *testing.T, h *house, agent string, run func(command string) string) {
+func steerReal(t *testing.T, h *harness, agent string, run func(command string) string) {
 	s := h.start()
 	log := func() string { return strings.Join(strings.Fields(h.file("log.txt")), " ") }
 	has := func(want string) {
@@ -60,7 +60,7 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 		}
 	}
 	row := s.begin(t, sessions.StartRequest{Agent: agent})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	a := s.queue(t, row.ID, run("until [ -e one ]; do sleep 0.1; done; echo A >> log.txt"))
 	s.sent(t, a) // an agent may call itself working for a moment while it starts
 	b := s.queue(t, row.ID, run("echo B >> log.txt"))
@@ -111,7 +111,7 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.tells(t, p.SessionID)
+	s.notifies(t, p.SessionID)
 	has("A C B2 D E F G H")
 	if next := s.get(t, p.SessionID); next.Conversation != s.get(t, row.ID).Conversation {
 		t.Error("it is another conversation")

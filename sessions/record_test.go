@@ -373,7 +373,7 @@ func record(t *testing.T, dir, address, agent string, c condition) {
 
 // perform starts a real agent and plays the condition.
 func perform(t *testing.T, address, agent string, c condition, live bool) *recorder {
-	h := newHouse(t)
+	h := newHarness(t)
 	if out, err := exec.Command("git", "init", "-q", h.ws.Path).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v %s", err, out)
 	}

@@ -60,7 +60,7 @@ func recordedRow(row Session) history.Row {
 type recorded struct{ l *live }
 
 // Row returns the session as it is now.
-func (r recorded) Row() history.Row { return recordedRow(r.l.svc.dress(r.l.snapshot())) }
+func (r recorded) Row() history.Row { return recordedRow(r.l.svc.hydrate(r.l.snapshot())) }
 
 // Hide returns what masks whatever a text may show of secrets.
 func (r recorded) Hide(ctx context.Context) (func(string) string, error) {

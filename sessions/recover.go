@@ -49,7 +49,7 @@ func (s *Service) Recover(ctx context.Context) error {
 }
 
 func (s *Service) recoverOne(ctx context.Context, row Session) error {
-	if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.Astray(row.WorkspaceID) == row.SandboxID {
+	if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.UnreachableSandbox(row.WorkspaceID) == row.SandboxID {
 		s.run(func() { s.await(row) })
 		return nil
 	}
@@ -201,7 +201,7 @@ const awaitEvery = 500 * time.Millisecond
 func (s *Service) await(row Session) {
 	s.cfg.Log.Warn("session waits for its place", "session_id", row.ID, "sandbox_id", row.SandboxID)
 	for tasks.Sleep(s.hard, awaitEvery) {
-		if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.Astray(row.WorkspaceID) == row.SandboxID {
+		if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.UnreachableSandbox(row.WorkspaceID) == row.SandboxID {
 			continue
 		}
 		if err := s.recoverOne(s.hard, row); err != nil {

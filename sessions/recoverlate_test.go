@@ -33,7 +33,7 @@ func TestTheServersOwnTroubleEndsNoSession(t *testing.T) {
 	for _, way := range []string{"log", "journal", "secrets", "database", "read-only disk"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			if way == "read-only disk" {
 				h.smallDisk()
 			}

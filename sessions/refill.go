@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	mendEvery  = time.Second          // how often a disk that takes no output is tried again
-	refillTime = time.Minute          // of one attempt to fetch what is missing
-	heedEvery  = 2 * time.Millisecond // how often is looked whether the guest knows that the disk is full
-	heedFor    = 10 * time.Second     // a guest that cannot be told holds up nobody for longer
-	lookAhead  = 64 << 10             // bytes read behind what is missing, for secrets that end there
+	repairEvery  = time.Second          // how often a disk that takes no output is tried again
+	refillTime   = time.Minute          // of one attempt to fetch what is missing
+	recheckEvery = 2 * time.Millisecond // how often is looked whether the guest knows that the disk is full
+	recheckFor   = 10 * time.Second     // a guest that cannot be told holds up nobody for longer
+	lookAhead    = 64 << 10             // bytes read behind what is missing, for secrets that end there
 )
 
 // wantRest has what the disk does not take written once it does. It is called under out.mu.
@@ -36,8 +36,8 @@ func (l *live) wantRest() {
 // stored last, so that a server that dies before finds the session open and fetches the rest.
 func (l *live) storeRest() {
 	defer l.svc.release(l)
-	for first := true; first || tasks.Sleep(l.svc.hard, mendEvery); first = false {
-		l.tellFull()
+	for first := true; first || tasks.Sleep(l.svc.hard, repairEvery); first = false {
+		l.notifyFull()
 		err := l.log.Retry()
 		if errors.Is(err, bytelog.ErrMissing) {
 			if err = l.refill(); err == nil {
@@ -63,7 +63,7 @@ func (l *live) restStored(err error) bool {
 		l.out.mu.Unlock()
 		return false
 	}
-	l.out.storing, l.out.toldFull = false, false
+	l.out.storing, l.out.reportedFull = false, false
 	late := over && l.out.endLate
 	if late {
 		l.out.endLate = false
@@ -141,8 +141,8 @@ func (l *live) forgetThere(ctx context.Context) {
 // safe is the offset before which the guest may let go: a masker may have to look back on what lies behind it.
 func (o *stream) safe(upTo int64) int64 { return max(upTo-int64(max(o.masker.Longest()-1, 0)), 0) }
 
-// tellFull tells the guest that this disk is full, and up to where it is not needed any more.
-func (l *live) tellFull() {
+// notifyFull tells the guest that this disk is full, and up to where it is not needed any more.
+func (l *live) notifyFull() {
 	if !l.log.DiskFull() {
 		return
 	}
@@ -164,17 +164,17 @@ func (l *live) tellFull() {
 	}
 	l.out.mu.Lock()
 	defer l.out.mu.Unlock()
-	l.out.toldFull = true
+	l.out.reportedFull = true
 }
 
-// heedDisk waits, once as much output is held in memory as may be, until the guest knows that this disk is full: from then on the
+// recheckDisk waits, once as much output is held in memory as may be, until the guest knows that this disk is full: from then on the
 // guest drops nothing of it.
-func (l *live) heedDisk(ctx context.Context) {
-	for began := time.Now(); l.log.Full() && l.log.DiskFull() && time.Since(began) < heedFor; {
+func (l *live) recheckDisk(ctx context.Context) {
+	for began := time.Now(); l.log.Full() && l.log.DiskFull() && time.Since(began) < recheckFor; {
 		l.out.mu.Lock()
-		told := l.out.toldFull || !l.out.storing
+		reported := l.out.reportedFull || !l.out.storing
 		l.out.mu.Unlock()
-		if told || !tasks.Sleep(ctx, heedEvery) {
+		if reported || !tasks.Sleep(ctx, recheckEvery) {
 			return
 		}
 	}

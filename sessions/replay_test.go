@@ -51,7 +51,7 @@ func story(t *testing.T, s *server) sessions.Session {
 
 func TestExports(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := story(t, s)
 	packed(t, h, row.ID)
@@ -118,7 +118,7 @@ func TestExports(t *testing.T) {
 // A moment is what a terminal that saw everything up to its offset shows; what comes next goes on from there.
 func TestMoments(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := story(t, s)
 	raw := []byte(s.output(t, row.ID))
@@ -152,7 +152,7 @@ func TestMoments(t *testing.T) {
 
 func TestTiming(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty -echo; echo ready; while read x; do echo $x; done")
 	eventually(t, "it reads", func() bool { return strings.Contains(s.output(t, row.ID), "ready") })

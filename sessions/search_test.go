@@ -51,7 +51,7 @@ func (s *server) Tail(t *testing.T, id string) string {
 }
 
 // packed waits until everything an ended session printed is packed.
-func packed(t *testing.T, h *house, id string) {
+func packed(t *testing.T, h *harness, id string) {
 	t.Helper()
 	dir := filepath.Join(h.dir, "sessions", id)
 	eventually(t, "the output is packed", func() bool {
@@ -64,7 +64,7 @@ func packed(t *testing.T, h *house, id string) {
 
 func TestSearchOverSessions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	a := s.run(t, "sh", "-c", `printf 'first \033[31mneed\033[1mle\033[0m here\r\nand Needle again\n'`)
 	s.ended(t, a.ID)
@@ -122,7 +122,7 @@ func TestSearchOverSessions(t *testing.T) {
 // A search file that is damaged is written anew once more is printed, and what it told of is still found.
 func TestADamagedSearchFileIsWrittenAnew(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `echo the early needle; seq 1 1600000; read x; seq 1 800000; echo the last; read x`)
 	files := func() []string {
@@ -156,7 +156,7 @@ func TestADamagedSearchFileIsWrittenAnew(t *testing.T) {
 // a search file is damaged.
 func TestSearchOfALongHistory(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `seq -f 'line %.0f of the build' 1 180000; echo the only needle; seq -f 'line %.0f of the tests' 1 180000; read x`)
 	eventually(t, "all is printed and something is packed", func() bool {
@@ -241,7 +241,7 @@ func TestSearchOfALongHistory(t *testing.T) {
 // What a server that died left unpacked is packed by the next.
 func TestLeftHistoryIsPacked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "echo", "hello")
 	s.ended(t, row.ID)

@@ -83,8 +83,8 @@ type Places interface {
 	Live(workspaceID string) (*executors.Place, bool)
 	// Permit says why nothing new may start in the workspace's sandbox as it is.
 	Permit(ctx context.Context, workspaceID string) error
-	// Astray names the workspace's sandbox while it exists but could not be reached; "" when there is none such.
-	Astray(workspaceID string) (sandboxID string)
+	// UnreachableSandbox names the workspace's sandbox while it exists but could not be reached; "" when there is none such.
+	UnreachableSandbox(workspaceID string) (sandboxID string)
 	// Away says why the sandbox cannot be heard now although it may go on; nil = it can, or there is none.
 	Away(ctx context.Context, workspaceID string) error
 }

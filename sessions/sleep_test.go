@@ -15,15 +15,15 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// sleepy is a house whose sandboxes fall asleep after 30 minutes without use, on a clock the test sets.
+// sleepy is a harness whose sandboxes fall asleep after 30 minutes without use, on a clock the test sets.
 type sleepy struct {
-	*house
+	*harness
 	t     *testing.T
 	ahead atomic.Int64 // of the real clock
 }
 
 func newSleepy(t *testing.T) *sleepy {
-	h := &sleepy{house: newHouse(t), t: t}
+	h := &sleepy{harness: newHarness(t), t: t}
 	h.world.Now = func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 	h.places = func(mc *executortest.ManagerConfig) {
 		mc.Executors = []executors.Executor{fake.NewCloud(h.world)}

@@ -20,9 +20,9 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
@@ -197,27 +197,27 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		}
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
-	killpoint.Reach(killpoint.SessionStored)
+	failpoint.Reach(failpoint.SessionStored)
 	if err := s.Masks.Place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
 		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "the place it should run in did not answer")})
 		row = l.snapshot()
 		s.release(l)
-		if _, told := errors.AsType[*fault.Error](err); told {
-			return s.dress(row), nil
+		if _, reported := errors.AsType[*fault.Error](err); reported {
+			return s.hydrate(row), nil
 		}
-		return s.dress(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
+		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
 	}
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
 	if err != nil {
 		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "the place it should run in did not answer")})
 		row = l.snapshot()
 		s.release(l)
-		if _, told := errors.AsType[*fault.Error](err); told {
-			return s.dress(row), nil
+		if _, reported := errors.AsType[*fault.Error](err); reported {
+			return s.hydrate(row), nil
 		}
-		return s.dress(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
+		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
 	}
-	killpoint.Reach(killpoint.SessionStarted)
+	failpoint.Reach(failpoint.SessionStarted)
 	if plan.Prompt == agents.PromptArgument && row.Prompt != "" {
 		l.mu.Lock()
 		l.row.PromptSentAt = s.now()
@@ -231,7 +231,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		l.finish(ctx, endingOf(p, ""))
 		row = l.snapshot()
 		s.release(l)
-		return s.dress(row), nil
+		return s.hydrate(row), nil
 	}
 	l.mu.Lock()
 	l.judge()
@@ -246,7 +246,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	if !s.run(func() { l.pump(s.hard) }) {
 		s.release(l)
 	}
-	return s.dress(l.snapshot()), nil
+	return s.hydrate(l.snapshot()), nil
 }
 
 // startProcess starts the process; the guest starts the same id only once, so a lost answer is asked for again.
@@ -258,7 +258,7 @@ func startProcess(ctx context.Context, l *live, spec guest.ProcessSpec) (p guest
 		if p, err = l.guest.Start(ctx, spec); err == nil {
 			return p, nil
 		}
-		if _, told := errors.AsType[*fault.Error](err); told {
+		if _, reported := errors.AsType[*fault.Error](err); reported {
 			return p, err
 		}
 	}

@@ -47,7 +47,7 @@ done
 `
 
 // talks makes Codex a talker and returns a running one.
-func (h *house) talks() {
+func (h *harness) summaries() {
 	h.t.Helper()
 	path := filepath.Join(h.dir, "talker")
 	if err := os.WriteFile(path, []byte(talker), 0o755); err != nil {
@@ -56,7 +56,9 @@ func (h *house) talks() {
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path}
 }
 
-func (h *house) told() []string { return strings.Fields(strings.ReplaceAll(h.file("told"), " ", "_")) }
+func (h *harness) reported() []string {
+	return strings.Fields(strings.ReplaceAll(h.file("told"), " ", "_"))
+}
 
 func (s *server) queue(t *testing.T, id, text string) prompt.Prompt {
 	t.Helper()
@@ -98,7 +100,7 @@ func (s *server) prompts(t *testing.T, id string) (out []string) {
 }
 
 // tells says, should the test fail, what the queue and the program have seen.
-func (s *server) tells(t *testing.T, id string) {
+func (s *server) notifies(t *testing.T, id string) {
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
@@ -107,7 +109,7 @@ func (s *server) tells(t *testing.T, id string) {
 		for _, p := range all {
 			t.Logf("%.40q %s; reason %q held %q waits %q", p.Text, p.State, p.Reason, p.Held, p.Waits)
 		}
-		t.Logf("told %.200q %v", s.h.told(), err)
+		t.Logf("told %.200q %v", s.h.reported(), err)
 		out, _, _, _ := s.Output(context.Background(), id, 0, 4000)
 		t.Logf("%.2000q", out)
 	})
@@ -123,13 +125,13 @@ func (s *server) waitsFor(t *testing.T, id, why string) {
 
 func TestQueueIsSentInOrder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	s.queue(t, row.ID, "one held")
-	eventually(t, "the first is at work", func() bool { return len(h.told()) == 1 })
+	eventually(t, "the first is at work", func() bool { return len(h.reported()) == 1 })
 	two, three, four := s.queue(t, row.ID, "two 0"), s.queue(t, row.ID, "three 0"), s.queue(t, row.ID, "four 0")
 	s.waitsFor(t, row.ID, "working")
 	text, first := "five 0", 0
@@ -146,7 +148,7 @@ func TestQueueIsSentInOrder(t *testing.T) {
 	eventually(t, "all are sent", func() bool {
 		return !slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return strings.HasSuffix(p, "queued") || strings.HasSuffix(p, "sending") })
 	})
-	if got := strings.Join(h.told(), " "); got != "one_held five_0 three_0" {
+	if got := strings.Join(h.reported(), " "); got != "one_held five_0 three_0" {
 		t.Errorf("told: %s", got)
 	}
 	if _, err := s.EditPrompt(t.Context(), h.actor, three.ID, prompt.Edit{Text: &text}); fault.CodeOf(err) != "prompt_sent" {
@@ -167,11 +169,11 @@ func TestQueueIsSentInOrder(t *testing.T) {
 
 func TestQueueWaitsForPeople(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	s.reaches(t, row.ID, state.Idle)
 	sc := s.watch(t, row.ID, sessions.Attach{UserID: h.actor.User.ID, Name: "Ada", Writer: true})
 	if err := sc.Input(t.Context(), []byte("half a")); err != nil {
@@ -182,8 +184,8 @@ func TestQueueWaitsForPeople(t *testing.T) {
 	if err := sc.Input(t.Context(), []byte(" line 0\r")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both arrive", func() bool { return len(h.told()) == 2 })
-	if got := strings.Join(h.told(), " "); got != "half_a_line_0 queued_0" {
+	eventually(t, "both arrive", func() bool { return len(h.reported()) == 2 })
+	if got := strings.Join(h.reported(), " "); got != "half_a_line_0 queued_0" {
 		t.Errorf("told: %s", got)
 	}
 	// A question the agent does not tell of is seen on its screen.
@@ -191,23 +193,23 @@ func TestQueueWaitsForPeople(t *testing.T) {
 	eventually(t, "it asks", func() bool { return strings.Contains(s.output(t, row.ID), "1. Yes") })
 	s.queue(t, row.ID, "after 0")
 	s.waitsFor(t, row.ID, "question")
-	if len(h.told()) != 3 {
-		t.Errorf("told: %v", h.told())
+	if len(h.reported()) != 3 {
+		t.Errorf("told: %v", h.reported())
 	}
 	if err := s.Input(t.Context(), h.actor, row.ID, "y\r"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it goes on", func() bool { return len(h.told()) == 4 })
+	eventually(t, "it goes on", func() bool { return len(h.reported()) == 4 })
 }
 
 func TestPromptThatIsNotTakenUp(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	h.tune = func(c *sessions.Config) { c.AcceptWithin = 5 * time.Second }
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	deaf := s.queue(t, row.ID, "deaf 0")
 	s.queue(t, row.ID, "next 0")
 	eventually(t, "it fails", func() bool {
@@ -215,40 +217,40 @@ func TestPromptThatIsNotTakenUp(t *testing.T) {
 		return err == nil && p.State == prompt.Failed && strings.Contains(p.Reason, "did not go to work") && p.Text == "deaf 0"
 	})
 	s.waitsFor(t, row.ID, "the prompt before it failed")
-	if got := h.told(); len(got) != 0 {
+	if got := h.reported(); len(got) != 0 {
 		t.Errorf("told: %v", got)
 	}
 	text := "heard 0"
 	if _, err := s.EditPrompt(t.Context(), h.actor, deaf.ID, prompt.Edit{Text: &text, Now: true, Release: true}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both are sent", func() bool { return strings.Join(h.told(), " ") == "heard_0 next_0" })
+	eventually(t, "both are sent", func() bool { return strings.Join(h.reported(), " ") == "heard_0 next_0" })
 }
 
 // An agent that is slow to read may take more than one Enter for a part of what was pasted.
 func TestEnterIsPressedUntilThePromptIsTaken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	p := s.queue(t, row.ID, "drowsy 0")
 	eventually(t, "it is sent", func() bool {
 		got, err := s.Prompt(t.Context(), p.ID)
 		return err == nil && got.State == prompt.Sent
 	})
-	if got := strings.Join(h.told(), " "); got != "drowsy_0" {
+	if got := strings.Join(h.reported(), " "); got != "drowsy_0" {
 		t.Errorf("told: %s", got)
 	}
 }
 
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `trap 'echo caught-$((40+2))' INT; echo begun; while :; do sleep 0.05; done`)
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
 	sc.shows(t, "begun")
 	got, err := s.Interrupt(t.Context(), h.actor, row.ID, false)
@@ -266,11 +268,11 @@ func TestInterrupt(t *testing.T) {
 
 func TestInterruptHoldsTheQueue(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	s.reaches(t, row.ID, state.Idle)
 	if got, err := s.Interrupt(t.Context(), h.actor, row.ID, false); err != nil || got.Outcome != sessions.NotWorking {
 		t.Fatalf("got %+v, %v", got, err)
@@ -295,16 +297,16 @@ func TestInterruptHoldsTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The Esc itself is text to this program.
-	eventually(t, "the queue goes on", func() bool { return strings.Contains(strings.Join(h.told(), " "), "next_0") })
+	eventually(t, "the queue goes on", func() bool { return strings.Contains(strings.Join(h.reported(), " "), "next_0") })
 }
 
 func TestResumeAndSend(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	s.sent(t, s.queue(t, row.ID, "long 6000"))
 	s.queue(t, row.ID, "left 0")
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
@@ -315,11 +317,11 @@ func TestResumeAndSend(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	p, err := s.AddPrompt(t.Context(), h.actor, row.ID, prompt.Request{Text: "more 0", Resume: true})
-	s.tells(t, p.SessionID)
+	s.notifies(t, p.SessionID)
 	if err != nil || p.SessionID == row.ID {
 		t.Fatalf("got %+v, %v", p, err)
 	}
-	eventually(t, "both arrive", func() bool { return strings.Join(h.told(), " ") == "long_6000 left_0 more_0" })
+	eventually(t, "both arrive", func() bool { return strings.Join(h.reported(), " ") == "long_6000 left_0 more_0" })
 	if got := strings.Join(s.prompts(t, row.ID), ", "); got != "long 6000:sent" {
 		t.Errorf("the old session has %s", got)
 	}
@@ -328,11 +330,11 @@ func TestResumeAndSend(t *testing.T) {
 // Whenever the server dies, each prompt is typed exactly once, in order.
 func TestQueueOverRestarts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.tells(t, row.ID)
+	s.notifies(t, row.ID)
 	s.reaches(t, row.ID, state.Idle)
 	var want []string
 	big := strings.Repeat("x", 3000)
@@ -345,7 +347,7 @@ func TestQueueOverRestarts(t *testing.T) {
 		return slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return strings.HasSuffix(p, ":sending") })
 	}
 	for range len(want) {
-		eventually(t, "a prompt is being sent", func() bool { return sending() || len(h.told()) == len(want) })
+		eventually(t, "a prompt is being sent", func() bool { return sending() || len(h.reported()) == len(want) })
 		time.Sleep(rand.N(250 * time.Millisecond)) // anywhere between the first frame and the agent at work
 		s.end()
 		s = h.start()
@@ -357,7 +359,7 @@ func TestQueueOverRestarts(t *testing.T) {
 	if n := strings.Count(s.output(t, row.ID), "\x1b[200~"); n != len(want) {
 		t.Errorf("%d of %d pastes were bracketed", n, len(want))
 	}
-	if got := h.told(); !slices.Equal(got, want) {
+	if got := h.reported(); !slices.Equal(got, want) {
 		for i := range got {
 			got[i] = got[i][:1]
 		}
@@ -367,12 +369,12 @@ func TestQueueOverRestarts(t *testing.T) {
 
 func TestAnotherAgentInItsPlace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.talks()
+	h := newHarness(t)
+	h.summaries()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.queue(t, row.ID, "first 0")
-	eventually(t, "it is sent", func() bool { return len(h.told()) == 1 })
+	eventually(t, "it is sent", func() bool { return len(h.reported()) == 1 })
 	s.sent(t, s.queue(t, row.ID, "second 6000"))
 	s.queue(t, row.ID, "third 0")
 	other := h.addWorkspace("other")
@@ -384,10 +386,10 @@ func TestAnotherAgentInItsPlace(t *testing.T) {
 	if _, err := s.StartAfter(t.Context(), h.actor, h.ws.ID, bad, sessions.From{ID: row.ID, Stop: true}); fault.CodeOf(err) != "agent_unknown" || s.get(t, row.ID).State.Ended() {
 		t.Errorf("an agent that cannot be started: %v, the first is %s", err, s.get(t, row.ID).State)
 	}
-	next, err := s.StartAfter(t.Context(), h.actor, h.ws.ID, req, sessions.From{ID: row.ID, Tell: true, Stop: true})
+	next, err := s.StartAfter(t.Context(), h.actor, h.ws.ID, req, sessions.From{ID: row.ID, Notify: true, Stop: true})
 	if err != nil || !s.get(t, row.ID).State.Ended() || next.Prompt != "first 0\n\nsecond 6000" {
 		t.Fatalf("got %q, %v", next.Prompt, err)
 	}
-	s.tells(t, next.ID)
+	s.notifies(t, next.ID)
 	eventually(t, "the queue went over", func() bool { return strings.Contains(s.output(t, next.ID), "third 0") })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/masks"
 )
@@ -51,12 +51,12 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	defer s.release(l)
 	row, g, undo := l.intendStop(reason)
 	if row.State.Ended() {
-		return s.dress(row), nil
+		return s.hydrate(row), nil
 	}
 	err = nil
 	if g == nil {
 		err = notRunning(row)
-	} else if err = s.rouse(ctx, row.WorkspaceID); err == nil { // what stands still cannot end by itself
+	} else if err = s.wakeWorkspace(ctx, row.WorkspaceID); err == nil { // what stands still cannot end by itself
 		err = s.cfg.Store.UpdateSession(ctx, row)
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace+endWait)
 	defer cancel()
-	killpoint.Reach(killpoint.SessionStopping)
+	failpoint.Reach(failpoint.SessionStopping)
 	if _, err := g.Stop(wait, l.id, grace); err != nil && !fault.Is(err, fault.NotFound) && !errors.Is(err, executors.ErrGone) {
 		if reason := l.gone(err); reason == "" {
 			return Session{}, fault.Wrap(err, fault.Unavailable, "session_unreachable", "The session could not be stopped: the place it runs in does not answer. Try again.")
@@ -76,7 +76,7 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	case <-wait.Done():
 		return Session{}, fault.New(fault.Timeout, "session_not_stopped", "The session did not end in time. Try again.")
 	}
-	return s.dress(l.snapshot()), nil
+	return s.hydrate(l.snapshot()), nil
 }
 
 // intendStop notes in memory that a session is to end, and returns the row that says so, to be stored, should the server die before the end. undo

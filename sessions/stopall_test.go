@@ -33,7 +33,7 @@ func (f *refusing) UpdateSessions(ctx context.Context, all []sessions.Session) e
 // after the server was killed and another one took over.
 func TestStopAllThatCannotBeStoredEndsNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	store := &refusing{}
 	h.tune = func(c *sessions.Config) {
 		store.Store = c.Store

@@ -30,7 +30,7 @@ const noise = `head -c 700000 /dev/urandom | base64`
 // A team with more history than it may keeps what ended last, and all of what runs; offsets hold.
 func TestTeamCapDropsWhatEndedFirst(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	first := s.run(t, "sh", "-c", noise)
 	s.ended(t, first.ID)
@@ -70,7 +70,7 @@ func TestTeamCapDropsWhatEndedFirst(t *testing.T) {
 
 func TestHistoryIsKeptForSoLong(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "echo hello")
 	s.ended(t, row.ID)

@@ -20,7 +20,7 @@ func TestASessionWhoseFilesAreDamagedCanBeStopped(t *testing.T) {
 	for _, way := range []string{"journal", "secrets", "log", "repaired"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			h.tune = func(c *sessions.Config) { c.TakeUpTries = 1 }
 			s := h.start()
 			// It prints what the damaged files must not show only once the server that could still read them has ended.

@@ -34,7 +34,7 @@ func counting(n int) (argv []string, want string) {
 
 func TestEveryViewerGetsEveryByteOverCutsAndRestarts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	argv, want := counting(120_000)
 	row := s.run(t, argv...)
@@ -108,7 +108,7 @@ func differ(a []byte, b string) int {
 // TestBytesShownButNotKept: the server is killed after it showed bytes and before it kept them.
 func TestBytesShownButNotKept(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty raw -echo; seq 1 20000; read x; seq 20001 30000; sleep 1000")
 	sc := s.watch(t, row.ID, sessions.Attach{})
@@ -156,7 +156,7 @@ func cutLog(t *testing.T, dir string, n int64) {
 
 func TestSlowViewerSlowsNobody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.tune = func(c *sessions.Config) { c.SlowAfter = 300 * time.Millisecond }
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty raw -echo; read x; seq 1 300000; sleep 1000")
@@ -197,7 +197,7 @@ func TestSlowViewerSlowsNobody(t *testing.T) {
 
 func TestAcknowledgementsOpenTheWindow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.ended(t, s.run(t, "sh", "-c", "stty raw; seq 1 100000").ID)
 	v, err := s.Attach(t.Context(), row.ID, sessions.Attach{From: new(int64)})
@@ -231,7 +231,7 @@ func TestAcknowledgementsOpenTheWindow(t *testing.T) {
 
 func TestOffsets(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.tune = func(c *sessions.Config) { c.MaxLogBytes, c.RingBytes = 64<<10, 4<<10 }
 	s := h.start()
 	row := s.ended(t, s.run(t, "sh", "-c", "stty raw; seq 1 100000").ID)
@@ -269,7 +269,7 @@ func TestOffsets(t *testing.T) {
 
 func TestPasteOfOneMegabyte(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty raw -echo; echo ready; head -c 1048576 | sha256sum; sleep 1000")
 	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
@@ -290,7 +290,7 @@ func TestPasteOfOneMegabyte(t *testing.T) {
 
 func TestInputSurvivesCuts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty raw -echo; echo ready; head -c 20000; sleep 1000")
 	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
@@ -314,7 +314,7 @@ func TestInputSurvivesCuts(t *testing.T) {
 
 func TestViewerMayOnlyWatch(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "cat")
 	sc := s.watch(t, row.ID, sessions.Attach{UserID: "usr_2", Name: "Mika\x1b[31m\u202e"})
@@ -343,7 +343,7 @@ func TestViewerMayOnlyWatch(t *testing.T) {
 
 func TestOneSizeOwner(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.tune = func(c *sessions.Config) { c.SizeHold = 400 * time.Millisecond }
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Command, Argv: []string{"sh", "-c", "trap 'stty size' WINCH; echo trapped; while :; do sleep 0.05; done"}})
@@ -381,7 +381,7 @@ func TestOneSizeOwner(t *testing.T) {
 
 func TestTitleAndStateReachViewers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `printf '\033]0;My \001title\007'; read x; printf '\033]777;notify;T;Continue?\007'; read x; sleep 1000`)
 	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
@@ -401,7 +401,7 @@ func TestTitleAndStateReachViewers(t *testing.T) {
 
 func TestServerEndsViewersWhenItStops(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", "echo on; sleep 1000")
 	sc := s.watch(t, row.ID, sessions.Attach{})
@@ -422,7 +422,7 @@ func TestServerEndsViewersWhenItStops(t *testing.T) {
 
 func TestOutputGoesOnWhenTheDiskDoesNot(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.tune = func(c *sessions.Config) { c.RingBytes = 16 << 20 }
 	s := h.start()
 	row := s.run(t, "sh", "-c", "stty raw -echo; echo ready; read x; seq 1 1000000; sleep 1000")

@@ -52,8 +52,8 @@ func transcriptRow(row Session) transcript.Row {
 		Conversation: row.Conversation, StartedAt: row.StartedAt}
 }
 
-// Hear takes what the record says of the session's state.
-func (t transcribed) Hear(h agents.Hint) { t.l.evidence(h) }
+// Observe takes what the record says of the session's state.
+func (t transcribed) Observe(h agents.Hint) { t.l.evidence(h) }
 
 // Source opens the home in which the session's agent keeps its record; nil when it cannot be reached now. What it returns beside it
 // gives it back.

@@ -388,7 +388,7 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	if _, paused := v.l.paused(); paused && gesture(p) {
+	if _, paused := v.l.paused(); paused && isMouseReport(p) {
 		return nil // to look at it is no reason to wake it
 	}
 	if err := v.l.typed(ctx, v, v.user, p); err != nil {

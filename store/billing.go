@@ -28,7 +28,7 @@ const segmentColumns = `id, team_id, workspace_id, sandbox_id, user_id, executor
 
 func scanSegment(r scanner) (g billing.Segment, err error) {
 	err = r.Scan(&g.ID, &g.TeamID, &g.WorkspaceID, &g.SandboxID, &g.UserID, &g.Executor, &g.Purpose, &g.CPUs, &g.MemoryMB, &g.PriceNano,
-		&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.Witness, &g.CostNano,
+		&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.EndSource, &g.CostNano,
 		&g.ProjectID, &g.Metered, &g.PriceID, &g.AdjustsID)
 	return g, err
 }
@@ -73,7 +73,7 @@ func (s *Billing) InsertSegment(ctx context.Context, g billing.Segment) error {
 		}
 	}
 	_, err := s.db.Exec(ctx, `INSERT INTO segments (`+segmentColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, g.ID, g.TeamID, g.WorkspaceID,
-		g.SandboxID, g.UserID, g.Executor, g.Purpose, g.CPUs, g.MemoryMB, g.PriceNano, g.StartedAt, g.SeenAt, g.EndedAt, g.Witness, g.CostNano, g.ProjectID, g.Metered,
+		g.SandboxID, g.UserID, g.Executor, g.Purpose, g.CPUs, g.MemoryMB, g.PriceNano, g.StartedAt, g.SeenAt, g.EndedAt, g.EndSource, g.CostNano, g.ProjectID, g.Metered,
 		g.PriceID, g.AdjustsID)
 	return err
 }
@@ -81,7 +81,7 @@ func (s *Billing) InsertSegment(ctx context.Context, g billing.Segment) error {
 // UpdateSegment writes what changes in an open segment.
 func (s *Billing) UpdateSegment(ctx context.Context, g billing.Segment) error {
 	return changed(s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, ended_at = ?, witness = ?, cost_nano = ? WHERE id = ? AND {team} AND ended_at = 0`,
-		g.SeenAt, g.EndedAt, g.Witness, g.CostNano, g.ID))
+		g.SeenAt, g.EndedAt, g.EndSource, g.CostNano, g.ID))
 }
 
 // beatsAtOnce is how many sandboxes one statement names.

@@ -58,11 +58,11 @@ func TestADatabaseThatHangsIsUnavailable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thaw, err := pg.Freeze()
+	resume, err := pg.Freeze()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer thaw() // before anything is closed
+	defer resume() // before anything is closed
 	close(goOn)
 	unavailable("a list under way", func(context.Context) error {
 		defer rows.Close()
@@ -77,7 +77,7 @@ func TestADatabaseThatHangsIsUnavailable(t *testing.T) {
 	unavailable("asking afterwards", db.Ping)
 	all.Wait()
 
-	thaw()
+	resume()
 	for err = db.Ping(ctx); err != nil && ctx.Err() == nil; err = db.Ping(ctx) {
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -16,7 +16,7 @@ func TestMirror(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewChanges(db)
-		team, _, all := sessionHouse(t, db)
+		team, _, all := sessionHarness(t, db)
 		ws := all[0]
 		if got, err := st.MirrorState(ctx, ws); err != nil || got != (filesync.MirrorState{}) {
 			t.Fatalf("before the first: %+v, %v", got, err)

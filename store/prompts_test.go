@@ -18,7 +18,7 @@ func TestPrompts(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
-		team, user, ws := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
 		add := func(session, text string) prompt.Prompt {
 			t.Helper()
 			p, err := st.AddPrompt(ctx, prompt.Prompt{ID: id.New("prm"), TeamID: team, WorkspaceID: ws[0], SessionID: session, Text: text,

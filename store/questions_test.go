@@ -20,7 +20,7 @@ func TestQuestions(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
-		team, user, ws := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
 		ses := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: state.Working, Cols: 80, Rows: 24, CreatedBy: user, StartedAt: 1}
 		if err := st.InsertSession(ctx, ses, "home"); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func TestInboxMarks(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
-		team, user, ws := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
 		m := question.Mark{UserID: user, ItemID: "ses_1-5", TeamID: team, WorkspaceID: ws[0], SnoozedUntil: 7}
 		want := func(marks map[string]question.Mark) {
 			t.Helper()

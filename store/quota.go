@@ -197,7 +197,7 @@ func (s *Quota) Budget(ctx context.Context, teamID string) (b quota.Budget, ok b
 	var thresholds string
 	err = s.db.QueryRow(ctx, `SELECT limit_nano, count_tokens, thresholds, overage, overage_cap_nano, grace_seconds, tell_app, tell_mail, tell_webhooks, updated_by, updated_at
 		FROM budgets WHERE team_id = {team?}`, teamID).Scan(maybe{&b.LimitNano}, &b.CountTokens, &thresholds, &b.Overage, maybe{&b.OverageCapNano}, &b.GraceSeconds,
-		&b.TellApp, &b.TellMail, &b.TellWebhooks, &b.UpdatedBy, &b.UpdatedAt)
+		&b.NotifyApp, &b.NotifyMail, &b.NotifyWebhooks, &b.UpdatedBy, &b.UpdatedAt)
 	if errors.Is(err, ErrNotFound) {
 		return quota.Budget{}, false, nil
 	}
@@ -218,7 +218,7 @@ func (s *Quota) PutBudget(ctx context.Context, teamID string, b quota.Budget) er
 		ON CONFLICT (team_id) DO UPDATE SET limit_nano = excluded.limit_nano, count_tokens = excluded.count_tokens, thresholds = excluded.thresholds, overage = excluded.overage,
 		overage_cap_nano = excluded.overage_cap_nano, grace_seconds = excluded.grace_seconds, tell_app = excluded.tell_app, tell_mail = excluded.tell_mail,
 		tell_webhooks = excluded.tell_webhooks, updated_by = excluded.updated_by, updated_at = excluded.updated_at`,
-		teamID, b.LimitNano, b.CountTokens, string(thresholds), b.Overage, b.OverageCapNano, b.GraceSeconds, b.TellApp, b.TellMail, b.TellWebhooks, b.UpdatedBy, b.UpdatedAt)
+		teamID, b.LimitNano, b.CountTokens, string(thresholds), b.Overage, b.OverageCapNano, b.GraceSeconds, b.NotifyApp, b.NotifyMail, b.NotifyWebhooks, b.UpdatedBy, b.UpdatedAt)
 	return err
 }
 

@@ -16,7 +16,7 @@ func TestReviews(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewReviews(db)
-		team, user, ws := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
 		draft := func(at int64) reviews.Review {
 			t.Helper()
 			r, err := st.OpenDraft(ctx, reviews.Review{ID: id.New("rev"), TeamID: team, WorkspaceID: ws[0], AuthorID: user, State: reviews.Draft, CreatedAt: at, UpdatedAt: at})

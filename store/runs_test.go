@@ -17,7 +17,7 @@ func TestRuns(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewRuns(db)
-		team, user, ws := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
 		var project string
 		if err := db.QueryRow(ctx, `SELECT project_id FROM workspaces WHERE id = ?`, ws[0]).Scan(&project); err != nil {
 			t.Fatal(err)

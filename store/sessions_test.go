@@ -17,8 +17,8 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 )
 
-// sessionHouse is a team with two workspaces.
-func sessionHouse(t *testing.T, db *store.DB) (team, user string, ws [2]string) {
+// sessionHarness is a team with two workspaces.
+func sessionHarness(t *testing.T, db *store.DB) (team, user string, ws [2]string) {
 	t.Helper()
 	u, tm := storetest.Seed(t, db)
 	prj := id.New("prj")
@@ -41,7 +41,7 @@ func TestSessions(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
-		team, user, ws := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
 		code := 3
 		row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], SandboxID: "sbx_1", Agent: "codex", Argv: []string{"codex", "--", "-x é\n"},
 			Prompt: "do\n\"it\" é", State: state.Starting, StateReason: "r", StateAt: 5, Cols: 120, Rows: 32, CreatedBy: user, StartedAt: 10}
@@ -105,7 +105,7 @@ func TestConversationClaims(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
-		team, user, ws := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
 		begin := func(started int64, conversation string) (sessions.Session, error) {
 			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], Agent: "codex", State: state.Working, Cols: 80, Rows: 24,
 				CreatedBy: user, StartedAt: started, Conversation: conversation}
@@ -194,8 +194,8 @@ func TestTeamSessions(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
 		st := store.NewSessions(db)
-		team, user, ws := sessionHouse(t, db)
-		other, stranger, foreign := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
+		other, stranger, foreign := sessionHarness(t, db)
 		add := func(team, user, ws, agent string, started, ended int64) string {
 			t.Helper()
 			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws, Agent: agent, State: state.Idle, Cols: 80, Rows: 24,

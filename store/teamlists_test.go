@@ -18,8 +18,8 @@ func TestNamedWorkspacesAreTheTeams(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx := t.Context()
-		team, user, ws := sessionHouse(t, db)
-		other, _, foreign := sessionHouse(t, db)
+		team, user, ws := sessionHarness(t, db)
+		other, _, foreign := sessionHarness(t, db)
 		st := store.NewWorkspaces(db)
 		for _, c := range []struct {
 			team string
@@ -51,7 +51,7 @@ func TestNamedWorkspacesAreTheTeams(t *testing.T) {
 func TestListsReadWhatTheyShow(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
-	team, user, ws := sessionHouse(t, db)
+	team, user, ws := sessionHarness(t, db)
 	ctx := t.Context()
 	shown := slices.Clone(ws[:]) // a page: SQLite may go through the rows in another way for few
 	for len(shown) < page.MaxLimit {

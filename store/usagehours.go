@@ -23,7 +23,7 @@ func (s *Billing) UnrolledSegments(ctx context.Context, before, afterAt int64, a
 	return collect(rows, err, func(r scanner) (u billing.Unrolled, err error) {
 		g := &u.Segment
 		return u, r.Scan(&u.RolledMs, &u.RolledNano, &g.ID, &g.TeamID, &g.WorkspaceID, &g.SandboxID, &g.UserID, &g.Executor, &g.Purpose, &g.CPUs, &g.MemoryMB, &g.PriceNano,
-			&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.Witness, &g.CostNano, &g.ProjectID, &g.Metered, &g.PriceID, &g.AdjustsID)
+			&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.EndSource, &g.CostNano, &g.ProjectID, &g.Metered, &g.PriceID, &g.AdjustsID)
 	})
 }
 

@@ -60,7 +60,7 @@ func paths(set filesync.Set) string {
 func TestFollowing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		h.run()
 		box := newScript()
 		gone := make(chan struct{})
@@ -126,7 +126,7 @@ func TestFollowing(t *testing.T) {
 func TestRecordsOfOneSet(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		h.run()
 		box := newScript()
 		h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, nil)
@@ -156,7 +156,7 @@ func TestRecordsOfOneSet(t *testing.T) {
 
 func TestBaseMoves(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.run()
 	box := newScript()
 	h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, nil)
@@ -217,7 +217,7 @@ func TestLiesAreRefused(t *testing.T) {
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, storetest.SQLite(t))
+			h := newHarness(t, storetest.SQLite(t))
 			h.run()
 			box := newScript()
 			h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, nil)
@@ -241,7 +241,7 @@ func TestLiesAreRefused(t *testing.T) {
 
 func TestWordsOfAGuestAreCleaned(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.run()
 	box := newScript()
 	h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, nil)
@@ -261,7 +261,7 @@ func TestTooManyFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("200,000 files take a while")
 	}
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.run()
 	box := newScript()
 	h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, nil)
@@ -280,7 +280,7 @@ func TestTooManyFiles(t *testing.T) {
 
 func TestEventsAreFew(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.run()
 	box := newScript()
 	h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, nil)
@@ -301,7 +301,7 @@ func TestEventsAreFew(t *testing.T) {
 // Whoever wants to know is told which files changed just now: not of a whole set, which tells nothing of when.
 func TestTouchedFilesAreTold(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.run()
 	box := newScript()
 	h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, make(chan struct{}))
@@ -316,8 +316,8 @@ func TestTouchedFilesAreTold(t *testing.T) {
 	box.sets <- delta(101, change("b"))
 	box.sets <- many
 	box.sets <- gone
-	eventually(t, "all are told", func() bool { return len(h.told()) >= 3 })
-	got := h.told()
+	eventually(t, "all are told", func() bool { return len(h.reported()) >= 3 })
+	got := h.reported()
 	if got[0] != "b+0" || !strings.HasPrefix(got[1], "m00 m01") || !strings.HasSuffix(got[1], "m19+10") || got[2] != "a+0" || len(got) != 3 {
 		t.Fatalf("told %q", got)
 	}

@@ -75,7 +75,7 @@ func (f *follower) follow(ctx context.Context) {
 			f.mirror.unreachable()
 		}
 		if errors.Is(err, errLie) {
-			f.tell(ctx, "The sandbox reported changes that cannot be true. The list is the last that could.")
+			f.notify(ctx, "The sandbox reported changes that cannot be true. The list is the last that could.")
 		} else if time.Since(begin) > retryMax {
 			pause = retryFirst
 		}
@@ -338,7 +338,7 @@ func (f *follower) store(ctx context.Context, set guest.ChangeSet, since uint64)
 	if err := unique(d.Upserts); err != nil {
 		return Delta{}, nil, false, err
 	}
-	told := guest.ChangeSet{Base: set.Base, Version: set.Version, Reset: d.Reset, Upserts: d.Upserts, Removes: d.Removes}
+	reported := guest.ChangeSet{Base: set.Base, Version: set.Version, Reset: d.Reset, Upserts: d.Upserts, Removes: d.Removes}
 	d.Upserts = unstamped(d.Upserts)
 	version, changed, err := f.s.cfg.Store.ApplyChanges(ctx, d)
 	if err != nil {
@@ -350,7 +350,7 @@ func (f *follower) store(ctx context.Context, set guest.ChangeSet, since uint64)
 	f.version = set.Version
 	again = f.unmoved(d)
 	if f.mirror != nil {
-		f.mirror.note(told)
+		f.mirror.note(reported)
 		f.mirror.doubt(set.Error)
 	}
 	if at := set.Head + " " + set.Branch; at != f.at {
@@ -409,7 +409,7 @@ func unique(changes []guest.Change) error {
 }
 
 // tell notes in the set why it is not kept up.
-func (f *follower) tell(ctx context.Context, words string) {
+func (f *follower) notify(ctx context.Context, words string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	set, err := f.s.cfg.Store.Changes(ctx, f.workspaceID)

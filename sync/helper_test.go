@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
 }
 
-// house is what a Service is joined to in tests: a real store, and the rest as a test needs it.
-type house struct {
+// harness is what a Service is joined to in tests: a real store, and the rest as a test needs it.
+type harness struct {
 	t           *testing.T
 	db          *store.DB
 	store       *store.Changes
@@ -43,18 +43,18 @@ type house struct {
 
 var baseA, baseB = strings.Repeat("a", 40), strings.Repeat("b", 40)
 
-func newHouse(t *testing.T, db *store.DB) *house { return newHouseWith(t, db, nil) }
+func newHarness(t *testing.T, db *store.DB) *harness { return newHarnessWith(t, db, nil) }
 
-// newHouseWith joins the Service to real places, when places is given.
-func newHouseWith(t *testing.T, db *store.DB, places filesync.Places) *house {
+// newHarnessWith joins the Service to real places, when places is given.
+func newHarnessWith(t *testing.T, db *store.DB, places filesync.Places) *harness {
 	t.Helper()
-	return newHouseLogging(t, db, places, slog.New(slog.DiscardHandler))
+	return newHarnessLogging(t, db, places, slog.New(slog.DiscardHandler))
 }
 
-func newHouseLogging(t *testing.T, db *store.DB, places filesync.Places, log *slog.Logger) *house {
+func newHarnessLogging(t *testing.T, db *store.DB, places filesync.Places, log *slog.Logger) *harness {
 	t.Helper()
 	user, team := storetest.Seed(t, db)
-	h := &house{t: t, db: db, store: store.NewChanges(db), teamID: team.ID, base: baseA, places: make(map[string]*executors.Place)}
+	h := &harness{t: t, db: db, store: store.NewChanges(db), teamID: team.ID, base: baseA, places: make(map[string]*executors.Place)}
 	h.workspaceID = h.addWorkspace(user.ID, 1)
 	if places == nil {
 		places = h
@@ -63,7 +63,7 @@ func newHouseLogging(t *testing.T, db *store.DB, places filesync.Places, log *sl
 	return h
 }
 
-func (h *house) addWorkspace(userID string, num int) string {
+func (h *harness) addWorkspace(userID string, num int) string {
 	h.t.Helper()
 	prj, ws := id.New("prj"), id.New("ws")
 	exec := func(sql string, args ...any) {
@@ -79,7 +79,7 @@ func (h *house) addWorkspace(userID string, num int) string {
 }
 
 // run runs the service until the test ends.
-func (h *house) run() {
+func (h *harness) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.service.Run(ctx) }()
@@ -93,63 +93,65 @@ func (h *house) run() {
 
 // Publish keeps events.
 // note is told of files that changed.
-func (h *house) note(_ string, paths []string, more int) {
+func (h *harness) note(_ string, paths []string, more int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.noted = append(h.noted, fmt.Sprint(strings.Join(paths, " "), "+", more))
 }
 
-func (h *house) told() []string {
+func (h *harness) reported() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.noted)
 }
 
-func (h *house) Publish(_ context.Context, e events.Event) {
+func (h *harness) Publish(_ context.Context, e events.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
 }
 
-func (h *house) published() []events.Event {
+func (h *harness) published() []events.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]events.Event(nil), h.events...)
 }
 
 // BaseCommit answers for workspaces.
-func (h *house) BaseCommit(context.Context, string) (string, error) {
+func (h *harness) BaseCommit(context.Context, string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.base, nil
 }
 
-func (h *house) setBase(base string) {
+func (h *harness) setBase(base string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.base = base
 }
 
 // Ensure answers for executors.
-func (h *house) Ensure(_ context.Context, workspaceID string) (*executors.Place, error) {
+func (h *harness) Ensure(_ context.Context, workspaceID string) (*executors.Place, error) {
 	if p, ok := h.Live(workspaceID); ok {
 		return p, nil
 	}
 	return nil, fault.New(fault.Unavailable, "no_place", "There is no place.")
 }
 
-// Far answers for executors: nothing is far here.
-func (h *house) Far(context.Context, string) (bool, executors.State, error) { return false, "", nil }
+// RemoteDisk answers for executors: nothing is far here.
+func (h *harness) RemoteDisk(context.Context, string) (bool, executors.State, error) {
+	return false, "", nil
+}
 
 // Live answers for executors.
-func (h *house) Live(workspaceID string) (*executors.Place, bool) {
+func (h *harness) Live(workspaceID string) (*executors.Place, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p, ok := h.places[workspaceID]
 	return p, ok
 }
 
-func (h *house) changes() filesync.Set {
+func (h *harness) changes() filesync.Set {
 	h.t.Helper()
 	set, err := h.service.Changes(h.t.Context(), h.workspaceID)
 	if err != nil {

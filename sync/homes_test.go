@@ -10,7 +10,7 @@ import (
 // What agents keep in their home is copied before a sandbox ends, and the next sandbox has it. Nothing else is.
 func TestHomesComeAndGo(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	home := func(name string) string { return filepath.Join(r.place.Hello.Home, name) }
 	kept := func(name string) string { return filepath.Join(r.dir, "home", name) }
 	record := ".claude/projects/-work-p/one.jsonl"

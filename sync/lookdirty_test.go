@@ -35,7 +35,7 @@ func TestLookingByNames(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, storetest.SQLite(t))
+			h := newHarness(t, storetest.SQLite(t))
 			var k keeper
 			h.service = filesync.New(filesync.Config{Store: h.store, Places: h, Workspaces: h, Events: h, Polled: k.polled, Log: slog.New(slog.DiscardHandler)})
 			h.run()

@@ -33,23 +33,23 @@ type mirror struct {
 	kind   string
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	base    string                  // the set's
-	set     map[string]guest.Change // by raw path
-	from    map[string]int          // raw paths files were renamed from: how many were
-	dirty   map[string]int          // raw paths to be looked at: how often that was tried and has to be again
-	fresh   bool                    // nothing was told yet
-	version uint64                  // of the guest, as told
-	told    time.Time               // when the oldest of dirty was told
-	done    uint64                  // version up to which everything is home
-	busy    bool
-	sending bool // kept files are on their way to the sandbox
-	left    int  // paths of the step under way that are not home yet
-	status  Home
-	trouble string // why the set told last is not all there is, "" = it is
-	cut     bool   // the guest cannot be reached
-	step    chan struct{}
-	wake    chan struct{}
+	mu       sync.Mutex
+	base     string                  // the set's
+	set      map[string]guest.Change // by raw path
+	from     map[string]int          // raw paths files were renamed from: how many were
+	dirty    map[string]int          // raw paths to be looked at: how often that was tried and has to be again
+	fresh    bool                    // nothing was told yet
+	version  uint64                  // of the guest, as told
+	reported time.Time               // when the oldest of dirty was told
+	done     uint64                  // version up to which everything is home
+	busy     bool
+	sending  bool // kept files are on their way to the sandbox
+	left     int  // paths of the step under way that are not home yet
+	status   Home
+	trouble  string // why the set told last is not all there is, "" = it is
+	cut      bool   // the guest cannot be reached
+	step     chan struct{}
+	wake     chan struct{}
 
 	// Only the worker's.
 	loaded  bool
@@ -125,8 +125,8 @@ func (m *mirror) note(set guest.ChangeSet) {
 		m.done = 0 // another guest, which counts anew
 	}
 	m.version, m.cut = set.Version, false
-	if m.told.IsZero() {
-		m.told = m.s.cfg.Now()
+	if m.reported.IsZero() {
+		m.reported = m.s.cfg.Now()
 	}
 	m.poke()
 }
@@ -224,11 +224,11 @@ func diskFull(err error) bool {
 
 // task is what one pass is about.
 type task struct {
-	base    string
-	paths   map[string]int
-	version uint64
-	fresh   bool
-	told    time.Time
+	base     string
+	paths    map[string]int
+	version  uint64
+	fresh    bool
+	reported time.Time
 }
 
 // work brings home what is to be looked at. again says that some of it has to be tried once more, soon.
@@ -270,15 +270,15 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 	if clean && !m.fresh {
 		m.done = t.version
 	}
-	if len(m.dirty) > 0 && m.told.IsZero() {
-		m.told = t.told
+	if len(m.dirty) > 0 && m.reported.IsZero() {
+		m.reported = t.reported
 	}
 	m.mu.Unlock()
 	if err != nil {
 		return false, err
 	}
 	if clean {
-		m.lag(t.told)
+		m.lag(t.reported)
 	}
 	unsent := m.sendKept(ctx)
 	for _, n := range left {
@@ -301,9 +301,9 @@ func (m *mirror) rest() {
 }
 
 // lag tells how long files were on their way.
-func (m *mirror) lag(told time.Time) {
-	if m.s.cfg.Lag != nil && !told.IsZero() {
-		m.s.cfg.Lag(m.kind, m.s.cfg.Now().Sub(told))
+func (m *mirror) lag(reported time.Time) {
+	if m.s.cfg.Lag != nil && !reported.IsZero() {
+		m.s.cfg.Lag(m.kind, m.s.cfg.Now().Sub(reported))
 	}
 }
 
@@ -315,11 +315,11 @@ func (m *mirror) take() (task, bool) {
 		if m.base != "" {
 			m.done, m.sending = m.version, len(m.send) > 0
 		}
-		m.told = time.Time{}
+		m.reported = time.Time{}
 		return task{base: m.base}, false
 	}
-	t := task{base: m.base, paths: m.dirty, version: m.version, fresh: m.fresh, told: m.told}
-	m.dirty, m.told = map[string]int{}, time.Time{}
+	t := task{base: m.base, paths: m.dirty, version: m.version, fresh: m.fresh, reported: m.reported}
+	m.dirty, m.reported = map[string]int{}, time.Time{}
 	if m.fresh {
 		for p := range m.files {
 			if _, ok := t.paths[p]; !ok {

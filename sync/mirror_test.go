@@ -25,7 +25,7 @@ func must(t *testing.T, err error) {
 // Everything that can happen to a file comes home: content, mode, links, names, renames, empty files, folders that turn into files.
 func TestFilesComeHome(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	r.same()
 	steps := []struct {
 		name string
@@ -96,7 +96,7 @@ func TestFilesComeHome(t *testing.T) {
 // What changes comes without anybody asking, and is told.
 func TestFilesComeByThemselves(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	put(t, r.in("a.txt"), "a\n")
 	eventually(t, "the file is home", func() bool {
 		b, err := os.ReadFile(r.onHost("a.txt"))
@@ -115,7 +115,7 @@ func TestFilesComeByThemselves(t *testing.T) {
 // Thousands at once come in several steps.
 func TestManyFilesAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	for i := range 2500 {
 		put(t, r.in("many/"+strconv.Itoa(i%50)+"/"+strconv.Itoa(i)), strings.Repeat(strconv.Itoa(i), 20))
 	}
@@ -132,7 +132,7 @@ func TestManyFilesAtOnce(t *testing.T) {
 // A file that changed on both sides: the sandbox's version takes the path, the server's is kept beside it, on both sides.
 func TestBothSidesAreKept(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	put(t, r.in("README.md"), "first\n")
 	r.sync()
 	put(t, r.onHost("README.md"), "a person's\n")
@@ -180,7 +180,7 @@ func TestBothSidesAreKept(t *testing.T) {
 // A host file the sandbox deleted while a person changed it stays under another name.
 func TestDeletedInsideAndChangedOutside(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	put(t, r.onHost("README.md"), "a person's\n")
 	must(t, os.Remove(r.in("README.md")))
 	r.sync()
@@ -197,7 +197,7 @@ func TestDeletedInsideAndChangedOutside(t *testing.T) {
 // pause, does not meet half of one.
 func TestASyncWaitsForWhatIsSent(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	r.stop()
 	synced, sent, once := make(chan struct{}), make(chan struct{}), sync.Once{}
 	r.start(func(s *filesync.Service) {
@@ -232,7 +232,7 @@ func TestASyncWaitsForWhatIsSent(t *testing.T) {
 // A kept file that could not be sent is sent again by itself: nothing has to change first.
 func TestWhatCouldNotBeSentIsSentAgain(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	r.stop()
 	failed := atomic.Int32{}
 	r.start(func(s *filesync.Service) {
@@ -261,7 +261,7 @@ func TestWhatCouldNotBeSentIsSentAgain(t *testing.T) {
 // Files on the host the sandbox never had stay.
 func TestForeignHostFilesStay(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	put(t, r.onHost("notes.txt"), "mine\n")
 	put(t, r.onHost("src/deep/er/mine.txt"), "mine\n")
 	must(t, os.RemoveAll(r.in("src/deep")))
@@ -277,7 +277,7 @@ func TestForeignHostFilesStay(t *testing.T) {
 // The base moves: what is in it now and was not touched inside is on the host too.
 func TestTheBaseMoves(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	put(t, r.in("mine.txt"), "mine\n")
 	r.sync()
 	put(t, filepath.Join(r.repo, "from-main.txt"), "main\n")
@@ -301,7 +301,7 @@ func TestTheBaseMoves(t *testing.T) {
 // What does not come is told with the reason, and what the host has of it stays.
 func TestWhatDoesNotCome(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t, func(c *filesync.Config) { c.MaxFile, c.MaxTotal = 1<<20, 3<<20 })
+	r := newRemoteHarness(t, func(c *filesync.Config) { c.MaxFile, c.MaxTotal = 1<<20, 3<<20 })
 	put(t, r.in("README.md"), strings.Repeat("x", 1<<20+1))
 	for i := range 5 {
 		put(t, r.in("part"+strconv.Itoa(i)), strings.Repeat("y", 1<<20-1))
@@ -341,7 +341,7 @@ func TestDyingAnywhere(t *testing.T) {
 	for _, at := range []string{"noted", "moving", "moved", "home", "stored"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			r := newFarHouse(t)
+			r := newRemoteHarness(t)
 			put(t, r.in("README.md"), "one\n")
 			put(t, r.in("new.txt"), "one\n")
 			r.sync()
@@ -401,7 +401,7 @@ func TestDyingAnywhere(t *testing.T) {
 // After a start everything is looked at again: what a person changed meanwhile is kept.
 func TestAStartLooksAtEverything(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	put(t, r.in("README.md"), "one\n")
 	r.sync()
 	r.stop()
@@ -418,7 +418,7 @@ func TestAStartLooksAtEverything(t *testing.T) {
 // Names and links from a sandbox never lead out of the worktree.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	r := newFarHouse(t)
+	r := newRemoteHarness(t)
 	outside := filepath.Join(r.dir, "outside")
 	must(t, os.MkdirAll(outside, 0o755))
 	must(t, os.Symlink(outside, r.onHost("trap"))) // what somebody left on the host

@@ -113,7 +113,7 @@ func (m *mirror) load(ctx context.Context) error {
 		m.mu.Unlock()
 	}
 	for _, c := range conflicts {
-		if _, told := m.files[c.Kept]; !told {
+		if _, reported := m.files[c.Kept]; !reported {
 			m.send[c.Kept] = ""
 		}
 	}

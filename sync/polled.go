@@ -93,13 +93,13 @@ func rawPaths(c guest.Change) []string {
 	return []string{guest.DecodePath(c.Path), guest.DecodePath(c.OldPath)}
 }
 
-// Elsewhere reports whether a workspace's files are those of a sandbox with a disk of its own that runs, not those on this server.
-func (s *Service) Elsewhere(ctx context.Context, workspaceID string) (bool, error) {
+// FilesInSandbox reports whether a workspace's files are those of a sandbox with a disk of its own that runs, not those on this server.
+func (s *Service) FilesInSandbox(ctx context.Context, workspaceID string) (bool, error) {
 	if s.cfg.Trees == nil {
 		return false, nil
 	}
-	far, state, err := s.cfg.Places.Far(ctx, workspaceID)
-	return far && state != "", err
+	remote, state, err := s.cfg.Places.RemoteDisk(ctx, workspaceID)
+	return remote && state != "", err
 }
 
 // Around is what LookAround saw.

@@ -58,7 +58,7 @@ func (k *keeper) forget() {
 // What could not be kept is looked at again, although nothing changes any more.
 func TestWhatWasNotKeptIsKeptLater(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	var k keeper
 	h.service = filesync.New(filesync.Config{Store: h.store, Places: h, Workspaces: h, Events: h, Polled: k.polled, Log: slog.New(slog.DiscardHandler)})
 	h.run()
@@ -77,7 +77,7 @@ func TestWhatWasNotKeptIsKeptLater(t *testing.T) {
 func TestWhatCameHomeAndWasNotKeptIsKeptLater(t *testing.T) {
 	t.Parallel()
 	var k keeper
-	r := newFarHouse(t, func(c *filesync.Config) { c.Polled = k.polled })
+	r := newRemoteHarness(t, func(c *filesync.Config) { c.Polled = k.polled })
 	k.breaks(2)
 	put(t, r.in("README.md"), "changed\n")
 	r.sync()
@@ -87,7 +87,7 @@ func TestWhatCameHomeAndWasNotKeptIsKeptLater(t *testing.T) {
 // What somebody looks at who keeps it themself is kept once; where they could not, it is looked at again.
 func TestWhoLooksKeepsWhatIsNew(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	var k keeper
 	h.service = filesync.New(filesync.Config{Store: h.store, Places: h, Workspaces: h, Events: h, Polled: k.polled, Log: slog.New(slog.DiscardHandler)})
 	h.run()
@@ -131,7 +131,7 @@ func TestWhoLooksKeepsWhatIsNew(t *testing.T) {
 func TestWhatCameHomeBeforeTheServerDiedIsKept(t *testing.T) {
 	t.Parallel()
 	var k keeper
-	r := newFarHouse(t, func(c *filesync.Config) { c.Polled = k.polled })
+	r := newRemoteHarness(t, func(c *filesync.Config) { c.Polled = k.polled })
 	put(t, r.in("gone.txt"), "one\n")
 	put(t, r.in("kept.txt"), "one\n")
 	r.sync()

@@ -14,24 +14,24 @@ const publishGap = 250 * time.Millisecond
 
 // changed notes that a workspace's set has a new version. It never blocks.
 func (s *Service) changed(workspaceID, teamID string, version int64) {
-	s.tell(events.Event{Type: "changes.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: version})
+	s.notify(events.Event{Type: "changes.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: version})
 }
 
 // homeChanged notes that it is told anew how far a workspace's files have come home. It never blocks.
 func (s *Service) homeChanged(workspaceID, teamID string) {
-	s.tell(events.Event{Type: "sync.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: s.cfg.Now().UnixMilli()})
+	s.notify(events.Event{Type: "sync.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: s.cfg.Now().UnixMilli()})
 }
 
 // tell has an event published: the newest of its type and workspace.
-func (s *Service) tell(e events.Event) {
+func (s *Service) notify(e events.Event) {
 	s.mu.Lock()
 	s.pending[e.Type+" "+e.WorkspaceID] = e
 	s.mu.Unlock()
 	tasks.Wake(s.wake)
 }
 
-// toldPaths is how many paths Touched is told.
-const toldPaths = 20
+// reportedPaths is how many paths Touched is told.
+const reportedPaths = 20
 
 // touched tells whoever wants to know which files changed.
 func (s *Service) touched(workspaceID string, d Delta) {
@@ -39,11 +39,11 @@ func (s *Service) touched(workspaceID string, d Delta) {
 	if s.cfg.Touched == nil || all == 0 {
 		return
 	}
-	paths := make([]string, 0, min(all, toldPaths))
-	for _, c := range d.Upserts[:min(len(d.Upserts), toldPaths)] {
+	paths := make([]string, 0, min(all, reportedPaths))
+	for _, c := range d.Upserts[:min(len(d.Upserts), reportedPaths)] {
 		paths = append(paths, c.Path)
 	}
-	paths = append(paths, d.Removes[:min(len(d.Removes), toldPaths-len(paths))]...)
+	paths = append(paths, d.Removes[:min(len(d.Removes), reportedPaths-len(paths))]...)
 	s.cfg.Touched(workspaceID, paths, all-len(paths))
 }
 

@@ -23,32 +23,32 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 )
 
-// realHouse has a Manager, a guest and a git worktree.
-type realHouse struct {
-	*house
+// realHarness has a Manager, a guest and a git worktree.
+type realHarness struct {
+	*harness
 	world   *fake.World
 	manager *executortest.Managed
 	root    string
 }
 
 // Spec says where the workspace lives.
-func (r *realHouse) Spec(_ context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
+func (r *realHarness) Spec(_ context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
 	return executors.Spec{TeamID: r.teamID, WorkspaceID: workspaceID, Root: r.root}, fake.New(r.world).Kind(), nil
 }
 
-func newRealHouse(t *testing.T) *realHouse {
+func newRealHarness(t *testing.T) *realHarness {
 	t.Helper()
-	return newRealHouseLogging(t, slog.New(slog.DiscardHandler))
+	return newRealHarnessLogging(t, slog.New(slog.DiscardHandler))
 }
 
-func newRealHouseLogging(t *testing.T, log *slog.Logger) *realHouse {
+func newRealHarnessLogging(t *testing.T, log *slog.Logger) *realHarness {
 	t.Helper()
 	db := storetest.SQLite(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &realHouse{root: filepath.Join(dir, "wt")}
+	r := &realHarness{root: filepath.Join(dir, "wt")}
 	repo := filepath.Join(dir, "repo")
 	put(t, filepath.Join(repo, "README.md"), "hello\n")
 	put(t, filepath.Join(repo, "src/lib.go"), strings.Repeat("line\n", 30))
@@ -60,7 +60,7 @@ func newRealHouseLogging(t *testing.T, log *slog.Logger) *realHouse {
 	r.world = fake.NewWorld(filepath.Join(dir, "world"), log)
 	r.manager = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{fake.New(r.world)},
 		Store: store.NewExecutors(db), Workspaces: r, Log: log})
-	r.house = newHouseLogging(t, db, r.manager, log)
+	r.harness = newHarnessLogging(t, db, r.manager, log)
 	r.setBase(git(t, r.root, "rev-parse", "HEAD"))
 	r.manager.Attach(executors.Participant{Live: r.service.Follow})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,9 +98,12 @@ func git(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func (r *realHouse) put(name, text string) { r.t.Helper(); put(r.t, filepath.Join(r.root, name), text) }
+func (r *realHarness) put(name, text string) {
+	r.t.Helper()
+	put(r.t, filepath.Join(r.root, name), text)
+}
 
-func (r *realHouse) diff(path string) string {
+func (r *realHarness) diff(path string) string {
 	r.t.Helper()
 	body, err := r.service.Diff(r.t.Context(), r.workspaceID, path, 3)
 	if err != nil {
@@ -125,7 +128,7 @@ func find(items []guest.Change, path string) guest.Change {
 
 func TestARealPlace(t *testing.T) {
 	t.Parallel()
-	r := newRealHouse(t)
+	r := newRealHarness(t)
 	set, err := r.service.SyncNow(t.Context(), r.workspaceID)
 	if err != nil || set.Version != 1 || len(set.Items) != 0 || set.Branch != "work" || set.HeadCommit != r.base || set.Error != "" {
 		t.Fatalf("%+v %v", set, err)
@@ -226,7 +229,7 @@ func carefully(t *testing.T, s *filesync.Service, workspaceID string) {
 
 func TestFilesOfARealPlace(t *testing.T) {
 	t.Parallel()
-	r := newRealHouse(t)
+	r := newRealHarness(t)
 	ctx := t.Context()
 	sum := func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) }
 
@@ -315,7 +318,7 @@ func TestFilesOfARealPlace(t *testing.T) {
 
 func TestAWorkspaceWithoutABase(t *testing.T) {
 	t.Parallel()
-	r := newRealHouse(t)
+	r := newRealHarness(t)
 	r.setBase("")
 	if _, err := r.service.SyncNow(t.Context(), r.workspaceID); !fault.Is(err, fault.Conflict) {
 		t.Fatal(err)
@@ -331,7 +334,7 @@ func TestAPlannedEndIsNoWarning(t *testing.T) {
 	var mu sync.Mutex
 	var out strings.Builder
 	log := slog.New(slog.NewTextHandler(writer(func(b []byte) { mu.Lock(); out.Write(b); mu.Unlock() }), nil))
-	r := newRealHouseLogging(t, log)
+	r := newRealHarnessLogging(t, log)
 	for range 3 {
 		if _, err := r.service.SyncNow(t.Context(), r.workspaceID); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Config joins a Service to the rest of the house. All but Now and Log are required.
+// Config joins a Service to the rest of the harness. All but Now and Log are required.
 type Config struct {
 	Store      Store
 	Places     Places

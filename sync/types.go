@@ -68,9 +68,9 @@ type Places interface {
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
 	// Live returns the live place, if there is one.
 	Live(workspaceID string) (*executors.Place, bool)
-	// Far reports whether the workspace lives in a place with a disk of its own, and the state of its sandbox, "" = it has none.
+	// RemoteDisk reports whether the workspace lives in a place with a disk of its own, and the state of its sandbox, "" = it has none.
 	// It makes and wakes nothing.
-	Far(ctx context.Context, workspaceID string) (far bool, state executors.State, err error)
+	RemoteDisk(ctx context.Context, workspaceID string) (remote bool, state executors.State, err error)
 }
 
 // Workspaces knows what a workspace is compared with.

@@ -40,7 +40,7 @@ func (s *Records) Note(ctx context.Context, a Activity) {
 }
 
 // Tell writes into a workspace's timeline what was done to it that nobody asked for, and has those look who show it.
-func (s *Records) Tell(ctx context.Context, workspaceID, kind, text string) error {
+func (s *Records) Notify(ctx context.Context, workspaceID, kind, text string) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
 		return err

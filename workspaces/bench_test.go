@@ -14,7 +14,7 @@ import (
 // BenchmarkCreateWorkspace makes workspaces in a repository of 10,000 files and compares each with a plain git worktree add
 // of the same, taken in turn: vs_plain is the ratio of the two totals, below 1 is faster.
 func BenchmarkCreateWorkspace(b *testing.B) {
-	h := wstest.SqliteHouse(b)
+	h := wstest.SQLiteEnv(b)
 	dir := h.Repo("big")
 	for i := range 10_000 {
 		wstest.Write(b, dir, fmt.Sprintf("d%02d/s%d/file-%05d.txt", i%100, i%7, i), fmt.Sprintf("file %d\nwith some lines\nof text %d\n", i, i*i))

@@ -16,7 +16,7 @@ import (
 
 func TestManyCreationsAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		t.Parallel()
 		p := h.PathProject(h.Repo("app"))
 		var wg sync.WaitGroup
@@ -52,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("a small disk cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.DataDir = small })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.DataDir = small })
 	h.Data = small
 	dir := h.Repo("big")
 	noise := make([]byte, 8<<20)

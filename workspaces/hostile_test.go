@@ -278,7 +278,7 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 	root := t.TempDir()
 	f := wstest.NewForge(t, root, "person", "their-own-long-token")
 	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
-	h := wstest.SqliteHouse(t, calls.hear, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
+	h := wstest.SQLiteEnv(t, calls.hear, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
 	h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: h.Path, Before: nil})
 	keys.Put(h.Actor.User.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "their-own-long-token"})
 	for _, far := range []bool{true, false} { // its remote is elsewhere, or another folder
@@ -322,7 +322,7 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 			}
 		}
 		broken := errors.New("no sandbox")
-		h.Box.Fail(broken) // everything is done by the host itself
+		h.Sandboxes.Fail(broken) // everything is done by the host itself
 		if far {
 			partPaths(t, h, tr, p, w, other)
 			conflictPaths(t, h, tr, third)
@@ -332,7 +332,7 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 		if far {
 			notePaths(t, h, tr, w, bare)
 		}
-		h.Box.Fail(nil)
+		h.Sandboxes.Fail(nil)
 		if far {
 			clonedPaths(t, h, "https://person:their-own-long-token@"+f.Host()+"/true.git")
 		}
@@ -341,7 +341,7 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 
 // Tricks that lie about the repository instead of running a program: what they lead to is neither read nor believed.
 func noLieIsBelieved(t *testing.T, calls *hostCalls) {
-	h := wstest.SqliteHouse(t, calls.hear)
+	h := wstest.SQLiteEnv(t, calls.hear)
 	secret := h.Repo("neighbour")
 	wstest.Write(t, secret, "secret.txt", "the neighbour's secret\n")
 	wstest.CommitAll(t, secret, "secret")
@@ -399,8 +399,8 @@ func noLieIsBelieved(t *testing.T, calls *hostCalls) {
 			dir := h.Repo(strings.NewReplacer(" ", "-", ".", "", ",", "").Replace(name))
 			w := wstest.Parted(t, h, dir, h.PathProject(dir))
 			lie(dir, w)
-			h.Box.Fail(errors.New("no sandbox"))
-			defer h.Box.Fail(nil)
+			h.Sandboxes.Fail(errors.New("no sandbox"))
+			defer h.Sandboxes.Fail(nil)
 			ctx := t.Context()
 			if commits, err := h.S.Ingest.Commits(ctx, w.ID); err == nil && len(commits) != 2 {
 				t.Errorf("%d commits", len(commits))
@@ -428,7 +428,7 @@ func noLieIsBelieved(t *testing.T, calls *hostCalls) {
 // What a config says of merges into a branch does not count when work is merged here: the branch moves, or it is said that it did not.
 func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	for i, option := range []string{"--squash", "-s ours", "--no-commit --no-ff"} {
@@ -445,15 +445,15 @@ func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
 // A file is looked at also where the worktree's index says that it need not be.
 func TestMarksOfAnIndexHideNothing(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 	wstest.Git(t, w.Path, "update-index", "--assume-unchanged", "a.txt")
 	wstest.Git(t, w.Path, "update-index", "--skip-worktree", "dir/b.txt")
 	wstest.Write(t, w.Path, "a.txt", "assumed to be unchanged\n")
 	wstest.Write(t, w.Path, "dir/b.txt", "skipped\n")
-	h.Box.Fail(errors.New("no sandbox")) // the host looks itself
-	defer h.Box.Fail(nil)
+	h.Sandboxes.Fail(errors.New("no sandbox")) // the host looks itself
+	defer h.Sandboxes.Fail(nil)
 	sn := h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
 	if a, b := h.FileOf(w, sn.ID, "a.txt"), h.FileOf(w, sn.ID, "dir/b.txt"); a != "assumed to be unchanged\n" || b != "skipped\n" {
 		t.Errorf("kept are %q and %q", a, b)
@@ -463,14 +463,14 @@ func TestMarksOfAnIndexHideNothing(t *testing.T) {
 // A snapshot the host takes without a sandbox leaves out what only the repository's own info/exclude ignores, where secrets' files are named.
 func TestSnapshotOnTheHostKnowsWhatIsExcluded(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 	wstest.Write(t, dir, ".git/info/exclude", "token.txt\n")
 	wstest.Write(t, w.Path, "token.txt", "secret\n")
 	wstest.Write(t, w.Path, "work.txt", "work\n")
-	h.Box.Fail(errors.New("no sandbox"))
-	defer h.Box.Fail(nil)
+	h.Sandboxes.Fail(errors.New("no sandbox"))
+	defer h.Sandboxes.Fail(nil)
 	_, err := h.S.Lifecycle.Archive(t.Context(), h.Actor, w.ID)
 	wstest.Must(t, err)
 	if got := wstest.Git(t, dir, "ls-tree", "-r", "--name-only", "refs/parawork/trash/"+w.ID+"/tree"); strings.Contains(got, "token.txt") || !strings.Contains(got, "work.txt") {

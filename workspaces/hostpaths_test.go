@@ -210,8 +210,8 @@ func endPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, merge
 	tr.tries("emptying the trash", func() error { return h.S.Reclaim.Purge(ctx, reclaim.TrashWorkspace, gone.ID) })
 	tr.tries("a secret's value in the base", func() error {
 		const value = "a value that no file has"
-		h.S.Records.Connect(h.Box, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Values: redact.NewFinder(value)}})
-		defer h.S.Records.Connect(h.Box, h.Ses)
+		h.S.Records.Connect(h.Sandboxes, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Values: redact.NewFinder(value)}})
+		defer h.S.Records.Connect(h.Sandboxes, h.Ses)
 		f, err := h.S.SecretFiles.SecretFiles(ctx, merged.ID)
 		if err == nil && !secretfiles.Value(f, []byte("x "+value+" x")) {
 			err = errors.New("it was taken for a value of the base's")
@@ -259,8 +259,8 @@ func clonedPaths(t *testing.T, h *wstest.Env, url string) {
 	tr := newTrap(t)
 	tr.plant(p.GitDir, w.Path)
 	broken := errors.New("no sandbox")
-	h.Box.Fail(broken)
-	defer h.Box.Fail(nil)
+	h.Sandboxes.Fail(broken)
+	defer h.Sandboxes.Fail(nil)
 	tr.tries("fetching into a clone", func() error {
 		b, err := h.S.Ingest.Branches(ctx, p.ID, true)
 		if err == nil && b.FetchError != "" {
@@ -297,7 +297,7 @@ func clonedPaths(t *testing.T, h *wstest.Env, url string) {
 
 // noTrickTravels has the work of a repository full of tricks go to a place with a disk of its own, and come back.
 func noTrickTravels(t *testing.T, calls *hostCalls) {
-	h, a := wstest.FarHouseWith(t, func(c *assembly.Config) { calls.hear(c); c.DefaultExecutor = string(wstest.FarKind) }, fake.Knobs{OwnDisk: true, Kind: wstest.FarKind})
+	h, a := wstest.RemoteEnvWith(t, func(c *assembly.Config) { calls.hear(c); c.DefaultExecutor = string(wstest.RemoteKind) }, fake.Knobs{OwnDisk: true, Kind: wstest.RemoteKind})
 	dir := h.LongRepo("r")
 	p := h.PathProject(dir)
 	tr := newTrap(t)
@@ -322,7 +322,7 @@ func noTrickTravels(t *testing.T, calls *hostCalls) {
 
 // noTrickBorrows has a project whose repository is a folder of somebody's machine, in which agents write, too.
 func noTrickBorrows(t *testing.T, calls *hostCalls) {
-	h, a, o := wstest.LaptopHouse(t, calls.hear)
+	h, a, o := wstest.RunnerEnv(t, calls.hear)
 	dir := o.FolderRepo(h, "app")
 	tr := newTrap(t)
 	tr.plant(filepath.Join(dir, ".git"))

@@ -10,7 +10,7 @@ import (
 // Whoever turns the line ends of a file changes it: the timeline has both.
 func TestSnapshotsHoldChangedLineEnds(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	wstest.Write(t, w.Path, "run.bat", "one\ntwo\n")

@@ -24,7 +24,7 @@ func (p pollsBefore) Look(context.Context, string) (snapshot.Seen, bool, error) 
 // What was polled after a sandbox was looked at is not taken for gone by the snapshot the look was for.
 func TestKeepHoldsWhatWasPolledSinceTheLook(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	wstest.Write(t, w.Path, "a.txt", "edited\n")

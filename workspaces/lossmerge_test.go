@@ -12,7 +12,7 @@ import (
 // A file a person's folder ignores is kept by nobody: a merge does not write over it.
 func TestMergeKeepsIgnoredFilesOfTheFolder(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := wstest.Parted(t, h, dir, p)
@@ -31,7 +31,7 @@ func TestMergeKeepsIgnoredFilesOfTheFolder(t *testing.T) {
 // Nor does the merge or rebase that is begun in a worktree for its conflicts to be resolved.
 func TestResolveKeepsIgnoredFiles(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := wstest.Parted(t, h, dir, p)

@@ -15,7 +15,7 @@ import (
 // A large file that no snapshot holds as it is now, because it is too large or was written just now, is not written over by a restore.
 func TestRestoreLeavesLargeFilesNoSnapshotHolds(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	wstest.Write(t, w.Path, "model", "small\n")

@@ -61,7 +61,7 @@ var attacks = []attack{
 // However an agent sets git up in its box, the host never runs what it wrote: not while it looks, commits, merges, keeps, brings
 // back, with a sandbox and without one.
 func noAttackRuns(t *testing.T, calls *hostCalls) {
-	h, b := wstest.WalledHouse(t, calls.hear)
+	h, b := wstest.IsolatedEnv(t, calls.hear)
 	dir := h.Repo("r")
 	p := h.PathProject(dir)
 	wstest.Write(t, dir, "own.txt", "the base's own\n") // where each workspace has another
@@ -149,7 +149,7 @@ func noAttackRuns(t *testing.T, calls *hostCalls) {
 // A FIFO where git reads patterns makes git wait for ever: the calls end in time, and others go on meanwhile.
 func TestAFIFOStallsNobody(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t, func(c *assembly.Config) { c.BoxTimeout, c.GitTimeout = 5*time.Second, 5*time.Second })
+	h, b := wstest.IsolatedEnv(t, func(c *assembly.Config) { c.SandboxTimeout, c.GitTimeout = 5*time.Second, 5*time.Second })
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	other := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
@@ -180,7 +180,7 @@ func TestHardLinksAreNotGivenAway(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")
 	}
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	b.Sh(w, "git status")

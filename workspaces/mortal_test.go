@@ -197,25 +197,25 @@ func (s mortalStore) InsertActivity(ctx context.Context, a workspaces.Activity) 
 
 // mortalBoxes are sandboxes as a mortal server uses them.
 type mortalBoxes struct {
-	*wstest.Boxes
+	*wstest.Sandboxes
 	m *mortal
 }
 
 func (b mortalBoxes) Ensure(ctx context.Context, id string) error {
 	b.m.reach("making a sandbox")
-	return b.Boxes.Ensure(ctx, id)
+	return b.Sandboxes.Ensure(ctx, id)
 }
 
 func (b mortalBoxes) Destroy(ctx context.Context, id string) error {
 	b.m.reach("before ending a sandbox")
-	err := b.Boxes.Destroy(ctx, id)
+	err := b.Sandboxes.Destroy(ctx, id)
 	b.m.reach("after ending a sandbox")
 	return err
 }
 
-func (b mortalBoxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
+func (b mortalBoxes) RunInSandbox(ctx context.Context, id string, c executors.SandboxCommand) (executors.SandboxResult, error) {
 	b.m.reach("before a command in a sandbox")
-	r, err := b.Boxes.RunInBox(context.WithoutCancel(ctx), id, c) // it ends there, whoever dies here
+	r, err := b.Sandboxes.RunInSandbox(context.WithoutCancel(ctx), id, c) // it ends there, whoever dies here
 	b.m.reach("after a command in a sandbox")
 	return r, err
 }
@@ -292,7 +292,7 @@ func (s *forgetful) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error 
 // A snapshot whose row could not be stored is in the timeline with the next one: the server need not end for that.
 func TestASnapshotThatWasNotStoredIsMended(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	h.Stop()
 	db := &forgetful{Store: h.Store}
 	h.Cfg.Store = db

@@ -36,7 +36,7 @@ func numbered(n int, change map[int]string) string {
 func TestOverlaps(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("o")
 	wstest.Write(t, dir, "long.txt", numbered(60, nil))
 	wstest.Write(t, dir, "old.txt", numbered(5, nil))
@@ -127,7 +127,7 @@ func TestOverlaps(t *testing.T) {
 func TestCheckOut(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("c")
 	wstest.Write(t, dir, ".gitignore", ".env\nnode_modules/\nconf/\n")
 	wstest.CommitAll(t, dir, "ignore")

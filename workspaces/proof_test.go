@@ -99,8 +99,8 @@ func (p *proof) reborn() {
 	}
 	p.h.Cfg.Store = mortalStore{p.h.Store, p.life}
 	p.h.Start()
-	_, ses := p.h.Box, p.h.Ses
-	p.h.S.Records.Connect(mortalBoxes{p.h.Box, p.life}, ses)
+	_, ses := p.h.Sandboxes, p.h.Ses
+	p.h.S.Records.Connect(mortalBoxes{p.h.Sandboxes, p.life}, ses)
 	p.h.S.Stage.ConnectFiles(mortalFiles{wstest.TreeFiles{Paths: p.h.Path}, p.life, &p.writing})
 	if p.seed%3 != 0 { // else the host reads worktrees itself
 		p.h.S.Snapshots.Watch(p)

@@ -31,7 +31,7 @@ const (
 	cloudKind executors.Kind = "cloud"
 )
 
-var wholeKinds = []executors.Kind{hereKind, wstest.FarKind, cloudKind}
+var wholeKinds = []executors.Kind{hereKind, wstest.RemoteKind, cloudKind}
 
 // whole is a server with the real rooms that a file in a sandbox goes through: places with real guests, the room that brings files home,
 // and workspaces. The sandboxes' world outlives it.
@@ -50,7 +50,7 @@ type whole struct {
 	inside map[string]string // by workspace id: the worktree in the sandbox it came to last
 }
 
-// newWhole makes the world; the house's own service is never started.
+// newWhole makes the world; the harness's own service is never started.
 func newWhole(t testing.TB, h *wstest.Env, db *store.DB, life *mortal) *whole {
 	t.Helper()
 	x := &whole{t: t, h: h, life: life, world: fake.NewWorld(t.TempDir(), nil), inside: make(map[string]string), log: slog.New(slog.DiscardHandler)}
@@ -70,7 +70,7 @@ func (x *whole) born(ctx context.Context) {
 		k := fake.Knobs{CreateErr: dead, DialErr: dead, RecoverErr: dead, DestroyErr: dead, ListErr: dead, PauseErr: dead, ResumeErr: dead, ExtendErr: dead, AsleepErr: dead, Wrap: life.pipe}
 		k.Kind = hereKind
 		here.Set(k)
-		k.Kind, k.OwnDisk = wstest.FarKind, true
+		k.Kind, k.OwnDisk = wstest.RemoteKind, true
 		far.Set(k)
 		k.Kind = cloudKind
 		cloud.Set(k)
@@ -179,8 +179,8 @@ func (w wholeWatcher) Look(ctx context.Context, id string) (snapshot.Seen, bool,
 	return snapshot.Seen{Base: a.Base, Paths: a.Paths, Kept: a.Kept}, ok, err
 }
 
-func (w wholeWatcher) Elsewhere(ctx context.Context, id string) (bool, error) {
-	return w.files.Elsewhere(ctx, id)
+func (w wholeWatcher) FilesInSandbox(ctx context.Context, id string) (bool, error) {
+	return w.files.FilesInSandbox(ctx, id)
 }
 
 func (w wholeWatcher) Put(ctx context.Context, id, path string, r io.Reader, ifMatch string, mode uint32) error {

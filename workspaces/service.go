@@ -50,8 +50,8 @@ type Places interface {
 	Destroy(ctx context.Context, workspaceID string) error
 	// Live reports whether the workspace has a sandbox now.
 	Live(workspaceID string) bool
-	// RunInBox runs a bounded command in the sandbox, making one when there is none.
-	RunInBox(ctx context.Context, workspaceID string, c executors.BoxCommand) (executors.BoxResult, error)
+	// RunInSandbox runs a bounded command in the sandbox, making one when there is none.
+	RunInSandbox(ctx context.Context, workspaceID string, c executors.SandboxCommand) (executors.SandboxResult, error)
 }
 
 // Sessions is what is done with workspaces needs of the sessions.

@@ -157,8 +157,8 @@ func (l *Log) Record(ctx context.Context, e Entry, often bool) error {
 // NotRecorded is the action of the entry that says how many refusals were not recorded one by one.
 const NotRecorded = "audit.not_recorded"
 
-// tellLeft records how much was not.
-func (l *Log) tellLeft(ctx context.Context) {
+// notifyLeft records how much was not.
+func (l *Log) notifyLeft(ctx context.Context) {
 	for chain, n := range l.bounds.takeLeft() {
 		e := Entry{Chain: chain, Action: NotRecorded, Result: Refused, Data: map[string]string{"count": strconv.FormatInt(n, 10)}}
 		if err := l.Append(ctx, e); err != nil && ctx.Err() == nil {

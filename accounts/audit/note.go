@@ -8,15 +8,15 @@ import (
 // Record is what becomes known of one operation while it is carried out: the server begins one for each request and makes an entry of
 // it when the request has been answered. Safe for concurrent use.
 type Record struct {
-	mu     sync.Mutex
-	source Source
-	teamID string
-	kind   string
-	id     string
-	name   string
-	data   map[string]string
-	called string
-	told   bool
+	mu       sync.Mutex
+	source   Source
+	teamID   string
+	kind     string
+	id       string
+	name     string
+	data     map[string]string
+	called   string
+	reported bool
 }
 
 type recordKey struct{}
@@ -75,9 +75,9 @@ func Called(ctx context.Context, action string) {
 	change(ctx, func(r *Record) { r.called = action })
 }
 
-// Told says that a room has made the entry of this operation itself. One that fails is recorded all the same.
-func Told(ctx context.Context) {
-	change(ctx, func(r *Record) { r.told = true })
+// Reported says that a room has made the entry of this operation itself. One that fails is recorded all the same.
+func Reported(ctx context.Context) {
+	change(ctx, func(r *Record) { r.reported = true })
 }
 
 // Source is who As said it is; the zero Source when nobody did.
@@ -87,11 +87,11 @@ func (r *Record) Source() Source {
 	return r.source
 }
 
-// Told reports whether a room has made the entry.
-func (r *Record) Told() bool {
+// Reported reports whether a room has made the entry.
+func (r *Record) Reported() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told
+	return r.reported
 }
 
 // Complete writes into e what was noted.

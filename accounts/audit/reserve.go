@@ -425,7 +425,7 @@ func (r *reserve) untold() []loss {
 }
 
 // told forgets losses whose entries are stored.
-func (r *reserve) told(losses []loss) {
+func (r *reserve) reported(losses []loss) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.losses = slices.DeleteFunc(r.losses, func(x loss) bool {

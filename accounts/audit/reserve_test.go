@@ -247,8 +247,8 @@ func TestDamageOfTheReserveCostsNoOtherEntry(t *testing.T) {
 			run(t, b)
 			b.want(t, "team_1", "a.one a.six a.seven")
 			b.waits(t, 0, 0)
-			if told := b.rows(t, audit.Query{Chain: audit.Instance, Action: audit.Lost}); len(told) != 1 || told[0].Data["count"] != "1" {
-				t.Errorf("told: %+v", told)
+			if reported := b.rows(t, audit.Query{Chain: audit.Instance, Action: audit.Lost}); len(reported) != 1 || reported[0].Data["count"] != "1" {
+				t.Errorf("told: %+v", reported)
 			}
 			if aside, err := os.ReadFile(b.state(t).Aside); err != nil || bytes.Count(aside, []byte("\n")) != 1 {
 				t.Errorf("put aside: %q %v", aside, err)
@@ -335,8 +335,8 @@ func TestWhatTheReserveHasNoRoomForIsCounted(t *testing.T) {
 		n := 0
 		for chain, lost := range lost {
 			n += len(b.rows(t, audit.Query{Chain: chain, Action: "a.b"}))
-			told, count, from, to := b.rows(t, audit.Query{Chain: chain, Action: audit.Lost}), int64(0), "9", ""
-			for _, r := range told {
+			reported, count, from, to := b.rows(t, audit.Query{Chain: chain, Action: audit.Lost}), int64(0), "9", ""
+			for _, r := range reported {
 				one, _ := strconv.ParseInt(r.Data["count"], 10, 64)
 				count, from, to = count+one, min(from, r.Data["from"]), max(to, r.Data["to"])
 				if r.Result != audit.Failed {
@@ -344,7 +344,7 @@ func TestWhatTheReserveHasNoRoomForIsCounted(t *testing.T) {
 				}
 			}
 			if count != lost {
-				t.Errorf("%s lost %d, and is told of %d: %+v", chain, lost, count, told)
+				t.Errorf("%s lost %d, and is told of %d: %+v", chain, lost, count, reported)
 			}
 			if chain == "team_1" && (from != first.Format(time.RFC3339) || to != last.Format(time.RFC3339)) {
 				t.Errorf("from %s to %s, not %v to %v", from, to, first, last)
@@ -501,8 +501,8 @@ func TestAReserveThatIsReplacedByItsCopy(t *testing.T) {
 	if rows := b.rows(t, audit.Query{Chain: "team_1", Action: "a.kept"}); len(rows) != n {
 		t.Errorf("%d of %d entries", len(rows), n)
 	}
-	if told := b.rows(t, audit.Query{Chain: "team_1", Action: audit.Lost}); len(told) != 1 || told[0].Data["count"] != "1" {
-		t.Errorf("told: %+v", told)
+	if reported := b.rows(t, audit.Query{Chain: "team_1", Action: audit.Lost}); len(reported) != 1 || reported[0].Data["count"] != "1" {
+		t.Errorf("told: %+v", reported)
 	}
 	if st, err := os.Stat(b.reserve); err != nil || st.Mode().Perm() != 0o600 {
 		t.Error(st, err)

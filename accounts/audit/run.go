@@ -9,9 +9,9 @@ import (
 
 // Paces of Run.
 const (
-	flushEvery = time.Second
-	tellEvery  = time.Minute
-	dropEvery  = time.Hour
+	flushEvery  = time.Second
+	notifyEvery = time.Minute
+	dropEvery   = time.Hour
 	// dropTogether bounds how many rows one transaction removes.
 	dropTogether = 10_000
 )
@@ -23,8 +23,8 @@ const Dropped = "audit.dropped"
 // Run writes down how far chains have come, stores what waits in the reserve, tells what was not recorded one by one, and drops what is older
 // than KeepDays, until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
-	tell, drop := time.NewTicker(tellEvery), time.NewTicker(dropEvery)
-	defer tell.Stop()
+	notify, drop := time.NewTicker(notifyEvery), time.NewTicker(dropEvery)
+	defer notify.Stop()
 	defer drop.Stop()
 	l.takeUpNow(ctx)
 	l.drop(ctx)
@@ -33,13 +33,13 @@ func (l *Log) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
-			l.tellLeft(last)
+			l.notifyLeft(last)
 			l.takeUpNow(last)
 			l.flush(last)
 			return nil
-		case <-tell.C:
+		case <-notify.C:
 			l.takeUpNow(ctx)
-			l.tellLeft(ctx)
+			l.notifyLeft(ctx)
 			l.flush(ctx) // of what a transaction wrote that ended late
 		case <-drop.C:
 			l.drop(ctx)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Lost is the action of the entry that says how many entries of a chain there was no room for, neither in the database nor in the
@@ -113,12 +113,12 @@ func (l *Log) takeUp(ctx context.Context) error {
 	if err == nil {
 		err = r.asideDamage(l.cfg.Now().UnixMilli())
 	}
-	told := 0
+	reported := 0
 	if err == nil {
-		told, err = l.tellLosses(ctx)
+		reported, err = l.notifyLosses(ctx)
 	}
-	if moved+told > 0 {
-		killpoint.Reach(killpoint.AuditTaken)
+	if moved+reported > 0 {
+		failpoint.Reach(failpoint.AuditTaken)
 	}
 	if moved > 0 {
 		l.cfg.Log.InfoContext(ctx, "entries of the audit that waited for room are stored", "entries", moved)
@@ -186,8 +186,8 @@ func passes(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// tellLosses adds entries about what was lost, and returns how many.
-func (l *Log) tellLosses(ctx context.Context) (int, error) {
+// notifyLosses adds entries about what was lost, and returns how many.
+func (l *Log) notifyLosses(ctx context.Context) (int, error) {
 	losses := l.reserve.untold()
 	if len(losses) == 0 {
 		return 0, nil
@@ -205,7 +205,7 @@ func (l *Log) tellLosses(ctx context.Context) (int, error) {
 	if _, err := l.putNew(ctx, rows); err != nil {
 		return 0, err
 	}
-	l.reserve.told(losses)
+	l.reserve.reported(losses)
 	return len(losses), nil
 }
 

@@ -153,11 +153,11 @@ func (l *Log) beginning(ctx context.Context, chain string, r *Report) (*string, 
 
 // sealBefore returns the seal of the row before the first that is kept, as the entry says that tells of the dropping.
 func (l *Log) sealBefore(ctx context.Context, chain string, first int64) (*string, error) {
-	told, err := l.cfg.Store.AuditRows(ctx, Query{Chain: chain, Action: Dropped, Limit: 1})
-	if err != nil || len(told) == 0 || told[0].Data["through"] != strconv.FormatInt(first-1, 10) {
+	reported, err := l.cfg.Store.AuditRows(ctx, Query{Chain: chain, Action: Dropped, Limit: 1})
+	if err != nil || len(reported) == 0 || reported[0].Data["through"] != strconv.FormatInt(first-1, 10) {
 		return nil, err
 	}
-	seal := told[0].Data["seal"]
+	seal := reported[0].Data["seal"]
 	return &seal, nil
 }
 

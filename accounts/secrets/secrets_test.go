@@ -21,8 +21,8 @@ import (
 	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
-// house is the room on a real store, with a team that has a project, an admin, a member and an outsider.
-type house struct {
+// harness is the room on a real store, with a team that has a project, an admin, a member and an outsider.
+type harness struct {
 	*secrets.Service
 	db                      *store.DB
 	team, project           string
@@ -32,14 +32,14 @@ type house struct {
 	clock                   time.Time
 }
 
-func each(t *testing.T, fn func(t *testing.T, h *house)) {
+func each(t *testing.T, fn func(t *testing.T, h *harness)) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, db *store.DB) { fn(t, newHouse(t, db)) })
+	storetest.Each(t, func(t *testing.T, db *store.DB) { fn(t, newHarness(t, db)) })
 }
 
-func newHouse(t *testing.T, db *store.DB) *house {
+func newHarness(t *testing.T, db *store.DB) *harness {
 	t.Helper()
-	h := &house{db: db, clock: time.UnixMilli(1_800_000_000_000)}
+	h := &harness{db: db, clock: time.UnixMilli(1_800_000_000_000)}
 	ctx := tenant.All(t.Context(), "a test makes its team")
 	people := store.NewAccounts(db)
 	vault := testaccounts.New(testaccounts.Config{Store: people, Key: bytes.Repeat([]byte{3}, vault.KeyBytes)})
@@ -74,7 +74,7 @@ func newHouse(t *testing.T, db *store.DB) *house {
 	return h
 }
 
-func (h *house) add(t *testing.T, actor accounts.Actor, o secrets.Owner, n secrets.NewSecret) secrets.Secret {
+func (h *harness) add(t *testing.T, actor accounts.Actor, o secrets.Owner, n secrets.NewSecret) secrets.Secret {
 	t.Helper()
 	k, err := h.Add(tenant.In(t.Context(), h.team), actor, o, n)
 	if err != nil {
@@ -92,7 +92,7 @@ func wantCode(t *testing.T, err error, code string) {
 
 // What is said of less counts more: the team's, then the project's, then one's own; what a list of agents leaves out is masked all the same.
 func TestWhoIsGivenWhat(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		team, project, own := secrets.Owner{TeamID: h.team}, secrets.Owner{TeamID: h.team, ProjectID: h.project}, secrets.Owner{UserID: h.member.User.ID}
 		env := func(name, value string, agents ...string) secrets.NewSecret {
@@ -142,7 +142,7 @@ func TestWhoIsGivenWhat(t *testing.T) {
 
 // The server's own credential is for exactly one host; a project's comes before the team's.
 func TestCredentialOfTheHost(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		git := func(target, value string) secrets.NewSecret {
 			return secrets.NewSecret{Kind: secrets.Git, Name: "c", Target: target, Value: value}
@@ -180,7 +180,7 @@ func TestCredentialOfTheHost(t *testing.T) {
 }
 
 func TestRotationAndDeletion(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		k := h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.Env, Name: "TOKEN", Value: "the-first-long-value"})
 		if k.LastFour != "alue" || k.RotatedAt != 0 || !slices.Contains(h.masked, "the-first-long-value") {
@@ -212,7 +212,7 @@ func TestRotationAndDeletion(t *testing.T) {
 }
 
 // values counts the sealed values there are.
-func (h *house) values(t *testing.T) (n int) {
+func (h *harness) values(t *testing.T) (n int) {
 	t.Helper()
 	if err := h.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM secrets`).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func (h *house) values(t *testing.T) (n int) {
 
 // The token of a credential does not follow its host to another: whoever may change the host would have it sent there.
 func TestHostChangesOnlyWithTheToken(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		k := h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.Git, Name: "c", Target: "git.example.com", Value: "git-token-1"})
 		other, token := "git.evil.example", "git-token-2"
@@ -235,7 +235,7 @@ func TestHostChangesOnlyWithTheToken(t *testing.T) {
 }
 
 func TestDeletedProjectTakesItsSecrets(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		h.add(t, h.admin, secrets.Owner{TeamID: h.team, ProjectID: h.project}, secrets.NewSecret{Kind: secrets.Env, Name: "A", Value: "value-of-a"})
 		h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.Env, Name: "B", Value: "value-of-b"})
@@ -256,7 +256,7 @@ func TestDeletedProjectTakesItsSecrets(t *testing.T) {
 }
 
 func TestWhatIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		team := secrets.Owner{TeamID: h.team}
 		own := secrets.Owner{UserID: h.member.User.ID}
@@ -308,7 +308,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 // What a workspace was given is known for as long as there is the workspace: not as long as the secret has this value.
 func TestAWorkspaceKnowsWhatItWasGiven(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		w, err := store.NewWorkspaces(h.db).InsertWorkspace(ctx, workspaces.Workspace{ID: id.New("ws"), TeamID: h.team, ProjectID: h.project, Name: "w", State: workspaces.Ready, CreatedBy: h.member.User.ID, CreatedAt: 1})
 		if err != nil {
@@ -399,14 +399,14 @@ func deleteWorkspace(ctx context.Context, db *store.DB, id string) error {
 }
 
 // newService is another server over the same database.
-func newService(h *house) *secrets.Service {
+func newService(h *harness) *secrets.Service {
 	vault := testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: bytes.Repeat([]byte{3}, vault.KeyBytes)})
 	return secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: vault})
 }
 
 // What is one's own is given where nobody else may work, or where one has agreed; it is masked all the same, and the team's is for all.
 func TestOnesOwnSecretsWhereOthersWork(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		user := h.member.User.ID
 		h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.Env, Name: "OURS", Value: "team-value-1"})
@@ -460,7 +460,7 @@ func TestOnesOwnSecretsWhereOthersWork(t *testing.T) {
 
 // Of a file of settings the secrets are looked for, and not what is in everybody's code: it would keep honest commits from coming home.
 func TestWhatOfAFileIsASecret(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
+	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)
 		w, err := store.NewWorkspaces(h.db).InsertWorkspace(ctx, workspaces.Workspace{ID: id.New("ws"), TeamID: h.team, ProjectID: h.project, Name: "w", State: workspaces.Ready, CreatedBy: h.member.User.ID, CreatedAt: 1})
 		if err != nil {

@@ -72,7 +72,7 @@ func (s *Service) Unlink(ctx context.Context, actor accounts.Actor, identityID s
 	if err != nil {
 		return fmt.Errorf("unlinking an account: %w", err)
 	}
-	audit.Told(ctx)
+	audit.Reported(ctx)
 	s.changed(userID)
 	return nil
 }

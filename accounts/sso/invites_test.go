@@ -13,7 +13,7 @@ import (
 // Whom groups remove or make less has left no way back behind: neither an invite nor a token for the team.
 func TestASVS_8_3_2_GroupsEndInvitesAndTokens(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db, func(corp, _ *sso.Provider) {
+		h := newHarness(t, db, func(corp, _ *sso.Provider) {
 			corp.Groups = map[string][]sso.Place{"leads": {{"engines", accounts.Admin}}, "staff": {{"engines", accounts.Member}}}
 		})
 		_, team := h.owner("owner@example.com")
@@ -56,7 +56,7 @@ func TestASVS_8_3_2_GroupsEndInvitesAndTokens(t *testing.T) {
 // Who has a second factor shows it before an account elsewhere that may stand in for it is linked, or unlinked.
 func TestASVS_7_5_1_LinksNeedTheSecondFactor(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		u, _ := h.owner("owner@example.com")
 		cookie, _, err := h.accounts.SignIn(t.Context(), signin.Request{UserID: u.ID, Factors: []string{accounts.ProofPassword}, Meta: meta})
 		if err != nil {
@@ -81,7 +81,7 @@ func TestASVS_7_5_1_LinksNeedTheSecondFactor(t *testing.T) {
 // Who takes somebody's address by an invite is not linked to what its owner is at the provider, and gets nothing by the owner's groups.
 func TestASVS_6_8_1_TypedAddressesAreNotLinked(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db, func(corp, _ *sso.Provider) {
+		h := newHarness(t, db, func(corp, _ *sso.Provider) {
 			corp.LinkByEmail = true
 			corp.Groups = map[string][]sso.Place{"leads": {{"engines", accounts.Owner}}}
 		})

@@ -35,8 +35,8 @@ const (
 
 var meta = accounts.Meta{IP: "192.0.2.7", UserAgent: "Firefox"}
 
-// house is the room over a real store, a real provider over HTTP, and a clock of its own.
-type house struct {
+// harness is the room over a real store, a real provider over HTTP, and a clock of its own.
+type harness struct {
 	t        *testing.T
 	sso      *sso.Service
 	accounts *testaccounts.Accounts
@@ -50,22 +50,22 @@ type house struct {
 	noted   []audit.Entry
 }
 
-func (h *house) now() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.time }
+func (h *harness) now() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.time }
 
-func (h *house) pass(d time.Duration) { h.mu.Lock(); defer h.mu.Unlock(); h.time = h.time.Add(d) }
+func (h *harness) pass(d time.Duration) { h.mu.Lock(); defer h.mu.Unlock(); h.time = h.time.Add(d) }
 
 // Append keeps what the audit would.
-func (h *house) Append(_ context.Context, e audit.Entry) error {
+func (h *harness) Append(_ context.Context, e audit.Entry) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.noted = append(h.noted, e)
 	return nil
 }
 
-func (h *house) Record(ctx context.Context, e audit.Entry, _ bool) error { return h.Append(ctx, e) }
+func (h *harness) Record(ctx context.Context, e audit.Entry, _ bool) error { return h.Append(ctx, e) }
 
 // did returns the entries of an action since the last call, as result and code.
-func (h *house) did(action string) (out []string) {
+func (h *harness) did(action string) (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.noted {
@@ -77,17 +77,17 @@ func (h *house) did(action string) (out []string) {
 	return out
 }
 
-func (h *house) took(userID string) bool {
+func (h *harness) took(userID string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer func() { h.changed = nil }()
 	return slices.Contains(h.changed, userID)
 }
 
-// newHouse makes a house whose providers are "corp" (OpenID Connect) and "github", as tune leaves them.
-func newHouse(t *testing.T, db *store.DB, tune ...func(corp, gh *sso.Provider)) *house {
+// newHarness makes a harness whose providers are "corp" (OpenID Connect) and "github", as tune leaves them.
+func newHarness(t *testing.T, db *store.DB, tune ...func(corp, gh *sso.Provider)) *harness {
 	t.Helper()
-	h := &house{t: t, time: time.UnixMilli(1_800_000_000_000), db: db, store: store.NewSSO(db)}
+	h := &harness{t: t, time: time.UnixMilli(1_800_000_000_000), db: db, store: store.NewSSO(db)}
 	server := httptest.NewServer(nil)
 	t.Cleanup(server.Close)
 	h.issuer = testissuer.New(server.URL, h.now)
@@ -111,7 +111,7 @@ func ada() testissuer.Person {
 }
 
 // owner is a user who was here before, with a team that they own.
-func (h *house) owner(email string) (accounts.User, accounts.Team) {
+func (h *harness) owner(email string) (accounts.User, accounts.Team) {
 	h.t.Helper()
 	u, err := h.accounts.CreateOutsideUser(h.t.Context(), email, "Owner")
 	if err != nil {
@@ -124,7 +124,7 @@ func (h *house) owner(email string) (accounts.User, accounts.Team) {
 	return u, team
 }
 
-func (h *house) all() context.Context { return tenant.All(h.t.Context(), "a test") }
+func (h *harness) all() context.Context { return tenant.All(h.t.Context(), "a test") }
 
 // browser is a browser on its way.
 type browser struct {
@@ -133,7 +133,7 @@ type browser struct {
 }
 
 // signIn goes the whole way as the person with this subject.
-func (h *house) signIn(b *browser, provider, subject string) (sso.Outcome, error) {
+func (h *harness) signIn(b *browser, provider, subject string) (sso.Outcome, error) {
 	h.t.Helper()
 	begun, err := h.sso.Begin(h.t.Context(), sso.BeginRequest{Provider: provider, Base: base, Next: "/teams", Browser: b.cookie, Meta: meta})
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *house) signIn(b *browser, provider, subject string) (sso.Outcome, error
 }
 
 // answer is what the browser comes back with when the person decided.
-func (h *house) answer(b *browser, provider, authURL, subject string) sso.Answer {
+func (h *harness) answer(b *browser, provider, authURL, subject string) sso.Answer {
 	h.t.Helper()
 	to, err := h.issuer.Decide(authURL, subject)
 	if err != nil {
@@ -158,7 +158,7 @@ func (h *house) answer(b *browser, provider, authURL, subject string) sso.Answer
 	return sso.Answer{Provider: provider, Browser: b.cookie, State: q.Get("state"), Code: q.Get("code"), Error: q.Get("error"), Issuer: q.Get("iss"), Meta: meta}
 }
 
-func (h *house) roles(userID string) map[string]string {
+func (h *harness) roles(userID string) map[string]string {
 	h.t.Helper()
 	all, err := h.store.MembershipsWithSource(h.all(), userID)
 	if err != nil {
@@ -179,7 +179,7 @@ func each(t *testing.T, fn func(t *testing.T, db *store.DB)) {
 // The first time makes a user, the second finds the same one, whatever their address is by then.
 func TestASVS_10_5_2_WhoSomebodyIsIsIssuerAndSubject(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		h.owner("owner@example.com")
 		b := &browser{}
 		first, err := h.signIn(b, "corp", "4711")
@@ -219,7 +219,7 @@ func TestASVS_10_5_2_WhoSomebodyIsIsIssuerAndSubject(t *testing.T) {
 // Tokens that are not for this server, this client, this sign-in or this minute are refused; so are those nobody signed.
 func TestASVS_10_5_TokensThatLie(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.owner("owner@example.com")
 	set := func(k string, v any) func(map[string]any) { return func(c map[string]any) { c[k] = v } }
 	for name, lie := range map[string]testissuer.Tamper{
@@ -258,7 +258,7 @@ func TestASVS_10_5_TokensThatLie(t *testing.T) {
 // What comes back is believed once, in time, in the browser it was begun in, and from the provider it was begun with.
 func TestASVS_10_2_1_AnswersOfOthers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.owner("owner@example.com")
 	begin := func(provider string, b *browser) string {
 		begun, err := h.sso.Begin(t.Context(), sso.BeginRequest{Provider: provider, Base: base, Browser: b.cookie, Meta: meta})
@@ -320,7 +320,7 @@ func TestASVS_10_2_1_AnswersOfOthers(t *testing.T) {
 // Who may come in is the operator's decision.
 func TestWhoMayComeIn(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db, func(corp, gh *sso.Provider) {
+		h := newHarness(t, db, func(corp, gh *sso.Provider) {
 			corp.AllowedDomains, corp.CreateUsers = []string{"Example.com"}, false
 			gh.AllowedOrganizations, gh.LinkByEmail = []string{"looms", "engines"}, true
 		})
@@ -361,7 +361,7 @@ func TestWhoMayComeIn(t *testing.T) {
 // Nobody becomes the first user of a server by a provider: that one is its operator.
 func TestTheFirstUserIsMadeByTheSetupLink(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	if _, err := h.signIn(&browser{}, "corp", "4711"); fault.CodeOf(err) != "sso_setup_first" {
 		t.Errorf("%v", err)
 	}
@@ -373,7 +373,7 @@ func TestTheFirstUserIsMadeByTheSetupLink(t *testing.T) {
 // Groups say at each sign-in which teams somebody is in; what people decided stays, and so does a team's last owner.
 func TestGroups(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db, func(corp, gh *sso.Provider) {
+		h := newHarness(t, db, func(corp, gh *sso.Provider) {
 			corp.GroupsClaim = "realm_access.roles"
 			corp.Groups = map[string][]sso.Place{"staff": {{"engines", accounts.Viewer}, {"looms", accounts.Member}}, "leads": {{"engines", accounts.Admin}, {"not-there", accounts.Owner}}, "founders": {{"looms", accounts.Owner}}}
 			gh.Groups = map[string][]sso.Place{"Engines/Weavers": {{"engines", accounts.Member}}}
@@ -463,7 +463,7 @@ func sorted(m map[string]string) (out []string) {
 func TestSecondFactorOfTheProvider(t *testing.T) {
 	t.Parallel()
 	for _, trust := range []bool{true, false} {
-		h := newHouse(t, storetest.SQLite(t), func(corp, _ *sso.Provider) { corp.TrustSecondFactor = trust })
+		h := newHarness(t, storetest.SQLite(t), func(corp, _ *sso.Provider) { corp.TrustSecondFactor = trust })
 		h.owner("owner@example.com")
 		for _, tc := range []struct {
 			claims map[string]any
@@ -490,7 +490,7 @@ func TestSecondFactorOfTheProvider(t *testing.T) {
 // Who has a second factor here is asked for it, unless the provider asked for one.
 func TestSecondFactorOfTheUser(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t), func(corp, _ *sso.Provider) { corp.TrustSecondFactor = true })
+	h := newHarness(t, storetest.SQLite(t), func(corp, _ *sso.Provider) { corp.TrustSecondFactor = true })
 	h.owner("owner@example.com")
 	out, err := h.signIn(&browser{}, "corp", "4711")
 	if err != nil {
@@ -517,7 +517,7 @@ func TestSecondFactorOfTheUser(t *testing.T) {
 // A user links accounts to their own, and ends such links; the last way to sign in stays.
 func TestLinkAndUnlink(t *testing.T) {
 	each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		owner, _ := h.owner("owner@example.com")
 		enter := func(userID string) accounts.Actor {
 			cookie, _, err := h.accounts.SignIn(t.Context(), signin.Request{UserID: userID, Factors: []string{accounts.ProofPassword}, Meta: meta})
@@ -610,7 +610,7 @@ func TestLinkAndUnlink(t *testing.T) {
 // A provider that is down says so in words, is not asked at each request, and is asked again.
 func TestProviderDown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	h.owner("owner@example.com")
 	h.issuer.Down(true)
 	for range 3 {
@@ -643,7 +643,7 @@ func TestProviderDown(t *testing.T) {
 // A wrong secret is the operator's to mend, and is said so; it is in no error.
 func TestWrongClientSecret(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t), func(corp, gh *sso.Provider) { corp.ClientSecret, gh.ClientSecret = "wrong-secret-1", "wrong-secret-1" })
+	h := newHarness(t, storetest.SQLite(t), func(corp, gh *sso.Provider) { corp.ClientSecret, gh.ClientSecret = "wrong-secret-1", "wrong-secret-1" })
 	h.owner("owner@example.com")
 	for _, p := range []string{"corp", "github"} {
 		_, err := h.signIn(&browser{}, p, "4711")
@@ -656,7 +656,7 @@ func TestWrongClientSecret(t *testing.T) {
 // One address that begins sign-ins without end is slowed down; others are not.
 func TestBeginningsAreLimited(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	begin := func(ip string) error {
 		_, err := h.sso.Begin(t.Context(), sso.BeginRequest{Provider: "github", Base: base, Meta: accounts.Meta{IP: ip}})
 		return err
@@ -692,7 +692,7 @@ func TestCleanNext(t *testing.T) {
 // The server reaches no provider inside its own network unless the operator allows that.
 func TestProvidersInsideAreNotReached(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	s := sso.New(sso.Config{Providers: []sso.Provider{{ID: "corp", Name: "Corp", Kind: sso.OIDC, Issuer: h.issuer.Base(), ClientID: client}}, Store: h.store, Directory: h.accounts, SignIn: h.accounts, Client: egress.New(egress.Config{}).Client})
 	_, err := s.Begin(t.Context(), sso.BeginRequest{Provider: "corp", Base: base, Meta: meta})
 	if fault.CodeOf(err) != "sso_provider_unreachable" || !strings.Contains(err.Error(), "does not reach out to") || h.issuer.Calls("/.well-known/openid-configuration") != 0 {

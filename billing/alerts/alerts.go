@@ -19,7 +19,7 @@ type People interface {
 
 // Timelines are those of workspaces.
 type Timelines interface {
-	Tell(ctx context.Context, workspaceID, kind, text string) error
+	Notify(ctx context.Context, workspaceID, kind, text string) error
 }
 
 // KeepsMoney reports whether somebody looks after a team's money.

@@ -38,13 +38,13 @@ type Budget struct{ cfg BudgetConfig }
 func NewBudget(cfg BudgetConfig) *Budget { return &Budget{cfg} }
 
 // Tell tells people how the instance's budget stands: the timelines of workspaces that cost something, and every operator.
-func (t *Budget) Tell(ctx context.Context, a billing.Alert) error {
+func (t *Budget) Notify(ctx context.Context, a billing.Alert) error {
 	running, err := t.cfg.Paid.WorkspacesRunning(ctx)
 	if err != nil {
 		return fmt.Errorf("reading which workspaces cost something: %w", err)
 	}
 	for _, id := range running {
-		if err := t.cfg.Timelines.Tell(ctx, id, "budget", a.Words()); err != nil && !fault.Is(err, fault.NotFound) {
+		if err := t.cfg.Timelines.Notify(ctx, id, "budget", a.Words()); err != nil && !fault.Is(err, fault.NotFound) {
 			return fmt.Errorf("telling a workspace of the budget: %w", err)
 		}
 	}

@@ -46,12 +46,12 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 	}
 	sealed := vault.New(vault.Config{Store: store.NewAccounts(db), Key: make([]byte, vault.KeyBytes)})
 	post := mail.New(mail.Config{Server: mail.Server{Host: "mail.example.com", From: "parawork@example.com"}, Store: store.NewMails(db), Sealer: sealed})
-	told := notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: sealed, Client: egress.New(egress.Config{})})
+	reported := notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: sealed, Client: egress.New(egress.Config{})})
 	people := directory.New(directory.Config{Store: store.NewAccounts(db), Hasher: password.NewHasher(rand.Reader), Limits: password.NewLimits(time.Now), Mailer: post})
-	budget := alerts.NewBudget(alerts.BudgetConfig{Paid: store.NewBilling(db), People: people, Notify: told, Mail: post, PublicURL: "https://pw.example.com"})
+	budget := alerts.NewBudget(alerts.BudgetConfig{Paid: store.NewBilling(db), People: people, Notify: reported, Mail: post, PublicURL: "https://pw.example.com"})
 	address := "https://hooks.example.com/budget"
 	hook := func(by string) notify.Webhook {
-		w, _, err := told.AddWebhook(ctx, team.ID, by, notify.WebhookChange{URL: &address, Kinds: &[]string{notify.Budget}})
+		w, _, err := reported.AddWebhook(ctx, team.ID, by, notify.WebhookChange{URL: &address, Kinds: &[]string{notify.Budget}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 		return to
 	}
 	sent := func(w notify.Webhook) int {
-		all, _, err := told.Deliveries(ctx, w.ID, page.Page{Limit: 100})
+		all, _, err := reported.Deliveries(ctx, w.ID, page.Page{Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 	}
 	for i, percent := range []int{billing.WarnPercent, billing.FullPercent} {
 		a := billing.Alert{Period: "2026-11", Percent: percent, SpentNano: int64(percent) * billing.Nano, LimitNano: 100 * billing.Nano, At: int64(1000 + i)}
-		if err := budget.Tell(ctx, a); err != nil {
+		if err := budget.Notify(ctx, a); err != nil {
 			t.Fatal(err)
 		}
 		if got := mails(); len(got) != i+1 || strings.Join(got, "") != strings.Repeat(operator.Email, i+1) {

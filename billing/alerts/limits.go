@@ -33,13 +33,13 @@ type LimitsConfig struct {
 // Limits tells people what limits of teams and users do. It is the quota.Teller of an instance.
 type Limits struct{ cfg LimitsConfig }
 
-var _ quota.Teller = (*Limits)(nil)
+var _ quota.Notifier = (*Limits)(nil)
 
 // NewLimits makes Limits.
 func NewLimits(cfg LimitsConfig) *Limits { return &Limits{cfg} }
 
 // Passed writes a threshold into the timelines of what runs, and queues the mails.
-func (t *Limits) Passed(ctx context.Context, a quota.Crossing, how quota.Tell) error {
+func (t *Limits) Passed(ctx context.Context, a quota.Crossing, how quota.Notify) error {
 	if how.App {
 		running, err := t.cfg.Running.RunningSandboxes(ctx)
 		if err != nil {
@@ -49,7 +49,7 @@ func (t *Limits) Passed(ctx context.Context, a quota.Crossing, how quota.Tell) e
 			if r.TeamID != a.TeamID || a.Scope == quota.ScopeUserHours && r.UserID != a.ScopeID {
 				continue
 			}
-			if err := t.cfg.Timelines.Tell(ctx, r.WorkspaceID, "budget", a.Words()); err != nil {
+			if err := t.cfg.Timelines.Notify(ctx, r.WorkspaceID, "budget", a.Words()); err != nil {
 				return fmt.Errorf("telling a workspace of a threshold: %w", err)
 			}
 		}
@@ -112,8 +112,8 @@ func (t *Limits) text(a quota.Crossing, team accounts.Team, whose string, mine b
 	return b.String()
 }
 
-// Heard tells the web app of a threshold.
-func (t *Limits) Heard(ctx context.Context, a quota.Crossing) {
+// Alerted tells the web app of a threshold.
+func (t *Limits) Alerted(ctx context.Context, a quota.Crossing) {
 	what := "budget.updated"
 	if a.Scope == quota.ScopeUserHours {
 		what = "quota.updated"
@@ -133,7 +133,7 @@ func (t *Limits) Turned(ctx context.Context, g quota.WorkGrace) {
 // Note writes down what a limit did: in the audit and, where there are words, in the workspace's timeline. A workspace that is gone has none.
 func (t *Limits) Note(ctx context.Context, g quota.WorkGrace, words string) error {
 	if words != "" {
-		if err := t.cfg.Timelines.Tell(ctx, g.WorkspaceID, "budget", words); err != nil && !fault.Is(err, fault.NotFound) {
+		if err := t.cfg.Timelines.Notify(ctx, g.WorkspaceID, "budget", words); err != nil && !fault.Is(err, fault.NotFound) {
 			return fmt.Errorf("telling a workspace of its limit: %w", err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 func TestResponsesAreCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		sse(w, `{"type":"response.created","response":{"id":"resp_1","model":"gpt-5.5-2026-04-23","service_tier":"auto","usage":null}}`,
 			`{"type":"response.output_item.done","item":{"type":"web_search_call","usage":{"input_tokens":5}}}`,
@@ -40,7 +40,7 @@ func TestSearchesOfAWholeAnswerAreCounted(t *testing.T) {
 		`{"type":"code_interpreter_call"}`:                                            `cost ?`,
 		`{"type":"message","content":[{"text":"\"type\":\"web_search_call\""}]}`:      `cost 80000`,
 	} {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.answers(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for _, c := range `{"object":"response","model":"gpt-5.5","output":[` + item + `],"usage":{"input_tokens":10,"output_tokens":1}}` {
@@ -62,14 +62,14 @@ func TestHowItWasServedSaysThePrice(t *testing.T) {
 		"not whole": {"gpt-5.5", `{"type":"response.incomplete","response":{"usage":{"input_tokens":10,"output_tokens":1}}}`, `in 10 out 1 read 0 write 0 hour 0 reasoning ? cost 80000`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newHarness(t)
 			h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, strings.Split(c.event, "\x00")...) })
 			h.post("/openai/v1/responses", `{"model":"`+c.model+`","stream":true}`)
 			wants(t, h.row(), `200 "" `+c.want)
 		})
 	}
 	t.Run("failed", func(t *testing.T) {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.answers(func(w http.ResponseWriter, r *http.Request) {
 			sse(w, `{"type":"response.failed","response":{"usage":null,"error":{"code":"server_error"}}}`)
 		})
@@ -77,7 +77,7 @@ func TestHowItWasServedSaysThePrice(t *testing.T) {
 		wants(t, h.row(), `200 "upstream_error" in ? out ? read ? write ? hour ? reasoning ? cost ?`)
 	})
 	t.Run("a login of Claude", func(t *testing.T) {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.use(func(a *gateway.Account) { a.Key = "sk-ant-oat01-login" })
 		h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, opus...) })
 		h.post("/anthropic/v1/messages", ask)
@@ -111,7 +111,7 @@ func TestChatCompletionsTellTheirUsageToUsAlone(t *testing.T) {
 		`{"model":"gpt-5.5","stream":true,"stream_options":{"Include_Usage":true}}`:        {`{"model":"gpt-5.5","stream":true,"stream_options":{"Include_Usage":true,"include_usage":true}}`, false},
 		`{"model":"gpt-5.5","stream":true,"stream_options":null}`:                          {`{"model":"gpt-5.5","stream":true,"stream_options":{"include_usage":true}}`, false},
 	} {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, chatStream...) })
 		_, text := h.post("/openai/v1/chat/completions", body)
 		if _, bodies := h.asked(); bodies[0] != c.on {
@@ -123,13 +123,13 @@ func TestChatCompletionsTellTheirUsageToUsAlone(t *testing.T) {
 		wants(t, h.row(), `200 "" in 60 out 10 read 40 write 0 hour 0 reasoning 3 cost 620000`)
 	}
 	t.Run("a provider that does not tell", func(t *testing.T) {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, chatStream[0], chatStream[3]) })
 		h.post("/openai/v1/chat/completions", `{"model":"gpt-5.5","stream":true}`)
 		wants(t, h.row(), `200 "" in ? out ? read ? write ? hour ? reasoning ? cost ?`)
 	})
 	t.Run("no stream", func(t *testing.T) {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.answers(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"id":"c_1","model":"gpt-5.5","choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":100,"completion_tokens":10}}`)
@@ -144,7 +144,7 @@ func TestChatCompletionsTellTheirUsageToUsAlone(t *testing.T) {
 
 func TestWhatCostsNothingIsNotKept(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.admit = budget
 	h.answers(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, `{"input_tokens":3}`) })
 	for _, c := range [][2]string{{"POST", "/anthropic/v1/messages/count_tokens"}, {"GET", "/anthropic/v1/models?limit=5&x=1"}, {"GET", "/openai/v1/models/gpt-5.5"}} {

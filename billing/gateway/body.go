@@ -15,7 +15,7 @@ import (
 // asked is what the gateway looks at in a request.
 type asked struct {
 	model      string
-	beside     []string // other models that it may lead to: those of tools, and those that answer where the first one does not
+	additional []string // other models that it may lead to: those of tools, and those that answer where the first one does not
 	stream     bool
 	background bool
 	tier       string           // service_tier
@@ -113,7 +113,7 @@ func look(body []byte) (a asked, err error) {
 			_ = json.Unmarshal(raw, &o)
 			a.usage = string(o["include_usage"]) == "true" && bytes.Count(raw, []byte("include_usage")) == 1 // twice, it is written anew
 		case "tools", "models", "fallbacks", "fallback", "fallback_model", "fallback_models":
-			a.beside = append(a.beside, named(raw)...)
+			a.additional = append(a.additional, named(raw)...)
 			a.outside = a.outside || key == "tools" && ownTools(raw)
 		}
 		i = end

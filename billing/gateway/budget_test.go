@@ -17,7 +17,7 @@ import (
 // Of 60 questions at once, each of which may cost $3.20, no more go on than $4 pay for.
 func TestManyQuestionsAtOnceDoNotPassTheBudget(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	q := h.budget(time.Second)
 	limit := int64(52 * billing.Nano)
 	if _, err := q.ChangeBudget(h.ctx, h.team, h.user, func(b *quota.Budget) { b.LimitNano, b.CountTokens = &limit, true }); err != nil {
@@ -44,7 +44,7 @@ func TestManyQuestionsAtOnceDoNotPassTheBudget(t *testing.T) {
 }
 
 // budget has the gateway ask a real budget, and questions wait for money that others hold no longer than holdMost.
-func (h *house) budget(holdMost time.Duration) *quota.Service {
+func (h *harness) budget(holdMost time.Duration) *quota.Service {
 	h.t.Helper()
 	q := quota.New(quota.Config{Store: store.NewQuota(h.db), Now: func() int64 { return time.Now().UnixMilli() }, Tokens: h.meter.Spent})
 	h.again(func(c *gateway.Config) { c.Budget, c.HoldMost = q, holdMost })

@@ -128,20 +128,20 @@ func (s *Service) Counts() Counts {
 }
 
 // told keeps a session that is refused again and again from filling the table: one row a minute for each kind of refusal is enough.
-type told struct {
+type reported struct {
 	mu sync.Mutex
 	at map[string]int64
 }
 
 const (
-	tellEvery = 60_000
-	mostTold  = 10_000
+	notifyEvery = 60_000
+	mostTold    = 10_000
 )
 
-func (t *told) again(key string, now int64) bool {
+func (t *reported) again(key string, now int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last, ok := t.at[key]; ok && now-last < tellEvery && now >= last {
+	if last, ok := t.at[key]; ok && now-last < notifyEvery && now >= last {
 		return false
 	}
 	if t.at == nil || len(t.at) >= mostTold {

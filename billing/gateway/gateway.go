@@ -157,12 +157,12 @@ func (c *Config) Validate() error {
 
 // Service is the gateway. Safe for concurrent use.
 type Service struct {
-	cfg    Config
-	key    []byte // tokens are derived with it
-	counts counts
-	rules  rules
-	room   room
-	told   told
+	cfg      Config
+	key      []byte // tokens are derived with it
+	counts   counts
+	rules    rules
+	capacity capacity
+	reported reported
 }
 
 // New makes a Service. It starts nothing and panics on an incomplete Config.
@@ -177,7 +177,7 @@ func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, key: key}
 	s.counts.since = cfg.Now().UnixMilli()
 	s.rules = rules{store: cfg.Store, now: cfg.Now, teams: map[string]teamRules{}, windows: map[windowKey]*window{}}
-	s.room = room{sessions: map[string]int{}, teams: map[string]int64{}}
+	s.capacity = capacity{sessions: map[string]int{}, teams: map[string]int64{}}
 	return s
 }
 
@@ -248,7 +248,7 @@ func (s *Service) grant(r *http.Request) (Grant, string, error) {
 }
 
 // room bounds what is under way at once.
-type room struct {
+type capacity struct {
 	mu       sync.Mutex
 	sessions map[string]int
 	teams    map[string]int64 // bytes
@@ -263,7 +263,7 @@ const (
 )
 
 // enter takes a place for a request of a session; leave gives it back.
-func (r *room) enter(sessionID string) (leave func(), ok bool) {
+func (r *capacity) enter(sessionID string) (leave func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sessions[sessionID] >= mostAtOnce {
@@ -280,7 +280,7 @@ func (r *room) enter(sessionID string) (leave func(), ok bool) {
 }
 
 // hold takes room for a team's body of n bytes; false when there is none now.
-func (r *room) hold(team string, n int64) bool {
+func (r *capacity) hold(team string, n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes+n > mostBytes && r.bytes > 0 || r.teams[team]+n > mostTeamBytes && r.teams[team] > 0 {
@@ -291,7 +291,7 @@ func (r *room) hold(team string, n int64) bool {
 	return true
 }
 
-func (r *room) give(team string, n int64) {
+func (r *capacity) give(team string, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bytes -= n

@@ -56,7 +56,7 @@ func (c *call) most(ctx context.Context) (int64, error) {
 	if c.record.Subscription {
 		return 0, nil
 	}
-	a := tokens.Ask{Models: append([]string{c.asked.model}, c.asked.beside...), Prompt: boundPrompt(c.body), Output: c.asked.most(c.route.api, c.s.cfg.MaxOutput),
+	a := tokens.Ask{Models: append([]string{c.asked.model}, c.asked.additional...), Prompt: boundPrompt(c.body), Output: c.asked.most(c.route.api, c.s.cfg.MaxOutput),
 		Hour: bytes.Contains(c.body, []byte(`"1h"`)), Special: c.asked.special, At: c.record.At}
 	if c.asked.outside {
 		a.Prompt += outsideTokens

@@ -50,7 +50,7 @@ func TestWhatIsKeptOfAnAnswerIsBounded(t *testing.T) {
 // A team that holds as much as it can leaves room for others.
 func TestATeamDoesNotHoldAllTheRoom(t *testing.T) {
 	t.Parallel()
-	r := room{sessions: map[string]int{}, teams: map[string]int64{}}
+	r := capacity{sessions: map[string]int{}, teams: map[string]int64{}}
 	n := int64(0)
 	for r.hold("a", 32<<20) {
 		n += 32 << 20

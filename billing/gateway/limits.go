@@ -158,12 +158,12 @@ func notAllowed(model string) error {
 }
 
 // admit lets a request for a model, which may lead to others beside it, through, holds it back for its minute, or refuses it. Errors: model_not_allowed, model_rate_limited.
-func (r *rules) admit(ctx context.Context, team, model string, beside ...string) error {
+func (r *rules) admit(ctx context.Context, team, model string, additional ...string) error {
 	all, err := r.of(ctx, team)
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	for _, other := range beside {
+	for _, other := range additional {
 		if _, forbidden := fitting(all, other); forbidden {
 			return notAllowed(other)
 		}

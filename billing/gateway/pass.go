@@ -75,7 +75,7 @@ func (c *call) finish(result string) {
 			out = c.record.Guess.Output
 		}
 		n := sum(in, out, t.CacheWrite, t.CacheWriteHour)
-		for _, b := range c.record.Beside {
+		for _, b := range c.record.Additional {
 			n += sum(b.Input, b.Output, b.CacheWrite, b.CacheWriteHour)
 		}
 		c.s.rules.used(c.grant.TeamID, c.asked.model, n)
@@ -240,7 +240,7 @@ func (c *call) outcome(ctx context.Context, t tally, readErr, writeErr error) st
 	if t != nil && !c.record.Unpriced {
 		u, whole = t.used()
 		r := &c.record
-		r.Tokens, r.Variant, r.Uses, r.Unpriced, r.Beside = u.Tokens, u.variant, u.uses, u.unpriced, u.beside
+		r.Tokens, r.Variant, r.Uses, r.Unpriced, r.Additional = u.Tokens, u.variant, u.uses, u.unpriced, u.additional
 		if modelOK(u.model) {
 			r.Model = u.model
 		}

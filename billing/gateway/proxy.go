@@ -67,7 +67,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 		c.refuse(err)
 		return
 	}
-	leave, ok := s.room.enter(c.grant.SessionID)
+	leave, ok := s.capacity.enter(c.grant.SessionID)
 	if !ok {
 		c.refuse(fault.New(fault.RateLimited, "gateway_too_many", "This session has %d requests under way, which is the most. Wait for some of them.", mostAtOnce))
 		return
@@ -107,7 +107,7 @@ func (c *call) prepare() (err error) {
 	if c.route.api == other { // counting tokens and listing models cost nothing
 		return nil
 	}
-	if err := c.s.rules.admit(ctx, g.TeamID, c.asked.model, c.asked.beside...); err != nil {
+	if err := c.s.rules.admit(ctx, g.TeamID, c.asked.model, c.asked.additional...); err != nil {
 		return err
 	}
 	return c.hold(ctx) // last: who waits for a minute's bound holds back nothing
@@ -134,7 +134,7 @@ func (c *call) read() error {
 	if n < 0 {
 		n = most
 	}
-	if !c.s.room.hold(c.grant.TeamID, n) {
+	if !c.s.capacity.hold(c.grant.TeamID, n) {
 		return fault.New(fault.Unavailable, "gateway_busy", "The model gateway has as many large requests under way as it can hold. Try again.")
 	}
 	c.held = n
@@ -153,7 +153,7 @@ func (c *call) read() error {
 	_ = rc.SetReadDeadline(time.Time{})
 	c.body = body
 	if rest := n - int64(len(body)); rest > 0 {
-		c.s.room.give(c.grant.TeamID, rest)
+		c.s.capacity.give(c.grant.TeamID, rest)
 		c.held -= rest
 	}
 	if c.asked, err = look(body); err != nil {
@@ -165,7 +165,7 @@ func (c *call) read() error {
 // release gives back the room of the body, once it is not needed any more.
 func (c *call) release() {
 	if c.held > 0 {
-		c.s.room.give(c.grant.TeamID, c.held)
+		c.s.capacity.give(c.grant.TeamID, c.held)
 	}
 	c.held, c.body = 0, nil
 }
@@ -188,7 +188,7 @@ func (c *call) refuse(err error) {
 		level = c.s.cfg.Log.Error
 	}
 	level("a model was not asked", "session_id", c.grant.SessionID, "status", r.status, "code", r.code, "error", err)
-	if r.outer != "" && c.route.api != other && c.s.told.again(c.grant.SessionID+" "+r.outer+" "+c.asked.model, c.s.cfg.Now().UnixMilli()) {
+	if r.outer != "" && c.route.api != other && c.s.reported.again(c.grant.SessionID+" "+r.outer+" "+c.asked.model, c.s.cfg.Now().UnixMilli()) {
 		c.record.Error, c.record.Status, c.record.Tokens = r.outer, r.status, tokens.None()
 		c.keep()
 	}

@@ -17,7 +17,7 @@ import (
 
 func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Set-Cookie", "a=b")
 		w.Header().Set("Request-Id", "req_1")
@@ -73,7 +73,7 @@ var elsewhere = []string{"X-Portkey-Custom-Host", "Helicone-Target-Url", "Cf-Aig
 
 func TestEachPieceGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	next := make(chan struct{})
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		for _, e := range opus {
@@ -127,7 +127,7 @@ func TestWhatIsAskedOnTheWayIsCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			h.answers(func(w http.ResponseWriter, r *http.Request) {
 				sse(w, `{"type":"message_start","message":{"id":"msg_1","model":"claude-opus-4-8","usage":{"input_tokens":100,"output_tokens":1,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}}}`,
 					`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7,"iterations":`+c.iterations+`}}`, `{"type":"message_stop"}`)
@@ -144,7 +144,7 @@ func TestWhatIsAskedOnTheWayIsCounted(t *testing.T) {
 
 func TestWhatIsNoStream(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"msg_1","type":"message","model":"claude-opus-4-8","content":[{"type":"text","text":"{\"usage\":1}"}],"usage":{"input_tokens":100,"output_tokens":7,"cache_read_input_tokens":0}}`)
@@ -169,7 +169,7 @@ func TestWhoAsksLeavesRightBeforeTheUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, func(c *gateway.Config) { c.Linger = patience })
+			h := newHarness(t, func(c *gateway.Config) { c.Linger = patience })
 			left := make(chan struct{})
 			h.answers(func(w http.ResponseWriter, r *http.Request) {
 				sse(w, c.first...)
@@ -198,7 +198,7 @@ func TestWhoAsksLeavesRightBeforeTheUsage(t *testing.T) {
 
 func TestWhoAsksLeavesInTheMiddle(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *gateway.Config) { c.Linger = 20 * time.Millisecond })
+	h := newHarness(t, func(c *gateway.Config) { c.Linger = 20 * time.Millisecond })
 	gone := make(chan struct{})
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		sse(w, opus[:3]...)
@@ -236,7 +236,7 @@ func TestWhoAsksLeavesInTheMiddle(t *testing.T) {
 
 func TestWhoAsksLeavesBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	asked := make(chan struct{})
 	h.answers(func(w http.ResponseWriter, r *http.Request) { close(asked); <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,7 +255,7 @@ func TestWhoAsksLeavesBeforeTheAnswer(t *testing.T) {
 
 func TestAnAnswerThatIsCutIsNoWholeOne(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		sse(w, opus[:3]...)
 		panic(http.ErrAbortHandler)
@@ -271,7 +271,7 @@ func TestAnAnswerThatIsCutIsNoWholeOne(t *testing.T) {
 
 func TestAProviderThatFailsInTheMiddle(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		sse(w, opus[0], `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
 	})
@@ -283,7 +283,7 @@ func TestAProviderThatFailsInTheMiddle(t *testing.T) {
 
 func TestErrorsOfTheProviderGoOnButItsKeyDoesNot(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(429)
@@ -300,7 +300,7 @@ func TestBusyProvidersAreAskedAgainBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{502, 503, 529} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			h := newHouse(t)
+			h := newHarness(t)
 			n := 0
 			h.answers(func(w http.ResponseWriter, r *http.Request) {
 				if n++; n < 3 {
@@ -338,7 +338,7 @@ func TestBusyProvidersAreAskedAgainBeforeTheFirstByte(t *testing.T) {
 		"never tires of": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newHarness(t)
 			want := 1
 			if answer == nil {
 				answer, want = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }, 3
@@ -357,7 +357,7 @@ func TestBusyProvidersAreAskedAgainBeforeTheFirstByte(t *testing.T) {
 
 func TestNobodyIsThere(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.use(func(a *gateway.Account) { a.BaseURL = "http://127.0.0.1:1" })
 	resp, text := h.post("/anthropic/v1/messages", ask)
 	if resp.StatusCode != 503 || resp.Header.Get("X-Parawork-Error") != "upstream_unreachable" || !strings.Contains(text, `"api_error"`) {
@@ -372,7 +372,7 @@ func TestNobodyIsThere(t *testing.T) {
 
 func TestAnAnswerThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *gateway.Config) { c.FirstByte = 50 * time.Millisecond })
+	h := newHarness(t, func(c *gateway.Config) { c.FirstByte = 50 * time.Millisecond })
 	h.answers(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	resp, text := h.post("/openai/v1/responses", `{"model":"gpt-5.5","stream":true}`)
 	if resp.StatusCode != 504 || !strings.Contains(text, "upstream_timeout") {

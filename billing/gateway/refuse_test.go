@@ -23,7 +23,7 @@ import (
 
 func TestABudgetStopsAnAgentAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.admit = budget
 	h.answers(func(w http.ResponseWriter, r *http.Request) { t.Error("the provider was asked") })
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestABudgetStopsAnAgentAtOnce(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, opus...) })
 	again, err := h.service.Mint(h.ctx, "ses_1", h.team)
 	if err != nil || again != h.token || !strings.HasPrefix(again, gateway.TokenPrefix) || len(again) < 50 {
@@ -138,7 +138,7 @@ func TestTokens(t *testing.T) {
 
 func TestWhatIsNotTaken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *gateway.Config) { c.MaxBody = 200 })
+	h := newHarness(t, func(c *gateway.Config) { c.MaxBody = 200 })
 	h.answers(func(w http.ResponseWriter, r *http.Request) { t.Error("the provider was asked " + r.URL.String()) })
 	for name, c := range map[string]struct {
 		method, path, body, code string
@@ -179,7 +179,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 // A key goes to whom it is for, and to nobody else.
 func TestAKeyIsNotSentToTheOtherProvider(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) { t.Error("asked " + r.URL.String()) })
 	for _, c := range []struct {
 		a    gateway.Account
@@ -195,7 +195,7 @@ func TestAKeyIsNotSentToTheOtherProvider(t *testing.T) {
 			t.Errorf("%+v: %d %s", c, resp.StatusCode, text)
 		}
 	}
-	refused := newHouse(t, func(c *gateway.Config) {
+	refused := newHarness(t, func(c *gateway.Config) {
 		c.Check = func(string) error { return fault.New(fault.Invalid, "url_not_public", "Not there.") }
 	})
 	refused.answers(func(w http.ResponseWriter, r *http.Request) { t.Error("asked " + r.URL.String()) })
@@ -206,7 +206,7 @@ func TestAKeyIsNotSentToTheOtherProvider(t *testing.T) {
 
 func TestOnlyAllowedModels(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, opus...) })
 	set := func(team string, limits ...gateway.Limit) {
 		t.Helper()
@@ -339,7 +339,7 @@ func TestAMinutesBoundHoldsBackAndThenRefuses(t *testing.T) {
 
 func TestNoMoreThanSoManyAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	release := make(chan struct{})
 	var once sync.Once
 	defer once.Do(func() { close(release) })
@@ -376,7 +376,7 @@ func TestNoMoreThanSoManyAtOnce(t *testing.T) {
 // A request that never comes does not keep its place and its room.
 func TestARequestThatDoesNotCome(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *gateway.Config) { c.BodyTakes = 50 * time.Millisecond })
+	h := newHarness(t, func(c *gateway.Config) { c.BodyTakes = 50 * time.Millisecond })
 	h.answers(func(w http.ResponseWriter, r *http.Request) { t.Error("the provider was asked") })
 	conn, err := net.Dial("tcp", h.door.Listener.Addr().String())
 	if err != nil {
@@ -422,7 +422,7 @@ func (d *deadlines) Flush() {
 // A guest that does not read holds nothing up for ever: not the head of an answer, nor what is refused.
 func TestWhoDoesNotReadIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		token  string
@@ -452,7 +452,7 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 // An answer may take longer than its request.
 func TestARequestThatCameIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, opus...) })
 	req := httptest.NewRequest(http.MethodPost, "/anthropic/v1/messages", strings.NewReader(ask))
 	req.Header.Set("X-Api-Key", h.token)
@@ -465,7 +465,7 @@ func TestARequestThatCameIsWaitedFor(t *testing.T) {
 
 func TestUnpackedWhateverTheProviderSends(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") != "identity" {
 			t.Errorf("asked for %q", r.Header.Get("Accept-Encoding"))

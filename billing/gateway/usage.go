@@ -22,13 +22,13 @@ type tally interface {
 // usage is what an answer says of itself.
 type usage struct {
 	tokens.Tokens
-	model    string
-	variant  string
-	external string // the answer's id at the provider
-	uses     map[string]int64
-	beside   []tokens.Beside
-	unpriced bool
-	failed   bool // it says in the middle that it failed
+	model      string
+	variant    string
+	external   string // the answer's id at the provider
+	uses       map[string]int64
+	additional []tokens.Additional
+	unpriced   bool
+	failed     bool // it says in the middle that it failed
 }
 
 // Paths that are picked out of a provider's answers.
@@ -305,16 +305,16 @@ func (a *anthropic) count(raw []byte, output bool) {
 		}
 	}
 	if c.Iterations != nil {
-		a.u.beside = nil // each tells all so far
+		a.u.additional = nil // each tells all so far
 	}
 	for _, i := range c.Iterations {
 		switch {
 		case i.Type == "message": // in the counts of the answer
 		case i.Type == "compaction" || i.Model != "":
-			b := tokens.Beside{Model: i.Model}
+			b := tokens.Additional{Model: i.Model}
 			i.over(&b.Tokens)
 			set(&b.Output, i.Output)
-			a.u.beside = append(a.u.beside, b)
+			a.u.additional = append(a.u.additional, b)
 		default:
 			a.u.unpriced = true
 		}

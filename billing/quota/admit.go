@@ -20,12 +20,12 @@ const everyTeam = "whether the instance can afford a sandbox"
 // in one transaction, so that of many starts for one free place one is let in. What is let in counts as if it ran for a lease: while this
 // process is at it, and for two minutes at most after that died. In places without a price that are not metered everything is let in;
 // those of this server that count while several teams share it are bound by hours and numbers alone.
-func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
+func (s *Service) Admit(ctx context.Context, st executors.UsageInterval) error {
 	ctx = tenant.All(ctx, everyTeam)
 	if !st.Metered && st.PriceNano <= 0 {
 		return nil
 	}
-	a := asked{Stretch: st, m: monthOf(s.cfg.Now()), own: own(string(st.Kind), st.PriceNano)}
+	a := asked{UsageInterval: st, m: monthOf(s.cfg.Now()), own: own(string(st.Kind), st.PriceNano)}
 	var err error
 	if a.shared, err = s.shared(ctx); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *Service) ended(sandboxID string) {
 
 // asked is a start somebody asks for.
 type asked struct {
-	executors.Stretch
+	executors.UsageInterval
 	m        month
 	instance *int64 // its budget
 	def      Plan   // the default one

@@ -10,7 +10,7 @@ import (
 )
 
 // Tell says how people want to be told of thresholds.
-type Tell struct {
+type Notify struct {
 	App      bool // in the app, in timelines, and by push messages
 	Mail     bool // owners and admins; of a user's own hours that user too
 	Webhooks bool
@@ -25,7 +25,7 @@ type Level struct {
 	Limit   int64
 
 	Thresholds  []int // percent; people are told once of each
-	Tell        Tell
+	Notify      Notify
 	Grace       time.Duration // how long work goes on once it is reached
 	ExhaustedAt int64         // when it is reached if all goes on as now, ms UTC; 0 = not this month, as far as one can see
 	Goes        bool          // work goes on when it is reached: the team pays for more, up to another level
@@ -125,9 +125,9 @@ func (e *Enforcer) warn(ctx context.Context, l Level, now int64) error {
 		}
 	}
 	key := l.Scope + "\x00" + l.ScopeID + "\x00" + l.TeamID
-	seen := told{period, reached, l.Limit}
+	seen := reported{period, reached, l.Limit}
 	e.mu.Lock()
-	same := e.told[key] == seen
+	same := e.reported[key] == seen
 	e.mu.Unlock()
 	if same {
 		return nil
@@ -155,23 +155,23 @@ func (e *Enforcer) warn(ctx context.Context, l Level, now int64) error {
 			return nil
 		}
 		// Whoever is told is told in the same transaction: once, whoever dies in between.
-		return e.cfg.Teller.Passed(ctx, a, l.Tell)
+		return e.cfg.Notifier.Passed(ctx, a, l.Notify)
 	})
 	if err != nil {
 		return fmt.Errorf("noting that %d %% of a limit (%s) are used: %w", reached, l.Scope, err)
 	}
 	e.mu.Lock()
-	e.told[key] = seen
+	e.reported[key] = seen
 	e.mu.Unlock()
 	if fresh {
 		e.cfg.Log.Info("a limit's threshold was passed", "scope", l.Scope, "scope_id", l.ScopeID, "team_id", l.TeamID, "percent", reached, "used", l.Used, "limit", l.Limit)
-		e.cfg.Teller.Heard(ctx, a)
+		e.cfg.Notifier.Alerted(ctx, a)
 	}
 	return nil
 }
 
 // told is what was looked up of a level last: the same needs no look into the storage.
-type told struct {
+type reported struct {
 	period  string
 	reached int
 	limit   int64

@@ -31,7 +31,7 @@ type Halt struct {
 type TeamView struct {
 	Levels []Level // of money
 	Halt   *Halt   // nil = none
-	Tell   Tell
+	Notify Notify
 }
 
 // UserView is how the limits of one user of a team stand.
@@ -72,7 +72,7 @@ type EnforceStore interface {
 // Places makes sandboxes stand still, and go on.
 type Places interface {
 	// Hold brings home what is in the workspace's sandbox and has it stand still until Wake; paused is false where its place cannot pause:
-	// it was ended, with everything at home. ErrElsewhere when the workspace has another sandbox by now, or none, or a person had it stand
+	// it was ended, with everything at home. ErrReplaced when the workspace has another sandbox by now, or none, or a person had it stand
 	// still. Idempotent.
 	Hold(ctx context.Context, workspaceID, sandboxID, reason string) (paused bool, err error)
 	// Paused says whether the workspace's sandbox stands still for a limit, and for nothing else.
@@ -81,15 +81,15 @@ type Places interface {
 	Wake(ctx context.Context, workspaceID string) error
 }
 
-// ErrElsewhere says that a workspace does not have the sandbox any more that was to stand still.
-var ErrElsewhere = errors.New("the workspace has another sandbox, or none")
+// ErrReplaced says that a workspace does not have the sandbox any more that was to stand still.
+var ErrReplaced = errors.New("the workspace has another sandbox, or none")
 
-// Teller tells people.
-type Teller interface {
+// Notifier tells people.
+type Notifier interface {
 	// Passed puts what people are told of a threshold into outboxes and timelines: part of the transaction it is called in.
-	Passed(ctx context.Context, a Crossing, t Tell) error
-	// Heard tells the web app that there is an alert.
-	Heard(ctx context.Context, a Crossing)
+	Passed(ctx context.Context, a Crossing, t Notify) error
+	// Alerted tells the web app that there is an alert.
+	Alerted(ctx context.Context, a Crossing)
 	// Turned tells the web app and terminals that a grace changed.
 	Turned(ctx context.Context, g WorkGrace)
 	// Note writes down that a grace changed: in the audit and, where there are words, in the workspace's timeline. It is part of the
@@ -102,7 +102,7 @@ type EnforcerConfig struct {
 	Store     EnforceStore
 	Standings Standings
 	Places    Places
-	Teller    Teller
+	Notifier  Notifier
 	Now       func() int64 // the ledger's time, ms UTC
 	After     func(time.Duration) <-chan time.Time
 	Every     time.Duration // between two looks; default 15 s
@@ -111,7 +111,7 @@ type EnforcerConfig struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *EnforcerConfig) Validate() error {
-	if c.Store == nil || c.Standings == nil || c.Places == nil || c.Teller == nil || c.Now == nil {
+	if c.Store == nil || c.Standings == nil || c.Places == nil || c.Notifier == nil || c.Now == nil {
 		return errors.New("quota: an Enforcer needs Store, Standings, Places, Teller and Now")
 	}
 	if c.After == nil {
@@ -141,14 +141,14 @@ type Enforcer struct {
 	cfg  EnforcerConfig
 	poke chan struct{}
 
-	mu     sync.Mutex
-	graces map[string]WorkGrace // by workspace: the open ones
-	stops  map[string]stop      // by workspace
-	told   map[string]told      // by level
-	tells  map[string]Tell      // by team
-	users  map[userKey]look
-	work   sync.WaitGroup
-	slots  chan struct{}
+	mu       sync.Mutex
+	graces   map[string]WorkGrace // by workspace: the open ones
+	stops    map[string]stop      // by workspace
+	reported map[string]reported  // by level
+	notifies map[string]Notify    // by team
+	users    map[userKey]look
+	work     sync.WaitGroup
+	slots    chan struct{}
 }
 
 // stop is what is being done, or was tried, with a workspace's sandbox.
@@ -171,7 +171,7 @@ func NewEnforcer(cfg EnforcerConfig) *Enforcer {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	return &Enforcer{cfg: cfg, poke: make(chan struct{}, 1), graces: make(map[string]WorkGrace), stops: make(map[string]stop), told: make(map[string]told), tells: make(map[string]Tell),
+	return &Enforcer{cfg: cfg, poke: make(chan struct{}, 1), graces: make(map[string]WorkGrace), stops: make(map[string]stop), reported: make(map[string]reported), notifies: make(map[string]Notify),
 		users: make(map[userKey]look), slots: make(chan struct{}, stopsAtOnce)}
 }
 

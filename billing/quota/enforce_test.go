@@ -33,16 +33,16 @@ type post struct {
 	price int64 // of what runs, nano-USD an hour
 	kind  executors.Kind
 
-	mu       sync.Mutex
-	boxes    map[string]*box // by workspace
-	noPause  bool
-	refuse   error // of the next Hold
-	noWake   error
-	holds    []string
-	passed   []quota.Crossing
-	notes    []string
-	turned   []quota.GraceState
-	tellFail error
+	mu         sync.Mutex
+	boxes      map[string]*box // by workspace
+	noPause    bool
+	refuse     error // of the next Hold
+	noWake     error
+	holds      []string
+	passed     []quota.Crossing
+	notes      []string
+	turned     []quota.GraceState
+	notifyFail error
 }
 
 type box struct {
@@ -69,7 +69,7 @@ func (p *post) restart() {
 	p.l = billing.New(billing.Config{Store: store.NewBilling(p.db), Clock: billing.NewClock(now, func() time.Duration { return time.Duration(p.at) * time.Millisecond })})
 	p.do(p.l.Recover(p.ctx))
 	p.q = quota.New(quota.Config{Store: store.NewQuota(p.db), Now: p.l.Now, GraceSeconds: 300})
-	p.e = quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Teller: p, Now: p.l.Now})
+	p.e = quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Notifier: p, Now: p.l.Now})
 	p.q.OnChanged(p.e.Changed)
 	p.do(p.e.Recover(p.ctx))
 }
@@ -81,8 +81,8 @@ func (p *post) do(err error) {
 	}
 }
 
-func (p *post) stretch(ws string, b *box) executors.Stretch {
-	return executors.Stretch{SandboxID: b.id, TeamID: p.team, WorkspaceID: ws, UserID: b.user, Kind: p.kind, Purpose: "agent", CPUs: 2, MemoryMB: 2048, PriceNano: p.price, Metered: true}
+func (p *post) interval(ws string, b *box) executors.UsageInterval {
+	return executors.UsageInterval{SandboxID: b.id, TeamID: p.team, WorkspaceID: ws, UserID: b.user, Kind: p.kind, Purpose: "agent", CPUs: 2, MemoryMB: 2048, PriceNano: p.price, Metered: true}
 }
 
 // start has a sandbox run in a workspace.
@@ -96,7 +96,7 @@ func (p *post) start(ws string) *box {
 
 func (p *post) run(ws string, b *box) {
 	p.t.Helper()
-	p.do(p.l.Began(p.ctx, p.stretch(ws, b)))
+	p.do(p.l.Began(p.ctx, p.interval(ws, b)))
 }
 
 // end ends a workspace's sandbox, as a person does.
@@ -104,7 +104,7 @@ func (p *post) end(ws string) {
 	p.t.Helper()
 	b := p.boxes[ws]
 	delete(p.boxes, ws)
-	p.do(p.l.Still(p.ctx, p.stretch(ws, b), 0, executors.ByServer))
+	p.do(p.l.Stopped(p.ctx, p.interval(ws, b), 0, executors.ByServer))
 }
 
 // pass lets time pass, with the heartbeats and looks there are in it.
@@ -164,9 +164,9 @@ func (p *post) Hold(ctx context.Context, ws, sandboxID, reason string) (bool, er
 	case err != nil:
 		return false, err
 	case b == nil || b.id != sandboxID:
-		return false, quota.ErrElsewhere
+		return false, quota.ErrReplaced
 	}
-	if err := p.l.Still(ctx, p.stretch(ws, b), 0, executors.ByServer); err != nil {
+	if err := p.l.Stopped(ctx, p.interval(ws, b), 0, executors.ByServer); err != nil {
 		return false, err
 	}
 	p.mu.Lock()
@@ -201,17 +201,17 @@ func (p *post) Wake(ctx context.Context, ws string) error {
 	return nil
 }
 
-func (p *post) Passed(_ context.Context, a quota.Crossing, _ quota.Tell) error {
+func (p *post) Passed(_ context.Context, a quota.Crossing, _ quota.Notify) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.tellFail != nil {
-		return p.tellFail
+	if p.notifyFail != nil {
+		return p.notifyFail
 	}
 	p.passed = append(p.passed, a)
 	return nil
 }
 
-func (p *post) Heard(context.Context, quota.Crossing) {}
+func (p *post) Alerted(context.Context, quota.Crossing) {}
 
 func (p *post) Turned(_ context.Context, g quota.WorkGrace) {
 	p.mu.Lock()
@@ -229,7 +229,7 @@ func (p *post) Note(_ context.Context, _ quota.WorkGrace, words string) error {
 }
 
 // told are the thresholds people were told of.
-func (p *post) told(scope string) (out []int) {
+func (p *post) reported(scope string) (out []int) {
 	for _, a := range p.passed {
 		if a.Scope == scope {
 			out = append(out, a.Percent)
@@ -249,11 +249,11 @@ func TestABudgetWarnsGivesAGraceStopsAndGoesOn(t *testing.T) {
 		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(1 * dollar)) })
 		p.start("ws_1") // $6 an hour: ten minutes
 		p.pass(7 * time.Minute)
-		if got := p.told("team_budget"); len(got) != 0 {
+		if got := p.reported("team_budget"); len(got) != 0 {
 			t.Fatalf("told at 70 %%: %v", got)
 		}
 		p.pass(3*time.Minute - time.Second)
-		if got := p.told("team_budget"); !slices.Equal(got, []int{80, 90}) {
+		if got := p.reported("team_budget"); !slices.Equal(got, []int{80, 90}) {
 			t.Fatalf("told before it is spent: %v", got)
 		}
 		p.want("ws_1", "")
@@ -269,7 +269,7 @@ func TestABudgetWarnsGivesAGraceStopsAndGoesOn(t *testing.T) {
 		p.want("ws_1", quota.GraceStopped)
 		p.pass(time.Minute)
 		p.want("ws_2", quota.GraceStopped)
-		if got := p.told("team_budget"); !slices.Equal(got, []int{80, 90, 100}) {
+		if got := p.reported("team_budget"); !slices.Equal(got, []int{80, 90, 100}) {
 			t.Fatalf("told: %v", got)
 		}
 		if len(p.holds) != 2 || !strings.Contains(p.holds[0], "ws_1: The team's budget of $1.00 is spent in November. The sandbox stands still with everything in it.") {
@@ -291,7 +291,7 @@ func TestABudgetWarnsGivesAGraceStopsAndGoesOn(t *testing.T) {
 		}
 		p.budget(func(b *quota.Budget) { b.LimitNano = new(spent.SpentNano + 1) })
 		p.pass(15 * time.Second)
-		if got := p.told("team_budget"); !slices.Equal(got, []int{80, 90, 100, 100}) {
+		if got := p.reported("team_budget"); !slices.Equal(got, []int{80, 90, 100, 100}) {
 			t.Fatalf("told after the raise: %v", got)
 		}
 	})
@@ -347,13 +347,13 @@ func TestOverageGoesOnUpToItsCap(t *testing.T) {
 		p.start("ws_1")
 		p.pass(12 * time.Minute)
 		p.want("ws_1", "")
-		if got := p.told("team_budget"); !slices.Equal(got, []int{80, 90, 100}) {
+		if got := p.reported("team_budget"); !slices.Equal(got, []int{80, 90, 100}) {
 			t.Fatalf("of the budget: %v", got)
 		}
 		p.pass(8*time.Minute + 15*time.Second)
 		p.want("ws_1", quota.GraceCounting)
-		if g, _ := p.e.Grace("ws_1"); g.Scope != quota.ScopeTeamOverage || !slices.Equal(p.told("team_overage"), []int{80, 90, 100}) {
-			t.Fatalf("%+v, told %v", g, p.told("team_overage"))
+		if g, _ := p.e.Grace("ws_1"); g.Scope != quota.ScopeTeamOverage || !slices.Equal(p.reported("team_overage"), []int{80, 90, 100}) {
+			t.Fatalf("%+v, told %v", g, p.reported("team_overage"))
 		}
 		p.budget(func(b *quota.Budget) { b.OverageCapNano = nil })
 		p.look()
@@ -375,7 +375,7 @@ func TestHoursEndOneUsersSandboxesOnly(t *testing.T) {
 		p.want("ws_1", quota.GraceCounting)
 		p.want("ws_2", quota.GraceCounting)
 		p.want("ws_o", "")
-		if got := p.told("user_hours"); !slices.Equal(got, []int{80, 90, 100}) {
+		if got := p.reported("user_hours"); !slices.Equal(got, []int{80, 90, 100}) {
 			t.Fatalf("told: %v", got)
 		}
 		p.pass(5 * time.Minute)
@@ -481,7 +481,7 @@ func TestWhatWasWokenToBeFoundIsNotForgotten(t *testing.T) {
 		p.run("ws_1", box)
 		p.look()
 		p.want("ws_1", quota.GraceStopped)
-		p.do(p.l.Still(p.ctx, p.stretch("ws_1", box), 0, executors.ByServer)) // it stands still again
+		p.do(p.l.Stopped(p.ctx, p.interval("ws_1", box), 0, executors.ByServer)) // it stands still again
 		p.look()
 		p.want("ws_1", quota.GraceStopped)
 		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(10 * dollar)) })
@@ -563,7 +563,7 @@ func TestAnotherServerGoesOn(t *testing.T) {
 		p.restart()
 		p.look()
 		p.want("ws_1", "")
-		if got := p.told("team_budget"); !slices.Equal(got, []int{100}) {
+		if got := p.reported("team_budget"); !slices.Equal(got, []int{100}) {
 			t.Errorf("told: %v", got)
 		}
 	})
@@ -575,19 +575,19 @@ func TestAThresholdIsToldOnceByManyServers(t *testing.T) {
 		p.start("ws_1")
 		p.pass(10*time.Minute + 15*time.Second)
 		// One that could not be told is told when it can.
-		if got := p.told("team_budget"); !slices.Equal(got, []int{10}) {
+		if got := p.reported("team_budget"); !slices.Equal(got, []int{10}) {
 			t.Fatalf("told: %v", got)
 		}
-		p.tellFail = errors.New("the outbox is full")
+		p.notifyFail = errors.New("the outbox is full")
 		p.pass(45 * time.Minute)
-		p.tellFail = nil
+		p.notifyFail = nil
 		var all sync.WaitGroup
 		for range 4 {
-			e := quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Teller: p, Now: p.l.Now})
+			e := quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Notifier: p, Now: p.l.Now})
 			all.Go(func() { e.Beat(p.ctx); e.Settle() })
 		}
 		all.Wait()
-		if got := p.told("team_budget"); !slices.Equal(got, []int{10, 50}) {
+		if got := p.reported("team_budget"); !slices.Equal(got, []int{10, 50}) {
 			t.Fatalf("told: %v", got)
 		}
 		news, err := p.e.News(p.ctx, p.team)

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tasks"
 )
 
@@ -22,12 +22,12 @@ func (b *beat) begin(ctx context.Context, r AtWork, why reason) error {
 		if fresh, err = b.e.cfg.Store.InsertGrace(ctx, g); err != nil || !fresh {
 			return err
 		}
-		return b.e.cfg.Teller.Note(ctx, g, g.Reason+" In "+graceWords(g.due(b.now))+" the sandbox stands still with everything in it; nothing is lost.")
+		return b.e.cfg.Notifier.Note(ctx, g, g.Reason+" In "+graceWords(g.due(b.now))+" the sandbox stands still with everything in it; nothing is lost.")
 	})
 	if err != nil || !fresh {
 		return err
 	}
-	killpoint.Reach(killpoint.GraceBegun)
+	failpoint.Reach(failpoint.GraceBegun)
 	b.soon(g.EndsAt)
 	b.e.keep(ctx, g)
 	b.e.cfg.Log.Info("work reached a limit and has a grace", "workspace_id", g.WorkspaceID, "scope", g.Scope, "ms", g.EndsAt-g.BeganAt)
@@ -89,13 +89,13 @@ func (b *beat) stop(ctx context.Context, g WorkGrace, r AtWork) error {
 			return err
 		}
 	}
-	killpoint.Reach(killpoint.GraceStopping)
+	failpoint.Reach(failpoint.GraceStopping)
 	e.busy(ctx, g.WorkspaceID, retryStop, func(ctx context.Context) error {
 		held := g
 		held.State = GraceStopped
 		paused, err := e.cfg.Places.Hold(ctx, g.WorkspaceID, r.SandboxID, held.Words())
 		switch {
-		case errors.Is(err, ErrElsewhere):
+		case errors.Is(err, ErrReplaced):
 			return e.lift(ctx, g, e.cfg.Now(), "")
 		case err != nil:
 			return err
@@ -104,7 +104,7 @@ func (b *beat) stop(ctx context.Context, g WorkGrace, r AtWork) error {
 			held.State = GraceEnded
 		}
 		held.EndedAt = e.cfg.Now()
-		killpoint.Reach(killpoint.GraceStopped)
+		failpoint.Reach(failpoint.GraceStopped)
 		return e.put(ctx, held, held.Words())
 	})
 	return nil
@@ -196,7 +196,7 @@ func (b *beat) resume(ctx context.Context, g WorkGrace, st stop) error {
 		if err != nil && fault.KindOf(err) != fault.NotFound { // a workspace that is gone goes on nowhere
 			return err
 		}
-		killpoint.Reach(killpoint.GraceLifted)
+		failpoint.Reach(failpoint.GraceLifted)
 		return e.lift(ctx, g, e.cfg.Now(), againWords)
 	})
 	return nil

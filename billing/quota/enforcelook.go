@@ -73,7 +73,7 @@ func (b *beat) team(ctx context.Context, teamID string) (*TeamView, error) {
 	}
 	b.teams[teamID] = &v
 	b.e.mu.Lock()
-	b.e.tells[teamID] = v.Tell
+	b.e.notifies[teamID] = v.Notify
 	b.e.mu.Unlock()
 	for _, l := range v.Levels {
 		if l.ExhaustedAt > b.now {

@@ -130,13 +130,13 @@ func (e *Enforcer) News(ctx context.Context, teamID string) ([]Crossing, error) 
 }
 
 // Tells says how a team wants to be told. Before it was looked at, in every way.
-func (e *Enforcer) Tells(teamID string) Tell {
+func (e *Enforcer) Notifies(teamID string) Notify {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if t, ok := e.tells[teamID]; ok {
+	if t, ok := e.notifies[teamID]; ok {
 		return t
 	}
-	return Tell{App: true, Mail: true, Webhooks: true}
+	return Notify{App: true, Mail: true, Webhooks: true}
 }
 
 // put stores a change of a grace, with words for the workspace's timeline where there are any, and tells whoever shows it.
@@ -145,7 +145,7 @@ func (e *Enforcer) put(ctx context.Context, g WorkGrace, words string) error {
 		if err := e.cfg.Store.UpdateGrace(ctx, g); err != nil {
 			return err
 		}
-		return e.cfg.Teller.Note(ctx, g, words)
+		return e.cfg.Notifier.Note(ctx, g, words)
 	})
 	if err != nil {
 		return fmt.Errorf("storing the grace of workspace %s: %w", g.WorkspaceID, err)
@@ -164,7 +164,7 @@ func (e *Enforcer) keep(ctx context.Context, g WorkGrace) {
 		e.graces[g.WorkspaceID] = g
 	}
 	e.mu.Unlock()
-	e.cfg.Teller.Turned(ctx, g)
+	e.cfg.Notifier.Turned(ctx, g)
 }
 
 // lift ends a grace. words, where there are any, go into the workspace's timeline.

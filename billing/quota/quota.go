@@ -88,9 +88,9 @@ type Budget struct {
 	Overage        bool    // at 100 % work goes on, up to the cap
 	OverageCapNano *int64  // beyond the limit
 	GraceSeconds   int64   // for how long work goes on after 100 %
-	TellApp        bool
-	TellMail       bool // owners and admins
-	TellWebhooks   bool
+	NotifyApp      bool
+	NotifyMail     bool // owners and admins
+	NotifyWebhooks bool
 	UpdatedBy      string
 	UpdatedAt      int64
 }

@@ -27,8 +27,8 @@ const (
 	team, user = "tm_1", "usr_1"
 )
 
-// house is the room over a database, with a ledger and a clock of its own.
-type house struct {
+// harness is the room over a database, with a ledger and a clock of its own.
+type harness struct {
 	t        testing.TB
 	ctx      context.Context
 	db       *store.DB
@@ -47,16 +47,16 @@ type house struct {
 
 func everything(t testing.TB) context.Context { return tenant.All(t.Context(), "a test") }
 
-func newHouse(t testing.TB, db *store.DB) *house {
+func newHarness(t testing.TB, db *store.DB) *harness {
 	t.Helper()
-	h := &house{t: t, ctx: everything(t), db: db, at: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC).UnixMilli(), def: "free", instance: -1}
+	h := &harness{t: t, ctx: everything(t), db: db, at: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC).UnixMilli(), def: "free", instance: -1}
 	h.open()
 	h.people()
 	return h
 }
 
 // now is the ledger's time, but where models are metered in earnest, too.
-func (h *house) now() int64 {
+func (h *harness) now() int64 {
 	if h.spent != nil {
 		return h.at
 	}
@@ -64,7 +64,7 @@ func (h *house) now() int64 {
 }
 
 // open makes the rooms of a new server over what is stored.
-func (h *house) open() {
+func (h *harness) open() {
 	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: h.now, PastDueDays: 7, GraceSeconds: 300,
 		DefaultPlan:   func(context.Context) string { return h.def },
 		Teams:         func(context.Context) (int, error) { return h.teams, nil },
@@ -84,14 +84,14 @@ func (h *house) open() {
 	h.do(h.l.Recover(h.ctx))
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *harness) exec(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.Exec(h.ctx, query, args...); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) people() {
+func (h *harness) people() {
 	h.t.Helper()
 	for i := 1; i <= 2; i++ {
 		h.exec(`INSERT INTO teams (id, slug, name, created_at) VALUES (?, ?, ?, 1)`, fmt.Sprintf("tm_%d", i), fmt.Sprintf("t%d", i), "Team")
@@ -103,7 +103,7 @@ func (h *house) people() {
 	}
 }
 
-func (h *house) do(err error) {
+func (h *harness) do(err error) {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)
@@ -111,7 +111,7 @@ func (h *house) do(err error) {
 }
 
 // refused checks an error's code and scope, and returns its details.
-func (h *house) refused(err error, code, scope string) map[string]any {
+func (h *harness) refused(err error, code, scope string) map[string]any {
 	h.t.Helper()
 	if fault.CodeOf(err) != code {
 		h.t.Fatalf("%v, not %s", err, code)
@@ -123,13 +123,13 @@ func (h *house) refused(err error, code, scope string) map[string]any {
 	return f.Details
 }
 
-func run(sandboxID, userID string) executors.Stretch {
-	return executors.Stretch{SandboxID: sandboxID, TeamID: team, WorkspaceID: "ws_" + sandboxID, UserID: userID, Kind: "e2b", Purpose: "agent",
+func run(sandboxID, userID string) executors.UsageInterval {
+	return executors.UsageInterval{SandboxID: sandboxID, TeamID: team, WorkspaceID: "ws_" + sandboxID, UserID: userID, Kind: "e2b", Purpose: "agent",
 		CPUs: 1, MemoryMB: 1024, PriceNano: price, Metered: true}
 }
 
 // ran notes that a sandbox of a user ran for ms until now, as the ledger does.
-func (h *house) ran(userID string, ms int64) {
+func (h *harness) ran(userID string, ms int64) {
 	h.t.Helper()
 	h.n++
 	id := fmt.Sprintf("old%d", h.n)
@@ -138,7 +138,7 @@ func (h *house) ran(userID string, ms int64) {
 }
 
 // runs notes that a sandbox runs.
-func (h *house) runs(s executors.Stretch) {
+func (h *harness) runs(s executors.UsageInterval) {
 	h.t.Helper()
 	h.do(h.l.Began(h.ctx, s))
 }
@@ -149,7 +149,7 @@ func ptr(n int64) *int64 { return &n }
 func TestOfManyStartsForTheLastPlaceOneIsLetIn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		const starts = 200
 		errs := make([]error, starts)
 		var all sync.WaitGroup
@@ -182,7 +182,7 @@ func TestOfManyStartsForTheLastPlaceOneIsLetIn(t *testing.T) {
 		// It runs: the reservation goes, and it counts as what it is.
 		h.runs(run(fmt.Sprintf("s%d", won), user))
 		h.refused(h.l.Afford(h.ctx, run("next", user)), "concurrency_limit", "user_concurrency")
-		h.do(h.l.Still(h.ctx, run(fmt.Sprintf("s%d", won), user), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run(fmt.Sprintf("s%d", won), user), 0, executors.ByServer))
 		h.do(h.l.Afford(h.ctx, run("next", user)))
 		// It did not begin after all.
 		h.do(h.l.Release(h.ctx, "next"))
@@ -205,7 +205,7 @@ func TestOfManyStartsForTheLastPlaceOneIsLetIn(t *testing.T) {
 func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		resets := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 		// Hours: closed ones, those that run, and those held back.
@@ -228,7 +228,7 @@ func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
 		if h.do(err); st.UsedMs != 10*hour || *st.Percent != 100 || st.Running != 1 || *st.ExhaustedAt != h.at {
 			t.Errorf("standing %+v", st)
 		}
-		h.do(h.l.Still(h.ctx, run("a", user), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("a", user), 0, executors.ByServer))
 
 		// The team's sandboxes at once.
 		for i, u := range []string{"usr_3", "usr_3", "usr_4"} {
@@ -259,7 +259,7 @@ func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
 		if d := h.refused(h.l.Afford(h.ctx, run("c4", "usr_3")), "creation_rate_limit", "creations_user"); d["retry_after_ms"] != made+hour-h.at || d["resets_at"] != made+hour {
 			t.Errorf("creations: %v at %d", d, h.at)
 		}
-		h.do(h.l.Still(h.ctx, run("c3", "usr_3"), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("c3", "usr_3"), 0, executors.ByServer))
 		h.do(h.l.Afford(h.ctx, run("c3", "usr_3")))
 		h.do(h.l.Release(h.ctx, "c3"))
 		h.at = made + hour + 1
@@ -305,7 +305,7 @@ func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
 }
 
 // admitted is a stretch that was let in.
-func admitted(h *house, sandboxID, userID string) executors.Stretch {
+func admitted(h *harness, sandboxID, userID string) executors.UsageInterval {
 	h.t.Helper()
 	s := run(sandboxID, userID)
 	h.do(h.l.Afford(h.ctx, s))
@@ -316,7 +316,7 @@ func admitted(h *house, sandboxID, userID string) executors.Stretch {
 func TestBudgetsHold(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		h.def = "enterprise"
 		set := func(fn func(b *quota.Budget)) {
 			t.Helper()
@@ -388,7 +388,7 @@ func TestBudgetsHold(t *testing.T) {
 		h.do(h.l.Release(h.ctx, "o"))
 		h.do(h.l.Afford(h.ctx, run("i", user)))
 		// The month turns: everything is there again.
-		h.do(h.l.Still(h.ctx, run("a", user), 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, run("a", user), 0, executors.ByServer))
 		h.instance, h.tokens, h.guessed = -1, 0, 0
 		h.at = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.SpentNano != 0 || st.Period != "2026-12" || st.State != quota.OK {
@@ -400,7 +400,7 @@ func TestBudgetsHold(t *testing.T) {
 // The largest size is the plan's; where the usual one is larger, the largest that fits is the usual one for that user.
 func TestSizesOfAPlan(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	place := func(def int) executors.Capabilities {
 		c := executors.Capabilities{Kind: "e2b", Metered: true}
 		for _, n := range []int{1, 2, 4, 8} {
@@ -441,7 +441,7 @@ func TestSizesOfAPlan(t *testing.T) {
 // An operator's word goes before what is paid for; taken back, what is paid for holds, then the default.
 func TestWhoGivesAPlan(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	is := func(plan, source string) {
 		t.Helper()
 		p, got, err := h.q.PlanOf(h.ctx, team)
@@ -504,20 +504,20 @@ func TestWhoGivesAPlan(t *testing.T) {
 func TestWakingIsNotMaking(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		h.exec(`UPDATE plans SET creations_hour = 1, concurrent_user = NULL WHERE id = 'free'`)
 		old := run("old", user)
 		h.do(h.l.Afford(h.ctx, old))
 		h.runs(old)
-		h.do(h.l.Still(h.ctx, old, 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, old, 0, executors.ByServer))
 		h.at += 2 * hour
 		h.do(h.l.Afford(h.ctx, old))
 		h.runs(old)
-		h.do(h.l.Still(h.ctx, old, 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, old, 0, executors.ByServer))
 		fresh := run("new", user)
 		h.do(h.l.Afford(h.ctx, fresh)) // the first of this hour
 		h.runs(fresh)
-		h.do(h.l.Still(h.ctx, fresh, 0, executors.ByServer))
+		h.do(h.l.Stopped(h.ctx, fresh, 0, executors.ByServer))
 		h.do(h.l.Afford(h.ctx, fresh))
 		h.do(h.l.Release(h.ctx, fresh.SandboxID)) // it did not wake
 		h.refused(h.l.Afford(h.ctx, run("third", user)), "creation_rate_limit", "creations_user")
@@ -528,7 +528,7 @@ func TestWakingIsNotMaking(t *testing.T) {
 func TestASlowStartKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db) // free: one at once
+		h := newHarness(t, db) // free: one at once
 		h.do(h.l.Afford(h.ctx, run("slow", user)))
 		for range 3 {
 			h.at += 5 * minute
@@ -538,7 +538,7 @@ func TestASlowStartKeepsItsPlace(t *testing.T) {
 		h.do(h.l.Afford(h.ctx, run("other", user)))
 
 		at := h.at
-		h = &house{t: t, ctx: h.ctx, db: db, def: "free", instance: -1, at: at + 2*minute}
+		h = &harness{t: t, ctx: h.ctx, db: db, def: "free", instance: -1, at: at + 2*minute}
 		h.open()
 		h.do(h.l.Afford(h.ctx, run("again", user)))
 		h.at += 70 * minute // nobody has heard of it
@@ -550,8 +550,8 @@ func TestASlowStartKeepsItsPlace(t *testing.T) {
 func TestTwoServersLetOneIn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
-		other := &house{t: t, ctx: h.ctx, db: db, def: "free", instance: -1, at: h.at}
+		h := newHarness(t, db)
+		other := &harness{t: t, ctx: h.ctx, db: db, def: "free", instance: -1, at: h.at}
 		other.open()
 		const starts = 20
 		errs := make([]error, 2*starts)

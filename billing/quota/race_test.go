@@ -17,11 +17,11 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 )
 
-// racing is a house whose models are metered in earnest.
-func racing(t *testing.T, db *store.DB, at int64) (*house, *tokens.Meter) {
+// racing is a harness whose models are metered in earnest.
+func racing(t *testing.T, db *store.DB, at int64) (*harness, *tokens.Meter) {
 	t.Helper()
 	m := tokens.New(tokens.Config{Store: store.NewTokens(db)})
-	h := &house{t: t, ctx: everything(t), db: db, at: at, def: "enterprise", instance: -1, spent: m.Spent}
+	h := &harness{t: t, ctx: everything(t), db: db, at: at, def: "enterprise", instance: -1, spent: m.Spent}
 	h.open()
 	return h, m
 }
@@ -33,7 +33,7 @@ func TestNothingRacesPastABudget(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
-		first := newHouse(t, db)
+		first := newHarness(t, db)
 		const limit = 10 * billing.Nano
 		h, m := racing(t, db, first.at)
 		h.do(m.Seed(h.ctx))
@@ -43,7 +43,7 @@ func TestNothingRacesPastABudget(t *testing.T) {
 			h.do(err)
 		}
 		set(func(b *quota.Budget) { b.LimitNano, b.CountTokens, b.GraceSeconds = ptr(limit), true, 0 })
-		servers := []*house{h}
+		servers := []*harness{h}
 		for range 2 {
 			other, _ := racing(t, db, first.at)
 			servers = append(servers, other)
@@ -103,7 +103,7 @@ func TestNothingRacesPastABudget(t *testing.T) {
 }
 
 // start begins a sandbox of some price, which then runs, ends, does not begin, or whose server dies.
-func start(t *testing.T, h *house, id string, r *rand.Rand) {
+func start(t *testing.T, h *harness, id string, r *rand.Rand) {
 	s := run(id, fmt.Sprintf("usr_%d", 1+r.IntN(4)))
 	s.PriceNano, s.Metered = int64(1+r.IntN(20))*billing.Nano, false
 	switch err := h.l.Afford(h.ctx, s); {
@@ -120,7 +120,7 @@ func start(t *testing.T, h *house, id string, r *rand.Rand) {
 	case 1: // its server dies
 	default:
 		if err = h.l.Began(h.ctx, s); err == nil && r.IntN(2) == 0 {
-			err = h.l.Still(h.ctx, s, 0, executors.ByServer)
+			err = h.l.Stopped(h.ctx, s, 0, executors.ByServer)
 		}
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func start(t *testing.T, h *house, id string, r *rand.Rand) {
 }
 
 // question asks a model, is answered for some part of what it may cost, fails, or its server dies.
-func question(t *testing.T, h *house, m *tokens.Meter, id string, r *rand.Rand) {
+func question(t *testing.T, h *harness, m *tokens.Meter, id string, r *rand.Rand) {
 	output := int64(1+r.IntN(100)) * 1000
 	ask := tokens.Ask{Models: []string{"claude-opus-4-8"}, Output: output, At: h.at}
 	held, err := h.q.HoldModel(h.ctx, team, id, func(ctx context.Context) (int64, error) { return m.Most(ctx, ask) })
@@ -167,7 +167,7 @@ func question(t *testing.T, h *house, m *tokens.Meter, id string, r *rand.Rand) 
 func TestWhatIsHeldBackForModels(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		hold := func(id string, most int64) (bool, error) {
 			return h.q.HoldModel(h.ctx, team, id, func(context.Context) (int64, error) { return most, nil })
 		}
@@ -213,9 +213,9 @@ func TestWhatIsHeldBackForModels(t *testing.T) {
 func TestWhatWasSettledCountsOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		first := newHouse(t, db)
+		first := newHarness(t, db)
 		cost := int64(0)
-		h := &house{t: t, ctx: everything(t), db: db, at: first.at, def: "enterprise", instance: -1,
+		h := &harness{t: t, ctx: everything(t), db: db, at: first.at, def: "enterprise", instance: -1,
 			spent: func(context.Context, string, int64, int64) (int64, int64, int64, error) { return cost, 0, 0, nil }}
 		h.open()
 		_, err := h.q.ChangeBudget(h.ctx, team, user, func(b *quota.Budget) { b.LimitNano, b.CountTokens = ptr(100), true })

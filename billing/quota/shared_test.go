@@ -18,13 +18,13 @@ func TestHoursOfAServerThatTeamsShareCount(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		for _, teams := range []int{1, 2, 7} {
 			for i, kind := range []executors.Kind{"bubblewrap", "docker", "local", "runner"} {
-				h := newHouse(t, db)
+				h := newHarness(t, db)
 				h.teams, h.def = teams, "pro"
 				counts := teams > 1 && i < 2
 				who := fmt.Sprintf("usr_%d", i+1)
 				most := int64(1)
 				h.do(h.q.SetUsers(h.ctx, team, []quota.UserChange{{UserID: who, Set: map[string]*int64{quota.HoursMonth: &most}}}, who, true))
-				free := func(name string) executors.Stretch {
+				free := func(name string) executors.UsageInterval {
 					s := run(fmt.Sprintf("%s_%s_%d", name, kind, teams), who)
 					s.Kind, s.PriceNano, s.Metered = kind, 0, false
 					s.CPUs, s.MemoryMB = 64, 1<<20 // limits say how large it is, no plan does
@@ -57,7 +57,7 @@ func TestHoursOfAServerThatTeamsShareCount(t *testing.T) {
 				} else {
 					h.do(err)
 				}
-				h.do(h.l.Still(h.ctx, first, 0, executors.ByServer))
+				h.do(h.l.Stopped(h.ctx, first, 0, executors.ByServer))
 				h.exec(`DELETE FROM segments`)
 				h.exec(`DELETE FROM reservations`)
 				h.exec(`DELETE FROM members`)

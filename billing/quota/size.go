@@ -15,7 +15,7 @@ func (s *Service) Sizes(ctx context.Context, teamID, userID string, c executors.
 	if len(c.Sizes) == 0 || !c.Metered || teamID == "" {
 		return c.Sizes, nil
 	}
-	a := asked{Stretch: executors.Stretch{TeamID: teamID, UserID: userID, Kind: c.Kind.Base()}}
+	a := asked{UsageInterval: executors.UsageInterval{TeamID: teamID, UserID: userID, Kind: c.Kind.Base()}}
 	q, plan, err := s.Effective(tenant.In(ctx, teamID), teamID, userID)
 	if err != nil {
 		return nil, err

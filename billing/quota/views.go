@@ -24,12 +24,12 @@ func (s *Service) TeamView(ctx context.Context, teamID string) (TeamView, error)
 		return TeamView{}, err
 	}
 	b := st.Budget
-	out := TeamView{Tell: Tell{App: b.TellApp, Mail: b.TellMail, Webhooks: b.TellWebhooks}}
+	out := TeamView{Notify: Notify{App: b.NotifyApp, Mail: b.NotifyMail, Webhooks: b.NotifyWebhooks}}
 	grace := time.Duration(b.GraceSeconds) * time.Second
 	if st.LimitNano == nil {
 		out.Levels = append(out.Levels, Level{Scope: ScopeTeamBudget, ScopeID: teamID, TeamID: teamID, Used: st.SpentNano, Limit: unbound, Goes: true})
 	} else {
-		l := Level{Scope: ScopeTeamBudget, ScopeID: teamID, TeamID: teamID, Used: st.SpentNano, Limit: *st.LimitNano, Tell: out.Tell, Grace: grace, Goes: b.Overage}
+		l := Level{Scope: ScopeTeamBudget, ScopeID: teamID, TeamID: teamID, Used: st.SpentNano, Limit: *st.LimitNano, Notify: out.Notify, Grace: grace, Goes: b.Overage}
 		for _, p := range b.Thresholds {
 			l.Thresholds = append(l.Thresholds, int(p))
 		}
@@ -39,7 +39,7 @@ func (s *Service) TeamView(ctx context.Context, teamID string) (TeamView, error)
 		out.Levels = append(out.Levels, l)
 		if b.Overage && b.OverageCapNano != nil {
 			over := Level{Scope: ScopeTeamOverage, ScopeID: teamID, TeamID: teamID, Used: max(st.SpentNano-*st.LimitNano, 0), Limit: *b.OverageCapNano,
-				Thresholds: l.Thresholds, Tell: out.Tell, Grace: grace}
+				Thresholds: l.Thresholds, Notify: out.Notify, Grace: grace}
 			if st.ExhaustedAt != nil {
 				over.ExhaustedAt = *st.ExhaustedAt
 			}
@@ -96,7 +96,7 @@ func (s *Service) UserView(ctx context.Context, teamID, userID string) (UserView
 		return out, nil
 	}
 	h := Level{Scope: ScopeUserHours, ScopeID: userID, TeamID: teamID, Used: st.UsedMs, Limit: *st.LimitMs, Thresholds: hourThresholds[:], Grace: out.Grace,
-		Tell: Tell{App: b.TellApp, Mail: b.TellMail, Webhooks: b.TellWebhooks}}
+		Notify: Notify{App: b.NotifyApp, Mail: b.NotifyMail, Webhooks: b.NotifyWebhooks}}
 	if st.ExhaustedAt != nil {
 		h.ExhaustedAt = *st.ExhaustedAt
 	}

@@ -94,10 +94,10 @@ func (s *Service) Owing(a Account) *PastDueState {
 	return &PastDueState{Since: a.PastDueSince, EndsAt: end, DaysLeft: max((end-s.now()+dayMs-1)/dayMs, 0)}
 }
 
-// tellPastDue tells the team's owners that a payment failed.
-func (s *Service) tellPastDue(ctx context.Context, a Account, plans []Plan) error {
+// notifyPastDue tells the team's owners that a payment failed.
+func (s *Service) notifyPastDue(ctx context.Context, a Account, plans []Plan) error {
 	until := time.UnixMilli(a.graceEnd(s.cfg.PastDueDays)).UTC().Format("2 January 2006")
-	return s.tell(ctx, Notice{TeamID: a.TeamID, Kind: "past_due", Subject: "A payment for Parawork failed",
+	return s.notify(ctx, Notice{TeamID: a.TeamID, Kind: "past_due", Subject: "A payment for Parawork failed",
 		Text: fmt.Sprintf("The payment for your team's plan %s failed. The team keeps the plan until %s (UTC); then it has the plan of this server for teams that do not pay.\n\nPay, or change how you pay, under Settings > Billing.\n", nameOf(plans, a.PaidPlanID), until)})
 }
 
@@ -144,7 +144,7 @@ func (s *Service) takeBack(ctx context.Context, a Account, plans []Plan) error {
 		if err := s.notePlan(ctx, now, after, plans); err != nil {
 			return err
 		}
-		return s.tell(ctx, Notice{TeamID: a.TeamID, Kind: "past_due_ended", Subject: "Your team's plan in Parawork has ended",
+		return s.notify(ctx, Notice{TeamID: a.TeamID, Kind: "past_due_ended", Subject: "Your team's plan in Parawork has ended",
 			Text: fmt.Sprintf("The payment for the plan %s was not made in time, and the plan has ended. Nothing is deleted. Pay under Settings > Billing to have it back.\n", nameOf(plans, a.PaidPlanID))})
 	})
 	if err != nil {

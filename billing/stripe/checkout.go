@@ -12,9 +12,9 @@ import (
 	sdk "github.com/stripe/stripe-go/v76"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 const (
@@ -256,7 +256,7 @@ func (s *Service) begin(ctx context.Context, o Order, plan Plan, customerID stri
 		}
 		return Way{}, s.asked("beginning a checkout", err)
 	}
-	killpoint.Reach(killpoint.CheckoutBegun)
+	failpoint.Reach(failpoint.CheckoutBegun)
 	c.ExternalID = cs.ID
 	if err := s.cfg.Store.SaveCheckout(ctx, c); err != nil {
 		return Way{}, fmt.Errorf("storing a checkout: %w", err)

@@ -84,7 +84,7 @@ func TestRefusedSeatsAreGivenUpOnce(t *testing.T) {
 		h := newPaying(t, db)
 		h.subscribe()
 		h.fake.Break(teststripe.Fault{Path: "POST /v1/subscription_items", Times: -1, Status: 400, Code: "parameter_invalid"})
-		look := func(times int) (calls, told int) {
+		look := func(times int) (calls, given int) {
 			for range times {
 				h.s.Sweep(h.ctx)
 				h.later(time.Minute)
@@ -92,14 +92,14 @@ func TestRefusedSeatsAreGivenUpOnce(t *testing.T) {
 			return h.timesSet(), count(h.kinds(), "outbox_failed")
 		}
 		h.join(1)
-		if calls, told := look(5); calls != 1 || told != 1 {
-			t.Errorf("%d calls, and operators were told %d times", calls, told)
+		if calls, given := look(5); calls != 1 || given != 1 {
+			t.Errorf("%d calls, and operators were told %d times", calls, given)
 		}
 		h.join(1)
-		if calls, told := look(3); calls != 2 || told != 2 {
-			t.Errorf("another wish: %d calls, told %d times", calls, told)
+		if calls, given := look(3); calls != 2 || given != 2 {
+			t.Errorf("another wish: %d calls, told %d times", calls, given)
 		}
-		h.fake.Mend()
+		h.fake.Repair()
 		h.later(25 * time.Hour)
 		look(1)
 		if h.seats() != "3" || h.account().Seats != 3 {
@@ -284,7 +284,7 @@ func TestSeatsOfWhoHasLeftAgain(t *testing.T) {
 	h.work()
 	h.sql(`DELETE FROM members WHERE user_id = ?`, who[0])
 	before := h.timesSet()
-	h.fake.Mend()
+	h.fake.Repair()
 	h.s.Sweep(h.ctx)
 	h.later(10 * time.Minute)
 	rows, err := h.st.PendingOutgoing(h.ctx, h.team.ID, "seats")
@@ -325,7 +325,7 @@ func TestATrialThatIsOverDoesNotEndSoon(t *testing.T) {
 	if a := h.account(); a.Status != stripe.Active {
 		t.Fatalf("%+v", a)
 	}
-	for _, n := range h.told {
+	for _, n := range h.given {
 		if n.Kind == "trial_ends" {
 			t.Errorf("told: %s", n.Text)
 		}

@@ -162,13 +162,13 @@ func (s *Service) follow(ctx context.Context, e Event) error {
 		if a.TrialEndsAt <= s.now() {
 			return nil // it came late: the trial is over, or was given up
 		}
-		return s.tellOnce(ctx, e, Notice{TeamID: a.TeamID, Kind: "trial_ends", Subject: "Your team's trial of Parawork ends soon",
+		return s.notifyOnce(ctx, e, Notice{TeamID: a.TeamID, Kind: "trial_ends", Subject: "Your team's trial of Parawork ends soon",
 			Text: fmt.Sprintf("The trial ends on %s (UTC). From then on the plan is charged to the card that was entered; change or cancel it under Settings > Billing.\n", day(a.TrialEndsAt))})
 	case "invoice.payment_action_required":
-		return s.tellOnce(ctx, e, Notice{TeamID: a.TeamID, Kind: "payment_action", Subject: "A payment for Parawork needs you",
+		return s.notifyOnce(ctx, e, Notice{TeamID: a.TeamID, Kind: "payment_action", Subject: "A payment for Parawork needs you",
 			Text: "Your bank asks you to confirm a payment for your team's plan. Open the invoice under Settings > Billing.\n"})
 	case "invoice.finalization_failed":
-		return s.tellOnce(ctx, e, Notice{TeamID: a.TeamID, Kind: "invoice_failed", Operators: true, Subject: "An invoice could not be made final",
+		return s.notifyOnce(ctx, e, Notice{TeamID: a.TeamID, Kind: "invoice_failed", Operators: true, Subject: "An invoice could not be made final",
 			Text: fmt.Sprintf("The payment service could not finalize invoice %s of customer %s. Look at it there.\n", e.ObjectID, e.CustomerID)})
 	}
 	return nil
@@ -176,14 +176,14 @@ func (s *Service) follow(ctx context.Context, e Event) error {
 
 func day(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 January 2006") }
 
-// tellOnce tells people of an event in the transaction that notes that it was acted on.
-func (s *Service) tellOnce(ctx context.Context, e Event, n Notice) error {
+// notifyOnce tells people of an event in the transaction that notes that it was acted on.
+func (s *Service) notifyOnce(ctx context.Context, e Event, n Notice) error {
 	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		e.State, e.Reason, e.Attempts = EventDone, "", e.Attempts+1
 		if err := s.cfg.Store.SaveEvent(ctx, e); err != nil {
 			return err
 		}
-		return s.tell(ctx, n)
+		return s.notify(ctx, n)
 	})
 	if err != nil {
 		return fmt.Errorf("telling of an event: %w", err)
@@ -245,7 +245,7 @@ func (s *Service) keepEvent(ctx context.Context, e Event) {
 		if err := s.note(byService(ctx), audit.Entry{Chain: audit.Instance, Action: "billing.event_failed", TargetKind: "event", TargetID: e.ID, TargetName: e.Type, Result: audit.Failed}); err != nil {
 			return err
 		}
-		return s.tell(ctx, Notice{Kind: "event_failed", Operators: true, Subject: "Parawork could not act on what the payment service told",
+		return s.notify(ctx, Notice{Kind: "event_failed", Operators: true, Subject: "Parawork could not act on what the payment service told",
 			Text: fmt.Sprintf("Event %s (%s) was tried for a day and is given up: %s.\nLook at Settings > Payments, mend what is wrong and synchronise the team there.\n", e.ID, e.Type, e.Reason)})
 	})
 	if err != nil {

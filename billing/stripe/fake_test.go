@@ -20,9 +20,9 @@ import (
 	"github.com/parawork/parawork/testing/teststripe"
 )
 
-// paying is a house beside a payment service that keeps what it is told. Both have the same clock.
+// paying is a harness beside a payment service that keeps what it is told. Both have the same clock.
 type paying struct {
-	*house
+	*harness
 	fake  *teststripe.Stripe
 	price string // of a seat of pro
 	hook  string // where webhooks go
@@ -31,7 +31,7 @@ type paying struct {
 
 func newPaying(t testing.TB, db *store.DB, tune ...func(*stripe.Config)) *paying {
 	t.Helper()
-	h := &paying{house: newHouse(t, db)}
+	h := &paying{harness: newHarness(t, db)}
 	h.fake = teststripe.Start(t, teststripe.Options{Now: h.now, DefaultPortal: true})
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -55,9 +55,9 @@ func newPaying(t testing.TB, db *store.DB, tune ...func(*stripe.Config)) *paying
 	return h
 }
 
-func (h *paying) restart() { h.house.restart(h.tune...) }
+func (h *paying) restart() { h.harness.restart(h.tune...) }
 
-func (h *house) sql(query string, args ...any) {
+func (h *harness) sql(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.Exec(h.ctx, "/* every team: a test */ "+query, args...); err != nil {
 		h.t.Fatal(err)
@@ -153,7 +153,7 @@ func (h *paying) subscribe() {
 	}
 }
 
-func (h *house) join(n int) (ids []string) {
+func (h *harness) join(n int) (ids []string) {
 	h.t.Helper()
 	st := store.NewAccounts(h.db)
 	for range n {
@@ -169,16 +169,16 @@ func (h *house) join(n int) (ids []string) {
 	return ids
 }
 
-func (h *house) kinds() (out []string) {
+func (h *harness) kinds() (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, n := range h.told {
+	for _, n := range h.given {
 		out = append(out, n.Kind)
 	}
 	return out
 }
 
-func (h *house) actions() (out []string) {
+func (h *harness) actions() (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.entries {
@@ -504,7 +504,7 @@ func TestSeatsFollowTheMembers(t *testing.T) {
 		sweep()
 		h.join(2)
 		sweep()
-		h.fake.Mend()
+		h.fake.Repair()
 		h.later(10 * time.Minute)
 		h.later(10 * time.Minute)
 		if a := h.account(); a.Seats != 6 || h.seats() != "6" {

@@ -13,7 +13,7 @@ import (
 	"github.com/stripe/stripe-go/v76/billing/meterevent"
 	"github.com/stripe/stripe-go/v76/billing/metereventsummary"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/locks"
 )
 
@@ -251,7 +251,7 @@ func (r *Reporter) prepare(ctx context.Context, a Account) error {
 	if until <= from {
 		return nil
 	}
-	rows, err := r.stretches(ctx, a, from, until, frozen)
+	rows, err := r.intervals(ctx, a, from, until, frozen)
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (r *Reporter) prepare(ctx context.Context, a Account) error {
 		return fmt.Errorf("storing reports of usage: %w", err)
 	}
 	if len(rows) > 0 {
-		killpoint.Reach(killpoint.ReportsStored)
+		failpoint.Reach(failpoint.ReportsStored)
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func identifier(instance string, r Report) string {
 
 // stretches cuts [from, until) into hours, and hours where a billing period turns. Seconds are rounded down of what was used since the
 // month (UTC) began, so that what is cut off of one stretch is in the next.
-func (r *Reporter) stretches(ctx context.Context, a Account, from, until, frozen int64) ([]Report, error) {
+func (r *Reporter) intervals(ctx context.Context, a Account, from, until, frozen int64) ([]Report, error) {
 	first := from - from%hourMs
 	hours, err := r.cfg.Store.UsedHours(ctx, a.TeamID, first, min(until, frozen))
 	if err != nil {

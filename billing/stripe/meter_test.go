@@ -38,8 +38,8 @@ func at(text string) int64 {
 	return t.UnixMilli()
 }
 
-// usageHouse is a team that pays for what it uses, and the service it pays to.
-type usageHouse struct {
+// usageHarness is a team that pays for what it uses, and the service it pays to.
+type usageHarness struct {
 	t       *testing.T
 	ctx     context.Context
 	db      *store.DB
@@ -49,15 +49,15 @@ type usageHouse struct {
 	report  *stripe.Reporter
 	kept    *store.UsageReports
 	frozen  int64
-	told    []string
+	given   []string
 	account stripe.Account
 	serial  int
 }
 
-// newUsageHouse begins a subscription at a time.
-func newUsageHouse(t *testing.T, db *store.DB, begins string) *usageHouse {
+// newUsageHarness begins a subscription at a time.
+func newUsageHarness(t *testing.T, db *store.DB, begins string) *usageHarness {
 	t.Helper()
-	h := &usageHouse{t: t, ctx: tenant.All(t.Context(), "test"), db: db, clock: &counter{}}
+	h := &usageHarness{t: t, ctx: tenant.All(t.Context(), "test"), db: db, clock: &counter{}}
 	h.clock.ms.Store(at(begins))
 	h.service = teststripe.Start(t, teststripe.Options{Now: h.clock.now})
 	h.exec(`INSERT INTO teams (id, slug, name, created_at) VALUES ('t1', 'one', 'One', 1)`)
@@ -83,22 +83,22 @@ func newUsageHouse(t *testing.T, db *store.DB, begins string) *usageHouse {
 	return h
 }
 
-func (h *usageHouse) payments() *stripe.Service {
+func (h *usageHarness) payments() *stripe.Service {
 	return stripe.New(stripe.Config{SecretKey: h.service.Key(), APIBase: h.service.Base(), Store: store.NewStripe(h.db), Now: h.clock.now, PastDueDays: 7,
 		Team: func(context.Context, string) (stripe.Team, error) {
 			return stripe.Team{ID: "t1", Slug: "one", Name: "One"}, nil
 		},
-		Tell: func(_ context.Context, n stripe.Notice) error { h.told = append(h.told, n.Kind); return nil }})
+		Notify: func(_ context.Context, n stripe.Notice) error { h.given = append(h.given, n.Kind); return nil }})
 }
 
-func (h *usageHouse) exec(query string, args ...any) {
+func (h *usageHarness) exec(query string, args ...any) {
 	h.t.Helper()
 	if _, err := h.db.Exec(h.ctx, query, args...); err != nil {
 		h.t.Fatalf("%s: %v", query, err)
 	}
 }
 
-func (h *usageHouse) setup(dry bool) []stripe.Step {
+func (h *usageHarness) setup(dry bool) []stripe.Step {
 	h.t.Helper()
 	steps, err := stripe.Setup(h.ctx, stripe.SetupConfig{Payments: h.pay, Store: store.NewUsageReports(h.db), Rates: stripe.Rates{VCPUSecondNano: 14_000, GiBSecondNano: 4_500}, DryRun: dry})
 	if err != nil {
@@ -108,7 +108,7 @@ func (h *usageHouse) setup(dry bool) []stripe.Step {
 }
 
 // sync reads the subscription, as a webhook makes the server do.
-func (h *usageHouse) sync() {
+func (h *usageHarness) sync() {
 	h.t.Helper()
 	if _, err := h.pay.SyncCustomer(h.ctx, h.account.CustomerID); err != nil {
 		h.t.Fatal(err)
@@ -121,7 +121,7 @@ func (h *usageHouse) sync() {
 }
 
 // ran is a sandbox of two vCPUs and 512 MiB that ran from a time on, and lies in the frozen hours unless they are not over.
-func (h *usageHouse) ran(from string, ms int64) {
+func (h *usageHarness) ran(from string, ms int64) {
 	h.t.Helper()
 	begin := at(from)
 	h.serial++
@@ -137,7 +137,7 @@ func (h *usageHouse) ran(from string, ms int64) {
 }
 
 // go_ puts the clock to a time, with the hours before frozen as the ledger freezes them.
-func (h *usageHouse) until(text string) {
+func (h *usageHarness) until(text string) {
 	h.t.Helper()
 	now := at(text)
 	h.clock.ms.Store(now)
@@ -146,7 +146,7 @@ func (h *usageHouse) until(text string) {
 }
 
 // tell makes and sends what is due.
-func (h *usageHouse) tell() {
+func (h *usageHarness) notify() {
 	h.t.Helper()
 	if err := h.report.Prepare(h.ctx); err != nil {
 		h.t.Fatal(err)
@@ -157,7 +157,7 @@ func (h *usageHouse) tell() {
 }
 
 // counted is what the service counts of vCPU-seconds in [from, to).
-func (h *usageHouse) counted(from, to string) (sum int64) {
+func (h *usageHarness) counted(from, to string) (sum int64) {
 	for _, e := range h.service.MeterEvents() {
 		if e.Name == "parawork_vcpu_seconds" && e.Dropped == "" && !e.Cancelled && e.Timestamp*1000 >= at(from) && e.Timestamp*1000 < at(to) {
 			sum += e.Value
@@ -166,7 +166,7 @@ func (h *usageHouse) counted(from, to string) (sum int64) {
 	return sum
 }
 
-func (h *usageHouse) states() map[string]int64 {
+func (h *usageHarness) states() map[string]int64 {
 	h.t.Helper()
 	n, err := h.kept.ReportCounts(h.ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (h *usageHouse) states() map[string]int64 {
 	return n
 }
 
-func (h *usageHouse) want(what string, got, want any) {
+func (h *usageHarness) want(what string, got, want any) {
 	h.t.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		h.t.Fatalf("%s: %v, want %v", what, got, want)
@@ -185,20 +185,20 @@ func (h *usageHouse) want(what string, got, want any) {
 func TestUsageIsReportedByFrozenHours(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newUsageHouse(t, db, "2026-11-20 10:40:00")
+		h := newUsageHarness(t, db, "2026-11-20 10:40:00")
 		h.ran("2026-11-20 10:00:00", 20*minute)      // before it was paid for
 		h.ran("2026-11-20 10:30:00", 20*minute)      // half of it is
 		h.ran("2026-11-20 10:50:00", 100*minute+333) // over two hours' ends, and not in whole seconds
 		h.until("2026-11-20 11:04:00")
-		h.tell()
+		h.notify()
 		h.want("reports before the hour is frozen", h.states(), map[string]int64{})
 		h.until("2026-11-20 12:10:00")
-		h.tell()
-		h.tell()
+		h.notify()
+		h.notify()
 		h.want("vCPU-seconds of the first hour", h.counted("2026-11-20 10:00:00", "2026-11-20 11:00:00"), (10+10)*60*2)
 		h.want("vCPU-seconds of the second", h.counted("2026-11-20 11:00:00", "2026-11-20 12:00:00"), 3600*2)
 		h.until("2026-11-20 14:10:00")
-		h.tell()
+		h.notify()
 		h.want("all", h.counted("2026-11-20 00:00:00", "2026-11-21 00:00:00"), ((10+100)*60_000+333)*2/1000)
 		h.want("states", h.states(), map[string]int64{"sent": 6})
 		events := len(h.service.MeterEvents())
@@ -216,20 +216,20 @@ func TestUsageIsReportedByFrozenHours(t *testing.T) {
 
 func TestUsageOfAPeriodThatEndsWithinAnHour(t *testing.T) {
 	t.Parallel()
-	h := newUsageHouse(t, storetest.SQLite(t), "2026-10-20 10:03:00")
+	h := newUsageHarness(t, storetest.SQLite(t), "2026-10-20 10:03:00")
 	h.ran("2026-11-20 10:00:00", 30*minute)
 	h.until("2026-11-20 10:02:30")
-	h.tell()
+	h.notify()
 	h.want("states", h.states(), map[string]int64{})
 	h.until("2026-11-20 10:03:10") // the period has turned
 	h.sync()
-	h.tell()
+	h.notify()
 	h.want("too early", h.states(), map[string]int64{})
 	h.until("2026-11-20 10:08:10") // its draft is open for an hour, and the hour is not over
-	h.tell()
+	h.notify()
 	h.want("of the period before", h.counted("2026-11-20 10:00:00", "2026-11-20 10:03:00"), 3*60*2)
 	h.until("2026-11-20 11:10:00")
-	h.tell()
+	h.notify()
 	h.want("of the new one", h.counted("2026-11-20 10:03:00", "2026-11-20 11:00:00"), 27*60*2)
 	invoices := h.service.Objects("invoice")
 	last := invoices[len(invoices)-1]
@@ -256,19 +256,19 @@ func TestReportsSurviveWhatNetworksDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newUsageHouse(t, storetest.SQLite(t), "2026-11-20 10:00:00")
+			h := newUsageHarness(t, storetest.SQLite(t), "2026-11-20 10:00:00")
 			h.ran("2026-11-20 10:00:00", 10*minute)
 			h.until("2026-11-20 11:10:00")
 			f.Path = "POST /v1/billing/meter_events"
 			h.service.Break(f)
-			h.tell()
-			h.service.Mend()
+			h.notify()
+			h.service.Repair()
 			if h.states()["sent"] == 2 && name != "another is under way" && name != "503" && name != "a page" { // which the library tries again
 				t.Log("the library tried again by itself")
 			}
 			for n := range 5 {
 				h.clock.ms.Add(int64(n+1) * 5 * minute)
-				h.tell()
+				h.notify()
 			}
 			h.want("states", h.states(), map[string]int64{"sent": 2})
 			h.want("vCPU-seconds", h.counted("2026-11-20 10:00:00", "2026-11-20 11:00:00"), 1200)
@@ -278,24 +278,24 @@ func TestReportsSurviveWhatNetworksDo(t *testing.T) {
 
 func TestReportsAfterALongOutage(t *testing.T) {
 	t.Parallel()
-	h := newUsageHouse(t, storetest.SQLite(t), "2026-11-20 10:00:00")
+	h := newUsageHarness(t, storetest.SQLite(t), "2026-11-20 10:00:00")
 	h.ran("2026-11-20 10:00:00", 10*minute)
 	h.until("2026-11-20 11:10:00")
 	// One of the two arrives and its answer is lost, the other does not arrive; then there is no network for two days.
 	h.service.Break(teststripe.Fault{Path: "POST /v1/billing/meter_events", When: teststripe.After, Cut: true, Times: 2})
 	h.service.Break(teststripe.Fault{Path: "POST /v1/billing/meter_events", Cut: true, Times: -1})
-	h.tell()
+	h.notify()
 	h.until("2026-11-22 12:00:00")
-	h.tell()
-	h.service.Mend()
+	h.notify()
+	h.service.Repair()
 	events := len(h.service.MeterEvents())
-	h.tell()
+	h.notify()
 	h.want("a blind attempt was made", len(h.service.MeterEvents()), events)
 	h.want("states", h.states(), map[string]int64{"unknown": 2})
 	if err := h.report.Reconcile(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	h.tell()
+	h.notify()
 	h.clock.ms.Add(2 * hour)
 	if err := h.report.Reconcile(h.ctx); err != nil {
 		t.Fatal(err)
@@ -308,17 +308,17 @@ func TestReportsAfterALongOutage(t *testing.T) {
 func TestWhatTheServiceLosesIsFoundAndMended(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newUsageHouse(t, db, "2026-11-20 10:00:00")
+		h := newUsageHarness(t, db, "2026-11-20 10:00:00")
 		h.ran("2026-11-20 10:00:00", 10*minute)
 		h.until("2026-11-20 11:10:00")
-		h.tell()
+		h.notify()
 		h.service.DropMeterEvents(func(e teststripe.MeterEvent) bool { return e.Name != "parawork_vcpu_seconds" })
 		h.until("2026-11-20 13:10:00")
 		if err := h.report.Reconcile(h.ctx); err != nil {
 			t.Fatal(err)
 		}
-		h.want("told of what mends itself", h.told, []string{})
-		h.tell() // the identifier is known there: it is refused, and nothing is better
+		h.want("told of what mends itself", h.given, []string{})
+		h.notify() // the identifier is known there: it is refused, and nothing is better
 		h.until("2026-11-22 12:00:00")
 		if err := h.report.Reconcile(h.ctx); err != nil {
 			t.Fatal(err)
@@ -327,7 +327,7 @@ func TestWhatTheServiceLosesIsFoundAndMended(t *testing.T) {
 		if err != nil || len(open) != 1 || open[0].Ours != 1200 || open[0].Theirs != 0 {
 			t.Fatalf("%+v %v", open, err)
 		}
-		h.want("told", h.told, []string{"discrepancy"})
+		h.want("told", h.given, []string{"discrepancy"})
 		var lost string
 		rows, _ := h.kept.Reports(h.ctx, "t1", 0, at("2027-01-01 00:00:00"))
 		for _, r := range rows {
@@ -342,54 +342,54 @@ func TestWhatTheServiceLosesIsFoundAndMended(t *testing.T) {
 		if _, err := h.report.Retry(h.ctx, lost); fault.CodeOf(err) != "report_counted" {
 			t.Fatalf("a report was sent in place of another twice: %v", err)
 		}
-		h.tell()
+		h.notify()
 		h.clock.ms.Add(2 * hour)
 		if err := h.report.Reconcile(h.ctx); err != nil {
 			t.Fatal(err)
 		}
 		h.want("vCPU-seconds", h.counted("2026-11-20 10:00:00", "2026-11-20 11:00:00"), 1200)
-		mended, _ := h.kept.Discrepancies(h.ctx, stripe.DiscrepancyRepaired, 10)
-		h.want("mended", len(mended), 1)
+		repaired, _ := h.kept.Discrepancies(h.ctx, stripe.DiscrepancyRepaired, 10)
+		h.want("mended", len(repaired), 1)
 	})
 }
 
 func TestReportsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newUsageHouse(t, storetest.SQLite(t), "2026-11-20 10:00:00")
+	h := newUsageHarness(t, storetest.SQLite(t), "2026-11-20 10:00:00")
 	h.ran("2026-11-20 10:00:00", 10*minute)
 	h.until("2026-11-20 11:10:00")
 	if err := h.report.Prepare(h.ctx); err != nil {
 		t.Fatal(err)
 	}
 	h.until("2026-12-30 10:00:00") // the service was not to be reached for longer than it takes usage
-	h.tell()
+	h.notify()
 	failed := h.states()["failed"]
 	h.want("failed", failed, 2)
-	h.want("told", h.told, []string{"report_failed", "report_failed"})
+	h.want("told", h.given, []string{"report_failed", "report_failed"})
 	h.want("events", len(h.service.MeterEvents()), 0)
 }
 
 // A subscription that ended is told of up to its end, and another's usage begins with it.
 func TestSubscriptionsFollowEachOther(t *testing.T) {
 	t.Parallel()
-	h := newUsageHouse(t, storetest.SQLite(t), "2026-10-20 10:00:00")
+	h := newUsageHarness(t, storetest.SQLite(t), "2026-10-20 10:00:00")
 	h.exec(`UPDATE team_billing SET status = 'canceled', period_end = ?`, at("2026-11-20 10:30:00"))
 	h.exec(`INSERT INTO billing_marks (name, value) VALUES ('stripe.reported:t1', ?)`, fmt.Sprintf("%s %d", h.account.SubscriptionID, at("2026-11-20 10:00:00")))
 	h.ran("2026-11-20 10:00:00", hour)
 	h.ran("2026-11-20 11:00:00", hour)
 	h.until("2026-11-20 12:10:00")
-	h.tell()
-	h.tell()
+	h.notify()
+	h.notify()
 	h.want("vCPU-seconds until it ended", h.counted("2026-11-20 00:00:00", "2026-11-21 00:00:00"), 30*60*2)
 	h.exec(`UPDATE team_billing SET status = 'active', subscription_id = 'sub_other', period_start = ?, period_end = ?`, at("2026-11-20 11:20:00"), at("2026-12-20 11:20:00"))
-	h.tell()
+	h.notify()
 	h.want("and after another began", h.counted("2026-11-20 00:00:00", "2026-11-21 00:00:00"), (30+40)*60*2)
 }
 
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newUsageHouse(t, db, "2026-11-20 10:00:00")
+		h := newUsageHarness(t, db, "2026-11-20 10:00:00")
 		dos := func(steps []stripe.Step) (out []string) {
 			for _, s := range steps {
 				out = append(out, s.Do+" "+s.Name)

@@ -15,7 +15,7 @@ func TestCallsOfMetersAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
 	seen := &strict{calls: map[string]int{}}
 	base := startMock(t)
-	h := newHouse(t, storetest.SQLite(t), func(c *stripe.Config) { c.APIBase, c.Transport = base, seen })
+	h := newHarness(t, storetest.SQLite(t), func(c *stripe.Config) { c.APIBase, c.Transport = base, seen })
 	h.sql(`UPDATE plans SET metered_usage = TRUE WHERE id = 'pro'`)
 	kept := store.NewUsageReports(h.db)
 	for _, public := range []string{"https://a.example.com", "https://b.example.com"} { // the second time things are there, and differ

@@ -14,7 +14,7 @@ import (
 	sdk "github.com/stripe/stripe-go/v76"
 
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/tasks"
 )
 
@@ -126,11 +126,11 @@ func (r *Reporter) send(ctx context.Context, row Report) bool {
 		return err == nil
 	}
 	row.Attempts++
-	killpoint.Reach(killpoint.ReportClaimed)
+	failpoint.Reach(failpoint.ReportClaimed)
 	p := &sdk.BillingMeterEventParams{Params: keyedParams(ctx, row.Identifier+"-"+strconv.Itoa(row.Attempts)), EventName: sdk.String(MeterEvent(row.Meter)), Identifier: sdk.String(row.Identifier),
 		Timestamp: sdk.Int64(row.Hour / 1000), Payload: map[string]string{"stripe_customer_id": row.CustomerID, "value": strconv.FormatInt(row.Quantity, 10)}}
 	_, err = r.calls.events.New(p)
-	killpoint.Reach(killpoint.ReportTaken)
+	failpoint.Reach(failpoint.ReportTaken)
 	more := r.judge(ctx, &row, now, err)
 	return r.keep(ctx, row) == nil && more
 }
@@ -138,7 +138,7 @@ func (r *Reporter) send(ctx context.Context, row Report) bool {
 // judge says what the answer to an attempt that began at a time means for a report; false when the service does not take any now.
 func (r *Reporter) judge(ctx context.Context, row *Report, began int64, err error) bool {
 	switch {
-	case err == nil || told(err):
+	case err == nil || given(err):
 		row.State, row.Reason, row.SentAt = ReportSent, "", r.s.now()
 		return true
 	case ctx.Err() != nil:
@@ -165,7 +165,7 @@ func gone(err error) bool {
 }
 
 // told reports whether the service says that it has a report already. It comes as a refusal, mostly without a code.
-func told(err error) bool {
+func given(err error) bool {
 	e := errorOf(err)
 	return e != nil && e.HTTPStatusCode == http.StatusBadRequest && (e.Code == "duplicate_meter_event" || strings.HasPrefix(e.Msg, "An event already exists with identifier"))
 }
@@ -182,7 +182,7 @@ func (r *Reporter) keep(ctx context.Context, row Report) error {
 			Data: map[string]string{"team": row.TeamID, "reason": row.Reason}}); err != nil {
 			return err
 		}
-		return r.s.tell(ctx, Notice{Kind: "report_failed", Operators: true, Subject: "Usage could not be reported to the payment service",
+		return r.s.notify(ctx, Notice{Kind: "report_failed", Operators: true, Subject: "Usage could not be reported to the payment service",
 			Text: fmt.Sprintf("The report %s of team %s is given up: %s.\nLook at Settings > Payments.\n", row.Identifier, row.TeamID, row.Reason)})
 	})
 	if err != nil {

@@ -98,7 +98,7 @@ func TestCallsAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
 	seen := &strict{calls: map[string]int{}}
 	base := startMock(t)
-	h := newHouse(t, storetest.SQLite(t), func(c *stripe.Config) { c.APIBase, c.Transport, c.AutomaticTax = base, seen, true })
+	h := newHarness(t, storetest.SQLite(t), func(c *stripe.Config) { c.APIBase, c.Transport, c.AutomaticTax = base, seen, true })
 	h.sql(`UPDATE plans SET trial_days = 14, metered_usage = TRUE WHERE id = 'pro'`)
 	for name, price := range map[string]string{"price:pro:seat": "price_seat", "price:pro:vcpu_seconds": "price_cpu", "price:pro:mib_seconds": "price_mib", "portal": "bpc_1"} {
 		h.sql(`INSERT INTO stripe_objects (name, livemode, object_id, updated_at) VALUES (?, FALSE, ?, 1)`, name, price)

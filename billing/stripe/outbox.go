@@ -9,9 +9,9 @@ import (
 	sdk "github.com/stripe/stripe-go/v76"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Kinds of rows of the outbox.
@@ -74,7 +74,7 @@ func (s *Service) customer(ctx context.Context, teamID string) (string, error) {
 	if have != "" {
 		return have, nil
 	}
-	killpoint.Reach(killpoint.CustomerQueued)
+	failpoint.Reach(failpoint.CustomerQueued)
 	if !mine {
 		if mine, err = s.cfg.Store.ClaimOutgoing(ctx, row, until); err != nil {
 			return "", fmt.Errorf("claiming a row of the outbox: %w", err)
@@ -193,7 +193,7 @@ func (s *Service) keepRow(ctx context.Context, row Outgoing, also func(ctx conte
 			Data: map[string]string{"team": row.TeamID, "reason": row.Reason}}); err != nil {
 			return err
 		}
-		return s.tell(ctx, Notice{Kind: "outbox_failed", Operators: true, Subject: "Parawork could not tell the payment service something",
+		return s.notify(ctx, Notice{Kind: "outbox_failed", Operators: true, Subject: "Parawork could not tell the payment service something",
 			Text: fmt.Sprintf("%s for team %s is given up: %s.\nLook at Settings > Payments.\n", row.Kind, row.TeamID, row.Reason)})
 	})
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *Service) sendCustomer(ctx context.Context, row *Outgoing) error {
 			return fmt.Errorf("making a customer: %w", err)
 		}
 	}
-	killpoint.Reach(killpoint.CustomerMade)
+	failpoint.Reach(failpoint.CustomerMade)
 	row.State, row.Reason, row.ResultID, row.SentAt = OutboxSent, "", made.ID, s.now()
 	row.Attempts++
 	return s.keepRow(ctx, *row, func(ctx context.Context) error {

@@ -17,19 +17,19 @@ const (
 
 // Overview is how payment goes, for operators.
 type Overview struct {
-	Enabled, Livemode, Hears bool
-	SetUp                    bool // prices were made at the service
-	LastWebhook              int64
-	NewEvents, FailedEvents  int64
-	Events                   []Event // failed ones
-	PendingOut, FailedOut    int64
-	Outbox                   []Outgoing // failed rows
-	Reports                  map[string]int64
-	Trouble                  []Report // failed, or of unknown outcome
-	Discrepancies            []Discrepancy
-	Teams                    []TeamBill
-	ReconciledAt             int64
-	Names                    map[string]Team // of the teams that are named
+	Enabled, Livemode, AcceptsWebhooks bool
+	SetUp                              bool // prices were made at the service
+	LastWebhook                        int64
+	NewEvents, FailedEvents            int64
+	Events                             []Event // failed ones
+	PendingOut, FailedOut              int64
+	Outbox                             []Outgoing // failed rows
+	Reports                            map[string]int64
+	Trouble                            []Report // failed, or of unknown outcome
+	Discrepancies                      []Discrepancy
+	Teams                              []TeamBill
+	ReconciledAt                       int64
+	Names                              map[string]Team // of the teams that are named
 }
 
 // TeamBill is how a team stands, with its usage in this billing period as the ledger has it and as the service counts it.
@@ -70,7 +70,7 @@ type TroubleStore interface {
 
 // Overview tells how payment goes.
 func (r *Reporter) Overview(ctx context.Context) (Overview, error) {
-	o := Overview{Enabled: r.s.Enabled(), Livemode: r.s.Livemode(), Hears: r.s.Hears(), Names: map[string]Team{}}
+	o := Overview{Enabled: r.s.Enabled(), Livemode: r.s.Livemode(), AcceptsWebhooks: r.s.AcceptsWebhooks(), Names: map[string]Team{}}
 	st := r.cfg.Store
 	t, err := st.Traffic(ctx)
 	if err != nil {

@@ -264,7 +264,7 @@ func lostOf(rows []Report, missing int64) map[string]bool {
 }
 
 // found writes a discrepancy down, and tells operators of a new one that does not mend itself.
-func (r *Reporter) found(ctx context.Context, d Discrepancy, tell bool) error {
+func (r *Reporter) found(ctx context.Context, d Discrepancy, notify bool) error {
 	now := r.s.now()
 	return r.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		old, known, err := r.cfg.Store.Discrepancy(ctx, d.TeamID, d.Meter, d.Hour)
@@ -276,17 +276,17 @@ func (r *Reporter) found(ctx context.Context, d Discrepancy, tell bool) error {
 		if known && old.State == DiscrepancyOpen {
 			d.FoundAt, d.UpdatedAt = old.FoundAt, old.UpdatedAt
 		}
-		if tell {
+		if notify {
 			d.UpdatedAt = now // 0 until somebody was told
 		}
-		if err := r.cfg.Store.PutDiscrepancy(ctx, d); err != nil || !tell || same && old.UpdatedAt != 0 {
+		if err := r.cfg.Store.PutDiscrepancy(ctx, d); err != nil || !notify || same && old.UpdatedAt != 0 {
 			return err
 		}
 		if err := r.s.note(byService(ctx), audit.Entry{Chain: audit.Instance, Action: "billing.discrepancy", TargetKind: "team", TargetID: d.TeamID, Result: audit.Failed,
 			Data: map[string]string{"meter": d.Meter, "hour": time.UnixMilli(d.Hour).UTC().Format(time.RFC3339), "ours": fmt.Sprint(d.Ours), "theirs": fmt.Sprint(d.Theirs)}}); err != nil {
 			return err
 		}
-		return r.s.tell(ctx, Notice{Kind: "discrepancy", Operators: true, Subject: "The ledger and the payment service do not say the same",
+		return r.s.notify(ctx, Notice{Kind: "discrepancy", Operators: true, Subject: "The ledger and the payment service do not say the same",
 			Text: fmt.Sprintf("Of the hour of %s the ledger has %d of %s of team %s, and the payment service %d.\nLook at Settings > Payments.\n", time.UnixMilli(d.Hour).UTC().Format("2 January 2006, 15:04 (UTC)"), d.Ours, d.Meter, d.TeamID, d.Theirs)})
 	})
 }

@@ -8,8 +8,8 @@ import (
 
 	sdk "github.com/stripe/stripe-go/v76"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // countSeats has the paid seats follow the members: as many as there are, and no fewer than were bought ahead for the present period.
@@ -153,7 +153,7 @@ func (s *Service) sendSeats(ctx context.Context, row *Outgoing) error {
 			return fmt.Errorf("setting seats: %w", err)
 		}
 	}
-	killpoint.Reach(killpoint.SeatsSet)
+	failpoint.Reach(failpoint.SeatsSet)
 	row.State, row.Reason, row.SentAt = OutboxSent, "", s.now()
 	row.Attempts++
 	if item != nil {

@@ -66,7 +66,7 @@ type Config struct {
 	// DefaultPlan is the plan of teams that have none of their own; nil = free with a key, else enterprise.
 	DefaultPlan func(ctx context.Context) string
 	Changed     func(ctx context.Context, teamID string)  // a team's plan or standing is another; optional
-	Tell        func(ctx context.Context, n Notice) error // in the transaction of what it tells of; optional
+	Notify      func(ctx context.Context, n Notice) error // in the transaction of what it tells of; optional
 	Audit       audit.Appender                            // optional
 	Events      events.Publisher                          // optional
 	Now         func() time.Time
@@ -135,7 +135,7 @@ type Service struct {
 
 	customers locks.Keyed // one sync of a customer at a time
 	teams     locks.Keyed // one checkout of a team at a time
-	intake    intake      // webhooks that wait to be written
+	inbound   inbound     // webhooks that wait to be written
 	wake      chan struct{}
 
 	instance instance
@@ -196,11 +196,11 @@ func (s *Service) note(ctx context.Context, e audit.Entry) error {
 }
 
 // tell tells people, as part of the transaction in ctx.
-func (s *Service) tell(ctx context.Context, n Notice) error {
-	if s.cfg.Tell == nil {
+func (s *Service) notify(ctx context.Context, n Notice) error {
+	if s.cfg.Notify == nil {
 		return nil
 	}
-	if err := s.cfg.Tell(ctx, n); err != nil {
+	if err := s.cfg.Notify(ctx, n); err != nil {
 		return fmt.Errorf("telling of %s: %w", n.Kind, err)
 	}
 	return nil

@@ -118,7 +118,7 @@ func (s *Service) suspend(ctx context.Context, teamID, why, named string, by con
 			return err
 		}
 		words := map[string]string{ForDispute: "A payment of this team is disputed", ForFraud: "A payment of this team is said to be a fraud"}[why]
-		return s.tell(ctx, Notice{TeamID: teamID, Kind: "suspended", Operators: true, Subject: words,
+		return s.notify(ctx, Notice{TeamID: teamID, Kind: "suspended", Operators: true, Subject: words,
 			Text: fmt.Sprintf("%s (%s): no new paid sandboxes begin for it. Answer it at the payment service. When it is settled they begin again; an operator may lift it earlier under Settings > Payments.\n", words, t.Slug)})
 	})
 	if err != nil {

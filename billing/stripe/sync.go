@@ -10,8 +10,8 @@ import (
 	sdk "github.com/stripe/stripe-go/v76"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // keptInvoices is how many of a team's invoices are copied.
@@ -238,7 +238,7 @@ func (s *Service) keep(ctx context.Context, before Account, f finding, also func
 		if now.SyncedAt != before.SyncedAt || now.CustomerID != before.CustomerID {
 			return errRead
 		}
-		after = s.standing(now, f)
+		after = s.stateOf(now, f)
 		s.choose(&after, plans)
 		if f.gone {
 			if err := s.cfg.Store.Unbind(ctx, now.TeamID, now.CustomerID, after.UpdatedAt); err != nil {
@@ -254,7 +254,7 @@ func (s *Service) keep(ctx context.Context, before Account, f finding, also func
 				return err
 			}
 		}
-		if err := s.tellChange(ctx, now, after, plans); err != nil {
+		if err := s.notifyChange(ctx, now, after, plans); err != nil {
 			return err
 		}
 		if also != nil {
@@ -265,12 +265,12 @@ func (s *Service) keep(ctx context.Context, before Account, f finding, also func
 	if err != nil {
 		return before, err
 	}
-	killpoint.Reach(killpoint.CustomerSynced)
+	failpoint.Reach(failpoint.CustomerSynced)
 	return after, nil
 }
 
 // standing is an account as the payment service has it, all but the plan that follows from it.
-func (s *Service) standing(a Account, f finding) Account {
+func (s *Service) stateOf(a Account, f finding) Account {
 	a.UpdatedAt = s.now()
 	a.SyncedAt = max(a.UpdatedAt, a.SyncedAt+1) // it orders what was read, also when the clock goes back
 	if f.sub == nil {
@@ -330,8 +330,8 @@ func byService(ctx context.Context) context.Context {
 	return audit.By(ctx, audit.Source{Kind: audit.BySystem, ActorName: "Stripe"})
 }
 
-// tellChange records what became of a team's plan and payment, and tells its owners what they should know.
-func (s *Service) tellChange(ctx context.Context, before, after Account, plans []Plan) error {
+// notifyChange records what became of a team's plan and payment, and tells its owners what they should know.
+func (s *Service) notifyChange(ctx context.Context, before, after Account, plans []Plan) error {
 	ctx = byService(ctx)
 	if before.Status != after.Status || before.PaidPlanID != after.PaidPlanID {
 		if err := s.note(ctx, audit.Entry{Chain: after.TeamID, Action: "billing.subscription_changed", TargetKind: "plan", TargetID: after.PaidPlanID,
@@ -345,7 +345,7 @@ func (s *Service) tellChange(ctx context.Context, before, after Account, plans [
 		}
 	}
 	if after.PastDueSince != 0 && before.PastDueSince == 0 {
-		return s.tellPastDue(ctx, after, plans)
+		return s.notifyPastDue(ctx, after, plans)
 	}
 	return nil
 }

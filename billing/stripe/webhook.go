@@ -13,8 +13,8 @@ import (
 
 	"github.com/stripe/stripe-go/v76/webhook"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // MostWebhook bounds the body of a webhook, in bytes.
@@ -35,14 +35,14 @@ var (
 	errMode      = fault.New(fault.Invalid, "webhook_mode", "The event is of another mode (test or live) than this server's key.")
 )
 
-// Hears reports whether webhooks are taken: there is a key, and a secret that says who speaks.
-func (s *Service) Hears() bool { return s.Enabled() && len(s.cfg.WebhookSecrets) > 0 }
+// AcceptsWebhooks reports whether webhooks are taken: there is a key, and a secret that says who speaks.
+func (s *Service) AcceptsWebhooks() bool { return s.Enabled() && len(s.cfg.WebhookSecrets) > 0 }
 
 // Webhook takes what the payment service sends: body as it came, header its Stripe-Signature. When it returns nil the event is stored
 // and will be acted on, whatever happens to this process. Errors: not_found where no webhook is taken, webhook_signature,
 // webhook_invalid, webhook_mode.
 func (s *Service) Webhook(ctx context.Context, body []byte, header string) error {
-	if !s.Hears() {
+	if !s.AcceptsWebhooks() {
 		return fault.New(fault.NotFound, "not_found", "This server takes no webhooks of a payment service.")
 	}
 	if err := s.verify(body, header); err != nil {
@@ -57,10 +57,10 @@ func (s *Service) Webhook(ctx context.Context, body []byte, header string) error
 		return errMode
 	}
 	e.Source, e.ReceivedAt = fromWebhook, s.now()
-	if err := s.intake.add(ctx, s.cfg.Store, e); err != nil {
+	if err := s.inbound.add(ctx, s.cfg.Store, e); err != nil {
 		return fmt.Errorf("storing an event: %w", err)
 	}
-	killpoint.Reach(killpoint.WebhookStored)
+	failpoint.Reach(failpoint.WebhookStored)
 	s.stir()
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 func TestWebhookBelievesOnlyWhoIsSigned(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t), func(c *stripe.Config) { c.WebhookSecrets = []string{secret, another} })
+	h := newHarness(t, storetest.SQLite(t), func(c *stripe.Config) { c.WebhookSecrets = []string{secret, another} })
 	body := eventBody("evt_1", "customer.updated", map[string]any{"id": "cus_1", "object": "customer"})
 	now := h.now()
 	good := sign(body, now, secret)
@@ -56,7 +56,7 @@ func TestWebhookBelievesOnlyWhoIsSigned(t *testing.T) {
 
 func TestWithoutKeyOrSecretNoWebhookIsTaken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t), func(c *stripe.Config) { c.WebhookSecrets = nil })
+	h := newHarness(t, storetest.SQLite(t), func(c *stripe.Config) { c.WebhookSecrets = nil })
 	body := eventBody("evt_1", "customer.updated", map[string]any{"id": "cus_1", "object": "customer"})
 	if err := h.s.Webhook(h.ctx, body, sign(body, h.now(), "")); !fault.Is(err, fault.NotFound) {
 		t.Errorf("without a secret: %v", err)
@@ -82,7 +82,7 @@ func TestWithoutKeyOrSecretNoWebhookIsTaken(t *testing.T) {
 func TestWebhooksInABurst(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		var all sync.WaitGroup
 		for i := range 300 {
 			all.Go(func() {
@@ -109,7 +109,7 @@ func (failing) AddEvents(context.Context, []stripe.Event) error { return errDisk
 // What is not stored is not answered with success: the service sends it again.
 func TestWebhookThatCannotBeStored(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t), func(c *stripe.Config) { c.Store = failing{c.Store.(*store.Stripe)} })
+	h := newHarness(t, storetest.SQLite(t), func(c *stripe.Config) { c.Store = failing{c.Store.(*store.Stripe)} })
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
@@ -124,7 +124,7 @@ func TestWebhookThatCannotBeStored(t *testing.T) {
 
 func TestEventsNobodyActsOnAreIgnored(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	body := eventBody("evt_1", "payout.paid", map[string]any{"id": "po_1", "object": "payout"})
 	if err := h.s.Webhook(h.ctx, body, sign(body, h.now(), secret)); err != nil {
 		t.Fatal(err)

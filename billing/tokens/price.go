@@ -200,8 +200,8 @@ func (m *Meter) price(ctx context.Context, r *Request) error {
 	}
 	r.PriceID = p.ID
 	cost := p.Cost(r.Tokens)
-	for _, b := range r.Beside {
-		c := r.beside(all, b)
+	for _, b := range r.Additional {
+		c := r.additional(all, b)
 		if c == nil || cost == nil {
 			return nil
 		}
@@ -224,7 +224,7 @@ func (m *Meter) price(ctx context.Context, r *Request) error {
 }
 
 // beside is what something cost that was used on the way; nil when that is not known.
-func (r *Request) beside(all []Price, b Beside) *int64 {
+func (r *Request) additional(all []Price, b Additional) *int64 {
 	prompt, _ := b.Prompt()
 	models := []string{b.Model}
 	if b.Model == "" {
@@ -280,8 +280,8 @@ func (m *Meter) estimate(ctx context.Context, r *Request) error {
 		}
 		if cost, uses := p.Cost(t), total(parts); cost != nil && uses != nil {
 			r.EstimateNano = new(*cost*times + *uses)
-			for _, b := range r.Beside {
-				*r.EstimateNano += or0(r.beside(all, b))
+			for _, b := range r.Additional {
+				*r.EstimateNano += or0(r.additional(all, b))
 			}
 		}
 		return nil

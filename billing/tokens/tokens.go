@@ -114,16 +114,16 @@ type Request struct {
 	Subscription bool
 	// Uses are what is paid for by use beside tokens, by name: web_search@anthropic. Each has a row of its own among the prices.
 	Uses map[string]int64
-	// Beside is what else was used on the way, which Tokens do not hold; Record adds it to them.
-	Beside []Beside
+	// Additional is what else was used on the way, which Tokens do not hold; Record adds it to them.
+	Additional []Additional
 	// Unpriced says that something was used whose price is not in the table: the cost is unknown.
 	Unpriced bool
 	// Guess is what may have been used, rather too much, where Tokens do not know it.
 	Guess Tokens
 }
 
-// Beside is what a provider used on the way to an answer: a summary, or another model's advice.
-type Beside struct {
+// Additional is what a provider used on the way to an answer: a summary, or another model's advice.
+type Additional struct {
 	Model string // "" = the answer's own
 	Tokens
 }
@@ -254,12 +254,12 @@ func (m *Meter) Settle(ctx context.Context, r Request) (countedNano int64, err e
 	r.ExternalID = cmp.Or(r.ExternalID, r.ID)
 	r.Attempts = max(r.Attempts, 1)
 	r.PriceID, r.CostNano, r.EstimateNano = "", nil, nil
-	if told := r.Tokens; told.believed() != told {
-		r.Tokens, r.Unpriced = told.believed(), true
+	if reported := r.Tokens; reported.believed() != reported {
+		r.Tokens, r.Unpriced = reported.believed(), true
 	}
-	r.Beside = slices.Clone(r.Beside)
-	for i := range r.Beside {
-		r.Beside[i].Tokens = r.Beside[i].believed()
+	r.Additional = slices.Clone(r.Additional)
+	for i := range r.Additional {
+		r.Additional[i].Tokens = r.Additional[i].believed()
 	}
 	if r.Error != ErrUnderWay {
 		if err := m.price(ctx, &r); err != nil {
@@ -269,7 +269,7 @@ func (m *Meter) Settle(ctx context.Context, r Request) (countedNano int64, err e
 	if err := m.estimate(ctx, &r); err != nil {
 		return 0, err
 	}
-	for _, b := range r.Beside {
+	for _, b := range r.Additional {
 		r.Tokens.add(b.Tokens)
 	}
 	fresh, err := m.cfg.Store.Keep(ctx, r)

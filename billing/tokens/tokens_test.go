@@ -24,7 +24,7 @@ func n(v int64) *int64 { return &v }
 
 var at = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-func house(t *testing.T, db *store.DB) (context.Context, *tokens.Meter, *events.Bus, string) {
+func harness(t *testing.T, db *store.DB) (context.Context, *tokens.Meter, *events.Bus, string) {
 	t.Helper()
 	_, team := storetest.Seed(t, db)
 	bus := events.New()
@@ -49,7 +49,7 @@ type priced struct {
 
 func TestWhatAnAnswerCosts(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, team := house(t, db)
+		ctx, m, _, team := harness(t, db)
 		if _, err := m.AddPrice(ctx, "u", tokens.Price{Model: "half", InputNano: 500_000, EffectiveFrom: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func find(t *testing.T, ctx context.Context, m *tokens.Meter, team, external str
 
 func TestAnAnswerCountsOnceHoweverOftenItIsTold(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, bus, team := house(t, db)
+		ctx, m, bus, team := harness(t, db)
 		sub := bus.Subscribe(team, 0)
 		defer sub.Close()
 		r := request(team, "one")
@@ -154,18 +154,18 @@ func TestAnAnswerCountsOnceHoweverOftenItIsTold(t *testing.T) {
 
 func TestUnknownIsCountedAndIsNotZero(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, team := house(t, db)
+		ctx, m, _, team := harness(t, db)
 		priced, unknown, included := request(team, "a"), request(team, "b"), request(team, "c")
 		priced.Input, priced.Output = n(1000), n(0)
 		unknown.Input = n(50)
 		included.Input, included.Output, included.Subscription = n(7), n(1), true
 		// For budgets: what was guessed, and what is paid beside the tokens or served otherwise than the table knows.
 		unknown.Guess = tokens.Tokens{Input: n(9), Output: n(100)}
-		beside, otherwise, nobodys := request(team, "d"), request(team, "e"), request(team, "f")
-		beside.Input, beside.Output, beside.Unpriced = n(1000), n(0), true
+		additional, otherwise, nobodys := request(team, "d"), request(team, "e"), request(team, "f")
+		additional.Input, additional.Output, additional.Unpriced = n(1000), n(0), true
 		otherwise.Input, otherwise.Output, otherwise.Variant = n(1000), n(0), "of-its-own"
 		nobodys.Input, nobodys.Output, nobodys.Model = n(1000), n(0), "nobody-knows"
-		for _, r := range []tokens.Request{priced, unknown, included, beside, otherwise, nobodys} {
+		for _, r := range []tokens.Request{priced, unknown, included, additional, otherwise, nobodys} {
 			if err := m.Record(ctx, r); err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestUnknownIsCountedAndIsNotZero(t *testing.T) {
 
 func TestWhatAServerLeftUnderWayIsUnknown(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, team := house(t, db)
+		ctx, m, _, team := harness(t, db)
 		if err := m.Begin(ctx, request(team, "one")); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestWhatAServerLeftUnderWayIsUnknown(t *testing.T) {
 
 func TestASessionOfTheGatewayIsNotCountedFromItsRecord(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, team := house(t, db)
+		ctx, m, _, team := harness(t, db)
 		if _, err := db.Exec(ctx, `INSERT INTO gateway_tokens (token_hash, session_id, team_id, created_at, ended_at) VALUES ('h', 'ses_1', {team?}, ?, ?)`,
 			team, at.UnixMilli(), at.UnixMilli()+1000); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestASessionOfTheGatewayIsNotCountedFromItsRecord(t *testing.T) {
 
 func TestPricesAreAddedAndNeverChange(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, _ := house(t, db)
+		ctx, m, _, _ := harness(t, db)
 		before, err := m.Prices(ctx)
 		if err != nil || len(before) < 60 {
 			t.Fatalf("%d prices came with the program, %v", len(before), err)
@@ -272,7 +272,7 @@ func TestPricesAreAddedAndNeverChange(t *testing.T) {
 
 func TestRequestsInPages(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, team := house(t, db)
+		ctx, m, _, team := harness(t, db)
 		for i := range 5 {
 			r := request(team, strconv.Itoa(i))
 			r.At += int64(i / 2)
@@ -318,7 +318,7 @@ func TestRequestsInPages(t *testing.T) {
 // A server that begins while another one goes on marks that one's requests as cut: what they used counts still.
 func TestWhatWasThoughtCutIsCompleted(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, team := house(t, db)
+		ctx, m, _, team := harness(t, db)
 		going, cut := request(team, "going"), request(team, "cut")
 		cut.Error, cut.Status = tokens.ErrCut, 200
 		for _, err := range []error{m.Begin(ctx, going), m.Record(ctx, cut), m.Recover(ctx)} {
@@ -347,11 +347,11 @@ func TestWhatWasThoughtCutIsCompleted(t *testing.T) {
 // What a provider says that cannot be is not believed: sums of it would fail for all of the team.
 func TestCountsBeyondBeliefAreUnknown(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		ctx, m, _, team := house(t, db)
+		ctx, m, _, team := harness(t, db)
 		for _, id := range []string{"a", "b", "c"} {
 			r := request(team, id)
 			r.Input, r.Output, r.CacheRead, r.CacheWrite = n(math.MaxInt64), n(1), n(math.MaxInt64), n(-5)
-			r.Beside = []tokens.Beside{{Tokens: tokens.Tokens{Input: n(math.MaxInt64), Output: n(math.MaxInt64)}}}
+			r.Additional = []tokens.Additional{{Tokens: tokens.Tokens{Input: n(math.MaxInt64), Output: n(math.MaxInt64)}}}
 			r.Guess = tokens.Tokens{Input: n(math.MaxInt64), Output: n(1)}
 			if err := m.Record(ctx, r); err != nil {
 				t.Fatal(err)

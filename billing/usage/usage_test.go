@@ -175,11 +175,11 @@ func TestASandboxIsSharedByItsSessions(t *testing.T) {
 		b := newBook(t, db)
 		u, team := storetest.Seed(t, db)
 		project, ws := id.New("prj"), id.New("ws")
-		rooms := store.NewWorkspaces(db)
-		if err := rooms.InsertProject(b.ctx, workspaces.Project{ID: project, TeamID: team.ID, Name: "engine", SourceKind: "sample", State: "ready", CreatedBy: u.ID, CreatedAt: 1}); err != nil {
+		workspaceRows := store.NewWorkspaces(db)
+		if err := workspaceRows.InsertProject(b.ctx, workspaces.Project{ID: project, TeamID: team.ID, Name: "engine", SourceKind: "sample", State: "ready", CreatedBy: u.ID, CreatedAt: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := rooms.InsertWorkspace(b.ctx, workspaces.Workspace{ID: ws, TeamID: team.ID, ProjectID: project, Name: "one", Branch: "b", State: "ready", CreatedBy: u.ID, CreatedAt: 1}); err != nil {
+		if _, err := workspaceRows.InsertWorkspace(b.ctx, workspaces.Workspace{ID: ws, TeamID: team.ID, ProjectID: project, Name: "one", Branch: "b", State: "ready", CreatedBy: u.ID, CreatedAt: 1}); err != nil {
 			t.Fatal(err)
 		}
 		session := func(id, agent string, from, to int64) {

@@ -10,12 +10,12 @@
 //	parawork-guest connect HOST PORT
 //
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "outlet" is
-// the same for the way out: see guest/outlet. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. "connect" is what ssh runs to
+// the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
 // The host's pipes are accepted from an inherited listening socket, or the guest calls its host at a unix socket, where nobody can
-// dial it: see guest/call. The token is read from --token-file, from --token-fd, or from
+// dial it: see guest/reversedial. The token is read from --token-file, from --token-fd, or from
 // PARAWORK_GUEST_TOKEN, which is removed from the environment at once.
 package main
 
@@ -38,13 +38,13 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest/bridge"
-	"github.com/parawork/parawork/guest/call"
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
+	"github.com/parawork/parawork/guest/egressbridge"
 	"github.com/parawork/parawork/guest/hook"
 	"github.com/parawork/parawork/guest/launch"
-	"github.com/parawork/parawork/guest/outlet"
 	"github.com/parawork/parawork/guest/relay"
+	"github.com/parawork/parawork/guest/reversedial"
 	"github.com/parawork/parawork/guest/seal"
 )
 
@@ -77,7 +77,7 @@ func main() {
 	case "bridge":
 		err = runBridge(args[1:])
 	case "outlet":
-		err = runOutlet(args[1:])
+		err = runEgressBridge(args[1:])
 	case "egress":
 		err = runEgress(args[1:])
 	case "hook":
@@ -110,11 +110,11 @@ func runBridge(args []string) error {
 	return bridge.Run(ctx, args, os.Stdin, os.Stdout)
 }
 
-// runOutlet carries connections of the sandbox's programs to the host.
-func runOutlet(args []string) error {
+// runEgressBridge carries connections of the sandbox's programs to the host.
+func runEgressBridge(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
-	return outlet.Run(ctx, args, os.Stdin, os.Stdout)
+	return egressbridge.Run(ctx, args, os.Stdin, os.Stdout)
 }
 
 // connect joins standard input and output with a host outside.
@@ -128,7 +128,7 @@ func connect(args []string) error {
 type options struct {
 	dir, root, home, sandbox, tokenFile string
 	egress, call                        string
-	listen, letter, log, ended          string
+	listen, bootfile, log, ended        string
 	listenFD, tokenFD                   int
 	ownEnv, ownNet, makeRoot, sealed    bool
 }
@@ -145,7 +145,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.call, "call", "", "the host's unix socket, to be called instead of listening")
 	fs.StringVar(&o.listen, "listen", "", "unix socket to listen at, made anew")
 	fs.BoolVar(&o.sealed, "sealed", false, "encrypt every pipe with the token: what carries it keeps a record")
-	fs.StringVar(&o.letter, "letter", "", "file with the token and what all processes are given, removed when it was read")
+	fs.StringVar(&o.bootfile, "letter", "", "file with the token and what all processes are given, removed when it was read")
 	fs.StringVar(&o.log, "log", "", "file for what the guest itself says, instead of standard error")
 	fs.StringVar(&o.ended, "ended", "", "file that is made when a host had the guest end")
 	fs.BoolVar(&o.ownEnv, "own-env", false, "the environment is the place's own, as an image's is: processes get all of it")
@@ -192,7 +192,7 @@ func serve(args []string) error {
 	}
 	var l net.Listener
 	if o.call != "" {
-		l = call.Listen(o.call, token)
+		l = reversedial.Listen(o.call, token)
 	} else if o.listen != "" {
 		if l, err = listenAt(o.listen); err != nil {
 			return err

@@ -208,7 +208,7 @@ func (p program) createUser(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := svc.Tell(ctx, audit.Instance, "user.create", "user", u.ID, u.Email, "operator", strconv.FormatBool(u.Operator)); err != nil {
+	if err := svc.Notify(ctx, audit.Instance, "user.create", "user", u.ID, u.Email, "operator", strconv.FormatBool(u.Operator)); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "created user %s (%s)\n", u.Email, u.ID)
@@ -225,7 +225,7 @@ func (p program) join(ctx context.Context, svc *instance.Instance, u accounts.Us
 		if err != nil {
 			return err
 		}
-		if err := svc.Tell(ctx, audit.Instance, "team.create", "team", team.ID, team.Slug, "owner", u.Email); err != nil {
+		if err := svc.Notify(ctx, audit.Instance, "team.create", "team", team.ID, team.Slug, "owner", u.Email); err != nil {
 			return err
 		}
 		fmt.Fprintf(p.stdout, "created team %s (%s), owned by %s\n", team.Slug, team.ID, u.Email)
@@ -235,7 +235,7 @@ func (p program) join(ctx context.Context, svc *instance.Instance, u accounts.Us
 	if _, err := svc.Directory.PutMember(ctx, team.ID, u.Email, role); err != nil {
 		return err
 	}
-	if err := svc.Tell(ctx, team.ID, "member.add", "user", u.ID, u.Email, "role", string(role)); err != nil {
+	if err := svc.Notify(ctx, team.ID, "member.add", "user", u.ID, u.Email, "role", string(role)); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s is %s of team %s\n", u.Email, role, team.Slug)
@@ -258,7 +258,7 @@ func (p program) createToken(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := svc.Tell(ctx, audit.Instance, "token.create", "token", t.ID, t.Name, "user", u.Email); err != nil {
+	if err := svc.Notify(ctx, audit.Instance, "token.create", "token", t.ID, t.Name, "user", u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.stdout, value)
@@ -292,7 +292,7 @@ func (p program) resetPassword(ctx context.Context, args []string) error {
 	if err := svc.Signin.ResetPassword(ctx, u.ID, password, *keep); err != nil {
 		return err
 	}
-	if err := svc.Tell(ctx, audit.Instance, "password.reset", "user", u.ID, u.Email); err != nil {
+	if err := svc.Notify(ctx, audit.Instance, "password.reset", "user", u.ID, u.Email); err != nil {
 		return err
 	}
 	what := "all login sessions and API tokens of the user have ended"

@@ -53,10 +53,10 @@ func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 		}
 		r := run(env, "", "doctor")
 		want(t, r, r.code, "note  audit", "2 entries wait in "+path)
-		room, stop := context.WithCancel(t.Context())
+		running, stop := context.WithCancel(t.Context())
 		stop()
 		log := audit.New(audit.Config{Store: store.NewAudit(in.Db), Sealer: in.Vault, Reserve: path})
-		if err := errors.Join(log.Run(room), done()); err != nil {
+		if err := errors.Join(log.Run(running), done()); err != nil {
 			t.Fatal(err)
 		}
 		silent("once they are stored")

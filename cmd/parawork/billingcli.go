@@ -115,7 +115,7 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 				changed++
 			}
 		}
-		if err := in.Tell(ctx, audit.Instance, "billing.setup", "payments", "", modeOf(pay), "changes", fmt.Sprint(changed)); err != nil {
+		if err := in.Notify(ctx, audit.Instance, "billing.setup", "payments", "", modeOf(pay), "changes", fmt.Sprint(changed)); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
@@ -242,7 +242,7 @@ func (p program) billingStatus(ctx context.Context, args []string) (err error) {
 		line("payment", "%s", modeOf(pay))
 	}
 	webhooks := "taken"
-	if !o.Hears {
+	if !o.AcceptsWebhooks {
 		webhooks = "not taken: there is no signing secret"
 	}
 	line("webhooks", "%s; last one %s; %d to be acted on, %d given up", webhooks, whenOf(o.LastWebhook), o.NewEvents, o.FailedEvents)

@@ -67,7 +67,7 @@ func TestBilling(t *testing.T) {
 	}
 	s.Break(teststripe.Fault{Path: "GET /v1/products", Status: 403, Times: -1})
 	want(t, billing("setup"), 1, "HTTP 403")
-	s.Mend()
+	s.Repair()
 	write(map[string]any{"secretKey": "sk_test_of_somebody_else", "apiBase": s.Base()})
 	r = billing("setup")
 	want(t, r, 1, "HTTP 401")

@@ -188,7 +188,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 			return fmt.Errorf("bringing back %s: %w", l.Path, err)
 		}
 		n++
-		if err := in.Tell(ctx, w.TeamID, "workspace.adopted", "workspace", w.ID, w.Name, "branch", w.Branch); err != nil {
+		if err := in.Notify(ctx, w.TeamID, "workspace.adopted", "workspace", w.ID, w.Name, "branch", w.Branch); err != nil {
 			return err
 		}
 	}
@@ -198,7 +198,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 			return fmt.Errorf("putting the heads of the audit aside: %w", err)
 		}
 	}
-	if err := in.Tell(ctx, audit.Instance, "instance.leftovers_adopted", "instance", "", "", "workspaces", fmt.Sprint(n)); err != nil {
+	if err := in.Notify(ctx, audit.Instance, "instance.leftovers_adopted", "instance", "", "", "workspaces", fmt.Sprint(n)); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "brought back %s\n", instance.Count(n, "workspace"))

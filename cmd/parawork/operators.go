@@ -131,7 +131,7 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 	if err != nil {
 		return err
 	}
-	if err := svc.Tell(ctx, audit.Instance, "user."+strings.ReplaceAll(strings.TrimSuffix(name, "-user"), "-", "_"), "user", u.ID, u.Email); err != nil {
+	if err := svc.Notify(ctx, audit.Instance, "user."+strings.ReplaceAll(strings.TrimSuffix(name, "-user"), "-", "_"), "user", u.ID, u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s %s\n", u.Email, words)
@@ -152,7 +152,7 @@ func (p program) resetLink(ctx context.Context, svc *instance.Instance, file str
 	if err != nil {
 		return err
 	}
-	if err := svc.Tell(ctx, audit.Instance, "user.reset_link", "user", u.ID, u.Email); err != nil {
+	if err := svc.Notify(ctx, audit.Instance, "user.reset_link", "user", u.ID, u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s\n", accounts.Link(base, "reset", token))
@@ -186,7 +186,7 @@ func (p program) changeTeam(ctx context.Context, name string, args []string) err
 	if err != nil {
 		return err
 	}
-	if err := svc.Tell(ctx, audit.Instance, "team."+strings.TrimSuffix(name, "-team"), "team", t.ID, t.Slug); err != nil {
+	if err := svc.Notify(ctx, audit.Instance, "team."+strings.TrimSuffix(name, "-team"), "team", t.ID, t.Slug); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "team %s %s\n", t.Slug, words)

@@ -59,14 +59,14 @@ func (e *Executor) bounded(l launch.Spec, s executors.Spec) launch.Spec {
 }
 
 // box returns what the workspace is given: what s says, or the least that one can work with.
-func (e *Executor) box(s executors.Spec, dir string) (executors.Box, error) {
-	if s.Box != nil {
-		if root() && s.Box.UID <= 0 || s.Box.UID == 0 {
-			return executors.Box{}, errors.New("a box of a root server needs a user of its own")
+func (e *Executor) box(s executors.Spec, dir string) (executors.MountSpec, error) {
+	if s.MountSpec != nil {
+		if root() && s.MountSpec.UID <= 0 || s.MountSpec.UID == 0 {
+			return executors.MountSpec{}, errors.New("a box of a root server needs a user of its own")
 		}
-		return *s.Box, nil
+		return *s.MountSpec, nil
 	}
-	b := executors.Box{Home: "/home/agent", UID: -1, GID: -1, Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}}}
+	b := executors.MountSpec{Home: "/home/agent", UID: -1, GID: -1, Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}}}
 	if root() {
 		// Whose worktree it is works in it, as long as that is not root.
 		var st unix.Stat_t
@@ -89,7 +89,7 @@ func (e *Executor) box(s executors.Spec, dir string) (executors.Box, error) {
 }
 
 // makeOwn makes a folder that belongs to the box's user.
-func makeOwn(dir string, b executors.Box) error {
+func makeOwn(dir string, b executors.MountSpec) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -118,13 +118,13 @@ func (e *Executor) launch(ctx context.Context, s hostproc.Start) (who hostproc.R
 	}
 	spec := e.bounded(plan.spec(box), s.Spec)
 	spec.Env = []string{hostproc.Mark + "=" + s.Spec.ID}
-	info, told, err := os.Pipe()
+	info, reported, err := os.Pipe()
 	if err != nil {
 		return who, nil, err
 	}
 	defer info.Close()
-	run, err := e.run(spec, s.Dir, s.Listener, s.Output, told, func(pid int) error { return e.groups.Enter(pid, s.Spec.ID, s.Spec.Limits) })
-	_ = told.Close()
+	run, err := e.run(spec, s.Dir, s.Listener, s.Output, reported, func(pid int) error { return e.groups.Enter(pid, s.Spec.ID, s.Spec.Limits) })
+	_ = reported.Close()
 	if err != nil {
 		return who, nil, err
 	}
@@ -161,15 +161,15 @@ func (e *Executor) identify(ctx context.Context, dir string, info *os.File, run 
 // run starts the launch of spec: see guest/launch. What bubblewrap tells of the box goes to info. ready is called when its process is
 // there and has done nothing yet.
 func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.File, ready func(pid int) error) (*hostproc.Running, error) {
-	told, err := json.Marshal(spec)
+	reported, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
-	theirs, tell, err := os.Pipe()
+	theirs, notify, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer tell.Close()
+	defer notify.Close()
 	cmd := exec.Command(e.cfg.GuestPath, "launch")
 	cmd.Dir, cmd.Env = dir, spec.Env
 	cmd.Stdout, cmd.Stderr = output, output
@@ -185,8 +185,8 @@ func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.
 	if err := ready(run.Pid); err != nil {
 		return nil, err // it is told nothing, and ends
 	}
-	if err := tell.SetWriteDeadline(time.Now().Add(e.cfg.ReadyIn)); err == nil {
-		_, err = tell.Write(told)
+	if err := notify.SetWriteDeadline(time.Now().Add(e.cfg.ReadyIn)); err == nil {
+		_, err = notify.Write(reported)
 		if err != nil && !errors.Is(err, syscall.EPIPE) { // one that has ended has said why
 			return nil, fmt.Errorf("telling what to launch: %w", err)
 		}

@@ -106,7 +106,7 @@ func TestAllEndsWithTheGuest(t *testing.T) {
 	if _, err := e.Recover(t.Context(), sb.Handle()); !errors.Is(err, executors.ErrGone) {
 		t.Errorf("Recover: %v", err)
 	}
-	dir, ok := e.Remains(sb.Handle().ID)
+	dir, ok := e.Remnants(sb.Handle().ID)
 	if p, err := guest.ReadProcessRecord(dir, p.ID); !ok || err != nil || p.ExitCode == nil || *p.ExitCode != 43 {
 		t.Errorf("the record of an ended process: %+v, %v, %v", p, ok, err)
 	}

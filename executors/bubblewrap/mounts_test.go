@@ -22,7 +22,7 @@ import (
 func boxed(t *testing.T) (s executors.Spec, home string) {
 	t.Helper()
 	s = spec(t)
-	box := executors.Box{Home: "/home/agent", UID: -1, GID: -1}
+	box := executors.MountSpec{Home: "/home/agent", UID: -1, GID: -1}
 	if os.Geteuid() == 0 {
 		var st unix.Stat_t
 		if err := unix.Lstat(s.Root, &st); err != nil {
@@ -40,7 +40,7 @@ func boxed(t *testing.T) (s executors.Spec, home string) {
 		}
 	}
 	box.Mounts = []executors.Mount{{Source: s.Root, Target: s.Root}, {Source: home, Target: box.Home}}
-	s.Box = &box
+	s.MountSpec = &box
 	return s, home
 }
 
@@ -55,7 +55,7 @@ func TestBoxIsUsedExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Box.Mounts = append(s.Box.Mounts, executors.Mount{Source: tools, Target: "/opt/tools", ReadOnly: true})
+	s.MountSpec.Mounts = append(s.MountSpec.Mounts, executors.Mount{Source: tools, Target: "/opt/tools", ReadOnly: true})
 	s.Caches = []executors.Mount{{Source: tools, Target: "/home/agent/.cache/tools", ReadOnly: true}}
 	c := dial(t, create(t, e, s))
 	for line, want := range map[string]string{
@@ -93,8 +93,8 @@ func TestMountsAnAgentBends(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Caches = []executors.Mount{{Source: t.TempDir(), Target: "/home/agent/.cache/go/mod"}}
-		if s.Box.UID >= 0 {
-			if err := os.Chown(s.Caches[0].Source, s.Box.UID, s.Box.GID); err != nil {
+		if s.MountSpec.UID >= 0 {
+			if err := os.Chown(s.Caches[0].Source, s.MountSpec.UID, s.MountSpec.GID); err != nil {
 				t.Fatal(err)
 			}
 		}

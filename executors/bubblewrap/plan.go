@@ -73,7 +73,7 @@ func (p *plan) tmpfs(target, perms string, size int64) {
 }
 
 // plan says what the box of s looks like. own is the guest's own folder.
-func (e *Executor) plan(s executors.Spec, box executors.Box, own, token string) (*plan, error) {
+func (e *Executor) plan(s executors.Spec, box executors.MountSpec, own, token string) (*plan, error) {
 	p, err := e.base(box, s.Network.Mode == executors.NetworkHost)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (e *Executor) plan(s executors.Spec, box executors.Box, own, token string) 
 
 // base is what every box has: namespaces, the filter, the system read-only, an /etc that tells nothing of the host, and folders
 // in memory that cannot grow without end. Its network is one of its own with nothing in it, or the host's.
-func (e *Executor) base(box executors.Box, hostNetwork bool) (*plan, error) {
+func (e *Executor) base(box executors.MountSpec, hostNetwork bool) (*plan, error) {
 	bwrap, err := e.program()
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (e *Executor) base(box executors.Box, hostNetwork bool) (*plan, error) {
 }
 
 // spec is the launch of the plan.
-func (p *plan) spec(box executors.Box) launch.Spec {
+func (p *plan) spec(box executors.MountSpec) launch.Spec {
 	data := slices.Clone(p.data)
 	data[dataArgs] = []byte(strings.Join(p.args, "\x00") + "\x00")
 	return launch.Spec{Sources: p.sources, UID: box.UID, GID: box.GID, Limits: launch.Limits{OpenFiles: openFiles}, Data: data, Path: p.bwrap,

@@ -166,7 +166,7 @@ func checkVersion(ctx context.Context, bwrap string) *trouble {
 
 // tryBox makes the smallest box and returns what was said when it did not work.
 func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
-	box := executors.Box{Home: "/home/" + insideUser, UID: -1, GID: -1}
+	box := executors.MountSpec{Home: "/home/" + insideUser, UID: -1, GID: -1}
 	if root() {
 		box.UID, box.GID = nobody, nobody
 	}

@@ -96,14 +96,14 @@ func TestNeverRoot(t *testing.T) {
 	}
 	e := newExecutor(t, t.TempDir())
 	mine := executortest.GitRoot(t) // root's
-	for name, box := range map[string]*executors.Box{
+	for name, box := range map[string]*executors.MountSpec{
 		"no box":         nil,
 		"no user":        {UID: -1, GID: -1, Mounts: []executors.Mount{{Source: mine, Target: mine}}},
 		"root":           {UID: 0, GID: 0, Mounts: []executors.Mount{{Source: mine, Target: mine}}},
 		"the root group": {UID: 600_900_000, GID: 0, Mounts: []executors.Mount{{Source: mine, Target: mine}}},
 	} {
 		s := spec(t)
-		s.Root, s.Box = mine, box
+		s.Root, s.MountSpec = mine, box
 		if _, err := e.Create(t.Context(), s); err == nil {
 			t.Errorf("%s: it was made", name)
 		}

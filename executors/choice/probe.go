@@ -60,19 +60,19 @@ func (ch *Chooser) answer(ctx context.Context, e executors.Executor) executors.C
 	lasting := p.known && p.lasts
 	if lasting && age < ch.cfg.ProbeFresh.Milliseconds() || p.hangs {
 		defer p.mu.Unlock()
-		return p.told()
+		return p.reported()
 	}
 	if p.asking == nil {
 		ch.ask(p, e)
 	}
 	if lasting && age < staleFor.Milliseconds() {
 		defer p.mu.Unlock()
-		return p.told()
+		return p.reported()
 	}
 	asking := p.asking
 	if asking == nil { // answered at once
 		defer p.mu.Unlock()
-		return p.told()
+		return p.reported()
 	}
 	p.mu.Unlock()
 	select {
@@ -82,11 +82,11 @@ func (ch *Chooser) answer(ctx context.Context, e executors.Executor) executors.C
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.told()
+	return p.reported()
 }
 
 // told is the answer with how long makings took. Only with p.mu.
-func (p *probe) told() executors.Capabilities {
+func (p *probe) reported() executors.Capabilities {
 	c := p.caps
 	if p.startMs > 0 {
 		c.StartMs = p.startMs

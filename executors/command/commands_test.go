@@ -13,13 +13,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-func (h *house) commands(cfg command.Config) *command.Commands {
+func (h *harness) commands(cfg command.Config) *command.Commands {
 	cfg.Places, cfg.Store = h.m, h.store
 	return command.New(cfg)
 }
 
 // run runs c until the returned func is called.
-func (h *house) run(c *command.Commands) (stop func()) {
+func (h *harness) run(c *command.Commands) (stop func()) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
@@ -31,7 +31,7 @@ func (h *house) run(c *command.Commands) (stop func()) {
 	}
 }
 
-func (h *house) insert(c command.Command) {
+func (h *harness) insert(c command.Command) {
 	h.t.Helper()
 	c.TeamID, c.WorkspaceID, c.ActorID, c.Argv = h.team, h.ws, "usr_1", []string{"true"}
 	if err := h.store.InsertCommand(h.ctx, c); err != nil {
@@ -40,7 +40,7 @@ func (h *house) insert(c command.Command) {
 }
 
 // until asks for a command until it satisfies ok.
-func (h *house) until(c *command.Commands, id string, ok func(command.Command, error) bool) command.Command {
+func (h *harness) until(c *command.Commands, id string, ok func(command.Command, error) bool) command.Command {
 	h.t.Helper()
 	for {
 		got, err := c.Command(h.ctx, id)
@@ -58,7 +58,7 @@ func (h *house) until(c *command.Commands, id string, ok func(command.Command, e
 func isEnded(c command.Command, err error) bool { return err == nil && c.State.Ended() }
 
 func TestSweepDropsOldRecords(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	now := time.Now()
 	for id, age := range map[string]time.Duration{"cmd_old": 49 * time.Hour, "cmd_young": 47 * time.Hour} {
 		h.insert(command.Command{ID: id, State: command.Completed, CreatedAt: 1, EndedAt: now.Add(-age).UnixMilli()})
@@ -72,7 +72,7 @@ func TestSweepDropsOldRecords(t *testing.T) {
 }
 
 func TestOpenCommandsOfADeadServerAreClosedHonestly(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.insert(command.Command{ID: "cmd_pending", State: command.Pending, CreatedAt: 1})
 	h.insert(command.Command{ID: "cmd_gone", SandboxID: "sbx_gone", State: command.Executing, Background: true, CreatedAt: 1, StartedAt: 1})
 	if err := h.m.Recover(h.ctx); err != nil {
@@ -92,7 +92,7 @@ func TestOpenCommandsOfADeadServerAreClosedHonestly(t *testing.T) {
 }
 
 func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	first := h.commands(command.Config{})
 	stop := h.run(first)
 	cmd, err := first.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "while ! [ -e go ]; do sleep 0.05; done; exit 6", Background: true})
@@ -119,7 +119,7 @@ func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
 	h.m.CheckHealth(h.ctx)
 	sweeps <- time.Time{}
 	p := h.ensure()
-	if _, err := p.Run(h.ctx, executors.BoxCommand{Argv: []string{"touch", "go"}}); err != nil {
+	if _, err := p.Run(h.ctx, executors.SandboxCommand{Argv: []string{"touch", "go"}}); err != nil {
 		t.Fatal(err)
 	}
 	got := h.until(second, cmd.ID, isEnded)
@@ -129,7 +129,7 @@ func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
 }
 
 func TestCommandsOfAPlaceThatCannotBeMade(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ex.Set(fake.Knobs{Unavailable: "the kernel forbids it"})
 	c := h.commands(command.Config{})
 	defer h.run(c)()
@@ -140,7 +140,7 @@ func TestCommandsOfAPlaceThatCannotBeMade(t *testing.T) {
 }
 
 func TestCancelWhileItsPlaceIsMade(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ex.Set(fake.Knobs{CreateDelay: 300 * time.Millisecond})
 	c := h.commands(command.Config{})
 	defer h.run(c)()

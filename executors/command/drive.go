@@ -39,8 +39,8 @@ type running struct {
 	moves atomic.Int64 // bytes read and calls made: whether the output stands still
 	inFn  atomic.Int32
 
-	stdout, stderr     keeper
-	outSieve, errSieve sieve // through which all output goes
+	stdout, stderr           keeper
+	outRedactor, errRedactor redactor // through which all output goes
 
 	early *guest.Process // of a command that had ended when its start was answered: how, and all it said
 
@@ -55,10 +55,10 @@ func newRunning(cmd Command, fn func(Event) error) *running {
 		return func(off int64, p []byte) {
 			k.add(off, p)
 			r.moves.Add(1)
-			r.tell(Event{Type: event, Data: p, Offset: off})
+			r.notify(Event{Type: event, Data: p, Offset: off})
 		}
 	}
-	r.outSieve.pass, r.errSieve.pass = into(&r.stdout, EventStdout), into(&r.stderr, EventStderr)
+	r.outRedactor.pass, r.errRedactor.pass = into(&r.stdout, EventStdout), into(&r.stderr, EventStderr)
 	return r
 }
 
@@ -86,7 +86,7 @@ func (r *running) snapshot() Command {
 }
 
 // tell passes an event to the one who streams; an error of theirs cancels the command.
-func (r *running) tell(e Event) {
+func (r *running) notify(e Event) {
 	if r.fn == nil {
 		return
 	}
@@ -123,8 +123,8 @@ func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Durati
 
 // settled concludes a command whose end and output came with the answer to its start.
 func (c *Commands) settled(r *running, place *executors.Place) {
-	r.outSieve.take(0, r.early.Early[guest.Stdout])
-	r.errSieve.take(0, r.early.Early[guest.Stderr])
+	r.outRedactor.take(0, r.early.Early[guest.Stdout])
+	r.errRedactor.take(0, r.early.Early[guest.Stderr])
 	c.conclude(r, *r.early, nil)
 	c.remove(place, r.id)
 }
@@ -144,8 +144,8 @@ func (c *Commands) follow(ctx context.Context, r *running, place *executors.Plac
 	defer stopReading()
 	var readers sync.WaitGroup
 	background := r.snapshot().Background
-	readers.Go(func() { c.read(rctx, r, place, guest.Stdout, &r.outSieve, !background) })
-	readers.Go(func() { c.read(rctx, r, place, guest.Stderr, &r.errSieve, !background) })
+	readers.Go(func() { c.read(rctx, r, place, guest.Stdout, &r.outRedactor, !background) })
+	readers.Go(func() { c.read(rctx, r, place, guest.Stderr, &r.errRedactor, !background) })
 	drained := make(chan struct{})
 	go func() { readers.Wait(); close(drained) }() // ends with rctx
 
@@ -260,7 +260,7 @@ func (c *Commands) pause(ctx context.Context, place *executors.Place, attempt in
 }
 
 // read passes one output through its sieve, again from where it stands after each cut of the pipe, until its end.
-func (c *Commands) read(ctx context.Context, r *running, place *executors.Place, s guest.Stream, k *sieve, ack bool) {
+func (c *Commands) read(ctx context.Context, r *running, place *executors.Place, s guest.Stream, k *redactor, ack bool) {
 	buf := make([]byte, 32<<10)
 	for attempt := 0; ; attempt++ {
 		before := k.offset()
@@ -277,7 +277,7 @@ func (c *Commands) read(ctx context.Context, r *running, place *executors.Place,
 	}
 }
 
-func (c *Commands) readOnce(ctx context.Context, r *running, place *executors.Place, s guest.Stream, k *sieve, ack bool, buf []byte) error {
+func (c *Commands) readOnce(ctx context.Context, r *running, place *executors.Place, s guest.Stream, k *redactor, ack bool, buf []byte) error {
 	out, err := place.Guest.SharedOutput(ctx, r.id, s, k.offset())
 	if err != nil {
 		return err
@@ -360,8 +360,8 @@ func (c *Commands) remove(place *executors.Place, processID string) {
 
 // conclude stores how the command ended and wakes everybody who waits.
 func (c *Commands) conclude(r *running, proc guest.Process, err error) {
-	r.outSieve.end()
-	r.errSieve.end()
+	r.outRedactor.end()
+	r.errRedactor.end()
 	state, reason := verdict(proc, err, r.wasCancelled())
 	r.mu.Lock()
 	r.cmd.State, r.cmd.Reason, r.cmd.EndedAt = state, executors.CleanReason(reason), c.now()
@@ -378,7 +378,7 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 	r.mu.Lock()
 	r.cmd = cmd
 	r.mu.Unlock()
-	r.tell(Event{Type: EventEnded, Command: &cmd})
+	r.notify(Event{Type: EventEnded, Command: &cmd})
 	c.forget(r)
 	close(r.done)
 }

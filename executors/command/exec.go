@@ -18,9 +18,9 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 )
@@ -259,7 +259,7 @@ func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error
 		c.forget(r)
 		return nil, fmt.Errorf("storing command: %w", err)
 	}
-	killpoint.Reach(killpoint.CommandStored)
+	failpoint.Reach(failpoint.CommandStored)
 	timeout := time.Duration(req.TimeoutMs) * time.Millisecond
 	env := given.Env
 	if env == nil {

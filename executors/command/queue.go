@@ -108,12 +108,12 @@ func (c *Commands) began(ctx context.Context, r *running, place *executors.Place
 		r.early = &proc
 	}
 	close(r.started)
-	r.tell(Event{Type: EventStarted, Command: &cmd})
+	r.notify(Event{Type: EventStarted, Command: &cmd})
 	return nil
 }
 
-// unheardCodes are of errors that say no more than that there was no answer.
-var unheardCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_offline", "runner_cut", "runner_silent"}
+// unreachableCodes are of errors that say no more than that there was no answer.
+var unreachableCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_offline", "runner_cut", "runner_silent"}
 
 // waits reports whether a command that could not be started is to be tried again: its place is away, or was had and did not answer
 // whether it started it. What it waits for is in its record.
@@ -122,9 +122,9 @@ func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) b
 	kind := c.cfg.Places.KindOf(ctx, cmd.WorkspaceID)
 	away := c.away(ctx, kind)
 	// What comes and goes may have come back between the error and this question.
-	unheard := slices.Contains(unheardCodes, fault.CodeOf(err)) && (had || kind.Base() == executors.Runner)
+	unreachable := slices.Contains(unreachableCodes, fault.CodeOf(err)) && (had || kind.Base() == executors.Runner)
 	asleep := had && fault.CodeOf(err) == "workspace_paused" && c.cfg.Places.WakesItself(cmd.WorkspaceID) // it fell asleep in between
-	if !away && !unheard && !asleep {
+	if !away && !unreachable && !asleep {
 		return false
 	}
 	if !away || cmd.Reason != "" {
@@ -142,7 +142,7 @@ func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) b
 		c.cfg.Log.Warn("waiting of a command could not be stored", "command_id", r.id, "error", err)
 	}
 	close(r.queued)
-	r.tell(Event{Type: EventQueued, Command: &cmd})
+	r.notify(Event{Type: EventQueued, Command: &cmd})
 	return true
 }
 

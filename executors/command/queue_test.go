@@ -18,7 +18,7 @@ import (
 )
 
 func TestACommandWaitsForAPlaceThatIsAway(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.at(fake.Kind)
 	h.ex.Set(fake.Knobs{Away: true})
 	c := h.commands(command.Config{})
@@ -35,7 +35,7 @@ func TestACommandWaitsForAPlaceThatIsAway(t *testing.T) {
 }
 
 func TestACommandThatWaitedTooLongIsNotRun(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.at(fake.Kind)
 	h.ex.Set(fake.Knobs{Away: true})
 	var mu sync.Mutex
@@ -61,7 +61,7 @@ func TestACommandThatWaitedTooLongIsNotRun(t *testing.T) {
 }
 
 func TestCancelOfAWaitingCommand(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.at(fake.Kind)
 	h.ex.Set(fake.Knobs{Away: true})
 	c := h.commands(command.Config{})
@@ -127,7 +127,7 @@ func (d *deaf) cutAll() {
 
 // The answer to a start is lost, and the place with it for a while: the command was begun once, and is not begun again.
 func TestACommandWhoseStartWasNotHeardRunsOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.at(fake.Kind)
 	d := &deaf{}
 	h.ex.Set(fake.Knobs{Wrap: d.wrap})
@@ -176,7 +176,7 @@ func TestACommandWhoseStartWasNotHeardRunsOnce(t *testing.T) {
 
 // A command that is cancelled while its place is away is ended once that is back.
 func TestCancelReachesACommandWhosePlaceWasAway(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.at(fake.Kind)
 	d := &deaf{}
 	h.ex.Set(fake.Knobs{Wrap: d.wrap})
@@ -207,7 +207,7 @@ func TestCancelReachesACommandWhosePlaceWasAway(t *testing.T) {
 
 // A machine that was away for a moment may be back before it is asked why nothing came of a command.
 func TestACommandOutlivesACutItsMachineIsBackFrom(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	kind := executors.Runner.Of("m1")
 	cut := func() error { return fault.New(fault.Unavailable, "runner_cut", "The connection was cut.") }
 	h.ex.Set(fake.Knobs{Kind: kind, CreateErrs: []error{cut(), cut(), cut(), cut(), nil}})

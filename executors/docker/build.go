@@ -89,12 +89,12 @@ func (b *Builder) Build(ctx context.Context, s BuildSpec, log io.Writer) error {
 		o.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: files, Hard: files}, {Name: "core", Soft: 0, Hard: 0}}
 	}
 	if s.Gate != "" {
-		far, err := b.of.isFar(ctx)
+		remote, err := b.of.isRemote(ctx)
 		if err != nil {
 			return err
 		}
 		o.NetworkMode = network.NetworkNone
-		if far {
+		if remote {
 			fmt.Fprintln(log, "Note: the Docker engine does not see this machine's files, so the steps of this build have no network. An operator can name one in sandboxing.docker.buildNetwork.")
 		} else {
 			mode, proxy, end, err := b.wayOut(ctx, s.Gate)

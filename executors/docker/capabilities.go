@@ -69,7 +69,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		c.Available, c.Reason, c.Cure = false, reason, cure
 		return c, nil
 	}
-	afar := func() {
+	remotely := func() {
 		c.OwnDisk, c.Gated, c.StartMs = true, true, 2000
 		switch {
 		case e.remote != "":
@@ -78,8 +78,8 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 			c.Isolation = "Container: its own processes, file system and network, in Docker's virtual machine"
 		}
 	}
-	if e.farAsKnown() { // also while the engine does not answer
-		afar()
+	if e.remoteAsKnown() { // also while the engine does not answer
+		remotely()
 	}
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return refuse("the guest program is missing", e.cfg.either("Run make build, or point the server at its guest binary.", "Download the program again."))
@@ -96,8 +96,8 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	if info.OSType != "" && info.OSType != "linux" {
 		return refuse("the Docker engine makes containers of "+info.OSType, "Use an engine that makes Linux containers.")
 	}
-	if e.farAsKnown() {
-		afar()
+	if e.remoteAsKnown() {
+		remotely()
 		if arch := goArch(info); arch != "" && arch != runtime.GOARCH {
 			return refuse("the Docker engine's processor is another kind ("+arch+") than this "+e.cfg.here()+"'s", "Use an engine on a machine of the same kind.")
 		}

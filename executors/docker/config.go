@@ -2,13 +2,13 @@
 //
 // The guest is a container's first process and the only one Docker knows of: terminals, processes and their output are its own, so
 // that nothing depends on Docker's streams. It has no network; it calls its host at a unix socket in a folder that is shown to
-// this one container (see guest/call), which costs no exec and no port, and finds the next server by itself. Worktree, objects
+// this one container (see guest/reversedial), which costs no exec and no port, and finds the next server by itself. Worktree, objects
 // and home are shown at the paths they have on this machine, or at those the workspace names.
 //
 // A container is found again by its name, and must carry the labels of this instance and of its sandbox; a container that has
 // ended is gone, for all that matters lies on this machine's disk. An engine that does not answer is no proof of anything.
 //
-// Goroutines: one for each door (see guest/call), from Create or Recover to Destroy or Close.
+// Goroutines: one for each door (see guest/reversedial), from Create or Recover to Destroy or Close.
 package docker
 
 import (
@@ -36,7 +36,7 @@ type Config struct {
 	Image     string        // what containers are made from unless the workspace says otherwise
 	Prepare   *Prepare      // fetches images and installs what they lack; nil = an image must be there and hold all
 	Machine   bool          // this is a member's own machine, not a server: it is called so
-	Far       bool          // the engine sees nothing of this machine, although it says otherwise
+	Remote    bool          // the engine sees nothing of this machine, although it says otherwise
 	Runtime   string        // of containers, as the engine calls it; "" = the engine's own
 	ReadyIn   time.Duration // how long a guest may take to call and say hello; default 30 s
 	Grace     time.Duration // what processes get between TERM and KILL at Destroy; default 2 s

@@ -48,7 +48,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
 	}
-	far, err := e.isFar(ctx)
+	remote, err := e.isRemote(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 		return nil, err
 	}
 	start := e.start
-	if far {
-		start = e.startFar
+	if remote {
+		start = e.startRemote
 	}
 	sb, err := start(ctx, s)
 	if err != nil {
@@ -94,9 +94,9 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	if err != nil {
 		return nil, err
 	}
-	o, home := ownerOf(s.Box), defaultHome
-	if s.Box != nil && s.Box.Home != "" {
-		home = s.Box.Home
+	o, home := ownerOf(s.MountSpec), defaultHome
+	if s.MountSpec != nil && s.MountSpec.Home != "" {
+		home = s.MountSpec.Home
 	}
 	token, err := e.furnish(s, o, home)
 	if err != nil {
@@ -236,12 +236,12 @@ func mostFiles() int64 {
 func (p *plan) mounts() []executors.Mount {
 	s, dir := p.spec, p.e.dir(p.spec.ID)
 	out := []executors.Mount{{Source: s.Root, Target: s.Root}}
-	if s.Box == nil { // a worktree needs its repository
+	if s.MountSpec == nil { // a worktree needs its repository
 		for _, d := range s.GitDirs {
 			out = append(out, executors.Mount{Source: d, Target: d})
 		}
 	} else {
-		out = append(out, s.Box.Mounts...)
+		out = append(out, s.MountSpec.Mounts...)
 	}
 	out = append(out, s.Caches...)
 	if s.Gate != "" {

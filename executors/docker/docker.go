@@ -56,10 +56,10 @@ type Executor struct {
 }
 
 var (
-	_ executors.Executor = (*Executor)(nil)
-	_ executors.Remainer = (*Executor)(nil)
-	_ executors.Stopper  = (*Executor)(nil)
-	_ executors.Remover  = (*Executor)(nil)
+	_ executors.Executor      = (*Executor)(nil)
+	_ executors.RemnantKeeper = (*Executor)(nil)
+	_ executors.Stopper       = (*Executor)(nil)
+	_ executors.Remover       = (*Executor)(nil)
 )
 
 // New makes an Executor. It starts nothing and asks nobody.
@@ -223,7 +223,7 @@ func (e *Executor) Stop(ctx context.Context, h executors.Handle) error {
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return err
 	}
-	if !e.recorded(h.ID).Far {
+	if !e.recorded(h.ID).Remote {
 		return e.Remove(ctx, h)
 	}
 	defer e.turns.Lock(h.ID)()
@@ -238,9 +238,9 @@ func (e *Executor) Stop(ctx context.Context, h executors.Handle) error {
 	return e.stop(ctx, h.ID, c)
 }
 
-// Remains returns the guest's own folder, which outlives its container until Sweep.
-func (e *Executor) Remains(sandboxID string) (string, bool) {
-	if hostproc.CheckID(sandboxID) != nil || !e.ours(sandboxID) || e.recorded(sandboxID).Far {
+// Remnants returns the guest's own folder, which outlives its container until Sweep.
+func (e *Executor) Remnants(sandboxID string) (string, bool) {
+	if hostproc.CheckID(sandboxID) != nil || !e.ours(sandboxID) || e.recorded(sandboxID).Remote {
 		return "", false
 	}
 	info, err := os.Lstat(e.guestDir(sandboxID))

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 		}
 		if engine, engineErr = testdocker.Start("--live-restore"); engineErr == nil {
 			defer engine.Stop()
-			if err := errors.Join(fakeSSH(dir, engine.Host), afar()); err != nil {
+			if err := errors.Join(fakeSSH(dir, engine.Host), remotely()); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/executors/hostproc"
 )
 
-var _ executors.Ender = (*Executor)(nil)
+var _ executors.Destroyer = (*Executor)(nil)
 
 // End destroys a sandbox whose guest may not answer any more.
 func (e *Executor) End(ctx context.Context, sandboxID string) error {

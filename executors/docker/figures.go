@@ -36,7 +36,7 @@ func (s *sandbox) Figures() (executors.Figures, error) {
 		return executors.Figures{}, fmt.Errorf("reading the container's figures: %w", err)
 	}
 	f := figures(st)
-	if s.rec.Far {
+	if s.rec.Remote {
 		f.MemoryPeak = max(f.MemoryPeak, f.MemoryBytes)
 		return f, nil // its processes are not this kernel's
 	}

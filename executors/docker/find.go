@@ -62,11 +62,11 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	}
 	c, err := e.inspect(ctx, h.ID)
 	switch {
-	case errors.Is(err, executors.ErrGone) && rec.Far && c.ContainerJSONBase != nil && c.State.Status != container.StateCreated:
+	case errors.Is(err, executors.ErrGone) && rec.Remote && c.ContainerJSONBase != nil && c.State.Status != container.StateCreated:
 		return e.revive(ctx, h.ID, rec) // its disk is there
 	case errors.Is(err, executors.ErrGone):
 		return nil, e.reallyGone(ctx, h.ID, rec, err)
-	case err != nil && !rec.Far && unreachable(errors.Unwrap(err)) && rec.Container != "":
+	case err != nil && !rec.Remote && unreachable(errors.Unwrap(err)) && rec.Container != "":
 		// Containers may outlive their engine, and a guest needs none to call its host.
 		if s, oerr := e.adopt(ctx, h.ID, rec, time.Second); oerr == nil {
 			return s, nil
@@ -79,8 +79,8 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	if c.State.Paused {
 		return e.open(ctx, h.ID, rec) // it cannot answer, and need not
 	}
-	if rec.Far {
-		return e.adopt(ctx, h.ID, rec, farHelloIn)
+	if rec.Remote {
+		return e.adopt(ctx, h.ID, rec, remoteHelloIn)
 	}
 	return e.adopt(ctx, h.ID, rec, helloIn)
 }
@@ -141,8 +141,8 @@ func goneBecause(st *container.State) error {
 
 // open returns the sandbox with its door open.
 func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, error) {
-	if rec.Far {
-		return e.openFar(id, rec)
+	if rec.Remote {
+		return e.openRemote(id, rec)
 	}
 	if s := e.known(id); s != nil && !s.door.Closed() {
 		return s, nil
@@ -189,7 +189,7 @@ func (e *Executor) adopt(ctx context.Context, id string, rec record, within time
 	if err := executors.CheckHello(h, id); err != nil {
 		return nil, err
 	}
-	if rec.Far {
+	if rec.Remote {
 		s.startCarrying()
 		return s, nil
 	}

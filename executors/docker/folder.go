@@ -37,16 +37,16 @@ type record struct {
 	Runtime   string `json:"runtime,omitempty"`
 
 	// Of a container with a disk of its own.
-	Far  bool   `json:"far,omitempty"`
-	Root string `json:"root,omitempty"` // inside
-	Home string `json:"home,omitempty"`
-	Gate string `json:"gate,omitempty"` // folder on this machine with the socket of the way out
+	Remote bool   `json:"far,omitempty"`
+	Root   string `json:"root,omitempty"` // inside
+	Home   string `json:"home,omitempty"`
+	Gate   string `json:"gate,omitempty"` // folder on this machine with the socket of the way out
 }
 
 // owner is who owns what a sandbox may write, and whom its programs run as.
 type owner struct{ uid, gid int }
 
-func ownerOf(b *executors.Box) owner {
+func ownerOf(b *executors.MountSpec) owner {
 	if b == nil || b.UID < 0 {
 		return owner{os.Getuid(), os.Getgid()}
 	}

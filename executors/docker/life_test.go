@@ -239,13 +239,13 @@ func TestGoneWithWords(t *testing.T) {
 	if !errors.Is(err, executors.ErrGone) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("Recover: %v", err)
 	}
-	if rest, ok := e.Remains(s.ID); !ok || rest == "" {
+	if rest, ok := e.Remnants(s.ID); !ok || rest == "" {
 		t.Error("nothing remains")
 	}
 	if err := e.Sweep(t.Context(), s.ID); err != nil {
 		t.Errorf("Sweep: %v", err)
 	}
-	if _, ok := e.Remains(s.ID); ok {
+	if _, ok := e.Remnants(s.ID); ok {
 		t.Error("it was not swept")
 	}
 	if b, err := os.ReadFile(filepath.Join(s.Root, "work.txt")); err != nil || string(b) != "work\n" {

@@ -74,7 +74,7 @@ type heard struct {
 }
 
 func (h *heard) in(ctx context.Context) context.Context {
-	return executors.WithTeller(ctx, func(_ context.Context, step, title, detail string, _, _ int64) {
+	return executors.WithProgress(ctx, func(_ context.Context, step, title, detail string, _, _ int64) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.steps) == 0 || h.steps[len(h.steps)-1] != step {
@@ -91,7 +91,7 @@ func preparing(t *testing.T, dir, name string, change func(*docker.Prepare)) *do
 	return newWith(t, dir, func(c *docker.Config) { c.Image, c.Prepare, c.Machine = name, &p, true })
 }
 
-func createTold(t *testing.T, e *docker.Executor) (executors.Sandbox, *heard, error) {
+func createReporting(t *testing.T, e *docker.Executor) (executors.Sandbox, *heard, error) {
 	t.Helper()
 	var h heard
 	sb, err := e.Create(h.in(t.Context()), boxed(t))
@@ -114,7 +114,7 @@ func TestWhatAnImageLacksIsInstalled(t *testing.T) {
 	if c, err := e.Capabilities(t.Context()); err != nil || !c.Available || !strings.Contains(c.Isolation, "this machine's kernel") {
 		t.Errorf("%+v, %v", c, err)
 	}
-	sb, h, err := createTold(t, e)
+	sb, h, err := createReporting(t, e)
 	if err != nil {
 		t.Fatalf("Create: %v\n%s", err, h.words.String())
 	}
@@ -127,13 +127,13 @@ func TestWhatAnImageLacksIsInstalled(t *testing.T) {
 	if w := h.words.String(); !strings.Contains(w, "Install what the image prepare-lacks:latest lacks: git, Agent One, Agent Two") || !strings.Contains(w, "apt-get install") {
 		t.Errorf("told: %s", w)
 	}
-	_, h, err = createTold(t, preparing(t, t.TempDir(), "prepare-lacks:latest", trusting))
+	_, h, err = createReporting(t, preparing(t, t.TempDir(), "prepare-lacks:latest", trusting))
 	if err != nil || strings.Join(h.steps, " ") != "create" {
 		t.Errorf("the second time: %v, steps %q", err, h.steps)
 	}
 	// Another image by that name is another base.
 	bare(t, "prepare-lacks:latest", "/newer")
-	sb, h, err = createTold(t, e)
+	sb, h, err = createReporting(t, e)
 	if err != nil || h.steps[0] != "tools" {
 		t.Fatalf("of a newer image: %v, steps %q", err, h.steps)
 	}
@@ -146,7 +146,7 @@ func TestWhatAnImageLacksIsInstalled(t *testing.T) {
 func TestACompleteImageIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
 	e := preparing(t, t.TempDir(), testdocker.Image, func(p *docker.Prepare) { p.Agents = []recipe.Package{} })
-	sb, h, err := createTold(t, e)
+	sb, h, err := createReporting(t, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestAnAgentThatCannotBeInstalled(t *testing.T) {
 	e := preparing(t, t.TempDir(), "prepare-partial:latest", func(p *docker.Prepare) {
 		p.Agents = append(p.Agents, recipe.Package{Program: "broken", Name: "Broken Agent", NPM: "broken-cli", Version: "3"})
 	})
-	sb, h, err := createTold(t, e)
+	sb, h, err := createReporting(t, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestAnAgentThatCannotBeInstalled(t *testing.T) {
 	if got := run(t, sb, "one; command -v broken || echo none"); got != "one-cli@1\nnone\n" {
 		t.Errorf("in the container: %q", got)
 	}
-	if _, h, err := createTold(t, e); err != nil || strings.Join(h.steps, " ") != "create" {
+	if _, h, err := createReporting(t, e); err != nil || strings.Join(h.steps, " ") != "create" {
 		t.Errorf("soon after: %v, steps %q: it is tried again at once", err, h.steps)
 	}
 }
@@ -192,7 +192,7 @@ func TestNothingCanBeInstalled(t *testing.T) {
 		"not there":             {"prepare-none:latest", func(p *docker.Prepare) { p.Offline = "its owner lets nothing out" }, "image_missing", []string{"its owner lets nothing out", "docker pull prepare-none:latest"}},
 		"a registry that is no": {"127.0.0.1:1/prepare-none:latest", func(*docker.Prepare) {}, "image_missing", []string{"fetching it failed", "127.0.0.1:1"}},
 	} {
-		_, h, err := createTold(t, preparing(t, t.TempDir(), c.image, c.change))
+		_, h, err := createReporting(t, preparing(t, t.TempDir(), c.image, c.change))
 		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -204,7 +204,7 @@ func TestNothingCanBeInstalled(t *testing.T) {
 		}
 	}
 	// An agent that is not there and may not be installed keeps nobody from working.
-	sb, _, err := createTold(t, preparing(t, t.TempDir(), testdocker.Image, func(p *docker.Prepare) { p.Offline = "its owner lets nothing out" }))
+	sb, _, err := createReporting(t, preparing(t, t.TempDir(), testdocker.Image, func(p *docker.Prepare) { p.Offline = "its owner lets nothing out" }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-var _ executors.Witness = (*Executor)(nil)
+var _ executors.RunRecorder = (*Executor)(nil)
 
 // runName is the file in a sandbox's folder with what is kept of its container's latest run.
 const runName = "run.json"

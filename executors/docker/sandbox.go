@@ -16,7 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/guest/call"
+	"github.com/parawork/parawork/guest/reversedial"
 )
 
 // sandbox is one container.
@@ -24,7 +24,7 @@ type sandbox struct {
 	e     *Executor
 	id    string
 	token string
-	door  *call.Door // nil in a container that sees nothing of this machine
+	door  *reversedial.Acceptor // nil in a container that sees nothing of this machine
 	rec   record
 
 	mu     sync.Mutex
@@ -33,11 +33,11 @@ type sandbox struct {
 }
 
 var (
-	_ executors.Sandbox = (*sandbox)(nil)
-	_ executors.Pauser  = (*sandbox)(nil)
-	_ executors.Metered = (*sandbox)(nil)
-	_ executors.Limiter = (*sandbox)(nil)
-	_ executors.Narrow  = (*sandbox)(nil)
+	_ executors.Sandbox    = (*sandbox)(nil)
+	_ executors.Pauser     = (*sandbox)(nil)
+	_ executors.Metered    = (*sandbox)(nil)
+	_ executors.Limiter    = (*sandbox)(nil)
+	_ executors.SinglePipe = (*sandbox)(nil)
 )
 
 // Handle carries which container of which engine it is. The token is not in it, for handles are stored.
@@ -52,7 +52,7 @@ func (s *sandbox) Handle() executors.Handle {
 func (s *sandbox) Token() string { return s.token }
 
 // OnePipe reports whether pipes are dear: one that needs a program in the container is.
-func (s *sandbox) OnePipe() bool { return s.rec.Far }
+func (s *sandbox) OnePipe() bool { return s.rec.Remote }
 
 // shut closes the door, or the way out.
 func (s *sandbox) shut() {
@@ -73,8 +73,8 @@ const callWithin = 300 * time.Millisecond
 
 // Dial takes a connection of the guest's. When none comes, the engine is asked whether the container still runs.
 func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	if s.rec.Far {
-		return s.dialFar(ctx)
+	if s.rec.Remote {
+		return s.dialRemote(ctx)
 	}
 	soon, cancel := context.WithTimeout(ctx, callWithin)
 	conn, err := s.door.Dial(soon)
@@ -85,7 +85,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if errors.Is(err, call.ErrClosed) {
+	if errors.Is(err, reversedial.ErrClosed) {
 		return nil, err
 	}
 	c, err := s.e.inspect(ctx, s.id)
@@ -98,8 +98,8 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	return s.await(ctx) // the engine may be away: the guest can do without it
 }
 
-// dialFar opens a pipe. When none can be had, the engine is asked what the container does.
-func (s *sandbox) dialFar(ctx context.Context) (io.ReadWriteCloser, error) {
+// dialRemote opens a pipe. When none can be had, the engine is asked what the container does.
+func (s *sandbox) dialRemote(ctx context.Context) (io.ReadWriteCloser, error) {
 	pipe, err := s.bridge(ctx, 2*time.Second)
 	if err == nil || ctx.Err() != nil {
 		return pipe, err
@@ -118,7 +118,7 @@ func (s *sandbox) dialFar(ctx context.Context) (io.ReadWriteCloser, error) {
 
 // await takes a connection of the guest's, whatever the engine says.
 func (s *sandbox) await(ctx context.Context) (io.ReadWriteCloser, error) {
-	if s.rec.Far {
+	if s.rec.Remote {
 		return s.bridge(ctx, s.e.cfg.ReadyIn)
 	}
 	conn, err := s.door.Dial(ctx)

@@ -22,16 +22,16 @@ func boxed(t *testing.T) executors.Spec {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.Box = &executors.Box{Home: "/home/agent", UID: 600100007, GID: 600100007,
+	s.MountSpec = &executors.MountSpec{Home: "/home/agent", UID: 600100007, GID: 600100007,
 		Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}, {Source: home, Target: "/home/agent"}}}
 	if os.Getuid() != 0 {
-		s.Box.UID, s.Box.GID = -1, -1
+		s.MountSpec.UID, s.MountSpec.GID = -1, -1
 		return s
 	}
 	for _, dir := range []string{s.Root, home} {
 		err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 			if err == nil {
-				err = os.Lchown(path, s.Box.UID, s.Box.GID)
+				err = os.Lchown(path, s.MountSpec.UID, s.MountSpec.GID)
 			}
 			return err
 		})
@@ -55,7 +55,7 @@ func TestWalls(t *testing.T) {
 	if err := os.Mkdir(ro, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.Box.Mounts = append(s.Box.Mounts, executors.Mount{Source: ro, Target: "/shown", ReadOnly: true})
+	s.MountSpec.Mounts = append(s.MountSpec.Mounts, executors.Mount{Source: ro, Target: "/shown", ReadOnly: true})
 	s.Env = map[string]string{"GIVEN": "to all"}
 	sb := create(t, e, s)
 	for line, want := range map[string]string{

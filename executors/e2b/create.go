@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/guest/letter"
+	"github.com/parawork/parawork/guest/bootfile"
 	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -37,7 +37,7 @@ var plainEnv = map[string]string{"HOME": insideHome, "USER": sandboxUser, "LOGNA
 
 func (s *sandbox) guestDir() string { return guestDirs + s.id }
 func (s *sandbox) socket() string   { return path.Join(s.guestDir(), "guest.sock") }
-func (s *sandbox) letter() string   { return path.Join(s.guestDir(), "letter") }
+func (s *sandbox) bootfile() string { return path.Join(s.guestDir(), "letter") }
 func (s *sandbox) ended() string    { return path.Join(s.guestDir(), "ended") }
 
 // settleTimeout bounds what must happen although the caller has left.
@@ -199,7 +199,7 @@ func (e *Executor) known(id string) *sandbox {
 
 // begin brings the guest and what it must know, starts it, and waits until it is reached.
 func (s *sandbox) begin(ctx context.Context) error {
-	l := letter.Letter{Token: s.token}
+	l := bootfile.BootFile{Token: s.token}
 	if b, err := readSmall(filepath.Join(s.e.dir(s.id), envName)); err == nil {
 		if err := json.Unmarshal(b, &l.Env); err != nil {
 			return fmt.Errorf("reading what sandbox %s gives to its processes: %w", s.id, err)
@@ -212,7 +212,7 @@ func (s *sandbox) begin(ctx context.Context) error {
 	var program string
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.envd.makeDir(gctx, s.record().Root) })
-	g.Go(func() error { return s.envd.uploadBytes(gctx, s.letter(), b) })
+	g.Go(func() error { return s.envd.uploadBytes(gctx, s.bootfile(), b) })
 	g.Go(func() (err error) { program, err = s.e.bringGuest(gctx, s.envd); return err })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("preparing the sandbox: %w", err)
@@ -294,7 +294,7 @@ const endGrace = time.Second
 // guestArgs is the guest's command line. No secret is in it.
 func (s *sandbox) guestArgs() []string {
 	return []string{"serve", "--sandbox", s.id, "--root", s.record().Root, "--dir", s.guestDir(), "--listen", s.socket(), "--home", insideHome,
-		"--letter", s.letter(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env", "--own-network", "--sealed"}
+		"--letter", s.bootfile(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env", "--own-network", "--sealed"}
 }
 
 // guestStart is how the guest's program is started.

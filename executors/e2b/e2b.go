@@ -93,10 +93,10 @@ type Executor struct {
 }
 
 var (
-	_ executors.Executor = (*Executor)(nil)
-	_ executors.Remainer = (*Executor)(nil)
-	_ executors.Sleeper  = (*Executor)(nil)
-	_ executors.Warmer   = (*Executor)(nil)
+	_ executors.Executor      = (*Executor)(nil)
+	_ executors.RemnantKeeper = (*Executor)(nil)
+	_ executors.Sleeper       = (*Executor)(nil)
+	_ executors.Warmer        = (*Executor)(nil)
 )
 
 // New makes an Executor. It starts nothing and asks nobody.

@@ -147,8 +147,8 @@ func (e *Executor) removeFolder(id string) error {
 	return nil
 }
 
-// Remains: nothing of a sandbox that is gone stays on this machine.
-func (e *Executor) Remains(string) (string, bool) { return "", false }
+// Remnants: nothing of a sandbox that is gone stays on this machine.
+func (e *Executor) Remnants(string) (string, bool) { return "", false }
 
 // ourInstance returns this instance's name, made at first use.
 func (e *Executor) ourInstance() (string, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-var _ executors.Witness = (*Executor)(nil)
+var _ executors.RunRecorder = (*Executor)(nil)
 
 // Ran tells of the sandbox's latest run as E2B keeps it: what it is paid for by. E2B begins startedAt anew with each run, and the endAt of a
 // paused one is when it was paused; that of one that runs is only when its lease would end.

@@ -41,11 +41,11 @@ type sandbox struct {
 }
 
 var (
-	_ executors.Sandbox = (*sandbox)(nil)
-	_ executors.Pauser  = (*sandbox)(nil)
-	_ executors.Leased  = (*sandbox)(nil)
-	_ executors.Narrow  = (*sandbox)(nil)
-	_ executors.Metered = (*sandbox)(nil)
+	_ executors.Sandbox    = (*sandbox)(nil)
+	_ executors.Pauser     = (*sandbox)(nil)
+	_ executors.Leased     = (*sandbox)(nil)
+	_ executors.SinglePipe = (*sandbox)(nil)
+	_ executors.Metered    = (*sandbox)(nil)
 )
 
 var (

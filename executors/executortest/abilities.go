@@ -11,15 +11,15 @@ import (
 // not pass one on loses it without a word.
 func Abilities(e executors.Executor) []string {
 	return named(map[string]bool{
-		"Ender": can[executors.Ender](e), "Owned": can[executors.Owned](e), "Remainer": can[executors.Remainer](e), "Remover": can[executors.Remover](e),
-		"Sleeper": can[executors.Sleeper](e), "Stopper": can[executors.Stopper](e), "Warmer": can[executors.Warmer](e), "Witness": can[executors.Witness](e),
+		"Ender": can[executors.Destroyer](e), "Owned": can[executors.Owned](e), "Remainer": can[executors.RemnantKeeper](e), "Remover": can[executors.Remover](e),
+		"Sleeper": can[executors.Sleeper](e), "Stopper": can[executors.Stopper](e), "Warmer": can[executors.Warmer](e), "Witness": can[executors.RunRecorder](e),
 	})
 }
 
 // SandboxAbilities names the optional abilities of a sandbox likewise.
 func SandboxAbilities(sb executors.Sandbox) []string {
 	return named(map[string]bool{
-		"Leased": can[executors.Leased](sb), "Limiter": can[executors.Limiter](sb), "Metered": can[executors.Metered](sb), "Narrow": can[executors.Narrow](sb),
+		"Leased": can[executors.Leased](sb), "Limiter": can[executors.Limiter](sb), "Metered": can[executors.Metered](sb), "Narrow": can[executors.SinglePipe](sb),
 		"Pauser": can[executors.Pauser](sb),
 	})
 }

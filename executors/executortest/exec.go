@@ -289,18 +289,18 @@ func testExec(t *testing.T, cfg Config) {
 	})
 	t.Run("a bounded tool for other rooms", func(t *testing.T) {
 		s := newShop(t, cfg)
-		res, err := s.m.RunInBox(s.ctx, s.ws, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", "cat; echo e >&2; exit 4"},
+		res, err := s.m.RunInSandbox(s.ctx, s.ws, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", "cat; echo e >&2; exit 4"},
 			Stdin: bytes.Repeat([]byte("in"), 100_000)})
 		if err != nil || res.ExitCode != 4 || len(res.Stdout) != 200_000 || string(res.Stderr) != "e\n" {
 			t.Errorf("code %d, %d bytes, %q, %v", res.ExitCode, len(res.Stdout), res.Stderr, err)
 		}
-		if _, err := s.m.RunInBox(s.ctx, s.ws, executors.BoxCommand{Argv: []string{"yes"}, MaxOutput: 1000}); !fault.Is(err, fault.TooLarge) {
+		if _, err := s.m.RunInSandbox(s.ctx, s.ws, executors.SandboxCommand{Argv: []string{"yes"}, MaxOutput: 1000}); !fault.Is(err, fault.TooLarge) {
 			t.Errorf("too much: %v", err)
 		}
-		if _, err := s.m.RunInBox(s.ctx, s.ws, executors.BoxCommand{Argv: []string{"sleep", "1000"}, TimeoutMs: 200}); !fault.Is(err, fault.Timeout) {
+		if _, err := s.m.RunInSandbox(s.ctx, s.ws, executors.SandboxCommand{Argv: []string{"sleep", "1000"}, TimeoutMs: 200}); !fault.Is(err, fault.Timeout) {
 			t.Errorf("too long: %v", err)
 		}
-		if _, err := s.m.RunInBox(s.ctx, s.ws, executors.BoxCommand{Argv: []string{"true"}, Stdin: []byte("unread")}); err != nil {
+		if _, err := s.m.RunInSandbox(s.ctx, s.ws, executors.SandboxCommand{Argv: []string{"true"}, Stdin: []byte("unread")}); err != nil {
 			t.Errorf("unread stdin: %v", err)
 		}
 		p, err := s.m.Ensure(s.ctx, s.ws)

@@ -147,8 +147,8 @@ func (w *wire) cut() {
 
 func newClient(sb executors.Sandbox) (*client.Client, *wire) {
 	w := &wire{sb: sb}
-	narrow, _ := sb.(executors.Narrow)
-	return client.New(client.Config{Dial: w.dial, Token: sb.Token(), SandboxID: sb.Handle().ID, Now: time.Now, OnePipe: narrow != nil && narrow.OnePipe()}), w
+	single, _ := sb.(executors.SinglePipe)
+	return client.New(client.Config{Dial: w.dial, Token: sb.Token(), SandboxID: sb.Handle().ID, Now: time.Now, OnePipe: single != nil && single.OnePipe()}), w
 }
 
 // newBox makes a sandbox that is destroyed when the test ends.

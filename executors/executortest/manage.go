@@ -20,19 +20,19 @@ type ManagerConfig struct {
 	Executors []executors.Executor
 	Families  []executors.Family
 
-	Store       manager.Store
-	Workspaces  manager.Workspaces
-	Events      events.Publisher
-	Now         func() time.Time
-	After       func(time.Duration) <-chan time.Time
-	HealthEvery time.Duration
-	ReapEvery   time.Duration
-	KeepRemains time.Duration
-	DialTimeout time.Duration
-	Tell        func(context.Context, executors.Note)
-	IdleAfter   func(executors.Kind, executors.Purpose) time.Duration
-	Counters    *executors.Counters
-	Log         *slog.Logger
+	Store        manager.Store
+	Workspaces   manager.Workspaces
+	Events       events.Publisher
+	Now          func() time.Time
+	After        func(time.Duration) <-chan time.Time
+	HealthEvery  time.Duration
+	ReapEvery    time.Duration
+	KeepRemnants time.Duration
+	DialTimeout  time.Duration
+	Notify       func(context.Context, executors.Note)
+	IdleAfter    func(executors.Kind, executors.Purpose) time.Duration
+	Counters     *executors.Counters
+	Log          *slog.Logger
 
 	Order        []executors.Kind
 	Default      executors.Kind
@@ -79,7 +79,7 @@ func NewManager(c ManagerConfig) *Managed {
 			Counters: c.Counters, Now: c.Now, After: c.After, Log: c.Log})
 	}
 	m.Manager = manager.New(manager.Config{Executors: m.Registry, Choice: m.Chooser, Metering: m.Metering, Pool: m.Warm, Store: c.Store, Workspaces: c.Workspaces, Events: c.Events,
-		Now: c.Now, After: c.After, HealthEvery: c.HealthEvery, ReapEvery: c.ReapEvery, KeepRemains: c.KeepRemains, DialTimeout: c.DialTimeout, Tell: c.Tell, IdleAfter: c.IdleAfter,
+		Now: c.Now, After: c.After, HealthEvery: c.HealthEvery, ReapEvery: c.ReapEvery, KeepRemnants: c.KeepRemnants, DialTimeout: c.DialTimeout, Notify: c.Notify, IdleAfter: c.IdleAfter,
 		Counters: c.Counters, Log: c.Log})
 	return m
 }

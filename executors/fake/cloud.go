@@ -14,11 +14,11 @@ import (
 type Cloud struct{ *Executor }
 
 var (
-	_ executors.Executor = (*Cloud)(nil)
-	_ executors.Sleeper  = (*Cloud)(nil)
-	_ executors.Pauser   = cloudSandbox{}
-	_ executors.Leased   = cloudSandbox{}
-	_ executors.Narrow   = cloudSandbox{}
+	_ executors.Executor   = (*Cloud)(nil)
+	_ executors.Sleeper    = (*Cloud)(nil)
+	_ executors.Pauser     = cloudSandbox{}
+	_ executors.Leased     = cloudSandbox{}
+	_ executors.SinglePipe = cloudSandbox{}
 )
 
 // NewCloud makes a Cloud over w. A second one over the same World is that of a restarted server.

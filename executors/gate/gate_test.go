@@ -44,7 +44,7 @@ type world struct {
 	reached []string
 }
 
-func newWorld(t *testing.T, mend ...func(*gate.Config)) *world {
+func newWorld(t *testing.T, repair ...func(*gate.Config)) *world {
 	t.Helper()
 	w := &world{t: t, names: map[string][]string{"public.example": {"93.184.216.34"}, "api.public.example": {"93.184.216.35"}, "other.example": {"93.184.216.36"}}}
 	w.far = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, mend ...func(*gate.Config)) *world {
 			defer w.mu.Unlock()
 			w.reached = append(w.reached, fmt.Sprintf("%s %s:%d", r.WorkspaceID, r.Host, r.Port))
 		}}
-	for _, fn := range mend {
+	for _, fn := range repair {
 		fn(&w.cfg)
 	}
 	w.start()
@@ -220,7 +220,7 @@ func (w *world) get(c *http.Client, address string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-func (w *world) told() []executors.Refusal {
+func (w *world) reported() []executors.Refusal {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.refused)
@@ -262,7 +262,7 @@ func TestPublicHostsAreReached(t *testing.T) {
 	if _, dialed := w.asked(); !slices.Equal(dialed, []string{"93.184.216.34:443", "93.184.216.34:80", "93.184.216.50:22"}) {
 		t.Errorf("dialed %q", dialed)
 	}
-	if got := w.told(); len(got) != 0 {
+	if got := w.reported(); len(got) != 0 {
 		t.Errorf("refused: %v", got)
 	}
 	w.mu.Lock()
@@ -306,7 +306,7 @@ func TestNothingInsideIsReached(t *testing.T) {
 	if _, dialed := w.asked(); !slices.Equal(dialed, []string{"93.184.216.34:443", "93.184.216.34:443"}) {
 		t.Errorf("dialed %q", dialed)
 	}
-	for _, r := range w.told() {
+	for _, r := range w.reported() {
 		if r.Reason != executors.PrivateAddress || r.TeamID != "team_1" {
 			t.Errorf("%+v", r)
 		}
@@ -356,7 +356,7 @@ func TestTheList(t *testing.T) {
 		}
 	}
 	reasons := map[string]executors.RefusalReason{}
-	for _, r := range w.told() {
+	for _, r := range w.reported() {
 		reasons[fmt.Sprintf("%s:%d", r.Host, r.Port)] = r.Reason
 	}
 	if reasons["secret.evil.example:443"] != executors.NotListed || reasons["public.example:8080"] != executors.BadPort || reasons["other.example:443"] != executors.BadPort || len(reasons) != 6 {
@@ -414,7 +414,7 @@ func TestAddressesAreTriedInTurn(t *testing.T) {
 	if _, code, words := w.connect(dir, "nowhere.example:443"); code != 502 || !strings.Contains(words, "could not be resolved") {
 		t.Errorf("%d %s", code, words)
 	}
-	if got := w.told(); len(got) != 1 || got[0].Reason != executors.Unresolved {
+	if got := w.reported(); len(got) != 1 || got[0].Reason != executors.Unresolved {
 		t.Errorf("%v", got)
 	}
 }

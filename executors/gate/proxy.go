@@ -15,8 +15,8 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/internal/carry"
 	"github.com/parawork/parawork/internal/hostname"
+	"github.com/parawork/parawork/internal/proxycopy"
 )
 
 // refused is the error of a connection that may not be.
@@ -92,12 +92,12 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	carry.Both(in.UnixConn, out, carry.Options{Idle: b.g.cfg.Idle, HalfIdle: b.g.cfg.HalfIdle})
+	proxycopy.Both(in.UnixConn, out, proxycopy.Options{Idle: b.g.cfg.Idle, HalfIdle: b.g.cfg.HalfIdle})
 }
 
 // sorry answers a CONNECT that came to nothing. Programs show the words after the number, where they show anything.
 func (b *box) sorry(w http.ResponseWriter, err error) {
-	status, words := tell(err)
+	status, words := notify(err)
 	conn, _, herr := http.NewResponseController(w).Hijack()
 	if herr != nil {
 		return
@@ -110,7 +110,7 @@ func (b *box) sorry(w http.ResponseWriter, err error) {
 }
 
 // tell puts an error of reach into a status and words. What the words name of a host is plain ASCII.
-func tell(err error) (int, string) {
+func notify(err error) (int, string) {
 	if r, is := errors.AsType[refused](err); is {
 		if r.Reason == executors.Unresolved {
 			return http.StatusBadGateway, r.Words()
@@ -147,13 +147,13 @@ func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 	// The connection to a host is kept for a while, its permission is not.
 	if why := b.judge(r.Context(), host, port); why != "" {
 		b.refuse(host, port, why)
-		status, words := tell(refused{b.refusal(host, port, why)})
+		status, words := notify(refused{b.refusal(host, port, why)})
 		http.Error(w, "Parawork: "+words, status)
 		return
 	}
 	transport, done, err := b.transportFor(&r, host, port)
 	if err != nil {
-		status, words := tell(err)
+		status, words := notify(err)
 		http.Error(w, "Parawork: "+words, status)
 		return
 	}
@@ -171,7 +171,7 @@ func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 		FlushInterval: -1,
 		ErrorLog:      b.srv.ErrorLog,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			status, words := tell(err)
+			status, words := notify(err)
 			http.Error(w, "Parawork: "+words, status)
 		},
 	}
@@ -199,8 +199,8 @@ func (b *box) transportFor(r **http.Request, host string, port int) (t http.Roun
 	return b.far, func() { b.drop(l) }, nil
 }
 
-// newFarTransport fetches pages through the server's own proxy, and no other way.
-func (b *box) newFarTransport() *http.Transport {
+// newRemoteTransport fetches pages through the server's own proxy, and no other way.
+func (b *box) newRemoteTransport() *http.Transport {
 	t := b.newTransport()
 	t.DialContext = (&net.Dialer{Timeout: b.g.cfg.DialIn}).DialContext
 	t.Proxy = func(r *http.Request) (*url.URL, error) {
@@ -244,7 +244,7 @@ func (b *box) newTransport() *http.Transport {
 
 // page is a connection for pages, which does not stand still forever.
 type page struct {
-	carry.Conn
+	proxycopy.Conn
 	idle time.Duration
 	done func()
 }

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/internal/carry"
 	"github.com/parawork/parawork/internal/hostname"
+	"github.com/parawork/parawork/internal/proxycopy"
 )
 
 // reach connects to a host, or says why not: refused where it may not be, and noted.
-func (b *box) reach(ctx context.Context, host string, port int) (carry.Conn, error) {
+func (b *box) reach(ctx context.Context, host string, port int) (proxycopy.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.g.cfg.DialIn)
 	defer cancel()
 	why := b.judge(ctx, host, port)
@@ -38,7 +38,7 @@ func (b *box) reach(ctx context.Context, host string, port int) (carry.Conn, err
 }
 
 // dial connects to a host whose name may be reached.
-func (b *box) dial(ctx context.Context, host string, port int) (carry.Conn, error) {
+func (b *box) dial(ctx context.Context, host string, port int) (proxycopy.Conn, error) {
 	proxy, err := b.upstream("https", host, port)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ const stagger = 250 * time.Millisecond
 const maxAddrs = 16
 
 // race dials the addresses one after the other, the next one when one fails or takes long, and returns the first that answers.
-func (b *box) race(ctx context.Context, addrs []netip.AddrPort) (carry.Conn, error) {
+func (b *box) race(ctx context.Context, addrs []netip.AddrPort) (proxycopy.Conn, error) {
 	addrs = alternate(addrs)
 	addrs = addrs[:min(len(addrs), maxAddrs)]
 	var dialing sync.WaitGroup
@@ -170,7 +170,7 @@ func (b *box) race(ctx context.Context, addrs []netip.AddrPort) (carry.Conn, err
 		case e := <-ends:
 			running--
 			if e.err == nil {
-				conn, ok := e.conn.(carry.Conn)
+				conn, ok := e.conn.(proxycopy.Conn)
 				if !ok {
 					_ = e.conn.Close()
 					return nil, errors.New("gate: a connection without two directions")

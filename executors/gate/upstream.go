@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/parawork/parawork/internal/carry"
+	"github.com/parawork/parawork/internal/proxycopy"
 )
 
 // upstreamError says that the server's own proxy did not do what was asked, without naming it or its password.
@@ -32,7 +32,7 @@ func (e *upstreamError) Error() string {
 func (e *upstreamError) Unwrap() error { return e.cause }
 
 // throughProxy has the server's own proxy connect to target.
-func throughProxy(ctx context.Context, proxy *url.URL, target string) (carry.Conn, error) {
+func throughProxy(ctx context.Context, proxy *url.URL, target string) (proxycopy.Conn, error) {
 	port := proxy.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
@@ -46,7 +46,7 @@ func throughProxy(ctx context.Context, proxy *url.URL, target string) (carry.Con
 		return nil, &upstreamError{cause: err}
 	}
 	defer context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })()
-	conn := raw.(carry.Conn)
+	conn := raw.(proxycopy.Conn)
 	if proxy.Scheme == "https" {
 		conn = tls.Client(raw, &tls.Config{ServerName: proxy.Hostname()})
 	}
@@ -62,7 +62,7 @@ func throughProxy(ctx context.Context, proxy *url.URL, target string) (carry.Con
 	return out, nil
 }
 
-func ask(conn carry.Conn, user *url.Userinfo, target string) (carry.Conn, error) {
+func ask(conn proxycopy.Conn, user *url.Userinfo, target string) (proxycopy.Conn, error) {
 	head := fmt.Sprintf("CONNECT %s HTTP/1.1\r\nHost: %s\r\n", target, target)
 	if user != nil {
 		password, _ := user.Password()
@@ -90,7 +90,7 @@ func plainStatus(code int) string { return fmt.Sprintf("%d %s", code, http.Statu
 
 // eager is a connection whose other end has spoken already.
 type eager struct {
-	carry.Conn
+	proxycopy.Conn
 	early []byte
 }
 

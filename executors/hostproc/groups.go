@@ -66,13 +66,13 @@ func (gs Groups) Of(sandboxID string) executors.Confined {
 	return executors.Confined{Group: g}
 }
 
-// Thaw lets a sandbox that stands still go on, so that it can answer, or end.
-func (gs Groups) Thaw(ctx context.Context, sandboxID string) error {
+// Unfreeze lets a sandbox that stands still go on, so that it can answer, or end.
+func (gs Groups) Unfreeze(ctx context.Context, sandboxID string) error {
 	g := gs.Of(sandboxID).Group
 	if g == nil || !g.Frozen() {
 		return nil
 	}
-	return g.Thaw(ctx)
+	return g.Unfreeze(ctx)
 }
 
 // Dissolve ends what is left in a sandbox's group and removes it.

@@ -44,13 +44,13 @@ type Guests struct {
 }
 
 var (
-	_ executors.Remainer = (*Guests)(nil)
-	_ executors.Remover  = (*Guests)(nil)
-	_ executors.Ender    = (*Guests)(nil)
-	_ executors.Sandbox  = (*sandbox)(nil)
-	_ executors.Pauser   = (*sandbox)(nil)
-	_ executors.Metered  = (*sandbox)(nil)
-	_ executors.Limiter  = (*sandbox)(nil)
+	_ executors.RemnantKeeper = (*Guests)(nil)
+	_ executors.Remover       = (*Guests)(nil)
+	_ executors.Destroyer     = (*Guests)(nil)
+	_ executors.Sandbox       = (*sandbox)(nil)
+	_ executors.Pauser        = (*sandbox)(nil)
+	_ executors.Metered       = (*sandbox)(nil)
+	_ executors.Limiter       = (*sandbox)(nil)
 )
 
 // New makes Guests. It starts nothing.
@@ -245,7 +245,7 @@ func (g *Guests) find(ctx context.Context, h executors.Handle) (*sandbox, error)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", h.ID, err, executors.ErrGone)
 	}
-	if err := g.cfg.Groups.Thaw(ctx, h.ID); err != nil {
+	if err := g.cfg.Groups.Unfreeze(ctx, h.ID); err != nil {
 		return nil, err
 	}
 	sb := g.sandbox(h.ID, token, who)
@@ -275,8 +275,8 @@ func (g *Guests) End(ctx context.Context, sandboxID string) error {
 	return g.destroy(ctx, sandboxID)
 }
 
-// Remains returns the guest's own folder, which outlives it until Sweep.
-func (g *Guests) Remains(sandboxID string) (string, bool) {
+// Remnants returns the guest's own folder, which outlives it until Sweep.
+func (g *Guests) Remnants(sandboxID string) (string, bool) {
 	if CheckID(sandboxID) != nil {
 		return "", false
 	}
@@ -324,7 +324,7 @@ func (g *Guests) destroy(ctx context.Context, id string) error {
 // endAll ends the guest, if it lives, and every process of the sandbox.
 func (g *Guests) endAll(ctx context.Context, id string) error {
 	who, err := readRecord(g.folder(id))
-	if terr := g.cfg.Groups.Thaw(ctx, id); terr != nil {
+	if terr := g.cfg.Groups.Unfreeze(ctx, id); terr != nil {
 		g.cfg.Log.Warn("sandbox that stands still could not be woken to be ended", "sandbox_id", id, "error", terr)
 	}
 	var known map[int]Proc

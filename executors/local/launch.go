@@ -14,8 +14,8 @@ import (
 func guestArgs(s executors.Spec, dir string) []string {
 	args := []string{"serve", "--sandbox", s.ID, "--root", real(s.Root), "--dir", dir, "--listen-fd", "3",
 		"--token-file", filepath.Join(dir, hostproc.TokenName)}
-	if s.Box != nil && s.Box.Home != "" { // on a machine whose files the server does not see
-		args = append(args, "--home", s.Box.Home)
+	if s.MountSpec != nil && s.MountSpec.Home != "" { // on a machine whose files the server does not see
+		args = append(args, "--home", s.MountSpec.Home)
 	}
 	return args
 }

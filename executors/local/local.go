@@ -21,10 +21,10 @@ type Executor struct {
 }
 
 var (
-	_ executors.Executor = (*Executor)(nil)
-	_ executors.Remainer = (*Executor)(nil)
-	_ executors.Remover  = (*Executor)(nil)
-	_ executors.Ender    = (*Executor)(nil)
+	_ executors.Executor      = (*Executor)(nil)
+	_ executors.RemnantKeeper = (*Executor)(nil)
+	_ executors.Remover       = (*Executor)(nil)
+	_ executors.Destroyer     = (*Executor)(nil)
 )
 
 // New makes an Executor. It starts nothing.

@@ -223,7 +223,7 @@ func TestGuestIsReapedAndGone(t *testing.T) {
 		t.Errorf("Recover: %v", err)
 	}
 	// How its processes ended can still be read, until it is swept away.
-	dir, ok := e.Remains(sb.Handle().ID)
+	dir, ok := e.Remnants(sb.Handle().ID)
 	if p, err := guest.ReadProcessRecord(dir, p.ID); !ok || err != nil || p.ExitCode == nil || *p.ExitCode != 43 {
 		t.Errorf("the record of an ended process: %+v, %v, %v", p, ok, err)
 	}

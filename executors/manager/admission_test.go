@@ -15,7 +15,7 @@ import (
 func TestSizesSomebodyMayNotHave(t *testing.T) {
 	tooLarge := fault.New(fault.Quota, "size_not_in_plan", "1 CPU is the most for you.").With("cure", "Choose a larger plan.")
 	bound := 1
-	h := newCloudHouse(t, func(mc *executortest.ManagerConfig) {
+	h := newCloudHarness(t, func(mc *executortest.ManagerConfig) {
 		mc.Sizes = func(_ context.Context, _, _ string, c executors.Capabilities) ([]executors.Size, error) {
 			out := slices.Clone(c.Sizes)
 			for i := range out {
@@ -63,7 +63,7 @@ func TestSizesSomebodyMayNotHave(t *testing.T) {
 // What is held back for a start is given back when it does not come to anything, and only then.
 func TestAStartThatFailsGivesBackWhatWasHeld(t *testing.T) {
 	l := newLedger()
-	h := newCloudHouse(t, func(mc *executortest.ManagerConfig) { mc.Ledger = l })
+	h := newCloudHarness(t, func(mc *executortest.ManagerConfig) { mc.Ledger = l })
 	free := func() int {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -150,7 +150,7 @@ func TestAServerThatStartsWhileAMachineIsAwayTakesItUpLater(t *testing.T) {
 	f.machine.GoAway("offline since 14:02")
 	f.again()
 	f.run()
-	if f.m.Astray(f.ws) != f.p.SandboxID {
+	if f.m.UnreachableSandbox(f.ws) != f.p.SandboxID {
 		t.Fatal("its sandbox is not astray")
 	}
 	if _, err := f.m.Ensure(f.as("ann"), f.ws); fault.CodeOf(err) != "runner_offline" {

@@ -113,7 +113,7 @@ func (p *place) mayGrow(ctx context.Context, l executors.Limits) (asked bool, er
 		return false, nil
 	}
 	rec.CPUs, rec.MemoryMB, rec.PriceNano = cpus, memoryMB, hour
-	if err := p.m.cfg.Metering.Afford(ctx, p.m.cfg.Metering.Stretch(rec)); err != nil {
+	if err := p.m.cfg.Metering.Afford(ctx, p.m.cfg.Metering.UsageInterval(rec)); err != nil {
 		return false, err
 	}
 	return true, nil

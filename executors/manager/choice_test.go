@@ -19,7 +19,7 @@ func (s *says) PlacePolicy(context.Context, string) (choice.Policy, error) { ret
 
 // street is a Manager with a place of each kind: "none", "process", "container".
 type street struct {
-	*house
+	*harness
 	places map[executors.Kind]*fake.Executor
 	team   says
 	count  int
@@ -27,11 +27,11 @@ type street struct {
 }
 
 func (s *street) Spec(_ context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
-	return executors.Spec{TeamID: s.house.team, WorkspaceID: workspaceID, Root: s.root}, s.kind, nil
+	return executors.Spec{TeamID: s.harness.team, WorkspaceID: workspaceID, Root: s.root}, s.kind, nil
 }
 
 func newStreet(t *testing.T, change ...func(*executortest.ManagerConfig)) *street {
-	s := &street{house: newHouse(t), places: make(map[executors.Kind]*fake.Executor), count: 1}
+	s := &street{harness: newHarness(t), places: make(map[executors.Kind]*fake.Executor), count: 1}
 	cfg := executortest.ManagerConfig{Order: []executors.Kind{"process", "none"}, Store: s.store, Workspaces: s, Policies: &s.team,
 		Teams: func(context.Context) (int, error) { return s.count, nil }}
 	for _, b := range []executors.Boundary{executors.NoBoundary, executors.ProcessBoundary, executors.ContainerBoundary} {
@@ -84,7 +84,7 @@ func TestLeavingAPlaceThatIsGone(t *testing.T) {
 	if err := m.Recover(s.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := m.Astray(s.ws); got != p.SandboxID {
+	if got := m.UnreachableSandbox(s.ws); got != p.SandboxID {
 		t.Fatalf("astray: %q", got)
 	}
 	if r := s.last(); !strings.Contains(r.Reason, "container") || r.EndedAt != 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestNothingBeginsOnceTheManagerHasEnded(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	asked := 0
 	h.ex.Set(fake.Knobs{Probe: func(context.Context) error { asked++; return nil }})
 	ended, end := context.WithCancel(h.ctx)

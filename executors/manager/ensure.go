@@ -34,7 +34,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 		return p.Place, nil
 	}
 	s := m.slot(workspaceID)
-	if p, err := s.standing(ctx); err != nil {
+	if p, err := s.usable(ctx); err != nil {
 		return nil, err
 	} else if p != nil {
 		return p.Place, nil
@@ -82,7 +82,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 const trustFor = 30 * time.Second
 
 // standing returns the slot's live place when it can be used as it is; nil when one has to be woken or made first.
-func (s *slot) standing(ctx context.Context) (*place, error) {
+func (s *slot) usable(ctx context.Context) (*place, error) {
 	for looked := false; ; looked = true {
 		s.mu.Lock()
 		p := s.place
@@ -131,7 +131,7 @@ func (s *slot) make(ctx context.Context) (*place, error) {
 	rctx, cancel := context.WithTimeout(ctx, makeTimeout)
 	defer cancel()
 	if p := s.current(); p != nil {
-		if p, err := s.rouse(rctx, p); p != nil || err != nil {
+		if p, err := s.wakeForUse(rctx, p); p != nil || err != nil {
 			return p, err
 		}
 	}
@@ -197,9 +197,9 @@ func (m *Manager) connect(ctx context.Context, sb executors.Sandbox, rec executo
 		p.OwnDisk, p.SharedHome = c.OwnDisk, c.SharedHome
 	}
 	p.setBox(sb)
-	narrow, _ := sb.(executors.Narrow)
+	single, _ := sb.(executors.SinglePipe)
 	p.Guest = client.New(client.Config{Dial: p.dial, Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now,
-		OnePipe: narrow != nil && narrow.OnePipe()})
+		OnePipe: single != nil && single.OnePipe()})
 	hello, err := p.hello(ctx)
 	if err != nil {
 		p.Guest.Close()
@@ -214,19 +214,19 @@ func (m *Manager) connect(ctx context.Context, sb executors.Sandbox, rec executo
 func (p *place) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	pipe, err := p.box().Dial(ctx)
 	if err != nil && ctx.Err() == nil {
-		p.worry()
+		p.queueRecheck()
 	}
 	return pipe, err
 }
 
-// worryEvery is how often at most failed dials have one place looked at.
-const worryEvery = time.Second
+// recheckQueueEvery is how often at most failed dials have one place looked at.
+const recheckQueueEvery = time.Second
 
-func (p *place) worry() {
+func (p *place) queueRecheck() {
 	s := p.m.slot(p.WorkspaceID)
 	now := p.m.now()
 	s.mu.Lock()
-	due := s.place == p && now-p.worriedAt >= worryEvery.Milliseconds()
+	due := s.place == p && now-p.worriedAt >= recheckQueueEvery.Milliseconds()
 	if due {
 		p.worriedAt = now
 	}
@@ -235,7 +235,7 @@ func (p *place) worry() {
 		return
 	}
 	select {
-	case p.m.checks.worries <- p.WorkspaceID:
+	case p.m.checks.recheckQueue <- p.WorkspaceID:
 	default: // so many are worried about that the regular check will do
 	}
 }
@@ -285,7 +285,7 @@ func (m *Manager) finish(ctx context.Context, rec executors.Record, state execut
 	if m.reaper.fresh(rec.Handle.ID) { // it was found gone
 		m.cfg.Metering.FoundStopped(ctx, rec)
 	} else {
-		m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(rec), 0, executors.ByServer)
+		m.cfg.Metering.Stopped(ctx, m.cfg.Metering.UsageInterval(rec), 0, executors.ByServer)
 	}
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
@@ -332,7 +332,7 @@ func (s *slot) reclaimAwake(ctx context.Context) (*place, error) {
 	if p == nil || err != nil {
 		return nil, err
 	}
-	return s.rouse(ctx, p)
+	return s.wakeForUse(ctx, p)
 }
 
 // reclaim tries to reach the slot's stray again. It returns (nil, nil) when there is none or it turned out to be gone, and
@@ -345,7 +345,7 @@ func (s *slot) reclaim(ctx context.Context) (*place, error) {
 		return nil, nil
 	}
 	if away := s.m.cfg.Choice.Unreachable(ctx, stray.Handle.Kind); away != nil {
-		s.astray(ctx, *stray, away)
+		s.markUnreachable(ctx, *stray, away)
 		return nil, away
 	}
 	p, err := s.revive(ctx, *stray)

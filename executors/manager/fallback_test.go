@@ -77,17 +77,17 @@ func TestATeamWhoseMembersDoNotChoose(t *testing.T) {
 		{"process", "process", "process", ""},
 		{"container", "process", "", "executor_fixed_by_team"},
 	} {
-		got, err := s.m.Choose(s.ctx, s.house.team, test.wish, test.project)
+		got, err := s.m.Choose(s.ctx, s.harness.team, test.wish, test.project)
 		if got != test.want || fault.CodeOf(err) != test.code && test.code != "" || test.code == "" && err != nil {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}
 	}
 	// Auto means what it comes to now.
 	s.team.Default = executors.Auto
-	if got, err := s.m.Choose(s.ctx, s.house.team, "process"); err != nil || got != "process" {
+	if got, err := s.m.Choose(s.ctx, s.harness.team, "process"); err != nil || got != "process" {
 		t.Errorf("what auto comes to, by name: %q, %v", got, err)
 	}
-	if got, err := s.m.ChooseHere(s.ctx, s.house.team); err != nil || got != "process" {
+	if got, err := s.m.ChooseHere(s.ctx, s.harness.team); err != nil || got != "process" {
 		t.Errorf("the strongest here: %q, %v", got, err)
 	}
 }
@@ -95,14 +95,14 @@ func TestATeamWhoseMembersDoNotChoose(t *testing.T) {
 func TestRulesOfTheInstanceChangeWhileItRuns(t *testing.T) {
 	now := choice.Rules{Default: "container", Fixed: true}
 	s := newStreet(t, func(c *executortest.ManagerConfig) { c.Rules = func() choice.Rules { return now } })
-	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "container" || !s.m.Fixed() {
+	if got, err := s.m.Choose(s.ctx, s.harness.team); err != nil || got != "container" || !s.m.Fixed() {
 		t.Errorf("fixed: %q, %v", got, err)
 	}
-	if _, err := s.m.Choose(s.ctx, s.house.team, "process"); fault.CodeOf(err) != "executor_fixed" {
+	if _, err := s.m.Choose(s.ctx, s.harness.team, "process"); fault.CodeOf(err) != "executor_fixed" {
 		t.Errorf("another: %v", err)
 	}
 	now = choice.Rules{}
-	if got, err := s.m.Choose(s.ctx, s.house.team); err != nil || got != "process" || s.m.Fixed() {
+	if got, err := s.m.Choose(s.ctx, s.harness.team); err != nil || got != "process" || s.m.Fixed() {
 		t.Errorf("free again: %q, %v", got, err)
 	}
 }

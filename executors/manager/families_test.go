@@ -26,17 +26,19 @@ type bill struct {
 	kinds []executors.Kind
 }
 
-func (b *bill) Afford(context.Context, executors.Stretch) error { return nil }
-func (b *bill) Began(_ context.Context, s executors.Stretch) error {
+func (b *bill) Afford(context.Context, executors.UsageInterval) error { return nil }
+func (b *bill) Began(_ context.Context, s executors.UsageInterval) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kinds = append(b.kinds, s.Kind)
 	return nil
 }
-func (b *bill) Beat(context.Context, []string) error                                     { return nil }
-func (b *bill) Still(context.Context, executors.Stretch, int64, executors.StillBy) error { return nil }
-func (b *bill) Release(context.Context, string) error                                    { return nil }
-func (b *bill) Settle(context.Context, []string) error                                   { return nil }
+func (b *bill) Beat(context.Context, []string) error { return nil }
+func (b *bill) Stopped(context.Context, executors.UsageInterval, int64, executors.StopSource) error {
+	return nil
+}
+func (b *bill) Release(context.Context, string) error  { return nil }
+func (b *bill) Settle(context.Context, []string) error { return nil }
 
 func newVillage(t *testing.T, change ...func(*executortest.ManagerConfig)) *village {
 	w := fake.NewWorld(t.TempDir(), nil)
@@ -56,7 +58,7 @@ func (v *village) as(user string) context.Context {
 const laptop executors.Kind = "runner:laptop"
 
 func (v *village) laptop() *fake.Machine {
-	return v.family.Add("laptop", executors.Owner{TeamID: v.house.team, UserID: "ann", Name: "Ann"})
+	return v.family.Add("laptop", executors.Owner{TeamID: v.harness.team, UserID: "ann", Name: "Ann"})
 }
 
 func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
@@ -131,7 +133,7 @@ func TestAMachineThatIsRevokedLeavesItsWorkspaceBehind(t *testing.T) {
 	if err := v.m.Recover(v.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if v.m.Astray(v.ws) != p.SandboxID || !v.m.Lost(v.ctx, v.ws) {
+	if v.m.UnreachableSandbox(v.ws) != p.SandboxID || !v.m.Lost(v.ctx, v.ws) {
 		t.Error("its sandbox is not astray")
 	}
 	if err := v.m.Leave(v.ctx, v.ws); err != nil || v.last().EndedAt == 0 {

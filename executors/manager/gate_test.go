@@ -41,7 +41,7 @@ func (n networks) Network(context.Context, string) (executors.Network, error) {
 }
 
 func TestASandboxThatIsolatesHasAGateAllItsLife(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	g := &gates{known: map[string]bool{}}
 	h.ex.Set(fake.Knobs{Isolated: true})
 	h.m.Attach(executors.Gated(g, networks{executors.NetworkAllow}))
@@ -67,7 +67,7 @@ func TestASandboxThatIsolatesHasAGateAllItsLife(t *testing.T) {
 
 // The sandbox of a workspace that is being deleted is found again too: it must be ended.
 func TestTheGateOfAWorkspaceThatIsGone(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	g := &gates{known: map[string]bool{}}
 	h.ex.Set(fake.Knobs{Isolated: true})
 	h.m.Attach(executors.Gated(g, networks{executors.NetworkOpen}))
@@ -83,7 +83,7 @@ func TestTheGateOfAWorkspaceThatIsGone(t *testing.T) {
 }
 
 func TestASandboxOnTheServersOwnNetworkHasNoGate(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	g := &gates{known: map[string]bool{}}
 	h.m.Attach(executors.Gated(g, networks{}))
 	h.ensure()
@@ -94,7 +94,7 @@ func TestASandboxOnTheServersOwnNetworkHasNoGate(t *testing.T) {
 
 // Without its gate a sandbox would have no way out and nobody would know why.
 func TestAGateThatDoesNotOpenStopsTheMaking(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	g := &gates{known: map[string]bool{}, err: errors.New("no room")}
 	h.ex.Set(fake.Knobs{Isolated: true})
 	h.m.Attach(executors.Gated(g, networks{}))

@@ -23,16 +23,16 @@ const (
 type checks struct {
 	m *Manager
 
-	looks   chan look     // places that changed: Run looks at their sandboxes at once
-	worries chan string   // workspaces whose guest could not be dialed: Run looks at them at once
-	slots   chan struct{} // one place for each check that is not slow
+	looks        chan look     // places that changed: Run looks at their sandboxes at once
+	recheckQueue chan string   // workspaces whose guest could not be dialed: Run looks at them at once
+	slots        chan struct{} // one place for each check that is not slow
 
 	mu       sync.Mutex
 	checking map[string]bool // workspaces whose sandbox is being looked at
 }
 
 func newChecks(m *Manager) *checks {
-	return &checks{m: m, looks: make(chan look, 256), worries: make(chan string, 64), slots: make(chan struct{}, checkAtOnce), checking: make(map[string]bool)}
+	return &checks{m: m, looks: make(chan look, 256), recheckQueue: make(chan string, 64), slots: make(chan struct{}, checkAtOnce), checking: make(map[string]bool)}
 }
 
 // Run keeps checking the health of the live places and reaping what the store does not know, until ctx is done. It returns
@@ -55,8 +55,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.Reap(ctx)
 		})
 	})
-	wg.Go(func() { m.checks.heed(ctx) })
-	wg.Go(func() { m.checks.heedLooks(ctx) })
+	wg.Go(func() { m.checks.recheck(ctx) })
+	wg.Go(func() { m.checks.recheckLooks(ctx) })
 	if m.cfg.Pool != nil {
 		wg.Go(func() { m.cfg.Pool.Run(ctx) })
 	}
@@ -79,12 +79,12 @@ func (m *Manager) closePipes() {
 }
 
 // heed looks at the places that could not be dialed, each by itself: one that hangs keeps nobody waiting.
-func (c *checks) heed(ctx context.Context) {
+func (c *checks) recheck(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-c.worries:
+		case id := <-c.recheckQueue:
 			c.startChecks(ctx, []string{id})
 		}
 	}
@@ -312,7 +312,7 @@ func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 			s.m.noteEnd(p.SandboxID, words)
 		}
 		if p.OwnDisk {
-			p.tell(ctx, "sandbox.lost", "The sandbox is gone. "+sentence(words))
+			p.notify(ctx, "sandbox.lost", "The sandbox is gone. "+sentence(words))
 		}
 		s.endPlace(ctx, p, executors.Gone, sentence(words))
 		return executors.ErrGone
@@ -323,13 +323,13 @@ func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 	}
 	s.mu.Lock()
 	p.silent++
-	tell := p.silent == silentAfter
-	if tell {
+	notify := p.silent == silentAfter
+	if notify {
 		p.record.Reason = "It does not answer: " + executors.CleanReason(executors.ReasonOf(cause))
 	}
 	rec = p.record
 	s.mu.Unlock()
-	if tell {
+	if notify {
 		s.m.cfg.Log.Warn("sandbox does not answer", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "error", cause)
 		if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 			s.m.cfg.Log.Warn("silence of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)

@@ -52,7 +52,7 @@ func TestWhatALimitHoldsIsKnownWhileItCannotBeReached(t *testing.T) {
 	}
 	s.restart(fake.Knobs{AsleepErr: errors.New("its place does not answer")})
 	must(t, s.m.Recover(s.ctx))
-	if s.m.Astray(s.ws) != p.SandboxID {
+	if s.m.UnreachableSandbox(s.ws) != p.SandboxID {
 		t.Fatal("it was reached")
 	}
 	if _, held := s.m.Held(s.ws); !held {
@@ -63,7 +63,7 @@ func TestWhatALimitHoldsIsKnownWhileItCannotBeReached(t *testing.T) {
 	}
 	s.cloud.Set(fake.Knobs{})
 	s.m.CheckHealth(s.ctx)
-	if _, held := s.m.Held(s.ws); !held || s.m.Astray(s.ws) != "" {
+	if _, held := s.m.Held(s.ws); !held || s.m.UnreachableSandbox(s.ws) != "" {
 		t.Fatal("it was not found again as it was")
 	}
 	must(t, s.m.Unhold(s.ctx, s.ws))

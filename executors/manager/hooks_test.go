@@ -12,23 +12,23 @@ import (
 )
 
 func TestHooksAreCalledAtTheTurnsOfALife(t *testing.T) {
-	h := newHouse(t)
-	var told []string
+	h := newHarness(t)
+	var reported []string
 	var spec executors.Spec
 	h.m.Attach(executors.Participant{Making: func(_ context.Context, c executors.Capabilities, s *executors.Spec) error {
-		told = append(told, "making in "+string(c.Kind))
+		reported = append(reported, "making in "+string(c.Kind))
 		s.Env = map[string]string{"CACHE": "/c"}
 		return nil
 	}})
 	h.m.Attach(executors.Participant{Making: func(_ context.Context, _ executors.Capabilities, s *executors.Spec) error { spec = *s; return nil }})
-	h.m.Attach(executors.Participant{Live: func(*executors.Place) { told = append(told, "live") }})
+	h.m.Attach(executors.Participant{Live: func(*executors.Place) { reported = append(reported, "live") }})
 	h.m.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) {
-		if _, err := p.Run(ctx, executors.BoxCommand{Argv: []string{"true"}}); err != nil {
+		if _, err := p.Run(ctx, executors.SandboxCommand{Argv: []string{"true"}}); err != nil {
 			t.Errorf("the guest does not answer before its end: %v", err)
 		}
-		told = append(told, "ending")
+		reported = append(reported, "ending")
 	}})
-	h.m.Attach(executors.Participant{Ended: func(r executors.Record) { told = append(told, "ended "+string(r.State)) }})
+	h.m.Attach(executors.Participant{Ended: func(r executors.Record) { reported = append(reported, "ended "+string(r.State)) }})
 	p := h.ensure()
 	if spec.ID != p.SandboxID || spec.Env["CACHE"] != "/c" {
 		t.Errorf("the second is given %+v", spec)
@@ -36,13 +36,13 @@ func TestHooksAreCalledAtTheTurnsOfALife(t *testing.T) {
 	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"making in fake", "live", "ending", "ended gone"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{"making in fake", "live", "ending", "ended gone"}; !slices.Equal(reported, want) {
+		t.Errorf("told %q, want %q", reported, want)
 	}
 }
 
 func TestARefusalBeforeTheMakingIsTold(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	var ended []executors.State
 	h.m.Attach(executors.Participant{Making: func(context.Context, executors.Capabilities, *executors.Spec) error { return errors.New("no box") }})
 	h.m.Attach(executors.Participant{Ended: func(r executors.Record) { ended = append(ended, r.State) }})
@@ -58,7 +58,7 @@ func TestARefusalBeforeTheMakingIsTold(t *testing.T) {
 }
 
 func TestWhatASandboxNeedsIsReadyBeforeItIsFoundAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	h.restart()
 	gate := errors.New("no gate")
@@ -67,8 +67,8 @@ func TestWhatASandboxNeedsIsReadyBeforeItIsFoundAgain(t *testing.T) {
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := h.m.Live(h.ws); ok || asked != p.SandboxID || h.m.Astray(h.ws) != p.SandboxID {
-		t.Errorf("asked for %q; astray %q", asked, h.m.Astray(h.ws))
+	if _, ok := h.m.Live(h.ws); ok || asked != p.SandboxID || h.m.UnreachableSandbox(h.ws) != p.SandboxID {
+		t.Errorf("asked for %q; astray %q", asked, h.m.UnreachableSandbox(h.ws))
 	}
 	gate = nil
 	h.m.CheckHealth(h.ctx)
@@ -78,7 +78,7 @@ func TestWhatASandboxNeedsIsReadyBeforeItIsFoundAgain(t *testing.T) {
 }
 
 func TestAGuestThatDoesNotAnswerCanBeEnded(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ensure()
 	h.m.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) {
 		if _, ok := ctx.Deadline(); !ok {

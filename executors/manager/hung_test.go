@@ -17,10 +17,10 @@ import (
 // hanging is a place whose sandboxes named "hung" do not answer: their search ends when told, or with its context.
 type hanging struct {
 	executors.Executor
-	asked  atomic.Int32
-	heeds  atomic.Bool
-	freed  chan struct{}
-	broken atomic.Bool // all fail at once
+	asked    atomic.Int32
+	responds atomic.Bool
+	freed    chan struct{}
+	broken   atomic.Bool // all fail at once
 }
 
 func (e *hanging) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
@@ -31,7 +31,7 @@ func (e *hanging) Recover(ctx context.Context, h executors.Handle) (executors.Sa
 		return e.Executor.Recover(ctx, h)
 	}
 	e.asked.Add(1)
-	if e.heeds.Load() {
+	if e.responds.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -41,8 +41,8 @@ func (e *hanging) Recover(ctx context.Context, h executors.Handle) (executors.Sa
 
 const hungSandboxes = 40
 
-// hangs gives the house so many open sandboxes that hang, of workspaces looked at before its own.
-func (h *house) hangs(cfg func(*executortest.ManagerConfig)) *hanging {
+// hangs gives the harness so many open sandboxes that hang, of workspaces looked at before its own.
+func (h *harness) hangs(cfg func(*executortest.ManagerConfig)) *hanging {
 	h.t.Helper()
 	var project, user string
 	must(h.t, h.db.QueryRow(h.ctx, `SELECT project_id, created_by FROM workspaces WHERE id = ?`, h.ws).Scan(&project, &user))
@@ -65,12 +65,12 @@ func (h *house) hangs(cfg func(*executortest.ManagerConfig)) *hanging {
 
 // Sandboxes that hang keep nobody else's from being found again, however many they are.
 func TestSandboxesThatHangHarmOnlyThemselves(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	id := h.ensure().SandboxID
 	ex := h.hangs(nil)
 	ex.broken.Store(true)
 	must(t, h.m.Recover(h.ctx))
-	if h.m.Astray(h.ws) != id {
+	if h.m.UnreachableSandbox(h.ws) != id {
 		t.Fatal("it was found, or given up")
 	}
 	ex.broken.Store(false)
@@ -88,15 +88,15 @@ func TestSandboxesThatHangHarmOnlyThemselves(t *testing.T) {
 
 // The server's start does not wait for them: those that had no turn stay open and are looked for afterwards.
 func TestRecoverDoesNotWaitForSandboxesThatHang(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	ex := h.hangs(func(c *executortest.ManagerConfig) { c.DialTimeout = 50 * time.Millisecond })
-	ex.heeds.Store(true)
+	ex.responds.Store(true)
 	must(t, h.m.Recover(h.ctx))
 	if n := ex.asked.Load(); n >= hungSandboxes {
 		t.Errorf("%d sandboxes were waited for one after the other", n)
 	}
 	for i := range hungSandboxes {
-		if h.m.Astray(fmt.Sprintf("aa_%03d", i)) == "" {
+		if h.m.UnreachableSandbox(fmt.Sprintf("aa_%03d", i)) == "" {
 			t.Errorf("sandbox %d was given up", i)
 		}
 	}

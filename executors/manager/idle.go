@@ -30,7 +30,7 @@ func (s *slot) rest(ctx context.Context, p *place) {
 		return
 	}
 	if p.sleepsFree(ctx) {
-		s.doze(ctx, p, after)
+		s.suspendIdle(ctx, p, after)
 		return
 	}
 	uses, idle := p.idle(ctx)
@@ -80,7 +80,7 @@ func (p *place) sleepsFree(ctx context.Context) bool {
 
 // doze lets a place sleep that nobody has used for a while: no session works, nothing was printed or typed, nobody looks, no command of
 // ours runs. Programs that wait, such as an agent for its next prompt, are no use.
-func (s *slot) doze(ctx context.Context, p *place, after time.Duration) {
+func (s *slot) suspendIdle(ctx context.Context, p *place, after time.Duration) {
 	uses, quiet, at := p.quiet()
 	now := s.m.now()
 	s.mu.Lock()
@@ -120,9 +120,9 @@ func (s *slot) doze(ctx context.Context, p *place, after time.Duration) {
 	if !p.Asleep() {
 		return
 	}
-	p.tell(ctx, "sandbox.asleep", fmt.Sprintf("The sandbox fell asleep after %s. It wakes when it is needed.", idleWords(after)))
+	p.notify(ctx, "sandbox.asleep", fmt.Sprintf("The sandbox fell asleep after %s. It wakes when it is needed.", idleWords(after)))
 	if _, quiet, at := p.quiet(); !quiet || at > since { // in the last moment somebody came
-		if _, err := s.rouse(context.WithoutCancel(ctx), p); err != nil {
+		if _, err := s.wakeForUse(context.WithoutCancel(ctx), p); err != nil {
 			s.m.cfg.Log.Warn("sandbox that was used as it fell asleep could not be woken", "sandbox_id", p.SandboxID, "error", err)
 		}
 	}

@@ -31,7 +31,7 @@ func (c *clock) pass(d time.Duration) {
 }
 
 func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	watch := &clock{at: time.Now()}
 	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Workspaces: specs{team: h.team, root: h.root},
 		Events: h.bus, Now: watch.Now, IdleAfter: func(k executors.Kind, _ executors.Purpose) time.Duration {
@@ -49,7 +49,7 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 	}})
 	var home []string
 	h.m.Attach(executors.Participant{Ending: func(ctx context.Context, p *executors.Place) {
-		again, err := h.m.Ensure(ctx, h.ws) // what git does through RunInBox
+		again, err := h.m.Ensure(ctx, h.ws) // what git does through RunInSandbox
 		if err != nil || again != p {
 			t.Errorf("before the end: %v, %v", again, err)
 		}
@@ -82,7 +82,7 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 	h.m.CheckHealth(h.ctx) // idle from now on
 	watch.pass(29 * time.Minute)
 	h.m.CheckHealth(h.ctx)
-	if _, err := p.Run(h.ctx, executors.BoxCommand{Argv: []string{"true"}}); err != nil {
+	if _, err := p.Run(h.ctx, executors.SandboxCommand{Argv: []string{"true"}}); err != nil {
 		t.Fatal(err)
 	}
 	watch.pass(29 * time.Minute)
@@ -107,7 +107,7 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 }
 
 func TestWhoAsksForAPlaceThatIsBeingEndedGetsTheNextOne(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	got := make(chan *executors.Place, 1)
 	h.m.Attach(executors.Participant{Ending: func(context.Context, *executors.Place) {

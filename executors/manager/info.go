@@ -70,7 +70,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	rec.Steps = m.stepsNow(rec)
 	info := SandboxInfo{ID: rec.Handle.ID, WorkspaceID: workspaceID, Executor: rec.Handle.Kind, State: rec.State,
 		Reason: rec.Reason, StartedAt: rec.StartedAt, LastHealthAt: rec.HealthAt, EndedAt: rec.EndedAt, Ports: []int{},
-		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: m.cfg.Metering.Stretch(rec).PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
+		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: m.cfg.Metering.UsageInterval(rec).PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
 	if rec.EndedAt == 0 {
 		info.PausedFor, info.RunEndsAt, info.LeaseUntil = rec.PausedFor, rec.RunEndsAt, rec.LeaseUntil
 	}

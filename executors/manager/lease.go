@@ -117,14 +117,14 @@ func (s *slot) renew(ctx context.Context, p *place) {
 		return
 	}
 	if use.Sessions == 0 && !busy {
-		p.tell(ctx, "sandbox.asleep", "The sandbox fell asleep: its run has lasted as long as its place allows. It wakes when it is needed.")
+		p.notify(ctx, "sandbox.asleep", "The sandbox fell asleep: its run has lasted as long as its place allows. It wakes when it is needed.")
 		return
 	}
-	switch woken, err := s.rouse(context.WithoutCancel(ctx), p); {
+	switch woken, err := s.wakeForUse(context.WithoutCancel(ctx), p); {
 	case err != nil:
 		s.m.cfg.Log.Warn("sandbox could not be woken into its next run", "sandbox_id", p.SandboxID, "error", err)
 	case woken != nil:
-		p.tell(ctx, "sandbox.renewed", "The sandbox's run had lasted as long as its place allows: everything was brought home, and it goes on in a new run.")
+		p.notify(ctx, "sandbox.renewed", "The sandbox's run had lasted as long as its place allows: everything was brought home, and it goes on in a new run.")
 	}
 }
 
@@ -185,13 +185,13 @@ func (s *slot) lose(ctx context.Context, p *place, cause error) {
 	s.mu.Unlock()
 	words := s.m.goneWords(ctx, rec, cause)
 	s.m.reaper.noteGone(p.SandboxID)
-	p.tell(ctx, "sandbox.lost", "The sandbox is gone. "+words)
+	p.notify(ctx, "sandbox.lost", "The sandbox is gone. "+words)
 	s.endPlace(ctx, p, executors.Gone, words)
 }
 
 // tell writes into the workspace's timeline what happened to its sandbox.
-func (p *place) tell(ctx context.Context, kind, text string) {
-	if p.m.cfg.Tell != nil {
-		p.m.cfg.Tell(context.WithoutCancel(ctx), executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: kind, Text: text})
+func (p *place) notify(ctx context.Context, kind, text string) {
+	if p.m.cfg.Notify != nil {
+		p.m.cfg.Notify(context.WithoutCancel(ctx), executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: kind, Text: text})
 	}
 }

@@ -49,7 +49,7 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	s.mu.Lock()
 	s.stray = nil
 	s.mu.Unlock()
-	m.cfg.Metering.Stopped(ctx, m.cfg.Metering.Stretch(*stray), 0, executors.ByHeartbeat)
+	m.cfg.Metering.Stopped(ctx, m.cfg.Metering.UsageInterval(*stray), 0, executors.ByHeartbeat)
 	m.finish(ctx, *stray, executors.Gone, "It was left behind: "+why+". What is left of it is removed once that place answers again.")
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/choice"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // arriveTimeout bounds bringing a workspace to a place with a disk of its own: a large repository over a slow line takes its time, and
@@ -22,8 +22,8 @@ const arriveTimeout = 30 * time.Minute
 // createWaits are the waits before a making is tried again.
 var createWaits = [...]time.Duration{time.Second, 2 * time.Second}
 
-// tellEvery is how often at most the progress of a step is told.
-const tellEvery = 250 * time.Millisecond
+// notifyEvery is how often at most the progress of a step is told.
+const notifyEvery = 250 * time.Millisecond
 
 var errMakingCancelled = fault.New(fault.Conflict, "sandbox_cancelled", "The making of the sandbox was cancelled. Start a session to have one made.")
 
@@ -31,10 +31,10 @@ var errMakingCancelled = fault.New(fault.Conflict, "sandbox_cancelled", "The mak
 type making struct {
 	m *Manager
 
-	mu     sync.Mutex
-	rec    executors.Record // Steps are replaced, never changed in place
-	toldAt int64            // ms UTC of the last event
-	over   bool             // the row is somebody else's from here on
+	mu         sync.Mutex
+	rec        executors.Record // Steps are replaced, never changed in place
+	reportedAt int64            // ms UTC of the last event
+	over       bool             // the row is somebody else's from here on
 }
 
 // stepTitles are what people see of the steps that every making has.
@@ -113,9 +113,9 @@ func (k *making) step(ctx context.Context, name, title, detail string, done, all
 	s.Done, s.All = max(done, 0), max(all, 0)
 	k.rec.Steps = steps
 	rec := k.rec
-	tell := news || detail != "" || now-k.toldAt >= tellEvery.Milliseconds()
-	if tell {
-		k.toldAt = now
+	notify := news || detail != "" || now-k.reportedAt >= notifyEvery.Milliseconds()
+	if notify {
+		k.reportedAt = now
 	}
 	if news { // under the lock, so that no older one comes after it
 		if err := k.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil && ctx.Err() == nil {
@@ -123,7 +123,7 @@ func (k *making) step(ctx context.Context, name, title, detail string, done, all
 		}
 	}
 	k.mu.Unlock()
-	if tell {
+	if notify {
 		k.m.publish(ctx, rec)
 	}
 }
@@ -164,7 +164,7 @@ func endSteps(steps []executors.Step, err error, now int64) []executors.Step {
 
 // create makes the sandbox of k, whose row is stored already, and puts it into the slot.
 func (s *slot) create(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (*place, error) {
-	killpoint.Reach(killpoint.SandboxStored)
+	failpoint.Reach(failpoint.SandboxStored)
 	began := s.m.now()
 	p, err := k.raise(ctx, e, caps, spec)
 	if err != nil {
@@ -209,12 +209,12 @@ func (k *making) raise(ctx context.Context, e executors.Executor, caps executors
 			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
-	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.Stretch(k.record()), true); err != nil {
+	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.UsageInterval(k.record()), true); err != nil {
 		k.m.cfg.Metering.Release(ctx, spec.ID)
 		k.dismantle(ctx, sb, k.end(err), err)
 		return nil, err
 	}
-	killpoint.Reach(killpoint.SandboxMade)
+	failpoint.Reach(failpoint.SandboxMade)
 	k.step(mctx, executors.StepGuest, "", "", 0, 0)
 	p, err := k.first(mctx, sb)
 	if err != nil {
@@ -265,10 +265,10 @@ func (k *making) construct(ctx context.Context, e executors.Executor, caps execu
 	k.change(func(r *executors.Record) {
 		r.CPUs, r.MemoryMB, r.PriceNano = k.m.cfg.Choice.Charged(caps, size, spec.Limits)
 	})
-	if err := k.m.cfg.Metering.Afford(ctx, k.m.cfg.Metering.Stretch(k.record())); err != nil {
+	if err := k.m.cfg.Metering.Afford(ctx, k.m.cfg.Metering.UsageInterval(k.record())); err != nil {
 		return nil, err
 	}
-	if sb, pooled := k.m.cfg.Pool.Take(executors.WithTeller(ctx, k.step), e, spec); sb != nil {
+	if sb, pooled := k.m.cfg.Pool.Take(executors.WithProgress(ctx, k.step), e, spec); sb != nil {
 		if pooled {
 			k.change(func(r *executors.Record) { r.Pooled = true })
 		}
@@ -279,7 +279,7 @@ func (k *making) construct(ctx context.Context, e executors.Executor, caps execu
 		return sb, nil
 	}
 	for try := 0; ; try++ {
-		sb, err := e.Create(executors.WithTeller(ctx, k.step), spec)
+		sb, err := e.Create(executors.WithProgress(ctx, k.step), spec)
 		if err == nil {
 			if err = context.Cause(ctx); err == nil {
 				return sb, nil

@@ -16,9 +16,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// cloudHouse is a Manager over a place on another machine, with a clock the test sets.
-type cloudHouse struct {
-	*house
+// cloudHarness is a Manager over a place on another machine, with a clock the test sets.
+type cloudHarness struct {
+	*harness
 	cloud *fake.Cloud
 	clock *clock
 	notes []executors.Note
@@ -27,15 +27,15 @@ type cloudHouse struct {
 	conf  func(*executortest.ManagerConfig)
 }
 
-func newCloudHouse(t *testing.T, conf func(*executortest.ManagerConfig)) *cloudHouse {
-	h := &cloudHouse{house: newHouse(t), clock: &clock{at: time.Now()}, conf: conf}
+func newCloudHarness(t *testing.T, conf func(*executortest.ManagerConfig)) *cloudHarness {
+	h := &cloudHarness{harness: newHarness(t), clock: &clock{at: time.Now()}, conf: conf}
 	h.world.Now = h.clock.Now
 	h.start(fake.Knobs{})
 	return h
 }
 
 // start makes the Manager of a new server over what is stored.
-func (h *cloudHouse) start(k fake.Knobs) {
+func (h *cloudHarness) start(k fake.Knobs) {
 	h.cloud = fake.NewCloud(h.world)
 	h.cloud.Set(k)
 	mc := executortest.ManagerConfig{Executors: []executors.Executor{h.cloud}, Store: h.store, Workspaces: specs{team: h.team, root: h.root},
@@ -54,7 +54,7 @@ func (h *cloudHouse) start(k fake.Knobs) {
 	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error { return nil }})
 }
 
-func (h *cloudHouse) info() manager.SandboxInfo {
+func (h *cloudHarness) info() manager.SandboxInfo {
 	h.t.Helper()
 	i, err := h.m.Sandbox(h.ctx, h.ws)
 	if err != nil {
@@ -72,7 +72,7 @@ func stepLine(steps []executors.Step) string {
 }
 
 func TestAMakingIsToldStepByStep(t *testing.T) {
-	h := newCloudHouse(t, nil)
+	h := newCloudHarness(t, nil)
 	var during []string
 	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error {
 		during = append(during, stepLine(h.info().Steps))
@@ -125,7 +125,7 @@ func TestAMakingIsToldStepByStep(t *testing.T) {
 
 func TestAMakingIsCancelled(t *testing.T) {
 	t.Run("while it is created", func(t *testing.T) {
-		h := newCloudHouse(t, nil)
+		h := newCloudHarness(t, nil)
 		under := make(chan struct{})
 		h.cloud.Set(fake.Knobs{Creating: func(ctx context.Context) { close(under); <-ctx.Done() }})
 		cancelIt(t, h, under)
@@ -134,7 +134,7 @@ func TestAMakingIsCancelled(t *testing.T) {
 		}
 	})
 	t.Run("while the workspace is sent", func(t *testing.T) {
-		h := newCloudHouse(t, nil)
+		h := newCloudHarness(t, nil)
 		under := make(chan struct{})
 		h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error {
 			a.Say(executors.StepSend, "", 1, 2)
@@ -146,7 +146,7 @@ func TestAMakingIsCancelled(t *testing.T) {
 	})
 }
 
-func cancelIt(t *testing.T, h *cloudHouse, under chan struct{}) {
+func cancelIt(t *testing.T, h *cloudHarness, under chan struct{}) {
 	t.Helper()
 	got := make(chan error, 1)
 	go func() {
@@ -174,7 +174,7 @@ func cancelIt(t *testing.T, h *cloudHouse, under chan struct{}) {
 }
 
 func TestACreateIsTriedThreeTimes(t *testing.T) {
-	h := newCloudHouse(t, nil)
+	h := newCloudHarness(t, nil)
 	capacity := fault.New(fault.Unavailable, "place_cannot_serve", "It has no room now.").With("reason", "capacity")
 	h.cloud.Set(fake.Knobs{CreateErrs: []error{capacity, errors.New("cut")}})
 	h.ensure()
@@ -206,7 +206,7 @@ func TestACreateIsTriedThreeTimes(t *testing.T) {
 }
 
 func TestTheSmallestSizeThatDoesIsTaken(t *testing.T) {
-	h := newCloudHouse(t, nil)
+	h := newCloudHarness(t, nil)
 	sizes := []executors.Size{
 		{CPUs: 1, MemoryMB: 1024, PriceNano: 66_600_000, Available: true},
 		{CPUs: 2, MemoryMB: 2048, PriceNano: 133_200_000, Available: true, Default: true},
@@ -258,7 +258,7 @@ func TestTheSmallestSizeThatDoesIsTaken(t *testing.T) {
 }
 
 func TestWhatWasBeingMadeWhenTheServerDiedIsNotTakenForWhole(t *testing.T) {
-	h := newCloudHouse(t, nil)
+	h := newCloudHarness(t, nil)
 	var died bool
 	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error {
 		a.Say(executors.StepSend, "", 1, 2)

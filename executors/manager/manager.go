@@ -65,23 +65,23 @@ type Workspaces interface {
 
 // Config is what a Manager is made of.
 type Config struct {
-	Executors   *executors.Registry
-	Choice      *choice.Chooser
-	Metering    *metering.Metering
-	Pool        *pool.Pool // sandboxes made ahead of time; nil = none
-	Store       Store
-	Workspaces  Workspaces
-	Events      events.Publisher // optional
-	Now         func() time.Time
-	After       func(time.Duration) <-chan time.Time                  // the clock of health checks and reaper; default time.After
-	HealthEvery time.Duration                                         // default 15 s
-	ReapEvery   time.Duration                                         // default 1 min
-	KeepRemains time.Duration                                         // how long what a gone sandbox left stays readable; default 15 min
-	DialTimeout time.Duration                                         // of one hello; default 5 s
-	Tell        func(context.Context, executors.Note)                 // tells a workspace's people what happened to its sandbox by itself; optional
-	IdleAfter   func(executors.Kind, executors.Purpose) time.Duration // how long a sandbox may be idle before it is ended; 0 = for ever; optional
-	Counters    *executors.Counters                                   // what happens; default: its own
-	Log         *slog.Logger
+	Executors    *executors.Registry
+	Choice       *choice.Chooser
+	Metering     *metering.Metering
+	Pool         *pool.Pool // sandboxes made ahead of time; nil = none
+	Store        Store
+	Workspaces   Workspaces
+	Events       events.Publisher // optional
+	Now          func() time.Time
+	After        func(time.Duration) <-chan time.Time                  // the clock of health checks and reaper; default time.After
+	HealthEvery  time.Duration                                         // default 15 s
+	ReapEvery    time.Duration                                         // default 1 min
+	KeepRemnants time.Duration                                         // how long what a gone sandbox left stays readable; default 15 min
+	DialTimeout  time.Duration                                         // of one hello; default 5 s
+	Notify       func(context.Context, executors.Note)                 // tells a workspace's people what happened to its sandbox by itself; optional
+	IdleAfter    func(executors.Kind, executors.Purpose) time.Duration // how long a sandbox may be idle before it is ended; 0 = for ever; optional
+	Counters     *executors.Counters                                   // what happens; default: its own
+	Log          *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -101,8 +101,8 @@ func (c *Config) Validate() error {
 	if c.ReapEvery <= 0 {
 		c.ReapEvery = time.Minute
 	}
-	if c.KeepRemains <= 0 {
-		c.KeepRemains = 15 * time.Minute
+	if c.KeepRemnants <= 0 {
+		c.KeepRemnants = 15 * time.Minute
 	}
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = 5 * time.Second
@@ -183,9 +183,9 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// Astray names the workspace's sandbox while it exists but could not be reached, and "" when there is none such. The health
+// UnreachableSandbox names the workspace's sandbox while it exists but could not be reached, and "" when there is none such. The health
 // check looks for it: it becomes live again, or turns out to be gone.
-func (m *Manager) Astray(workspaceID string) string {
+func (m *Manager) UnreachableSandbox(workspaceID string) string {
 	s := m.slot(workspaceID)
 	s.mu.Lock()
 	defer s.mu.Unlock()

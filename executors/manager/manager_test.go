@@ -20,8 +20,8 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 )
 
-// house is a Manager over the real store and a fake world.
-type house struct {
+// harness is a Manager over the real store and a fake world.
+type harness struct {
 	t     *testing.T
 	ctx   context.Context
 	db    *store.DB
@@ -71,14 +71,14 @@ func (s specs) Spec(_ context.Context, workspaceID string) (executors.Spec, exec
 	return executors.Spec{TeamID: s.team, WorkspaceID: workspaceID, UserID: s.user, Root: s.root}, s.kind, nil
 }
 
-func newHouse(t *testing.T) *house {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
-	h := &house{t: t, ctx: ctx, db: db, store: store.NewExecutors(db), world: fake.NewWorld(t.TempDir(), nil), team: team.ID,
+	h := &harness{t: t, ctx: ctx, db: db, store: store.NewExecutors(db), world: fake.NewWorld(t.TempDir(), nil), team: team.ID,
 		ws: id.New("ws"), root: executortest.GitRoot(t), bus: &recorder{}}
 	t.Cleanup(h.world.Close)
 	project := id.New("prj")
@@ -95,7 +95,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // restart makes the Manager of a new server over what is stored.
-func (h *house) restart() {
+func (h *harness) restart() {
 	h.ex = fake.New(h.world)
 	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
 		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second, After: soon})
@@ -111,7 +111,7 @@ func soon(d time.Duration) <-chan time.Time {
 	return at
 }
 
-func (h *house) ensure() *executors.Place {
+func (h *harness) ensure() *executors.Place {
 	h.t.Helper()
 	p, err := h.m.Ensure(h.ctx, h.ws)
 	if err != nil {
@@ -120,7 +120,7 @@ func (h *house) ensure() *executors.Place {
 	return p
 }
 
-func (h *house) last() executors.Record {
+func (h *harness) last() executors.Record {
 	h.t.Helper()
 	r, err := h.store.LastSandbox(h.ctx, h.ws)
 	if err != nil {
@@ -129,7 +129,7 @@ func (h *house) last() executors.Record {
 	return r
 }
 
-func (h *house) ended(p *executors.Place) {
+func (h *harness) ended(p *executors.Place) {
 	h.t.Helper()
 	select {
 	case <-p.Done():
@@ -139,10 +139,10 @@ func (h *house) ended(p *executors.Place) {
 }
 
 func TestConcurrentEnsureJoins(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ex.Set(fake.Knobs{CreateDelay: 50 * time.Millisecond})
-	var told []*executors.Place
-	h.m.Attach(executors.Participant{Live: func(p *executors.Place) { told = append(told, p) }})
+	var reported []*executors.Place
+	h.m.Attach(executors.Participant{Live: func(p *executors.Place) { reported = append(reported, p) }})
 	places := make([]*executors.Place, 20)
 	var wg sync.WaitGroup
 	for i := range places {
@@ -163,8 +163,8 @@ func TestConcurrentEnsureJoins(t *testing.T) {
 	if n := h.ex.Creates(); n != 1 {
 		t.Errorf("%d sandboxes were made", n)
 	}
-	if len(told) != 1 || told[0] != places[0] {
-		t.Errorf("told of %d places", len(told))
+	if len(reported) != 1 || reported[0] != places[0] {
+		t.Errorf("told of %d places", len(reported))
 	}
 	if p, ok := h.m.Live(h.ws); !ok || p != places[0] || p.Hello.SandboxID != p.SandboxID || p.TeamID != h.team {
 		t.Errorf("Live: %+v, %v", p, ok)
@@ -176,7 +176,7 @@ func TestConcurrentEnsureJoins(t *testing.T) {
 }
 
 func TestACallerWhoLeavesDoesNotStopTheMaking(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ex.Set(fake.Knobs{CreateDelay: 200 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(h.ctx, 10*time.Millisecond)
 	defer cancel()
@@ -190,21 +190,21 @@ func TestACallerWhoLeavesDoesNotStopTheMaking(t *testing.T) {
 }
 
 // witness looks into the store while a sandbox is made.
-type witness struct {
+type runRecorder struct {
 	executors.Executor
 	seen func()
 }
 
-func (w witness) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
+func (w runRecorder) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
 	w.seen()
 	return w.Executor.Create(ctx, s)
 }
 
 func TestRowIsStoredBeforeTheSandboxIsMade(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	var seen []executors.Record
 	m := executortest.NewManager(executortest.ManagerConfig{Store: h.store, Workspaces: specs{team: h.team, root: h.root},
-		Executors: []executors.Executor{witness{h.ex, func() {
+		Executors: []executors.Executor{runRecorder{h.ex, func() {
 			seen, _ = h.store.OpenSandboxes(h.ctx)
 		}}}})
 	p, err := m.Ensure(h.ctx, h.ws)
@@ -217,7 +217,7 @@ func TestRowIsStoredBeforeTheSandboxIsMade(t *testing.T) {
 }
 
 func TestCreateThatFails(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ex.Set(fake.Knobs{CreateErr: errors.New("no room")})
 	if _, err := h.m.Ensure(h.ctx, h.ws); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("Ensure: %v", err)
@@ -230,7 +230,7 @@ func TestCreateThatFails(t *testing.T) {
 }
 
 func TestGuestThatLiesOrCannotBeDialedIsNotTaken(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	for name, k := range map[string]fake.Knobs{"liar": {Liar: true}, "dial": {DialErr: errors.New("no line")}} {
 		h.ex.Set(k)
 		if _, err := h.m.Ensure(h.ctx, h.ws); err == nil {
@@ -248,17 +248,17 @@ func TestGuestThatLiesOrCannotBeDialedIsNotTaken(t *testing.T) {
 }
 
 func TestRecoverFindsAndCloses(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	h.restart()
-	var told int
-	h.m.Attach(executors.Participant{Live: func(*executors.Place) { told++ }})
+	var reported int
+	h.m.Attach(executors.Participant{Live: func(*executors.Place) { reported++ }})
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}
 	got, ok := h.m.Live(h.ws)
-	if !ok || got.SandboxID != p.SandboxID || told != 1 {
-		t.Fatalf("Live after a restart: %+v, %v, told %d", got, ok, told)
+	if !ok || got.SandboxID != p.SandboxID || reported != 1 {
+		t.Fatalf("Live after a restart: %+v, %v, told %d", got, ok, reported)
 	}
 	if again := h.ensure(); again != got {
 		t.Error("Ensure made another place")
@@ -278,7 +278,7 @@ func TestRecoverFindsAndCloses(t *testing.T) {
 }
 
 func TestRecoverKeepsWhatCannotBeReached(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	h.restart()
 	h.ex.Set(fake.Knobs{RecoverErr: errors.New("no line now")})
@@ -313,7 +313,7 @@ func (unwritten) UpdateSandbox(context.Context, executors.Record) error {
 
 // A disk that is full when the server starts takes no sandbox away.
 func TestRecoverOnAFullDisk(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{fake.New(h.world)}, Store: unwritten{h.store},
 		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
@@ -326,7 +326,7 @@ func TestRecoverOnAFullDisk(t *testing.T) {
 }
 
 func TestServerThatDiedWhileMaking(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	made := executors.Record{Handle: executors.Handle{Kind: fake.Kind, ID: "sbx_made"}, TeamID: h.team, WorkspaceID: h.ws,
 		State: executors.Starting, StartedAt: 1}
 	if err := h.store.InsertSandbox(h.ctx, made); err != nil {
@@ -347,7 +347,7 @@ func TestServerThatDiedWhileMaking(t *testing.T) {
 }
 
 func TestEnsureFindsAnOpenRowItDidNotKnow(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	h.restart() // and no Recover
 	if again := h.ensure(); again.SandboxID != p.SandboxID {
@@ -356,7 +356,7 @@ func TestEnsureFindsAnOpenRowItDidNotKnow(t *testing.T) {
 }
 
 func TestHealthCheckEndsWhatIsGone(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	h.m.CheckHealth(h.ctx)
 	if _, ok := h.m.Live(h.ws); !ok {
@@ -379,7 +379,7 @@ func TestHealthCheckEndsWhatIsGone(t *testing.T) {
 
 // Who cannot dial the guest any more need not wait for the next health check.
 func TestFailedDialIsLookedIntoAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	ctx, cancel := context.WithCancel(h.ctx)
 	done := make(chan error, 1)
@@ -398,7 +398,7 @@ func TestFailedDialIsLookedIntoAtOnce(t *testing.T) {
 }
 
 func TestSilentSandboxIsNotEnded(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	p.Guest.Close()
 	for range 3 {
@@ -412,7 +412,7 @@ func TestSilentSandboxIsNotEnded(t *testing.T) {
 }
 
 func TestDestroyIsIdempotent(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
 		t.Fatalf("Destroy without a sandbox: %v", err)
 	}
@@ -432,7 +432,7 @@ func TestDestroyIsIdempotent(t *testing.T) {
 }
 
 func TestDestroyThatFailsIsTriedAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	p := h.ensure()
 	h.ex.Set(fake.Knobs{DestroyErr: errors.New("stuck")})
 	if err := h.m.Destroy(h.ctx, h.ws); !fault.Is(err, fault.Unavailable) {
@@ -456,7 +456,7 @@ func TestDestroyThatFailsIsTriedAgain(t *testing.T) {
 }
 
 func TestDestroyAfterARestartWithoutRecover(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ensure()
 	h.restart()
 	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
@@ -473,7 +473,7 @@ func TestDestroyAfterARestartWithoutRecover(t *testing.T) {
 // A sandbox without a row is somebody's: the database came back older. What ended by its row, was made ahead of time or only to try a place
 // is nobody's.
 func TestReaperEndsNothingTheDatabaseHasForgotten(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	ended := h.ensure()
 	if err := h.m.Destroy(h.ctx, h.ws); err != nil {
 		t.Fatal(err)
@@ -517,7 +517,7 @@ func TestReaperEndsNothingTheDatabaseHasForgotten(t *testing.T) {
 }
 
 func TestHealthAndReaperFollowTheClock(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	ticks := make(chan time.Time)
 	waits := make(chan time.Duration, 16)
 	m := executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
@@ -548,7 +548,7 @@ func TestHealthAndReaperFollowTheClock(t *testing.T) {
 }
 
 func TestChoice(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	strong, weak := fake.New(h.world), fake.New(h.world)
 	strong.Set(fake.Knobs{Kind: "strong"})
 	weak.Set(fake.Knobs{Kind: "weak"})

@@ -41,7 +41,7 @@ func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
 type forMeters struct{ *Manager }
 
 func (m forMeters) sandbox(p *place) meter.Sandbox {
-	return meter.Sandbox{Place: p.Place, Record: p.record0(), Box: p.box,
+	return meter.Sandbox{Place: p.Place, Record: p.record0(), Sandbox: p.box,
 		MayGrow: func(ctx context.Context, l executors.Limits) (bool, error) { return p.mayGrow(ctx, l) },
 		Release: func(ctx context.Context) { m.cfg.Metering.Release(ctx, p.SandboxID) },
 		Resized: func(ctx context.Context, l executors.Limits) { p.resized(ctx, l) }}

@@ -17,9 +17,9 @@ import (
 // ledger keeps what it is told.
 type ledger struct {
 	mu      sync.Mutex
-	began   []executors.Stretch
+	began   []executors.UsageInterval
 	beats   map[string]int
-	still   map[string]executors.StillBy
+	still   map[string]executors.StopSource
 	settled []string
 
 	released []string
@@ -29,17 +29,17 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{beats: make(map[string]int), still: make(map[string]executors.StillBy)}
+	return &ledger{beats: make(map[string]int), still: make(map[string]executors.StopSource)}
 }
 
-func (l *ledger) Afford(context.Context, executors.Stretch) error {
+func (l *ledger) Afford(context.Context, executors.UsageInterval) error {
 	if l.asked != nil {
 		l.asked()
 	}
 	return l.refuse
 }
 
-func (l *ledger) Began(_ context.Context, s executors.Stretch) error {
+func (l *ledger) Began(_ context.Context, s executors.UsageInterval) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.began = append(l.began, s)
@@ -55,7 +55,7 @@ func (l *ledger) Beat(_ context.Context, ids []string) error {
 	return nil
 }
 
-func (l *ledger) Still(_ context.Context, s executors.Stretch, _ int64, by executors.StillBy) error {
+func (l *ledger) Stopped(_ context.Context, s executors.UsageInterval, _ int64, by executors.StopSource) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.still[s.SandboxID]; !known {
@@ -82,7 +82,7 @@ func (l *ledger) began1(t *testing.T, id string, team, ws string) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !slices.ContainsFunc(l.began, func(s executors.Stretch) bool {
+	if !slices.ContainsFunc(l.began, func(s executors.UsageInterval) bool {
 		return s.SandboxID == id && s.TeamID == team && s.WorkspaceID == ws && s.Kind == fake.Kind
 	}) {
 		t.Errorf("the ledger was told %+v, not that %s began", l.began, id)
@@ -95,21 +95,21 @@ func (l *ledger) beaten(id string) int {
 	return l.beats[id]
 }
 
-func (l *ledger) by(id string) executors.StillBy {
+func (l *ledger) by(id string) executors.StopSource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.still[id]
 }
 
-// metered makes the house's Manager one with a ledger.
-func (h *house) metered(l *ledger) {
+// metered makes the harness's Manager one with a ledger.
+func (h *harness) metered(l *ledger) {
 	h.ex = fake.New(h.world)
 	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Ledger: l,
 		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 }
 
 func TestTheLedgerHearsOfASandboxesLife(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	l := newLedger()
 	h.metered(l)
 	p := h.ensure()
@@ -136,7 +136,7 @@ func TestTheLedgerHearsOfASandboxesLife(t *testing.T) {
 }
 
 func TestWhatIsFoundGoneEndedWithItsLastBeat(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	l := newLedger()
 	h.metered(l)
 	p := h.ensure()
@@ -169,7 +169,7 @@ type placeRecord struct {
 func (p placeRecord) Ran(context.Context, executors.Handle) (executors.Ran, error) { return p.ran, nil }
 
 func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	l := newLedger()
 	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711, EndedAt: 4712}}},
 		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
@@ -198,7 +198,7 @@ func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 }
 
 func TestAFailedMakingIsCountedAndLeavesNoStretch(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	l := newLedger()
 	h.metered(l)
 	h.ex.Set(fake.Knobs{CreateErr: fault.New(fault.Unsupported, "no", "No.")})

@@ -20,7 +20,7 @@ func TestEverySandboxIsSomebodys(t *testing.T) {
 		"the server":          {func(ctx context.Context) context.Context { return ctx }, "usr_made"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newHarness(t)
 			h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Events: h.bus, DialTimeout: 5 * time.Second,
 				Workspaces: specs{team: h.team, root: h.root, user: "usr_made"}})
 			if _, err := h.m.Ensure(c.ctx(h.ctx), h.ws); err != nil {

@@ -92,7 +92,7 @@ func (s *slot) holdAs(ctx context.Context, p *place, reason string, why executor
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
 	p.setPaused(&reason)
-	p.Chill(reason)
+	p.MarkSuspended(reason)
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	rec := p.record
 	s.mu.Unlock()
 	if rec.PausedFor.Wakes() {
-		_, err := s.rouse(ctx, p)
+		_, err := s.wakeForUse(ctx, p)
 		return err
 	}
 	return s.wakeHeld(ctx, p)
@@ -125,7 +125,7 @@ func (s *slot) wakeHeld(ctx context.Context, p *place) error {
 	s.mu.Lock()
 	rec := p.record
 	s.mu.Unlock()
-	if err := s.m.cfg.Metering.Afford(ctx, s.m.cfg.Metering.Stretch(rec)); err != nil {
+	if err := s.m.cfg.Metering.Afford(ctx, s.m.cfg.Metering.UsageInterval(rec)); err != nil {
 		return err
 	}
 	if err := s.wake(ctx, p); err != nil {
@@ -145,13 +145,13 @@ func (p *place) freeze(ctx context.Context, reason string) error {
 	if !ok {
 		return fmt.Errorf("sandbox %s cannot pause", p.SandboxID)
 	}
-	p.Chill(reason)
+	p.MarkSuspended(reason)
 	if err := pz.Pause(ctx); err != nil {
-		p.Thaw()
+		p.MarkResumed()
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
-	p.m.cfg.Metering.Stopped(ctx, p.m.cfg.Metering.Stretch(p.record), 0, executors.ByServer)
+	p.m.cfg.Metering.Stopped(ctx, p.m.cfg.Metering.UsageInterval(p.record), 0, executors.ByServer)
 	return nil
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/parawork/parawork/executors/pool"
 )
 
-// poolHouse is a house whose place makes sandboxes ahead of time.
-type poolHouse struct {
-	*house
+// poolHarness is a harness whose place makes sandboxes ahead of time.
+type poolHarness struct {
+	*harness
 	ex    *fake.Pooled
 	l     *ledger
 	mu    sync.Mutex
@@ -26,22 +26,22 @@ type poolHouse struct {
 
 var poolSizes = []executors.Size{{CPUs: 1, MemoryMB: 1024, PriceNano: 66, Available: true}, {CPUs: 2, MemoryMB: 2048, PriceNano: 133, Available: true, Default: true}}
 
-func newPoolHouse(t *testing.T) *poolHouse {
+func newPoolHarness(t *testing.T) *poolHarness {
 	t.Helper()
-	h := &poolHouse{house: newHouse(t), l: newLedger(), now: time.UnixMilli(1_800_000_000_000), rules: pool.Rules{Enabled: true, Min: 2, Max: 4}}
+	h := &poolHarness{harness: newHarness(t), l: newLedger(), now: time.UnixMilli(1_800_000_000_000), rules: pool.Rules{Enabled: true, Min: 2, Max: 4}}
 	h.world.Now = h.clock
 	h.restart()
 	h.ex.Set(fake.Knobs{Sizes: poolSizes, Lease: 10 * time.Minute})
 	return h
 }
 
-func (h *poolHouse) clock() time.Time {
+func (h *poolHarness) clock() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-func (h *poolHouse) restart() {
+func (h *poolHarness) restart() {
 	knobs := fake.Knobs{Sizes: poolSizes, Lease: 10 * time.Minute}
 	h.ex = fake.NewPooled(h.world)
 	h.ex.Set(knobs)
@@ -50,7 +50,7 @@ func (h *poolHouse) restart() {
 		Warm: h.store, PoolRules: func(context.Context) pool.Rules { return h.rules }})
 }
 
-func (h *poolHouse) status(ready, taken int) {
+func (h *poolHarness) status(ready, taken int) {
 	h.t.Helper()
 	got, err := h.m.Pool(h.ctx)
 	if err != nil || got.Ready != ready || got.Taken != taken {
@@ -59,7 +59,7 @@ func (h *poolHouse) status(ready, taken int) {
 }
 
 // warm are the ids of the warm sandboxes that exist.
-func (h *poolHouse) warm() []string {
+func (h *poolHarness) warm() []string {
 	h.t.Helper()
 	all, err := h.ex.List(h.ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *poolHouse) warm() []string {
 }
 
 func TestAWarmSandboxIsTakenOnce(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.m.Warm.Tend(h.ctx)
 	h.status(2, 0)
 	before := h.warm()
@@ -123,7 +123,7 @@ func (l *ledger) began1OfPool(t *testing.T, id string) {
 }
 
 func TestAWarmSandboxThatDoesNotServeCostsNobodyTheirWork(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.m.Warm.Tend(h.ctx)
 	k := fake.Knobs{Sizes: poolSizes, TakeErr: errors.New("broken")}
 	h.ex.Set(k)
@@ -140,7 +140,7 @@ func TestAWarmSandboxThatDoesNotServeCostsNobodyTheirWork(t *testing.T) {
 }
 
 func TestThePoolIsSweptAtStart(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.m.Warm.Tend(h.ctx)
 	keep := h.warm()
 	// A server that died while it made one, and another while it took one.

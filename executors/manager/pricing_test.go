@@ -43,7 +43,7 @@ func TestASandboxIsChargedByItsLimits(t *testing.T) {
 	l := newLedger()
 	var rate atomic.Int64
 	rate.Store(100)
-	h := newCloudHouse(t, func(c *executortest.ManagerConfig) {
+	h := newCloudHarness(t, func(c *executortest.ManagerConfig) {
 		c.Ledger = l
 		c.Executors = []executors.Executor{limited{c.Executors[0].(*fake.Cloud)}}
 		c.Price = func(_ executors.Kind, cpus int, memoryMB int64) (int64, bool) {
@@ -57,7 +57,7 @@ func TestASandboxIsChargedByItsLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.m.Attach(meters.Participant())
-	last := func() executors.Stretch {
+	last := func() executors.UsageInterval {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.began[len(l.began)-1]

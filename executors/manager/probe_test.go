@@ -11,7 +11,7 @@ import (
 )
 
 func TestAFailedMakingHasThePlaceAskedAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	var asked atomic.Int64
 	knobs := fake.Knobs{Boundary: executors.ProcessBoundary, CreateErr: errors.New("no room"), Probe: func(context.Context) error { asked.Add(1); return nil }}
 	h.ex.Set(knobs)

@@ -55,12 +55,12 @@ func (rp *reaper) noteGone(sandboxID string) {
 	rp.gone[sandboxID] = rp.m.now()
 }
 
-// Remains returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
+// Remnants returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
 // else of a guest: guest.ReadProcessRecord and bytelog read them safely.
-func (m *Manager) Remains(kind executors.Kind, sandboxID string) (dir string, ok bool) {
+func (m *Manager) Remnants(kind executors.Kind, sandboxID string) (dir string, ok bool) {
 	e, _ := m.cfg.Executors.Find(context.Background(), kind) // a kind that is gone has no remains
-	if r, is := e.(executors.Remainer); is {
-		return r.Remains(sandboxID)
+	if r, is := e.(executors.RemnantKeeper); is {
+		return r.Remnants(sandboxID)
 	}
 	return "", false
 }
@@ -93,7 +93,7 @@ func (m *Manager) Reap(ctx context.Context) {
 func (rp *reaper) forget() (ready bool) {
 	rp.mu.Lock()
 	defer rp.mu.Unlock()
-	maps.DeleteFunc(rp.gone, func(_ string, at int64) bool { return rp.m.now()-at >= rp.m.cfg.KeepRemains.Milliseconds() })
+	maps.DeleteFunc(rp.gone, func(_ string, at int64) bool { return rp.m.now()-at >= rp.m.cfg.KeepRemnants.Milliseconds() })
 	return rp.recovered
 }
 
@@ -167,11 +167,11 @@ func WorksForNobody(sandboxID string) bool {
 
 // stranger reports whether a sandbox without a row lives. What one that is gone left on this host is removed.
 func (rp *reaper) stranger(ctx context.Context, e executors.Executor, h executors.Handle) bool {
-	r, is := e.(executors.Remainer)
+	r, is := e.(executors.RemnantKeeper)
 	if !is {
 		return true
 	}
-	if _, left := r.Remains(h.ID); !left {
+	if _, left := r.Remnants(h.ID); !left {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*rp.m.cfg.DialTimeout)
@@ -232,7 +232,7 @@ func End(ctx context.Context, e executors.Executor, h executors.Handle, bound ti
 	if err == nil {
 		err = sb.Destroy(ctx)
 	}
-	if r, is := e.(executors.Remainer); is && errors.Is(err, executors.ErrGone) {
+	if r, is := e.(executors.RemnantKeeper); is && errors.Is(err, executors.ErrGone) {
 		return r.Sweep(ctx, h.ID)
 	}
 	if errors.Is(err, executors.ErrGone) {
@@ -245,7 +245,7 @@ func (rp *reaper) reapOne(ctx context.Context, e executors.Executor, h executors
 	ctx, cancel := context.WithTimeout(ctx, makeTimeout)
 	defer cancel()
 	err := rp.destroyHandle(ctx, e, h)
-	if r, is := e.(executors.Remainer); is && errors.Is(err, executors.ErrGone) {
+	if r, is := e.(executors.RemnantKeeper); is && errors.Is(err, executors.ErrGone) {
 		err = r.Sweep(ctx, h.ID)
 	}
 	if err != nil && !errors.Is(err, executors.ErrGone) {

@@ -39,7 +39,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 				return nil
 			}
 			if soon.Err() != nil {
-				s.astray(gctx, rec, errNoTime)
+				s.markUnreachable(gctx, rec, errNoTime)
 				return gctx.Err()
 			}
 			if _, err := s.reviveBy(gctx, soon, rec); err != nil && !errors.Is(err, executors.ErrGone) {
@@ -84,7 +84,7 @@ func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, 
 		p.Guest.Close()
 		s.m.cfg.Metering.RunsOn(ctx, rec, s.m.cfg.Metering.RunningSince(ctx, rec.Handle))
 		if err = p.box().Destroy(ctx); err == nil {
-			s.m.cfg.Metering.Stopped(ctx, s.m.cfg.Metering.Stretch(rec), 0, executors.ByServer)
+			s.m.cfg.Metering.Stopped(ctx, s.m.cfg.Metering.UsageInterval(rec), 0, executors.ByServer)
 			err = executors.ErrGone
 		}
 	}
@@ -113,12 +113,12 @@ func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, 
 		s.m.finish(ctx, rec, executors.Gone, s.m.goneReason(ctx, rec, err))
 		return nil, err
 	}
-	s.astray(ctx, rec, err)
+	s.markUnreachable(ctx, rec, err)
 	return nil, err
 }
 
 // astray makes an open record that could not be reached the slot's stray, and says so where people look.
-func (s *slot) astray(ctx context.Context, rec executors.Record, cause error) {
+func (s *slot) markUnreachable(ctx context.Context, rec executors.Record, cause error) {
 	reason := "It cannot be reached: " + executors.CleanReason(executors.ReasonOf(cause))
 	news := rec.Reason != reason
 	rec.Reason = reason

@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Bounds of making a place with a disk of its own stand still, and of waking it: its memory is written out there.
@@ -71,7 +71,7 @@ func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reas
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
 	p.setPaused(&reason)
-	killpoint.Reach(killpoint.SandboxPaused)
+	failpoint.Reach(failpoint.SandboxPaused)
 	if err := p.freeze(ctx, reason); err != nil {
 		p.setPaused(nil)
 		if merr := s.mark(ctx, p, executors.Running, "", ""); merr != nil {
@@ -85,7 +85,7 @@ func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reas
 
 // rouse wakes a place that wakes by itself, for somebody who needs it. The caller holds the slot's turn. It returns nil without an error
 // when the sandbox turned out to be gone.
-func (s *slot) rouse(ctx context.Context, p *place) (*place, error) {
+func (s *slot) wakeForUse(ctx context.Context, p *place) (*place, error) {
 	why := p.paused.Load()
 	if why == nil {
 		return p, nil
@@ -96,7 +96,7 @@ func (s *slot) rouse(ctx context.Context, p *place) (*place, error) {
 	if !rec.PausedFor.Wakes() {
 		return nil, errPaused(*why)
 	}
-	if err := s.m.cfg.Metering.Afford(ctx, s.m.cfg.Metering.Stretch(rec)); err != nil {
+	if err := s.m.cfg.Metering.Afford(ctx, s.m.cfg.Metering.UsageInterval(rec)); err != nil {
 		if fault.KindOf(err) != fault.Internal { // it was refused, not that nobody could say
 			s.saved(ctx, p, err)
 		}
@@ -119,8 +119,8 @@ func (s *slot) saved(ctx context.Context, p *place, cause error) {
 		s.m.cfg.Log.Warn("why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
 	p.setPaused(&reason)
-	p.Chill(reason)
-	p.tell(ctx, "sandbox.held", "The sandbox stays asleep. "+reason)
+	p.MarkSuspended(reason)
+	p.notify(ctx, "sandbox.held", "The sandbox stays asleep. "+reason)
 }
 
 // wake lets a place go on. The caller holds the slot's turn. ErrGone when there is nothing left to wake: then the place has ended.
@@ -139,7 +139,7 @@ func (s *slot) wake(ctx context.Context, p *place) error {
 		return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
 	}
 	p.Unfreeze() // from here on its guest may be asked; who waits for it is told once all is noted
-	defer p.Thaw()
+	defer p.MarkResumed()
 	p.setPaused(nil)
 	s.mu.Lock()
 	rec := p.record
@@ -166,7 +166,7 @@ func (s *slot) resume(ctx context.Context, p *place) error {
 	if !p.Asleep() {
 		return nil
 	}
-	if _, far := p.box().(*distant); !far {
+	if _, remoteDisk := p.box().(*distant); !remoteDisk {
 		if pz, ok := p.box().(executors.Pauser); ok {
 			return pz.Resume(ctx)
 		}
@@ -277,10 +277,10 @@ func (s *slot) adopt(ctx context.Context, rec executors.Record) *place {
 	}
 	p.Guest = client.New(client.Config{Dial: p.dial, SandboxID: rec.Handle.ID, Ready: p.ready, Now: s.m.cfg.Now, Late: func() (string, bool) {
 		sb := p.box()
-		narrow, _ := sb.(executors.Narrow)
-		return sb.Token(), narrow != nil && narrow.OnePipe()
+		single, _ := sb.(executors.SinglePipe)
+		return sb.Token(), single != nil && single.OnePipe()
 	}})
-	p.Chill(reason)
+	p.MarkSuspended(reason)
 	p.setPaused(&reason)
 	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		s.m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
@@ -304,7 +304,7 @@ func (s *slot) fellAsleep(ctx context.Context, p *place) {
 	why, reason := s.m.fellAsleepFor(p.record)
 	rec := p.record
 	s.mu.Unlock()
-	p.Chill(reason)
+	p.MarkSuspended(reason)
 	p.setPaused(&reason)
 	s.m.cfg.Metering.FoundStopped(ctx, rec)
 	if err := s.mark(context.WithoutCancel(ctx), p, executors.Paused, reason, why); err != nil {
@@ -319,7 +319,7 @@ func (p *place) wakeWorking(ctx context.Context) {
 	if !p.m.attached().useOf(p.WorkspaceID).Working {
 		return
 	}
-	p.tell(ctx, "sandbox.renewed", "The sandbox's place had paused it while an agent worked. It goes on.")
+	p.notify(ctx, "sandbox.renewed", "The sandbox's place had paused it while an agent worked. It goes on.")
 	ctx = context.WithoutCancel(ctx)
 	p.m.work.Go(func() {
 		if _, err := p.m.Ensure(ctx, p.WorkspaceID); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// sleeper is a cloudHouse whose sandboxes sleep: after 30 idle minutes, 10 where they served commands only.
+// sleeper is a cloudHarness whose sandboxes sleep: after 30 idle minutes, 10 where they served commands only.
 type sleeper struct {
-	*cloudHouse
+	*cloudHarness
 	use     executors.Use
 	home    []string // what was brought home, by the hook that did it
 	pausing func(ctx context.Context, p *executors.Place)
@@ -26,14 +26,14 @@ type sleeper struct {
 
 func newSleeper(t *testing.T) *sleeper {
 	s := &sleeper{ledger: newLedger()}
-	s.cloudHouse = newCloudHouse(t, func(mc *executortest.ManagerConfig) {
+	s.cloudHarness = newCloudHarness(t, func(mc *executortest.ManagerConfig) {
 		mc.IdleAfter = func(_ executors.Kind, p executors.Purpose) time.Duration {
 			if p == executors.ForExecution {
 				return 10 * time.Minute
 			}
 			return 30 * time.Minute
 		}
-		mc.Tell = func(_ context.Context, n executors.Note) {
+		mc.Notify = func(_ context.Context, n executors.Note) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.notes = append(s.notes, n)
@@ -75,7 +75,7 @@ func (s *sleeper) uses(u executors.Use) {
 	s.use = u
 }
 
-func (s *sleeper) told() []string {
+func (s *sleeper) reported() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
@@ -114,8 +114,8 @@ func TestAnIdleSandboxSleepsAndWakesWhenItIsNeeded(t *testing.T) {
 	if r.State != executors.Paused || r.PausedFor != executors.ByIdle || r.Reason != "Asleep after 30 idle minutes. It wakes when you type." || r.HealthAt != s.clock.Now().UnixMilli() {
 		t.Errorf("stored %+v", r)
 	}
-	if !slices.Equal(s.home, []string{"pausing"}) || !slices.Equal(s.told(), []string{"sandbox.asleep"}) || s.ledger.by(p.SandboxID) != executors.ByServer {
-		t.Errorf("home %v, told %v, ledger %q", s.home, s.told(), s.ledger.by(p.SandboxID))
+	if !slices.Equal(s.home, []string{"pausing"}) || !slices.Equal(s.reported(), []string{"sandbox.asleep"}) || s.ledger.by(p.SandboxID) != executors.ByServer {
+		t.Errorf("home %v, told %v, ledger %q", s.home, s.reported(), s.ledger.by(p.SandboxID))
 	}
 	// To look at it is no reason to wake it.
 	if i := s.info(); i.State != executors.Paused || i.PausedFor != executors.ByIdle || i.PausedAt == 0 || i.LeaseUntil != 0 {
@@ -176,7 +176,7 @@ func TestASandboxThatIsUsedDoesNotSleep(t *testing.T) {
 	stays("somebody looks", executors.Use{Sessions: 1, Viewers: 1}, time.Hour)
 	stays("something was printed 9 minutes ago", executors.Use{Sessions: 1, LastAt: s.clock.Now().UnixMilli()}, 9*time.Minute)
 	stays("a command came", executors.Use{}, 0)
-	if _, err := p.Run(s.ctx, executors.BoxCommand{Argv: []string{"true"}}); err != nil {
+	if _, err := p.Run(s.ctx, executors.SandboxCommand{Argv: []string{"true"}}); err != nil {
 		t.Fatal(err)
 	}
 	stays("a command ended 9 minutes ago", executors.Use{}, 0)
@@ -256,7 +256,7 @@ func TestASleepingSandboxIsNotWokenByARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, ok := s.m.Live(s.ws)
-	if !ok || p.SandboxID != old.SandboxID || !p.Asleep() || !p.OwnDisk || len(live) != 1 || s.m.Astray(s.ws) != "" {
+	if !ok || p.SandboxID != old.SandboxID || !p.Asleep() || !p.OwnDisk || len(live) != 1 || s.m.UnreachableSandbox(s.ws) != "" {
 		t.Fatalf("after the restart: %+v", p)
 	}
 	s.m.CheckHealth(s.ctx)
@@ -294,7 +294,7 @@ func TestASleepingSandboxIsNotWokenByTheSearchForIt(t *testing.T) {
 	if err := s.m.Recover(s.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if s.m.Astray(s.ws) != p.SandboxID {
+	if s.m.UnreachableSandbox(s.ws) != p.SandboxID {
 		t.Fatal("it is taken for known")
 	}
 	if _, err := s.m.Ensure(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_unreachable" {
@@ -354,8 +354,8 @@ func TestWhatItsPlacePausedIsFoundOut(t *testing.T) {
 			}
 			s.ensure()
 			s.runs(p, 2)
-			if !slices.Contains(s.told(), "sandbox.renewed") {
-				t.Errorf("told %v", s.told())
+			if !slices.Contains(s.reported(), "sandbox.renewed") {
+				t.Errorf("told %v", s.reported())
 			}
 		})
 	}
@@ -417,9 +417,9 @@ func TestARunThatEndsIsRenewed(t *testing.T) {
 			if r := s.last(); r.PausedFor != c.for_ {
 				t.Errorf("stored %+v", r)
 			}
-			if c.runs == 2 && (!slices.Equal(s.home, []string{"pausing"}) || !slices.Equal(s.told(), []string{"sandbox.renewed"}) ||
+			if c.runs == 2 && (!slices.Equal(s.home, []string{"pausing"}) || !slices.Equal(s.reported(), []string{"sandbox.renewed"}) ||
 				s.last().RunEndsAt != s.clock.Now().Add(time.Hour).UnixMilli()) {
-				t.Errorf("home %v, told %v, stored %+v", s.home, s.told(), s.last())
+				t.Errorf("home %v, told %v, stored %+v", s.home, s.reported(), s.last())
 			}
 			if c.for_ != "" {
 				s.ensure()
@@ -480,8 +480,8 @@ func TestWhatCouldNotBeBroughtHomeIsTold(t *testing.T) {
 	if !strings.Contains(p.Reason(), "Its files were last brought home at 2026-01-02 03:04:05 UTC; what was written after that is lost.") {
 		t.Errorf("lost: %q", p.Reason())
 	}
-	if !slices.Contains(s.told(), "sandbox.lost") {
-		t.Errorf("told %v", s.told())
+	if !slices.Contains(s.reported(), "sandbox.lost") {
+		t.Errorf("told %v", s.reported())
 	}
 }
 

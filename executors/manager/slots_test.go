@@ -14,13 +14,13 @@ func TestSlotsOfWorkspacesWithoutASandboxAreForgotten(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	m := &Manager{cfg: Config{Now: func() time.Time { return now }}, slots: map[string]*slot{}}
 	for i := range 1000 {
-		m.Astray(fmt.Sprint("gone", i))
+		m.UnreachableSandbox(fmt.Sprint("gone", i))
 	}
 	m.slot("lives").place = &place{}
 	m.slot("cannot be reached").stray = &executors.Record{}
 	m.slot("is being made").turn <- struct{}{}
 	now = now.Add(slotKept - time.Minute)
-	m.Astray("asked for lately")
+	m.UnreachableSandbox("asked for lately")
 	m.sweepSlots()
 	if len(m.slots) != 1004 {
 		t.Fatalf("%d slots", len(m.slots))

@@ -51,7 +51,7 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New(trialPrefix), workspaceID, who.UserID, root
 	spec.GitDirs, spec.Folder = nil, ""
 	if caps.Isolated && !caps.OwnDisk {
-		if spec.Box, err = trialBox(root); err != nil {
+		if spec.MountSpec, err = trialBox(root); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +87,7 @@ const trialHome = "/home/agent"
 
 // trialBox gives a trial what isolates the user that root was given to, as the workspace's own sandbox has one: the server's user may be kept
 // from files that are not its own. Its home is made beside the folder. nil = the folder is the server's.
-func trialBox(root string) (*executors.Box, error) {
+func trialBox(root string) (*executors.MountSpec, error) {
 	fi, err := os.Stat(root)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the folder of a trial: %w", err)
@@ -100,7 +100,7 @@ func trialBox(root string) (*executors.Box, error) {
 	if err := errors.Join(os.Mkdir(home, 0o700), os.Lchown(home, uid, gid)); err != nil {
 		return nil, fmt.Errorf("making the home of a trial: %w", err)
 	}
-	return &executors.Box{Home: trialHome, UID: uid, GID: gid, Mounts: []executors.Mount{{Source: root, Target: root}, {Source: home, Target: trialHome}}}, nil
+	return &executors.MountSpec{Home: trialHome, UID: uid, GID: gid, Mounts: []executors.Mount{{Source: root, Target: root}, {Source: home, Target: trialHome}}}, nil
 }
 
 func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, programs []string) (lacks []string, err error) {
@@ -117,7 +117,7 @@ func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps execu
 	k.change(func(r *executors.Record) {
 		r.CPUs, r.MemoryMB, r.PriceNano = k.m.cfg.Choice.Charged(who, spec.Size, spec.Limits)
 	})
-	if err := k.m.cfg.Metering.Afford(ctx, k.m.cfg.Metering.Stretch(k.record())); err != nil {
+	if err := k.m.cfg.Metering.Afford(ctx, k.m.cfg.Metering.UsageInterval(k.record())); err != nil {
 		return nil, err
 	}
 	sb, err := e.Create(ctx, spec)
@@ -129,9 +129,9 @@ func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps execu
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
 	defer func() {
 		k.remove(ctx, sb) // what could not be removed is the reaper's
-		k.m.cfg.Metering.Stopped(context.WithoutCancel(ctx), k.m.cfg.Metering.Stretch(k.record()), 0, executors.ByServer)
+		k.m.cfg.Metering.Stopped(context.WithoutCancel(ctx), k.m.cfg.Metering.UsageInterval(k.record()), 0, executors.ByServer)
 	}()
-	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.Stretch(k.record()), true); err != nil {
+	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.UsageInterval(k.record()), true); err != nil {
 		k.m.cfg.Metering.Release(ctx, spec.ID)
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps execu
 	if p.OwnDisk { // its folder comes with the repository
 		argv = []string{"git", "--version"}
 	}
-	res, err := p.Run(ctx, executors.BoxCommand{Argv: argv, TimeoutMs: tryRun.Milliseconds(), Env: map[string]string{"GIT_CONFIG_NOSYSTEM": "1"}})
+	res, err := p.Run(ctx, executors.SandboxCommand{Argv: argv, TimeoutMs: tryRun.Milliseconds(), Env: map[string]string{"GIT_CONFIG_NOSYSTEM": "1"}})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("running git there: %w", err)
@@ -154,7 +154,7 @@ func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps execu
 	if len(programs) == 0 {
 		return nil, nil
 	}
-	res, err = p.Run(ctx, executors.BoxCommand{Argv: append([]string{"/bin/sh", "-c", lacksScript, "lacks"}, programs...), TimeoutMs: tryRun.Milliseconds()})
+	res, err = p.Run(ctx, executors.SandboxCommand{Argv: append([]string{"/bin/sh", "-c", lacksScript, "lacks"}, programs...), TimeoutMs: tryRun.Milliseconds()})
 	if err != nil || res.ExitCode != 0 {
 		k.m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
 		return nil, nil // it is seen when they are started

@@ -62,8 +62,8 @@ func (m *Manager) EvictSoon(k executors.Kind) {
 	}
 }
 
-// heedLooks looks at the places that changed.
-func (c *checks) heedLooks(ctx context.Context) {
+// recheckLooks looks at the places that changed.
+func (c *checks) recheckLooks(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -94,7 +94,7 @@ func (s *slot) left(ctx context.Context, p *place, why error) {
 		return
 	}
 	p.setAway(&why)
-	p.Chill(reason)
+	p.MarkSuspended(reason)
 	news := p.record.Reason != reason
 	p.record.Reason = reason
 	rec := p.record
@@ -127,7 +127,7 @@ func (p *place) cameBack() (done func()) {
 		return func() {}
 	}
 	p.Unfreeze() // from here on its guest may be asked
-	return p.Thaw
+	return p.MarkResumed
 }
 
 // leaveBehind gives up the workspace's sandbox, which is out of reach, so that the workspace can go on elsewhere. What it holds is brought
@@ -148,7 +148,7 @@ func (s *slot) leaveBehind(ctx context.Context, why error) {
 	s.mu.Unlock()
 	if stray != nil {
 		s.m.noteEnd(stray.Handle.ID, "left behind: the workspace goes on elsewhere")
-		s.m.cfg.Metering.Stopped(ctx, s.m.cfg.Metering.Stretch(*stray), 0, executors.ByHeartbeat)
+		s.m.cfg.Metering.Stopped(ctx, s.m.cfg.Metering.UsageInterval(*stray), 0, executors.ByHeartbeat)
 		s.m.finish(ctx, *stray, executors.Gone, reason)
 	}
 }

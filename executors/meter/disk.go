@@ -74,7 +74,7 @@ func (mt *Meters) fellFast(dir string) bool {
 func (mt *Meters) lookAtDisk(ctx context.Context, p Sandbox, folders []string, hurry bool) {
 	t := mt.meter(p.SandboxID)
 	_, paused := mt.cfg.Places.Paused(p.WorkspaceID)
-	f, counted := FiguresOf(p.Box())
+	f, counted := FiguresOf(p.Sandbox())
 	now := mt.cfg.Now()
 	t.mu.Lock()
 	d, limit := t.disk, t.limits.DiskMB<<20
@@ -114,7 +114,7 @@ func (mt *Meters) lookAtDisk(ctx context.Context, p Sandbox, folders []string, h
 	case over && !paused:
 		mt.stopForDisk(ctx, p, limit)
 	case warn:
-		mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk_near",
+		mt.cfg.Notify(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk_near",
 			Text: "The disk is nearly full: " + executors.MemoryWords(u.bytes>>20) + " of " + executors.MemoryWords(limit>>20) + " are used. At the limit the sandbox is paused; nothing is deleted."})
 	}
 }
@@ -125,7 +125,7 @@ const StoppedByLimit = "It was stopped"
 // stopForDisk makes a sandbox stand still that has written too much; one that cannot stand still is ended.
 func (mt *Meters) stopForDisk(ctx context.Context, p Sandbox, limit int64) {
 	words := "stopped: the disk limit of " + executors.MemoryWords(limit>>20) + " is reached; nothing was deleted"
-	mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk",
+	mt.cfg.Notify(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk",
 		Text: "The sandbox was " + words + ". Raise the limit, or wake it to tidy up."})
 	err := mt.cfg.Places.Pause(ctx, p.WorkspaceID, StoppedByLimit+strings.TrimPrefix(words, "stopped")+".")
 	if err == nil {

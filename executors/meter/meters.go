@@ -30,8 +30,8 @@ type Source interface {
 // Sandbox is a live sandbox, with what Meters may do to it.
 type Sandbox struct {
 	*executors.Place
-	Record executors.Record // with what never changes
-	Box    func() executors.Sandbox
+	Record  executors.Record // with what never changes
+	Sandbox func() executors.Sandbox
 	// MayGrow asks whether it may have what it would be charged for with other limits. asked says that something is held back for it until
 	// Resized or Release.
 	MayGrow func(ctx context.Context, l executors.Limits) (asked bool, err error)
@@ -66,19 +66,19 @@ type Config struct {
 	Default, Maximum executors.Limits                    // of the instance
 	ByKind           map[executors.Kind]executors.Limits // no sandbox of this kind has more
 	// Shared is what holds in a kind of place where Default says nothing, because strangers share the machine; optional.
-	Shared    func(ctx context.Context, k executors.Kind) (executors.Limits, error)
-	Folders   func(r executors.Record) []string
-	Tell      func(ctx context.Context, n executors.Note)
-	Groups    *cgroup.Tree             // whose groups without a sandbox are removed; optional
-	Events    events.Publisher         // optional
-	Heard     func(teamID string) bool // whether anybody would hear an event; default always
-	Now       func() time.Time
-	After     func(time.Duration) <-chan time.Time
-	Every     time.Duration // between two readings; default 5 s
-	ReapEvery time.Duration // between two looks for groups nobody needs; default 5 min
-	DiskEvery time.Duration // between two looks at a disk; default 20 s
-	Free      func(dir string) (int64, error)
-	Log       *slog.Logger
+	Shared       func(ctx context.Context, k executors.Kind) (executors.Limits, error)
+	Folders      func(r executors.Record) []string
+	Notify       func(ctx context.Context, n executors.Note)
+	Groups       *cgroup.Tree             // whose groups without a sandbox are removed; optional
+	Events       events.Publisher         // optional
+	HasListeners func(teamID string) bool // whether anybody would hear an event; default always
+	Now          func() time.Time
+	After        func(time.Duration) <-chan time.Time
+	Every        time.Duration // between two readings; default 5 s
+	ReapEvery    time.Duration // between two looks for groups nobody needs; default 5 min
+	DiskEvery    time.Duration // between two looks at a disk; default 20 s
+	Free         func(dir string) (int64, error)
+	Log          *slog.Logger
 }
 
 func (c *Config) validate() error {
@@ -88,11 +88,11 @@ func (c *Config) validate() error {
 	if c.Folders == nil {
 		c.Folders = func(executors.Record) []string { return nil }
 	}
-	if c.Tell == nil {
-		c.Tell = func(context.Context, executors.Note) {}
+	if c.Notify == nil {
+		c.Notify = func(context.Context, executors.Note) {}
 	}
-	if c.Heard == nil {
-		c.Heard = func(string) bool { return true }
+	if c.HasListeners == nil {
+		c.HasListeners = func(string) bool { return true }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -135,7 +135,7 @@ type meter struct {
 	known     bool // last was read
 	percent   float64
 	disk      diskMeter
-	told      executors.Figures // what people were told of: kills and refusals
+	reported  executors.Figures // what people were told of: kills and refusals
 	pending   executors.Figures // what is new, and may yet be claimed by a session that ends of it
 	forkToldA time.Time
 	wallNear  bool
@@ -304,7 +304,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 		return true, "", nil
 	}
 	same := executors.Limits{CPUs: before.CPUs, MemoryMB: before.MemoryMB, Processes: before.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes}
-	lim, ok := p.Box().(executors.Limiter)
+	lim, ok := p.Sandbox().(executors.Limiter)
 	if ok {
 		asked, refused := p.MayGrow(ctx, l)
 		if refused != nil {
@@ -423,16 +423,16 @@ func (mt *Meters) readOne(ctx context.Context, p Sandbox) {
 			t.setLimits(l)
 		}
 	}
-	f, ok := FiguresOf(p.Box())
+	f, ok := FiguresOf(p.Sandbox())
 	now := mt.cfg.Now()
 	if ok {
 		for _, n := range t.take(f, now) {
 			n.WorkspaceID, n.TeamID = p.WorkspaceID, p.TeamID
-			mt.cfg.Tell(ctx, n)
+			mt.cfg.Notify(ctx, n)
 		}
 	}
 	mt.watchTime(ctx, p, t, now)
-	if t.news(now, mt.cfg.Every) && mt.cfg.Events != nil && mt.cfg.Heard(p.TeamID) {
+	if t.news(now, mt.cfg.Every) && mt.cfg.Events != nil && mt.cfg.HasListeners(p.TeamID) {
 		mt.cfg.Events.Publish(ctx, events.Event{Type: "sandbox.usage", ID: p.SandboxID, WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Version: now.UnixMilli()})
 	}
 }
@@ -454,7 +454,7 @@ func (t *meter) take(f executors.Figures, now time.Time) []executors.Note {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.known {
-		t.told, t.pending = f, f // what happened before is history
+		t.reported, t.pending = f, f // what happened before is history
 	}
 	if t.known {
 		if wall := now.Sub(t.lastAt).Milliseconds(); wall > 0 {
@@ -463,18 +463,18 @@ func (t *meter) take(f executors.Figures, now time.Time) []executors.Note {
 	}
 	t.last, t.lastAt, t.known = f, now, true
 	var out []executors.Note
-	if n := t.pending.OOMKills - t.told.OOMKills; n > 0 {
+	if n := t.pending.OOMKills - t.reported.OOMKills; n > 0 {
 		out = append(out, executors.Note{Kind: "limit.memory", Text: "The kernel ended a process: " + t.memoryWords() + times(n)})
-		t.told.OOMKills = t.pending.OOMKills
+		t.reported.OOMKills = t.pending.OOMKills
 	}
-	t.pending.OOMKills = max(f.OOMKills, t.told.OOMKills)
-	if n := f.ForksRefused - t.told.ForksRefused; n > 0 && now.Sub(t.forkToldA) >= refusalsEvery {
+	t.pending.OOMKills = max(f.OOMKills, t.reported.OOMKills)
+	if n := f.ForksRefused - t.reported.ForksRefused; n > 0 && now.Sub(t.forkToldA) >= refusalsEvery {
 		text := "No process could be started: the limit of processes is reached"
 		if t.limits.Processes > 0 {
 			text = fmt.Sprintf("No process could be started: the limit of %d processes is reached", t.limits.Processes)
 		}
 		out = append(out, executors.Note{Kind: "limit.processes", Text: text + times(n)})
-		t.told.ForksRefused, t.forkToldA = f.ForksRefused, now
+		t.reported.ForksRefused, t.forkToldA = f.ForksRefused, now
 	}
 	return out
 }
@@ -498,11 +498,11 @@ func times(n int64) string {
 func (t *meter) claim(f executors.Figures) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.known || f.OOMKills <= t.told.OOMKills {
+	if !t.known || f.OOMKills <= t.reported.OOMKills {
 		return ""
 	}
-	t.told.OOMKills++
-	t.pending.OOMKills = max(t.pending.OOMKills, t.told.OOMKills)
+	t.reported.OOMKills++
+	t.pending.OOMKills = max(t.pending.OOMKills, t.reported.OOMKills)
 	return t.memoryWords()
 }
 
@@ -537,7 +537,7 @@ func (mt *Meters) watchTime(ctx context.Context, p Sandbox, t *meter, now time.T
 	switch {
 	case left <= 0:
 		words := "stopped: its time of " + executors.MinutesWords(l.WallMinutes) + " is up; the work is kept"
-		mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall", Text: "The sandbox was " + words})
+		mt.cfg.Notify(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall", Text: "The sandbox was " + words})
 		if err := mt.cfg.Places.Stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
 			mt.cfg.Log.Warn("sandbox whose time is up could not be stopped", "sandbox_id", p.SandboxID, "error", err)
 		}
@@ -547,7 +547,7 @@ func (mt *Meters) watchTime(ctx context.Context, p Sandbox, t *meter, now time.T
 		t.wallNear = true
 		t.mu.Unlock()
 		if first {
-			mt.cfg.Tell(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall_near",
+			mt.cfg.Notify(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall_near",
 				Text: "The sandbox will be stopped in " + executors.MinutesWords(max(1, int64(left.Round(time.Minute)/time.Minute))) + ": its time of " +
 					executors.MinutesWords(l.WallMinutes) + " is nearly up. The work is kept."})
 		}

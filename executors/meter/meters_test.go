@@ -75,7 +75,7 @@ func newRig(t *testing.T, change ...func(r *rig)) *rig {
 	t.Helper()
 	r := &rig{place: executors.NewPlace("sbx", "ws", "team", "docker"), now: time.Unix(1_700_000_000, 0)}
 	r.startedAt = r.now
-	r.cfg = meter.Config{Places: r, Limits: r, Tell: func(_ context.Context, n executors.Note) {
+	r.cfg = meter.Config{Places: r, Limits: r, Notify: func(_ context.Context, n executors.Note) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if n.WorkspaceID != "ws" || n.TeamID != "team" {
@@ -105,7 +105,7 @@ func (r *rig) One(workspaceID string) (meter.Sandbox, bool) {
 		return meter.Sandbox{}, false
 	}
 	return meter.Sandbox{Place: r.place, Record: executors.Record{StartedAt: r.startedAt.UnixMilli()},
-		Box: func() executors.Sandbox {
+		Sandbox: func() executors.Sandbox {
 			if r.fixed {
 				return sandbox{rig: r}
 			}
@@ -366,7 +366,7 @@ func TestProcessesThatCouldNotBeStarted(t *testing.T) {
 
 func TestWhatASandboxUses(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(r *rig) { r.cfg.Heard = func(team string) bool { return team == "team" } })
+	r := newRig(t, func(r *rig) { r.cfg.HasListeners = func(team string) bool { return team == "team" } })
 	r.make(t)
 	r.read(t, 5*time.Second, executors.Figures{CPUMs: 1000, MemoryBytes: 50 << 20})
 	if got := r.Reading("sbx"); got.CPUPercent != 20 || got.DiskBytes != -1 {
@@ -379,22 +379,22 @@ func TestWhatASandboxUses(t *testing.T) {
 	if got := r.Reading("sbx"); got.CPUPercent != 200 {
 		t.Errorf("two cores: %+v", got)
 	}
-	told := len(r.events)
+	reported := len(r.events)
 	r.read(t, 10*time.Second, executors.Figures{CPUMs: 21_010, MemoryBytes: 50<<20 + 1000}) // nothing anybody would see
-	if len(r.events) != told {
-		t.Errorf("told of no news: %+v", r.events[told:])
+	if len(r.events) != reported {
+		t.Errorf("told of no news: %+v", r.events[reported:])
 	}
 	r.read(t, 10*time.Second, executors.Figures{CPUMs: 21_010, MemoryBytes: 80 << 20})
-	if len(r.events) != told+1 {
+	if len(r.events) != reported+1 {
 		t.Errorf("not told of %d MiB more", 30)
 	}
 	r.figuresErr = errors.New("the group is gone")
 	r.read(t, 10*time.Second, executors.Figures{})
-	if got := r.Reading("sbx"); got.Limits != (executors.Limits{}) || len(r.events) != told+1 {
-		t.Errorf("where they cannot be read: %+v, told %+v", got, r.events[told:])
+	if got := r.Reading("sbx"); got.Limits != (executors.Limits{}) || len(r.events) != reported+1 {
+		t.Errorf("where they cannot be read: %+v, told %+v", got, r.events[reported:])
 	}
 	asked := r.asked
-	r.place.Chill("It sleeps.")
+	r.place.MarkSuspended("It sleeps.")
 	r.read(t, time.Hour, executors.Figures{CPUMs: 90_000})
 	if r.asked != asked {
 		t.Error("a sandbox that sleeps was asked, and may be awake now")

@@ -18,22 +18,22 @@ import (
 // Ledger keeps what sandboxes cost. Safe for concurrent use; its calls are bounded by their context.
 type Ledger interface {
 	// Afford refuses what may not begin, or begin again, and holds back what it may cost until it has begun, or Release says that it did not.
-	Afford(ctx context.Context, s executors.Stretch) error
+	Afford(ctx context.Context, s executors.UsageInterval) error
 	// Release notes that a sandbox that Afford let in did not begin after all.
 	Release(ctx context.Context, sandboxID string) error
 	// Began notes that a sandbox runs. One that is known to run goes on.
-	Began(ctx context.Context, s executors.Stretch) error
+	Began(ctx context.Context, s executors.UsageInterval) error
 	// Beat notes that these still run.
 	Beat(ctx context.Context, sandboxIDs []string) error
-	// Still notes that a sandbox does not run any more, since at (ms UTC; 0 = now, or as far as by knows). Without a stretch under way it
+	// Stopped notes that a sandbox does not run any more, since at (ms UTC; 0 = now, or as far as by knows). Without a stretch under way it
 	// does nothing, but where the place tells when its last run began (Since) and nobody noted that.
-	Still(ctx context.Context, s executors.Stretch, at int64, by executors.StillBy) error
+	Stopped(ctx context.Context, s executors.UsageInterval, at int64, by executors.StopSource) error
 	// Settle ends the stretches of all sandboxes but these, by their last heartbeats.
 	Settle(ctx context.Context, sandboxIDs []string) error
 }
 
-// witnessTimeout bounds how long a place is asked for its record.
-const witnessTimeout = 5 * time.Second
+// recorderTimeout bounds how long a place is asked for its record.
+const recorderTimeout = 5 * time.Second
 
 // Pricing says what an hour of a sandbox of a size costs now in a kind of place, nano-USD, and whether its time is metered: counts in
 // people's hours and in how many run at once.
@@ -88,7 +88,7 @@ type run struct {
 }
 
 // Afford refuses to let something begin that its people may not have, or that there is no money for.
-func (t *Metering) Afford(ctx context.Context, s executors.Stretch) error {
+func (t *Metering) Afford(ctx context.Context, s executors.UsageInterval) error {
 	if t.cfg.Ledger == nil { // what costs nothing is asked for, too: it may count in people's hours
 		return nil
 	}
@@ -108,7 +108,7 @@ func (t *Metering) Release(ctx context.Context, sandboxID string) {
 }
 
 // Began notes that a sandbox runs. Where running costs money, what cannot be noted is an error.
-func (t *Metering) Began(ctx context.Context, s executors.Stretch, making bool) error {
+func (t *Metering) Began(ctx context.Context, s executors.UsageInterval, making bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
 	t.mu.Lock()
@@ -127,7 +127,7 @@ func (t *Metering) Began(ctx context.Context, s executors.Stretch, making bool) 
 
 // RunsOn is Began for a sandbox that runs already, whatever the ledger says of it: the health check tries again.
 func (t *Metering) RunsOn(ctx context.Context, r executors.Record, since int64) {
-	s := t.Stretch(r)
+	s := t.UsageInterval(r)
 	s.Since = since
 	if err := t.Began(ctx, s, false); err != nil {
 		t.cfg.Log.Error("a sandbox that costs money runs and the ledger does not know", "sandbox_id", s.SandboxID, "error", err)
@@ -144,7 +144,7 @@ func (t *Metering) Seen(sandboxID string) {
 }
 
 // Stopped notes that a sandbox does not run any more.
-func (t *Metering) Stopped(ctx context.Context, s executors.Stretch, at int64, by executors.StillBy) {
+func (t *Metering) Stopped(ctx context.Context, s executors.UsageInterval, at int64, by executors.StopSource) {
 	sandboxID := s.SandboxID
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
@@ -154,16 +154,16 @@ func (t *Metering) Stopped(ctx context.Context, s executors.Stretch, at int64, b
 	if t.cfg.Ledger == nil {
 		return
 	}
-	if err := t.cfg.Ledger.Still(ctx, s, at, by); err != nil {
+	if err := t.cfg.Ledger.Stopped(ctx, s, at, by); err != nil {
 		t.cfg.Log.Error("the ledger could not be told that a sandbox does not run any more", "sandbox_id", sandboxID, "error", err)
 	}
 }
 
 // FoundStopped notes that a sandbox was found not to run: since when, its place may know.
 func (t *Metering) FoundStopped(ctx context.Context, rec executors.Record) {
-	h, s := rec.Handle, t.Stretch(rec)
-	if e, ok := t.witness(ctx, h.Kind); ok {
-		wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
+	h, s := rec.Handle, t.UsageInterval(rec)
+	if e, ok := t.runRecorder(ctx, h.Kind); ok {
+		wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recorderTimeout)
 		ran, err := e.Ran(wctx, h)
 		cancel()
 		if err == nil && ran.EndedAt > 0 {
@@ -182,11 +182,11 @@ func (t *Metering) FoundStopped(ctx context.Context, rec executors.Record) {
 
 // RunningSince is since when a sandbox runs that was found running, by its place's own record; 0 = it does not say.
 func (t *Metering) RunningSince(ctx context.Context, h executors.Handle) int64 {
-	e, ok := t.witness(ctx, h.Kind)
+	e, ok := t.runRecorder(ctx, h.Kind)
 	if !ok {
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	ctx, cancel := context.WithTimeout(ctx, recorderTimeout)
 	defer cancel()
 	ran, err := e.Ran(ctx, h)
 	if err != nil || ran.EndedAt > 0 {
@@ -231,12 +231,12 @@ func (t *Metering) Beat(ctx context.Context, every time.Duration, resting func()
 }
 
 // witness is a place that keeps a record of when sandboxes run, where somebody wants to know.
-func (t *Metering) witness(ctx context.Context, k executors.Kind) (executors.Witness, bool) {
+func (t *Metering) runRecorder(ctx context.Context, k executors.Kind) (executors.RunRecorder, bool) {
 	e, ok := t.cfg.Executors.Find(ctx, k)
 	if !ok || t.cfg.Ledger == nil {
 		return nil, false
 	}
-	w, ok := e.(executors.Witness)
+	w, ok := e.(executors.RunRecorder)
 	return w, ok
 }
 
@@ -285,9 +285,9 @@ func (t *Metering) Settle(ctx context.Context, known func(context.Context) ([]st
 	}
 }
 
-// Stretch is what the ledger is told of a sandbox, with what it costs now.
-func (t *Metering) Stretch(r executors.Record) executors.Stretch {
-	s := executors.Stretch{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Kind: r.Handle.Kind.Base(),
+// UsageInterval is what the ledger is told of a sandbox, with what it costs now.
+func (t *Metering) UsageInterval(r executors.Record) executors.UsageInterval {
+	s := executors.UsageInterval{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Kind: r.Handle.Kind.Base(),
 		Purpose: string(r.Purpose), CPUs: r.CPUs, MemoryMB: r.MemoryMB}
 	s.PriceNano, s.Metered = t.cfg.Price.Of(s.Kind, s.CPUs, s.MemoryMB, r.PriceNano)
 	return s

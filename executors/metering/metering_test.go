@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // ledger keeps what it is told.
 type ledger struct {
-	began   []executors.Stretch
+	began   []executors.UsageInterval
 	beats   [][]string
 	ends    []end
 	settled []string
@@ -25,14 +25,14 @@ type ledger struct {
 }
 
 type end struct {
-	executors.Stretch
+	executors.UsageInterval
 	at int64
-	by executors.StillBy
+	by executors.StopSource
 }
 
-func (l *ledger) Afford(context.Context, executors.Stretch) error { return nil }
-func (l *ledger) Release(context.Context, string) error           { return nil }
-func (l *ledger) Began(_ context.Context, s executors.Stretch) error {
+func (l *ledger) Afford(context.Context, executors.UsageInterval) error { return nil }
+func (l *ledger) Release(context.Context, string) error                 { return nil }
+func (l *ledger) Began(_ context.Context, s executors.UsageInterval) error {
 	l.began = append(l.began, s)
 	return l.unwrite
 }
@@ -40,7 +40,7 @@ func (l *ledger) Beat(_ context.Context, ids []string) error {
 	l.beats = append(l.beats, slices.Sorted(slices.Values(ids)))
 	return nil
 }
-func (l *ledger) Still(_ context.Context, s executors.Stretch, at int64, by executors.StillBy) error {
+func (l *ledger) Stopped(_ context.Context, s executors.UsageInterval, at int64, by executors.StopSource) error {
 	l.ends = append(l.ends, end{s, at, by})
 	return nil
 }
@@ -61,7 +61,7 @@ func (c clocked) Ran(context.Context, executors.Handle) (executors.Ran, error) {
 	return c.ran, c.err
 }
 
-var _ executors.Witness = clocked{}
+var _ executors.RunRecorder = clocked{}
 
 func record(id string, state executors.State) executors.Record {
 	return executors.Record{Handle: executors.Handle{Kind: "clocked", ID: id}, State: state, CPUs: 2, MemoryMB: 512, PriceNano: 7}
@@ -72,7 +72,7 @@ func TestBeatsTellWhatWasSeenSinceTheLastOne(t *testing.T) {
 	l, counters, now := &ledger{}, &executors.Counters{}, time.UnixMilli(1_000_000)
 	m := metering.New(metering.Config{Ledger: l, Counters: counters, Now: func() time.Time { return now }})
 	for _, id := range []string{"a", "b", "made"} {
-		if err := m.Began(t.Context(), executors.Stretch{SandboxID: id, Kind: "x"}, id == "made"); err != nil {
+		if err := m.Began(t.Context(), executors.UsageInterval{SandboxID: id, Kind: "x"}, id == "made"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestBeatsTellWhatWasSeenSinceTheLastOne(t *testing.T) {
 	if !m.Made("made") || m.Made("made") || m.Made("a") || m.Made("unknown") {
 		t.Error("what was just made is not told from what was found again")
 	}
-	m.Stopped(t.Context(), executors.Stretch{SandboxID: "a"}, 0, executors.ByServer)
+	m.Stopped(t.Context(), executors.UsageInterval{SandboxID: "a"}, 0, executors.ByServer)
 	if m.Known("a") || !m.Known("b") || m.Active()["x"] != 2 {
 		t.Errorf("%v are active", m.Active())
 	}
@@ -115,10 +115,10 @@ func TestAnExecutorsRecordSaysWhenASandboxStopped(t *testing.T) {
 		want  end
 		since int64
 	}{
-		{"it knows", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Running, end{executors.Stretch{Since: 5}, 9, executors.ByPlace}, 0},
-		{"the end was noted already", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Paused, end{executors.Stretch{}, 9, executors.ByPlace}, 0},
-		{"it runs still", clocked{ran: executors.Ran{BeganAt: 5}}, executors.Running, end{executors.Stretch{}, 0, executors.ByHeartbeat}, 5},
-		{"it does not answer", clocked{err: errors.New("no")}, executors.Running, end{executors.Stretch{}, 0, executors.ByHeartbeat}, 0},
+		{"it knows", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Running, end{executors.UsageInterval{Since: 5}, 9, executors.ByPlace}, 0},
+		{"the end was noted already", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Paused, end{executors.UsageInterval{}, 9, executors.ByPlace}, 0},
+		{"it runs still", clocked{ran: executors.Ran{BeganAt: 5}}, executors.Running, end{executors.UsageInterval{}, 0, executors.ByHeartbeat}, 5},
+		{"it does not answer", clocked{err: errors.New("no")}, executors.Running, end{executors.UsageInterval{}, 0, executors.ByHeartbeat}, 0},
 	} {
 		l := &ledger{}
 		m := metering.New(metering.Config{Ledger: l, Executors: executors.NewRegistry([]executors.Executor{c.e})})
@@ -136,10 +136,10 @@ func TestWhatCannotBeNotedIsAnErrorWhereItCosts(t *testing.T) {
 	t.Parallel()
 	l := &ledger{unwrite: errors.New("the disk is full")}
 	m := metering.New(metering.Config{Ledger: l})
-	if err := m.Began(t.Context(), executors.Stretch{SandboxID: "free"}, true); err != nil {
+	if err := m.Began(t.Context(), executors.UsageInterval{SandboxID: "free"}, true); err != nil {
 		t.Errorf("one that costs nothing: %v", err)
 	}
-	for _, s := range []executors.Stretch{{SandboxID: "a", PriceNano: 1}, {SandboxID: "b", Metered: true}} {
+	for _, s := range []executors.UsageInterval{{SandboxID: "a", PriceNano: 1}, {SandboxID: "b", Metered: true}} {
 		if err := m.Began(t.Context(), s, true); !errors.Is(err, l.unwrite) {
 			t.Errorf("%+v: %v", s, err)
 		}
@@ -149,7 +149,7 @@ func TestWhatCannotBeNotedIsAnErrorWhereItCosts(t *testing.T) {
 func TestAPriceBookHoldsBeforeWhatAnExecutorSays(t *testing.T) {
 	t.Parallel()
 	r := record("a", executors.Running)
-	if s := metering.New(metering.Config{}).Stretch(r); s.PriceNano != 7 || !s.Metered {
+	if s := metering.New(metering.Config{}).UsageInterval(r); s.PriceNano != 7 || !s.Metered {
 		t.Errorf("without one: %+v", s)
 	}
 	book := metering.Pricing(func(k executors.Kind, cpus int, memoryMB int64) (int64, bool) {
@@ -159,7 +159,7 @@ func TestAPriceBookHoldsBeforeWhatAnExecutorSays(t *testing.T) {
 		return int64(cpus)*100 + memoryMB, false
 	})
 	r.Handle.Kind = "runner:laptop" // a member of a family costs what the family does
-	if s := metering.New(metering.Config{Price: book}).Stretch(r); s.PriceNano != 712 || s.Metered || s.Kind != "runner" {
+	if s := metering.New(metering.Config{Price: book}).UsageInterval(r); s.PriceNano != 712 || s.Metered || s.Kind != "runner" {
 		t.Errorf("with one: %+v", s)
 	}
 }

@@ -64,7 +64,7 @@ func (b *bus) count() int {
 	return len(b.all)
 }
 
-type house struct {
+type harness struct {
 	t                 *testing.T
 	s                 *network.Service
 	db                *store.DB
@@ -73,11 +73,11 @@ type house struct {
 	team, project, ws string
 }
 
-func newHouse(t *testing.T, mend ...func(*network.Config)) *house {
+func newHarness(t *testing.T, repair ...func(*network.Config)) *harness {
 	t.Helper()
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
-	h := &house{t: t, db: db, gates: &gates{now: map[string]executors.Network{}}, bus: &bus{}, team: team.ID, project: id.New("prj"), ws: id.New("ws")}
+	h := &harness{t: t, db: db, gates: &gates{now: map[string]executors.Network{}}, bus: &bus{}, team: team.ID, project: id.New("prj"), ws: id.New("ws")}
 	for _, q := range []struct {
 		sql  string
 		args []any
@@ -92,7 +92,7 @@ func newHouse(t *testing.T, mend ...func(*network.Config)) *house {
 		}
 	}
 	cfg := network.Config{Store: store.NewNetwork(db), Gates: h.gates, Events: h.bus, AgentHosts: []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}, AgentURLs: []string{"https://models.corp.example:8443/v1"}}
-	for _, fn := range mend {
+	for _, fn := range repair {
 		fn(&cfg)
 	}
 	var err error
@@ -102,7 +102,7 @@ func newHouse(t *testing.T, mend ...func(*network.Config)) *house {
 	return h
 }
 
-func (h *house) set(p network.Policy) {
+func (h *harness) set(p network.Policy) {
 	h.t.Helper()
 	p, err := network.CheckPolicy(p)
 	if err == nil {
@@ -113,7 +113,7 @@ func (h *house) set(p network.Policy) {
 	}
 }
 
-func (h *house) network() executors.Network {
+func (h *harness) network() executors.Network {
 	h.t.Helper()
 	n, err := h.s.Network(h.t.Context(), h.ws)
 	if err != nil {
@@ -122,7 +122,7 @@ func (h *house) network() executors.Network {
 	return n
 }
 
-func (h *house) show() network.Info {
+func (h *harness) show() network.Info {
 	h.t.Helper()
 	i, err := h.s.Show(h.t.Context(), h.ws)
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *house) show() network.Info {
 
 func TestWhoSaysWhat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *network.Config) { c.Allow = []string{"corp.example", "@git"} })
+	h := newHarness(t, func(c *network.Config) { c.Allow = []string{"corp.example", "@git"} })
 	if n := h.network(); n.Mode != executors.NetworkOpen || n.Allow != nil {
 		t.Errorf("a project that says nothing: %+v", n)
 	}
@@ -172,7 +172,7 @@ func TestWhoSaysWhat(t *testing.T) {
 
 func TestOneWorkspaceMayReachMore(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	ctx := t.Context()
 	h.gates.Update(h.ws, h.network())
 	for _, mode := range []executors.NetworkMode{executors.NetworkOpen, executors.NetworkNone} {
@@ -182,7 +182,7 @@ func TestOneWorkspaceMayReachMore(t *testing.T) {
 		}
 	}
 	h.set(network.Policy{Mode: executors.NetworkAllow})
-	told := h.bus.count()
+	reported := h.bus.count()
 	for _, host := range []string{"X.example", "x.example", "y.example:8080"} {
 		if err := h.s.Allow(ctx, h.ws, host); err != nil {
 			t.Fatal(err)
@@ -192,8 +192,8 @@ func TestOneWorkspaceMayReachMore(t *testing.T) {
 	if !slices.Contains(live.Allow, "x.example") || !slices.Contains(live.Allow, "y.example:8080") {
 		t.Errorf("a live sandbox is not told: %q", live.Allow)
 	}
-	if h.bus.count() != told+3 {
-		t.Errorf("%d events", h.bus.count()-told)
+	if h.bus.count() != reported+3 {
+		t.Errorf("%d events", h.bus.count()-reported)
 	}
 	if err := h.s.Disallow(ctx, h.ws, "x.EXAMPLE"); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestPoliciesThatAreNone(t *testing.T) {
 }
 
 func TestRefusedHostsAreKeptAndTold(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	h.set(network.Policy{Mode: executors.NetworkAllow})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -260,7 +260,7 @@ func TestRefusedHostsAreKeptAndTold(t *testing.T) {
 	if len(i.Refused) != 4 || i.Full {
 		t.Fatalf("%+v", i.Refused)
 	}
-	told := h.bus.count()
+	reported := h.bus.count()
 	for _, r := range i.Refused {
 		if r.Host == "x.example" && r.Port == 443 && r.Times != 5 {
 			t.Errorf("%+v", r)
@@ -280,14 +280,14 @@ func TestRefusedHostsAreKeptAndTold(t *testing.T) {
 	if !slices.Equal(left, []string{"nowhere.example:443", "x.example:8080", "y.example:443"}) {
 		t.Errorf("after allowing x.example: %q", left)
 	}
-	if told == 0 || h.bus.all[told-1].Type != "network.updated" || h.bus.all[told-1].TeamID != h.team {
+	if reported == 0 || h.bus.all[reported-1].Type != "network.updated" || h.bus.all[reported-1].TeamID != h.team {
 		t.Errorf("%+v", h.bus.all)
 	}
 }
 
 // What was reached is kept too, and a flood of it costs a bounded number of rows.
 func TestReachedHostsAreKept(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	reach := func(host string, times int) {
 		for range times {
 			h.s.Reached(executors.Reach{TeamID: h.team, WorkspaceID: h.ws, Host: host, Port: 443})
@@ -312,7 +312,7 @@ func TestReachedHostsAreKept(t *testing.T) {
 
 // An agent that asks for thousands of names costs a bounded number of rows.
 func TestAFloodOfNames(t *testing.T) {
-	h := newHouse(t)
+	h := newHarness(t)
 	for i := range 5000 {
 		h.s.Refused(executors.Refusal{TeamID: h.team, WorkspaceID: h.ws, Host: fmt.Sprintf("n%d.evil.example", i), Port: 443, Reason: executors.NotListed})
 	}
@@ -330,7 +330,7 @@ func TestAFloodOfNames(t *testing.T) {
 // What many open workspaces cost does not grow with them: neither when a project's policy changes nor when rules are taken anew.
 func TestRulesOfManyWorkspacesAreReadAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	ctx := t.Context()
 	statements := func(what func()) int64 {
 		before := h.db.Statements()

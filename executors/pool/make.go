@@ -78,7 +78,7 @@ func (p *Pool) make(ctx context.Context, k key) {
 }
 
 func (p *Pool) make1(ctx context.Context, w *Record, size executors.Size) error {
-	s := p.stretch(*w)
+	s := p.interval(*w)
 	s.CPUs, s.MemoryMB, s.PriceNano = size.CPUs, size.MemoryMB, size.PriceNano
 	s.PriceNano, s.Metered = p.cfg.Metering.Price(s.Kind, s.CPUs, s.MemoryMB, s.PriceNano)
 	if err := p.cfg.Metering.Afford(ctx, s); err != nil {
@@ -138,7 +138,7 @@ func (p *Pool) end(ctx context.Context, w Record, why string) {
 		p.cfg.Log.Warn("warm sandbox could not be ended", "sandbox_id", w.Handle.ID, "error", err)
 		return
 	}
-	p.cfg.Metering.Stopped(ctx, p.stretch(w), 0, executors.ByServer)
+	p.cfg.Metering.Stopped(ctx, p.interval(w), 0, executors.ByServer)
 	p.cfg.Counters.Cleaned(w.Handle.Kind)
 	w.EndedAt = p.now()
 	p.store(ctx, w, Ending)
@@ -199,7 +199,7 @@ func (p *Pool) Take(ctx context.Context, e executors.Executor, s executors.Spec)
 	s.Warm = &got.Handle
 	sb, err = e.Create(ctx, s)
 	if err == nil && p.consumed(ctx, e, got) {
-		p.cfg.Metering.Stopped(ctx, p.stretch(got), 0, executors.ByServer)
+		p.cfg.Metering.Stopped(ctx, p.interval(got), 0, executors.ByServer)
 		got.EndedAt = p.now()
 		p.store(context.WithoutCancel(ctx), got, Taken)
 		p.cfg.Counters.Warm(e.Kind(), true)

@@ -345,7 +345,7 @@ func (p *Pool) meter(ctx context.Context, w Record) {
 	if c == nil || p.cfg.Metering.Known(w.Handle.ID) {
 		return
 	}
-	if err := p.cfg.Metering.Began(ctx, p.stretch(w), true); err != nil {
+	if err := p.cfg.Metering.Began(ctx, p.interval(w), true); err != nil {
 		p.cfg.Log.Error("a warm sandbox runs and the ledger does not know", "sandbox_id", w.Handle.ID, "error", err)
 	}
 }
@@ -376,7 +376,9 @@ func (p *Pool) record(w Record) executors.Record {
 	return rec
 }
 
-func (p *Pool) stretch(w Record) executors.Stretch { return p.cfg.Metering.Stretch(p.record(w)) }
+func (p *Pool) interval(w Record) executors.UsageInterval {
+	return p.cfg.Metering.UsageInterval(p.record(w))
+}
 
 // IDs are the warm sandboxes there are.
 func (p *Pool) IDs(ctx context.Context) ([]string, error) {

@@ -26,22 +26,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // ledger keeps what it is told, and may refuse.
 type ledger struct {
 	mu     sync.Mutex
-	runs   map[string]executors.Stretch
-	ends   map[string]executors.StillBy
+	runs   map[string]executors.UsageInterval
+	ends   map[string]executors.StopSource
 	refuse error // of Afford
 }
 
-func (l *ledger) Afford(context.Context, executors.Stretch) error { return l.refuse }
-func (l *ledger) Release(context.Context, string) error           { return nil }
-func (l *ledger) Beat(context.Context, []string) error            { return nil }
-func (l *ledger) Settle(context.Context, []string) error          { return nil }
-func (l *ledger) Began(_ context.Context, s executors.Stretch) error {
+func (l *ledger) Afford(context.Context, executors.UsageInterval) error { return l.refuse }
+func (l *ledger) Release(context.Context, string) error                 { return nil }
+func (l *ledger) Beat(context.Context, []string) error                  { return nil }
+func (l *ledger) Settle(context.Context, []string) error                { return nil }
+func (l *ledger) Began(_ context.Context, s executors.UsageInterval) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runs[s.SandboxID] = s
 	return nil
 }
-func (l *ledger) Still(_ context.Context, s executors.Stretch, _ int64, by executors.StillBy) error {
+func (l *ledger) Stopped(_ context.Context, s executors.UsageInterval, _ int64, by executors.StopSource) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.runs, s.SandboxID)
@@ -49,8 +49,8 @@ func (l *ledger) Still(_ context.Context, s executors.Stretch, _ int64, by execu
 	return nil
 }
 
-// poolHouse is a Pool over the real store and an executor that makes sandboxes ahead of time.
-type poolHouse struct {
+// poolHarness is a Pool over the real store and an executor that makes sandboxes ahead of time.
+type poolHarness struct {
 	t        *testing.T
 	ctx      context.Context
 	store    *store.Executors
@@ -68,13 +68,13 @@ type poolHouse struct {
 
 var poolSizes = []executors.Size{{CPUs: 1, MemoryMB: 1024, PriceNano: 66, Available: true}, {CPUs: 2, MemoryMB: 2048, PriceNano: 133, Available: true, Default: true}}
 
-func newPoolHouse(t *testing.T) *poolHouse {
+func newPoolHarness(t *testing.T) *poolHarness {
 	t.Helper()
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
-	h := &poolHouse{t: t, ctx: ctx, store: store.NewExecutors(storetest.SQLite(t)), world: fake.NewWorld(t.TempDir(), nil), root: executortest.GitRoot(t),
-		l: &ledger{runs: make(map[string]executors.Stretch), ends: make(map[string]executors.StillBy)}, counters: &executors.Counters{},
+	h := &poolHarness{t: t, ctx: ctx, store: store.NewExecutors(storetest.SQLite(t)), world: fake.NewWorld(t.TempDir(), nil), root: executortest.GitRoot(t),
+		l: &ledger{runs: make(map[string]executors.UsageInterval), ends: make(map[string]executors.StopSource)}, counters: &executors.Counters{},
 		now: time.UnixMilli(1_800_000_000_000), rules: pool.Rules{Enabled: true, Min: 2, Max: 4}}
 	t.Cleanup(h.world.Close)
 	h.world.Now = h.clock
@@ -82,20 +82,20 @@ func newPoolHouse(t *testing.T) *poolHouse {
 	return h
 }
 
-func (h *poolHouse) clock() time.Time {
+func (h *poolHarness) clock() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-func (h *poolHouse) pass(d time.Duration) {
+func (h *poolHarness) pass(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = h.now.Add(d)
 }
 
 // restart makes the Pool of a new server over what is stored.
-func (h *poolHouse) restart() {
+func (h *poolHarness) restart() {
 	h.ex = fake.NewPooled(h.world)
 	h.ex.Set(fake.Knobs{Sizes: poolSizes, Lease: 10 * time.Minute})
 	all := executors.NewRegistry([]executors.Executor{h.ex})
@@ -106,7 +106,7 @@ func (h *poolHouse) restart() {
 		DialTimeout: 30 * time.Second, Counters: h.counters, Now: h.clock})
 }
 
-func (h *poolHouse) status(ready int) {
+func (h *poolHarness) status(ready int) {
 	h.t.Helper()
 	got, err := h.p.Status(h.ctx)
 	if err != nil || got.Ready != ready {
@@ -115,7 +115,7 @@ func (h *poolHouse) status(ready int) {
 }
 
 // warm are the ids of the warm sandboxes that exist.
-func (h *poolHouse) warm() []string {
+func (h *poolHarness) warm() []string {
 	h.t.Helper()
 	all, err := h.ex.List(h.ctx)
 	if err != nil {
@@ -131,12 +131,12 @@ func (h *poolHouse) warm() []string {
 }
 
 // take asks for a sandbox of the default size.
-func (h *poolHouse) take(id string) (executors.Sandbox, bool) {
+func (h *poolHarness) take(id string) (executors.Sandbox, bool) {
 	return h.p.Take(h.ctx, h.ex, executors.Spec{ID: id, WorkspaceID: "ws_a", TeamID: "team_a", Root: h.root, Size: poolSizes[1]})
 }
 
 func TestWhatIsTakenIsNobodysElse(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.p.Tend(h.ctx)
 	before := h.warm()
 	for _, id := range before {
@@ -169,7 +169,7 @@ func TestWhatIsTakenIsNobodysElse(t *testing.T) {
 }
 
 func TestWhatDoesNotServeIsEnded(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.p.Tend(h.ctx)
 	h.ex.Set(fake.Knobs{Sizes: poolSizes, TakeErr: errors.New("broken")})
 	if sb, pooled := h.take("sbx_a"); sb != nil || pooled {
@@ -184,7 +184,7 @@ func TestWhatDoesNotServeIsEnded(t *testing.T) {
 }
 
 func TestWhatAnEarlierServerWasAtIsEnded(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.p.Tend(h.ctx)
 	keep := h.warm()
 	// A server that died while it made one, and another while it took one.
@@ -220,7 +220,7 @@ func TestANilPoolHasNothing(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	ctx, cancel := context.WithCancel(h.ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); h.p.Run(ctx) }()
@@ -238,7 +238,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 func TestManyMayAskForTheLastWarmSandbox(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.p.Tend(h.ctx)
 	var mu sync.Mutex
 	got := make(map[string]int)
@@ -268,7 +268,7 @@ func TestManyMayAskForTheLastWarmSandbox(t *testing.T) {
 }
 
 func TestThePoolFollowsItsRules(t *testing.T) {
-	h := newPoolHouse(t)
+	h := newPoolHarness(t)
 	h.p.Tend(h.ctx)
 	first := h.warm()
 	// Leases are extended for as long as somebody sweeps.

@@ -24,8 +24,8 @@ const (
 	other = "ws_zzzzzzzzzzzzzzzzzzzzzzzzzz"
 )
 
-// house is a Proxy before a program, and who may see what.
-type house struct {
+// harness is a Proxy before a program, and who may see what.
+type harness struct {
 	t       *testing.T
 	p       *preview.Proxy
 	url     string // of the proxy
@@ -40,8 +40,8 @@ type house struct {
 	answer  http.HandlerFunc
 }
 
-func newHouse(t *testing.T) *house {
-	h := &house{t: t, now: time.UnixMilli(1_700_000_000_000), refused: map[any]bool{}}
+func newHarness(t *testing.T) *harness {
+	h := &harness{t: t, now: time.UnixMilli(1_700_000_000_000), refused: map[any]bool{}}
 	h.program = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
 		h.seen = r.Clone(context.Background())
@@ -88,7 +88,7 @@ func host(port int, ws string) string {
 }
 
 // ask asks an origin; headers are pairs.
-func (h *house) ask(method, at, path string, headers ...string) *http.Response {
+func (h *harness) ask(method, at, path string, headers ...string) *http.Response {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, http.NoBody)
 	if err != nil {
@@ -116,7 +116,7 @@ func body(t *testing.T, r *http.Response) string {
 }
 
 // enter opens a port for who and returns the cookie.
-func (h *house) enter(who any) string {
+func (h *harness) enter(who any) string {
 	h.t.Helper()
 	ticket, err := h.p.Ticket(who, mine, 5173)
 	if err != nil {
@@ -136,13 +136,13 @@ func (h *house) enter(who any) string {
 	return c.Name + "=" + c.Value
 }
 
-func (h *house) refuse(who any) {
+func (h *harness) refuse(who any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refused[who] = true
 }
 
-func (h *house) later(d time.Duration) {
+func (h *harness) later(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = h.now.Add(d)
@@ -150,7 +150,7 @@ func (h *house) later(d time.Duration) {
 
 func TestAPortIsSeenOnlyByWhomItWasOpenedFor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	at := host(5173, mine)
 	if r := h.ask("GET", at, "/"); r.StatusCode != http.StatusUnauthorized || h.seen != nil {
 		t.Errorf("without a grant: %d, the program saw %v", r.StatusCode, h.seen)
@@ -191,7 +191,7 @@ func TestAPortIsSeenOnlyByWhomItWasOpenedFor(t *testing.T) {
 
 func TestTicketsGrowOldAndBelongToOnePort(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	late, err := h.p.Ticket("ann", mine, 5173)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestTicketsGrowOldAndBelongToOnePort(t *testing.T) {
 
 func TestPagesOfOtherOriginsReachNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	at, cookie := host(5173, mine), h.enter("ann")
 	for name, test := range map[string]struct {
 		method  string
@@ -238,7 +238,7 @@ func TestPagesOfOtherOriginsReachNothing(t *testing.T) {
 
 func TestAnswersStayWithinTheirOrigin(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.answer = func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Add("Set-Cookie", "a=1; Domain=preview.test; Path=/x; HttpOnly")
@@ -264,7 +264,7 @@ func TestAnswersStayWithinTheirOrigin(t *testing.T) {
 
 func TestAProgramThatDoesNotListenIsSaidInWords(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	cookie := h.enter("ann")
 	h.mu.Lock()
 	h.dead = fault.New(fault.Unavailable, "port_closed", "<script>")
@@ -289,7 +289,7 @@ func TestAProgramThatDoesNotListenIsSaidInWords(t *testing.T) {
 
 func TestAWebSocketPassesAndAnswersStream(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	more := make(chan struct{})
 	h.answer = func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
@@ -350,7 +350,7 @@ func TestAWebSocketPassesAndAnswersStream(t *testing.T) {
 // A right that is withdrawn ends what is being answered, also where it is no WebSocket: a stream of events goes on for hours.
 func TestAStreamEndsWithTheRight(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.p.CheckEvery(10 * time.Millisecond)
 	h.answer = func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -379,7 +379,7 @@ func TestAStreamEndsWithTheRight(t *testing.T) {
 
 func TestNamesOfPorts(t *testing.T) {
 	t.Parallel()
-	p := newHouse(t).p
+	p := newHarness(t).p
 	for name, want := range map[string]bool{
 		host(5173, mine): true, strings.ToUpper(host(5173, mine)): true, host(5173, mine) + ":8080": true, host(5173, mine) + ".": true,
 		host(0, mine): false, host(65536, mine): false, "preview.test": false, "5173-.preview.test": false, "x." + host(1, mine): false, "5173-0123456789abc.evil.test": false,

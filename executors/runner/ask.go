@@ -143,11 +143,11 @@ func (e *member) refusal(resp *http.Response) error {
 	if err != nil || json.Unmarshal(b, &w) != nil {
 		return e.wrong(fmt.Errorf("status %d", resp.StatusCode))
 	}
-	return e.told(w)
+	return e.reported(w)
 }
 
 // told makes an error of what a machine says of one.
-func (e *member) told(w wire.Error) error {
+func (e *member) reported(w wire.Error) error {
 	kind, words := fault.Kind(w.Kind), clean(w.Message, maxWords)
 	if !slices.Contains(kinds, kind) || !plainCode.MatchString(w.Code) || words == "" {
 		return e.wrong(fmt.Errorf("an error of kind %q and code %q", clean(w.Kind, maxName), clean(w.Code, maxName)))

@@ -162,7 +162,7 @@ func TestAMakingIsFollowedAndAskedForSomebody(t *testing.T) {
 	y := newYard()
 	y.handler = says(200, lines(wire.Progress{Step: "image", Title: "Fetching\nthe image", Done: 1, All: 2}, wire.Progress{Sandbox: &wire.Sandbox{ID: "sbx_1", State: wire.Running, Token: "secret"}}))
 	var steps []string
-	ctx := executors.WithTeller(executors.As(context.Background(), executors.ForAgent, "ann"), func(_ context.Context, step, title, _ string, done, all int64) {
+	ctx := executors.WithProgress(executors.As(context.Background(), executors.ForAgent, "ann"), func(_ context.Context, step, title, _ string, done, all int64) {
 		steps = append(steps, fmt.Sprint(step, " ", title, " ", done, " ", all))
 	})
 	sb, err := y.member(t).Create(ctx, executors.Spec{Root: t.TempDir(), ID: "sbx_1", TeamID: "team_1", WorkspaceID: "ws_1", Key: "PW-1", Inside: "/work/my-project", UserID: "ann",
@@ -300,7 +300,7 @@ func TestPipesThatAreDear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, ok := sb.(executors.Narrow); !ok || n.OnePipe() != want {
+		if n, ok := sb.(executors.SinglePipe); !ok || n.OnePipe() != want {
 			t.Errorf("%s: narrow %v", text, !want)
 		}
 	}

@@ -78,7 +78,7 @@ func (e *member) create(ctx context.Context, s executors.Spec) (*sandbox, error)
 		}
 		switch {
 		case p.Error != nil:
-			return nil, e.told(*p.Error)
+			return nil, e.reported(*p.Error)
 		case p.Sandbox != nil:
 			return e.sandbox(s.ID, *p.Sandbox)
 		case p.Step != "" && plainCode.MatchString(p.Step):
@@ -126,11 +126,11 @@ type sandbox struct {
 }
 
 var (
-	_ executors.Sandbox = (*sandbox)(nil)
-	_ executors.Pauser  = (*sandbox)(nil)
-	_ executors.Limiter = (*sandbox)(nil)
-	_ executors.Metered = (*sandbox)(nil)
-	_ executors.Narrow  = (*sandbox)(nil)
+	_ executors.Sandbox    = (*sandbox)(nil)
+	_ executors.Pauser     = (*sandbox)(nil)
+	_ executors.Limiter    = (*sandbox)(nil)
+	_ executors.Metered    = (*sandbox)(nil)
+	_ executors.SinglePipe = (*sandbox)(nil)
 )
 
 // OnePipe reports whether pipes are dear, as where each is a program in a container the machine reaches over a network.
@@ -156,7 +156,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	// Whether it is gone is asked for and answered elsewhere: a pipe that cannot be had says nothing of that.
 	if f, ok := errors.AsType[*fault.Error](err); ok && ctx.Err() == nil && s.e.away() == nil && slices.Contains(kinds, f.Kind) && f.Kind != fault.NotFound && f.Kind != fault.Gone {
-		return nil, s.e.told(wire.Error{Kind: string(f.Kind), Code: f.Code, Message: f.Message})
+		return nil, s.e.reported(wire.Error{Kind: string(f.Kind), Code: f.Code, Message: f.Message})
 	}
 	return nil, s.e.cut(ctx, err)
 }

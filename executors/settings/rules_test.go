@@ -135,13 +135,13 @@ func TestWhoSaysASetting(t *testing.T) {
 func TestSettingsAreReadAgainAfterAWhile(t *testing.T) {
 	t.Parallel()
 	m, now := newMemory(), time.UnixMilli(1_000_000)
-	var told []settings.Values
+	var reported []settings.Values
 	var log strings.Builder
-	s := settings.New(settings.Config{Store: m, Sealer: rot13{}, Base: base, Now: func() time.Time { return now }, Changed: func(v settings.Values) { told = append(told, v) },
+	s := settings.New(settings.Config{Store: m, Sealer: rot13{}, Base: base, Now: func() time.Time { return now }, Changed: func(v settings.Values) { reported = append(reported, v) },
 		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	other := settings.New(settings.Config{Store: m, Sealer: rot13{}, Base: base})
-	if v := s.Values(t.Context()); v != base || len(told) != 1 {
-		t.Errorf("%+v, told %d times", v, len(told))
+	if v := s.Values(t.Context()); v != base || len(reported) != 1 {
+		t.Errorf("%+v, told %d times", v, len(reported))
 	}
 	if _, err := other.Set(t.Context(), "ada", map[string]any{settings.E2BIdle: int64(7)}); err != nil {
 		t.Fatal(err)
@@ -152,12 +152,12 @@ func TestSettingsAreReadAgainAfterAWhile(t *testing.T) {
 		t.Errorf("after 4 s: %d, %d reads", v.E2B.IdleMinutes, m.reads-reads)
 	}
 	now = now.Add(2 * time.Second)
-	if v := s.Values(t.Context()); v.E2B.IdleMinutes != 7 || len(told) != 2 || told[1] != v {
-		t.Errorf("after 6 s: %+v, told %d times", v, len(told))
+	if v := s.Values(t.Context()); v.E2B.IdleMinutes != 7 || len(reported) != 2 || reported[1] != v {
+		t.Errorf("after 6 s: %+v, told %d times", v, len(reported))
 	}
 	now = now.Add(6 * time.Second)
-	if s.Values(t.Context()); len(told) != 2 { // no news
-		t.Errorf("told %d times", len(told))
+	if s.Values(t.Context()); len(reported) != 2 { // no news
+		t.Errorf("told %d times", len(reported))
 	}
 	m.broken = errors.New("the disk is gone")
 	now = now.Add(6 * time.Second)

@@ -42,9 +42,9 @@ func TestSettingsAreKeptAndReadByOtherServers(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		now := time.UnixMilli(1_000_000)
-		var told []settings.Values
+		var reported []settings.Values
 		cfg := settings.Config{Store: store.NewPlaceSettings(db), Sealer: rot13{}, Base: base, Now: func() time.Time { return now },
-			Changed: func(v settings.Values) { told = append(told, v) }}
+			Changed: func(v settings.Values) { reported = append(reported, v) }}
 		s := settings.New(cfg)
 		cfg.Changed = nil
 		other := settings.New(cfg)
@@ -60,8 +60,8 @@ func TestSettingsAreKeptAndReadByOtherServers(t *testing.T) {
 		if v != want || s.KeyEnd() != "mnop" {
 			t.Errorf("got %+v, key ends in %q", v, s.KeyEnd())
 		}
-		if len(told) != 1 || told[0] != want {
-			t.Errorf("told %+v", told)
+		if len(reported) != 1 || reported[0] != want {
+			t.Errorf("told %+v", reported)
 		}
 		var sealed []byte
 		if err := db.QueryRow(t.Context(), `SELECT sealed FROM place_settings WHERE executor = 'e2b'`).Scan(&sealed); err != nil || strings.Contains(string(sealed), "abcdefghij") {

@@ -20,11 +20,11 @@ func (tr *tree) cheap(p *Poller) map[string]bool {
 	if err := p.poll(tr.t.Context(), t, p.pollsBegun(), false); err != nil {
 		tr.t.Fatal(err)
 	}
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for path := range byPath(tr.t, t.delta(0)[0]) {
-		told[path] = true
+		reported[path] = true
 	}
-	return told
+	return reported
 }
 
 // dated makes a file with a modification time, as a pattern for touch.
@@ -82,16 +82,16 @@ exit $code
 `, real, once, same, other, later))
 	p := New(Config{Root: tr.root, Dir: filepath.Join(realTemp(t), "private"), GitPath: slow, Timeout: 20 * time.Second})
 	t.Cleanup(func() { p.Close() })
-	if told := tr.cheap(p); !told["p/x"] || told["p/new/0"] {
-		t.Fatalf("the first poll told %v", told)
+	if reported := tr.cheap(p); !reported["p/x"] || reported["p/new/0"] {
+		t.Fatalf("the first poll told %v", reported)
 	}
 	if _, err := os.Stat(once); err != nil {
 		t.Fatal("nothing changed while git looked")
 	}
-	told := tr.cheap(p)
+	reported := tr.cheap(p)
 	for _, path := range []string{"p/x", "p/new/0", "p/new/9", "src/lib.go"} {
-		if !told[path] {
-			t.Errorf("the next poll does not tell %s: %v", path, told)
+		if !reported[path] {
+			t.Errorf("the next poll does not tell %s: %v", path, reported)
 		}
 	}
 }
@@ -136,8 +136,8 @@ func TestAnAnswerNowIsNoMemory(t *testing.T) {
 				t.Fatal("git does not remember: the test is about nothing")
 			}
 			if name != "of our own" {
-				if told := tr.cheap(p); !told["p/new/0"] {
-					t.Errorf("a poll believes the agent's git: %v", told)
+				if reported := tr.cheap(p); !reported["p/new/0"] {
+					t.Errorf("a poll believes the agent's git: %v", reported)
 				}
 			}
 			if !tr.named(p)["p/new/0"] {
@@ -146,8 +146,8 @@ func TestAnAnswerNowIsNoMemory(t *testing.T) {
 			if got := tr.poll(p); got["p/new/0"].Path == "" {
 				t.Errorf("who asks is told %v", got)
 			}
-			if told := tr.cheap(p); !told["p/new/0"] {
-				t.Errorf("the poll after it tells %v", told)
+			if reported := tr.cheap(p); !reported["p/new/0"] {
+				t.Errorf("the poll after it tells %v", reported)
 			}
 		})
 	}

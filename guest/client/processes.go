@@ -105,26 +105,26 @@ func (c *Client) CloseStdin(ctx context.Context, id string) error {
 
 // Ack tells the guest that everything of a stream before offset is safe: it may let it go.
 func (c *Client) Ack(ctx context.Context, id string, stream guest.Stream, offset int64) error {
-	return c.tell(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset})
+	return c.notify(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset})
 }
 
 // AckFull is Ack from a host whose disk is full: the guest keeps everything behind offset, also what was read. It holds until the next Ack,
 // and must be said again about every second.
 func (c *Client) AckFull(ctx context.Context, id string, stream guest.Stream, offset int64) error {
-	return c.tell(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset, Full: true})
+	return c.notify(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset, Full: true})
 }
 
 // Resize sets the size of a process's terminal.
 func (c *Client) Resize(ctx context.Context, id string, size guest.Size) error {
-	return c.tell(ctx, id, "resize", size)
+	return c.notify(ctx, id, "resize", size)
 }
 
 // Signal sends a signal ("SIGINT", "TERM", ...) to the process and everything it started.
 func (c *Client) Signal(ctx context.Context, id, sig string) error {
-	return c.tell(ctx, id, "signal", guest.SignalRequest{Signal: sig})
+	return c.notify(ctx, id, "signal", guest.SignalRequest{Signal: sig})
 }
 
-func (c *Client) tell(ctx context.Context, id, what string, v any) error {
+func (c *Client) notify(ctx context.Context, id, what string, v any) error {
 	q, err := of("POST", id, what)
 	if err != nil {
 		return err

@@ -184,9 +184,9 @@ func BenchmarkRest(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkParcel sends a parcel to a guest and compares that with bare bytes over a socket like the pipe's: parcel_vs_raw is the
+// BenchmarkBundle sends a bundle to a guest and compares that with bare bytes over a socket like the pipe's: parcel_vs_raw is the
 // ratio of the throughputs. The guest writes what it gets to its disk.
-func BenchmarkParcel(b *testing.B) {
+func BenchmarkBundle(b *testing.B) {
 	p := newPlace(b)
 	const size = 64 << 20
 	data := make([]byte, size)
@@ -203,7 +203,7 @@ func BenchmarkParcel(b *testing.B) {
 	for b.Loop() {
 		n++
 		at := time.Now()
-		if err := p.SendParcel(within(b), fmt.Sprintf("prc_%d", n), bytes.NewReader(data), size, nil); err != nil {
+		if err := p.SendBundle(within(b), fmt.Sprintf("prc_%d", n), bytes.NewReader(data), size, nil); err != nil {
 			b.Fatal(err)
 		}
 		ours += time.Since(at)

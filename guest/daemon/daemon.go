@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/guest/parcel"
+	"github.com/parawork/parawork/guest/bundle"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/homedir"
 )
@@ -101,7 +101,7 @@ type Daemon struct {
 
 	hooks   *hooks
 	gateway *gateway
-	parcels *parcel.Store
+	bundles *bundle.Store
 
 	mending    atomic.Bool  // a goroutine waits for the disk to take output again
 	readers    atomic.Int64 // outputs being followed
@@ -140,7 +140,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.hooks = newHooks(d)
 	d.gateway = newGateway(d)
-	d.parcels = parcel.New(parcel.Config{Dir: filepath.Join(cfg.Dir, "parcels"), Root: cfg.Root, Log: d.cfg.Log})
+	d.bundles = bundle.New(bundle.Config{Dir: filepath.Join(cfg.Dir, "bundles"), Root: cfg.Root, Log: d.cfg.Log})
 	return d, nil
 }
 
@@ -189,7 +189,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	cancel()
 	d.hooks.close()
 	d.gateway.close()
-	d.parcels.Close()
+	d.bundles.Close()
 	_ = srv.Close()
 	<-served
 	if !ended {

@@ -43,39 +43,39 @@ func direct(w http.ResponseWriter, r *http.Request, header, value string) (net.C
 }
 
 // outlet is where a stream's bytes go: one batch at a time, with room for a frame's head before it.
-type outlet interface {
+type bridge interface {
 	send(framed []byte) error // framed[:guest.FrameHeader] is the outlet's to use
 	flush() error             // what was sent is to arrive now
 	end() error               // the stream is complete
 }
 
-// directOutlet sends frames: u32 length and bytes; length 0 is the stream's end.
-type directOutlet struct{ conn net.Conn }
+// directBridge sends frames: u32 length and bytes; length 0 is the stream's end.
+type directBridge struct{ conn net.Conn }
 
-func (o directOutlet) send(framed []byte) error {
+func (o directBridge) send(framed []byte) error {
 	binary.BigEndian.PutUint32(framed, uint32(len(framed)-guest.FrameHeader))
 	_, err := o.conn.Write(framed)
 	return err
 }
 
-func (o directOutlet) flush() error { return nil }
+func (o directBridge) flush() error { return nil }
 
-func (o directOutlet) end() error {
+func (o directBridge) end() error {
 	_, err := o.conn.Write(make([]byte, guest.FrameHeader))
 	return err
 }
 
-// sharedOutlet sends the bytes as the body of an answer.
-type sharedOutlet struct {
+// sharedBridge sends the bytes as the body of an answer.
+type sharedBridge struct {
 	w  io.Writer
 	rc *http.ResponseController
 }
 
-func (o sharedOutlet) send(framed []byte) error {
+func (o sharedBridge) send(framed []byte) error {
 	_, err := o.w.Write(framed[guest.FrameHeader:])
 	return err
 }
 
-func (o sharedOutlet) flush() error { return o.rc.Flush() }
+func (o sharedBridge) flush() error { return o.rc.Flush() }
 
-func (o sharedOutlet) end() error { return nil }
+func (o sharedBridge) end() error { return nil }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/internal/carry"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/proxycopy"
 )
 
 const (
@@ -210,7 +210,7 @@ func (g *gateway) takes(w http.ResponseWriter, r *http.Request, left <-chan stru
 
 // carryShared carries a connection in the bodies of a request and its answer, whose head was sent. whole: the end of what comes from conn is
 // that of both directions.
-func carryShared(w http.ResponseWriter, r *http.Request, conn carry.Conn, whole bool) error {
+func carryShared(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn, whole bool) error {
 	sent := make(chan struct{})
 	go func() { // ends with the request's body, or with conn
 		defer close(sent)

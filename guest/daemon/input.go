@@ -81,7 +81,7 @@ func (in *input) put(ctx context.Context, seq uint64, p []byte) error {
 		return errInputClosed
 	}
 	in.last = seq
-	defer in.tell()
+	defer in.notify()
 	if len(in.queue) == 0 && !in.writing {
 		p = p[in.try(p):]
 	}
@@ -114,7 +114,7 @@ func (in *input) wait(ctx context.Context) error {
 }
 
 // tell wakes who waits. The caller holds mu.
-func (in *input) tell() {
+func (in *input) notify() {
 	if in.moved != nil {
 		close(in.moved)
 		in.moved = nil
@@ -152,7 +152,7 @@ func (in *input) write() {
 		in.queue[0] = nil
 		in.queue = in.queue[1:]
 		in.queued -= len(p)
-		in.tell()
+		in.notify()
 	}
 	in.writing = false
 	if in.ending {
@@ -188,7 +188,7 @@ func (in *input) shut() {
 		return
 	}
 	in.closed, in.queue, in.queued = true, nil, 0
-	in.tell()
+	in.notify()
 	if in.owns {
 		_ = in.file.Close()
 	}

@@ -68,18 +68,18 @@ func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 			_, _ = rest.ReadByte()
 			cancel()
 		}()
-		_ = follow(ctx, directOutlet{conn}, l, off, took) // a pipe that is cut says so by itself
+		_ = follow(ctx, directBridge{conn}, l, off, took) // a pipe that is cut says so by itself
 		return errHijacked
 	}
 	w.Header().Set(guest.HeaderOffset, at)
 	if err := begin(w); err != nil {
 		return errCut
 	}
-	return follow(r.Context(), sharedOutlet{w, http.NewResponseController(w)}, l, off, took)
+	return follow(r.Context(), sharedBridge{w, http.NewResponseController(w)}, l, off, took)
 }
 
 // follow sends the log from off as it grows, and tells took how far it is.
-func follow(ctx context.Context, out outlet, l *bytelog.Log, off int64, took func(int64)) error {
+func follow(ctx context.Context, out bridge, l *bytelog.Log, off int64, took func(int64)) error {
 	for {
 		changed := l.Changed()
 		n, err := sendBatch(out, l, off)
@@ -111,7 +111,7 @@ func follow(ctx context.Context, out outlet, l *bytelog.Log, off int64, took fun
 }
 
 // sendBatch sends what is there at off, up to one batch. It holds a buffer only meanwhile.
-func sendBatch(out outlet, l *bytelog.Log, off int64) (int, error) {
+func sendBatch(out bridge, l *bytelog.Log, off int64) (int, error) {
 	buf := batches.Get().(*[batch]byte)
 	defer batches.Put(buf)
 	n, from, err := l.ReadAt(buf[guest.FrameHeader:], off)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/internal/carry"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/proxycopy"
 )
 
 const (
@@ -51,7 +51,7 @@ func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 // dialPort reaches a program at either loopback address. Where the sandbox shares its loopback with the machine it runs on, only what the
 // sandbox's own processes listen on is reached: the machine's other services are none of the host's business, and whether there is one is
 // not said either.
-func (d *Daemon) dialPort(ctx context.Context, port uint16) (carry.Conn, error) {
+func (d *Daemon) dialPort(ctx context.Context, port uint16) (proxycopy.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, portIn)
 	defer cancel()
 	err := error(syscall.ECONNREFUSED)
@@ -63,7 +63,7 @@ func (d *Daemon) dialPort(ctx context.Context, port uint16) (carry.Conn, error) 
 		var dialer net.Dialer
 		var conn net.Conn
 		if conn, err = dialer.DialContext(ctx, "tcp", at.String()); err == nil {
-			return conn.(carry.Conn), nil
+			return conn.(proxycopy.Conn), nil
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			break
@@ -76,7 +76,7 @@ func (d *Daemon) dialPort(ctx context.Context, port uint16) (carry.Conn, error) 
 }
 
 // joinDirect gives the stream the whole pipe.
-func joinDirect(w http.ResponseWriter, r *http.Request, conn carry.Conn) error {
+func joinDirect(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn) error {
 	pipe, early, hangUp, err := direct(w, r, guest.HeaderPort, r.PathValue("port"))
 	if err != nil {
 		return err
@@ -87,11 +87,11 @@ func joinDirect(w http.ResponseWriter, r *http.Request, conn carry.Conn) error {
 			return errHijacked
 		}
 	}
-	whole, ok := pipe.(carry.Conn)
+	whole, ok := pipe.(proxycopy.Conn)
 	if !ok {
 		whole = closing{pipe}
 	}
-	carry.Both(whole, conn, carry.Options{})
+	proxycopy.Both(whole, conn, proxycopy.Options{})
 	return errHijacked
 }
 
@@ -101,7 +101,7 @@ type closing struct{ net.Conn }
 func (c closing) CloseWrite() error { return c.Close() }
 
 // joinShared carries the stream in the body of a request and of its answer.
-func joinShared(w http.ResponseWriter, r *http.Request, conn carry.Conn) error {
+func joinShared(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn) error {
 	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })()
 	w.Header().Set(guest.HeaderPort, r.PathValue("port"))
 	if err := begin(w); err != nil {

@@ -47,19 +47,19 @@ func newPump(p *process, f *os.File, l *bytelog.Log, most int64) *pump {
 const backlog = 2 * bytelog.DefaultBacklogBytes
 
 const (
-	heedEvery = 2 * time.Millisecond
-	heedFor   = 5 * time.Second // a host that takes nothing for so long holds up nobody
+	recheckEvery = 2 * time.Millisecond
+	recheckFor   = 5 * time.Second // a host that takes nothing for so long holds up nobody
 )
 
 // heed lets a program wait that writes faster than its host reads, before what the host has not taken would be dropped: as any
 // terminal does. Without a host, or with one that takes nothing any more, a program waits only where nothing else keeps its
 // output: on a disk that takes nothing, once as much as may be is held in memory.
-func (pu *pump) heed() {
+func (pu *pump) recheck() {
 	for pu.mustWait() {
 		select {
 		case <-pu.p.exited: // what it left in its pipe must be read before that is closed
 			return
-		case <-time.After(heedEvery):
+		case <-time.After(recheckEvery):
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (pu *pump) mustWait() bool {
 	if heard := pu.heard.Load(); taken != pu.seen || heard != pu.word || pu.slow.IsZero() {
 		pu.seen, pu.word, pu.slow = taken, heard, now
 	}
-	return now.Sub(pu.slow) <= heedFor || behind
+	return now.Sub(pu.slow) <= recheckFor || behind
 }
 
 // acked notes what a host has safe, and whether its disk is full.
@@ -174,7 +174,7 @@ func (pu *pump) waiting() bool {
 
 // step waits until there is something to read, and moves one batch.
 func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
-	pu.heed()
+	pu.recheck()
 	var buf *[batch]byte
 	var n int
 	var rerr error
@@ -199,7 +199,7 @@ func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
 			pu.p.d.wrote()                // first: who has read the bytes is told when they came
 			_, _ = pu.log.Append(buf[:n]) // it fails only when the log has ended: then nobody waits for these bytes
 			if pu.log.Degraded() != nil {
-				pu.p.d.mendLater()
+				pu.p.d.repairLater()
 			}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/internal/carry"
+	"github.com/parawork/parawork/internal/proxycopy"
 )
 
 // Address is where programs find the proxy.
@@ -178,7 +178,7 @@ func (r *Relay) pass(ctx context.Context, conn *net.TCPConn, target string) {
 			return
 		}
 	}
-	carry.Both(conn, gate, carry.Options{}) // the gate judges what has stood still too long
+	proxycopy.Both(conn, gate, proxycopy.Options{}) // the gate judges what has stood still too long
 }
 
 // dial reaches the gate. While nobody listens there, as when the server restarts, it tries again.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/relay"
-	"github.com/parawork/parawork/internal/carry"
+	"github.com/parawork/parawork/internal/proxycopy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,7 +77,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
-	carry.Both(conn.(*net.UnixConn), out.(*net.TCPConn), carry.Options{})
+	proxycopy.Both(conn.(*net.UnixConn), out.(*net.TCPConn), proxycopy.Options{})
 }
 
 func socketPath(t *testing.T) string {

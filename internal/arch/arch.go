@@ -1,2 +1,2 @@
-// Package arch holds no code of the program, only the test that keeps the house's plan true: who may know whom, and why not.
+// Package arch holds no code of the program, only the test that keeps the harness's plan true: who may know whom, and why not.
 package arch

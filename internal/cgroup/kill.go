@@ -13,8 +13,8 @@ import (
 // Freeze stops every process of the group where it is, until Thaw.
 func (g *Group) Freeze(ctx context.Context) error { return g.freeze(ctx, true) }
 
-// Thaw lets a frozen group go on.
-func (g *Group) Thaw(ctx context.Context) error { return g.freeze(ctx, false) }
+// Unfreeze lets a frozen group go on.
+func (g *Group) Unfreeze(ctx context.Context) error { return g.freeze(ctx, false) }
 
 func (g *Group) freeze(ctx context.Context, frozen bool) error {
 	file, want, unfrozen := g.freezeFile()
@@ -39,7 +39,7 @@ func (g *Group) freeze(ctx context.Context, frozen bool) error {
 }
 
 // freezeFile is the file that freezes, and the words for frozen and thawed.
-func (g *Group) freezeFile() (file, frozen, thawed string) {
+func (g *Group) freezeFile() (file, frozen, unfrozen string) {
 	if h, ok := g.t.unified(); ok {
 		return path.Join(g.dir(h), "cgroup.freeze"), "1", "0"
 	}
@@ -66,7 +66,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left := g.Processes()
 		if len(left) == 0 {
-			return g.thawEmpty(ctx)
+			return g.unfreezeEmpty(ctx)
 		}
 		if err := g.killOnce(ctx, left, round >= wholeRounds); err != nil {
 			return err
@@ -79,12 +79,12 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// thawEmpty leaves no frozen group behind for those who come next.
-func (g *Group) thawEmpty(ctx context.Context) error {
+// unfreezeEmpty leaves no frozen group behind for those who come next.
+func (g *Group) unfreezeEmpty(ctx context.Context) error {
 	if !g.Frozen() {
 		return nil
 	}
-	if err := g.Thaw(ctx); err != nil && !errors.Is(err, ErrNone) {
+	if err := g.Unfreeze(ctx); err != nil && !errors.Is(err, ErrNone) {
 		return err
 	}
 	return nil
@@ -115,9 +115,9 @@ func (g *Group) killOnce(ctx context.Context, left []int, singly bool) error {
 	for _, pid := range g.Processes() {
 		_ = g.t.fs.Kill(pid)
 	}
-	file, _, thawed := g.freezeFile()
+	file, _, unfrozen := g.freezeFile()
 	if file != "" {
-		if err := g.t.fs.Write(file, thawed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := g.t.fs.Write(file, unfrozen); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("thawing the control group %s: %w", g.name, err)
 		}
 	}

@@ -141,7 +141,7 @@ func TestRealFreezeAndKill(t *testing.T) {
 	if after, _ := g.Figures(); after.CPUMs > before.CPUMs+5 {
 		t.Errorf("a frozen group used %d ms", after.CPUMs-before.CPUMs)
 	}
-	if err := g.Thaw(ctx); err != nil {
+	if err := g.Unfreeze(ctx); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "going on", func() bool { f, _ := g.Figures(); return f.CPUMs > before.CPUMs+10 })

@@ -141,8 +141,8 @@ func (s *Sub) offer(e Event) {
 	}
 }
 
-// Heard reports whether somebody listens to this team's events alone, as a person who looks at it does.
-func (b *Bus) Heard(teamID string) bool {
+// HasListeners reports whether somebody listens to this team's events alone, as a person who looks at it does.
+func (b *Bus) HasListeners(teamID string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.subs {

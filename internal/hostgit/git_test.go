@@ -132,7 +132,7 @@ func TestProgressAndWords(t *testing.T) {
 	}
 }
 
-func TestDeskSeesNoConfig(t *testing.T) {
+func TestScratchSeesNoConfig(t *testing.T) {
 	t.Parallel()
 	g := real(t)
 	dir := t.TempDir()
@@ -146,7 +146,7 @@ func TestDeskSeesNoConfig(t *testing.T) {
 		}
 	}
 	parent := t.TempDir()
-	d, err := g.Desk(t.Context(), parent, dir)
+	d, err := g.Scratch(t.Context(), parent, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestDeskSeesNoConfig(t *testing.T) {
 	}
 }
 
-func TestDeskFollowsTheObjectFormat(t *testing.T) {
+func TestScratchFollowsTheObjectFormat(t *testing.T) {
 	t.Parallel()
 	g := real(t)
 	dir, parent := filepath.Join(t.TempDir(), "repo"), t.TempDir()
@@ -180,7 +180,7 @@ func TestDeskFollowsTheObjectFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // what is remembered, too
-			d, err := g.Desk(t.Context(), parent, dir)
+			d, err := g.Scratch(t.Context(), parent, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +192,7 @@ func TestDeskFollowsTheObjectFormat(t *testing.T) {
 			}
 		}
 	}
-	if _, err := g.Desk(t.Context(), parent, filepath.Join(dir, "gone")); err == nil {
+	if _, err := g.Scratch(t.Context(), parent, filepath.Join(dir, "gone")); err == nil {
 		t.Error("there was a desk over nothing")
 	}
 }

@@ -13,4 +13,3 @@ func (f TreeFile) Link() bool { return f.Mode == 0o120000 }
 
 // Module reports whether the entry is a submodule, which has no content here.
 func (f TreeFile) Module() bool { return f.Mode == 0o160000 }
-

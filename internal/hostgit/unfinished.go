@@ -15,7 +15,7 @@ const unfinishedPrefix = "tmp_pack_"
 
 // importing runs a fast-import and removes the pack it leaves when it does not end well: git does not where the disk is full, and cannot
 // when it is killed. Such a pack takes room for a day and more, for git's own cleaning leaves what is young.
-func (d *Desk) importing(ctx context.Context, c Call) ([]byte, error) {
+func (d *Scratch) importing(ctx context.Context, c Call) ([]byte, error) {
 	n := writing{Objects: d.objects, Before: unfinished(d.objects)}
 	done, err := d.git.noteWriting(n)
 	if err != nil {

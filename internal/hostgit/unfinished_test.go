@@ -41,18 +41,18 @@ func TestAFailedImportLeavesNoPack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(packs, "tmp_pack_old"), nil, 0o444); err != nil {
 		t.Fatal(err)
 	}
-	desk, err := g.Desk(t.Context(), t.TempDir(), repo)
+	scratch, err := g.Scratch(t.Context(), t.TempDir(), repo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer desk.Close()
+	defer scratch.Close()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	in, feed := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done"}, Stdin: in})
+		_, err := scratch.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done"}, Stdin: in})
 		in.CloseWithError(io.ErrClosedPipe)
 		done <- err
 	}()
@@ -105,18 +105,18 @@ func TestTheNextStartRemovesWhatWasUnfinished(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(objects, "tmp_objdir-incoming-theirs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	in, err := g.Intake(t.Context(), t.TempDir(), repo)
+	in, err := g.Quarantine(t.Context(), t.TempDir(), repo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk, err := g.Desk(t.Context(), t.TempDir(), repo)
+	scratch, err := g.Scratch(t.Context(), t.TempDir(), repo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := desk.Run(t.Context(), hostgit.Call{Args: []string{"fast-import", "--quiet", "--done"}, Stdin: pr})
+		_, err := scratch.Run(t.Context(), hostgit.Call{Args: []string{"fast-import", "--quiet", "--done"}, Stdin: pr})
 		pr.CloseWithError(io.ErrClosedPipe)
 		done <- err
 	}()
@@ -173,5 +173,5 @@ func TestTheNextStartRemovesWhatWasUnfinished(t *testing.T) {
 	if notes, _ := os.ReadDir(filepath.Join(state, "writing")); len(notes) != 0 {
 		t.Errorf("%d notes are left", len(notes))
 	}
-	_, _ = in.Close(), desk.Close()
+	_, _ = in.Close(), scratch.Close()
 }

@@ -25,7 +25,7 @@ type Object struct {
 }
 
 // Walk is the walk of revs, as rev-list reads them on its standard input.
-func (d *Desk) Walk(limit time.Duration, revs ...string) Walk {
+func (d *Scratch) Walk(limit time.Duration, revs ...string) Walk {
 	return Walk{run: func(ctx context.Context, c Call) ([]byte, error) {
 		c.Timeout = limit
 		return d.Run(ctx, c)
@@ -34,7 +34,7 @@ func (d *Desk) Walk(limit time.Duration, revs ...string) Walk {
 
 // Walk is the walk of what came: what the tips reach, and neither known commits nor, where what came may stand on all of the repository, one
 // of its refs.
-func (in *Intake) Walk(ctx context.Context, tips map[string]bool, l IntakeLimits, known ...string) (Walk, error) {
+func (in *Quarantine) Walk(ctx context.Context, tips map[string]bool, l QuarantineLimits, known ...string) (Walk, error) {
 	var revs bytes.Buffer
 	for id := range tips {
 		revs.WriteString(id + "\n")
@@ -43,7 +43,7 @@ func (in *Intake) Walk(ctx context.Context, tips map[string]bool, l IntakeLimits
 		revs.WriteString("^" + id + "\n")
 	}
 	if in.sees[0] == in.objects {
-		refs, err := in.desk.git.Run(ctx, Call{GitDir: in.gitDir, Max: 256 << 20, Args: []string{"for-each-ref", "--format=^%(objectname)"}})
+		refs, err := in.scratch.git.Run(ctx, Call{GitDir: in.gitDir, Max: 256 << 20, Args: []string{"for-each-ref", "--format=^%(objectname)"}})
 		if err != nil {
 			return Walk{}, err
 		}
@@ -52,7 +52,7 @@ func (in *Intake) Walk(ctx context.Context, tips map[string]bool, l IntakeLimits
 	return Walk{run: func(ctx context.Context, c Call) ([]byte, error) {
 		of := in.call(l, c.Args...)
 		of.Stdin, of.Stdout, of.Max = c.Stdin, c.Stdout, c.Max
-		return in.desk.git.Run(ctx, of)
+		return in.scratch.git.Run(ctx, of)
 	}, revs: revs.String()}, nil
 }
 

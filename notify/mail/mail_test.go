@@ -19,8 +19,8 @@ import (
 	"github.com/parawork/parawork/testing/testsmtp"
 )
 
-// house is a Service on a real store and mail server, with a clock of its own.
-type house struct {
+// harness is a Service on a real store and mail server, with a clock of its own.
+type harness struct {
 	*mail.Service
 	db    *store.DB
 	store *store.Mails
@@ -28,27 +28,27 @@ type house struct {
 	time  time.Time
 }
 
-func newHouse(db *store.DB, v mail.Server) *house {
-	h := &house{db: db, store: store.NewMails(db), time: time.Now()}
+func newHarness(db *store.DB, v mail.Server) *harness {
+	h := &harness{db: db, store: store.NewMails(db), time: time.Now()}
 	h.Service = mail.New(mail.Config{Server: v, Store: h.store, Now: h.now,
 		Sealer: testaccounts.New(testaccounts.Config{Store: store.NewAccounts(db), Key: bytes.Repeat([]byte{7}, vault.KeyBytes)})})
 	return h
 }
 
-func (h *house) now() time.Time {
+func (h *harness) now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.time
 }
 
-func (h *house) pass(d time.Duration) {
+func (h *harness) pass(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.time = h.time.Add(d)
 }
 
 // run has the Service send until the test ends.
-func (h *house) run(t *testing.T) {
+func (h *harness) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -62,7 +62,7 @@ func (h *house) run(t *testing.T) {
 }
 
 // until waits until the counts are such.
-func (h *house) until(t *testing.T, what string, ok func(s mail.Status) bool) mail.Status {
+func (h *harness) until(t *testing.T, what string, ok func(s mail.Status) bool) mail.Status {
 	t.Helper()
 	for late := time.Now().Add(time.Minute); ; {
 		s, err := h.Status(t.Context())
@@ -90,7 +90,7 @@ func TestMailLeavesOnceAndIsForgotten(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		smtp := testsmtp.New(t)
-		h := newHouse(db, at(smtp))
+		h := newHarness(db, at(smtp))
 		ctx := t.Context()
 		// What is undone is not sent.
 		undone := errors.New("undone")
@@ -130,9 +130,9 @@ func TestMailLeavesOnceAndIsForgotten(t *testing.T) {
 
 func TestMailIsTriedAgainOrGivenUp(t *testing.T) {
 	t.Parallel()
-	h := newHouse(storetest.SQLite(t), mail.Server{})
+	h := newHarness(storetest.SQLite(t), mail.Server{})
 	smtp := testsmtp.New(t)
-	h = newHouse(h.db, at(smtp))
+	h = newHarness(h.db, at(smtp))
 	ctx := t.Context()
 	smtp.Refuse("grace@example.com", "451 4.3.0 later")
 	smtp.Refuse("nobody@example.com", "550 5.1.1 no such user")
@@ -173,7 +173,7 @@ func TestMailTest(t *testing.T) {
 	ctx := t.Context()
 	check := func(name string, v mail.Server, code, words string) {
 		t.Helper()
-		err := newHouse(db, v).Test(ctx, "ada@example.com")
+		err := newHarness(db, v).Test(ctx, "ada@example.com")
 		if fault.CodeOf(err) != code || err != nil && (!strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "password")) {
 			t.Errorf("%s: %v", name, err)
 		}

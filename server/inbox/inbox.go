@@ -72,7 +72,7 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	tell := f.cfg.Limits.Tells(teamID)
+	ways := f.cfg.Limits.Notifies(teamID)
 	for _, it := range items {
 		w, there := active[it.WorkspaceID]
 		if !there {
@@ -94,7 +94,7 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 			n.OnlyFor = w.CreatedBy
 		}
 		if it.Kind == question.InboxBudget {
-			n.NoHooks, n.NoPush = !tell.Webhooks, !tell.App
+			n.NoHooks, n.NoPush = !ways.Webhooks, !ways.App
 		}
 		if q := it.Question; q != nil {
 			n.QuestionID, n.QuestionTitle, n.QuestionDetail = q.ID, q.Title, q.Detail
@@ -119,11 +119,11 @@ func (f Feed) news(ctx context.Context, team accounts.Team, all []quota.Crossing
 			keepers = append(keepers, m.User.ID)
 		}
 	}
-	tell := f.cfg.Limits.Tells(team.ID)
+	ways := f.cfg.Limits.Notifies(team.ID)
 	out := make([]notify.Item, 0, len(all))
 	for _, a := range all {
 		n := notify.Item{ID: a.ID(), Kind: notify.Budget, TeamID: team.ID, TeamSlug: team.Slug, TeamName: team.Name, Reason: a.Words(), Since: a.At, Owners: keepers,
-			NoHooks: !tell.Webhooks, NoPush: !tell.App}
+			NoHooks: !ways.Webhooks, NoPush: !ways.App}
 		if a.Scope == quota.ScopeUserHours {
 			n.OnlyFor, n.Owners = a.ScopeID, []string{a.ScopeID}
 		}

@@ -70,7 +70,7 @@ func (h Instance) instanceBilling(ctx context.Context) (api.InstanceBilling, err
 		return api.InstanceBilling{}, err
 	}
 	out := api.InstanceBilling{Payments: o.Enabled, Livemode: o.Livemode, SetUp: o.SetUp, ReconciledAt: rest.Ptr(o.ReconciledAt)}
-	out.Webhooks.Taken, out.Webhooks.LastAt, out.Webhooks.New, out.Webhooks.Failed = o.Hears, rest.Ptr(o.LastWebhook), o.NewEvents, o.FailedEvents
+	out.Webhooks.Taken, out.Webhooks.LastAt, out.Webhooks.New, out.Webhooks.Failed = o.AcceptsWebhooks, rest.Ptr(o.LastWebhook), o.NewEvents, o.FailedEvents
 	out.Events = rest.List(o.Events, func(e stripe.Event) api.BillingEvent {
 		return api.BillingEvent{Id: e.ID, Type: e.Type, CustomerId: rest.Text(e.CustomerID), ReceivedAt: e.ReceivedAt, Attempts: e.Attempts, Reason: e.Reason}
 	})

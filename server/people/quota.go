@@ -140,7 +140,7 @@ func (h Quotas) teamBudget(ctx context.Context, teamID string) (api.BudgetOfTeam
 	}
 	b := st.Budget
 	return api.BudgetOfTeam{LimitNano: b.LimitNano, CountTokens: b.CountTokens, Thresholds: append([]int64{}, b.Thresholds...), Overage: b.Overage, OverageCapNano: b.OverageCapNano,
-		GraceSeconds: b.GraceSeconds, Tell: api.TellWays{App: b.TellApp, Mail: b.TellMail, Webhooks: b.TellWebhooks},
+		GraceSeconds: b.GraceSeconds, Tell: api.TellWays{App: b.NotifyApp, Mail: b.NotifyMail, Webhooks: b.NotifyWebhooks},
 		Standing: api.BudgetStanding{Period: st.Period, ResetsAt: st.ResetsAt, SpentNano: st.SpentNano, SandboxNano: st.SandboxNano, TokensNano: st.TokensNano,
 			TokensUnknown: st.TokensUnknown, TokensEstimateNano: st.TokensEstimateNano, ReservedNano: st.ReservedNano, LeftNano: st.Left(), RateNanoPerHour: st.RateNano, ExhaustedAt: st.ExhaustedAt, Percent: st.Percent,
 			State: api.BudgetStandingState(st.State)},
@@ -166,7 +166,7 @@ func (h Quotas) SetTeamBudget(ctx context.Context, req api.SetTeamBudgetRequestO
 			b.Thresholds = slices.Clone(*in.Thresholds)
 		}
 		if t := in.Tell; t != nil {
-			b.TellApp, b.TellMail, b.TellWebhooks = t.App, t.Mail, t.Webhooks
+			b.NotifyApp, b.NotifyMail, b.NotifyWebhooks = t.App, t.Mail, t.Webhooks
 		}
 	})
 	if err != nil {

@@ -30,15 +30,15 @@ type PrivacyConfig struct {
 // Privacy says who sees which workspaces, and what is in them. There is one of it: it knows what this process has changed. Safe for
 // concurrent use.
 type Privacy struct {
-	cfg  PrivacyConfig
-	veil veil
+	cfg          PrivacyConfig
+	privacyCache privacyCache
 }
 
 // NewPrivacy makes a Privacy.
 func NewPrivacy(cfg PrivacyConfig) *Privacy { return &Privacy{cfg: cfg} }
 
 // Reread has the next event ask the database which workspaces are private.
-func (p *Privacy) Reread() { p.veil.lift() }
+func (p *Privacy) Reread() { p.privacyCache.lift() }
 
 // ObjectOf is a workspace as the policy sees it, for somebody who asks. A private one whose owner has left the team is nobody's any more:
 // the team's owners and admins see it, so that nothing is lost.
@@ -141,18 +141,18 @@ func (p *Privacy) Veiled(ctx context.Context, actor accounts.Actor, teamID strin
 	return out, nil
 }
 
-// veilFresh is how long what another process may have changed is believed.
-const veilFresh = 2 * time.Second
+// privacyCacheFresh is how long what another process may have changed is believed.
+const privacyCacheFresh = 2 * time.Second
 
 // veil knows which workspaces are private, for the sockets of events: they must not tell others what happens there. What this process
 // changes it knows at once. The zero value is ready; safe for concurrent use.
-type veil struct {
+type privacyCache struct {
 	mu    sync.Mutex
-	teams map[string]*veilTeam // by id; those that nobody asks about are forgotten
+	teams map[string]*privacyCacheTeam // by id; those that nobody asks about are forgotten
 }
 
-// veilTeam is one reading of a team's private workspaces, under way or done.
-type veilTeam struct {
+// privacyCacheTeam is one reading of a team's private workspaces, under way or done.
+type privacyCacheTeam struct {
 	done chan struct{} // closed when what follows is known
 
 	at    time.Time
@@ -160,53 +160,53 @@ type veilTeam struct {
 	err   error
 }
 
-// veilTeams is how many teams are known before those that are not asked about give way.
-const veilTeams = 256
+// privacyCacheTeams is how many teams are known before those that are not asked about give way.
+const privacyCacheTeams = 256
 
 // lift forgets what is known.
-func (v *veil) lift() {
+func (v *privacyCache) lift() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	clear(v.teams)
 }
 
 // of returns a reading of a team that is fresh, or under way since the last change, for one caller to make: mine.
-func (v *veil) of(teamID string, now time.Time) (t *veilTeam, mine bool) {
+func (v *privacyCache) of(teamID string, now time.Time) (t *privacyCacheTeam, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if t = v.teams[teamID]; t != nil && t.good(now) {
 		return t, false
 	}
-	if len(v.teams) >= veilTeams {
-		maps.DeleteFunc(v.teams, func(_ string, o *veilTeam) bool { return !o.good(now) })
+	if len(v.teams) >= privacyCacheTeams {
+		maps.DeleteFunc(v.teams, func(_ string, o *privacyCacheTeam) bool { return !o.good(now) })
 	}
 	if v.teams == nil {
-		v.teams = make(map[string]*veilTeam)
+		v.teams = make(map[string]*privacyCacheTeam)
 	}
-	t = &veilTeam{done: make(chan struct{})}
+	t = &privacyCacheTeam{done: make(chan struct{})}
 	v.teams[teamID] = t
 	return t, true
 }
 
 // good reports whether a reading is under way, or may be believed.
-func (t *veilTeam) good(now time.Time) bool {
+func (t *privacyCacheTeam) good(now time.Time) bool {
 	select {
 	case <-t.done:
-		return t.err == nil && now.Sub(t.at) <= veilFresh
+		return t.err == nil && now.Sub(t.at) <= privacyCacheFresh
 	default:
 		return true
 	}
 }
 
-// veilWithin bounds one reading.
-const veilWithin = 10 * time.Second
+// privacyCacheWithin bounds one reading.
+const privacyCacheWithin = 10 * time.Second
 
 // private returns a workspace of a team when it is private. When that cannot be read, everything is. Of those who ask at the same moment
 // one reads, and nobody holds a lock meanwhile.
 func (p *Privacy) private(ctx context.Context, teamID, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
-	t, mine := p.veil.of(teamID, p.cfg.Now())
+	t, mine := p.privacyCache.of(teamID, p.cfg.Now())
 	if mine { // others wait for it too: it does not end because this caller leaves
-		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one veil for all sockets of a team"), veilWithin)
+		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one veil for all sockets of a team"), privacyCacheWithin)
 		t.at = p.cfg.Now()
 		all, err := p.cfg.Workspaces.Lifecycle.Private(read, teamID)
 		cancel()
@@ -231,8 +231,8 @@ func (p *Privacy) private(ctx context.Context, teamID, workspaceID string) (w wo
 	return w, hidden, nil
 }
 
-// MayHear reports whether an event may be told to the actor of a call.
-func (p *Privacy) MayHear(ctx context.Context, call *Call, e events.Event) bool {
+// MayReceive reports whether an event may be told to the actor of a call.
+func (p *Privacy) MayReceive(ctx context.Context, call *Call, e events.Event) bool {
 	if e.WorkspaceID == "" {
 		return true
 	}
@@ -255,7 +255,7 @@ func (p *Privacy) SetPrivate(ctx context.Context, call *Call, workspaceID string
 	if err != nil {
 		return w, err
 	}
-	p.veil.lift()
+	p.privacyCache.lift()
 	p.cfg.Recheck(workspaceID)
 	p.cfg.Events.Publish(ctx, events.Event{Type: "workspace.updated", ID: w.ID, TeamID: w.TeamID, Version: p.cfg.Now().UnixMilli()})
 	return w, nil

@@ -90,18 +90,18 @@ func (h Conversations) ListConversations(ctx context.Context, req api.ListConver
 	if err != nil {
 		return nil, err
 	}
-	talks, next, err := h.cfg.Sessions.Conversations(ctx, req.Id, strings.TrimSpace(words), key.ID, p.Size())
+	summaries, next, err := h.cfg.Sessions.Conversations(ctx, req.Id, strings.TrimSpace(words), key.ID, p.Size())
 	if err != nil {
 		return nil, err
 	}
-	out := api.ListConversations200JSONResponse{Items: rest.List(talks, conversationOf)}
+	out := api.ListConversations200JSONResponse{Items: rest.List(summaries, conversationOf)}
 	if next != "" {
 		out.NextCursor = rest.Text(page.Encode(page.Key{ID: next}))
 	}
 	return out, nil
 }
 
-func conversationOf(t sessions.Talk) api.ConversationSummary {
+func conversationOf(t sessions.ConversationSummary) api.ConversationSummary {
 	return api.ConversationSummary{SessionId: t.Session.ID, Agent: t.Session.Agent, AgentName: t.Session.AgentName, State: api.SessionState(t.Session.State),
 		StartedAt: t.Session.StartedAt, EndedAt: rest.Ptr(t.Session.EndedAt), Prompt: t.Prompt, Items: t.Items, Usage: tokensOf(t.Spent), MoreMatches: t.More,
 		Matches: rest.List(t.Matches, func(m transcript.Match) api.ConversationMatch {

@@ -86,7 +86,7 @@ func (h Sessions) CreateSession(ctx context.Context, req api.CreateSessionReques
 		if !rest.PlainID(from) {
 			return nil, fault.New(fault.NotFound, "session_not_found", "The workspace has no such session.").With("field", "from_session")
 		}
-		s, err = h.cfg.Sessions.StartAfter(ctx, rest.CallOf(ctx).Actor, req.Id, start, sessions.From{ID: from, Tell: b.Prompt == nil, Stop: rest.Val(b.StopFromSession)})
+		s, err = h.cfg.Sessions.StartAfter(ctx, rest.CallOf(ctx).Actor, req.Id, start, sessions.From{ID: from, Notify: b.Prompt == nil, Stop: rest.Val(b.StopFromSession)})
 	} else {
 		s, err = h.cfg.Sessions.Start(ctx, rest.CallOf(ctx).Actor, req.Id, start)
 	}

@@ -13,7 +13,7 @@ import (
 // Two logins of one agent lie side by side; what was said with one can be gone on with with the other.
 func TestAccountsHaveFoldersOfTheirOwnAndShareConversations(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude", "codex", "opencode")
+	h := newHarness(t, nil, "claude", "codex", "opencode")
 	home := filepath.Join(h.homes, "usr_1")
 	plan := func(agent string, a agents.Account, resume bool) agents.Plan {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestAccountsHaveFoldersOfTheirOwnAndShareConversations(t *testing.T) {
 
 func TestAccountCheck(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	for agent, code := range map[string]string{agents.ClaudeCode: "", agents.Codex: "", "gemini-9": "agent_unknown", agents.Setup: "agent_unknown", agents.Shell: "agent_takes_no_account"} {
 		if err := h.AccountCheck(agent); fault.CodeOf(err) != code {
 			t.Errorf("%s: %v, want %q", agent, err, code)

@@ -16,21 +16,21 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// house is a registry over programs that exist only in a folder of the test.
-type house struct {
+// harness is a registry over programs that exist only in a folder of the test.
+type harness struct {
 	*agents.Registry
 	bin, homes, worktrees, source string
 }
 
-func newHouse(t *testing.T, settings map[string]agents.Settings, programs ...string) *house {
+func newHarness(t *testing.T, settings map[string]agents.Settings, programs ...string) *harness {
 	t.Helper()
-	return newHouseWith(t, func(*agents.Config) {}, settings, programs...)
+	return newHarnessWith(t, func(*agents.Config) {}, settings, programs...)
 }
 
-func newHouseWith(t *testing.T, tune func(*agents.Config), settings map[string]agents.Settings, programs ...string) *house {
+func newHarnessWith(t *testing.T, tune func(*agents.Config), settings map[string]agents.Settings, programs ...string) *harness {
 	t.Helper()
 	dir := t.TempDir()
-	h := &house{bin: filepath.Join(dir, "bin"), homes: filepath.Join(dir, "data", "homes"), worktrees: filepath.Join(dir, "data", "worktrees"), source: filepath.Join(dir, "me")}
+	h := &harness{bin: filepath.Join(dir, "bin"), homes: filepath.Join(dir, "data", "homes"), worktrees: filepath.Join(dir, "data", "worktrees"), source: filepath.Join(dir, "me")}
 	for _, d := range []string{h.bin, h.source} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func newHouseWith(t *testing.T, tune func(*agents.Config), settings map[string]a
 	return h
 }
 
-func (h *house) write(t *testing.T, path, text string, mode os.FileMode) {
+func (h *harness) write(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -67,12 +67,12 @@ func (h *house) write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-func (h *house) launch() agents.Launch {
+func (h *harness) launch() agents.Launch {
 	return agents.Launch{UserID: "usr_1", UserName: "Ada", UserEmail: "ada@example.com", SessionID: "ses_1", WorkspaceID: "ws_1",
 		Worktree: filepath.Join(h.worktrees, "ws_1", "repo"), Conversation: "0b1f6c1e-6f2b-4d61-9f0e-2f5f2c3d4e5f"}
 }
 
-func (h *house) doc(t *testing.T, path string) map[string]any {
+func (h *harness) doc(t *testing.T, path string) map[string]any {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(h.homes, "usr_1", path))
 	if err != nil {
@@ -87,7 +87,7 @@ func (h *house) doc(t *testing.T, path string) map[string]any {
 
 func TestPromptNeverBecomesAnOption(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{
+	h := newHarness(t, map[string]agents.Settings{
 		"claude-code": {Enabled: true, DefaultArgs: []string{"--permission-mode", "acceptEdits"}},
 	}, "claude", "codex", "opencode")
 	for _, agent := range []string{agents.ClaudeCode, agents.Codex} {
@@ -117,7 +117,7 @@ func TestPromptNeverBecomesAnOption(t *testing.T) {
 
 func TestKeysGoIntoTheEnvironmentOnly(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude", "codex", "opencode")
+	h := newHarness(t, nil, "claude", "codex", "opencode")
 	cases := []struct{ agent, key, variable string }{
 		{agents.ClaudeCode, "sk-ant-api03-0123456789abcdefghijklmnop", "ANTHROPIC_API_KEY"},
 		{agents.ClaudeCode, "sk-ant-oat01-0123456789abcdefghijklmnop", "CLAUDE_CODE_OAUTH_TOKEN"},
@@ -162,7 +162,7 @@ func TestKeysGoIntoTheEnvironmentOnly(t *testing.T) {
 
 func TestClaudePresetsAreMerged(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude")
+	h := newHarness(t, nil, "claude")
 	file := filepath.Join(h.homes, "usr_1", ".claude", ".claude.json")
 	h.write(t, file, `{"theme":"light","big":12345678901234567890,"projects":{"/elsewhere":{"x":1}},"hasCompletedOnboarding":false}`, 0o600)
 	if _, err := h.Plan(agents.ClaudeCode, h.launch()); err != nil {
@@ -191,7 +191,7 @@ func TestClaudePresetsAreMerged(t *testing.T) {
 
 func TestConcurrentPresetsLoseNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude")
+	h := newHarness(t, nil, "claude")
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -210,7 +210,7 @@ func TestConcurrentPresetsLoseNothing(t *testing.T) {
 
 func TestHostileHomeIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude")
+	h := newHarness(t, nil, "claude")
 	victim := filepath.Join(h.source, "victim")
 	h.write(t, victim, "{}", 0o600)
 	dir := filepath.Join(h.homes, "usr_1", ".claude")
@@ -240,7 +240,7 @@ func TestHostileHomeIsNotFollowed(t *testing.T) {
 
 func TestExistingLoginIsCopiedAndDropped(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude", "codex")
+	h := newHarness(t, nil, "claude", "codex")
 	l := h.launch()
 	l.Account.Kind = agents.ExistingLogin
 	if _, err := h.Plan(agents.ClaudeCode, l); fault.CodeOf(err) != "existing_login_missing" {
@@ -291,7 +291,7 @@ func TestExistingLoginIsCopiedAndDropped(t *testing.T) {
 
 func TestMissingDisabledAndUnknown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{"codex": {Enabled: false}, "aider": {Enabled: true, Command: "aider", Prompt: agents.PromptArgument}}, "codex")
+	h := newHarness(t, map[string]agents.Settings{"codex": {Enabled: false}, "aider": {Enabled: true, Command: "aider", Prompt: agents.PromptArgument}}, "codex")
 	for agent, code := range map[string]string{agents.ClaudeCode: "agent_not_installed", agents.Codex: "agent_disabled", "gemini-9": "agent_unknown",
 		agents.Setup: "agent_unknown", "aider": "agent_not_installed"} {
 		if err := h.Check(agent, nil); fault.CodeOf(err) != code {
@@ -314,7 +314,7 @@ func TestMissingDisabledAndUnknown(t *testing.T) {
 
 func TestListTellsVersionsAndHowToInstall(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{"aider": {Enabled: true, Command: "aider", Name: "Aider"}}, "claude", "aider")
+	h := newHarness(t, map[string]agents.Settings{"aider": {Enabled: true, Command: "aider", Name: "Aider"}}, "claude", "aider")
 	var names []string
 	for _, i := range h.List(t.Context()) {
 		names = append(names, i.Name)
@@ -340,7 +340,7 @@ func TestListTellsVersionsAndHowToInstall(t *testing.T) {
 
 func TestCodexConversationIsFound(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "codex")
+	h := newHarness(t, nil, "codex")
 	l := h.launch()
 	start := time.Now().Add(-time.Minute)
 	rollout := func(id, cwd string, at time.Time, pad int) {
@@ -375,7 +375,7 @@ func TestCodexConversationIsFound(t *testing.T) {
 
 func TestSignals(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	cases := []struct {
 		agent string
 		kind  agents.SignalKind

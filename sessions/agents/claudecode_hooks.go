@@ -19,7 +19,7 @@ const (
 
 // claudeHooks are merged by Claude with the person's and the project's own. What comes with every tool runs beside the agent.
 func claudeHooks() map[string]any {
-	tell := hookCommand(ClaudeCode)
+	notify := hookCommand(ClaudeCode)
 	one := func(command string, seconds int, aside bool) []any {
 		h := map[string]any{"type": "command", "command": command, "timeout": seconds}
 		if aside {
@@ -29,10 +29,10 @@ func claudeHooks() map[string]any {
 	}
 	out := map[string]any{"PermissionRequest": one(hookCommand("--wait "+claudeHookWait+" "+ClaudeCode), claudeWait, false)}
 	for _, event := range []string{"SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd"} {
-		out[event] = one(tell, 10, false)
+		out[event] = one(notify, 10, false)
 	}
 	for _, event := range []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "Notification"} {
-		out[event] = one(tell, 10, true)
+		out[event] = one(notify, 10, true)
 	}
 	return out
 }
@@ -88,50 +88,50 @@ const claudeAsks = "AskUserQuestion"
 // hook: a permission or a question opens with PermissionRequest, which names neither the use of the tool nor the dialog, so that
 // what the tool is used for names it. The dialog closes without a word when somebody answers it in the terminal; the tool's end
 // and the turn's tell of it, and Claude ends the hook when the turn is interrupted.
-func (c claudeCode) hook(e HookEvent) Heard {
+func (c claudeCode) hook(e HookEvent) HookReport {
 	var ev claudeEvent
 	if json.Unmarshal(e.Raw, &ev) != nil {
-		return Heard{}
+		return HookReport{}
 	}
 	turn := ev.Prompt + "/"
 	switch ev.Name {
 	case "SessionStart": // also after /clear, with another id
 		if !uuidLike(ev.Session) || len(ev.Session) > 64 {
-			return Heard{}
+			return HookReport{}
 		}
-		return Heard{Conversation: ev.Session}
+		return HookReport{Conversation: ev.Session}
 	case "UserPromptSubmit":
-		return Heard{Hint: Hint{Mood: Busy, Reason: "works on a prompt"}, Over: func(key string) (bool, string) { return !strings.HasPrefix(key, turn), "" }}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "works on a prompt"}, Over: func(key string) (bool, string) { return !strings.HasPrefix(key, turn), "" }}
 	case "PreToolUse":
 		if ev.Tool == claudeAsks {
-			return Heard{}
+			return HookReport{}
 		}
-		return Heard{Hint: Hint{Mood: Busy, Reason: "uses " + toolName(ev.Tool)}}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "uses " + toolName(ev.Tool)}}
 	case "PostToolUse", "PostToolUseFailure":
 		key, answer := c.key(ev), "Allowed"
 		if ev.Tool == claudeAsks {
 			answer = c.answers(ev.Input)
 		}
-		return Heard{Hint: Hint{Mood: Busy, Reason: "works"}, Over: func(k string) (bool, string) { return k == key, answer }}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "works"}, Over: func(k string) (bool, string) { return k == key, answer }}
 	case "PermissionRequest":
-		return Heard{Asks: c.asks(ev), Key: c.key(ev)}
+		return HookReport{Asks: c.asks(ev), Key: c.key(ev)}
 	case "Notification":
 		switch ev.Type {
 		case "permission_prompt", "elicitation_dialog":
-			return Heard{Hint: Hint{Mood: Asking, Vague: true, Reason: cmp.Or(ev.Message, "needs your permission")}}
+			return HookReport{Hint: Hint{Mood: Asking, Vague: true, Reason: cmp.Or(ev.Message, "needs your permission")}}
 		case "idle_prompt":
-			return Heard{Hint: Hint{Mood: Ready, Weak: true}}
+			return HookReport{Hint: Hint{Mood: Ready, Weak: true}}
 		}
 	case "Stop":
 		// No turn comes to its end over an open dialog: what nobody answered here was answered there. A No there ends no turn so.
-		return Heard{Hint: Hint{Mood: Ready}, Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "in the terminal" }, OverSoon: true}
+		return HookReport{Hint: Hint{Mood: Ready}, Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "in the terminal" }, OverSoon: true}
 	case "StopFailure":
-		return Heard{Hint: Hint{Mood: Trouble, Reason: cmp.Or(ev.Last, ev.Error, "the last turn ended with an error")},
+		return HookReport{Hint: Hint{Mood: Trouble, Reason: cmp.Or(ev.Last, ev.Error, "the last turn ended with an error")},
 			Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "" }}
 	case "SessionEnd":
-		return Heard{Over: func(string) (bool, string) { return true, "" }}
+		return HookReport{Over: func(string) (bool, string) { return true, "" }}
 	}
-	return Heard{}
+	return HookReport{}
 }
 
 // key names what a tool is used for within a turn.

@@ -57,31 +57,31 @@ type codexEvent struct {
 
 // hook: Codex asks its PermissionRequest hook before it opens its dialog, so that a hook that waited would hide the dialog from
 // who sits at the terminal. It gets no opinion; what it asks goes with the dialog that opens next, and keys answer that.
-func (codex) hook(e HookEvent) Heard {
+func (codex) hook(e HookEvent) HookReport {
 	var ev codexEvent
 	if json.Unmarshal(e.Raw, &ev) != nil {
-		return Heard{}
+		return HookReport{}
 	}
 	all := func(string) (bool, string) { return true, "" }
 	switch ev.Name {
 	case "SessionStart":
 		if !uuidLike(ev.Session) || len(ev.Session) > 64 {
-			return Heard{}
+			return HookReport{}
 		}
-		return Heard{Conversation: ev.Session}
+		return HookReport{Conversation: ev.Session}
 	case "UserPromptSubmit":
-		return Heard{Hint: Hint{Mood: Busy, Reason: "works on a prompt"}, Over: all}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "works on a prompt"}, Over: all}
 	case "PermissionRequest":
 		a := toolAsk(ev.Tool, ev.Input, ev.Cwd)
-		return Heard{Coming: &a}
+		return HookReport{Coming: &a}
 	case "Stop":
-		return Heard{Hint: Hint{Mood: Ready}, Over: all}
+		return HookReport{Hint: Hint{Mood: Ready}, Over: all}
 	case "Interrupt":
-		return Heard{Hint: Hint{Mood: Ready, Reason: "was interrupted"}, Over: all}
+		return HookReport{Hint: Hint{Mood: Ready, Reason: "was interrupted"}, Over: all}
 	case "SessionEnd":
-		return Heard{Over: all}
+		return HookReport{Over: all}
 	}
-	return Heard{}
+	return HookReport{}
 }
 
 func (codex) reply(HookEvent, []Answer) (json.RawMessage, error) { return nil, nil }

@@ -11,7 +11,7 @@ import (
 
 func TestAgentOfOnesOwn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{
+	h := newHarness(t, map[string]agents.Settings{
 		"amp": {Enabled: true, Name: "Amp", Command: "amp", DefaultArgs: []string{"--no-color"}, Prompt: agents.PromptArgument, PromptFlag: "--say=", Install: "npm install -g amp",
 			ConversationPattern: `Thread: (\S+)`, ResumeArgs: []string{"threads", "continue", "{conversation}"}, Interrupt: []string{"\x1b"}, InterruptName: "esc",
 			AccountEnv: "AMP_API_KEY", BaseURLEnv: "AMP_URL", Screen: []agents.ScreenRule{{Pattern: `Allow (\w+)\?`, Says: "waiting", Reason: "asks to $1"}}},
@@ -89,7 +89,7 @@ func TestAgentOfOnesOwn(t *testing.T) {
 
 func TestConversationIsFoundInWhatIsPrinted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{"amp": {Enabled: true, Command: "amp", ConversationPattern: `Thread: (\S+)`},
+	h := newHarness(t, map[string]agents.Settings{"amp": {Enabled: true, Command: "amp", ConversationPattern: `Thread: (\S+)`},
 		"all": {Enabled: true, Command: "all", ConversationPattern: `T-[0-9a-f-]{4,}`}, "none": {Enabled: true, Command: "none"}})
 	if !h.Finds("amp") || h.Finds("none") {
 		t.Error("who finds a conversation is wrong")

@@ -11,7 +11,7 @@ import (
 
 func TestWhoGoesThroughTheGateway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{
+	h := newHarness(t, map[string]agents.Settings{
 		"anth":            {Enabled: true, Command: "own", AccountEnv: "K", BaseURLEnv: "B", AccountAPI: agents.AnthropicAPI},
 		"mute":            {Enabled: true, Command: "own", AccountEnv: "K", BaseURLEnv: "B"},
 		agents.OpenCode:   {Enabled: true},
@@ -19,10 +19,10 @@ func TestWhoGoesThroughTheGateway(t *testing.T) {
 		agents.Gemini:     {Enabled: true},
 		agents.ClaudeCode: {Enabled: true},
 	}, "claude", "codex", "opencode", "gemini", "own")
-	bedrock := newHouse(t, map[string]agents.Settings{agents.ClaudeCode: {Enabled: true, Env: map[string]string{"CLAUDE_CODE_USE_BEDROCK": "1"}},
+	bedrock := newHarness(t, map[string]agents.Settings{agents.ClaudeCode: {Enabled: true, Env: map[string]string{"CLAUDE_CODE_USE_BEDROCK": "1"}},
 		agents.Codex: {Enabled: true, Env: map[string]string{"OPENAI_BASE_URL": "https://elsewhere.example"}}}, "claude", "codex")
 	for _, c := range []struct {
-		h                *house
+		h                *harness
 		agent, kind, key string
 		want             string
 	}{
@@ -50,7 +50,7 @@ func TestWhoGoesThroughTheGateway(t *testing.T) {
 func TestGatewayInPlans(t *testing.T) {
 	t.Parallel()
 	const url, token = "http://127.0.0.1:4567", "pwg_token"
-	h := newHouse(t, map[string]agents.Settings{"own": {Enabled: true, Command: "own", AccountEnv: "K", BaseURLEnv: "B", AccountAPI: agents.OpenAIAPI}}, "claude", "codex", "opencode", "own")
+	h := newHarness(t, map[string]agents.Settings{"own": {Enabled: true, Command: "own", AccountEnv: "K", BaseURLEnv: "B", AccountAPI: agents.OpenAIAPI}}, "claude", "codex", "opencode", "own")
 	plan := func(agent, api string) (agents.Plan, string) {
 		t.Helper()
 		l := h.launch()

@@ -11,7 +11,7 @@ import (
 
 func TestGeminiPlan(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "gemini")
+	h := newHarness(t, nil, "gemini")
 	settings := filepath.Join(h.homes, "usr_1", ".gemini", "settings.json")
 	h.write(t, settings, `{"ui":{"theme":"Dark"},"security":{"auth":{"selectedType":"vertex-ai"}}}`, 0o600)
 	chosen := func() any {
@@ -66,7 +66,7 @@ func TestGeminiPlan(t *testing.T) {
 
 func TestGeminiTitles(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	for title, want := range map[string]agents.Hint{
 		"✦  Working… (repo)                  ": {Mood: agents.Busy},
 		"✦  Reading the tests (repo)":          {Mood: agents.Busy, Title: "Reading the tests", HasTitle: true},
@@ -85,7 +85,7 @@ func TestGeminiTitles(t *testing.T) {
 
 func TestGeminiScreen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	box := []string{" ? for shortcuts", "────────────────────", " Shift+Tab to accept edits", "▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄", " >   Type your message or @path/to/file",
 		"▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀", " workspace (/directory)       sandbox      /model", " /repo      no sandbox       Auto"}
 	denied := []string{" > hello", `✕ [API Error: {"error":{"message":"another key is`, `  needed","code":401,"status":"Unauthorized"}}]`, "ℹ This request failed. Press F12 for diagnostics."}

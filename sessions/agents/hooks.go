@@ -19,8 +19,8 @@ type HookEvent struct {
 	Raw   json.RawMessage // a JSON object, hostile
 }
 
-// Heard is what a hook's word means.
-type Heard struct {
+// HookReport is what a hook's word means.
+type HookReport struct {
 	Hint         Hint   // its Source is FromHook
 	Conversation string // the agent's own id of the conversation, "" when it says none
 	Asks         []Ask  // what it asks, one after the other; the hook is answered when all are
@@ -34,7 +34,7 @@ type Heard struct {
 
 // A hooker is an adapter whose agent tells of itself through hooks.
 type hooker interface {
-	hook(e HookEvent) Heard
+	hook(e HookEvent) HookReport
 	// reply is what the hook prints: the answers to all of Heard.Asks.
 	reply(e HookEvent, answers []Answer) (json.RawMessage, error)
 }
@@ -51,10 +51,10 @@ func (r *Registry) Hooks(name string) bool {
 }
 
 // Hook reads what a hook of the agent says.
-func (r *Registry) Hook(name string, e HookEvent) Heard {
+func (r *Registry) Hook(name string, e HookEvent) HookReport {
 	a, ok := r.adapters[name].(hooker)
 	if !ok {
-		return Heard{}
+		return HookReport{}
 	}
 	h := a.hook(e)
 	h.Hint.Source, h.Hint.At = FromHook, e.At

@@ -10,14 +10,14 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-func heard(t *testing.T, h *house, agent, event string) agents.Heard {
+func heard(t *testing.T, h *harness, agent, event string) agents.HookReport {
 	t.Helper()
 	return h.Hook(agent, agents.HookEvent{At: time.UnixMilli(5), Waits: strings.Contains(event, "PermissionRequest"), Raw: json.RawMessage(event)})
 }
 
 func TestClaudeHooks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	const common = `"session_id":"5de005fa-adce-4076-970c-9e677a47345f","prompt_id":"p1","cwd":"/w","hook_event_name":`
 	ask := heard(t, h, agents.ClaudeCode, `{`+common+`"PermissionRequest","tool_name":"Edit","tool_input":{"file_path":"/w/a/b.go","old_string":"x\ny","new_string":"z"},
 		"permission_suggestions":[{"type":"setMode","mode":"acceptEdits","destination":"localSettings"}]}`)
@@ -88,7 +88,7 @@ func TestClaudeHooks(t *testing.T) {
 // The hash is Codex's own, as it wrote it for hooks that a person had looked at: without it Codex asks before it starts.
 func TestCodexTrustsOurHooks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "codex")
+	h := newHarness(t, nil, "codex")
 	l := h.launch()
 	l.Hooks = true
 	p, err := h.Plan(agents.Codex, l)
@@ -111,7 +111,7 @@ func TestCodexTrustsOurHooks(t *testing.T) {
 
 func TestDialogs(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	claude := `● Bash(touch a)
 
 ────────────────────────────────────────

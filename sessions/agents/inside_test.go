@@ -16,8 +16,8 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// boxed gives the house a place with a home of its own, whose files lie at another path than the agent sees.
-func (h *house) boxed(t *testing.T, host bool) (in *agents.Inside, dir string) {
+// boxed gives the harness a place with a home of its own, whose files lie at another path than the agent sees.
+func (h *harness) boxed(t *testing.T, host bool) (in *agents.Inside, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	files, err := homedir.Open(dir)
@@ -38,7 +38,7 @@ func (w withoutFolders) WriteFile(name string, b []byte) error {
 // In a place of its own home everything an agent needs lies there, and nothing is left on this machine.
 func TestHomeInsideAPlace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude", "codex", "gemini", "opencode")
+	h := newHarness(t, nil, "claude", "codex", "gemini", "opencode")
 	in, dir := h.boxed(t, true)
 	h.write(t, filepath.Join(h.source, ".claude", ".credentials.json"), `{"login":1}`, 0o600)
 	h.write(t, filepath.Join(h.source, ".claude.json"), `{"oauthAccount":{"emailAddress":"me@example.org"}}`, 0o600)
@@ -122,7 +122,7 @@ func TestHomeInsideAPlace(t *testing.T) {
 
 func TestEditsOfOneHomeInsideTakeTurns(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude")
+	h := newHarness(t, nil, "claude")
 	in, dir := h.boxed(t, true)
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -145,7 +145,7 @@ func TestEditsOfOneHomeInsideTakeTurns(t *testing.T) {
 // A place with programs of its own is asked for them by name; this machine's say nothing about it.
 func TestProgramsOfAnImage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{agents.Codex: {Enabled: true, Command: "/opt/host/only/codex"}, agents.OpenCode: {Enabled: false}, "mine": {Enabled: true, Command: "/opt/mine/run"}})
+	h := newHarness(t, map[string]agents.Settings{agents.Codex: {Enabled: true, Command: "/opt/host/only/codex"}, agents.OpenCode: {Enabled: false}, "mine": {Enabled: true, Command: "/opt/mine/run"}})
 	in, _ := h.boxed(t, false)
 	l := h.launch()
 	l.Inside = in
@@ -186,7 +186,7 @@ func TestProgramsOfAnImage(t *testing.T) {
 func TestWhatIsShown(t *testing.T) {
 	t.Parallel()
 	settings := map[string]agents.Settings{"venv": {Enabled: true, Command: "venv"}}
-	h := newHouseWith(t, func(c *agents.Config) { c.Paths = []string{"/opt/of-config"} }, settings)
+	h := newHarnessWith(t, func(c *agents.Config) { c.Paths = []string{"/opt/of-config"} }, settings)
 	root := filepath.Dir(h.homes)
 	apps := filepath.Join(t.TempDir(), "apps") // elsewhere: what lies beside the homes is the server's own
 	apps, err := filepath.EvalSymlinks(filepath.Dir(apps))
@@ -243,20 +243,20 @@ func TestWhatIsShown(t *testing.T) {
 
 func TestAccountsAreForgottenInBoxes(t *testing.T) {
 	t.Parallel()
-	boxes := t.TempDir()
-	h := newHouseWith(t, func(c *agents.Config) { c.BoxesDir = boxes }, nil, "claude")
+	sandboxes := t.TempDir()
+	h := newHarnessWith(t, func(c *agents.Config) { c.SandboxesDir = sandboxes }, nil, "claude")
 	victim := t.TempDir()
 	h.write(t, filepath.Join(victim, "acc_1", "x"), "x", 0o600)
 	for _, ws := range []string{"wsp_1", "wsp_2"} {
-		h.write(t, filepath.Join(boxes, ws, "home/.accounts/acc_1/.claude/.credentials.json"), "secret", 0o600)
-		h.write(t, filepath.Join(boxes, ws, "home/.accounts/acc_2/.claude/.credentials.json"), "secret", 0o600)
+		h.write(t, filepath.Join(sandboxes, ws, "home/.accounts/acc_1/.claude/.credentials.json"), "secret", 0o600)
+		h.write(t, filepath.Join(sandboxes, ws, "home/.accounts/acc_2/.claude/.credentials.json"), "secret", 0o600)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(boxes, "wsp_3/home"), 0o700), os.Symlink(victim, filepath.Join(boxes, "wsp_3/home/.accounts"))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(sandboxes, "wsp_3/home"), 0o700), os.Symlink(victim, filepath.Join(sandboxes, "wsp_3/home/.accounts"))); err != nil {
 		t.Fatal(err)
 	}
 	err := h.Forget(agents.ClaudeCode, "usr_1", agents.Account{ID: "acc_1"})
 	for ws, want := range map[string]bool{"wsp_1/home/.accounts/acc_1": false, "wsp_2/home/.accounts/acc_1": false, "wsp_1/home/.accounts/acc_2": true} {
-		if _, err := os.Stat(filepath.Join(boxes, ws)); want != (err == nil) {
+		if _, err := os.Stat(filepath.Join(sandboxes, ws)); want != (err == nil) {
 			t.Errorf("%s: %v", ws, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestAccountsAreForgottenInBoxes(t *testing.T) {
 // A home that is a person's own keeps the login that is in it: the server's own never gets there.
 func TestAPersonsOwnHomeKeepsItsLogin(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "claude", "codex")
+	h := newHarness(t, nil, "claude", "codex")
 	in, dir := h.boxed(t, true)
 	in.Own = true
 	h.write(t, filepath.Join(h.source, ".claude", ".credentials.json"), `{"login":"the server's"}`, 0o600)
@@ -305,7 +305,7 @@ func TestAPersonsOwnHomeKeepsItsLogin(t *testing.T) {
 // What is known of an agent's program before a place is asked: of this machine's all, of others what they said.
 func TestWhatAPlaceLacks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "codex")
+	h := newHarness(t, nil, "codex")
 	for _, c := range []struct {
 		agent    string
 		in       *agents.Inside

@@ -11,7 +11,7 @@ import (
 // The id and the folder of a conversation stand in one row of OpenCode's database, as 1.18.33 wrote it.
 func TestOpenCodeConversationIsFoundInItsDatabase(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, "opencode")
+	h := newHarness(t, nil, "opencode")
 	const id, began = "ses_dffaff249ffeo40jPMKRwtd8jS", int64(1795301576118)
 	l := h.launch()
 	row := func(id, between string) string {
@@ -86,7 +86,7 @@ func TestOpenCodeConversationIsFoundInItsDatabase(t *testing.T) {
 // What OpenCode 1.18.33 shows.
 func TestOpenCodeScreen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	box := []string{"  ┃", "  ┃", "  ┃  Build · Claude Sonnet 4.6 Anthropic", "  ╹▀▀▀▀▀▀▀▀▀▀▀▀"}
 	for name, c := range map[string]struct {
 		lines  []string

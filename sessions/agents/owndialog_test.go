@@ -26,7 +26,7 @@ const geminiAsks = `
 
 func TestGeminiDialog(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	d := h.Dialog(agents.Gemini, strings.Split(geminiAsks, "\n"))
 	if d == nil || d.Kind != agents.Permission || d.Title != "Apply this change?" || !strings.Contains(d.Detail, "Writing to notes.txt") || !strings.Contains(d.Detail, "1 hello") ||
 		strings.ContainsAny(d.Detail, "│╭╰") || len(d.Options) != 4 {
@@ -47,7 +47,7 @@ func TestGeminiDialog(t *testing.T) {
 
 func TestDialogOfARule(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, map[string]agents.Settings{"mine": {Enabled: true, Command: "mine", Screen: []agents.ScreenRule{
+	h := newHarness(t, map[string]agents.Settings{"mine": {Enabled: true, Command: "mine", Screen: []agents.ScreenRule{
 		{Pattern: `^busy`, Says: "working"},
 		{Pattern: `Write (\S+)\? `, Says: "waiting", Reason: "asks to write $1", Options: []agents.ScreenOption{{Label: "Yes", Keys: "y\r", Role: agents.Allow}, {Label: "No", Keys: "n\r", Role: agents.Deny}}},
 		{Pattern: `Which one\?`, Says: "waiting", Options: []agents.ScreenOption{{Label: "First", Keys: "1"}, {Label: "Second", Keys: "2"}}},

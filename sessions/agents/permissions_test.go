@@ -19,7 +19,7 @@ func TestPermissions(t *testing.T) {
 		"mine":            {Enabled: true, Command: "mine", PermissionArgs: []string{"--trust", "me"}},
 		"plain":           {Enabled: true, Command: "mine", Permissions: agents.AllPermissions},
 	}
-	h := newHouse(t, settings, "claude", "codex", "gemini", "opencode", "mine")
+	h := newHarness(t, settings, "claude", "codex", "gemini", "opencode", "mine")
 	in, _ := h.boxed(t, false)
 	plan := func(agent, permissions string, in *agents.Inside, more ...string) (string, agents.Plan, error) {
 		l := h.launch()

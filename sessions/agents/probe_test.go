@@ -33,8 +33,8 @@ func TestAccountsAreTriedWithoutSpending(t *testing.T) {
 	}))
 	defer vendor.Close()
 	open := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 5 * time.Second}).Client
-	h := newHouseWith(t, func(c *agents.Config) { c.Client = open }, nil)
-	try := func(h *house, agent string, a agents.Account) agents.ProbeResult {
+	h := newHarnessWith(t, func(c *agents.Config) { c.Client = open }, nil)
+	try := func(h *harness, agent string, a agents.Account) agents.ProbeResult {
 		t.Helper()
 		p, err := h.Test(t.Context(), agent, "usr_1", a)
 		if err != nil || p.Detail == "" || a.Secret != "" && strings.Contains(p.Detail, a.Secret) {
@@ -62,7 +62,7 @@ func TestAccountsAreTriedWithoutSpending(t *testing.T) {
 	if got := try(h, "claude-code", agents.Account{Kind: agents.APIKey, Secret: "sk-ant-oat01-0123456789", BaseURL: vendor.URL}); got != agents.ProbeUntestable {
 		t.Errorf("a login token: %s", got)
 	}
-	guarded := newHouseWith(t, func(c *agents.Config) { c.Client = egress.New(egress.Config{}).Client }, nil)
+	guarded := newHarnessWith(t, func(c *agents.Config) { c.Client = egress.New(egress.Config{}).Client }, nil)
 	if got := try(guarded, "codex", agents.Account{Kind: agents.APIKey, Secret: good["codex"], BaseURL: vendor.URL + "/v1"}); got != agents.ProbeUnreachable {
 		t.Errorf("an inner address: %s", got)
 	}

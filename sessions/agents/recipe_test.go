@@ -73,7 +73,7 @@ func TestEveryAgentIsInTheDocs(t *testing.T) {
 // Where an agent is started it is told what its images tell it.
 func TestAnAgentIsStartedWithTheEnvironmentOfItsImages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil, recipe.Programs(agents.Packages())...)
+	h := newHarness(t, nil, recipe.Programs(agents.Packages())...)
 	for _, k := range agents.Builtin() {
 		if k.Package == "" {
 			continue

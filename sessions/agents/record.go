@@ -32,12 +32,12 @@ func (r *Registry) HomeHere(userID string) (dir string, ok bool) {
 	return filepath.Join(r.cfg.HomesDir, userID), plainName(userID)
 }
 
-// BoxHere is where the home of a workspace's place lies on this machine, "" where none can.
-func (r *Registry) BoxHere(workspaceID string) string {
-	if r.cfg.BoxesDir == "" || !plainName(workspaceID) {
+// HostHome is where the home of a workspace's place lies on this machine, "" where none can.
+func (r *Registry) HostHome(workspaceID string) string {
+	if r.cfg.SandboxesDir == "" || !plainName(workspaceID) {
 		return ""
 	}
-	return filepath.Join(r.cfg.BoxesDir, workspaceID, "home")
+	return filepath.Join(r.cfg.SandboxesDir, workspaceID, "home")
 }
 
 // record: a file a conversation in a folder named after the working directory; sub-agents have files of their own beside it.

@@ -69,7 +69,7 @@ type Config struct {
 	Agents       map[string]Settings // by name; an agent Parawork knows that is not named here is enabled with its defaults
 	HomesDir     string              // absolute: private homes, one folder a user
 	WorktreesDir string              // absolute: root of all worktrees, trusted as a whole
-	BoxesDir     string              // absolute: what isolated workspaces own, with a folder "home" each; "" = none here
+	SandboxesDir string              // absolute: what isolated workspaces own, with a folder "home" each; "" = none here
 	Paths        []string            // absolute: what places that use programs of this machine are shown beside them by config.json
 	UserHome     string              // home of the server's own user, read for existing logins; "" = none
 	Client       *http.Client        // asks addresses that people entered whether a key is good; nil = nobody is asked
@@ -448,16 +448,16 @@ func (r *Registry) Forget(name, userID string, a Account) error {
 
 // forgetInBoxes removes the folder of an account from the home of every isolated workspace on this machine.
 func (r *Registry) forgetInBoxes(a Account) error {
-	boxes, err := os.ReadDir(r.cfg.BoxesDir)
-	if r.cfg.BoxesDir == "" || errors.Is(err, fs.ErrNotExist) {
+	sandboxes, err := os.ReadDir(r.cfg.SandboxesDir)
+	if r.cfg.SandboxesDir == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("forgetting a login: %w", err)
 	}
 	var all error
-	for _, b := range boxes {
-		home, err := homedir.Open(filepath.Join(r.cfg.BoxesDir, b.Name(), "home"))
+	for _, b := range sandboxes {
+		home, err := homedir.Open(filepath.Join(r.cfg.SandboxesDir, b.Name(), "home"))
 		if err != nil {
 			continue // a workspace that has none yet
 		}

@@ -20,8 +20,8 @@ type claude struct {
 	model map[string]Usage // usage by message of this turn, which comes again with each of its lines
 	begun int64
 
-	asked Reply  // told of in lines that may change yet
-	told  string // ID of the newest answer that was told
+	asked    Reply  // told of in lines that may change yet
+	reported string // ID of the newest answer that was told
 
 	compacted string // what the last compaction was told with
 
@@ -364,7 +364,7 @@ func (c *claude) answer(s *sink, key string, l *claudeLine, u Usage) {
 	if c.asked.ID != key {
 		c.rest(s)
 	}
-	if c.told == key {
+	if c.reported == key {
 		return
 	}
 	c.asked = Reply{ID: key, Model: u.Model, Usage: u, Hour: l.Message.Usage.Writes.Hour, At: s.at}
@@ -376,7 +376,7 @@ func (c *claude) answer(s *sink, key string, l *claudeLine, u Usage) {
 func (c *claude) rest(s *sink) {
 	if c.asked.ID != "" {
 		s.reply(c.asked)
-		c.told, c.asked = c.asked.ID, Reply{}
+		c.reported, c.asked = c.asked.ID, Reply{}
 	}
 }
 

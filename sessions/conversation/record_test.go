@@ -486,13 +486,13 @@ func TestRepliesOfRealAgents(t *testing.T) {
 		"claude-task":   "msg_000001 claude-opus-4-8 100 20 1000 50|msg_000003 claude-opus-4-8 110 30 1100 0|msg_000006 claude-opus-4-8 120 40 0 0|msg_000013 claude-opus-4-8 130 50 0 0",
 		"codex-classic": "resp_000006 gpt-5.5 100 20 1000 0|resp_000011 gpt-5.5 110 30 0 0|resp_000016 gpt-5.5 110 30 0 0|resp_000018 gpt-5.5 130 50 0 0",
 	} {
-		var told []string
+		var reported []string
 		r := conversation.NewReader(conversation.Config{Record: records[name], Root: "/srv/repo"})
 		if _, err := r.End(t.Context(), dir(t, "testdata"), 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range r.Replies() {
-			told = append(told, fmt.Sprintf("%s %s %d %d %d %d", a.ID, a.Model, a.Usage.Input, a.Usage.Output, a.Usage.CacheRead, a.Usage.CacheWrite))
+			reported = append(reported, fmt.Sprintf("%s %s %d %d %d %d", a.ID, a.Model, a.Usage.Input, a.Usage.Output, a.Usage.CacheRead, a.Usage.CacheWrite))
 			if a.At == 0 {
 				t.Errorf("%s: %+v has no time", name, a)
 			}
@@ -500,7 +500,7 @@ func TestRepliesOfRealAgents(t *testing.T) {
 		if more := r.Replies(); len(more) != 0 {
 			t.Errorf("%s: told twice: %v", name, more)
 		}
-		if got := strings.Join(told, "|"); got != want {
+		if got := strings.Join(reported, "|"); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
 	}

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	readSize   = 64 << 10             // bytes read at a time
-	modelLines = 3000                 // of scrollback the model keeps
-	modelPace  = 4 * time.Millisecond // while output flows, it is read in larger pieces, so often
-	modelFlow  = 4 << 10              // bytes at once that mean output flows
-	modelBack  = 32 << 20             // bytes of output, at most, a screen is made of anew: older ones have long scrolled away
-	storeEvery = 4 << 20              // bytes of output after which the screen is stored again,
-	storeFar   = 16 << 20             // or these while it is so far behind that it will soon be another
-	quickBuild = 4 << 20              // bytes a screen may be behind without waiting for a place to be brought up to date
+	readSize    = 64 << 10             // bytes read at a time
+	modelLines  = 3000                 // of scrollback the model keeps
+	modelPace   = 4 * time.Millisecond // while output flows, it is read in larger pieces, so often
+	modelFlow   = 4 << 10              // bytes at once that mean output flows
+	modelBack   = 32 << 20             // bytes of output, at most, a screen is made of anew: older ones have long scrolled away
+	storeEvery  = 4 << 20              // bytes of output after which the screen is stored again,
+	storeRemote = 16 << 20             // or these while it is so far behind that it will soon be another
+	quickBuild  = 4 << 20              // bytes a screen may be behind without waiting for a place to be brought up to date
 )
 
 // model is the session's screen on the server. It reads the log like a viewer, at its own pace and never in the stream's way.
@@ -30,16 +30,16 @@ const (
 type model struct {
 	r *Recording
 
-	mu     sync.Mutex
-	scr    *screen.Screen // nil: asleep
-	off    int64          // the next byte to read; while asleep, where it fell asleep
-	size   guest.Size     // of scr
-	packed []byte         // the stored screen, where it could not be written to disk
-	page   int64          // where the newest page begins, while awake
-	stored int64          // offset of the stored screen; 0: none that is known of
-	usedAt time.Time
-	colors atomic.Pointer[screen.Colors] // of whoever sizes the terminal; nil: nobody has said
-	told   *screen.Colors                // those scr has
+	mu       sync.Mutex
+	scr      *screen.Screen // nil: asleep
+	off      int64          // the next byte to read; while asleep, where it fell asleep
+	size     guest.Size     // of scr
+	packed   []byte         // the stored screen, where it could not be written to disk
+	page     int64          // where the newest page begins, while awake
+	stored   int64          // offset of the stored screen; 0: none that is known of
+	usedAt   time.Time
+	colors   atomic.Pointer[screen.Colors] // of whoever sizes the terminal; nil: nobody has said
+	reported *screen.Colors                // those scr has
 
 	// Questions of the program, see answers.go.
 	from   int64  // the first byte whose questions nobody has answered
@@ -160,8 +160,8 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 		return 0, nil
 	}
 	n = int(min(int64(n), m.fit()-m.off)) // a size may have been told, and bytes after it have come, since the screen was fitted
-	if c := m.colors.Load(); c != m.told {
-		m.told = c
+	if c := m.colors.Load(); c != m.reported {
+		m.reported = c
 		m.scr.SetColors(*c)
 	}
 	m.scr.SetAnswering(m.off >= m.from)
@@ -182,7 +182,7 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 // dueToStore reports whether enough was read since the screen was stored. It is called under mu.
 func (m *model) dueToStore() bool {
 	_, end := m.r.log.Bounds()
-	return m.off-m.stored >= storeFar || m.off-m.stored >= storeEvery && end-m.off < storeEvery
+	return m.off-m.stored >= storeRemote || m.off-m.stored >= storeEvery && end-m.off < storeEvery
 }
 
 func (m *model) write(p []byte) { _, _ = m.scr.Write(p) } // never fails

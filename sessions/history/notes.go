@@ -80,8 +80,8 @@ func (s *Recordings) noteLoop(ctx context.Context) {
 
 // Flush writes what waits in the journal, and reports whether something waits on. all: also typing that goes on.
 func (r *Recording) Flush(all bool) (more bool) {
-	more = r.keys.tell(r, all)
-	more = r.touched.tell(r, all) || more
+	more = r.keys.notify(r, all)
+	more = r.touched.notify(r, all) || more
 	err := r.notes.Flush()
 	if failed := err != nil; r.keys.fails(failed) {
 		if failed {
@@ -152,7 +152,7 @@ func (r *Recording) NoteKeys(userID, name string, n int) {
 }
 
 // tell notes the typing that was gathered long enough, and reports whether some is not yet.
-func (k *keys) tell(r *Recording, all bool) (more bool) {
+func (k *keys) notify(r *Recording, all bool) (more bool) {
 	k.mu.Lock()
 	typed := k.k
 	if typed.Bytes == 0 || !all && r.all.now()-typed.Since < keysEvery {

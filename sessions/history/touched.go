@@ -46,7 +46,7 @@ func (t *touched) add(now int64, paths []string, more int) {
 }
 
 // tell notes what was gathered long enough, and reports whether some is not yet.
-func (t *touched) tell(r *Recording, all bool) (more bool) {
+func (t *touched) notify(r *Recording, all bool) (more bool) {
 	t.mu.Lock()
 	if t.since == 0 || !all && r.all.now()-t.since < touchedEvery {
 		more = t.since != 0

@@ -154,7 +154,7 @@ git check-ignore -q -- "$1" || exit 11`
 
 // keepOut keeps a file of the worktree out of what git sees there.
 func (p Placement) keepOut(ctx context.Context, name string) error {
-	res, err := p.place.Run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", keepOutScript, "sh", name, git.ExcludePattern(name)},
+	res, err := p.place.Run(ctx, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", keepOutScript, "sh", name, git.ExcludePattern(name)},
 		Env: map[string]string{"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
 			"GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null"}})
 	switch {

@@ -40,8 +40,8 @@ type Secrets interface {
 type Homes interface {
 	// HomeHere returns the folder of a user's home; false when there is none.
 	HomeHere(userID string) (dir string, ok bool)
-	// BoxHere returns the folder that is the home of a workspace's sandboxes, "" where they have none here.
-	BoxHere(workspaceID string) string
+	// HostHome returns the folder that is the home of a workspace's sandboxes, "" where they have none here.
+	HostHome(workspaceID string) string
 }
 
 // Config is what Masks are made of. Launches, Homes, Live, Workspace, Tasks, Context and Log are needed.

@@ -30,7 +30,7 @@ func (t *terminal) Notify(notice string)       { t.notice = notice }
 type nowhere struct{}
 
 func (nowhere) HomeHere(string) (string, bool) { return "", false }
-func (nowhere) BoxHere(string) string          { return "" }
+func (nowhere) HostHome(string) string         { return "" }
 
 func newMasks(t *testing.T, key []byte) (*masks.Masks, masks.Launches) {
 	launches := masks.Launches{DataDir: t.TempDir(), Key: key}

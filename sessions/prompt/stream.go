@@ -197,7 +197,7 @@ func (s *Session) write(ctx context.Context, f frame) error {
 }
 
 // Mend sends again, after a cut, what may have been under way.
-func (s *Session) Mend(ctx context.Context) {
+func (s *Session) Repair(ctx context.Context) {
 	t := &s.stream
 	if s.waitTurn(ctx) != nil {
 		return

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tasks"
 )
 
@@ -67,14 +67,14 @@ func (s *Session) submit(ctx context.Context, p Prompt) error {
 	if err := s.claim(ctx, p); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.QueueClaimed)
+	failpoint.Reach(failpoint.QueueClaimed)
 	s.queue.publish(ctx, p)
 	if !s.typeFrames(ctx, p, frames) {
 		held = false
 		s.resolveHeld(ctx, p)
 		return nil
 	}
-	killpoint.Reach(killpoint.QueueTyped)
+	failpoint.Reach(failpoint.QueueTyped)
 	free()
 	s.accept(ctx, p, before)
 	return nil
@@ -107,8 +107,8 @@ func (s *Session) typeFrames(ctx context.Context, p Prompt, frames [][]byte) boo
 			if !s.pasteShown(ctx, i > 0) {
 				return false
 			}
-			killpoint.Reach(killpoint.PromptPasted)
-			killpoint.Reach(killpoint.QueuePasted)
+			failpoint.Reach(failpoint.PromptPasted)
+			failpoint.Reach(failpoint.QueuePasted)
 		}
 		if err := s.sendPiece(ctx, f); err != nil {
 			s.queue.cfg.Log.Warn("prompt not typed to its end", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
@@ -158,7 +158,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 		as.held = &q
 		l.host.Changed()
 		l.mu.Unlock()
-		b.tell(ctx, q)
+		b.notify(ctx, q)
 		q.AnsweredByName = actor.User.Name
 		return q, nil
 	case fault.Is(err, fault.Gone), fault.Is(err, fault.NotFound):
@@ -170,7 +170,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 	case err != nil:
 		return Question{}, fault.Wrap(err, fault.Unavailable, "answer_not_delivered", "The answer did not reach the agent; the question is still open. Try again, or answer in the terminal.")
 	}
-	killpoint.Reach(killpoint.QuestionHanded)
+	failpoint.Reach(failpoint.QuestionHanded)
 	if !l.settleQuestion(ctx, as, q) { // the session has ended meanwhile
 		return Question{}, errGone()
 	}

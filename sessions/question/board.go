@@ -82,8 +82,8 @@ type Host interface {
 	Judge()
 	// Changed has the session shown anew, and stored.
 	Changed()
-	// Hear takes what a hook knows of the session's state.
-	Hear(h agents.Hint)
+	// Observe takes what a hook knows of the session's state.
+	Observe(h agents.Hint)
 	// Claim makes the agent's conversation the session's, unless another session holds it.
 	Claim(ctx context.Context, conversation string) error
 	// Press types keys.

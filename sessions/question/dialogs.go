@@ -168,8 +168,8 @@ func (b *busyWords) hear(h agents.Hint, before agents.Mood) {
 	}
 }
 
-// Heard counts what the terminal says of the agent's work. It is called under the session's lock, before the machine hears it.
-func (l *Questions) Heard(h agents.Hint) { l.busy.hear(h, l.cfg.Machine.Says(h.Source)) }
+// Observe counts what the terminal says of the agent's work. It is called under the session's lock, before the machine hears it.
+func (l *Questions) Observe(h agents.Hint) { l.busy.hear(h, l.cfg.Machine.Says(h.Source)) }
 
 // Typed notes that somebody pressed a key. It is called under the session's lock.
 func (l *Questions) Typed() { l.busyThen = l.busy }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
@@ -59,13 +59,13 @@ func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, 
 		l.mu.Unlock()
 		return nil
 	}
-	killpoint.Reach(killpoint.QuestionStored)
+	failpoint.Reach(failpoint.QuestionStored)
 	l.mu.Lock()
 	as.kept = true
 	l.poses(as)
 	l.cfg.Note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
 	l.mu.Unlock()
-	l.board.tell(ctx, q)
+	l.board.notify(ctx, q)
 	l.Watch()
 	return as
 }
@@ -102,7 +102,7 @@ const maxNoted = 1000
 
 // poses says that the session waits for the answer of as. It is called under the session's lock.
 func (l *Questions) poses(as *pending) {
-	l.cfg.Machine.Hear(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
+	l.cfg.Machine.Observe(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
 	l.host.Judge()
 	l.host.Changed()
 }
@@ -145,13 +145,13 @@ func (l *Questions) settleQuestion(ctx context.Context, as *pending, q Question)
 	if next := l.Oldest(); next != nil {
 		h.Source, h.Mood, h.Reason = agents.FromHook, agents.Asking, safetext.Cut(next.Title, safetext.MaxLine)
 	}
-	l.cfg.Machine.Hear(time.Now(), h)
+	l.cfg.Machine.Observe(time.Now(), h)
 	l.host.Judge()
 	l.cfg.Note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": safetext.Cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
 	l.host.Changed()
 	l.mu.Unlock()
 	l.keepEnd(ctx, as)
-	l.board.tell(ctx, q)
+	l.board.notify(ctx, q)
 	return true
 }
 
@@ -258,7 +258,7 @@ func (l *Questions) End(ctx context.Context) {
 	if err := l.board.cfg.Store.WithdrawQuestions(ctx, l.about.ID, now); err != nil {
 		l.board.cfg.Log.Error("questions of an ended session not closed", "session_id", l.about.ID, "error", err)
 	}
-	l.board.tell(ctx, had[0].q)
+	l.board.notify(ctx, had[0].q)
 }
 
 // Recall takes up the questions that were open when the server stopped.
@@ -280,7 +280,7 @@ func (l *Questions) Recall(ctx context.Context) error {
 }
 
 // tell publishes that the inbox of the team has changed.
-func (b *Board) tell(ctx context.Context, q Question) {
+func (b *Board) notify(ctx context.Context, q Question) {
 	if b.cfg.Events != nil {
 		b.cfg.Events.Publish(ctx, events.Event{Type: "inbox.updated", ID: q.ID, WorkspaceID: q.WorkspaceID, TeamID: q.TeamID, Version: b.now()})
 	}

@@ -119,7 +119,7 @@ func (s *session) Judge() {
 
 func (s *session) Changed() {}
 
-func (s *session) Hear(h agents.Hint) {
+func (s *session) Observe(h agents.Hint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = append(s.heard, h.Mood)

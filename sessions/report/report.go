@@ -144,14 +144,14 @@ type Costs struct {
 
 // Sources are the rooms a report is put together of. Each answers for one workspace.
 type Sources struct {
-	Workspace func(ctx context.Context, id string) (workspaces.Workspace, error)
-	Project   func(ctx context.Context, id string) (workspaces.Project, error)
-	Place     func(ctx context.Context, executor string) string
-	Commits   func(ctx context.Context, workspaceID string) ([]workspaces.Commit, error)
-	Changes   func(ctx context.Context, workspaceID string) ([]Change, error)
-	Sessions  func(ctx context.Context, workspaceID string) ([]sessions.Session, error)
-	Talk      func(ctx context.Context, sessionID string, q conversation.Query) (sessions.Conversation, error)
-	Checks    func(ctx context.Context, workspaceID string) ([]Test, error)
+	Workspace    func(ctx context.Context, id string) (workspaces.Workspace, error)
+	Project      func(ctx context.Context, id string) (workspaces.Project, error)
+	Place        func(ctx context.Context, executor string) string
+	Commits      func(ctx context.Context, workspaceID string) ([]workspaces.Commit, error)
+	Changes      func(ctx context.Context, workspaceID string) ([]Change, error)
+	Sessions     func(ctx context.Context, workspaceID string) ([]sessions.Session, error)
+	Conversation func(ctx context.Context, sessionID string, q conversation.Query) (sessions.Conversation, error)
+	Checks       func(ctx context.Context, workspaceID string) ([]Test, error)
 	// Hosts tells what the gate let through and what it refused; gated says that the place the workspace lives in has one.
 	Hosts func(ctx context.Context, workspaceID string) (reached, refused []Host, gated bool, err error)
 	Costs func(ctx context.Context, workspaceID string) (Costs, error)
@@ -274,7 +274,7 @@ func (s *Service) talk(ctx context.Context, r *Report, sessionID string, outside
 	var before int64
 	var items []conversation.Placed
 	for len(items) < maxItems {
-		page, err := s.from.Talk(ctx, sessionID, conversation.Query{Before: before, Limit: 1000, Kinds: []conversation.Kind{conversation.Prompt, conversation.Tool, conversation.Edit}})
+		page, err := s.from.Conversation(ctx, sessionID, conversation.Query{Before: before, Limit: 1000, Kinds: []conversation.Kind{conversation.Prompt, conversation.Tool, conversation.Edit}})
 		if err != nil {
 			return recorded, err
 		}

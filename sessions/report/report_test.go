@@ -21,7 +21,7 @@ func placed(items ...conversation.Item) (out []conversation.Placed) {
 }
 
 func sources() report.Sources {
-	talks := map[string][][]conversation.Placed{
+	summaries := map[string][][]conversation.Placed{
 		// The newest page comes first.
 		"ses_1": {placed(
 			conversation.Item{Kind: conversation.Tool, Tool: "Bash", Title: "go test ./...", Status: conversation.OK, At: 40},
@@ -51,8 +51,8 @@ func sources() report.Sources {
 				{ID: "ses_1", Agent: "claude-code", AgentName: "Claude Code", StartedAt: 5, CreatedBy: "usr_1", Permissions: "all"},
 				{ID: "ses_3", Agent: "own", StartedAt: 11, EndedAt: 12, CreatedBy: "usr_1"}}, nil
 		},
-		Talk: func(_ context.Context, id string, q conversation.Query) (sessions.Conversation, error) {
-			pages := talks[id]
+		Conversation: func(_ context.Context, id string, q conversation.Query) (sessions.Conversation, error) {
+			pages := summaries[id]
 			if len(pages) == 0 {
 				return sessions.Conversation{Record: transcript.None}, nil
 			}

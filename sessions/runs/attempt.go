@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions"
@@ -21,7 +21,7 @@ func (s *Service) attempt(ctx context.Context, r Run, a Attempt, again bool) {
 	if err == nil && a.WorkspaceID == "" {
 		a.WorkspaceID, err = s.makeWorkspace(ctx, actor, r, a)
 		if err == nil {
-			killpoint.Reach(killpoint.RunMade)
+			failpoint.Reach(failpoint.RunMade)
 			s.keep(ctx, r, &a, Making)
 		}
 	}
@@ -43,7 +43,7 @@ func (s *Service) attempt(ctx context.Context, r Run, a Attempt, again bool) {
 		a.fail(err)
 		s.keep(ctx, r, &a, Failed)
 	default:
-		killpoint.Reach(killpoint.RunStarted)
+		failpoint.Reach(failpoint.RunStarted)
 		s.keep(ctx, r, &a, Started)
 	}
 }

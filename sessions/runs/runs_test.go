@@ -20,8 +20,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// house makes the other rooms: workspaces that are ready as soon as they are looked at twice, and sessions that only count.
-type house struct {
+// harness makes the other rooms: workspaces that are ready as soon as they are looked at twice, and sessions that only count.
+type harness struct {
 	t     *testing.T
 	db    *store.DB
 	actor accounts.Actor
@@ -35,9 +35,9 @@ type house struct {
 	stuck    bool // workspaces stay in the making
 }
 
-func newHouse(t *testing.T) *house {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
-	h := &house{t: t, db: storetest.SQLite(t), looks: map[string]int{}}
+	h := &harness{t: t, db: storetest.SQLite(t), looks: map[string]int{}}
 	user, team := storetest.Seed(t, h.db)
 	h.actor, h.team = accounts.Actor{User: user}, team.ID
 	for _, p := range []string{"prj_1", "prj_2"} {
@@ -50,7 +50,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // serve is one life of a server.
-func (h *house) serve() (*runs.Service, func()) {
+func (h *harness) serve() (*runs.Service, func()) {
 	s := runs.New(runs.Config{Store: store.NewRuns(h.db), Records: h, Workspaces: h, Sessions: crew{h}, Accounts: h, Look: time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -65,9 +65,9 @@ func (h *house) serve() (*runs.Service, func()) {
 	return s, end
 }
 
-func (h *house) Actor(context.Context, string) (accounts.Actor, error) { return h.actor, nil }
+func (h *harness) Actor(context.Context, string) (accounts.Actor, error) { return h.actor, nil }
 
-func (h *house) Project(_ context.Context, id string) (workspaces.Project, error) {
+func (h *harness) Project(_ context.Context, id string) (workspaces.Project, error) {
 	p := workspaces.Project{ID: id, TeamID: h.team, State: workspaces.ProjectReady}
 	if id == "prj_2" {
 		p.TeamID = "team_other"
@@ -75,7 +75,7 @@ func (h *house) Project(_ context.Context, id string) (workspaces.Project, error
 	return p, nil
 }
 
-func (h *house) Create(_ context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error) {
+func (h *harness) Create(_ context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n.Base == "gone" {
@@ -87,11 +87,11 @@ func (h *house) Create(_ context.Context, actor accounts.Actor, teamID string, n
 	return w, nil
 }
 
-func (h *house) RetryCreate(ctx context.Context, id string) (workspaces.Workspace, error) {
+func (h *harness) RetryCreate(ctx context.Context, id string) (workspaces.Workspace, error) {
 	return h.Workspace(ctx, id)
 }
 
-func (h *house) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
+func (h *harness) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, w := range h.made {
@@ -105,21 +105,21 @@ func (h *house) Workspace(_ context.Context, id string) (workspaces.Workspace, e
 	return workspaces.Workspace{}, fault.New(fault.NotFound, "workspace_not_found", "No workspace.")
 }
 
-func (h *house) List(context.Context, string, workspaces.Filter, page.Page) ([]workspaces.Workspace, string, error) {
+func (h *harness) List(context.Context, string, workspaces.Filter, page.Page) ([]workspaces.Workspace, string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.made), "", nil
 }
 
-func (h *house) Archive(_ context.Context, _ accounts.Actor, id string) (workspaces.Workspace, error) {
+func (h *harness) Archive(_ context.Context, _ accounts.Actor, id string) (workspaces.Workspace, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.archived = append(h.archived, id)
 	return workspaces.Workspace{}, nil
 }
 
-// crew is the house as the sessions' room.
-type crew struct{ *house }
+// crew is the harness as the sessions' room.
+type crew struct{ *harness }
 
 func (c crew) CheckAgent(_ context.Context, name string) error {
 	if name == "missing" {
@@ -169,7 +169,7 @@ func settled(t *testing.T, s *runs.Service, id string) runs.Run {
 
 func TestAttemptsTellForThemselves(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s, _ := h.serve()
 	r, err := s.Create(t.Context(), h.actor, h.team, runs.Request{ProjectID: "prj_1", Prompt: "  Mend   the\tflaky test\nplease", Attempts: []runs.AttemptRequest{
 		{Agent: "a"}, {Agent: "b"}, {Agent: "a"}, {Agent: "missing"}, {Agent: "b", Base: "gone", Name: "My own"}}})
@@ -212,7 +212,7 @@ func TestAttemptsTellForThemselves(t *testing.T) {
 
 func TestWorkspacesThatAreThere(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s, _ := h.serve()
 	var ids []runs.AttemptRequest
 	for _, name := range []string{"one", "two"} {
@@ -236,7 +236,7 @@ func TestWorkspacesThatAreThere(t *testing.T) {
 
 func TestRefusedRuns(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s, _ := h.serve()
 	one := []runs.AttemptRequest{{Agent: "a"}}
 	for code, req := range map[string]runs.Request{
@@ -263,7 +263,7 @@ func TestRefusedRuns(t *testing.T) {
 // A server that stops while workspaces are made leaves them to the next, which makes none again.
 func TestTheNextServerGoesOn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.stuck = true
 	s, end := h.serve()
 	r, err := s.Create(t.Context(), h.actor, h.team, runs.Request{ProjectID: "prj_1", Prompt: "Do it", Attempts: []runs.AttemptRequest{{Agent: "a"}, {Agent: "b"}}})

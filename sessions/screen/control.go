@@ -16,7 +16,7 @@ func (s *Screen) execute(c byte) {
 			b.x = b.nextTab(s.cols)
 		}
 	case 0x07:
-		s.tell(Event{Kind: Bell})
+		s.notify(Event{Kind: Bell})
 	case 0x0e:
 		s.useSet(1)
 	case 0x0f:

@@ -22,7 +22,7 @@ type Event struct {
 	Title, Text string
 }
 
-func (s *Screen) tell(e Event) {
+func (s *Screen) notify(e Event) {
 	if s.cfg.Event != nil {
 		s.cfg.Event(e)
 	}

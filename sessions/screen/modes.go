@@ -183,7 +183,7 @@ func (s *Screen) switchScreen(alt, cursor bool) {
 		for i := range b.lines {
 			b.lines[i].fill(0)
 		}
-		s.tell(Event{Kind: ScreenKind})
+		s.notify(Event{Kind: ScreenKind})
 	}
 	if cursor {
 		s.restoreCursor()
@@ -200,5 +200,5 @@ func (s *Screen) showAlt() {
 	}
 	b.x, b.y = s.main.x, s.main.y
 	s.buf = b
-	s.tell(Event{Kind: ScreenKind})
+	s.notify(Event{Kind: ScreenKind})
 }

@@ -29,7 +29,7 @@ func (s *Screen) endOSC(bell bool) {
 	case 4:
 		s.indexedColors(string(rest), bell)
 	case 7:
-		s.tell(Event{Kind: Directory, Text: string(rest)})
+		s.notify(Event{Kind: Directory, Text: string(rest)})
 	case 8:
 		s.setLink(rest)
 	case 9:
@@ -38,7 +38,7 @@ func (s *Screen) endOSC(bell bool) {
 		s.specialColors(code-10, string(rest), bell)
 	case 52:
 		if which, text, ok := strings.Cut(string(rest), ";"); ok {
-			s.tell(Event{Kind: Clipboard, Title: which, Text: text})
+			s.notify(Event{Kind: Clipboard, Title: which, Text: text})
 			if text == "?" {
 				s.reply("\x1b]52;" + first(which, 8) + ";" + end(bell)) // never what is in it
 			}
@@ -50,10 +50,10 @@ func (s *Screen) endOSC(bell bool) {
 	case 777:
 		if text, ok := bytes.CutPrefix(rest, []byte("notify;")); ok {
 			title, body, _ := strings.Cut(string(text), ";")
-			s.tell(Event{Kind: Notify, Title: title, Text: body})
+			s.notify(Event{Kind: Notify, Title: title, Text: body})
 		}
 	case 7501:
-		s.tell(Event{Kind: AgentState, Text: string(rest)})
+		s.notify(Event{Kind: AgentState, Text: string(rest)})
 	}
 }
 
@@ -78,7 +78,7 @@ func first(s string, n int) string {
 
 func (s *Screen) setTitle(title string) {
 	s.title = strings.Clone(first(title, maxTitle))
-	s.tell(Event{Kind: TitleSet, Text: s.title})
+	s.notify(Event{Kind: TitleSet, Text: s.title})
 }
 
 // notice does OSC 9: a notification, a progress, or another of ConEmu's numbered commands.
@@ -88,7 +88,7 @@ func (s *Screen) notice(text string) {
 		if state := rest[:min(1, len(rest))]; len(rest) <= 16 && state >= "1" && state <= "4" {
 			s.progress = strings.Clone(rest)
 		}
-		s.tell(Event{Kind: Progress, Text: rest})
+		s.notify(Event{Kind: Progress, Text: rest})
 		return
 	}
 	n := 0
@@ -98,7 +98,7 @@ func (s *Screen) notice(text string) {
 	if text == "" || n > 0 && (n == len(text) || text[n] == ';') {
 		return
 	}
-	s.tell(Event{Kind: Notify, Text: text})
+	s.notify(Event{Kind: Notify, Text: text})
 }
 
 // setLink does OSC 8: what is printed from now on is, or is not, part of a hyperlink.

@@ -22,7 +22,7 @@ func (s *Screen) printPlain(p []byte) int {
 		}
 		l := b.row(b.y)
 		x := b.x
-		s.mendLeft(l, x)
+		s.repairLeft(l, x)
 		room := l.cells[x:]
 		if len(room) > len(p)-n {
 			room = room[:len(p)-n]
@@ -44,7 +44,7 @@ func (s *Screen) printPlain(p []byte) int {
 			l.used = x
 		}
 		if x < cols {
-			s.mendRight(l, x)
+			s.repairRight(l, x)
 			return n
 		}
 		if n == len(p) || p[n]-0x20 >= 0x5f {
@@ -53,15 +53,15 @@ func (s *Screen) printPlain(p []byte) int {
 	}
 }
 
-// mendLeft clears the first half of a wide character whose second half is about to be overwritten at column x.
-func (s *Screen) mendLeft(l *line, x int) {
+// repairLeft clears the first half of a wide character whose second half is about to be overwritten at column x.
+func (s *Screen) repairLeft(l *line, x int) {
 	if x > 0 && l.cells[x-1]&widthMask == wide {
 		l.set(x-1, s.pen)
 	}
 }
 
-// mendRight clears the second half of a wide character whose first half was overwritten.
-func (s *Screen) mendRight(l *line, x int) {
+// repairRight clears the second half of a wide character whose first half was overwritten.
+func (s *Screen) repairRight(l *line, x int) {
 	if l.cells[x].isSpacer() {
 		l.set(x, s.pen)
 	}
@@ -112,7 +112,7 @@ func (s *Screen) print(r uint32) {
 
 	b, cols := s.buf, s.cols
 	l := b.row(b.y)
-	s.mendLeft(l, b.x)
+	s.repairLeft(l, b.x)
 	if b.x+width-old > cols {
 		if s.modes.noWrap {
 			b.x = cols - 1
@@ -120,7 +120,7 @@ func (s *Screen) print(r uint32) {
 				s.joinKind = none
 				return
 			}
-			s.mendLeft(l, b.x)
+			s.repairLeft(l, b.x)
 		} else {
 			// A grapheme that grew too wide for the line moves to the next one whole.
 			var moved [2]cell
@@ -167,7 +167,7 @@ func (s *Screen) print(r uint32) {
 		}
 	}
 	if b.x < cols {
-		s.mendRight(l, b.x)
+		s.repairRight(l, b.x)
 	}
 }
 

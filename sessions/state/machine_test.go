@@ -41,11 +41,11 @@ func (p *play) pass(d time.Duration) {
 func (p *play) out(n int)         { p.m.Output(p.now, n); p.m.Evaluate(p.now) }
 func (p *play) say(m agents.Mood) { p.from(agents.FromReport, m) }
 func (p *play) from(src agents.Source, m agents.Mood) {
-	p.m.Hear(p.now, agents.Hint{Source: src, Mood: m})
+	p.m.Observe(p.now, agents.Hint{Source: src, Mood: m})
 	p.m.Evaluate(p.now)
 }
 func (p *play) weak(m agents.Mood) {
-	p.m.Hear(p.now, agents.Hint{Source: agents.FromTitle, Mood: m, Weak: true})
+	p.m.Observe(p.now, agents.Hint{Source: agents.FromTitle, Mood: m, Weak: true})
 	p.m.Evaluate(p.now)
 }
 func (p *play) key() { p.m.Input(p.now); p.m.Evaluate(p.now) }
@@ -193,7 +193,7 @@ func (p *play) restart() {
 }
 
 func (p *play) hears(h agents.Hint) {
-	p.m.Hear(p.now, h)
+	p.m.Observe(p.now, h)
 	p.m.Evaluate(p.now)
 }
 
@@ -275,7 +275,7 @@ func TestANamedQuestionKeepsItsName(t *testing.T) {
 		if p.is(Waiting, name); p.m.Reason != "Which colour?" {
 			t.Errorf("%s after the question, and a restart: %q", name, p.m.Reason)
 		}
-		p.m.Hear(p.now, agents.Hint{Source: agents.FromHook}) // it is answered
+		p.m.Observe(p.now, agents.Hint{Source: agents.FromHook}) // it is answered
 		p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
 		p.is(Working, "answered")
 		p.pass(time.Second)

@@ -20,7 +20,7 @@ func TestLateRecordClosesNoQuestion(t *testing.T) {
 	p.from(agents.FromScreen, agents.Asking)
 	p.is(Waiting, "the screen shows the question")
 	p.pass(time.Second)
-	p.m.Hear(p.now, OfRecord(conversation.Moment{Phase: conversation.Using, Words: "Bash", At: called.UnixMilli()}))
+	p.m.Observe(p.now, OfRecord(conversation.Moment{Phase: conversation.Using, Words: "Bash", At: called.UnixMilli()}))
 	p.is(Waiting, "the record of the call comes late")
 	p.pass(time.Minute)
 	p.is(Waiting, "nobody answered")

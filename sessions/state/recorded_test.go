@@ -41,7 +41,7 @@ type replay struct {
 	worst time.Duration
 }
 
-func (r *replay) signal(s agents.Signal) { r.m.Hear(r.now, r.reg.Read(r.agent, s)) }
+func (r *replay) signal(s agents.Signal) { r.m.Observe(r.now, r.reg.Read(r.agent, s)) }
 
 // until lets time pass and checks all along that the state is never wrong for more than 5 s.
 func (r *replay) until(at time.Time, is string, since time.Time) {
@@ -52,7 +52,7 @@ func (r *replay) until(at time.Time, is string, since time.Time) {
 		if r.drawn && r.now.Sub(r.m.LastOut) >= ScreenQuiet {
 			h := r.reg.Screen(r.agent).Match(r.shown.LastLines(agents.MaxRuleLines))
 			h.Source = agents.FromScreen
-			r.m.Hear(r.now, h)
+			r.m.Observe(r.now, h)
 			r.drawn = false
 		}
 		r.m.Evaluate(r.now)

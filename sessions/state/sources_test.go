@@ -59,7 +59,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 		p.out(1000)
 		for _, s := range []agents.Signal{{Kind: agents.Title, Text: "repo"}, {Kind: agents.Report, Text: "state=idle:app=codex"},
 			{Kind: agents.Title, Text: "⠋ repo"}, {Kind: agents.Title, Text: "repo"}} {
-			p.m.Hear(p.now, codex(s))
+			p.m.Observe(p.now, codex(s))
 			p.pass(20 * time.Millisecond)
 		}
 		p.is(Idle, "the spinner has gone")
@@ -98,7 +98,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 		p.from(agents.FromScreen, agents.Asking)
 		p.pass(time.Minute)
 		p.is(Waiting, "the dialog is still there")
-		p.m.Hear(p.now, agents.Hint{Source: agents.FromScreen})
+		p.m.Observe(p.now, agents.Hint{Source: agents.FromScreen})
 		p.is(Idle, "and then it is not")
 	})
 	t.Run("answered elsewhere", func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 	t.Run("a hook that gave up its question", func(t *testing.T) {
 		p := asks(t)
 		p.from(title, agents.Busy)
-		p.m.Hear(p.now, agents.Hint{Source: hook})
+		p.m.Observe(p.now, agents.Hint{Source: hook})
 		p.is(Working, "it was answered in the terminal")
 		p = asks(t)
-		p.m.Hear(p.now, agents.Hint{Source: hook})
+		p.m.Observe(p.now, agents.Hint{Source: hook})
 		p.is(Idle, "it was answered with no")
 	})
 	t.Run("an agent that spins while its hook asks", func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 	})
 	t.Run("an error", func(t *testing.T) {
 		p := works(t)
-		p.m.Hear(p.now, agents.Hint{Source: hook, Mood: agents.Trouble, Reason: "rate limit"})
+		p.m.Observe(p.now, agents.Hint{Source: hook, Mood: agents.Trouble, Reason: "rate limit"})
 		p.weak(agents.Ready)
 		p.is(Idle, "an error")
 		if !p.m.Trouble || p.m.Reason != "rate limit" {
@@ -149,7 +149,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 	})
 	t.Run("a transcript that lags", func(t *testing.T) {
 		p := asks(t)
-		p.m.Hear(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Busy, At: p.now.Add(-time.Minute)})
+		p.m.Observe(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Busy, At: p.now.Add(-time.Minute)})
 		p.is(Waiting, "it tells of before the question")
 	})
 	t.Run("stuck", func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestSilenceEndsWork(t *testing.T) {
 			case 2:
 				p.m.work = work{cpuAt: p.now, toolAt: p.now, tool: "x"}
 			default:
-				p.m.Hear(p.now, agents.Hint{Source: agents.Source(r.IntN(agents.Sources + 1)), Mood: agents.Mood(r.IntN(7)), Weak: r.IntN(3) == 0,
+				p.m.Observe(p.now, agents.Hint{Source: agents.Source(r.IntN(agents.Sources + 1)), Mood: agents.Mood(r.IntN(7)), Weak: r.IntN(3) == 0,
 					At: p.now.Add(-time.Duration(r.IntN(20)-10) * time.Second)})
 			}
 			p.m.Evaluate(p.now)

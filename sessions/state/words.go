@@ -8,8 +8,8 @@ import (
 
 // What the machine hears: the words of the sources, which take each other's place by the weights of rules.go.
 
-// Hear says what a source said.
-func (m *Machine) Hear(now time.Time, h agents.Hint) {
+// Observe says what a source said.
+func (m *Machine) Observe(now time.Time, h agents.Hint) {
 	if h.Source <= 0 || int(h.Source) >= agents.Sources || h.Mood < 0 || h.Mood >= agents.Closing {
 		return
 	}

@@ -101,7 +101,7 @@ func (m *Machine) Worked(now time.Time, g guest.Work) {
 		h.Reason = "runs " + w.front + ", which is quiet"
 	}
 	if !fresh || busy {
-		m.Hear(now, h)
+		m.Observe(now, h)
 	}
 	m.dirty = true
 }

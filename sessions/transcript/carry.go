@@ -42,7 +42,7 @@ func (t *Transcripts) Carry(ctx context.Context, old Row, to Home) error {
 	if err != nil || !known {
 		return err
 	}
-	dir := t.cfg.Agents.BoxHere(old.WorkspaceID)
+	dir := t.cfg.Agents.HostHome(old.WorkspaceID)
 	if !inside {
 		dir, _ = t.cfg.Agents.HomeHere(old.CreatedBy)
 	}

@@ -72,16 +72,16 @@ func (s *Session) follow(ctx context.Context) {
 
 // reading is the state of following one session's record.
 type reading struct {
-	s      *Session
-	reader *conversation.Reader
-	writer *conversation.Writer
-	of     string    // the conversation reader reads
-	again  bool      // what is kept already may come again
-	behind bool      // there was more to read than one pass takes
-	rest   time.Time // until then nothing is read: the record was just read from its beginning again
-	told   string
-	moment conversation.Moment
-	marks  []outputMark // how far output had come at each of the last passes
+	s        *Session
+	reader   *conversation.Reader
+	writer   *conversation.Writer
+	of       string    // the conversation reader reads
+	again    bool      // what is kept already may come again
+	behind   bool      // there was more to read than one pass takes
+	rest     time.Time // until then nothing is read: the record was just read from its beginning again
+	reported string
+	moment   conversation.Moment
+	marks    []outputMark // how far output had come at each of the last passes
 
 	project   string               // of the workspace, once it is known
 	uncounted []conversation.Reply // the meter did not take
@@ -239,10 +239,10 @@ func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 // complain logs an error once, until another one comes. The record is the agent's: it may hold anything, and nothing depends
 // on it. A place that cannot be reached is told of elsewhere.
 func (r *reading) complain(err error) {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.Unavailable) || r.told == err.Error() {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.Unavailable) || r.reported == err.Error() {
 		return
 	}
-	r.told = err.Error()
+	r.reported = err.Error()
 	r.s.all.cfg.Log.Warn("an agent's record was not read", "session_id", r.s.id, "error", err)
 }
 
@@ -254,6 +254,6 @@ func (r *reading) feel(news bool) {
 	}
 	r.moment = m
 	if h := state.OfRecord(m); news && h.Mood != agents.Unsaid {
-		r.s.host.Hear(h)
+		r.s.host.Observe(h)
 	}
 }

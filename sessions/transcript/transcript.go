@@ -66,8 +66,8 @@ type Host interface {
 	Row() Row
 	// Source opens the home in which the agent keeps its record; nil when it cannot be reached now. What it returns beside it gives it back.
 	Source(ctx context.Context) (conversation.Source, func(), error)
-	// Hear takes what the record says of the session's state.
-	Hear(h agents.Hint)
+	// Observe takes what the record says of the session's state.
+	Observe(h agents.Hint)
 }
 
 // SessionConfig is what a Session is made of.

@@ -52,7 +52,7 @@ func (h *host) Source(context.Context) (conversation.Source, func(), error) {
 	return d, func() { d.Close() }, nil
 }
 
-func (h *host) Hear(hint agents.Hint) {
+func (h *host) Observe(hint agents.Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.heard = append(h.heard, hint.Mood)
@@ -87,7 +87,7 @@ type room struct {
 
 func newRoom(t *testing.T) *room {
 	r := &room{dir: t.TempDir(), known: true}
-	registry, err := agents.New(agents.Config{HomesDir: filepath.Join(r.dir, "homes"), BoxesDir: filepath.Join(r.dir, "boxes"), WorktreesDir: filepath.Join(r.dir, "worktrees")})
+	registry, err := agents.New(agents.Config{HomesDir: filepath.Join(r.dir, "homes"), SandboxesDir: filepath.Join(r.dir, "boxes"), WorktreesDir: filepath.Join(r.dir, "worktrees")})
 	if err != nil {
 		t.Fatal(err)
 	}

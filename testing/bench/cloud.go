@@ -19,7 +19,7 @@ import (
 
 // far is a server whose workspaces live at a stand-in for E2B, and that stand-in.
 type far struct {
-	*house
+	*harness
 	e2b *e2btest.Server
 	dir string
 }
@@ -39,7 +39,7 @@ func (b *bench) cloud() error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	h, err := b.newHouse(dir, fmt.Sprintf(`{"defaultProvider":"e2b","e2b":{"apiKey":%q,"apiUrl":%q,"sandboxUrl":%q}}`, service.Key(), service.APIURL(), service.SandboxURL()))
+	h, err := b.newHarness(dir, fmt.Sprintf(`{"defaultProvider":"e2b","e2b":{"apiKey":%q,"apiUrl":%q,"sandboxUrl":%q}}`, service.Key(), service.APIURL(), service.SandboxURL()))
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (f *far) run(workspace string, argv ...string) (*client, string, error) {
 	if err := f.do("POST", "/workspaces/"+workspace+"/sessions", map[string]any{"agent": "command", "argv": argv, "cols": 120, "rows": 32}, &s); err != nil {
 		return nil, "", err
 	}
-	c, err := dialHouse(f.house, s.ID, "writer")
+	c, err := dialHarness(f.harness, s.ID, "writer")
 	return c, s.ID, err
 }
 

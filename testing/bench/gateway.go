@@ -42,7 +42,7 @@ func (b *bench) models() error {
 		return err
 	}
 	defer db.Close()
-	if err := modelHouse(ctx, db); err != nil {
+	if err := modelHarness(ctx, db); err != nil {
 		return err
 	}
 	provider, err := serve(http.HandlerFunc(modelAnswer))
@@ -109,8 +109,8 @@ func (b *bench) models() error {
 	return nil
 }
 
-// modelHouse is a session of a workspace of a team.
-func modelHouse(ctx context.Context, db *store.DB) error {
+// modelHarness is a session of a workspace of a team.
+func modelHarness(ctx context.Context, db *store.DB) error {
 	for _, q := range []string{
 		`INSERT INTO users (id, email, name, password_hash, created_at) VALUES ('usr_bench', 'b@example.com', 'b', '!', 1)`,
 		`/* every team: a new one */ INSERT INTO teams (id, slug, name, created_at) VALUES ('team_bench', 'bench', 'Bench', 1)`,

@@ -46,10 +46,10 @@ func childAgent(args []string) error {
 		words[i] = string(w)
 	}
 	out, text := bufio.NewWriterSize(os.Stdout, 64<<10), bufio.NewWriterSize(file, 64<<10)
-	told := false
+	reported := false
 	for sent := int64(0); sent < n; {
-		if !told && sent > n/2 {
-			told = true
+		if !reported && sent > n/2 {
+			reported = true
 			k, _ := fmt.Fprintf(out, "here is the \x1b[31monly\x1b[1mneedle\x1b[0m of it\r\n")
 			fmt.Fprintf(text, "here is the %s of it\n", needle)
 			sent += int64(k)
@@ -79,7 +79,7 @@ func childAgent(args []string) error {
 // history measures what is kept of a session: how small it is packed, and how a search over it does beside grep over the same
 // text in one plain file.
 func (b *bench) history() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}

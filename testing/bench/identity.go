@@ -21,7 +21,7 @@ import (
 
 // identity measures what signing in costs, and what people who work notice of somebody who guesses at passwords.
 func (b *bench) identity() error {
-	h, err := b.ownHouse("identity")
+	h, err := b.ownHarness("identity")
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (b *bench) identity() error {
 }
 
 // logins measures one sign-in after the other, in processor time of the server and by the clock.
-func (b *bench) logins(h *house) error {
+func (b *bench) logins(h *harness) error {
 	n := b.size(30, 3)
 	pids := []int{h.cmd.Process.Pid}
 	var took []float64
@@ -64,14 +64,14 @@ func login(client *http.Client, url, password string) (int, error) {
 }
 
 // guessing measures keystrokes of who is signed in while a thousand wrong passwords a second come in.
-func (b *bench) guessing(h *house) error {
+func (b *bench) guessing(h *harness) error {
 	n := b.size(1000, 100)
 	keys := func() ([]time.Duration, error) {
 		s, err := h.newSession(b.self, "child-echo")
 		if err != nil {
 			return nil, err
 		}
-		c, err := dialHouse(h, s, "writer")
+		c, err := dialHarness(h, s, "writer")
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func from(n int) *http.Client {
 
 // guess sends wrong passwords, so many a second, until the returned func is called, which says how many were answered. Guessers are a
 // process of their own and give way to everything else: their machines are not the server's.
-func (h *house) guess(self string, perSecond int) (stop func() (int64, error), err error) {
+func (h *harness) guess(self string, perSecond int) (stop func() (int64, error), err error) {
 	cmd := exec.Command(self, "child-guess", h.url, strconv.Itoa(perSecond))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

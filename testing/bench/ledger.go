@@ -51,8 +51,8 @@ func (b *bench) ledger() error {
 	if err := book.Load(ctx); err != nil {
 		return err
 	}
-	of := func(i int) executors.Stretch {
-		return executors.Stretch{SandboxID: fmt.Sprintf("sbx_%026d", i), TeamID: fmt.Sprintf("tm_%d", i%50), WorkspaceID: fmt.Sprintf("ws_%d", i), UserID: fmt.Sprintf("usr_%d", i%500),
+	of := func(i int) executors.UsageInterval {
+		return executors.UsageInterval{SandboxID: fmt.Sprintf("sbx_%026d", i), TeamID: fmt.Sprintf("tm_%d", i%50), WorkspaceID: fmt.Sprintf("ws_%d", i), UserID: fmt.Sprintf("usr_%d", i%500),
 			Kind: "e2b", Purpose: "agent", CPUs: 2, MemoryMB: 2048}
 	}
 	ids := make([]string, n)
@@ -105,7 +105,7 @@ func (b *bench) ledger() error {
 	b.figure(fmt.Sprintf("an hour of %d sandboxes added up", n), inMs(took), "1 % of it", took.Seconds()/36, "<= 0.1", took.Seconds() <= 3.6)
 	at = cpuTime()
 	for i := range n {
-		if err := l.Still(ctx, of(i), 0, executors.ByServer); err != nil {
+		if err := l.Stopped(ctx, of(i), 0, executors.ByServer); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // lists measures what people wait for whose team has thousands of workspaces: the list, the inbox and one workspace; and that the rows of
 // other teams cost them nothing.
 func (b *bench) lists() error {
-	h, err := b.ownHouse("lists")
+	h, err := b.ownHarness("lists")
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (b *bench) lists() error {
 var waitsFor = []string{"list", "inbox", "one"}
 
 // waits returns how long each takes by the clock, ms.
-func (b *bench) waits(h *house) (map[string]float64, error) {
+func (b *bench) waits(h *harness) (map[string]float64, error) {
 	out := map[string]float64{}
 	paths := map[string]string{"list": "/teams/" + h.team + "/workspaces?limit=200", "inbox": "/teams/" + h.team + "/inbox", "one": "/workspaces/" + h.workspace}
 	for what, path := range paths {
@@ -82,8 +82,8 @@ func (b *bench) waits(h *house) (map[string]float64, error) {
 	return out, nil
 }
 
-// ended waits until the house's session has ended.
-func (h *house) ended() error {
+// ended waits until the instance's session has ended.
+func (h *harness) ended() error {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var list struct {
 			Items []struct {
@@ -100,9 +100,9 @@ func (h *house) ended() error {
 	return fmt.Errorf("the session does not end")
 }
 
-// crowdTeam writes n workspaces like the house's own into its team, or into a new one: each with changes and four sessions that have ended,
-// the last of them looked at by the house's user in nine of ten.
-func crowdTeam(db *sql.DB, h *house, team string, n int) error {
+// crowdTeam writes n workspaces like the instance's own into its team, or into a new one: each with changes and four sessions that have ended,
+// the last of them looked at by the instance's user in nine of ten.
+func crowdTeam(db *sql.DB, h *harness, team string, n int) error {
 	tx, err := db.Begin()
 	if err != nil {
 		return err

@@ -107,7 +107,7 @@ type bench struct {
 	binary, machine, self, dir string
 	quick                      bool
 	missed                     int
-	h                          *house
+	h                          *harness
 }
 
 func (b *bench) size(full, quick int) int {

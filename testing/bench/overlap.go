@@ -8,7 +8,7 @@ import (
 )
 
 // crowd makes n workspaces of one project, each with changes of its own and some in files all of them change.
-func (b *bench) crowd(h *house, n int) (all []work, project string, err error) {
+func (b *bench) crowd(h *harness, n int) (all []work, project string, err error) {
 	dir, err := b.repository("overlap", b.size(10000, 500))
 	if err != nil {
 		return nil, "", err
@@ -63,7 +63,7 @@ func (b *bench) overlap() error {
 		return err
 	}
 	own := &bench{binary: b.binary, machine: b.machine, self: b.self, dir: dir, quick: b.quick}
-	h, err := own.house()
+	h, err := own.harness()
 	if err != nil {
 		return err
 	}

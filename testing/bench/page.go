@@ -21,8 +21,8 @@ type seen struct {
 	Worst, Work  float64
 }
 
-// inPage has a real Chromium do something on a page of the house. ask is added to what page.mjs needs anyway.
-func (h *house) inPage(page string, ask map[string]any) (s seen, err error) {
+// inPage has a real Chromium do something on a page of the instance. ask is added to what page.mjs needs anyway.
+func (h *harness) inPage(page string, ask map[string]any) (s seen, err error) {
 	ask["url"], ask["email"], ask["password"], ask["page"] = h.url, "bench@example.com", "a long bench password", page
 	b, err := json.Marshal(ask)
 	if err != nil {
@@ -75,14 +75,14 @@ func (f madeFile) text(n int, changed bool) string {
 	return b.String()
 }
 
-func (h *house) pathProject(name, dir string) (string, error) {
+func (h *harness) pathProject(name, dir string) (string, error) {
 	var p struct{ ID string }
 	err := h.do("POST", "/teams/"+h.team+"/projects", map[string]any{"name": name, "source": map[string]any{"kind": "path", "path": dir}}, &p)
 	return p.ID, err
 }
 
 // changed makes a repository of these files and a workspace of it in which they are changed.
-func (b *bench) changed(h *house, name string, files []madeFile) (work, error) {
+func (b *bench) changed(h *harness, name string, files []madeFile) (work, error) {
 	dir := filepath.Join(b.dir, "repo-"+name)
 	write := func(root string, changed bool) error {
 		for i, f := range files {
@@ -119,7 +119,7 @@ func (b *bench) changed(h *house, name string, files []madeFile) (work, error) {
 }
 
 // openWorkspace makes a workspace and says where it is.
-func (h *house) openWorkspace(project, name string) (work, error) {
+func (h *harness) openWorkspace(project, name string) (work, error) {
 	id, err := h.newWorkspace(project, name)
 	if err != nil {
 		return work{}, err
@@ -142,7 +142,7 @@ func (b *bench) within(name string, ms []float64, asked float64) {
 
 // diff measures the time from the click on Changes to a screen full of lines, and what the page holds then.
 func (b *bench) diff() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (b *bench) diff() error {
 
 // scroll measures the list of 5,000 changed files, and their lines, while they are scrolled through.
 func (b *bench) scroll() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 
 // onMachines is a server with a local workspace and one on a member's machine, which is this one, behind a way that can be made long and cut.
 type onMachines struct {
-	*house
+	*harness
 	b         *bench
 	dir       string
 	way       *way
@@ -46,11 +46,11 @@ func (b *bench) runner() error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	h, err := b.newHouse(dir, `{"defaultProvider":"local"}`)
+	h, err := b.newHarness(dir, `{"defaultProvider":"local"}`)
 	if err != nil {
 		return err
 	}
-	m := &onMachines{house: h, b: b, dir: dir}
+	m := &onMachines{harness: h, b: b, dir: dir}
 	defer m.end()
 	if m.way, err = newWay(strings.TrimPrefix(h.url, "http://")); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (m *onMachines) session(ws string, argv ...string) (*client, string, error)
 	if err := m.do("POST", "/workspaces/"+ws+"/sessions", map[string]any{"agent": "command", "argv": argv, "cols": 120, "rows": 32}, &s); err != nil {
 		return nil, "", err
 	}
-	c, err := dialHouse(m.house, s.ID, "writer")
+	c, err := dialHarness(m.harness, s.ID, "writer")
 	return c, s.ID, err
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // screenAt attaches without an offset and returns, once the frame with the screen has come, its offset and size.
-func (h *house) screenAt(session string) (off int64, size int, err error) {
+func (h *harness) screenAt(session string) (off int64, size int, err error) {
 	conn, _, err := (&websocket.Dialer{ReadBufferSize: 64 << 10}).Dial("ws"+strings.TrimPrefix(h.url, "http")+"/api/v1/sessions/"+session+"/terminal?role=viewer",
 		http.Header{"Authorization": {"Bearer " + h.token}})
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *house) screenAt(session string) (off int64, size int, err error) {
 
 // screens measures how soon somebody who comes sees the screen, beside reading the whole output as one had to without it.
 func (b *bench) screens() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (b *bench) screens() error {
 		if err != nil {
 			return err
 		}
-		c, err := dialHouse(h, s, "writer")
+		c, err := dialHarness(h, s, "writer")
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (b *bench) screens() error {
 		_ = c.conn.Close()
 
 		t0 = time.Now()
-		if c, err = dialHouse(h, s, "viewer"); err != nil {
+		if c, err = dialHarness(h, s, "viewer"); err != nil {
 			return err
 		}
 		if err := c.drain(n+1, sha256.New()); err != nil {

@@ -55,7 +55,7 @@ func plumbing(dir string) (time.Duration, error) {
 // snapshots compares a snapshot of 10,000 files of which 100 changed, from the request to the answer, with bare plumbing and with
 // git stash create, which keeps no new file.
 func (b *bench) snapshots() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (b *bench) snapshots() error {
 
 // compare measures how long the server takes to say what differs, and to give the lines, for 4,000 changed lines.
 func (b *bench) compare() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func dialBridge(p *proc) (*client, error) {
 	return &client{conn: conn}, err
 }
 
-func dialHouse(h *house, session, role string) (*client, error) {
+func dialHarness(h *harness, session, role string) (*client, error) {
 	conn, resp, err := (&websocket.Dialer{ReadBufferSize: 64 << 10}).Dial("ws"+strings.TrimPrefix(h.url, "http")+"/api/v1/sessions/"+session+"/terminal?from=0&role="+role,
 		http.Header{"Authorization": {"Bearer " + h.token}})
 	if err != nil && resp != nil {
@@ -145,7 +145,7 @@ func cpuOf(pids []int) time.Duration {
 }
 
 func (b *bench) output() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (b *bench) output() error {
 		if err != nil {
 			return err
 		}
-		if c, err = dialHouse(h, s, "writer"); err != nil {
+		if c, err = dialHarness(h, s, "writer"); err != nil {
 			return err
 		}
 		m, u, err = flow(c, n, want, h.cmd.Process.Pid, guest)
@@ -222,7 +222,7 @@ func keystrokes(c *client, n int) ([]time.Duration, error) {
 }
 
 func (b *bench) echo() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (b *bench) echo() error {
 		if err != nil {
 			return err
 		}
-		if c, err = dialHouse(h, s, "writer"); err != nil {
+		if c, err = dialHarness(h, s, "writer"); err != nil {
 			return err
 		}
 		ours, err := keystrokes(c, n)
@@ -267,7 +267,7 @@ func (b *bench) echo() error {
 }
 
 func (b *bench) fanout() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}
@@ -284,11 +284,11 @@ func (b *bench) fanout() error {
 			return fmt.Errorf("bridge: %w", err)
 		}
 		base = append(base, t.Seconds())
-		if t, err = b.fanHouse(h, viewers, n, want, false); err != nil {
+		if t, err = b.fanHarness(h, viewers, n, want, false); err != nil {
 			return fmt.Errorf("parawork: %w", err)
 		}
 		alone = append(alone, t.Seconds())
-		if t, err = b.fanHouse(h, viewers, n, want, true); err != nil {
+		if t, err = b.fanHarness(h, viewers, n, want, true); err != nil {
 			return fmt.Errorf("parawork: %w", err)
 		}
 		slowed = append(slowed, t.Seconds())
@@ -322,8 +322,8 @@ func (b *bench) fanBridge(viewers int, n int64, want [32]byte, env ...string) (t
 	return fan(all, n, want)
 }
 
-// fanHouse measures the time until every fast viewer has everything; with slow, one more viewer reads 1 KB/s.
-func (b *bench) fanHouse(h *house, viewers int, n int64, want [32]byte, slow bool) (time.Duration, error) {
+// fanHarness measures the time until every fast viewer has everything; with slow, one more viewer reads 1 KB/s.
+func (b *bench) fanHarness(h *harness, viewers int, n int64, want [32]byte, slow bool) (time.Duration, error) {
 	s, err := h.newSession(b.self, "child-spew", fmt.Sprint(n))
 	if err != nil {
 		return 0, err
@@ -335,14 +335,14 @@ func (b *bench) fanHouse(h *house, viewers int, n int64, want [32]byte, slow boo
 		if i == 0 {
 			role = "writer"
 		}
-		c, err := dialHouse(h, s, role)
+		c, err := dialHarness(h, s, role)
 		if err != nil {
 			return 0, err
 		}
 		all = append(all, c)
 	}
 	if slow {
-		crawler, err := dialHouse(h, s, "viewer")
+		crawler, err := dialHarness(h, s, "viewer")
 		if err != nil {
 			return 0, err
 		}

@@ -52,7 +52,7 @@ func (b *bench) repository(part string, n int) (string, error) {
 
 // worktree compares the time from POST to ready with plain `git worktree add` of the same repository.
 func (b *bench) worktree() error {
-	h, err := b.house()
+	h, err := b.harness()
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (b *bench) memory() error {
 	if err := os.MkdirAll(fresh.dir, 0o700); err != nil {
 		return err
 	}
-	h, err := fresh.house()
+	h, err := fresh.harness()
 	if err != nil {
 		return err
 	}

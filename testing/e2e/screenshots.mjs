@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { haveChromium, launch, newPage, signIn } from "./lib/browser.mjs";
-import { agentCli, House, modelServer, password, root, until } from "./lib/house.mjs";
+import { agentCli, Instance, modelServer, password, root, until } from "./lib/instance.mjs";
 
 const claude = agentCli("claude");
 if (!haveChromium || !claude) {
@@ -115,7 +115,7 @@ function work(at) {
   };
 }
 
-const house = await House.start({
+const instance = await Instance.start({
   outgoing: { allow: ["127.0.0.0/8"] }, // the model listens here
   agents: { "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits"] } },
 });
@@ -123,47 +123,47 @@ const model = await modelServer();
 const browser = await launch(["--disable-3d-apis"]); // terminals are drawn as elements, so that one can wait for their text
 let proxy;
 try {
-  await house.setUp();
-  const at = { top: await house.workspace("Most frequent words") };
-  at.stdin = await house.newWorkspace(at.top.project_id, "Read standard input");
-  at.totals = await house.newWorkspace(at.top.project_id, "Totals for several files");
-  at.speed = await house.newWorkspace(at.top.project_id, "Faster on large files");
-  at.docs = await house.newWorkspace(at.top.project_id, "Manual page");
+  await instance.setUp();
+  const at = { top: await instance.workspace("Most frequent words") };
+  at.stdin = await instance.newWorkspace(at.top.project_id, "Read standard input");
+  at.totals = await instance.newWorkspace(at.top.project_id, "Totals for several files");
+  at.speed = await instance.newWorkspace(at.top.project_id, "Faster on large files");
+  at.docs = await instance.newWorkspace(at.top.project_id, "Manual page");
   const asked = work(at);
   proxy = await promptsFor(model, Object.values(asked).map(({ prompt, steps }) => [prompt, steps]));
-  await house.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: proxy.url });
+  await instance.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: proxy.url });
 
   const start = (name) =>
-    house.api("POST", `/workspaces/${at[name].id}/sessions`, { agent: "claude-code", prompt: asked[name].prompt, cols: 132, rows: 40 });
+    instance.api("POST", `/workspaces/${at[name].id}/sessions`, { agent: "claude-code", prompt: asked[name].prompt, cols: 132, rows: 40 });
   const question = (session) =>
     until("the agent asks", async () => {
-      const s = await house.api("GET", `/sessions/${session.id}`);
+      const s = await instance.api("GET", `/sessions/${session.id}`);
       return s.question?.source === "hook" && s.question;
     });
-  const state = (session, wanted) => until(`the agent is ${wanted}`, async () => (await house.api("GET", `/sessions/${session.id}`)).state === wanted);
+  const state = (session, wanted) => until(`the agent is ${wanted}`, async () => (await instance.api("GET", `/sessions/${session.id}`)).state === wanted);
 
   const top = await start("top");
   const q = await question(top);
   const allow = q.options.find((o) => o.id === "allow") ?? q.options[0];
-  await house.api("POST", `/sessions/${top.id}/answer`, { question_id: q.id, option_id: allow.id });
+  await instance.api("POST", `/sessions/${top.id}/answer`, { question_id: q.id, option_id: allow.id });
   await state(top, "idle");
   await question(await start("stdin"));
   await state(await start("totals"), "working");
-  const command = (name, line) => house.api("POST", `/workspaces/${at[name].id}/sessions`, { agent: "command", argv: ["sh", "-c", line], cols: 132, rows: 40 });
+  const command = (name, line) => instance.api("POST", `/workspaces/${at[name].id}/sessions`, { agent: "command", argv: ["sh", "-c", line], cols: 132, rows: 40 });
   await command("speed", "echo 'python3: 3.1 s, target 0.5 s'; exit 1");
   writeFileSync(join(at.docs.path, "wordcount.1"), ".TH WORDCOUNT 1\n.SH NAME\nwordcount \\- count lines, words and characters\n");
-  await house.api("POST", `/workspaces/${at.docs.id}/commit`, { message: "Add a manual page" });
-  await house.api("POST", `/workspaces/${at.docs.id}/merge`, { strategy: "merge" });
+  await instance.api("POST", `/workspaces/${at.docs.id}/commit`, { message: "Add a manual page" });
+  await instance.api("POST", `/workspaces/${at.docs.id}/merge`, { strategy: "merge" });
 
   // A review in the making: one comment on a line of the agent's work.
   const line = readFileSync(join(at.top.path, "wordcount.py"), "utf8").split("\n").findIndex((l) => l.includes("re.findall")) + 1;
-  await house.api("POST", `/workspaces/${at.top.id}/review/comments`, {
+  await instance.api("POST", `/workspaces/${at.top.id}/review/comments`, {
     path: "wordcount.py",
     line,
     revision: "now",
     body: "An apostrophe at the end of a quotation is counted as part of the word. Can you leave those out, with a test?",
   });
-  await house.api("POST", `/workspaces/${at.top.id}/sync`);
+  await instance.api("POST", `/workspaces/${at.top.id}/sync`);
 
   mkdirSync(join(root, "docs/images"), { recursive: true });
   /** Writes a page's picture as WebP, which Chromium itself packs. */
@@ -186,8 +186,8 @@ try {
   };
   const open = async (colorScheme, path, seen) => {
     const page = await newPage(browser, { colorScheme, viewport: { width: 1440, height: 900 }, deviceScaleFactor: 1.5, reducedMotion: "reduce" });
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${at.top.key}${path}`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${at.top.key}${path}`);
     await seen(page);
     await until("the page has settled", async () => (await page.locator("[aria-busy=true]").count()) === 0);
     return page;
@@ -216,7 +216,7 @@ try {
   );
 } finally {
   await browser.close();
-  await house.stop();
+  await instance.stop();
   proxy?.stop();
   model.stop();
 }

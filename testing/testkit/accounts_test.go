@@ -33,7 +33,7 @@ while printf 'ready> ' && read -r line; do
 done
 `
 
-func parrotHouse(t *testing.T, extra ...string) *testkit.House {
+func parrotHarness(t *testing.T, extra ...string) *testkit.Instance {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "parrot")
 	if err := os.WriteFile(program, []byte(parrot), 0o755); err != nil {
@@ -55,7 +55,7 @@ type account struct {
 // An agent that only config.json knows: its prompt, its question, its answer, its conversation.
 func TestAgentOfConfig(t *testing.T) {
 	t.Parallel()
-	h := parrotHouse(t)
+	h := parrotHarness(t)
 	ws := h.Workspace(h.Sample(), "Talk to a parrot")
 	var s testkit.Session
 	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "parrot", "prompt": "hello there"}, &s)
@@ -97,15 +97,15 @@ func TestAgentAccountsAndTheirSecrets(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		agentAccounts(t, parrotHouse(t))
+		agentAccounts(t, parrotHarness(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		agentAccounts(t, parrotHouse(t, fmt.Sprintf(`"database":{"url":%q}`, storetest.PostgresURL(t))))
+		agentAccounts(t, parrotHarness(t, fmt.Sprintf(`"database":{"url":%q}`, storetest.PostgresURL(t))))
 	})
 }
 
-func agentAccounts(t *testing.T, h *testkit.House) {
+func agentAccounts(t *testing.T, h *testkit.Instance) {
 	keys := map[string]string{"one": "sk-secret-of-one-aaaabbbbcccc1111", "two": "sk-secret-of-two-aaaabbbbcccc2222", "team": "sk-secret-of-team-aaaabbbb3333", "bob": "sk-secret-of-bob-aaaabbbbcccc4444"}
 	bob := h.As(h.NewUser("bob@example.com", "Bob"))
 	h.Admin("add-member", "--email", "bob@example.com", "--team", h.Team, "--role", "member")

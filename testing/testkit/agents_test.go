@@ -36,14 +36,14 @@ func script(t *testing.T, steps ...map[string]any) string {
 // modelsHere lets the model gateway ask the scripted model, which listens on this machine.
 const modelsHere = `"outgoing":{"allow":["127.0.0.0/8"]}`
 
-// agentHouse boots a house in which a real agent works under the scripted model.
-func agentHouse(t *testing.T, agent string, extra ...string) *testkit.House {
+// agentInstance boots a instance in which a real agent works under the scripted model.
+func agentInstance(t *testing.T, agent string, extra ...string) *testkit.Instance {
 	t.Helper()
-	return agentHouseAt(t, "127.0.0.1", agent, extra...)
+	return agentInstanceAt(t, "127.0.0.1", agent, extra...)
 }
 
-// agentHouseAt is agentHouse with a model that listens on another address of this machine.
-func agentHouseAt(t *testing.T, host, agent string, extra ...string) *testkit.House {
+// agentInstanceAt is agentInstance with a model that listens on another address of this machine.
+func agentInstanceAt(t *testing.T, host, agent string, extra ...string) *testkit.Instance {
 	t.Helper()
 	program, args, base := "claude", "[]", ""
 	key := "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
@@ -74,19 +74,19 @@ type question struct {
 // work is a session of a real agent.
 type work struct {
 	t  *testing.T
-	h  *testkit.House
+	h  *testkit.Instance
 	ws testkit.Workspace
 	id string
 }
 
 // ask starts an agent on a script in a workspace of its own.
-func ask(t *testing.T, h *testkit.House, agent string, steps ...map[string]any) *work {
+func ask(t *testing.T, h *testkit.Instance, agent string, steps ...map[string]any) *work {
 	t.Helper()
 	return askIn(t, h, "", agent, steps...)
 }
 
 // askIn is ask in a workspace in a place of that kind.
-func askIn(t *testing.T, h *testkit.House, executor, agent string, steps ...map[string]any) *work {
+func askIn(t *testing.T, h *testkit.Instance, executor, agent string, steps ...map[string]any) *work {
 	t.Helper()
 	w := &work{t: t, h: h, ws: h.WorkspaceIn(executor, h.Sample(), "Ask")}
 	var s testkit.Session

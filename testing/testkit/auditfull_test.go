@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
 // fillDatabase takes all room of the data folder's disk, and what is left of it in SQLite's log, until empty is called.
-func fillDatabase(t *testing.T, h *testkit.House) (empty func()) {
+func fillDatabase(t *testing.T, h *testkit.Instance) (empty func()) {
 	t.Helper()
 	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: h.DataDir()})
 	must(t, err)
@@ -84,7 +84,7 @@ func TestWhatAFullDiskRefusesIsInTheAudit(t *testing.T) {
 	h.Kill()
 	h.Boot()
 	empty()
-	h.DieAt(killpoint.AuditTaken, func() {
+	h.DieAt(failpoint.AuditTaken, func() {
 		empty := fillDatabase(t, h)
 		refused()
 		empty()

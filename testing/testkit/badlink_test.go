@@ -32,7 +32,7 @@ func wantPoured() []byte {
 
 // away is a workspace on a machine behind a bad network, in which everything goes on at once.
 type away struct {
-	*testkit.House
+	*testkit.Instance
 	t    *testing.T
 	link *testlink.Link
 	m    *testkit.Machine
@@ -50,7 +50,7 @@ func farAway(t *testing.T) *away {
 	t.Helper()
 	t.Parallel()
 	a := &away{t: t, link: testlink.New(t)}
-	a.House = testkit.StartBehind(t, a.link, testkit.Local)
+	a.Instance = testkit.StartBehind(t, a.link, testkit.Local)
 	a.m = a.Connect("Work Laptop", "--dangerous")
 	a.ws = a.WorkspaceOn(a.m, a.Sample(), "Far")
 	a.pouring = a.Run(a.ws.ID, "sh", "-c", pours)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Client calls the API of a house as one user.
+// Client calls the API of a instance as one user.
 type Client struct {
 	URL   string
 	Token string // API token; "" = nobody
@@ -133,7 +133,7 @@ func (c *Client) NewToken(email, password string) string {
 	return made.Value
 }
 
-// As is a client of the same house with another token and the same team.
+// As is a client of the same instance with another token and the same team.
 func (c *Client) As(token string) *Client {
 	return &Client{URL: c.URL, Token: token, Team: c.Team, t: c.t}
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/parawork/parawork/testing/testkit"
 )
 
-// cloud is a house whose workspaces live at a stand-in for E2B.
+// cloud is a instance whose workspaces live at a stand-in for E2B.
 type cloud struct {
-	*testkit.House
+	*testkit.Instance
 	t   *testing.T
 	e2b *e2btest.Server
 }
 
-// cloudHouse boots one. When it has closed, nothing of it is left at E2B, and nothing secret was told there that its log keeps.
-func cloudHouse(t *testing.T, cfg e2btest.Config) *cloud {
+// cloudHarness boots one. When it has closed, nothing of it is left at E2B, and nothing secret was told there that its log keeps.
+func cloudHarness(t *testing.T, cfg e2btest.Config) *cloud {
 	t.Helper()
 	t.Parallel()
 	s := e2btest.New(t, cfg)
@@ -47,7 +47,7 @@ func cloudHouse(t *testing.T, cfg e2btest.Config) *cloud {
 		}
 	})
 	h := testkit.Start(t, fmt.Sprintf(`"sandboxing":{"defaultProvider":"e2b","e2b":{"apiKey":%q,"apiUrl":%q,"sandboxUrl":%q}}`, s.Key(), s.APIURL(), s.SandboxURL()))
-	t.Cleanup(func() { // before the house is closed: its sandboxes' tokens are still on its disk
+	t.Cleanup(func() { // before the instance is closed: its sandboxes' tokens are still on its disk
 		found, _ := filepath.Glob(filepath.Join(h.DataDir(), "sandboxes", "*", "token"))
 		for _, f := range found {
 			if b, err := os.ReadFile(f); err == nil && len(bytes.TrimSpace(b)) > 0 {
@@ -159,7 +159,7 @@ func (c *cloud) sh(ws testkit.Workspace, line string) string {
 // Files of a cloud sandbox come home: thousands at once, modes, links, deletions, names nobody would choose, and nothing that leads out of
 // the worktree; the sandbox ends, and the next one begins from there.
 func TestACloudSandboxesFilesComeHome(t *testing.T) {
-	c := cloudHouse(t, e2btest.Config{})
+	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "Far")
 	if out := c.sh(ws, "pwd; id -un; env"); !strings.HasPrefix(out, "/work/") || !strings.Contains(out, "\nuser\n") || strings.Contains(out, c.Dir) || strings.Contains(out, c.e2b.Key()) {
 		t.Errorf("it is told %q", out)
@@ -226,7 +226,7 @@ func (c *cloud) same2(ws testkit.Workspace, path string) {
 
 // kill -9 of the server again and again while files pour in, and once it is paused in the middle: every file is home in the end.
 func TestAServerKilledWhileFilesComeHome(t *testing.T) {
-	c := cloudHouse(t, e2btest.Config{})
+	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "Killed")
 	s := c.Run(ws.ID, "sh", "-c", `set -e; for i in $(seq 1500); do mkdir -p d$((i%20)); echo "$i" > d$((i%20))/f$i; if [ $i -gt 5 ]; then rm -f d$(((i-3)%20))/f$((i-3)); fi; echo "$i" >> grown; [ $((i%10)) -ne 0 ] || sleep 0.02; done; git add -A; git -c user.name=x -c user.email=x@example.com commit -qm poured; echo END`)
 	for round := range 3 {
@@ -258,7 +258,7 @@ func TestAServerKilledWhileFilesComeHome(t *testing.T) {
 
 // Every stream is cut at random points, and the sandbox is paused and woken under load: not a byte of a terminal is lost or doubled.
 func TestCutsAndPausesLoseNoByte(t *testing.T) {
-	c := cloudHouse(t, e2btest.Config{})
+	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "Cut")
 	shell := c.Run(ws.ID, "sh", "-c", "while read l; do echo got $l; done")
 	gate := c.Run(ws.ID, "sh", "-c", "read go; "+burst)
@@ -305,7 +305,7 @@ func TestCutsAndPausesLoseNoByte(t *testing.T) {
 
 // Answers get lost, the service has no room and other clocks: one sandbox comes of it.
 func TestMakingSurvivesTheService(t *testing.T) {
-	c := cloudHouse(t, e2btest.Config{Skew: -5 * time.Hour})
+	c := cloudHarness(t, e2btest.Config{Skew: -5 * time.Hour})
 	project := c.Sample()
 	c.e2b.LoseCreateAnswers(1)
 	c.e2b.Fail(e2btest.Fault{Match: "POST /v2/sandboxes", Status: http.StatusServiceUnavailable})

@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/testing/testkit"
 )
 
-// repository makes a repository of n files below the house's folder.
-func repository(t *testing.T, h *testkit.House, name string, n int) string {
+// repository makes a repository of n files below the instance's folder.
+func repository(t *testing.T, h *testkit.Instance, name string, n int) string {
 	t.Helper()
 	dir := filepath.Join(h.Dir, name)
 	for i := range n {

@@ -48,7 +48,7 @@ func counted(t *testing.T, address string) (attempts *atomic.Int64, stop func())
 }
 
 // asked is what a request is answered, within Deadline.
-func asked(ctx context.Context, h *testkit.House, method, path, body string) (int, http.Header, []byte, error) {
+func asked(ctx context.Context, h *testkit.Instance, method, path, body string) (int, http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, testkit.Deadline)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, h.URL+"/api/v1"+path, strings.NewReader(body))

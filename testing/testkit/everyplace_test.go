@@ -16,16 +16,16 @@ import (
 
 var everyplace = flag.Bool("everyplace", false, "TestEveryPlace goes to the places that take long, too: bubblewrap, E2B's stand-in and, for the mile, a machine")
 
-// travels is a house whose workspaces can live in several kinds of place at once: this server, a container, a member's machine and, with
+// travels is a instance whose workspaces can live in several kinds of place at once: this server, a container, a member's machine and, with
 // -everyplace, a process sandbox and the cloud.
 type travels struct {
-	*testkit.House
+	*testkit.Instance
 	t       *testing.T
 	machine *testkit.Machine
 	e2b     *e2btest.Server // nil without -everyplace
 }
 
-func travelHouse(t *testing.T) *travels {
+func travelHarness(t *testing.T) *travels {
 	t.Helper()
 	d, err := testdocker.Start()
 	if err != nil {
@@ -39,7 +39,7 @@ func travelHouse(t *testing.T) *travels {
 		h.e2b = e2btest.New(t, e2btest.Config{})
 		cloud = fmt.Sprintf(`,"e2b":{"apiKey":%q,"apiUrl":%q,"sandboxUrl":%q}`, h.e2b.Key(), h.e2b.APIURL(), h.e2b.SandboxURL())
 	}
-	h.House = testkit.Start(t, fmt.Sprintf(`"sandboxing":{"defaultProvider":"local","local":{"enabled":true},"docker":{"host":%q,"image":%q}%s}`,
+	h.Instance = testkit.Start(t, fmt.Sprintf(`"sandboxing":{"defaultProvider":"local","local":{"enabled":true},"docker":{"host":%q,"image":%q}%s}`,
 		d.Host, testdocker.Image, cloud))
 	h.machine = h.Connect("Laptop", "--dangerous")
 	return h
@@ -81,7 +81,7 @@ func numbered(other map[int]string) string {
 // Workspaces do the same in every kind of place, and go from any to any other. All of it takes minutes: see docs/testing.md.
 func TestEveryPlace(t *testing.T) {
 	t.Parallel()
-	h := travelHouse(t)
+	h := travelHarness(t)
 	miles, way := []string{"docker"}, []string{"docker", "runner", "local"}
 	if *everyplace {
 		miles, way = []string{"docker", "e2b", "runner"}, []string{"bubblewrap", "docker", "e2b", "runner", "local", "e2b", "bubblewrap"}
@@ -166,7 +166,7 @@ rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo o
 			t.Errorf("from %s to %s those that are kept are told of as %q", from, to, chosen)
 		}
 		h.API("POST", "/workspaces/"+ws.ID+"/move", h.to(to), nil)
-		if m := moved(t, h.House, ws.ID); m.State != "done" || executorOf(h.House, ws.ID) != to {
+		if m := moved(t, h.Instance, ws.ID); m.State != "done" || executorOf(h.Instance, ws.ID) != to {
 			t.Fatalf("from %s to %s: %+v", from, to, m)
 		}
 		if got := h.sh(t, ws, look); got != want {
@@ -210,14 +210,14 @@ func (h *travels) under(t *testing.T, ws testkit.Workspace) {
 // fails shows that a move which fails after a far place was left goes back to it, with everything that was there.
 func (h *travels) fails(t *testing.T, ws testkit.Workspace, want, look string) {
 	h.API("POST", "/workspaces/"+ws.ID+"/move", h.to("runner"), nil)
-	if m := moved(t, h.House, ws.ID); m.State != "done" {
+	if m := moved(t, h.Instance, ws.ID); m.State != "done" {
 		t.Fatalf("to the machine: %+v", m)
 	}
 	h.e2b.Fail(e2btest.Fault{Match: "POST /v2/sandboxes", Skip: 1, Times: 20, Status: http.StatusInternalServerError})
 	defer h.e2b.Heal()
 	h.API("POST", "/workspaces/"+ws.ID+"/move", h.to("e2b"), nil)
-	m := moved(t, h.House, ws.ID)
-	if m.State != "failed" || executorOf(h.House, ws.ID) != "runner" || m.Steps[len(m.Steps)-1].Name != "back" || m.Steps[len(m.Steps)-1].State == "failed" {
+	m := moved(t, h.Instance, ws.ID)
+	if m.State != "failed" || executorOf(h.Instance, ws.ID) != "runner" || m.Steps[len(m.Steps)-1].Name != "back" || m.Steps[len(m.Steps)-1].State == "failed" {
 		t.Fatalf("to a place that fails: %+v", m)
 	}
 	if got := h.sh(t, ws, look); got != want {

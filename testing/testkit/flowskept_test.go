@@ -25,7 +25,7 @@ type flow struct {
 
 // flowing is a flow under way.
 type flowing struct {
-	*testkit.House
+	*testkit.Instance
 	t       *testing.T
 	project string
 	ws      testkit.Workspace
@@ -224,7 +224,7 @@ var flows = []flow{
 	}},
 	{op: "moveWorkspace", before: "move", do: func(f *flowing) {
 		f.call("POST", "/move", map[string]any{"to": "bubblewrap"})
-		if m := moved(f.t, f.House, f.ws.ID); m.State != "done" {
+		if m := moved(f.t, f.Instance, f.ws.ID); m.State != "done" {
 			f.t.Fatalf("%+v", m)
 		}
 	}},
@@ -267,7 +267,7 @@ func TestFlowsKeepFirst(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(from.Path, "tracked.txt"), []byte("from elsewhere\n"), 0o644))
 	for _, fl := range flows {
 		t.Run(strings.TrimSuffix(fl.op+" "+fl.name, " "), func(t *testing.T) {
-			f := &flowing{House: h, t: t, project: project, from: from, base: dir}
+			f := &flowing{Instance: h, t: t, project: project, from: from, base: dir}
 			f.ws = h.Workspace(project, "Flow")
 			f.run(fl, f.ws.Path, gitDirOf(t, dir))
 		})
@@ -275,11 +275,11 @@ func TestFlowsKeepFirst(t *testing.T) {
 }
 
 // flowsRepo is a folder with a repository.
-func flowsRepo(t *testing.T, h *testkit.House) string {
+func flowsRepo(t *testing.T, h *testkit.Instance) string {
 	t.Helper()
 	dir := filepath.Join(h.Dir, "app")
 	must(t, os.MkdirAll(dir, 0o755))
-	in := &flowing{House: h, t: t, dir: dir}
+	in := &flowing{Instance: h, t: t, dir: dir}
 	in.git("init", "-q", "-b", "main")
 	in.put("tracked.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
 	in.put("keep.txt", "as it is\n")
@@ -289,7 +289,7 @@ func flowsRepo(t *testing.T, h *testkit.House) string {
 	return dir
 }
 
-func flowsProject(h *testkit.House, dir string) string {
+func flowsProject(h *testkit.Instance, dir string) string {
 	p := h.Project(map[string]any{"source": map[string]string{"kind": "path", "path": dir}})
 	h.API("PATCH", "/projects/"+p, map[string]any{"keep_ignored": []string{chosen}}, nil)
 	return p

@@ -21,7 +21,7 @@ func TestWorkOnAFolderOfAMachine(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			h := testkit.Start(t)
-			d := &death{House: h, t: t}
+			d := &death{Instance: h, t: t}
 			code, err := filepath.EvalSymlinks(t.TempDir())
 			must(t, err)
 			dir := filepath.Join(code, "app")

@@ -105,7 +105,7 @@ func TestAFullDiskOfTheServer(t *testing.T) {
 		`"agents":{"reader":{"command":"/bin/sh","defaultArgs":["-c","echo up; while read l; do echo got $l; done"],"prompt":"paste"}}`)
 	p := h.Sample()
 	ws, other, torn := h.Workspace(p, "Work"), h.Workspace(p, "Other"), h.Workspace(p, "Torn")
-	d := &death{House: h, t: t}
+	d := &death{Instance: h, t: t}
 	put := func(ws testkit.Workspace, name string, b []byte) {
 		t.Helper()
 		must(t, os.WriteFile(filepath.Join(ws.Path, name), b, 0o600))
@@ -298,7 +298,7 @@ func TestAFullDiskOfAMachine(t *testing.T) {
 	}
 	mount := smallDisk(t, "size=48m")
 	h := testkit.Start(t, bothPlaces)
-	v := &voyage{travels: &travels{House: h, t: t}, d: &death{House: h, t: t}, at: "local"}
+	v := &voyage{travels: &travels{Instance: h, t: t}, d: &death{Instance: h, t: t}, at: "local"}
 	home := filepath.Join(h.Dir, "machine-Laptop")
 	must(t, os.Mkdir(home, 0o755))
 	mount(home)

@@ -56,8 +56,8 @@ func says(text string, in, out, read, write int) map[string]any {
 	return map[string]any{"text": text, "usage": map[string]int{"in": in, "out": out, "cache_read": read, "cache_write": write}}
 }
 
-// unseen fails when a key is found in the environment or the arguments of a process other than the server's, or in a file of the house.
-func unseen(t *testing.T, h *testkit.House, keys ...string) {
+// unseen fails when a key is found in the environment or the arguments of a process other than the server's, or in a file of the instance.
+func unseen(t *testing.T, h *testkit.Instance, keys ...string) {
 	t.Helper()
 	holds := func(what string, b []byte) {
 		for _, key := range keys {
@@ -90,8 +90,8 @@ func unseen(t *testing.T, h *testkit.House, keys ...string) {
 	}))
 }
 
-// gatewayHouse boots a house in which both agents work under a scripted model, without asking, with keys of their own.
-func gatewayHouse(t *testing.T, extra ...string) (h *testkit.House, model string, keys map[string]string) {
+// gatewayHarness boots a instance in which both agents work under a scripted model, without asking, with keys of their own.
+func gatewayHarness(t *testing.T, extra ...string) (h *testkit.Instance, model string, keys map[string]string) {
 	t.Helper()
 	h = testkit.Start(t, append(extra, modelsHere, fmt.Sprintf(`"agents":{"claude-code":{"enabled":true,"command":%q,"defaultArgs":["--model","claude-opus-4-8","--permission-mode","acceptEdits","--allowedTools","Bash,Write"]},
 		"codex":{"enabled":true,"command":%q,"defaultArgs":["-m","gpt-5.5","-a","never","-s","danger-full-access"]}}`, realAgent(t, "claude"), realAgent(t, "codex")))...)
@@ -130,7 +130,7 @@ func billedBy(t *testing.T, model string) (b billed) {
 // near them, and an answer the server died over is asked for again.
 func TestAgentsAskThroughTheGateway(t *testing.T) {
 	t.Parallel()
-	h, model, keys := gatewayHouse(t, testkit.Local)
+	h, model, keys := gatewayHarness(t, testkit.Local)
 	all := map[string]*work{}
 	for _, agent := range []string{"claude-code", "codex"} {
 		first := shellTool(agent, "env > env.txt.new && mv env.txt.new env.txt")

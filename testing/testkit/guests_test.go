@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/testing/testkit"
 )
 
-// killGuests kills every guest of a house, found by the records in its data folder.
-func killGuests(t *testing.T, h *testkit.House) {
+// killGuests kills every guest of a instance, found by the records in its data folder.
+func killGuests(t *testing.T, h *testkit.Instance) {
 	t.Helper()
 	records, err := filepath.Glob(filepath.Join(h.DataDir(), "sandboxes", "*", "guest.json"))
 	if err != nil || len(records) == 0 {

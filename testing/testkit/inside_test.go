@@ -28,7 +28,7 @@ func bubbled(t *testing.T) string {
 // A shell inside finds a home of the workspace's own, the agents' programs, and nothing of the server's environment.
 func TestShellInside(t *testing.T) {
 	t.Parallel()
-	h := agentHouse(t, "claude-code", bubbled(t))
+	h := agentInstance(t, "claude-code", bubbled(t))
 	ws := h.WorkspaceIn("bubblewrap", h.Sample(), "Inside")
 	says := func(cmd string) string {
 		t.Helper()
@@ -62,13 +62,13 @@ func TestShellInside(t *testing.T) {
 // server was killed; what they did becomes the branch.
 func TestClaudeInBubblewrap(t *testing.T) {
 	t.Parallel()
-	h := agentHouseAt(t, outside, "claude-code", bubbled(t))
+	h := agentInstanceAt(t, outside, "claude-code", bubbled(t))
 	agentInside(t, h, "bubblewrap", "claude-code", bash("touch one.txt"), tool("Write", map[string]any{"file_path": "two.txt", "content": "a\nb\n"}))
 }
 
 func TestCodexInBubblewrap(t *testing.T) {
 	t.Parallel()
-	h := agentHouseAt(t, outside, "codex", bubbled(t))
+	h := agentInstanceAt(t, outside, "codex", bubbled(t))
 	command := func(cmd string) map[string]any { return tool("exec_command", map[string]any{"cmd": cmd}) }
 	agentInside(t, h, "bubblewrap", "codex", command("printf 'a\\nb\\n' > two.txt"), command("touch one.txt; rm -rf build"))
 }
@@ -90,7 +90,7 @@ func TestAgentsInDocker(t *testing.T) {
 	where := fmt.Sprintf(`"sandboxing":{"network":{"allowPrivate":[%q]},"docker":{"enabled":true,"host":%q,"image":"parawork-test-agents:latest"}}`, outside, d.Host)
 	t.Run("claude", func(t *testing.T) {
 		t.Parallel()
-		h := agentHouseAt(t, outside, "claude-code", where)
+		h := agentInstanceAt(t, outside, "claude-code", where)
 		agentInside(t, h, "docker", "claude-code", bash("touch one.txt"), tool("Write", map[string]any{"file_path": "two.txt", "content": "a\nb\n"}))
 		ws := h.WorkspaceIn("docker", h.Sample(), "Nothing there")
 		var s testkit.Session
@@ -102,7 +102,7 @@ func TestAgentsInDocker(t *testing.T) {
 	t.Run("codex", func(t *testing.T) {
 		t.Parallel()
 		command := func(cmd string) map[string]any { return tool("exec_command", map[string]any{"cmd": cmd}) }
-		agentInside(t, agentHouseAt(t, outside, "codex", where), "docker", "codex", command("printf 'a\\nb\\n' > two.txt"), command("touch one.txt; rm -rf build"))
+		agentInside(t, agentInstanceAt(t, outside, "codex", where), "docker", "codex", command("printf 'a\\nb\\n' > two.txt"), command("touch one.txt; rm -rf build"))
 	})
 }
 
@@ -112,7 +112,7 @@ func TestAllPermissionsInBubblewrap(t *testing.T) {
 	for agent, step := range map[string]map[string]any{"claude-code": bash("touch one.txt"), "codex": tool("exec_command", map[string]any{"cmd": "touch one.txt"})} {
 		t.Run(agent, func(t *testing.T) {
 			t.Parallel()
-			h := agentHouseAt(t, outside, agent, bubbled(t))
+			h := agentInstanceAt(t, outside, agent, bubbled(t))
 			w := &work{t: t, h: h, ws: h.WorkspaceIn("bubblewrap", h.Sample(), "All")}
 			var s struct{ ID, Permissions string }
 			h.API("POST", "/workspaces/"+w.ws.ID+"/sessions", map[string]any{"agent": agent, "prompt": script(t, step), "permissions": "all", "cols": 120, "rows": 40}, &s)
@@ -131,7 +131,7 @@ func TestAllPermissionsInBubblewrap(t *testing.T) {
 	}
 }
 
-func agentInside(t *testing.T, h *testkit.House, place, agent string, steps ...map[string]any) {
+func agentInside(t *testing.T, h *testkit.Instance, place, agent string, steps ...map[string]any) {
 	w := askIn(t, h, place, agent, steps...)
 	var box struct{ Executor, Boundary string }
 	h.API("GET", "/workspaces/"+w.ws.ID+"/sandbox", nil, &box)

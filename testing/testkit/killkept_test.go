@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
@@ -75,23 +75,23 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 		}
 		return ids
 	}
-	points := append(slices.Clone(killpoint.OfSnapshots), killpoint.ReviewStored, killpoint.PurgeRemoved, killpoint.PurgeBegun)
-	for _, at := range killpoint.OfThePurge {
+	points := append(slices.Clone(failpoint.OfSnapshots), failpoint.ReviewStored, failpoint.PurgeRemoved, failpoint.PurgeBegun)
+	for _, at := range failpoint.OfThePurge {
 		if !slices.Contains(points, at) {
 			t.Errorf("%s is not tried", at)
 		}
 	}
-	h.DieInTurn(points, func(next killpoint.Point) {
+	h.DieInTurn(points, func(next failpoint.Point) {
 		switch next {
-		case killpoint.SnapshotWritten:
+		case failpoint.SnapshotWritten:
 			write("one", "1\n")
 			_ = h.Try("POST", "/workspaces/"+ws.ID+"/sync", nil, nil)
-		case killpoint.SnapshotKept: // it dies as soon as it looks
-		case killpoint.SnapshotRestoring:
+		case failpoint.SnapshotKept: // it dies as soon as it looks
+		case failpoint.SnapshotRestoring:
 			sees("one", "1\n")
 			write("two", "2\n")
 			_ = restore(map[string]any{"into": "same"})
-		case killpoint.PartsWriting:
+		case failpoint.PartsWriting:
 			if on("one") != "" && on("two") != "" {
 				t.Error("it did not die between two files")
 			}
@@ -103,12 +103,12 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 			write("one", "3\n")
 			write("two", "4\n")
 			_ = h.Try("POST", "/workspaces/"+ws.ID+"/discard", both, nil)
-		case killpoint.ReviewStored:
+		case failpoint.ReviewStored:
 			sees("one", "3\n")
 			sees("two", "4\n")
 			_ = h.Try("POST", "/workspaces/"+ws.ID+"/discard", both, nil) // one of them may be gone already
 			_ = h.Try("POST", "/workspaces/"+ws.ID+"/review/send", map[string]any{"verdict": "comment", "body": "Mind the gap", "session_id": reader.ID}, nil)
-		case killpoint.PurgeRemoved:
+		case failpoint.PurgeRemoved:
 			h.Wait("the review is sent", func() bool { s, _ := review(); return s == "sent" })
 			if _, n := review(); n != 1 {
 				t.Errorf("%d reviews", n)
@@ -116,7 +116,7 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 			h.API("DELETE", "/workspaces/"+first.ID, nil, nil)
 			h.API("DELETE", "/workspaces/"+second.ID, nil, nil)
 			_ = h.Try("POST", "/teams/"+h.Team+"/trash/"+first.ID+"/purge", nil, nil)
-		case killpoint.PurgeBegun:
+		case failpoint.PurgeBegun:
 			h.Wait("what was being removed is gone", func() bool { return slices.Equal(trash(), []string{second.ID}) })
 			_ = h.Try("POST", "/teams/"+h.Team+"/trash/"+second.ID+"/purge", nil, nil)
 		}
@@ -131,7 +131,7 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 	}
 	sees("one", "1\n")
 	sees("two", "4\n")
-	d := &death{House: h, t: t}
+	d := &death{Instance: h, t: t}
 	if out := d.execIn(ws, "git", "fsck", "--no-dangling", "--no-progress"); strings.Contains(out, "missing") || strings.Contains(out, "broken") {
 		t.Errorf("git fsck: %s", out)
 	}

@@ -7,29 +7,29 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors/e2b/e2btest"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
 // ofLedger are the points at which the ledger is killed: its workspaces live where time is money.
-func ofLedger(p killpoint.Point) bool {
+func ofLedger(p failpoint.Point) bool {
 	switch p {
-	case killpoint.SegmentOpened, killpoint.SegmentBeaten, killpoint.SegmentClosed:
+	case failpoint.SegmentOpened, failpoint.SegmentBeaten, failpoint.SegmentClosed:
 		return true
 	}
 	return false
 }
 
-// paidPlace is the configuration of a house whose workspaces live at a stand-in for E2B.
+// paidPlace is the configuration of a instance whose workspaces live at a stand-in for E2B.
 func paidPlace(t *testing.T) string {
 	t.Helper()
 	s := e2btest.New(t, e2btest.Config{})
 	return fmt.Sprintf(`"sandboxing":{"defaultProvider":"e2b","e2b":{"apiKey":%q,"apiUrl":%q,"sandboxUrl":%q}}`, s.Key(), s.APIURL(), s.SandboxURL())
 }
 
-// books opens the database of the house beside its server.
+// books opens the database of the instance beside its server.
 func (d *death) books() (context.Context, *store.DB) {
 	d.t.Helper()
 	ctx := tenant.All(d.t.Context(), "a test")
@@ -71,7 +71,7 @@ func (d *death) charged() {
 		}
 		return d.ws.State == "ready" || d.ws.State == "paused"
 	})
-	if got := boxOf(d.House, d.ws); got.State == "paused" {
+	if got := boxOf(d.Instance, d.ws); got.State == "paused" {
 		d.API("POST", "/workspaces/"+d.ws.ID+"/wake", nil, nil)
 	}
 	d.execIn(d.ws, "sleep", "1.1") // time that must be charged
@@ -103,7 +103,7 @@ func (d *death) charged() {
 	}
 	must(d.t, rows.Err())
 	if n == 0 || sum < 1_000 || sum > time.Since(d.born).Milliseconds() {
-		d.t.Errorf("%d segments of %d ms, in a house of %s; it ran for more than a second since %s", n, sum, time.Since(d.born), began)
+		d.t.Errorf("%d segments of %d ms, in a instance of %s; it ran for more than a second since %s", n, sum, time.Since(d.born), began)
 	}
 }
 

@@ -101,7 +101,7 @@ func (d *death) deviceBack() {
 	d.deviceOnline()
 }
 
-// deviceOnline connects and sees that the house knows.
+// deviceOnline connects and sees that the instance knows.
 func (d *death) deviceOnline() {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())

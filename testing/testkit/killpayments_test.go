@@ -14,7 +14,7 @@ import (
 
 	"github.com/stripe/stripe-go/v76/webhook"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testkit"
@@ -23,9 +23,9 @@ import (
 
 const hookSecret = "whsec_of_the_kill_tests_0123456789"
 
-// till is a house beside a payment service.
+// till is a instance beside a payment service.
 type till struct {
-	*testkit.House
+	*testkit.Instance
 	t    *testing.T
 	fake *teststripe.Stripe
 	db   *store.DB
@@ -99,7 +99,7 @@ func (p *till) open() (n int) {
 func TestKilledWhileTeamsPay(t *testing.T) {
 	t.Parallel()
 	fake := teststripe.Start(t, teststripe.Options{DefaultPortal: true})
-	p := &till{t: t, fake: fake, House: testkit.Start(t, fmt.Sprintf(`"billing":{"stripe":{"secretKey":%q,"webhookSecrets":[%q],"apiBase":%q}}`, fake.Key(), hookSecret, fake.Base()))}
+	p := &till{t: t, fake: fake, Instance: testkit.Start(t, fmt.Sprintf(`"billing":{"stripe":{"secretKey":%q,"webhookSecrets":[%q],"apiBase":%q}}`, fake.Key(), hookSecret, fake.Base()))}
 	var err error
 	p.db, err = store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: p.DataDir()})
 	must(t, err)
@@ -109,10 +109,10 @@ func TestKilledWhileTeamsPay(t *testing.T) {
 	_, err = p.db.Exec(t.Context(), `INSERT INTO stripe_objects (name, livemode, object_id, updated_at) VALUES ('price:pro:seat', FALSE, ?, 1)`, price)
 	must(t, err)
 	checkout := func() { _ = p.Try("POST", "/teams/"+p.Team+"/billing/checkout", map[string]any{"plan_id": "pro"}, nil) }
-	done := map[killpoint.Point]bool{}
-	dies := func(at killpoint.Point, do func()) { t.Helper(); p.DieAt(at, do); done[at] = true }
+	done := map[failpoint.Point]bool{}
+	dies := func(at failpoint.Point, do func()) { t.Helper(); p.DieAt(at, do); done[at] = true }
 
-	dies(killpoint.CustomerQueued, checkout)
+	dies(failpoint.CustomerQueued, checkout)
 	p.Wait("the customer is made by the next server", func() bool { return len(fake.Objects("customer")) == 1 })
 	p.Wait("and known", func() bool { return p.count(`SELECT COUNT(*) FROM team_billing WHERE customer_id <> ''`) == 1 })
 
@@ -121,14 +121,14 @@ func TestKilledWhileTeamsPay(t *testing.T) {
 	p.API("POST", "/teams", map[string]string{"name": "Elsewhere"}, &other)
 	first := p.Team
 	p.Team = other.Slug
-	dies(killpoint.CustomerMade, checkout)
+	dies(failpoint.CustomerMade, checkout)
 	p.Wait("its customer is known", func() bool { return p.count(`SELECT COUNT(*) FROM team_billing WHERE customer_id <> ''`) == 2 })
 	if n := len(fake.Objects("customer")); n != 2 {
 		t.Errorf("%d customers of two teams", n)
 	}
 	p.Team = first
 
-	dies(killpoint.CheckoutBegun, checkout)
+	dies(failpoint.CheckoutBegun, checkout)
 	var way struct{ URL string }
 	p.API("POST", "/teams/"+p.Team+"/billing/checkout", map[string]any{"plan_id": "pro"}, &way)
 	// The one nobody was led to stays there until it expires; nobody has its address.
@@ -147,7 +147,7 @@ func TestKilledWhileTeamsPay(t *testing.T) {
 			paid = e
 		}
 	}
-	dies(killpoint.WebhookStored, func() {
+	dies(failpoint.WebhookStored, func() {
 		if status := p.webhook(completed); status != 0 {
 			t.Errorf("acknowledged with %d by a server that died before", status)
 		}
@@ -158,11 +158,11 @@ func TestKilledWhileTeamsPay(t *testing.T) {
 	}
 	p.Wait("it is done", func() bool { return p.count(`SELECT COUNT(*) FROM stripe_events WHERE state = 'done'`) == 1 })
 
-	dies(killpoint.CustomerSynced, func() { p.webhook(paid) })
+	dies(failpoint.CustomerSynced, func() { p.webhook(paid) })
 	p.Wait("the event is done by the next server", func() bool { return p.count(`SELECT COUNT(*) FROM stripe_events WHERE state = 'done'`) == 2 })
 
 	p.NewUser("bob@example.com", "Bob")
-	dies(killpoint.SeatsSet, func() {
+	dies(failpoint.SeatsSet, func() {
 		p.Admin("add-member", "--email", "bob@example.com", "--team", p.Team, "--role", "member")
 		_ = p.Try("POST", "/teams/"+p.Team+"/billing/sync", map[string]any{}, nil)
 	})
@@ -176,7 +176,7 @@ func TestKilledWhileTeamsPay(t *testing.T) {
 	if n := len(fake.Objects("subscription")); n != 1 {
 		t.Errorf("%d subscriptions", n)
 	}
-	for _, at := range killpoint.OfPayment {
+	for _, at := range failpoint.OfPayment {
 		if !done[at] {
 			t.Errorf("%s has no scenario", at)
 		}

@@ -9,13 +9,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testforge"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
 // somewhere is where the test itself kills the server.
-const somewhere killpoint.Point = ""
+const somewhere failpoint.Point = ""
 
 type pullView struct {
 	Number       int64
@@ -65,7 +65,7 @@ func startForge(t *testing.T, kind string) (f *testforge.Forge, env []string) {
 const reachForge = `"outgoing":{"allow":["127.0.0.0/8"]}`
 
 // forgeProject clones the forge's repository.
-func forgeProject(h *testkit.House, f *testforge.Forge) string {
+func forgeProject(h *testkit.Instance, f *testforge.Forge) string {
 	p := h.Project(map[string]any{"name": "app", "source": map[string]string{"kind": "url",
 		"url": strings.Replace(f.URL, "https://", "https://mika:"+forgeToken+"@", 1) + "/" + forgeRepo + ".git"}})
 	h.API("PATCH", "/projects/"+p, map[string]any{"forge": map[string]string{"kind": f.Kind}}, nil)
@@ -121,23 +121,23 @@ func killedWithAPullRequest(t *testing.T, kind string) {
 		})
 		var line struct{ Items []struct{ Kind string } }
 		h.API("GET", "/workspaces/"+ws.ID+"/activity?limit=200", nil, &line)
-		told := 0
+		reported := 0
 		for _, i := range line.Items {
 			if i.Kind == "merge" {
-				told++
+				reported++
 			}
 		}
-		if told != 1 {
-			t.Errorf("that %s was merged is told %d times", ws.Name, told)
+		if reported != 1 {
+			t.Errorf("that %s was merged is told %d times", ws.Name, reported)
 		}
 		next := h.Workspace(p, "After "+ws.Name)
 		if b, err := os.ReadFile(filepath.Join(next.Path, ws.Name+".txt")); err != nil || string(b) != ws.Name+"\n" {
 			t.Errorf("a new workspace has %q of it, %v", b, err)
 		}
 	}
-	tried := map[killpoint.Point]bool{}
+	tried := map[failpoint.Point]bool{}
 	steps := []struct {
-		at killpoint.Point
+		at failpoint.Point
 		do func()
 	}{
 		{somewhere, func() { // half a push: some of it is sent
@@ -151,21 +151,21 @@ func killedWithAPullRequest(t *testing.T, kind string) {
 			})
 			_ = open(one)
 		}},
-		{killpoint.PushSent, func() {
+		{failpoint.PushSent, func() {
 			f.Behave(nil)
 			if got := f.Ref(forgeRepo, one.Branch); got != "" || len(pulls(one)) != 0 {
 				t.Fatalf("half a push made %s, %+v", got, pulls(one))
 			}
 			_ = h.Try("POST", "/workspaces/"+two.ID+"/push", map[string]any{}, nil)
 		}},
-		{killpoint.PullOpened, func() {
+		{failpoint.PullOpened, func() {
 			if f.Ref(forgeRepo, two.Branch) == "" {
 				t.Error("the branch was not pushed")
 			}
 			h.API("POST", "/workspaces/"+two.ID+"/push", map[string]any{}, nil)
 			_ = open(one)
 		}},
-		{killpoint.PullMerged, func() {
+		{failpoint.PullMerged, func() {
 			if len(pulls(one)) != 1 {
 				t.Fatalf("the forge has %+v", pulls(one))
 			}
@@ -176,19 +176,19 @@ func killedWithAPullRequest(t *testing.T, kind string) {
 			}
 			_ = merge(one)
 		}},
-		{killpoint.PullKept, func() { home(one); _ = open(two) }},
-		{killpoint.PullAwaited, func() { _ = merge(two) }},
-		{killpoint.PullHome, func() {}}, // it dies as soon as it brings home
+		{failpoint.PullKept, func() { home(one); _ = open(two) }},
+		{failpoint.PullAwaited, func() { _ = merge(two) }},
+		{failpoint.PullHome, func() {}}, // it dies as soon as it brings home
 	}
-	var points []killpoint.Point
+	var points []failpoint.Point
 	for _, s := range steps {
 		points, tried[s.at] = append(points, s.at), true
 	}
-	for _, p := range killpoint.OfPulls {
+	for _, p := range failpoint.OfPulls {
 		if !tried[p] {
 			t.Errorf("%s is not tried", p)
 		}
 	}
-	h.DieInTurn(points, func(killpoint.Point) { steps[0].do(); steps = steps[1:] })
+	h.DieInTurn(points, func(failpoint.Point) { steps[0].do(); steps = steps[1:] })
 	home(two)
 }

@@ -53,7 +53,7 @@ func (d *death) answer() {
 	_ = d.Try("POST", "/sessions/"+d.session.ID+"/answer", map[string]any{"question_id": d.asks().ID, "option_id": "allow"}, nil)
 }
 
-func (d *death) told() string {
+func (d *death) reported() string {
 	b, _ := os.ReadFile(filepath.Join(d.ws.Path, "told.txt"))
 	return string(b)
 }
@@ -72,10 +72,10 @@ func (d *death) askedOnce() {
 
 // answeredOnce: the agent was told once, and nobody is asked again.
 func (d *death) answeredOnce() {
-	d.Wait("the agent is told", func() bool { return strings.Contains(d.told(), `"behavior":"allow"`) })
+	d.Wait("the agent is told", func() bool { return strings.Contains(d.reported(), `"behavior":"allow"`) })
 	d.Wait("nobody is asked any more", func() bool { all := d.asked(); return len(all) == 1 && all[0].State != "open" })
-	if n := strings.Count(d.told(), "behavior"); n != 1 {
-		d.t.Errorf("told %d times: %s", n, d.told())
+	if n := strings.Count(d.reported(), "behavior"); n != 1 {
+		d.t.Errorf("told %d times: %s", n, d.reported())
 	}
 	d.Refused(409, "", "POST", "/sessions/"+d.session.ID+"/answer", map[string]any{"question_id": d.asked()[0].ID, "option_id": "deny"})
 }

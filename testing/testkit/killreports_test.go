@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/billing/stripe"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/testing/testkit"
@@ -57,7 +57,7 @@ func TestKilledWhileItReportsUsage(t *testing.T) {
 	const hour = 3_600_000
 	sql(`UPDATE team_billing SET period_start = ? WHERE team_id = ?`, now-24*hour, team.ID)
 
-	told := func(from int64) (out []string) {
+	reported := func(from int64) (out []string) {
 		for _, e := range service.MeterEvents() {
 			if e.Timestamp*1000 == from {
 				out = append(out, fmt.Sprintf("%s %d", e.Name, e.Value))
@@ -66,7 +66,7 @@ func TestKilledWhileItReportsUsage(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	for i, at := range killpoint.OfReports {
+	for i, at := range failpoint.OfReports {
 		begin := now - now%hour - int64(10-i)*hour
 		h.DieAt(at, func() {
 			id := fmt.Sprintf("seg%d", i)
@@ -101,7 +101,7 @@ func TestKilledWhileItReportsUsage(t *testing.T) {
 			}
 			return sent
 		})
-		if got, want := told(begin), []string{"parawork_mib_seconds 307200", "parawork_vcpu_seconds 1200"}; !slices.Equal(got, want) {
+		if got, want := reported(begin), []string{"parawork_mib_seconds 307200", "parawork_vcpu_seconds 1200"}; !slices.Equal(got, want) {
 			t.Fatalf("%s: told %v, want %v", at, got, want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
@@ -17,7 +17,7 @@ func TestKilledWhileItUpdates(t *testing.T) {
 	t.Parallel()
 	h := testkit.Start(t)
 	p := h.Sample()
-	d := &death{House: h, t: t}
+	d := &death{Instance: h, t: t}
 	write := func(ws testkit.Workspace, name, text string) {
 		t.Helper()
 		must(t, os.WriteFile(filepath.Join(ws.Path, name), []byte(text), 0o600))
@@ -99,29 +99,29 @@ func TestKilledWhileItUpdates(t *testing.T) {
 		return strings.Contains(string(b), "<<<<<<<")
 	}
 	steps := []struct {
-		at killpoint.Point
+		at failpoint.Point
 		do func()
 	}{
-		{killpoint.UpdateApplied, func() { _, _ = update(rebased, "rebase") }},
-		{killpoint.UpdateMoved, func() { _, _ = update(rebased, "rebase") }}, // again, from where it was cut
-		{killpoint.UpdateBased, func() {
+		{failpoint.UpdateApplied, func() { _, _ = update(rebased, "rebase") }},
+		{failpoint.UpdateMoved, func() { _, _ = update(rebased, "rebase") }}, // again, from where it was cut
+		{failpoint.UpdateBased, func() {
 			again(rebased, "rebase")
 			stands(rebased, loose, "Write own")
 			_, _ = update(merged, "merge")
 		}},
-		{killpoint.UpdateMoved, func() {
+		{failpoint.UpdateMoved, func() {
 			again(merged, "merge")
 			stands(merged, loose, "Write own")
 			inBase("base2.txt", "base2\n")
 			write(rebased, "same.txt", "theirs\nand mine, not committed\n")
 			_, _ = update(rebased, "rebase")
 		}},
-		{killpoint.ResolveBegun, func() {
+		{failpoint.ResolveBegun, func() {
 			again(rebased, "rebase")
 			stands(rebased, " M same.txt\n"+loose, "Write own")
 			_, _ = resolve(stopped, "shell", "merge")
 		}},
-		{killpoint.ResolveTaken, func() {
+		{failpoint.ResolveTaken, func() {
 			left, err := resolve(stopped, "shell", "merge")
 			if err != nil || !slices.Equal(left, []string{"same.txt"}) || !marked(stopped) {
 				t.Errorf("what is left to resolve: %q, %v", left, err)
@@ -132,8 +132,8 @@ func TestKilledWhileItUpdates(t *testing.T) {
 			write(stopped, "same.txt", "both\n")
 			_, _ = resolve(stopped, "finish", "")
 		}},
-		{killpoint.ResolveEnded, func() { _, _ = resolve(stopped, "finish", "") }},
-		{killpoint.ResolveGiven, func() {
+		{failpoint.ResolveEnded, func() { _, _ = resolve(stopped, "finish", "") }},
+		{failpoint.ResolveGiven, func() {
 			if _, err := resolve(stopped, "finish", ""); err == nil {
 				t.Error("it was finished twice")
 			}
@@ -143,7 +143,7 @@ func TestKilledWhileItUpdates(t *testing.T) {
 			}
 			_, _ = resolve(picked, "abort", "")
 		}},
-		{killpoint.ResolveEnded, func() {
+		{failpoint.ResolveEnded, func() {
 			if out := d.execIn(picked, "sh", "-c", "git status --porcelain; git log -2 --format=%s; cat same.txt"); out != "Write second\nWrite first\nsecond\n" {
 				t.Errorf("given up, it is %q", out)
 			}
@@ -154,16 +154,16 @@ func TestKilledWhileItUpdates(t *testing.T) {
 			_, _ = resolve(picked, "finish", "")
 		}},
 	}
-	points, tried := make([]killpoint.Point, len(steps)), map[killpoint.Point]bool{}
+	points, tried := make([]failpoint.Point, len(steps)), map[failpoint.Point]bool{}
 	for i, s := range steps {
 		points[i], tried[s.at] = s.at, true
 	}
-	for _, p := range killpoint.OfUpdates {
+	for _, p := range failpoint.OfUpdates {
 		if !tried[p] {
 			t.Errorf("%s is not tried", p)
 		}
 	}
-	h.DieInTurn(points, func(killpoint.Point) { steps[0].do(); steps = steps[1:] })
+	h.DieInTurn(points, func(failpoint.Point) { steps[0].do(); steps = steps[1:] })
 	if left, err := resolve(picked, "shell", "rebase"); err != nil || !slices.Equal(left, []string{"same.txt"}) {
 		t.Errorf("the rebase stops again at %q, %v", left, err)
 	}

@@ -50,23 +50,23 @@ type boxView struct {
 	}
 }
 
-func limitsHouse(t *testing.T) *testkit.House {
+func limitsHarness(t *testing.T) *testkit.Instance {
 	t.Helper()
 	grouped(t)
 	return testkit.Start(t, `"sandboxing": {"limits": {"maximum": {"memoryMb": 4096}}}`)
 }
 
-func boxOf(h *testkit.House, ws testkit.Workspace) (v boxView) {
+func boxOf(h *testkit.Instance, ws testkit.Workspace) (v boxView) {
 	h.API("GET", "/workspaces/"+ws.ID+"/sandbox", nil, &v)
 	return v
 }
 
-func limit(h *testkit.House, ws testkit.Workspace, body map[string]any) (v limitView) {
+func limit(h *testkit.Instance, ws testkit.Workspace, body map[string]any) (v limitView) {
 	h.API("PUT", "/workspaces/"+ws.ID+"/limits", body, &v)
 	return v
 }
 
-func timeline(h *testkit.House, ws testkit.Workspace) string {
+func timeline(h *testkit.Instance, ws testkit.Workspace) string {
 	var v struct{ Items []struct{ Text string } }
 	h.API("GET", "/workspaces/"+ws.ID+"/activity", nil, &v)
 	var out []string
@@ -82,7 +82,7 @@ const hog = `x=$(head -c 600000000 /dev/zero | tr '\0' a); echo ${#x}`
 // An agent that runs out of memory says so in words, and so does a workspace whose agent lives on; the neighbours notice nothing.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
-	h := limitsHouse(t)
+	h := limitsHarness(t)
 	project := h.Sample()
 	ws, neighbour := h.Workspace(project, "Hog"), h.Workspace(project, "Neighbour")
 	p := h.Refused(http.StatusBadRequest, "limit_above_maximum", "PUT", "/workspaces/"+ws.ID+"/limits", map[string]any{"memory_mb": 9999})
@@ -130,7 +130,7 @@ func TestMemoryLimit(t *testing.T) {
 // A fork bomb stays in its sandbox: the server and the neighbours answer, and the sandbox can be ended.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
-	h := limitsHouse(t)
+	h := limitsHarness(t)
 	project := h.Sample()
 	ws, neighbour := h.Workspace(project, "Bomb"), h.Workspace(project, "Neighbour")
 	limit(h, ws, map[string]any{"processes": 64})
@@ -157,7 +157,7 @@ func TestForkBomb(t *testing.T) {
 // What is paused stands still, says so, and stays so over a restart of the server.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	h := limitsHouse(t)
+	h := limitsHarness(t)
 	ws := h.Workspace(h.Sample(), "Pause")
 	s := h.Run(ws.ID, "sh", "-c", "i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.02; done")
 	counted := func() string {
@@ -307,7 +307,7 @@ func (d *death) pause() { _ = d.Try("POST", "/workspaces/"+d.ws.ID+"/pause", nil
 
 // paused is what was stored as paused and ran on: it stands still, and goes on when it is woken.
 func (d *death) paused() {
-	if got := boxOf(d.House, d.ws); got.State != "paused" {
+	if got := boxOf(d.Instance, d.ws); got.State != "paused" {
 		d.t.Errorf("after the restart: %+v", got)
 	}
 	var got boxView

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors/e2b/e2btest"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 )
 
 // stopped is a workspace as one sees it at its limit.
@@ -23,7 +23,7 @@ type stopped struct {
 // A budget is spent while an agent runs far away: it gets a grace, everything comes home, the sandbox stands still, and goes on where it was
 // once the budget is raised. The server is killed at every point of that.
 func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
-	c := cloudHouse(t, e2btest.Config{})
+	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "At its limit")
 	s := c.Run(ws.ID, "sh", "-c", "echo precious > kept.txt; i=0; while :; do i=$((i+1)); echo $i > ticks; echo tick $i; sleep 0.1; done")
 	term := c.Attach(s.ID, "from=0&role=viewer")
@@ -43,7 +43,7 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 		if v.State != "paused" || v.Grace.Scope != "team_budget" || !strings.Contains(v.Grace.Reason, "The team's budget of ") || v.Grace.LeftMs != 0 {
 			t.Fatalf("%+v %+v", v, v.Grace)
 		}
-		if got := boxOf(c.House, ws); got.State != "paused" {
+		if got := boxOf(c.Instance, ws); got.State != "paused" {
 			t.Fatalf("its sandbox: %+v", got)
 		}
 		if home, err := os.ReadFile(filepath.Join(ws.Path, "kept.txt")); err != nil || string(home) != "precious\n" {
@@ -58,7 +58,7 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 	}
 	goesOn := func() {
 		t.Helper()
-		c.Wait("it goes on", func() bool { return look().Grace == nil && boxOf(c.House, ws).State == "running" })
+		c.Wait("it goes on", func() bool { return look().Grace == nil && boxOf(c.Instance, ws).State == "running" })
 		was, err := os.ReadFile(filepath.Join(c.inside(ws), "ticks"))
 		must(t, err)
 		c.Wait("the agent is at work", func() bool {
@@ -69,26 +69,26 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 	spent := members{"limit_nano": 1, "grace_seconds": 1}
 	raised := members{"limit_nano": 100_000_000_000}
 
-	c.DieAt(killpoint.GraceBegun, func() { spend(spent) })
+	c.DieAt(failpoint.GraceBegun, func() { spend(spent) })
 	standsStill()
-	c.DieAt(killpoint.GraceLifted, func() { spend(raised) })
+	c.DieAt(failpoint.GraceLifted, func() { spend(raised) })
 	goesOn()
-	c.DieAt(killpoint.GraceStopping, func() { spend(spent) })
+	c.DieAt(failpoint.GraceStopping, func() { spend(spent) })
 	standsStill()
 	spend(raised)
 	goesOn()
-	c.DieAt(killpoint.GraceStopped, func() { spend(spent) })
+	c.DieAt(failpoint.GraceStopped, func() { spend(spent) })
 	standsStill()
 	spend(raised)
 	goesOn()
 
-	var told struct {
+	var reported struct {
 		Items []struct{ Kind, Text string }
 	}
-	c.API("GET", "/workspaces/"+ws.ID+"/activity?limit=200", nil, &told)
+	c.API("GET", "/workspaces/"+ws.ID+"/activity?limit=200", nil, &reported)
 	counts := map[string]int{}
 	parts := []string{"In 1 second the sandbox stands still", "stands still with everything in it. It goes on by itself", "The limit allows it again", "of the team's budget of under $0.0001"}
-	for _, a := range told.Items {
+	for _, a := range reported.Items {
 		for _, part := range parts {
 			if strings.Contains(a.Text, part) {
 				counts[part]++
@@ -101,6 +101,6 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 		}
 	}
 	if len(counts) != 4 {
-		t.Errorf("told: %v of %+v", counts, told.Items)
+		t.Errorf("told: %v of %+v", counts, reported.Items)
 	}
 }

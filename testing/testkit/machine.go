@@ -8,16 +8,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testlink"
 )
 
-// Machine is a member's own machine that is connected to a house: the real program, with a home of its own.
+// Machine is a member's own machine that is connected to a instance: the real program, with a home of its own.
 type Machine struct {
 	ID, Name string
 	Home     string // the owner's home; everything the program keeps is below it
 
-	h     *House
+	h     *Instance
 	flags []string
 	cmd   *exec.Cmd
 	lines *lineLog
@@ -34,11 +34,11 @@ type Runner struct {
 	OfflineAt             int64  `json:"offline_at"`
 }
 
-// Ping makes both ends of a house's tunnels notice silence within two seconds: a busy machine is silent for one. It does so in programs that tests may kill, and in no other.
+// Ping makes both ends of a instance's tunnels notice silence within two seconds: a busy machine is silent for one. It does so in programs that tests may kill, and in no other.
 const Ping = "PARAWORK_TUNNEL_PING=600ms"
 
-// Connect enrols a machine with a new token, starts its program with these flags, and waits until the house shows it online.
-func (h *House) Connect(name string, flags ...string) *Machine {
+// Connect enrols a machine with a new token, starts its program with these flags, and waits until the instance shows it online.
+func (h *Instance) Connect(name string, flags ...string) *Machine {
 	h.t.Helper()
 	m := &Machine{Name: name, h: h, Home: filepath.Join(h.Dir, "machine-"+strings.ReplaceAll(name, " ", "-")), flags: flags}
 	if err := os.MkdirAll(m.Home, 0o755); err != nil {
@@ -140,7 +140,7 @@ func (m *Machine) Terminate() {
 }
 
 // DieAt runs do with a machine whose program kills itself at a point do leads it to; then one without the point takes over.
-func (m *Machine) DieAt(at killpoint.Point, do func()) {
+func (m *Machine) DieAt(at failpoint.Point, do func()) {
 	m.h.t.Helper()
 	m.Terminate()
 	m.start(nil, "PARAWORK_KILL_AT="+string(at))
@@ -157,7 +157,7 @@ func (m *Machine) DieAt(at killpoint.Point, do func()) {
 	m.Boot()
 }
 
-// Look reads what the house says of the machine.
+// Look reads what the instance says of the machine.
 func (m *Machine) Look() Runner {
 	m.h.t.Helper()
 	var r Runner
@@ -165,13 +165,13 @@ func (m *Machine) Look() Runner {
 	return r
 }
 
-// Online waits until the house says that the machine is there.
+// Online waits until the instance says that the machine is there.
 func (m *Machine) Online() {
 	m.h.t.Helper()
 	m.h.Wait("the machine is online", func() bool { m.alive(); return m.Look().State == "online" })
 }
 
-// Offline waits until the house says that the machine is away.
+// Offline waits until the instance says that the machine is away.
 func (m *Machine) Offline() {
 	m.h.t.Helper()
 	m.h.Wait("the machine is offline", func() bool { return m.Look().State == "offline" })
@@ -181,7 +181,7 @@ func (m *Machine) Offline() {
 func (m *Machine) Log() string { return m.lines.String() }
 
 // WorkspaceOn is Workspace on a machine.
-func (h *House) WorkspaceOn(m *Machine, projectID, name string) Workspace {
+func (h *Instance) WorkspaceOn(m *Machine, projectID, name string) Workspace {
 	h.t.Helper()
 	return h.workspace(map[string]any{"project_id": projectID, "name": name, "executor": "runner", "runner_id": m.ID})
 }
@@ -190,7 +190,7 @@ func (m *Machine) close() {
 	if m.over {
 		return
 	}
-	// What it runs is ended by the house that closes first, or by its own switch: no guest outlives a test.
+	// What it runs is ended by the instance that closes first, or by its own switch: no guest outlives a test.
 	stop := exec.Command(server(m.h.t), "runner", "stop", "--now", "--name", m.Name)
 	stop.Env = append(os.Environ(), "HOME="+m.Home)
 	select {

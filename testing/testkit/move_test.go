@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
@@ -23,7 +23,7 @@ type move struct {
 	}
 }
 
-func lastMove(h *testkit.House, workspaceID string) (move, bool) {
+func lastMove(h *testkit.Instance, workspaceID string) (move, bool) {
 	var all struct{ Items []move }
 	h.API("GET", "/workspaces/"+workspaceID+"/moves", nil, &all)
 	if len(all.Items) == 0 {
@@ -32,7 +32,7 @@ func lastMove(h *testkit.House, workspaceID string) (move, bool) {
 	return all.Items[0], true
 }
 
-func moved(t *testing.T, h *testkit.House, workspaceID string) (m move) {
+func moved(t *testing.T, h *testkit.Instance, workspaceID string) (m move) {
 	t.Helper()
 	h.Wait("the move has ended", func() bool {
 		m, _ = lastMove(h, workspaceID)
@@ -41,7 +41,7 @@ func moved(t *testing.T, h *testkit.House, workspaceID string) (m move) {
 	return m
 }
 
-func executorOf(h *testkit.House, workspaceID string) string {
+func executorOf(h *testkit.Instance, workspaceID string) string {
 	var ws struct{ Executor string }
 	h.API("GET", "/workspaces/"+workspaceID, nil, &ws)
 	return ws.Executor
@@ -64,7 +64,7 @@ func TestAConversationMoves(t *testing.T) {
 		t.Run(agent, func(t *testing.T) {
 			t.Parallel()
 			needsBubblewrap(t)
-			h := agentHouseAt(t, outside, agent, strings.Replace(bothPlaces, "{\"def", `{"network":{"allowPrivate":["`+outside+`"]},"def`, 1))
+			h := agentInstanceAt(t, outside, agent, strings.Replace(bothPlaces, "{\"def", `{"network":{"allowPrivate":["`+outside+`"]},"def`, 1))
 			w := askIn(t, h, "local", agent, map[string]any{"text": "the word is heliotrope"})
 			w.waits("it answered", func() bool { return strings.Contains(w.screen(), "heliotrope") })
 			w.reaches("idle")
@@ -104,8 +104,8 @@ func TestAConversationMoves(t *testing.T) {
 // A server that is killed while a workspace moves: it is whole in one of the two places, with its agent.
 func TestKilledWhileMoving(t *testing.T) {
 	t.Parallel()
-	for _, p := range killpoint.OfMoves {
-		if !*everyplace && (p == killpoint.MoveTried || p == killpoint.MoveHome || p == killpoint.MoveEnded) {
+	for _, p := range failpoint.OfMoves {
+		if !*everyplace && (p == failpoint.MoveTried || p == failpoint.MoveHome || p == failpoint.MoveEnded) {
 			continue // what is far away has more to lose there, see TestKilledOnTheWay
 		}
 		t.Run(string(p), func(t *testing.T) {
@@ -113,18 +113,18 @@ func TestKilledWhileMoving(t *testing.T) {
 			needsBubblewrap(t)
 			h := testkit.Start(t, bothPlaces, `"agents":{"talker":{"command":"/bin/sh","defaultArgs":["-c","echo up; exec cat"],"resume":{"args":["-c","echo again; exec cat"]}}}`)
 			from, to := "local", "bubblewrap"
-			if p == killpoint.MoveLeft || p == killpoint.MoveStarted {
+			if p == failpoint.MoveLeft || p == failpoint.MoveStarted {
 				from, to = to, from
 			}
 			ws := h.WorkspaceIn(from, h.Sample(), "Precious")
 			var s testkit.Session
 			h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "talker"}, &s)
-			d := &death{House: h, t: t, ws: ws}
+			d := &death{Instance: h, t: t, ws: ws}
 			d.execIn(ws, "sh", "-ec", "echo one > one; git add one; git -c user.name=a -c user.email=a@example.com commit -qm one; printf '"+strings.TrimSpace(draft)+"\n' > draft.txt; echo staged > staged; git add staged")
 			h.DieAt(p, func() { _ = h.Try("POST", "/workspaces/"+ws.ID+"/move", map[string]any{"to": to}, nil) })
 			m := moved(t, h, ws.ID)
 			want := from
-			if p == killpoint.MoveSwitched || p == killpoint.MoveStarted {
+			if p == failpoint.MoveSwitched || p == failpoint.MoveStarted {
 				want = to
 			}
 			if got := executorOf(h, ws.ID); got != want || (m.State == "done") != (want == to) {

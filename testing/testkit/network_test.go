@@ -227,7 +227,7 @@ func TestTheOnlyWayOut(t *testing.T) {
 	h.API("DELETE", "/workspaces/"+ws.ID+"/network/allow?host="+url.QueryEscape("evil.example"), nil, nil)
 }
 
-func sandboxOf(h *testkit.House, workspaceID string) string {
+func sandboxOf(h *testkit.Instance, workspaceID string) string {
 	var s struct{ ID string }
 	h.API("GET", "/workspaces/"+workspaceID+"/sandbox", nil, &s)
 	return s.ID

@@ -13,14 +13,14 @@ import (
 // A program that fails is told to a webhook, once, also when the server was killed in between; other teams see nothing of it.
 func TestFailureReachesAWebhook(t *testing.T) {
 	t.Parallel()
-	type told struct {
+	type reported struct {
 		Type, Text string
 		Session    struct{ ID string }
 		Workspace  struct{ Key string }
 	}
-	got := make(chan told, 16)
+	got := make(chan reported, 16)
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var m told
+		var m reported
 		b, err := io.ReadAll(r.Body)
 		if err == nil {
 			err = json.Unmarshal(b, &m)

@@ -13,7 +13,7 @@ import (
 // isolation works in the repository itself, and promises none of it.
 func TestNoPlaceReadsOtherPeoplesObjects(t *testing.T) {
 	t.Parallel()
-	h := travelHouse(t)
+	h := travelHarness(t)
 	project := h.Sample()
 	h.API("PATCH", "/projects/"+project, map[string]any{"keep_ignored": []string{".env"}}, nil)
 	places := []string{"docker", "runner"}

@@ -182,7 +182,7 @@ func TestAMachineGoesAwayAndComesBack(t *testing.T) {
 }
 
 // preview visits a program of a workspace's place, as a browser does.
-func preview(t *testing.T, h *testkit.House, ws testkit.Workspace) string {
+func preview(t *testing.T, h *testkit.Instance, ws testkit.Workspace) string {
 	t.Helper()
 	h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"background": true, "timeout_ms": 600_000, "argv": []string{"node", "-e",
 		"require('http').createServer((_, answer) => answer.end('served on the machine')).listen(0, '127.0.0.1')"}}, nil)

@@ -15,7 +15,7 @@ func bash(command string) map[string]any {
 // Claude Code asks for permission; the answers from outside reach it, each in its own meaning.
 func TestClaudeAsksForPermission(t *testing.T) {
 	t.Parallel()
-	h := agentHouse(t, "claude-code")
+	h := agentInstance(t, "claude-code")
 	w := ask(t, h, "claude-code", bash("touch one.txt"), bash("touch two.txt"), tool("Write", map[string]any{"file_path": "notes/three.txt", "content": "a\nb\n"}),
 		bash("touch four.txt"), bash("touch five.txt"), bash("curl -s http://127.0.0.1:1/"))
 	q := w.asked("touch one.txt")
@@ -64,7 +64,7 @@ func TestClaudeAsksForPermission(t *testing.T) {
 // Whoever sits at the terminal may answer too.
 func TestClaudeIsAnsweredInTheTerminal(t *testing.T) {
 	t.Parallel()
-	h := agentHouse(t, "claude-code")
+	h := agentInstance(t, "claude-code")
 	w := ask(t, h, "claude-code", bash("touch one.txt; sleep 600"))
 	q := w.asked("touch one.txt")
 	w.waits("the dialog is open", func() bool { return strings.Contains(w.screen(), "1. Yes") })
@@ -101,7 +101,7 @@ func TestClaudeIsAnsweredInTheTerminal(t *testing.T) {
 // Several questions at once, with one and with several choices and with words of one's own.
 func TestClaudeAsksQuestions(t *testing.T) {
 	t.Parallel()
-	h := agentHouse(t, "claude-code")
+	h := agentInstance(t, "claude-code")
 	option := func(label string) map[string]string {
 		return map[string]string{"label": label, "description": "About " + label}
 	}
@@ -141,7 +141,7 @@ func TestClaudeAsksQuestions(t *testing.T) {
 // Two at once; the server dies with a question open; the guest dies.
 func TestClaudeQuestionsSurvive(t *testing.T) {
 	t.Parallel()
-	h := agentHouse(t, "claude-code")
+	h := agentInstance(t, "claude-code")
 	w := ask(t, h, "claude-code", bash("touch one.txt"), bash("touch two.txt"), bash("touch three.txt"))
 	q := w.asked("touch one.txt")
 	var wg sync.WaitGroup
@@ -185,7 +185,7 @@ func TestClaudeQuestionsSurvive(t *testing.T) {
 // Codex keeps its dialog in the terminal; answers from outside press its keys.
 func TestCodexAsksForPermission(t *testing.T) {
 	t.Parallel()
-	h := agentHouse(t, "codex")
+	h := agentInstance(t, "codex")
 	run := func(name string) map[string]any {
 		return tool("exec_command", map[string]any{"cmd": "touch " + name, "sandbox_permissions": "require_escalated", "justification": "Because of " + name})
 	}

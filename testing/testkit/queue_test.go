@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
@@ -66,7 +66,7 @@ func TestChecksAndMergeQueue(t *testing.T) {
 	commit(c, "c.part", "c\n")
 
 	// The server dies when the command runs and nothing names it: it runs again.
-	h.DieAt(killpoint.CheckStarted, func() { _ = h.Try("POST", path(a, "/checks/run"), map[string]any{}, nil) })
+	h.DieAt(failpoint.CheckStarted, func() { _ = h.Try("POST", path(a, "/checks/run"), map[string]any{}, nil) })
 	got := settled(a)
 	if got.State != "failed" || len(got.Items) != 2 || got.Items[0].State != "passed" || got.Items[1].State != "failed" || !strings.Contains(got.Items[1].Run.Reason, "exit code 3") {
 		t.Fatalf("checks after a crash: %+v", got)
@@ -128,15 +128,15 @@ func TestChecksAndMergeQueue(t *testing.T) {
 		return func() { _ = h.Try("POST", path(ws, "/merge-queue"), map[string]any{"strategy": "squash"}, nil) }
 	}
 	// Killed when its checks have passed, and on both sides of the landing: it lands once.
-	h.DieInTurn([]killpoint.Point{killpoint.QueueChecked, killpoint.QueueLanding}, func(next killpoint.Point) {
-		if next == killpoint.QueueChecked { // at the other it dies by itself
+	h.DieInTurn([]failpoint.Point{failpoint.QueueChecked, failpoint.QueueLanding}, func(next failpoint.Point) {
+		if next == failpoint.QueueChecked { // at the other it dies by itself
 			enqueue(a)()
 		}
 	})
 	if e := ended(a); e.State != "merged" {
 		t.Fatalf("a: %+v", e)
 	}
-	h.DieAt(killpoint.QueueLanded, enqueue(b))
+	h.DieAt(failpoint.QueueLanded, enqueue(b))
 	if e := ended(b); e.State != "merged" || len(e.Runs) < 3 {
 		t.Fatalf("b: %+v", e)
 	}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testkit"
 )
 
@@ -24,7 +24,7 @@ type secret struct {
 	} `json:"outdated"`
 }
 
-func addSecret(h *testkit.House, path string, body map[string]any) secret {
+func addSecret(h *testkit.Instance, path string, body map[string]any) secret {
 	var s secret
 	h.API("POST", path, body, &s)
 	return s
@@ -103,7 +103,7 @@ func TestSecretsReachSessionsAndNothingElse(t *testing.T) {
 }
 
 // nothingOnDisk looks for values in everything the server keeps, but for the homes and worktrees that are the agents'.
-func nothingOnDisk(t *testing.T, h *testkit.House, values ...string) {
+func nothingOnDisk(t *testing.T, h *testkit.Instance, values ...string) {
 	t.Helper()
 	err := filepath.WalkDir(h.DataDir(), func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -163,7 +163,7 @@ func TestKeyRotationKilledAtEveryPoint(t *testing.T) {
 	if out, err := h.AdminWith(nil, "rotate-key", "--yes"); err == nil || !strings.Contains(out, "Stop it first") {
 		t.Errorf("beside a running server: %v %s", err, out)
 	}
-	for _, at := range killpoint.OfKey {
+	for _, at := range failpoint.OfKey {
 		h.Terminate()
 		before := key()
 		_, err := h.AdminWith([]string{"PARAWORK_KILL_AT=" + string(at)}, "rotate-key", "--yes")
@@ -172,7 +172,7 @@ func TestKeyRotationKilledAtEveryPoint(t *testing.T) {
 			t.Fatalf("at %s: %v", at, err)
 		}
 		h.Boot()
-		if changed := !bytes.Equal(before, key()); changed != (at != killpoint.KeyMade) {
+		if changed := !bytes.Equal(before, key()); changed != (at != failpoint.KeyMade) {
 			t.Errorf("at %s: another key is in its place: %v", at, changed)
 		}
 		check(strings.ReplaceAll(string(at), ".", "-"))

@@ -39,7 +39,7 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-func mainJob(t *testing.T, h *testkit.House) {
+func mainJob(t *testing.T, h *testkit.Instance) {
 	project := h.Sample()
 	ws := h.Workspace(project, "Say hello")
 	if ws.Key != "PW-1" || !strings.HasPrefix(ws.Branch, "parawork/say-hello") {

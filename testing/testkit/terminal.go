@@ -30,7 +30,7 @@ type Terminal struct {
 }
 
 // Attach opens the terminal of a session. query such as "from=0&role=viewer".
-func (h *House) Attach(sessionID, query string) *Terminal {
+func (h *Instance) Attach(sessionID, query string) *Terminal {
 	h.t.Helper()
 	t, resp, err := h.TryAttach(sessionID, query, nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package testkit boots the whole house for tests: the real server binary, built once with the race detector, on an empty
+// Package testkit boots the whole instance for tests: the real server binary, built once with the race detector, on an empty
 // data folder, with an owner, a team and clients of the API and the terminal socket. It knows the product only from outside.
 package testkit
 
@@ -21,22 +21,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/testing/testlink"
 )
 
 // Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
 const Deadline = 2 * time.Minute
 
-// Local has the workspaces of a house live on the server itself, without isolation: for tests of what that means, and for those whose
+// Local has the workspaces of a instance live on the server itself, without isolation: for tests of what that means, and for those whose
 // agents must reach what listens on this machine.
 const Local = `"sandboxing":{"defaultProvider":"local"}`
 
-// PlaceEnv names the place workspaces of houses live in that say nothing of places; without it, local.
+// PlaceEnv names the place workspaces of instances live in that say nothing of places; without it, local.
 const PlaceEnv = "PARAWORK_TEST_PLACE"
 
 // A race ends a server or machine at once, and with a code of its own. The second in which a program built with the detector lingers
-// before it ends is for races nobody waited for; here goroutines have owners, and houses end often.
+// before it ends is for races nobody waited for; here goroutines have owners, and instances end often.
 const raceOptions = "GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=20"
 
 // Password is the owner's.
@@ -47,10 +47,10 @@ var (
 	setupLink = regexp.MustCompile(`/setup#([A-Za-z0-9_-]+)`)
 )
 
-// House is a running server.
-type House struct {
+// Instance is a running server.
+type Instance struct {
 	*Client
-	Dir   string // everything of this house; below it data/
+	Dir   string // everything of this instance; below it data/
 	Setup string // the one-time token of the first start, "" once used
 
 	t      testing.TB
@@ -117,9 +117,9 @@ func moduleRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// Start boots a house with an owner signed in by token. extra holds further top-level members of config.json as JSON text,
+// Start boots a instance with an owner signed in by token. extra holds further top-level members of config.json as JSON text,
 // such as `"database":{"url":"..."}`.
-func Start(t testing.TB, extra ...string) *House {
+func Start(t testing.TB, extra ...string) *Instance {
 	t.Helper()
 	h := Bare(t, extra...)
 	h.SetUp()
@@ -127,23 +127,23 @@ func Start(t testing.TB, extra ...string) *House {
 }
 
 // StartBehind is Start with a server that machines reach through link alone.
-func StartBehind(t testing.TB, link *testlink.Link, extra ...string) *House {
+func StartBehind(t testing.TB, link *testlink.Link, extra ...string) *Instance {
 	t.Helper()
 	h := bare(t, link, append(extra, fmt.Sprintf(`"server":{"listen":%q,"allowInsecureHttp":true}`, link.Listen))...)
 	h.SetUp()
 	return h
 }
 
-// With is what a house has that others have not.
+// With is what a instance has that others have not.
 type With struct {
 	Env  []string         // of the server, beside the test's own
 	Disk func(dir string) // mounts a disk for the data folder
 }
 
-// StartWith is Start with what a house has that others have not.
-func StartWith(t testing.TB, w With, extra ...string) *House {
+// StartWith is Start with what a instance has that others have not.
+func StartWith(t testing.TB, w With, extra ...string) *Instance {
 	t.Helper()
-	h := newHouse(t, nil)
+	h := newInstance(t, nil)
 	h.env = w.Env
 	if w.Disk != nil {
 		if err := os.Mkdir(h.DataDir(), 0o700); err != nil {
@@ -156,30 +156,30 @@ func StartWith(t testing.TB, w With, extra ...string) *House {
 	return h
 }
 
-// Bare boots a house without a user.
-func Bare(t testing.TB, extra ...string) *House {
+// Bare boots a instance without a user.
+func Bare(t testing.TB, extra ...string) *Instance {
 	t.Helper()
 	return bare(t, nil, extra...)
 }
 
-func bare(t testing.TB, link *testlink.Link, extra ...string) *House {
+func bare(t testing.TB, link *testlink.Link, extra ...string) *Instance {
 	t.Helper()
-	h := newHouse(t, link)
+	h := newInstance(t, link)
 	h.open(extra)
 	return h
 }
 
-func newHouse(t testing.TB, link *testlink.Link) *House {
+func newInstance(t testing.TB, link *testlink.Link) *Instance {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &House{t: t, Dir: dir, Client: &Client{t: t}, link: link}
+	return &Instance{t: t, Dir: dir, Client: &Client{t: t}, link: link}
 }
 
-// open writes the house's config and boots it.
-func (h *House) open(extra []string) {
+// open writes the instance's config and boots it.
+func (h *Instance) open(extra []string) {
 	t, dir := h.t, h.Dir
 	t.Helper()
 	members := append([]string{fmt.Sprintf(`"dataDir":%q`, filepath.Join(dir, "data"))}, extra...)
@@ -204,22 +204,22 @@ func (h *House) open(extra []string) {
 	t.Cleanup(h.close)
 }
 
-// Boot starts the server on the house's data, the first time or after Kill, and waits until it serves.
-func (h *House) Boot() {
+// Boot starts the server on the instance's data, the first time or after Kill, and waits until it serves.
+func (h *Instance) Boot() {
 	h.t.Helper()
 	h.boot()
 }
 
 // DieAt runs do with a server that kills itself, as kill -9 does, at a point do leads it to; then a server without the point
 // takes over. What do asked for may fail in any way.
-func (h *House) DieAt(at killpoint.Point, do func()) {
+func (h *Instance) DieAt(at failpoint.Point, do func()) {
 	h.t.Helper()
-	h.DieInTurn([]killpoint.Point{at}, func(killpoint.Point) { do() })
+	h.DieInTurn([]failpoint.Point{at}, func(failpoint.Point) { do() })
 }
 
 // DieInTurn is DieAt at one point after the other: the server that takes over at one is the one that dies at the next. do finds what the death
 // before left, and leads to the next one.
-func (h *House) DieInTurn(points []killpoint.Point, do func(next killpoint.Point)) {
+func (h *Instance) DieInTurn(points []failpoint.Point, do func(next failpoint.Point)) {
 	h.t.Helper()
 	h.Terminate()
 	for _, at := range points {
@@ -237,7 +237,7 @@ func (h *House) DieInTurn(points []killpoint.Point, do func(next killpoint.Point
 	h.boot()
 }
 
-func (h *House) boot(env ...string) {
+func (h *Instance) boot(env ...string) {
 	h.t.Helper()
 	if !h.launch(env...) {
 		return // it came to its point before it listened
@@ -255,7 +255,7 @@ func (h *House) boot(env ...string) {
 }
 
 // BootLooking starts the server on data it must not be sure of, so that operators alone may look, and returns why.
-func (h *House) BootLooking() (why string) {
+func (h *Instance) BootLooking() (why string) {
 	h.t.Helper()
 	h.launch()
 	h.Wait("the server lets operators look", func() bool {
@@ -275,7 +275,7 @@ func (h *House) BootLooking() (why string) {
 }
 
 // launch starts the server and waits until it listens; false when one that was to die at a point died before.
-func (h *House) launch(env ...string) bool {
+func (h *Instance) launch(env ...string) bool {
 	h.t.Helper()
 	bin := server(h.t)
 	cmd := exec.Command(bin, "serve", "--config", h.config)
@@ -307,8 +307,8 @@ func (h *House) launch(env ...string) bool {
 	return true
 }
 
-// Refuses runs the server on the house's data, which must not come to serve, and returns what it printed.
-func (h *House) Refuses() string {
+// Refuses runs the server on the instance's data, which must not come to serve, and returns what it printed.
+func (h *Instance) Refuses() string {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), Deadline)
 	defer cancel()
@@ -321,8 +321,8 @@ func (h *House) Refuses() string {
 	return string(out)
 }
 
-// begin starts a program at one end of the house's network.
-func (h *House) begin(side testlink.Side, cmd *exec.Cmd) error {
+// begin starts a program at one end of the instance's network.
+func (h *Instance) begin(side testlink.Side, cmd *exec.Cmd) error {
 	if h.link != nil {
 		return h.link.Start(side, cmd)
 	}
@@ -330,7 +330,7 @@ func (h *House) begin(side testlink.Side, cmd *exec.Cmd) error {
 }
 
 // SetupToken waits for the one-time token of the first start.
-func (h *House) SetupToken() string {
+func (h *Instance) SetupToken() string {
 	h.t.Helper()
 	token, ok := h.lines.find(setupLink, h.done)
 	if !ok {
@@ -340,13 +340,13 @@ func (h *House) SetupToken() string {
 }
 
 // SetUp makes the owner and the team through the API and keeps a token.
-func (h *House) SetUp() {
+func (h *Instance) SetUp() {
 	h.t.Helper()
 	h.MakeOwner(h.SetupToken())
 }
 
 // NewUser makes a user with the command line, as an operator does, and returns an API token of theirs.
-func (h *House) NewUser(email, name string, flags ...string) (token string) {
+func (h *Instance) NewUser(email, name string, flags ...string) (token string) {
 	h.t.Helper()
 	args := append([]string{"admin", "create-user", "--config", h.config, "--email", email, "--name", name, "--password-stdin"}, flags...)
 	cmd := exec.Command(server(h.t), args...)
@@ -359,7 +359,7 @@ func (h *House) NewUser(email, name string, flags ...string) (token string) {
 }
 
 // Admin runs a command of parawork admin, beside the server, and returns what it printed.
-func (h *House) Admin(name string, args ...string) string {
+func (h *Instance) Admin(name string, args ...string) string {
 	h.t.Helper()
 	cmd := exec.Command(server(h.t), append([]string{"admin", name, "--config", h.config}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+h.Dir)
@@ -371,7 +371,7 @@ func (h *House) Admin(name string, args ...string) string {
 }
 
 // Kill ends the server at once, as kill -9 does. Guests go on.
-func (h *House) Kill() {
+func (h *Instance) Kill() {
 	h.t.Helper()
 	if err := h.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		h.t.Fatal(err)
@@ -380,7 +380,7 @@ func (h *House) Kill() {
 }
 
 // Dies waits until the server has ended: for what is done before the next one starts, see DieInTurn.
-func (h *House) Dies() {
+func (h *Instance) Dies() {
 	h.t.Helper()
 	select {
 	case <-h.done:
@@ -390,7 +390,7 @@ func (h *House) Dies() {
 }
 
 // Terminate asks the server to stop and waits for it.
-func (h *House) Terminate() {
+func (h *Instance) Terminate() {
 	h.t.Helper()
 	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		h.t.Fatal(err)
@@ -403,15 +403,15 @@ func (h *House) Terminate() {
 }
 
 // Pid is the server's process.
-func (h *House) Pid() int { return h.cmd.Process.Pid }
+func (h *Instance) Pid() int { return h.cmd.Process.Pid }
 
 // Log is what the server printed so far.
-func (h *House) Log() string { return h.lines.String() }
+func (h *Instance) Log() string { return h.lines.String() }
 
 // DataDir is the server's data folder.
-func (h *House) DataDir() string { return filepath.Join(h.Dir, "data") }
+func (h *Instance) DataDir() string { return filepath.Join(h.Dir, "data") }
 
-func (h *House) close() {
+func (h *Instance) close() {
 	select {
 	case <-h.done:
 	default:
@@ -445,7 +445,7 @@ func (h *House) close() {
 }
 
 // Wait polls cond until it holds or the deadline has passed: ever more rarely, for each look is work of the server that others wait for.
-func (h *House) Wait(what string, cond func() bool) {
+func (h *Instance) Wait(what string, cond func() bool) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
 	defer cancel()
@@ -506,8 +506,8 @@ func (l *lineLog) find(re *regexp.Regexp, done <-chan struct{}) (string, bool) {
 	}
 }
 
-// Doctor runs `parawork doctor` over the house's data and returns what it printed.
-func (h *House) Doctor(flags ...string) string {
+// Doctor runs `parawork doctor` over the instance's data and returns what it printed.
+func (h *Instance) Doctor(flags ...string) string {
 	h.t.Helper()
 	cmd := exec.Command(server(h.t), append([]string{"doctor", "--config", h.config}, flags...)...)
 	cmd.Env = append(os.Environ(), "HOME="+h.Dir, "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"))
@@ -515,9 +515,9 @@ func (h *House) Doctor(flags ...string) string {
 	return string(out)
 }
 
-// AdminWith runs a command of an administrator over the house's data, with an environment beside its own, and returns what it printed and
+// AdminWith runs a command of an administrator over the instance's data, with an environment beside its own, and returns what it printed and
 // how it ended.
-func (h *House) AdminWith(env []string, args ...string) (string, error) {
+func (h *Instance) AdminWith(env []string, args ...string) (string, error) {
 	h.t.Helper()
 	cmd := exec.Command(server(h.t), append(append([]string{"admin"}, args...), "--config", h.config)...)
 	cmd.Env = append(append(os.Environ(), "HOME="+h.Dir), env...)

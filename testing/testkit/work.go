@@ -56,13 +56,13 @@ func (c Changes) Find(path string) (Change, bool) {
 }
 
 // Sample adds the sample project and waits until it is ready.
-func (h *House) Sample() (projectID string) {
+func (h *Instance) Sample() (projectID string) {
 	h.t.Helper()
 	return h.Project(map[string]any{"source": map[string]string{"kind": "sample"}})
 }
 
 // Project adds a project and waits until it is ready.
-func (h *House) Project(body map[string]any) (projectID string) {
+func (h *Instance) Project(body map[string]any) (projectID string) {
 	h.t.Helper()
 	var p struct {
 		ID, State   string
@@ -80,13 +80,13 @@ func (h *House) Project(body map[string]any) (projectID string) {
 }
 
 // Workspace creates a workspace and waits until it is ready.
-func (h *House) Workspace(projectID, name string) Workspace {
+func (h *Instance) Workspace(projectID, name string) Workspace {
 	h.t.Helper()
 	return h.WorkspaceIn("", projectID, name)
 }
 
 // WorkspaceIn is Workspace in a place of that kind, "" = the default.
-func (h *House) WorkspaceIn(executor, projectID, name string) Workspace {
+func (h *Instance) WorkspaceIn(executor, projectID, name string) Workspace {
 	h.t.Helper()
 	body := map[string]any{"project_id": projectID, "name": name}
 	if executor != "" {
@@ -95,7 +95,7 @@ func (h *House) WorkspaceIn(executor, projectID, name string) Workspace {
 	return h.workspace(body)
 }
 
-func (h *House) workspace(body map[string]any) Workspace {
+func (h *Instance) workspace(body map[string]any) Workspace {
 	h.t.Helper()
 	var ws Workspace
 	h.API("POST", "/teams/"+h.Team+"/workspaces", body, &ws)
@@ -111,10 +111,10 @@ func (h *House) workspace(body map[string]any) Workspace {
 }
 
 // Cleanup destroys the workspace's sandbox when the test ends.
-func (h *House) Cleanup(workspaceID string) { h.workspaces = append(h.workspaces, workspaceID) }
+func (h *Instance) Cleanup(workspaceID string) { h.workspaces = append(h.workspaces, workspaceID) }
 
 // Run starts a command as a session.
-func (h *House) Run(workspaceID string, argv ...string) Session {
+func (h *Instance) Run(workspaceID string, argv ...string) Session {
 	h.t.Helper()
 	var s Session
 	h.API("POST", "/workspaces/"+workspaceID+"/sessions", map[string]any{"agent": "command", "argv": argv, "cols": 80, "rows": 24}, &s)
@@ -122,7 +122,7 @@ func (h *House) Run(workspaceID string, argv ...string) Session {
 }
 
 // Ended waits until a session has ended.
-func (h *House) Ended(sessionID string) Session {
+func (h *Instance) Ended(sessionID string) Session {
 	h.t.Helper()
 	var s Session
 	h.Wait("the session ends", func() bool {
@@ -133,7 +133,7 @@ func (h *House) Ended(sessionID string) Session {
 }
 
 // Output reads a session's raw output from an offset.
-func (h *House) Output(sessionID string, from int64) []byte {
+func (h *Instance) Output(sessionID string, from int64) []byte {
 	h.t.Helper()
 	resp, b, err := h.Do("GET", "/sessions/"+sessionID+"/output?limit=16777216&from="+strconv.FormatInt(from, 10), nil)
 	if err != nil || resp.StatusCode != 200 {
@@ -143,7 +143,7 @@ func (h *House) Output(sessionID string, from int64) []byte {
 }
 
 // Changes reads the set of changes after a look.
-func (h *House) Changes(workspaceID string) Changes {
+func (h *Instance) Changes(workspaceID string) Changes {
 	h.t.Helper()
 	h.API("POST", "/workspaces/"+workspaceID+"/sync", nil, nil)
 	var c Changes

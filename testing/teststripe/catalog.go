@@ -27,7 +27,7 @@ func (s *Stripe) catalog() {
 		if text(c.params, "payment_method") != "" {
 			s.cards[o["id"].(string)] = Good
 		}
-		s.tell("customer.created", o)
+		s.notify("customer.created", o)
 		return o, nil
 	})
 	s.route("POST /v1/customers/{id}", customer+"default_source", func(c *call) (obj, *fail) {
@@ -36,7 +36,7 @@ func (s *Stripe) catalog() {
 			bad = fill(o, c.params, "name", "email", "phone", "description")
 		}
 		if bad == nil {
-			s.tell("customer.updated", o)
+			s.notify("customer.updated", o)
 		}
 		return o, bad
 	})
@@ -56,7 +56,7 @@ func (s *Stripe) catalog() {
 			s.cancel(sub, s.now())
 		}
 		o["deleted"] = true
-		s.tell("customer.deleted", o)
+		s.notify("customer.deleted", o)
 		return obj{"id": o["id"], "object": "customer", "deleted": true}, nil
 	})
 	s.route("GET /v1/customers", "email"+paging, func(c *call) (obj, *fail) {

@@ -34,7 +34,7 @@ func (s *Stripe) checkoutRoutes() {
 		}
 		if bad == nil {
 			o["status"], o["url"] = "expired", nil
-			s.tell("checkout.session.expired", o)
+			s.notify("checkout.session.expired", o)
 		}
 		return o, bad
 	})
@@ -259,7 +259,7 @@ func (s *Stripe) complete(o obj) *fail {
 	if customer == "" {
 		c := s.make("customer", "cus", obj{"email": o["customer_email"], "name": nil, "phone": nil, "description": nil, "balance": int64(0), "currency": nil, "delinquent": false, "metadata": obj{}})
 		customer = c["id"].(string)
-		s.tell("customer.created", c)
+		s.notify("customer.created", c)
 	}
 	s.cards[customer] = Good
 	data := orNone(o["#data"])
@@ -271,7 +271,7 @@ func (s *Stripe) complete(o obj) *fail {
 	if whole(data, "trial_period_days", 0) > 0 {
 		o["payment_status"] = "no_payment_required"
 	}
-	s.tell("checkout.session.completed", o)
+	s.notify("checkout.session.completed", o)
 	return nil
 }
 
@@ -335,14 +335,14 @@ func (s *Stripe) portalChoice(w http.ResponseWriter, r *http.Request) {
 		return
 	case do == "cancel" || do == "keep":
 		s.cancelLater(subscription, do == "cancel")
-		s.tell("customer.subscription.updated", subscription)
+		s.notify("customer.subscription.updated", subscription)
 	case do == "seats" && s.portalMay(o, "subscription_update"):
 		for _, item := range subscription["items"].(obj)["data"].([]obj) {
 			if _, licensed := item["quantity"].(int64); licensed {
 				s.changeItem(subscription, item, obj{"quantity": r.PostForm.Get("seats")}, "create_prorations")
 			}
 		}
-		s.tell("customer.subscription.updated", subscription)
+		s.notify("customer.subscription.updated", subscription)
 	}
 	http.Redirect(w, r, "/portal/"+o["id"].(string), http.StatusSeeOther)
 }

@@ -130,10 +130,10 @@ func strip(v any) {
 	}
 }
 
-func (s *Stripe) tell(kind string, o obj) { s.tellAt(kind, o, s.now()) }
+func (s *Stripe) notify(kind string, o obj) { s.notifyAt(kind, o, s.now()) }
 
-// tellAt makes an event and sends it to the endpoints that want it.
-func (s *Stripe) tellAt(kind string, o obj, at int64) {
+// notifyAt makes an event and sends it to the endpoints that want it.
+func (s *Stripe) notifyAt(kind string, o obj, at int64) {
 	e := s.make("event", "evt", obj{"type": kind, "created": at, "api_version": Version, "data": obj{"object": plain(o)}, "pending_webhooks": int64(0), "request": obj{"id": nil, "idempotency_key": nil}})
 	for _, id := range s.table("webhook_endpoint").order {
 		w := s.table("webhook_endpoint").by[id]

@@ -102,7 +102,7 @@ func (s *Stripe) billPeriod(o obj, reason string, at, from, until int64) {
 	s.serial++
 	inv["number"] = fmt.Sprintf("FAKE-%04d", s.serial)
 	o["latest_invoice"] = inv["id"]
-	s.tellAt("invoice.created", inv, at)
+	s.notifyAt("invoice.created", inv, at)
 	if reason != "subscription_cycle" {
 		s.finalize(inv, at)
 	}
@@ -159,7 +159,7 @@ func (s *Stripe) finalize(inv obj, at int64) {
 	s.count(inv)
 	inv["status"], inv["status_transitions"].(obj)["finalized_at"] = "open", at
 	inv["hosted_invoice_url"], inv["invoice_pdf"] = s.base+"/invoice/"+inv["id"].(string), s.base+"/invoice/"+inv["id"].(string)+"/pdf"
-	s.tellAt("invoice.finalized", inv, at)
+	s.notifyAt("invoice.finalized", inv, at)
 	s.pay(inv, at)
 }
 
@@ -176,11 +176,11 @@ func (s *Stripe) pay(inv obj, at int64) {
 			charge := s.make("charge", "ch", obj{"amount": due, "currency": inv["currency"], "customer": customer, "invoice": inv["id"], "paid": true, "refunded": false, "disputed": false, "status": "succeeded", "created": at, "metadata": obj{}})
 			inv["charge"] = charge["id"]
 		}
-		s.tellAt("invoice.paid", inv, at)
-		s.tellAt("invoice.payment_succeeded", inv, at)
+		s.notifyAt("invoice.paid", inv, at)
+		s.notifyAt("invoice.payment_succeeded", inv, at)
 		if o != nil && (o["status"] == "incomplete" || o["status"] == "past_due" || o["status"] == "unpaid") && !s.owes(o) {
 			o["status"] = "active"
-			s.tellAt("customer.subscription.updated", o, at)
+			s.notifyAt("customer.subscription.updated", o, at)
 		}
 		return
 	}
@@ -190,7 +190,7 @@ func (s *Stripe) pay(inv obj, at int64) {
 	if wait := []int64{3, 5, 7}; tries <= int64(len(wait)) && (o == nil || o["status"] != "incomplete") {
 		inv["next_payment_attempt"] = at + wait[tries-1]*day
 	}
-	s.tellAt("invoice.payment_failed", inv, at)
+	s.notifyAt("invoice.payment_failed", inv, at)
 	if o == nil || o["status"] == "incomplete" || o["status"] == "canceled" {
 		return
 	}
@@ -206,7 +206,7 @@ func (s *Stripe) pay(inv obj, at int64) {
 		}
 	}
 	if o["status"] != was {
-		s.tellAt("customer.subscription.updated", o, at)
+		s.notifyAt("customer.subscription.updated", o, at)
 	}
 }
 
@@ -247,7 +247,7 @@ func (s *Stripe) settle() {
 		for _, id := range s.table("checkout.session").order {
 			if o := s.table("checkout.session").by[id]; o["status"] == "open" && o["expires_at"].(int64) <= now {
 				o["status"], o["url"] = "expired", nil
-				s.tellAt("checkout.session.expired", o, o["expires_at"].(int64))
+				s.notifyAt("checkout.session.expired", o, o["expires_at"].(int64))
 				again = true
 			}
 		}
@@ -275,11 +275,11 @@ func (s *Stripe) Dispute(customer, status string) error {
 	for _, d := range s.table("dispute").by {
 		if d["charge"] == charge["id"] {
 			d["status"] = status
-			s.tell("charge.dispute.closed", d)
+			s.notify("charge.dispute.closed", d)
 			return nil
 		}
 	}
-	s.tell("charge.dispute.created", s.make("dispute", "dp", obj{"amount": charge["amount"], "charge": charge["id"], "currency": charge["currency"], "reason": "fraudulent", "status": status, "metadata": obj{}}))
+	s.notify("charge.dispute.created", s.make("dispute", "dp", obj{"amount": charge["amount"], "charge": charge["id"], "currency": charge["currency"], "reason": "fraudulent", "status": status, "metadata": obj{}}))
 	return nil
 }
 
@@ -291,7 +291,7 @@ func (s *Stripe) WarnOfFraud(customer string) error {
 	if bad != nil {
 		return fmt.Errorf("%s", bad.message)
 	}
-	s.tell("radar.early_fraud_warning.created", s.make("radar.early_fraud_warning", "issfr", obj{"actionable": true, "charge": charge["id"], "fraud_type": "made_with_stolen_card"}))
+	s.notify("radar.early_fraud_warning.created", s.make("radar.early_fraud_warning", "issfr", obj{"actionable": true, "charge": charge["id"], "fraud_type": "made_with_stolen_card"}))
 	return nil
 }
 

@@ -87,7 +87,7 @@ func (s *Stripe) meterRoutes() {
 	s.route("GET /v1/billing/meters", "status"+paging, func(c *call) (obj, *fail) {
 		return s.list(c, "billing.meter", func(o obj) bool { return !c.has("status") || o["status"] == c.str("status") })
 	})
-	s.route("POST /v1/billing/meter_events", "event_name! payload.**! identifier timestamp#", s.tellUsage)
+	s.route("POST /v1/billing/meter_events", "event_name! payload.**! identifier timestamp#", s.notifyUsage)
 	s.route("POST /v1/billing/meter_event_adjustments", "event_name! type! cancel.identifier", s.cancelUsage)
 	s.route("GET /v1/billing/meters/{id}/event_summaries", "customer! start_time#! end_time#! value_grouping_window"+paging, s.summaries)
 }
@@ -127,7 +127,7 @@ const (
 	meterNoTwice = 24 * 3600 // how long an identifier is remembered at least, and how long an event can be cancelled
 )
 
-func (s *Stripe) tellUsage(c *call) (obj, *fail) {
+func (s *Stripe) notifyUsage(c *call) (obj, *fail) {
 	now := s.now()
 	e := MeterEvent{Name: c.str("event_name"), Identifier: c.str("identifier"), Timestamp: c.num("timestamp", now), Created: now}
 	meter := s.meterOf(e.Name)
@@ -233,9 +233,9 @@ func (s *Stripe) summaries(c *call) (obj, *fail) {
 }
 
 // used is what a customer used of a meter in [from, to), as far as it was told by then, and how many events say so.
-func (s *Stripe) used(meter obj, customer string, from, to, toldBy int64) (sum int64, n int) {
+func (s *Stripe) used(meter obj, customer string, from, to, reportedBy int64) (sum int64, n int) {
 	for _, e := range s.metered {
-		if e.Name == meter["event_name"] && e.Customer == customer && !e.Cancelled && e.Dropped == "" && e.Timestamp >= from && e.Timestamp < to && e.Created <= toldBy {
+		if e.Name == meter["event_name"] && e.Customer == customer && !e.Cancelled && e.Dropped == "" && e.Timestamp >= from && e.Timestamp < to && e.Created <= reportedBy {
 			n++
 			if meter["default_aggregation"].(obj)["formula"] == "sum" {
 				sum += e.Value

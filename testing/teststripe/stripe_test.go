@@ -128,7 +128,7 @@ func TestIdempotency(t *testing.T) {
 	if _, _, _, err := c.ask("POST", "/v1/customers", "k3", "email", "d@example.org"); err == nil {
 		t.Fatal("the connection was not cut")
 	}
-	s.Mend()
+	s.Repair()
 	if status, out, _, _ := c.ask("POST", "/v1/customers", "k3", "email", "d@example.org"); status != 200 || out["email"] != "d@example.org" || len(s.Objects("customer")) != 3 {
 		t.Fatalf("after a cut: %d %v", status, out)
 	}
@@ -179,18 +179,18 @@ func TestMeters(t *testing.T) {
 	s, c := start(t, Options{Now: func() time.Time { return at }})
 	_, _, meter := c.plan()
 	customer := c.post("/v1/customers")["id"].(string)
-	tell := func(id string, value, when int64) []string {
+	notify := func(id string, value, when int64) []string {
 		return []string{"event_name", "vcpu_seconds", "identifier", id, "timestamp", strconv.FormatInt(when, 10), "payload[stripe_customer_id]", customer, "payload[value]", strconv.FormatInt(value, 10)}
 	}
 	hour := at.Truncate(time.Hour).Unix()
-	c.post("/v1/billing/meter_events", tell("a", 100, hour-1)...)
-	c.post("/v1/billing/meter_events", tell("b", 7200, hour+5)...)
-	c.post("/v1/billing/meter_events", tell("c", -200, hour+6)...)
-	if m := c.refused(400, "POST", "/v1/billing/meter_events", tell("a", 100, hour-1)...); !strings.HasPrefix(m, "An event already exists with identifier") {
+	c.post("/v1/billing/meter_events", notify("a", 100, hour-1)...)
+	c.post("/v1/billing/meter_events", notify("b", 7200, hour+5)...)
+	c.post("/v1/billing/meter_events", notify("c", -200, hour+6)...)
+	if m := c.refused(400, "POST", "/v1/billing/meter_events", notify("a", 100, hour-1)...); !strings.HasPrefix(m, "An event already exists with identifier") {
 		t.Fatal(m)
 	}
-	c.refused(400, "POST", "/v1/billing/meter_events", tell("d", 1, at.Unix()+301)...)
-	c.refused(400, "POST", "/v1/billing/meter_events", tell("d", 1, at.Unix()-35*day-1)...)
+	c.refused(400, "POST", "/v1/billing/meter_events", notify("d", 1, at.Unix()+301)...)
+	c.refused(400, "POST", "/v1/billing/meter_events", notify("d", 1, at.Unix()-35*day-1)...)
 	c.refused(400, "POST", "/v1/billing/meter_events", "event_name", "vcpu_seconds", "payload[stripe_customer_id]", customer, "payload[value]", "1.5")
 	c.refused(400, "GET", "/v1/billing/meters/"+meter+"/event_summaries", "customer", customer, "start_time", strconv.FormatInt(hour+60, 10), "end_time", strconv.FormatInt(hour+3600, 10), "value_grouping_window", "hour")
 	sums := func() (out []string) {
@@ -210,12 +210,12 @@ func TestMeters(t *testing.T) {
 	}
 	s.Advance(25 * time.Hour)
 	c.refused(400, "POST", "/v1/billing/meter_event_adjustments", "event_name", "vcpu_seconds", "type", "cancel", "cancel[identifier]", "b")
-	c.post("/v1/billing/meter_events", tell("b", 1, hour+5)...) // forgotten by now, and so it counts twice
+	c.post("/v1/billing/meter_events", notify("b", 1, hour+5)...) // forgotten by now, and so it counts twice
 
 	release := s.Slow("POST /v1/billing/meter_events")
 	done := make(chan int)
 	go func() {
-		status, _, _, _ := c.ask("POST", "/v1/billing/meter_events", "", tell("e", 1, hour)...)
+		status, _, _, _ := c.ask("POST", "/v1/billing/meter_events", "", notify("e", 1, hour)...)
 		done <- status
 	}()
 	eventually(t, func() bool {
@@ -223,7 +223,7 @@ func TestMeters(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.meterBusy) == 1 && s.meterBusy["vcpu_seconds "+customer] == 1
 	})
-	if status, _, _, _ := c.ask("POST", "/v1/billing/meter_events", "", tell("f", 1, hour)...); status != 429 {
+	if status, _, _, _ := c.ask("POST", "/v1/billing/meter_events", "", notify("f", 1, hour)...); status != 429 {
 		t.Fatalf("two calls at once for a customer and meter: %d", status)
 	}
 	release()
@@ -337,16 +337,16 @@ func TestLife(t *testing.T) {
 		t.Fatalf("%v", inv)
 	}
 	// A month of usage, and more of it told while the invoice is a draft.
-	tell := func(name string, value string, when time.Time) {
+	notify := func(name string, value string, when time.Time) {
 		c.post("/v1/billing/meter_events", "event_name", "vcpu_seconds", "identifier", name, "timestamp", strconv.FormatInt(when.Unix(), 10), "payload[stripe_customer_id]", customer, "payload[value]", value)
 	}
-	tell("x", "1000000", s.Now())
+	notify("x", "1000000", s.Now())
 	end := time.Unix(int64(c.get("/v1/subscriptions/" + id)["current_period_end"].(float64)), 0)
 	s.Advance(end.Sub(s.Now()) + time.Minute)
 	if inv := latest(); inv["status"] != "draft" {
 		t.Fatalf("%v", inv)
 	}
-	tell("y", "1000000", end.Add(-time.Second))
+	notify("y", "1000000", end.Add(-time.Second))
 	s.Card(customer, Declined)
 	s.Advance(time.Hour)
 	if inv := latest(); inv["status"] != "open" || inv["total"] != 6000.0+2800 {

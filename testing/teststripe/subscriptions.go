@@ -58,7 +58,7 @@ func (s *Stripe) subscriptionRoutes() {
 		}
 		s.begin(o, s.now())
 		s.bill(o, "subscription_update", s.now(), s.now())
-		s.tell("customer.subscription.resumed", o)
+		s.notify("customer.subscription.resumed", o)
 		return o, nil
 	})
 	s.route("GET /v1/subscriptions", "customer status price collection_method"+paging, func(c *call) (obj, *fail) {
@@ -91,7 +91,7 @@ func (s *Stripe) subscriptionRoutes() {
 		if bad := s.changeItem(o, item, c.params, c.str("proration_behavior")); bad != nil {
 			return nil, bad
 		}
-		s.tell("customer.subscription.updated", o)
+		s.notify("customer.subscription.updated", o)
 		return item, metadata(item, sub(c.params, "metadata"))
 	})
 }
@@ -145,7 +145,7 @@ func (s *Stripe) subscribe(customer string, lines []obj, trialDays int64, meta, 
 	if trialDays > 0 {
 		o["status"], o["trial_start"], o["trial_end"], o["current_period_end"], o["billing_cycle_anchor"] = "trialing", now, now+trialDays*day, now+trialDays*day, now+trialDays*day
 	}
-	s.tell("customer.subscription.created", o)
+	s.notify("customer.subscription.created", o)
 	s.bill(o, "subscription_create", now, now)
 	return o, nil
 }
@@ -232,7 +232,7 @@ func (s *Stripe) changeSubscription(c *call) (obj, *fail) {
 	}
 	bad = fill(o, c.params, "description", "default_payment_method", "collection_method")
 	if bad == nil {
-		s.tell("customer.subscription.updated", o)
+		s.notify("customer.subscription.updated", o)
 	}
 	return o, bad
 }
@@ -296,7 +296,7 @@ func (s *Stripe) cancel(o obj, at int64) {
 	if o["canceled_at"] == nil {
 		o["canceled_at"] = at
 	}
-	s.tellAt("customer.subscription.deleted", o, at)
+	s.notifyAt("customer.subscription.deleted", o, at)
 }
 
 // turn is what happens to a subscription at a time: false when nothing is due by then.
@@ -312,7 +312,7 @@ func (s *Stripe) turn(o obj, now int64) bool {
 		at := o["trial_end"].(int64)
 		if warn := at - 3*day; o["#warned"] == nil && warn <= now && warn > o["trial_start"].(int64) {
 			o["#warned"] = true
-			s.tellAt("customer.subscription.trial_will_end", o, warn)
+			s.notifyAt("customer.subscription.trial_will_end", o, warn)
 			return true
 		}
 		if at > now {
@@ -324,23 +324,23 @@ func (s *Stripe) turn(o obj, now int64) bool {
 			from := o["current_period_start"].(int64)
 			o["status"] = "active"
 			s.begin(o, at)
-			s.tellAt("customer.subscription.updated", o, at)
+			s.notifyAt("customer.subscription.updated", o, at)
 			s.billPeriod(o, "subscription_cycle", at, from, at)
 		case behaviour == "pause":
 			o["status"] = "paused"
-			s.tellAt("customer.subscription.paused", o, at)
+			s.notifyAt("customer.subscription.paused", o, at)
 		default:
 			s.cancel(o, at)
 		}
 		return true
 	case status == "incomplete" && o["created"].(int64)+23*3600 <= now:
 		o["status"] = "incomplete_expired"
-		s.tellAt("customer.subscription.updated", o, o["created"].(int64)+23*3600)
+		s.notifyAt("customer.subscription.updated", o, o["created"].(int64)+23*3600)
 		return true
 	case (status == "active" || status == "past_due" || status == "unpaid") && end <= now:
 		from := o["current_period_start"].(int64)
 		s.begin(o, end)
-		s.tellAt("customer.subscription.updated", o, end)
+		s.notifyAt("customer.subscription.updated", o, end)
 		s.billPeriod(o, "subscription_cycle", end, from, end)
 		return true
 	}

@@ -29,29 +29,29 @@ import (
 
 // Env is the room with a real store and real git; sandboxes and sessions run commands straight in the worktree.
 type Env struct {
-	Db    *store.DB
-	T     testing.TB
-	S     parts
-	Store *store.Workspaces
-	Actor accounts.Actor
-	Team  string
-	Roots string // the allowed root
-	Data  string
-	Box   *Boxes
-	walls *walls // instead of box, where workspaces are boxed
-	Away  *away  // instead of box, where workspaces are far
-	Ses   *Setups
-	Bus   *bus
-	Cfg   assembly.Config
-	Stop  func()
+	Db        *store.DB
+	T         testing.TB
+	S         parts
+	Store     *store.Workspaces
+	Actor     accounts.Actor
+	Team      string
+	Roots     string // the allowed root
+	Data      string
+	Sandboxes *Sandboxes
+	walls     *walls // instead of box, where workspaces are boxed
+	Away      *away  // instead of box, where workspaces are far
+	Ses       *Setups
+	Bus       *bus
+	Cfg       assembly.Config
+	Stop      func()
 }
 
-func EachHouse(t *testing.T, fn func(t *testing.T, h *Env)) {
+func EachEnv(t *testing.T, fn func(t *testing.T, h *Env)) {
 	t.Helper()
 	storetest.Each(t, func(t *testing.T, db *store.DB) { fn(t, New(t, db)) })
 }
 
-func SqliteHouse(t testing.TB, change ...func(*assembly.Config)) *Env {
+func SQLiteEnv(t testing.TB, change ...func(*assembly.Config)) *Env {
 	t.Helper()
 	return New(t, storetest.SQLite(t), change...)
 }
@@ -65,7 +65,7 @@ func New(t testing.TB, db *store.DB, change ...func(*assembly.Config)) *Env {
 		Roots: filepath.Join(dir, "roots"), Data: filepath.Join(dir, "data"), Bus: &bus{}}
 	Must(t, os.MkdirAll(h.Roots, 0o755))
 	Must(t, os.MkdirAll(h.Data, 0o755))
-	h.Box = &Boxes{paths: h.Path, cache: filepath.Join(dir, "cache")}
+	h.Sandboxes = &Sandboxes{paths: h.Path, cache: filepath.Join(dir, "cache")}
 	h.Ses = &Setups{running: map[string]*script{}}
 	h.Cfg = assembly.Config{Store: h.Store, Trash: store.NewTrash(db), TrashKeep: 30 * 24 * time.Hour, Events: h.Bus, DataDir: h.Data, AllowedRoots: []string{h.Roots}, BranchPrefix: "parawork/",
 		CopyIgnored: []string{".env"}, Protocols: []string{"https", "ssh", "git", "file"}, DefaultExecutor: "local", Env: os.Getenv}
@@ -107,7 +107,7 @@ func (p parts) Recover(ctx context.Context) error {
 // Start makes and runs the service; stop ends it.
 func (h *Env) Start() {
 	h.S = h.Build()
-	h.S.Records.Connect(h.Box, h.Ses)
+	h.S.Records.Connect(h.Sandboxes, h.Ses)
 	if h.walls != nil {
 		h.S.Records.Connect(h.walls, h.Ses)
 	}
@@ -128,11 +128,11 @@ func (h *Env) Path(id string) (string, error) {
 	return w.Path, err
 }
 
-// Boxes are sandboxes without walls.
-type Boxes struct {
+// Sandboxes are sandboxes without walls.
+type Sandboxes struct {
 	cache     string // of the programs in them
 	paths     func(string) (string, error)
-	broken    atomic.Pointer[error] // Ensure and RunInBox answer it
+	broken    atomic.Pointer[error] // Ensure and RunInSandbox answer it
 	calls     atomic.Int64
 	Destroyed atomic.Int64
 	OnEnsure  func(ctx context.Context) error
@@ -140,7 +140,7 @@ type Boxes struct {
 	OnRun     func(argv []string)
 }
 
-func (b *Boxes) Fail(err error) {
+func (b *Sandboxes) Fail(err error) {
 	if err == nil {
 		b.broken.Store(nil)
 		return
@@ -148,7 +148,7 @@ func (b *Boxes) Fail(err error) {
 	b.broken.Store(&err)
 }
 
-func (b *Boxes) Ensure(ctx context.Context, id string) error {
+func (b *Sandboxes) Ensure(ctx context.Context, id string) error {
 	if e := b.broken.Load(); e != nil {
 		return *e
 	}
@@ -158,7 +158,7 @@ func (b *Boxes) Ensure(ctx context.Context, id string) error {
 	return nil
 }
 
-func (b *Boxes) Destroy(context.Context, string) error {
+func (b *Sandboxes) Destroy(context.Context, string) error {
 	b.Destroyed.Add(1)
 	if b.OnDestroy != nil {
 		b.OnDestroy()
@@ -166,11 +166,11 @@ func (b *Boxes) Destroy(context.Context, string) error {
 	return nil
 }
 
-func (b *Boxes) Live(string) bool { return true }
+func (b *Sandboxes) Live(string) bool { return true }
 
-func (b *Boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
+func (b *Sandboxes) RunInSandbox(ctx context.Context, id string, c executors.SandboxCommand) (executors.SandboxResult, error) {
 	if e := b.broken.Load(); e != nil {
-		return executors.BoxResult{}, *e
+		return executors.SandboxResult{}, *e
 	}
 	b.calls.Add(1)
 	if b.OnRun != nil {
@@ -178,7 +178,7 @@ func (b *Boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 	}
 	dir, err := b.paths(id)
 	if err != nil {
-		return executors.BoxResult{}, err
+		return executors.SandboxResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.TimeoutMs)*time.Millisecond)
 	defer cancel()
@@ -195,7 +195,7 @@ func (b *Boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 		cmd.Stdout = c.Stdout
 	}
 	err = cmd.Run()
-	r := executors.BoxResult{Stdout: out.Bytes(), Stderr: errs.Bytes()}
+	r := executors.SandboxResult{Stdout: out.Bytes(), Stderr: errs.Bytes()}
 	if cmd.ProcessState == nil {
 		return r, err
 	}

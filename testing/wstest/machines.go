@@ -34,7 +34,7 @@ type owners struct {
 	mu      sync.Mutex
 	Offline bool
 	Answer  func(ask wire.BundleAsk) (io.ReadCloser, error) // instead of its own bundles
-	Asked   []wire.BorrowAsk
+	Asked   []wire.LendRequest
 	Sent    int // bytes of bundles
 }
 
@@ -71,12 +71,12 @@ func (o *owners) Bundle(ctx context.Context, id string, ask wire.BundleAsk) (io.
 	return io.NopCloser(&b), nil
 }
 
-func (o *owners) Borrow(ctx context.Context, id string, ask wire.BorrowAsk) (wire.Borrowed, error) {
+func (o *owners) Lend(ctx context.Context, id string, ask wire.LendRequest) (wire.Lent, error) {
 	if err := o.here(); err != nil {
-		return wire.Borrowed{}, err
+		return wire.Lent{}, err
 	}
 	o.Set(func() { o.Asked = append(o.Asked, ask) })
-	return o.Folders.Borrow(ctx, ask)
+	return o.Folders.Lend(ctx, ask)
 }
 
 // place is the sandbox of an id.
@@ -114,8 +114,8 @@ func (a *away) arriving(sandboxID string) arrival {
 	return a.arrivals[sandboxID]
 }
 
-// LaptopHouse is a house with a member's machine, on which its workspaces live.
-func LaptopHouse(t testing.TB, change ...func(*assembly.Config)) (*Env, *away, *owners) {
+// RunnerEnv is a harness with a member's machine, on which its workspaces live.
+func RunnerEnv(t testing.TB, change ...func(*assembly.Config)) (*Env, *away, *owners) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	Must(t, err)
@@ -127,7 +127,7 @@ func LaptopHouse(t testing.TB, change ...func(*assembly.Config)) (*Env, *away, *
 		return nil
 	}})
 	Must(t, err)
-	h, a := FarHouseWith(t, func(c *assembly.Config) {
+	h, a := RemoteEnvWith(t, func(c *assembly.Config) {
 		c.Machines, c.DefaultExecutor = o, string(laptopKind)
 		for _, fn := range change {
 			fn(c)

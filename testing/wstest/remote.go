@@ -33,7 +33,7 @@ type away struct {
 
 	mu       sync.Mutex
 	Say      []string
-	Told     func(step string, done, all int64)
+	Reported func(step string, done, all int64)
 	arrivals map[string]arrival // by sandbox id
 }
 
@@ -47,16 +47,16 @@ func (a *away) Live(id string) bool {
 	return ok
 }
 
-const FarKind executors.Kind = "far"
+const RemoteKind executors.Kind = "far"
 
-// FarHouse is a house whose workspaces are far. wrap may lay something around their executor.
-func FarHouse(t testing.TB, wrap ...func(executors.Executor) executors.Executor) (*Env, *away) {
+// RemoteEnv is a harness whose workspaces are far. wrap may lay something around their executor.
+func RemoteEnv(t testing.TB, wrap ...func(executors.Executor) executors.Executor) (*Env, *away) {
 	t.Helper()
-	return FarHouseWith(t, func(c *assembly.Config) { c.DefaultExecutor = string(FarKind) }, fake.Knobs{OwnDisk: true, Kind: FarKind}, wrap...)
+	return RemoteEnvWith(t, func(c *assembly.Config) { c.DefaultExecutor = string(RemoteKind) }, fake.Knobs{OwnDisk: true, Kind: RemoteKind}, wrap...)
 }
 
-// FarHouseWith is a FarHouse with another place.
-func FarHouseWith(t testing.TB, change func(*assembly.Config), knobs fake.Knobs, wrap ...func(executors.Executor) executors.Executor) (*Env, *away) {
+// RemoteEnvWith is a RemoteEnv with another place.
+func RemoteEnvWith(t testing.TB, change func(*assembly.Config), knobs fake.Knobs, wrap ...func(executors.Executor) executors.Executor) (*Env, *away) {
 	t.Helper()
 	db := storetest.SQLite(t)
 	h := New(t, db, change)
@@ -90,8 +90,8 @@ func FarHouseWith(t testing.TB, change func(*assembly.Config), knobs fake.Knobs,
 		r.Say = func(step, _ string, done, all int64) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			if a.Told != nil {
-				a.Told(step, done, all)
+			if a.Reported != nil {
+				a.Reported(step, done, all)
 			}
 			if n := len(a.Say); n == 0 || a.Say[n-1] != step {
 				a.Say = append(a.Say, step)
@@ -123,10 +123,10 @@ func FarHouseWith(t testing.TB, change func(*assembly.Config), knobs fake.Knobs,
 	return h, a
 }
 
-// hook is for a service that was started anew: the Manager's hooks ask the house for it.
+// hook is for a service that was started anew: the Manager's hooks ask the harness for it.
 func (a *away) hook(parts) {}
 
-// specs asks the house's present service.
+// specs asks the harness's present service.
 type specs struct{ h *Env }
 
 func (s specs) Spec(ctx context.Context, id string) (executors.Spec, executors.Kind, error) {
@@ -137,7 +137,7 @@ func (s specs) Spec(ctx context.Context, id string) (executors.Spec, executors.K
 func (a *away) mirror(ctx context.Context, p *executors.Place) {
 	w, err := a.h.Store.Workspace(ctx, p.WorkspaceID)
 	Must(a.t, err)
-	r, err := p.Run(ctx, executors.BoxCommand{Argv: []string{"git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"}})
+	r, err := p.Run(ctx, executors.SandboxCommand{Argv: []string{"git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"}})
 	Must(a.t, err)
 	keep := map[string]bool{".git": true, ".env": true}
 	for name := range strings.SplitSeq(string(r.Stdout), "\x00") {
@@ -196,7 +196,7 @@ func (a *away) trySh(w workspaces.Workspace, script string) (string, error) {
 	p, err := a.Manager.Ensure(context.Background(), w.ID)
 	Must(a.t, err)
 	env := map[string]string{"HOME": p.Hello.Home, "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@localhost", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@localhost"}
-	r, err := p.Run(context.Background(), executors.BoxCommand{Argv: []string{"/bin/sh", "-ec", "exec 2>&1; " + script}, Env: env})
+	r, err := p.Run(context.Background(), executors.SandboxCommand{Argv: []string{"/bin/sh", "-ec", "exec 2>&1; " + script}, Env: env})
 	Must(a.t, err)
 	if r.ExitCode != 0 {
 		return string(r.Stdout), os.ErrInvalid

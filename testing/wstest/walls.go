@@ -26,16 +26,16 @@ type walls struct {
 	h  *Env
 	mu sync.Mutex
 	// by workspace id
-	open   map[string]executors.Box
+	open   map[string]executors.MountSpec
 	bad    error
 	broken map[string]error
-	onRun  func(c executors.BoxCommand)
-	Pour   func(c executors.BoxCommand) (func([]byte) (int, error), bool)
-	Answer func(c executors.BoxCommand) (executors.BoxResult, bool) // a sandbox that lies
+	onRun  func(c executors.SandboxCommand)
+	Stream func(c executors.SandboxCommand) (func([]byte) (int, error), bool)
+	Answer func(c executors.SandboxCommand) (executors.SandboxResult, bool) // a sandbox that lies
 }
 
-// WalledHouse is a house whose workspaces are boxed.
-func WalledHouse(t testing.TB, change ...func(*assembly.Config)) (*Env, *walls) {
+// IsolatedEnv is a harness whose workspaces are boxed.
+func IsolatedEnv(t testing.TB, change ...func(*assembly.Config)) (*Env, *walls) {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -43,8 +43,8 @@ func WalledHouse(t testing.TB, change ...func(*assembly.Config)) (*Env, *walls) 
 		}
 		t.Skip("bubblewrap is not installed (apt-get install bubblewrap): what a boxed workspace does is not tested")
 	}
-	h := SqliteHouse(t, append([]func(*assembly.Config){func(c *assembly.Config) { c.Chown = os.Geteuid() == 0 }}, change...)...)
-	b := &walls{t: t, h: h, open: make(map[string]executors.Box), broken: make(map[string]error)}
+	h := SQLiteEnv(t, append([]func(*assembly.Config){func(c *assembly.Config) { c.Chown = os.Geteuid() == 0 }}, change...)...)
+	b := &walls{t: t, h: h, open: make(map[string]executors.MountSpec), broken: make(map[string]error)}
 	h.walls = b
 	h.S.Records.Connect(b, h.Ses)
 	return h, b
@@ -55,20 +55,20 @@ func (b *walls) Ensure(ctx context.Context, id string) error {
 	return err
 }
 
-func (b *walls) place(ctx context.Context, id string) (executors.Box, error) {
+func (b *walls) place(ctx context.Context, id string) (executors.MountSpec, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bad != nil {
-		return executors.Box{}, b.bad
+		return executors.MountSpec{}, b.bad
 	}
 	if err := b.broken[id]; err != nil {
-		return executors.Box{}, err
+		return executors.MountSpec{}, err
 	}
 	if box, ok := b.open[id]; ok {
 		return box, nil
 	}
 	if _, _, err := b.h.S.Records.Spec(ctx, id); err != nil {
-		return executors.Box{}, err
+		return executors.MountSpec{}, err
 	}
 	box, err := b.h.S.Ingest.PrepareSandbox(ctx, id)
 	if err == nil {
@@ -101,8 +101,8 @@ func (b *walls) Fall(id string) {
 
 func (b *walls) Destroy(ctx context.Context, id string) error {
 	if b.Live(id) {
-		run := func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
-			return b.RunInBox(ctx, id, c)
+		run := func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
+			return b.RunInSandbox(ctx, id, c)
 		}
 		if err := b.h.S.Ingest.FetchBeforeEnd(ctx, id, run); err != nil {
 			b.t.Logf("taking leave: %v", err)
@@ -139,21 +139,21 @@ func (b *walls) Live(id string) bool {
 	return ok && b.bad == nil
 }
 
-func (b *walls) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
+func (b *walls) RunInSandbox(ctx context.Context, id string, c executors.SandboxCommand) (executors.SandboxResult, error) {
 	box, err := b.place(ctx, id)
 	if err != nil {
-		return executors.BoxResult{}, err
+		return executors.SandboxResult{}, err
 	}
 	if b.onRun != nil {
 		b.onRun(c)
 	}
-	if b.Pour != nil {
-		if fill, ok := b.Pour(c); ok {
+	if b.Stream != nil {
+		if fill, ok := b.Stream(c); ok {
 			buf := make([]byte, 64<<10)
 			for {
 				n, _ := fill(buf)
 				if _, err := c.Stdout.Write(buf[:n]); err != nil {
-					return executors.BoxResult{}, err
+					return executors.SandboxResult{}, err
 				}
 			}
 		}
@@ -170,7 +170,7 @@ func (b *walls) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 	}
 	w, err := b.h.S.Records.Workspace(ctx, id)
 	if err != nil {
-		return executors.BoxResult{}, err
+		return executors.SandboxResult{}, err
 	}
 	if c.TimeoutMs <= 0 {
 		c.TimeoutMs = 60_000
@@ -208,7 +208,7 @@ func (b *walls) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 	}
 	cmd.WaitDelay = time.Second
 	err = cmd.Run()
-	r := executors.BoxResult{Stdout: out.Bytes(), Stderr: errs.Bytes()}
+	r := executors.SandboxResult{Stdout: out.Bytes(), Stderr: errs.Bytes()}
 	if cmd.ProcessState == nil {
 		return r, err
 	}
@@ -221,7 +221,7 @@ func (b *walls) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 
 // Try runs a shell line as the agent does.
 func (b *walls) Try(w workspaces.Workspace, line string) (string, error) {
-	r, err := b.RunInBox(context.Background(), w.ID, executors.BoxCommand{Argv: []string{"/bin/sh", "-ec", line}})
+	r, err := b.RunInSandbox(context.Background(), w.ID, executors.SandboxCommand{Argv: []string{"/bin/sh", "-ec", line}})
 	if err == nil && r.ExitCode != 0 {
 		err = fmt.Errorf("exit %d", r.ExitCode)
 	}

@@ -99,7 +99,7 @@ type Config struct {
 	GitTimeout      time.Duration       // of other git calls
 	SetupTimeout    time.Duration       // of a setup script
 	StepTimeout     time.Duration       // of worktree and sandbox steps
-	BoxTimeout      time.Duration       // of one git call in a sandbox
+	SandboxTimeout  time.Duration       // of one git call in a sandbox
 	Env             func(string) string // of the server, for ssh agent and proxies; nil = none
 	Now             func() time.Time
 	After           func(time.Duration) <-chan time.Time
@@ -138,7 +138,7 @@ func (c *Config) Validate() error {
 	defaultTo(&c.GitTimeout, 2*time.Minute)
 	defaultTo(&c.SetupTimeout, time.Hour)
 	defaultTo(&c.StepTimeout, 15*time.Minute)
-	defaultTo(&c.BoxTimeout, 5*time.Minute)
+	defaultTo(&c.SandboxTimeout, 5*time.Minute)
 	if c.Env == nil {
 		c.Env = func(string) string { return "" }
 	}
@@ -189,13 +189,13 @@ func New(cfg Config) *Workspaces {
 		Credentials: cfg.Credentials, DataDir: cfg.DataDir, Events: cfg.Events, FetchTimeout: cfg.FetchTimeout, StepTimeout: cfg.StepTimeout, Now: cfg.Now, Log: cfg.Log})
 	w.SecretFiles = secretfiles.New(secretfiles.Config{Records: w.Records, Repo: w.Repo, Git: run, Log: cfg.Log})
 	w.Sandboxes = sandboxgit.New(sandboxgit.Config{Rows: cfg.Store, Records: w.Records, Repo: w.Repo, SecretFiles: w.SecretFiles, Git: run, Locks: cfg.Locks,
-		BoxTimeout: cfg.BoxTimeout, CloneTimeout: cfg.CloneTimeout, StepTimeout: cfg.StepTimeout, DataDir: cfg.DataDir, Now: cfg.Now, Log: cfg.Log})
+		SandboxTimeout: cfg.SandboxTimeout, CloneTimeout: cfg.CloneTimeout, StepTimeout: cfg.StepTimeout, DataDir: cfg.DataDir, Now: cfg.Now, Log: cfg.Log})
 	w.Snapshots = snapshot.New(snapshot.Config{Store: cfg.Store, Records: w.Records, Repo: w.Repo, SecretFiles: w.SecretFiles, Sandboxes: w.Sandboxes, Git: run, Locks: cfg.Locks,
 		Events: cfg.Events, Retention: cfg.Retention, GitTimeout: cfg.GitTimeout, StepTimeout: cfg.StepTimeout, Now: cfg.Now, After: cfg.After, Log: cfg.Log})
 	w.Transfer = transfer.New(transfer.Config{Store: cfg.Store, Records: w.Records, Repo: w.Repo, SecretFiles: w.SecretFiles, Sandboxes: w.Sandboxes, Snapshots: w.Snapshots,
 		Git: run, Locks: cfg.Locks, Machines: cfg.Machines, CloneTimeout: cfg.CloneTimeout, FetchTimeout: cfg.FetchTimeout, StepTimeout: cfg.StepTimeout, DataDir: cfg.DataDir, Log: cfg.Log})
 	w.Ingest = ingest.New(ingest.Config{Store: cfg.Store, Records: w.Records, Repo: w.Repo, Sandboxes: w.Sandboxes, Snapshots: w.Snapshots, Transfer: w.Transfer, Git: run,
-		Locks: cfg.Locks, Protocols: cfg.Protocols, Chown: cfg.Chown, BoxTimeout: cfg.BoxTimeout, DataDir: cfg.DataDir, After: cfg.After, Log: cfg.Log})
+		Locks: cfg.Locks, Protocols: cfg.Protocols, Chown: cfg.Chown, SandboxTimeout: cfg.SandboxTimeout, DataDir: cfg.DataDir, After: cfg.After, Log: cfg.Log})
 	w.Stage = stage.New(stage.Config{Store: cfg.Store, Records: w.Records, Repo: w.Repo, SecretFiles: w.SecretFiles, Sandboxes: w.Sandboxes, Snapshots: w.Snapshots, Git: run, Log: cfg.Log})
 	w.Merging = merge.New(merge.Config{Store: cfg.Store, Records: w.Records, Repo: w.Repo, SecretFiles: w.SecretFiles, Sandboxes: w.Sandboxes, Snapshots: w.Snapshots, Ingest: w.Ingest,
 		Git: run, Locks: cfg.Locks, Protocols: cfg.Protocols, GitTimeout: cfg.GitTimeout, StepTimeout: cfg.StepTimeout, Log: cfg.Log})

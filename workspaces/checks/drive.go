@@ -10,8 +10,8 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -99,7 +99,7 @@ func (s *Service) run(ctx context.Context, r Run, dir string) (command.Command, 
 		if err != nil {
 			return cmd, err
 		}
-		killpoint.Reach(killpoint.CheckStarted)
+		failpoint.Reach(failpoint.CheckStarted)
 		r.CommandID = cmd.ID
 		if _, err := s.edit(context.WithoutCancel(ctx), r.ID, func(r *Run) error { r.CommandID = cmd.ID; return nil }); err != nil {
 			_, cerr := s.cfg.Commands.Cancel(s.life, cmd.ID) // nobody would know it

@@ -10,9 +10,9 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -149,14 +149,14 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 		if err := s.checkMerged(ctx, p, w, e); err != nil {
 			return none, err
 		}
-		killpoint.Reach(killpoint.QueueChecked)
+		failpoint.Reach(failpoint.QueueChecked)
 		if e, err = s.step(ctx, e, func(e *Entry) { e.State, e.Reason = EntryMerging, "" }); err != nil {
 			return none, err
 		}
-		killpoint.Reach(killpoint.QueueLanding)
+		failpoint.Reach(failpoint.QueueLanding)
 		res, err := s.cfg.Merges.LandMerged(ctx, actor, w.ID, commit, base)
 		if err == nil {
-			killpoint.Reach(killpoint.QueueLanded)
+			failpoint.Reach(failpoint.QueueLanded)
 			return res, nil
 		}
 		if !again(err) {

@@ -57,7 +57,7 @@ func (s *Service) Enqueue(ctx context.Context, actor accounts.Actor, workspaceID
 		return e, err
 	}
 	s.note(ctx, w, actor.User.ID, "queue.added", "Added to the merge queue", e)
-	s.tellQueue(ctx, e)
+	s.notifyQueue(ctx, e)
 	s.wake(e.ProjectID)
 	return e, nil
 }
@@ -178,12 +178,12 @@ func (s *Service) editEntry(ctx context.Context, id string, fn func(*Entry) erro
 		return nil
 	})
 	if err == nil {
-		s.tellQueue(ctx, e)
+		s.notifyQueue(ctx, e)
 	}
 	return e, err
 }
 
-func (s *Service) tellQueue(ctx context.Context, e Entry) {
+func (s *Service) notifyQueue(ctx context.Context, e Entry) {
 	s.publish(ctx, "queue.updated", e.ProjectID, e.WorkspaceID, e.TeamID)
 }
 

@@ -104,7 +104,7 @@ func conflictBlob(ctx context.Context, b *sandboxgit.Sandbox, name string, e git
 	if e.Size > stage.MaxFiltered {
 		return nil, fault.New(fault.TooLarge, "file_too_large", "%q is larger than 48 MiB. Decide it in a terminal: git checkout --ours or --theirs, then git add.", name).With("path", guest.EncodePath(name))
 	}
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: b.Argv(args...)})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: b.Argv(args...)})
 	if err != nil {
 		return nil, err
 	}

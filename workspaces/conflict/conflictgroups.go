@@ -190,8 +190,8 @@ func (g *grouping) moved(ctx context.Context) (map[string]string, error) {
 // renamed says what each side has given other names, by the stage of the side. It is asked only where the stages alone do not tell.
 func (g *grouping) renamed(ctx context.Context) ([4]map[string]string, error) {
 	var out [4]map[string]string
-	tells := func(st [4]git.FileEntry) bool { return st[2].Is() && st[3].Is() }
-	if !slices.ContainsFunc(slices.Collect(maps.Values(g.all)), func(st [4]git.FileEntry) bool { return !tells(st) }) {
+	notifies := func(st [4]git.FileEntry) bool { return st[2].Is() && st[3].Is() }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(g.all)), func(st [4]git.FileEntry) bool { return !notifies(st) }) {
 		return out, nil
 	}
 	other := g.other(ctx)

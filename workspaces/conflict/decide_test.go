@@ -107,7 +107,7 @@ func TestConflictsWithoutLinesAreDecided(t *testing.T) {
 		for side, files := range want {
 			t.Run(strategy+" "+side, func(t *testing.T) {
 				t.Parallel()
-				h := wstest.SqliteHouse(t)
+				h := wstest.SQLiteEnv(t)
 				w, _ := disputed(t, h, everyConflict)
 				begin(h, w, strategy)
 				before := h.Open(w)
@@ -211,7 +211,7 @@ func everyFile(t testing.TB, dir string) string {
 // What was shown and is not so any more is not decided, and nothing is written over that nobody kept.
 func TestDecidingMeetsTheAgent(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	w, _ := disputed(t, h, everyConflict)
 	begin(h, w, "merge")
 	try := func(d conflict.Decision) error {
@@ -273,7 +273,7 @@ func TestDecidingMeetsTheAgent(t *testing.T) {
 // Marks are found in what is resolved, too, and named with their lines; lines that a side has itself are none.
 func TestMarksAreFoundBeforeFinishing(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	w, _ := disputed(t, h, sides{
 		began:  "printf 'one\n<<<<<<< of its own\ntwo\n' > doc; printf 'x\n' > text",
 		branch: "printf 'one\n<<<<<<< of its own\nbranch\n' > doc; printf 'branch\n' > text",
@@ -305,7 +305,7 @@ func TestMarksAreFoundBeforeFinishing(t *testing.T) {
 // Where a submodule's commit is in conflict, its pointer is decided; its folder stays as it is.
 func TestSubmodulePointersAreDecided(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	point := func(c string) string {
 		return "git update-index --add --cacheinfo 160000," + strings.Repeat(c, 40) + ",sub; mkdir -p sub"
 	}
@@ -359,21 +359,21 @@ func TestDecidingElsewhere(t *testing.T) {
 	}
 	t.Run("boxed", func(t *testing.T) {
 		t.Parallel()
-		h, walls := wstest.WalledHouse(t)
+		h, walls := wstest.IsolatedEnv(t)
 		h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: h.Path})
 		dir := h.Repo("app")
 		run(t, dir, began)
 		wstest.CommitAll(t, dir, "began")
 		w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 		through(t, h, func(script string) string {
-			r, err := walls.RunInBox(t.Context(), w.ID, executors.BoxCommand{Argv: []string{"sh", "-ec", script}, TimeoutMs: 30_000})
+			r, err := walls.RunInSandbox(t.Context(), w.ID, executors.SandboxCommand{Argv: []string{"sh", "-ec", script}, TimeoutMs: 30_000})
 			wstest.Must(t, err)
 			return strings.TrimSuffix(string(r.Stdout), "\n")
 		}, dir, w)
 	})
 	t.Run("far", func(t *testing.T) {
 		t.Parallel()
-		h, a := wstest.FarHouse(t)
+		h, a := wstest.RemoteEnv(t)
 		h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: func(id string) (string, error) {
 			w, err := h.S.Records.Workspace(t.Context(), id)
 			return a.Root(w), err

@@ -9,9 +9,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -92,7 +92,7 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 	if _, err := b.Git(context.WithoutCancel(ctx), nil, op, "--abort"); err != nil {
 		return git.SandboxFault(err, "update_failed", "Giving up the "+op)
 	}
-	killpoint.Reach(killpoint.ResolveGiven)
+	failpoint.Reach(failpoint.ResolveGiven)
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Gave up the " + op})
 	s.records.PublishWorkspace(ctx, w)
 	return s.sandboxes.FetchCommits(ctx, p, w, b)
@@ -134,7 +134,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 			return op, nil, git.SandboxFault(err, "update_failed", "Taking the resolved files")
 		}
 	}
-	killpoint.Reach(killpoint.ResolveTaken)
+	failpoint.Reach(failpoint.ResolveTaken)
 	// By what is in them alone: of the other side may come a file of the same name.
 	secrets, err := s.secretFiles.SecretFiles(ctx, w.ID)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 		args = []string{"commit", "--quiet", "--no-edit", "--no-verify", "--no-gpg-sign"}
 	}
 	_, failed := b.GitEnv(context.WithoutCancel(ctx), map[string]string{"GIT_EDITOR": "true"}, nil, args...)
-	killpoint.Reach(killpoint.ResolveEnded)
+	failpoint.Reach(failpoint.ResolveEnded)
 	if left, err = unmerged(context.WithoutCancel(ctx), b); err != nil {
 		return op, nil, err
 	}

@@ -27,7 +27,7 @@ func (f forgetful) InsertPullRequest(ctx context.Context, p forge.PullRequest) e
 func TestAnOpenedOneIsFoundAgain(t *testing.T) {
 	for _, how := range []string{"open", "merged", "never"} {
 		t.Run(how, func(t *testing.T) {
-			all(t, func(t *testing.T, h *house, _ string) {
+			all(t, func(t *testing.T, h *harness, _ string) {
 				cfg := h.cfg
 				cfg.Store = forgetful{h.kept}
 				if how == "never" {
@@ -103,7 +103,7 @@ func (r raced) InsertPullRequest(ctx context.Context, p forge.PullRequest) error
 // One that another process found and kept meanwhile is that one.
 func TestAnOpenedOneIsKeptOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, testforge.Gitea)
+	h := newHarness(t, testforge.Gitea)
 	cfg := h.cfg
 	cfg.Store = raced{h.kept}
 	pr, err := forge.New(cfg).Open(h.ctx, h.actor, "ws_1", forge.Ask{Title: "Mend"})

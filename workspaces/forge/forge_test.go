@@ -43,8 +43,8 @@ var kinds = []string{testforge.GitHub, testforge.GitLab, testforge.Gitea, testfo
 // scopes are those docs/forge.md asks for.
 var scopes = map[string][]string{testforge.GitHub: {"repo", "checks"}, testforge.GitLab: {"api"}, testforge.Gitea: {"write:repository"}, testforge.Forgejo: {"write:repository"}}
 
-// house is the room with one project, one workspace and one forge.
-type house struct {
+// harness is the room with one project, one workspace and one forge.
+type harness struct {
 	t     *testing.T
 	ctx   context.Context
 	there *testforge.Forge
@@ -53,43 +53,43 @@ type house struct {
 	kept  *store.Forge
 	actor accounts.Actor
 
-	mu     sync.Mutex
-	now    time.Time
-	origin string
-	tokens map[string]string // by user, "" = the project's
-	home   []origin.MergedThere
-	fails  error // of bringing home
-	told   []events.Event
-	acts   []workspaces.Activity
-	lost   bool // the person is no member any more
-	tick   chan time.Time
+	mu       sync.Mutex
+	now      time.Time
+	origin   string
+	tokens   map[string]string // by user, "" = the project's
+	home     []origin.MergedThere
+	fails    error // of bringing home
+	reported []events.Event
+	acts     []workspaces.Activity
+	lost     bool // the person is no member any more
+	tick     chan time.Time
 }
 
-func (h *house) Publish(_ context.Context, e events.Event) {
+func (h *harness) Publish(_ context.Context, e events.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told = append(h.told, e)
+	h.reported = append(h.reported, e)
 }
 
-func (h *house) Workspace(context.Context, string) (workspaces.Workspace, error) {
+func (h *harness) Workspace(context.Context, string) (workspaces.Workspace, error) {
 	return workspaces.Workspace{ID: "ws_1", TeamID: "team_1", ProjectID: "prj_1", Num: 7, Name: "Mend the <login>", Branch: "parawork/mend", Base: "main", State: workspaces.Ready}, nil
 }
 
-func (h *house) Project(context.Context, string) (workspaces.Project, error) {
+func (h *harness) Project(context.Context, string) (workspaces.Project, error) {
 	return workspaces.Project{ID: "prj_1", TeamID: "team_1"}, nil
 }
 
-func (h *house) Origin(context.Context, string) (string, error) {
+func (h *harness) Origin(context.Context, string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.origin, nil
 }
 
-func (h *house) Ahead(context.Context, string) (origin.Ahead, error) {
+func (h *harness) Ahead(context.Context, string) (origin.Ahead, error) {
 	return origin.Ahead{Branch: "parawork/mend", Head: h.there.Ref(repo, "parawork/mend"), Target: "main", Subjects: []string{"Second @all", "First <b>"}}, nil
 }
 
-func (h *house) MergedThere(_ context.Context, _ string, m origin.MergedThere) error {
+func (h *harness) MergedThere(_ context.Context, _ string, m origin.MergedThere) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.fails != nil {
@@ -99,14 +99,14 @@ func (h *house) MergedThere(_ context.Context, _ string, m origin.MergedThere) e
 	return nil
 }
 
-func (h *house) Record(_ context.Context, a workspaces.Activity) error {
+func (h *harness) Record(_ context.Context, a workspaces.Activity) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.acts = append(h.acts, a)
 	return nil
 }
 
-func (h *house) CredentialFor(_ context.Context, userID, _, _, host string) (secrets.Credential, bool, error) {
+func (h *harness) CredentialFor(_ context.Context, userID, _, _, host string) (secrets.Credential, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if host != h.there.Host() {
@@ -120,7 +120,7 @@ func (h *house) CredentialFor(_ context.Context, userID, _, _, host string) (sec
 	return secrets.Credential{}, false, nil
 }
 
-func (h *house) Actor(context.Context, string) (accounts.Actor, error) {
+func (h *harness) Actor(context.Context, string) (accounts.Actor, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lost {
@@ -129,17 +129,17 @@ func (h *house) Actor(context.Context, string) (accounts.Actor, error) {
 	return h.actor, nil
 }
 
-func (h *house) clock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now }
+func (h *harness) clock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now }
 
-func (h *house) pass(d time.Duration) { h.mu.Lock(); defer h.mu.Unlock(); h.now = h.now.Add(d) }
+func (h *harness) pass(d time.Duration) { h.mu.Lock(); defer h.mu.Unlock(); h.now = h.now.Add(d) }
 
-func newHouse(t *testing.T, kind string) *house {
+func newHarness(t *testing.T, kind string) *harness {
 	t.Helper()
 	root := t.TempDir()
 	there, err := testforge.New(kind, root)
 	must(t, err)
 	t.Cleanup(there.Close)
-	h := &house{t: t, there: there, now: time.UnixMilli(1_800_000_000_000), tokens: map[string]string{"usr_1": "mine"}, origin: there.URL + "/" + repo + ".git",
+	h := &harness{t: t, there: there, now: time.UnixMilli(1_800_000_000_000), tokens: map[string]string{"usr_1": "mine"}, origin: there.URL + "/" + repo + ".git",
 		tick: make(chan time.Time), actor: accounts.Actor{User: accounts.User{ID: "usr_1", Name: "Mika"}, Memberships: []accounts.Membership{{Team: accounts.Team{ID: "team_1"}, Role: accounts.Member}}}}
 	there.Know(testforge.Token{Value: "mine", User: "mika", Scopes: scopes[kind]})
 	must(t, os.CopyFS(root, os.DirFS(template(t))))
@@ -201,14 +201,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (h *house) open(a forge.Ask) forge.PullRequest {
+func (h *harness) open(a forge.Ask) forge.PullRequest {
 	h.t.Helper()
 	pr, err := h.svc.Open(h.ctx, h.actor, "ws_1", a)
 	must(h.t, err)
 	return pr
 }
 
-func (h *house) refresh() forge.PullRequest {
+func (h *harness) refresh() forge.PullRequest {
 	h.t.Helper()
 	pr, err := h.svc.Refresh(h.ctx, h.actor, "ws_1")
 	must(h.t, err)
@@ -216,12 +216,12 @@ func (h *house) refresh() forge.PullRequest {
 }
 
 // all runs a test against each of the four.
-func all(t *testing.T, fn func(t *testing.T, h *house, kind string)) {
+func all(t *testing.T, fn func(t *testing.T, h *harness, kind string)) {
 	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			fn(t, newHouse(t, kind), kind)
+			fn(t, newHarness(t, kind), kind)
 		})
 	}
 }
@@ -239,7 +239,7 @@ func code(t *testing.T, err error, want string) {
 // A pull request's whole life: opened as a draft with a body made of the workspace, made ready, its checks and reviews seen, merged
 // there at the commit that was seen, and brought home.
 func TestFromBranchToMerged(t *testing.T) {
-	all(t, func(t *testing.T, h *house, kind string) {
+	all(t, func(t *testing.T, h *harness, kind string) {
 		pr := h.open(forge.Ask{Draft: true, Push: true})
 		if pr.State != forge.Draft || pr.Number != 1 || pr.Head != "parawork/mend" || pr.Base != "main" || pr.HeadCommit != h.there.Ref(repo, "parawork/mend") {
 			t.Fatalf("opened %+v", pr)
@@ -305,15 +305,15 @@ func TestFromBranchToMerged(t *testing.T) {
 		}
 		_, err = h.svc.Merge(h.ctx, h.actor, "ws_1", forge.MergeAsk{Strategy: "squash", Head: pr.HeadCommit})
 		code(t, err, "pull_request_not_open")
-		if len(h.told) == 0 || h.told[0].Type != "pull_request.updated" || h.told[0].WorkspaceID != "ws_1" {
-			t.Errorf("told %+v", h.told)
+		if len(h.reported) == 0 || h.reported[0].Type != "pull_request.updated" || h.reported[0].WorkspaceID != "ws_1" {
+			t.Errorf("told %+v", h.reported)
 		}
 	})
 }
 
 // What a server that was killed after the forge had made it left is found, and not made twice.
 func TestAnOpenOneIsTakenUp(t *testing.T) {
-	all(t, func(t *testing.T, h *house, _ string) {
+	all(t, func(t *testing.T, h *harness, _ string) {
 		first := h.open(forge.Ask{Title: "One", Body: "b"})
 		again := h.open(forge.Ask{Title: "Two"})
 		if again.ID != first.ID || again.Number != first.Number || len(h.there.Pulls(repo)) != 1 || again.Title != "One" {
@@ -333,7 +333,7 @@ func TestAnOpenOneIsTakenUp(t *testing.T) {
 
 // What goes wrong is said in words that help, and never shows the token.
 func TestRefusals(t *testing.T) {
-	all(t, func(t *testing.T, h *house, kind string) {
+	all(t, func(t *testing.T, h *harness, kind string) {
 		open := func() error { _, err := h.svc.Open(h.ctx, h.actor, "ws_1", forge.Ask{}); return err }
 		h.tokens = map[string]string{}
 		code(t, open(), "forge_token_missing")
@@ -385,7 +385,7 @@ func TestRefusals(t *testing.T) {
 
 // A forge that asks to be left alone is, for as long as it said, whoever asks with that token; and unchanged answers cost no budget.
 func TestBudgetsAndETags(t *testing.T) {
-	all(t, func(t *testing.T, h *house, kind string) {
+	all(t, func(t *testing.T, h *harness, kind string) {
 		h.open(forge.Ask{})
 		h.refresh()
 		h.refresh()
@@ -422,7 +422,7 @@ func TestBudgetsAndETags(t *testing.T) {
 
 // What was merged there by others is brought home by looking, also when the first try, or the server, failed between.
 func TestMergedByOthersIsBroughtHome(t *testing.T) {
-	all(t, func(t *testing.T, h *house, kind string) {
+	all(t, func(t *testing.T, h *harness, kind string) {
 		pr := h.open(forge.Ask{})
 		strategy := map[string]string{testforge.GitHub: "rebase", testforge.GitLab: "squash", testforge.Gitea: "merge", testforge.Forgejo: "rebase"}[kind]
 		must(t, h.there.Merge(repo, 1, strategy))
@@ -454,7 +454,7 @@ func TestMergedByOthersIsBroughtHome(t *testing.T) {
 }
 
 // run lets the room look by itself until stop.
-func (h *house) run() (stop func()) {
+func (h *harness) run() (stop func()) {
 	ctx, cancel := context.WithCancel(tenant.All(context.Background(), "a test"))
 	done := make(chan struct{})
 	svc := h.svc
@@ -463,7 +463,7 @@ func (h *house) run() (stop func()) {
 }
 
 // until waits for something, and lets time tick meanwhile.
-func (h *house) until(ok func() bool) {
+func (h *harness) until(ok func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(end) {
@@ -479,7 +479,7 @@ func (h *house) until(ok func() bool) {
 // Somebody who left the team is followed by nobody's eyes but the project's.
 func TestTheTokenOfWhoLeftIsNotUsed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, testforge.Gitea)
+	h := newHarness(t, testforge.Gitea)
 	h.open(forge.Ask{})
 	h.mu.Lock()
 	h.lost = true
@@ -500,7 +500,7 @@ func TestTheTokenOfWhoLeftIsNotUsed(t *testing.T) {
 // A gate that says no is heard before the forge is asked.
 func TestTheGateIsAsked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, testforge.GitHub)
+	h := newHarness(t, testforge.GitHub)
 	pr := h.open(forge.Ask{})
 	h.cfg.Gate = func(context.Context, workspaces.Workspace, string) error {
 		return fault.New(fault.Conflict, "checks_missing", "Run the checks.")
@@ -517,7 +517,7 @@ func TestTheGateIsAsked(t *testing.T) {
 // A token that may not see check runs still tells all the rest, and what it did not.
 func TestWhatIsNotToldIsNamed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, testforge.GitHub)
+	h := newHarness(t, testforge.GitHub)
 	h.there.Know(testforge.Token{Value: "narrow", User: "mika", Scopes: []string{"repo"}})
 	h.tokens["usr_1"] = "narrow"
 	h.open(forge.Ask{})

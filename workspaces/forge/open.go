@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -69,7 +69,7 @@ func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID st
 		}
 		return PullRequest{}, err
 	}
-	killpoint.Reach(killpoint.PullOpened)
+	failpoint.Reach(failpoint.PullOpened)
 	// From here on it exists: whoever asked may go, it is kept all the same.
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -125,7 +125,7 @@ func (s *Service) keep(ctx context.Context, w workspaces.Workspace, asking PullR
 		}
 		switch err = s.cfg.Store.InsertPullRequest(ctx, pr); {
 		case err == nil:
-			killpoint.Reach(killpoint.PullKept)
+			failpoint.Reach(failpoint.PullKept)
 			s.note(ctx, w, pr.OpenedBy, "pull_request.opened", fmt.Sprintf("Opened %s %s", pr.Forge.Request(), pr.called()), pr)
 		case fault.Is(err, fault.Conflict): // another process looked for it, and was first
 			pr, err = s.cfg.Store.PullRequestAt(ctx, w.ID, asking.Host, asking.Repository, number)

@@ -108,7 +108,7 @@ func (s *Service) visit(ctx context.Context, pr PullRequest) {
 	}
 	s.plan[pr.ID] = p
 	s.mu.Unlock()
-	s.rouse()
+	s.wakePoll()
 	if err != nil && ctx.Err() == nil {
 		s.cfg.Log.InfoContext(ctx, "pull request could not be read", "pull_request_id", pr.ID, "host", pr.Host, "error", err)
 	}
@@ -185,7 +185,7 @@ func (s *Service) look(prID string) {
 	}
 	s.mu.Unlock()
 	if known {
-		s.rouse()
+		s.wakePoll()
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *Service) again(prID string, in time.Duration) {
 }
 
 // rouse has Run look at its plan.
-func (s *Service) rouse() {
+func (s *Service) wakePoll() {
 	tasks.Wake(s.wake)
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
@@ -262,7 +262,7 @@ func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRe
 			return pr, err
 		}
 		before = pr
-		killpoint.Reach(killpoint.PullAwaited)
+		failpoint.Reach(failpoint.PullAwaited)
 	}
 	at := Place{Kind: pr.Forge}
 	err := s.cfg.Origin.MergedThere(ctx, pr.WorkspaceID, origin.MergedThere{Base: pr.Base, Head: pr.HeadCommit, Commit: pr.MergedCommit, Data: pr.data(),
@@ -275,7 +275,7 @@ func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRe
 	if ctx.Err() != nil {
 		return pr, context.Cause(ctx) // the next look goes on
 	}
-	killpoint.Reach(killpoint.PullHome)
+	failpoint.Reach(failpoint.PullHome)
 	return pr, s.save(ctx, pr, before)
 }
 
@@ -338,7 +338,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if err := c.Merge(ctx, pr.Number, m); err != nil {
 			return err
 		}
-		killpoint.Reach(killpoint.PullMerged)
+		failpoint.Reach(failpoint.PullMerged)
 		s.note(ctx, w, actor.User.ID, "pull_request.merged", fmt.Sprintf("Had %s merge %s %s (%s)", pr.Host, pr.Forge.Request(), pr.called(), m.Strategy), pr)
 		return nil
 	})

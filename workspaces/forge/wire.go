@@ -222,10 +222,10 @@ func wordsOf(resp *http.Response, body []byte) string {
 		return clean("it points to "+at, maxWords)
 	}
 	var said struct {
-		Message any    `json:"message"`
-		Error   any    `json:"error"`
-		Told    string `json:"error_description"`
-		Errors  []any  `json:"errors"`
+		Message  any    `json:"message"`
+		Error    any    `json:"error"`
+		Reported string `json:"error_description"`
+		Errors   []any  `json:"errors"`
 	}
 	if json.Unmarshal(body, &said) != nil {
 		return clean(strings.TrimSpace(http.StatusText(resp.StatusCode)), maxWords)
@@ -259,8 +259,8 @@ func wordsOf(resp *http.Response, body []byte) string {
 	}
 	add(said.Message)
 	add(said.Error)
-	if said.Told != "" {
-		add(said.Told)
+	if said.Reported != "" {
+		add(said.Reported)
 	}
 	add(said.Errors)
 	return clean(strings.Join(out, ". "), maxWords)

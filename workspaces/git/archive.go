@@ -47,7 +47,7 @@ func FolderBytes(root *os.Root) int64 {
 	return sum
 }
 
-// Archive writes a parcel.
+// Archive writes a bundle.
 type Archive struct {
 	Ctx   context.Context
 	Tw    *tar.Writer

@@ -20,7 +20,7 @@ import (
 // What a commit has is read without a worktree, and a file here is compared with it as a sandbox's guest compares.
 func TestBaseTrees(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	wstest.Write(t, dir, "deep/x.txt", strings.Repeat("line\n", 20))
 	wstest.Write(t, dir, "caf\xe9", "odd\n")

@@ -128,18 +128,18 @@ func (s *Repo) Compare(ctx context.Context, workspaceID string, from, to Tree, o
 	}
 	c := Comparison{Files: []ChangedFile{}}
 	if from.Tree != to.Tree {
-		desk, err := s.ScratchOf(ctx, p)
+		scratch, err := s.ScratchOf(ctx, p)
 		if err != nil {
 			return Comparison{}, err
 		}
-		defer func() { _ = desk.Close() }()
-		if c, err = compareOn(ctx, desk, from.Tree, to.Tree, o); err != nil {
+		defer func() { _ = scratch.Close() }()
+		if c, err = compareOn(ctx, scratch, from.Tree, to.Tree, o); err != nil {
 			return Comparison{}, err
 		}
-		if err := sizes(ctx, desk, c.Files); err != nil {
+		if err := sizes(ctx, scratch, c.Files); err != nil {
 			return Comparison{}, err
 		}
-		if err := markGenerated(ctx, desk, from.Tree, to.Tree, c.Files); err != nil {
+		if err := markGenerated(ctx, scratch, from.Tree, to.Tree, c.Files); err != nil {
 			return Comparison{}, err
 		}
 	}
@@ -161,9 +161,9 @@ func DiffArgs(o CompareOptions, more ...string) []string {
 	return append(args, more...)
 }
 
-func compareOn(ctx context.Context, desk *hostgit.Desk, from, to string, o CompareOptions) (Comparison, error) {
+func compareOn(ctx context.Context, scratch *hostgit.Scratch, from, to string, o CompareOptions) (Comparison, error) {
 	c := Comparison{Files: []ChangedFile{}}
-	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: DiffArgs(o, "-z", "--raw", "--numstat", "--no-abbrev", from, to)})
+	out, err := scratch.Run(ctx, hostgit.Call{Max: 256 << 20, Args: DiffArgs(o, "-z", "--raw", "--numstat", "--no-abbrev", from, to)})
 	if err != nil {
 		return c, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing two trees")
 	}
@@ -249,7 +249,7 @@ func splitStat(out string) (raw string, stats map[string]lineStat) {
 }
 
 // sizes asks how large the files are.
-func sizes(ctx context.Context, desk *hostgit.Desk, files []ChangedFile) error {
+func sizes(ctx context.Context, scratch *hostgit.Scratch, files []ChangedFile) error {
 	var ask bytes.Buffer
 	var of []int
 	for i, f := range files {
@@ -265,7 +265,7 @@ func sizes(ctx context.Context, desk *hostgit.Desk, files []ChangedFile) error {
 	if len(of) == 0 {
 		return nil
 	}
-	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"cat-file", "--batch-check=%(objectsize)", "--buffer"}, Stdin: &ask})
+	out, err := scratch.Run(ctx, hostgit.Call{Args: []string{"cat-file", "--batch-check=%(objectsize)", "--buffer"}, Stdin: &ask})
 	if err != nil {
 		return GitFault(err, fault.Unavailable, "repository_unreadable", "Asking for files' sizes")
 	}

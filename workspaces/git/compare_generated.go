@@ -16,7 +16,7 @@ var lockNames = map[string]bool{
 }
 
 // markGenerated says of files why a reader need not read them.
-func markGenerated(_ context.Context, _ *hostgit.Desk, _, _ string, files []ChangedFile) error {
+func markGenerated(_ context.Context, _ *hostgit.Scratch, _, _ string, files []ChangedFile) error {
 	for i := range files {
 		if lockNames[strings.ToLower(path.Base(files[i].Path))] {
 			files[i].Generated = "lock"

@@ -115,11 +115,11 @@ func (s *Repo) moveCredential(ctx context.Context, projectID, file string) error
 // FetchIsolated fetches a remote's branches on a desk: git sees no config, hooks or attributes of the repository, which an agent may have
 // written, and so nothing there says where the credential goes. Then the repository's own refs follow. c says what the call may do.
 func (s *Repo) FetchIsolated(ctx context.Context, p workspaces.Project, remote string, c hostgit.Call) error {
-	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = desk.Close() }()
+	defer func() { _ = scratch.Close() }()
 	before, err := s.refsOf(ctx, hostgit.Call{GitDir: p.GitDir, Args: listRefs("refs/remotes/origin", "refs/tags", "refs/heads")})
 	if err != nil {
 		return err
@@ -131,15 +131,15 @@ func (s *Repo) FetchIsolated(ctx context.Context, p workspaces.Project, remote s
 		}
 		packed.WriteString(id + " " + ref + "\n")
 	}
-	if err := os.WriteFile(filepath.Join(desk.Dir(), "packed-refs"), []byte(packed.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(scratch.Dir(), "packed-refs"), []byte(packed.String()), 0o600); err != nil {
 		return err
 	}
 	c.Network, c.Timeout, c.Progress = true, s.cfg.FetchTimeout, s.ProgressOf(ctx)
 	c.Args = []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--progress", "--prune", "--", remote, FetchSpec}
-	if _, err := desk.Run(ctx, c); err != nil {
+	if _, err := scratch.Run(ctx, c); err != nil {
 		return err
 	}
-	raw, err := desk.Run(ctx, hostgit.Call{Args: listRefs("refs/remotes/origin", "refs/tags"), Max: 256 << 20})
+	raw, err := scratch.Run(ctx, hostgit.Call{Args: listRefs("refs/remotes/origin", "refs/tags"), Max: 256 << 20})
 	if err != nil {
 		return err
 	}

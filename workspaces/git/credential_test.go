@@ -18,12 +18,12 @@ import (
 // What stood in the URL becomes the project's own credential, and is in no file, row, argument or environment of git.
 func TestCredentialOfAURLIsKeptAsASecret(t *testing.T) {
 	t.Parallel()
-	root, told := t.TempDir(), t.TempDir()
+	root, advertised := t.TempDir(), t.TempDir()
 	f := wstest.NewForge(t, root, "me", "hunt/er2-long-token")
 	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) {
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) {
 		c.Credentials, c.Env = keys, wstest.Trusting(t, f)
-		c.GitPath = wstest.Program(t, "#!/bin/sh\n{ echo \"$*\"; env; } >>"+told+"/all\nexec git \"$@\"\n")
+		c.GitPath = wstest.Program(t, "#!/bin/sh\n{ echo \"$*\"; env; } >>"+advertised+"/all\nexec git \"$@\"\n")
 	})
 	work := wstest.BareRepo(t, h, root, "a.git")
 	p, err := h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: "url", URL: "https://me:hunt%2Fer2-long-token@" + f.Host() + "/a.git"})
@@ -34,7 +34,7 @@ func TestCredentialOfAURLIsKeptAsASecret(t *testing.T) {
 	if p.Source != f.URL+"/a.git" || keys.Kept[p.ID+" "+f.Host()].Token != "hunt/er2-long-token" {
 		t.Errorf("source %q, kept %v", p.Source, keys.Kept)
 	}
-	if s := wstest.Read(t, told, "all") + wstest.Read(t, p.GitDir, "config"); strings.Contains(s, "hunt") || strings.Contains(s, base64.StdEncoding.EncodeToString([]byte("me:hunt"))[:8]) {
+	if s := wstest.Read(t, advertised, "all") + wstest.Read(t, p.GitDir, "config"); strings.Contains(s, "hunt") || strings.Contains(s, base64.StdEncoding.EncodeToString([]byte("me:hunt"))[:8]) {
 		t.Error("the credential shows in git's arguments, environment or config")
 	}
 	if wstest.Exists(filepath.Dir(p.GitDir), ".git-credentials") {
@@ -69,7 +69,7 @@ func TestConfigOfTheRepositoryDoesNotSendTheCredentialElsewhere(t *testing.T) {
 	root := t.TempDir()
 	f, evil := wstest.NewForge(t, root, "me", "the-token-of-the-project"), wstest.NewForge(t, root, "nobody", "nothing")
 	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
 	work := wstest.BareRepo(t, h, root, "a.git")
 	p, err := h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: "url", URL: "https://me:the-token-of-the-project@" + f.Host() + "/a.git"})
 	wstest.Must(t, err)
@@ -107,7 +107,7 @@ func TestRedirectDoesNotTakeTheCredentialAlong(t *testing.T) {
 	root := t.TempDir()
 	f, evil := wstest.NewForge(t, root, "me", "the-token-of-the-project"), wstest.NewForge(t, root, "nobody", "nothing")
 	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
 	wstest.BareRepo(t, h, root, "a.git")
 	if a, b := f.Certificate(), evil.Certificate(); !a.Equal(b) {
 		t.Fatal("the other host is not trusted: the test would prove nothing")
@@ -143,7 +143,7 @@ func TestErrorsDoNotShowTheCredential(t *testing.T) {
 	root := t.TempDir()
 	f := wstest.NewForge(t, root, "me", "the-token-of-the-project")
 	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
 	wstest.BareRepo(t, h, root, "a.git")
 	f.Does(func(w http.ResponseWriter, r *http.Request) bool {
 		u, p, ok := r.BasicAuth()
@@ -169,7 +169,7 @@ func TestErrorsDoNotShowTheCredential(t *testing.T) {
 func TestCredentialFilesAreMoved(t *testing.T) {
 	t.Parallel()
 	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.Credentials = keys })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Credentials = keys })
 	p := h.UrlProject(h.Repo("r"))
 	dir := filepath.Join(h.Data, "projects", p.ID)
 	wstest.Write(t, dir, ".git-credentials", "https://me:hunt%2Fer2@example.invalid:8443\n")
@@ -186,7 +186,7 @@ func TestCredentialFilesAreMoved(t *testing.T) {
 
 func TestTokensAreForHTTPSAlone(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.Protocols = []string{"http", "https", "ssh"} })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Protocols = []string{"http", "https", "ssh"} })
 	for _, u := range []string{"http://me:token@example.invalid/a.git", "ssh://me:token@example.invalid/a.git"} {
 		if _, err := h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: "url", URL: u}); fault.CodeOf(err) != "url_invalid" {
 			t.Errorf("%s: %v", u, err)

@@ -17,7 +17,7 @@ import (
 // CommandError is a git call in the box that did not exit with 0.
 type CommandError struct {
 	Sub    string
-	Result executors.BoxResult
+	Result executors.SandboxResult
 }
 
 func (e *CommandError) Error() string {

@@ -17,10 +17,10 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// What of a repository's history a parcel holds: the commits of the workspace and of its base down to where all of them meet, so that
+// What of a repository's history a bundle holds: the commits of the workspace and of its base down to where all of them meet, so that
 // merge-base, the log of the branch and a rebase onto the base give there what they give here. Below that history is cut.
 
-// maxDepth is how many commits further down a parcel may go for branches, its own or merged ones, that left the base before the
+// maxDepth is how many commits further down a bundle may go for branches, its own or merged ones, that left the base before the
 // workspace's did. What left earlier still is sent, too; its history is cut where it meets what is not.
 const maxDepth = 500
 
@@ -153,7 +153,7 @@ func (s *Repo) PackHistory(ctx context.Context, p workspaces.Project, dir string
 		Config:   []string{"pack.packSizeLimit=0", "pack.island=", "core.compression=1"},
 		Args:     []string{"pack-objects", "--revs", "--delta-base-offset", "--no-use-bitmap-index", "--progress", filepath.Join(dir, "pack")},
 		Progress: func(line string) { SayPercent(line, say) }})
-	return GitFault(err, fault.Unavailable, "parcel_failed", "Packing the repository")
+	return GitFault(err, fault.Unavailable, "bundle_failed", "Packing the repository")
 }
 
 // counted is git's progress, such as "Compressing objects:  12% (1200/10000)".

@@ -34,8 +34,8 @@ type reader struct {
 	left    int64 // bytes that may still be inflated
 }
 
-// errElsewhere says that git's program is to answer.
-var errElsewhere = errors.New("not read in this process")
+// errNotInProcess says that git's program is to answer.
+var errNotInProcess = errors.New("not read in this process")
 
 // Bounds of what is read in this process.
 const (
@@ -57,7 +57,7 @@ const (
 func inProcess[T any](ctx context.Context, gitDir string, fn func(*reader) (T, error)) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil { // a decoder may stumble over what somebody wrote to make it
-			err = fmt.Errorf("%w: %v", errElsewhere, p)
+			err = fmt.Errorf("%w: %v", errNotInProcess, p)
 		}
 	}()
 	if ctx.Err() != nil {
@@ -96,7 +96,7 @@ func (r *reader) open(gitDir string) (err error) {
 	case err != nil:
 		return err
 	case strings.TrimSpace(string(to)) != "../.." || filepath.Join(main, "worktrees", filepath.Base(gitDir)) != gitDir:
-		return errElsewhere
+		return errNotInProcess
 	default:
 		if r.common, err = r.root(main); err != nil {
 			return err
@@ -104,10 +104,10 @@ func (r *reader) open(gitDir string) (err error) {
 	}
 	config, err := r.file(r.common, "config", mostConfig)
 	if err != nil || bytes.Contains(bytes.ToLower(config), []byte("[extensions")) {
-		return errElsewhere
+		return errNotInProcess
 	}
 	if _, err := r.common.Lstat("reftable"); !errors.Is(err, fs.ErrNotExist) {
-		return errElsewhere
+		return errNotInProcess
 	}
 	_, err = r.common.Lstat("shallow")
 	r.shallow = !errors.Is(err, fs.ErrNotExist)
@@ -122,14 +122,14 @@ func plain(root *os.Root, name string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, 0, errElsewhere
+		return nil, 0, errNotInProcess
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, 0, err
 	}
 	if fi, err = f.Stat(); err == nil && !fi.Mode().IsRegular() {
-		err = errElsewhere
+		err = errNotInProcess
 	}
 	if err != nil {
 		_ = f.Close()
@@ -146,12 +146,12 @@ func (r *reader) file(root *os.Root, name string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if size > most {
-		return nil, errElsewhere
+		return nil, errNotInProcess
 	}
 	b := make([]byte, size+1)
 	n, err := io.ReadFull(f, b)
 	if int64(n) != size || !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, errors.Join(errElsewhere, err)
+		return nil, errors.Join(errNotInProcess, err)
 	}
 	return b[:n], nil
 }
@@ -159,7 +159,7 @@ func (r *reader) file(root *os.Root, name string, most int64) ([]byte, error) {
 // hashOf is a name git gives, in SHA-1.
 func hashOf(id string) (plumbing.Hash, error) {
 	if len(id) != 40 || !IsCommitID(id) {
-		return plumbing.ZeroHash, errElsewhere
+		return plumbing.ZeroHash, errNotInProcess
 	}
 	return plumbing.NewHash(id), nil
 }
@@ -176,7 +176,7 @@ func (r *reader) ref(name string) (string, error) {
 			root = r.own
 		case !strings.HasPrefix(name, "refs/"), plumbing.ReferenceName(name).Validate() != nil,
 			strings.HasPrefix(name, "refs/bisect/"), strings.HasPrefix(name, "refs/worktree/"), strings.HasPrefix(name, "refs/rewritten/"):
-			return "", errElsewhere
+			return "", errNotInProcess
 		}
 		b, err := r.file(root, name, mostConfig)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -193,7 +193,7 @@ func (r *reader) ref(name string) (string, error) {
 		}
 		name = to
 	}
-	return "", errElsewhere
+	return "", errNotInProcess
 }
 
 func (r *reader) packedRef(name string) (string, error) {
@@ -216,7 +216,7 @@ func (r *reader) packedRef(name string) (string, error) {
 // noRef makes sure that git, too, finds nothing by a name that is no ref: it tries others that end with it.
 func (r *reader) noRef(name string) error {
 	if name == "HEAD" || described.MatchString(name) || bytes.Contains(r.packed, []byte("/"+name)) {
-		return errElsewhere
+		return errNotInProcess
 	}
 	for _, there := range [...]string{"HEAD", "objects", "refs"} { // else it is no repository
 		if _, err := r.common.Lstat(there); err != nil {
@@ -225,7 +225,7 @@ func (r *reader) noRef(name string) error {
 	}
 	for _, other := range [...]string{"refs/refs", "refs/tags/refs", "refs/heads/refs", "refs/remotes/refs"} {
 		if _, err := r.common.Lstat(other); !errors.Is(err, fs.ErrNotExist) {
-			return errElsewhere
+			return errNotInProcess
 		}
 	}
 	return nil

@@ -236,13 +236,13 @@ func agree(t *testing.T, s *Repo, rng *rand.Rand, dir, other string) {
 		t.Error("no two commits are compared in this process")
 	}
 
-	told := 0
+	advertised := 0
 	for range 40 {
 		c := commits[rng.IntN(len(commits))]
-		told += sameCommit(t, s, dir, other, c)
+		advertised += sameCommit(t, s, dir, other, c)
 	}
-	if told < 20 {
-		t.Errorf("only %d of 40 commits are told of in this process", told)
+	if advertised < 20 {
+		t.Errorf("only %d of 40 commits are told of in this process", advertised)
 	}
 
 	listed := 0
@@ -328,12 +328,12 @@ func TestReaderOfOddCommits(t *testing.T) {
 	written("tree " + tree + "\n" + author + end)
 	written("tree " + strings.Repeat("ab", 20) + "\n" + author + end + "\nno tree\n")
 	plain(tree, "no parent\n", strings.Repeat("ab", 20))
-	told, twins := 0, twin(t, dir)
+	advertised, twins := 0, twin(t, dir)
 	for _, id := range ids {
-		told += sameCommit(t, s, dir, twins, id)
+		advertised += sameCommit(t, s, dir, twins, id)
 	}
-	if told < 15 {
-		t.Errorf("only %d of %d commits are told of in this process", told, len(ids))
+	if advertised < 15 {
+		t.Errorf("only %d of %d commits are told of in this process", advertised, len(ids))
 	}
 }
 

@@ -24,7 +24,7 @@ func (r *reader) commitOf(ctx context.Context, name string) (string, error) {
 	if !IsCommitID(id) {
 		var err error
 		if parent {
-			return "", errElsewhere
+			return "", errNotInProcess
 		}
 		if id, err = r.ref(name); err != nil || id == "" {
 			return "", err
@@ -39,12 +39,12 @@ func (r *reader) commitOf(ctx context.Context, name string) (string, error) {
 			line, rest, _ := strings.Cut(string(content), "\n")
 			to, ok := strings.CutPrefix(line, "object ")
 			if !ok || !strings.HasPrefix(rest, "type commit\n") && !strings.HasPrefix(rest, "type tag\n") {
-				return "", errElsewhere
+				return "", errNotInProcess
 			}
 			id = to
 			continue
 		case kind != plumbing.CommitObject:
-			return "", errElsewhere
+			return "", errNotInProcess
 		case !parent:
 			return id, nil
 		}
@@ -55,14 +55,14 @@ func (r *reader) commitOf(ctx context.Context, name string) (string, error) {
 		_, err = r.parents(ctx, ids[0]) // it is there
 		return ids[0], err
 	}
-	return "", errElsewhere
+	return "", errNotInProcess
 }
 
 // parents are the parents of a commit in a history that is whole.
 func (r *reader) parents(ctx context.Context, id string) ([]string, error) {
 	kind, content, err := r.object(ctx, id)
 	if err != nil || kind != plumbing.CommitObject || r.shallow {
-		return nil, errors.Join(errElsewhere, err)
+		return nil, errors.Join(errNotInProcess, err)
 	}
 	ids, _, err := parentsIn(string(content))
 	return ids, err
@@ -85,7 +85,7 @@ func parentsIn(content string) (ids []string, rest string, err error) {
 func (r *reader) tree(ctx context.Context, id string) ([]object.TreeEntry, error) {
 	kind, content, err := r.object(ctx, id)
 	if err != nil || kind != plumbing.TreeObject {
-		return nil, errors.Join(errElsewhere, err)
+		return nil, errors.Join(errNotInProcess, err)
 	}
 	o := &plumbing.MemoryObject{}
 	o.SetType(kind)
@@ -101,7 +101,7 @@ func (r *reader) tree(ctx context.Context, id string) ([]object.TreeEntry, error
 			key += "/"
 		}
 		if key <= last || strings.Contains(e.Name, "/") {
-			return nil, errElsewhere
+			return nil, errNotInProcess
 		}
 		last = key
 	}
@@ -117,12 +117,12 @@ func (r *reader) treeOf(ctx context.Context, id string) (string, error) {
 	case kind == plumbing.TreeObject:
 		return id, nil
 	case kind != plumbing.CommitObject:
-		return "", errElsewhere
+		return "", errNotInProcess
 	}
 	line, _, _ := strings.Cut(string(content), "\n")
 	tree, ok := strings.CutPrefix(line, "tree ")
 	if !ok {
-		return "", errElsewhere
+		return "", errNotInProcess
 	}
 	_, err = r.tree(ctx, tree)
 	return tree, err
@@ -156,19 +156,19 @@ func (r *reader) fork(ctx context.Context, a, b string) (fork, error) {
 			}
 		}
 	}
-	return fork{}, errElsewhere
+	return fork{}, errNotInProcess
 }
 
 // files are those of paths that a commit or a tree has, folders among them, in its order and as ls-tree -l lists them. With all, they are the
 // files below one folder.
 func (r *reader) files(ctx context.Context, id string, paths []string, all bool) (out []hostgit.TreeFile, err error) {
 	if len(paths) > mostPaths {
-		return nil, errElsewhere
+		return nil, errNotInProcess
 	}
 	for _, p := range paths {
 		if p == "" || filepath.Clean("/"+p) != "/"+p || strings.ContainsRune(p, 0) ||
 			slices.ContainsFunc(paths, func(below string) bool { return strings.HasPrefix(below, p+"/") }) { // ls-tree has its own idea of both
-			return nil, errElsewhere
+			return nil, errNotInProcess
 		}
 	}
 	if id, err = r.treeOf(ctx, id); err != nil {
@@ -184,7 +184,7 @@ func (r *reader) files(ctx context.Context, id string, paths []string, all bool)
 		}
 		f := hostgit.TreeFile{Path: name, Mode: uint32(e.Mode), OID: e.Hash.String()}
 		if len(out) == mostFiles {
-			return false, errElsewhere
+			return false, errNotInProcess
 		}
 		if e.Mode != filemode.Dir && e.Mode != filemode.Submodule {
 			f.Size, err = r.size(ctx, f.OID)
@@ -198,16 +198,16 @@ func (r *reader) files(ctx context.Context, id string, paths []string, all bool)
 // blobs are the contents of small files.
 func (r *reader) blobs(ctx context.Context, files []hostgit.TreeFile) ([][]byte, error) {
 	if len(files) > mostBlobs {
-		return nil, errElsewhere
+		return nil, errNotInProcess
 	}
 	left, out := int64(mostObject), make([][]byte, len(files))
 	for i, f := range files {
 		if left -= f.Size; left < 0 {
-			return nil, errElsewhere
+			return nil, errNotInProcess
 		}
 		kind, content, err := r.object(ctx, f.OID)
 		if err != nil || kind != plumbing.BlobObject || int64(len(content)) != f.Size {
-			return nil, errors.Join(errElsewhere, err)
+			return nil, errors.Join(errNotInProcess, err)
 		}
 		out[i] = content
 	}
@@ -243,7 +243,7 @@ func (r *reader) logged(ctx context.Context, id string) (c workspaces.Commit, er
 	r.left = min(r.left, mostCompared)
 	kind, content, err := r.object(ctx, id)
 	if err != nil || kind != plumbing.CommitObject || r.shallow || bytes.ContainsAny(content, "\x00\r\v\f") {
-		return c, errors.Join(errElsewhere, err)
+		return c, errors.Join(errNotInProcess, err)
 	}
 	parents, rest, err := parentsIn(string(content))
 	if err != nil {
@@ -252,7 +252,7 @@ func (r *reader) logged(ctx context.Context, id string) (c workspaces.Commit, er
 	head, message, ok := strings.Cut(rest, "\n\n")
 	author := authored.FindStringSubmatch(head + "\n")
 	if !ok || author == nil || strings.Contains(head, "\nencoding ") {
-		return c, errElsewhere
+		return c, errNotInProcess
 	}
 	at, err := strconv.ParseInt(author[3], 10, 64)
 	if err != nil {

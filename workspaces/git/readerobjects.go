@@ -20,7 +20,7 @@ import (
 func (r *reader) object(ctx context.Context, id string) (plumbing.ObjectType, []byte, error) {
 	kind, _, content, err := r.find(ctx, id, true)
 	if err == nil && plumbing.ComputeHash(kind, content).String() != id {
-		err = errElsewhere
+		err = errNotInProcess
 	}
 	return kind, content, err
 }
@@ -29,7 +29,7 @@ func (r *reader) object(ctx context.Context, id string) (plumbing.ObjectType, []
 func (r *reader) size(ctx context.Context, id string) (int64, error) {
 	kind, n, _, err := r.find(ctx, id, false)
 	if err == nil && kind != plumbing.BlobObject {
-		err = errElsewhere
+		err = errNotInProcess
 	}
 	return n, err
 }
@@ -38,7 +38,7 @@ func (r *reader) size(ctx context.Context, id string) (int64, error) {
 func (r *reader) find(ctx context.Context, id string, whole bool) (plumbing.ObjectType, int64, []byte, error) {
 	name, err := hashOf(id)
 	if err != nil || !r.may(0) || ctx.Err() != nil {
-		return 0, 0, nil, errors.Join(errElsewhere, err, ctx.Err())
+		return 0, 0, nil, errors.Join(errNotInProcess, err, ctx.Err())
 	}
 	f, _, err := plain(r.common, "objects/"+id[:2]+"/"+id[2:])
 	if err == nil {
@@ -58,7 +58,7 @@ func (r *reader) find(ctx context.Context, id string, whole bool) (plumbing.Obje
 			return p.read(r, at, whole)
 		}
 	}
-	return 0, 0, nil, errElsewhere
+	return 0, 0, nil, errNotInProcess
 }
 
 // may takes the reading of so many bytes from what the call has left, and reports whether that is enough.
@@ -81,13 +81,13 @@ func (r *reader) loose(f io.Reader, whole bool) (plumbing.ObjectType, int64, []b
 	kind, kerr := plumbing.ParseObjectType(word)
 	size, serr := strconv.ParseInt(digits, 10, 64)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || !ok || kerr != nil || serr != nil || size < 0 || whole && size > mostObject {
-		return 0, 0, nil, errElsewhere
+		return 0, 0, nil, errNotInProcess
 	}
 	if !whole {
 		return kind, size, nil, nil
 	}
 	if !r.may(size) {
-		return 0, 0, nil, errElsewhere
+		return 0, 0, nil, errNotInProcess
 	}
 	content := make([]byte, size)
 	if _, err := io.ReadFull(io.MultiReader(bytes.NewReader(begin), z.Reader), content); err != nil {
@@ -122,7 +122,7 @@ func (r *reader) listPacks() error {
 	}
 	dir, err := r.common.Open("objects/pack")
 	if errors.Is(err, fs.ErrNotExist) {
-		return errElsewhere
+		return errNotInProcess
 	}
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (r *reader) listPacks() error {
 		}
 	}
 	if len(r.packs) > mostPacks || len(names) == 8*mostPacks {
-		return errElsewhere
+		return errNotInProcess
 	}
 	r.listed = true
 	return nil
@@ -158,7 +158,7 @@ func (p *pack) offset(r *reader, id plumbing.Hash) (int64, error) {
 		}
 		p.count = int64(binary.BigEndian.Uint32(head[fanEnd-4:]))
 		if string(head[:fanOut]) != indexV2 || size < fanEnd+p.count*(nameSize+8) {
-			return 0, errElsewhere
+			return 0, errNotInProcess
 		}
 		p.index = f
 	}
@@ -171,7 +171,7 @@ func (p *pack) offset(r *reader, id plumbing.Hash) (int64, error) {
 		high, err = p.number(fanOut + int64(id[0])*4)
 	}
 	if err != nil || low > high || high > p.count {
-		return 0, errors.Join(errElsewhere, err)
+		return 0, errors.Join(errNotInProcess, err)
 	}
 	for low < high {
 		middle := (low + high) / 2
@@ -187,7 +187,7 @@ func (p *pack) offset(r *reader, id plumbing.Hash) (int64, error) {
 		default:
 			at, err := p.number(fanEnd + p.count*(nameSize+4) + middle*4)
 			if err == nil && (at == 0 || at >= 1<<31) { // the second form: a pack of more than two gigabytes
-				err = errElsewhere
+				err = errNotInProcess
 			}
 			return at, err
 		}
@@ -218,14 +218,14 @@ func (p *pack) read(r *reader, at int64, whole bool) (plumbing.ObjectType, int64
 			return 0, 0, nil, err
 		}
 		if chain = append(chain, h); len(chain) > mostDeltas || whole && (h.Length > mostObject || !r.may(h.Length)) {
-			return 0, 0, nil, errElsewhere
+			return 0, 0, nil, errNotInProcess
 		}
 		if h.Type == plumbing.OFSDeltaObject {
 			at = h.OffsetReference
 		} else if h.Type != plumbing.REFDeltaObject {
 			break
 		} else if at, err = p.offset(r, h.Reference); err != nil || at == 0 {
-			return 0, 0, nil, errors.Join(errElsewhere, err)
+			return 0, 0, nil, errors.Join(errNotInProcess, err)
 		}
 	}
 	kind := chain[len(chain)-1].Type
@@ -236,11 +236,11 @@ func (p *pack) read(r *reader, at int64, whole bool) (plumbing.ObjectType, int64
 	for i := len(chain) - 1; i >= 0; i-- {
 		piece, err := p.inflate(chain[i], mostObject)
 		if err == nil && int64(len(piece)) != chain[i].Length {
-			err = errElsewhere
+			err = errNotInProcess
 		}
 		if err == nil && i < len(chain)-1 {
 			if size := deltaSize(piece); size < 0 || size > mostObject || !r.may(size) {
-				return 0, 0, nil, errElsewhere
+				return 0, 0, nil, errNotInProcess
 			}
 			piece, err = packfile.PatchDelta(content, piece)
 		}
@@ -261,7 +261,7 @@ func (p *pack) sizeOf(kind plumbing.ObjectType, h *packfile.ObjectHeader) (plumb
 	if size := deltaSize(begin); size >= 0 {
 		return kind, size, nil, nil
 	}
-	return 0, 0, nil, errors.Join(errElsewhere, err)
+	return 0, 0, nil, errors.Join(errNotInProcess, err)
 }
 
 // deltaSize is the size of what a delta makes, -1 where it does not say.
@@ -296,7 +296,7 @@ type atMost struct {
 func (w *atMost) Write(b []byte) (int, error) {
 	n := min(len(b), w.most-len(w.got))
 	if w.got = append(w.got, b[:n]...); n < len(b) {
-		return n, errElsewhere
+		return n, errNotInProcess
 	}
 	return n, nil
 }

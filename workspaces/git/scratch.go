@@ -9,8 +9,8 @@ import (
 )
 
 // ScratchOf makes a desk over a project's repository.
-func (s *Repo) ScratchOf(ctx context.Context, p workspaces.Project) (*hostgit.Desk, error) {
-	return s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+func (s *Repo) ScratchOf(ctx context.Context, p workspaces.Project) (*hostgit.Scratch, error) {
+	return s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 }
 
 // RawChange is one record of diff-tree --raw -z.

@@ -44,9 +44,9 @@ type works struct {
 
 type work struct {
 	Work
-	gitDir string
-	told   int64 // ms UTC: when progress was last published
-	cancel context.CancelCauseFunc
+	gitDir     string
+	advertised int64 // ms UTC: when progress was last published
+	cancel     context.CancelCauseFunc
 }
 
 func newWorks() *works { return &works{} }
@@ -145,12 +145,12 @@ func (s *Repo) ProgressOf(ctx context.Context) func(string) {
 		now := s.records.Millis()
 		s.works.mu.Lock()
 		k.Progress = line
-		tell := now-k.told >= progressPause
-		if tell {
-			k.told = now
+		notify := now-k.advertised >= progressPause
+		if notify {
+			k.advertised = now
 		}
 		s.works.mu.Unlock()
-		if tell {
+		if notify {
 			s.publishWork(ctx, k)
 		}
 	}

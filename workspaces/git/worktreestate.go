@@ -25,19 +25,19 @@ type WorktreeState struct {
 // and no repository inside it is looked into.
 func (s *Repo) WorktreeState(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string) (WorktreeState, error) {
 	var st WorktreeState
-	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return st, err
 	}
-	defer func() { _ = desk.Close() }()
-	if err := s.ScratchIndex(ctx, desk, p, w, head); err != nil {
+	defer func() { _ = scratch.Close() }()
+	if err := s.ScratchIndex(ctx, scratch, p, w, head); err != nil {
 		return st, err
 	}
-	if err := ExcludesOn(desk, p); err != nil {
+	if err := ExcludesOn(scratch, p); err != nil {
 		return st, err
 	}
 	list := func(args ...string) ([]string, error) {
-		out, err := desk.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Timeout: s.cfg.StepTimeout, Args: args})
+		out, err := scratch.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Timeout: s.cfg.StepTimeout, Args: args})
 		return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), err
 	}
 	// It ends with 1 where files differ, which is what is asked for.
@@ -90,24 +90,24 @@ func (s *Repo) WorktreeState(ctx context.Context, p workspaces.Project, w worksp
 }
 
 // ScratchIndex gives a desk an index of head that knows, where the linked worktree's own does, which files need not be read.
-func (s *Repo) ScratchIndex(ctx context.Context, desk *hostgit.Desk, p workspaces.Project, w workspaces.Workspace, head string) error {
-	if admin := LinkedDir(p, w); admin != "" && copyFile(admin, desk.Dir(), "index") == nil {
-		if _, err := desk.Text(ctx, "read-tree", "--reset", head); err == nil {
+func (s *Repo) ScratchIndex(ctx context.Context, scratch *hostgit.Scratch, p workspaces.Project, w workspaces.Workspace, head string) error {
+	if admin := LinkedDir(p, w); admin != "" && copyFile(admin, scratch.Dir(), "index") == nil {
+		if _, err := scratch.Text(ctx, "read-tree", "--reset", head); err == nil {
 			return nil
 		}
-		_ = os.Remove(desk.Dir() + "/index")
+		_ = os.Remove(scratch.Dir() + "/index")
 	}
-	_, err := desk.Text(ctx, "read-tree", head)
+	_, err := scratch.Text(ctx, "read-tree", head)
 	return err
 }
 
 // ExcludesOn has a desk ignore what the repository ignores beside its own files, secrets' files among it. Where that is no plain file, as
 // when somebody has put a link there, it counts as empty.
-func ExcludesOn(desk *hostgit.Desk, p workspaces.Project) error {
-	if err := os.MkdirAll(filepath.Join(desk.Dir(), "info"), 0o700); err != nil {
+func ExcludesOn(scratch *hostgit.Scratch, p workspaces.Project) error {
+	if err := os.MkdirAll(filepath.Join(scratch.Dir(), "info"), 0o700); err != nil {
 		return err
 	}
-	_ = copyFile(p.GitDir, desk.Dir(), "info/exclude")
+	_ = copyFile(p.GitDir, scratch.Dir(), "info/exclude")
 	return nil
 }
 

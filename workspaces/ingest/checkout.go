@@ -71,7 +71,7 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 	if err := s.sandboxes.Supply(ctx, p, w, b, []string{commit}); err != nil {
 		return "", err
 	}
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", checkOutScript, "checkout", w.ID, commit, branch}})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", checkOutScript, "checkout", w.ID, commit, branch}})
 	if err != nil {
 		return "", err
 	}
@@ -92,8 +92,8 @@ func (s *Service) DropCheckOut(ctx context.Context, workspaceID string) error {
 	if err != nil || !places.Live(workspaceID) {
 		return err
 	}
-	r, err := places.RunInBox(ctx, workspaceID, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", checkOutScript, "checkout", workspaceID, "drop", ""},
-		TimeoutMs: s.cfg.BoxTimeout.Milliseconds()})
+	r, err := places.RunInSandbox(ctx, workspaceID, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", checkOutScript, "checkout", workspaceID, "drop", ""},
+		TimeoutMs: s.cfg.SandboxTimeout.Milliseconds()})
 	if err == nil && r.ExitCode != 0 {
 		err = fmt.Errorf("removing it ended with %d", r.ExitCode)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestCommitsComeHome(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	tip := func(ref string) string {
@@ -92,7 +92,7 @@ func TestCommitsComeHome(t *testing.T) {
 // What a sandbox sends is checked: whatever it says, the repository stays as it was.
 func TestALyingSandboxIsRefused(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	state := func() string {
@@ -103,7 +103,7 @@ func TestALyingSandboxIsRefused(t *testing.T) {
 	}
 	before := state()
 	oid := strings.Repeat("1", 40)
-	is := func(c executors.BoxCommand, sub string) bool {
+	is := func(c executors.SandboxCommand, sub string) bool {
 		for _, a := range c.Argv {
 			if a == sub {
 				return true
@@ -111,24 +111,24 @@ func TestALyingSandboxIsRefused(t *testing.T) {
 		}
 		return false
 	}
-	say := func(sub, text string) func(executors.BoxCommand) (executors.BoxResult, bool) {
-		return func(c executors.BoxCommand) (executors.BoxResult, bool) {
-			return executors.BoxResult{Stdout: []byte(text)}, is(c, sub)
+	say := func(sub, text string) func(executors.SandboxCommand) (executors.SandboxResult, bool) {
+		return func(c executors.SandboxCommand) (executors.SandboxResult, bool) {
+			return executors.SandboxResult{Stdout: []byte(text)}, is(c, sub)
 		}
 	}
-	evil := func(line string) func(executors.BoxCommand) (executors.BoxResult, bool) {
+	evil := func(line string) func(executors.SandboxCommand) (executors.SandboxResult, bool) {
 		done := false
-		return func(c executors.BoxCommand) (executors.BoxResult, bool) {
+		return func(c executors.SandboxCommand) (executors.SandboxResult, bool) {
 			if is(c, "for-each-ref") && !done {
 				done = true
 				b.Answer = nil
 				b.Sh(w, line)
 			}
-			return executors.BoxResult{}, false
+			return executors.SandboxResult{}, false
 		}
 	}
 	commitTree := `c=$(git commit-tree -p HEAD -m evil $t); git update-ref refs/heads/$(git branch --show-current) $c`
-	for name, lie := range map[string]func(executors.BoxCommand) (executors.BoxResult, bool){
+	for name, lie := range map[string]func(executors.SandboxCommand) (executors.SandboxResult, bool){
 		"a commit that is not there":   say("for-each-ref", oid+" refs/heads/"+w.Branch+"\n"),
 		"a name that leads out":        say("for-each-ref", oid+" refs/heads/../../x\n"),
 		"a name with a newline's rest": say("for-each-ref", oid+" refs/heads/a b\n"),
@@ -171,12 +171,12 @@ func TestALyingSandboxIsRefused(t *testing.T) {
 // A stream without end is ended by the host.
 func TestAnEndlessPackIsEnded(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	b.Sh(w, "echo x > x; git add x; git commit -qm x")
 	sent := 0
-	b.Pour = func(c executors.BoxCommand) (func([]byte) (int, error), bool) {
+	b.Stream = func(c executors.SandboxCommand) (func([]byte) (int, error), bool) {
 		for _, a := range c.Argv {
 			if a == "pack-objects" {
 				return func(p []byte) (int, error) {
@@ -203,7 +203,7 @@ func TestAnEndlessPackIsEnded(t *testing.T) {
 // What was committed in a sandbox that died comes home with the next one, and is not lost where there is none.
 func TestNothingOfADeadSandboxIsLost(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	b.Sh(w, "echo 1 > one; git add one; git commit -qm one; echo 2 > two")
@@ -246,7 +246,7 @@ func TestNothingOfADeadSandboxIsLost(t *testing.T) {
 // A workspace moves to a place without walls and back, and keeps its branch, what is staged, and who owns its files.
 func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	ctx := context.Background()
@@ -290,7 +290,7 @@ func TestClosedRepositories(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only a server that is root has users of sandboxes")
 	}
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	dir := h.Repo("r")
 	wstest.Git(t, dir, "gc", "-q")
 	cloned, mine := h.UrlProject(dir), h.PathProject(dir)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
@@ -148,7 +148,7 @@ func (s *Service) Run(ctx context.Context) {
 
 // LiveRunner is an optional ability of Places: commands in sandboxes that live, without making one.
 type LiveRunner interface {
-	RunLive(ctx context.Context, workspaceID string, c executors.BoxCommand) (executors.BoxResult, error)
+	RunLive(ctx context.Context, workspaceID string, c executors.SandboxCommand) (executors.SandboxResult, error)
 }
 
 // followOne brings one workspace's commits home if its sandbox lives. None is made for it.
@@ -169,11 +169,11 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 		return err
 	}
 	s.sandboxes.Stirred(workspaceID)
-	run := places.RunInBox
+	run := places.RunInSandbox
 	if live, is := places.(LiveRunner); is {
 		run = live.RunLive // never waits for a sandbox whose end waits for this
 	}
-	b, err := s.sandboxes.OpenWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+	b, err := s.sandboxes.OpenWith(ctx, w, func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
 		return run(ctx, w.ID, c)
 	})
 	if fault.CodeOf(err) == "sandbox_not_live" {
@@ -228,7 +228,7 @@ func (s *Service) FetchCommits(ctx context.Context, p workspaces.Project, w work
 }
 
 // FetchBeforeEnd brings home what a sandbox that is about to end on purpose has: commits, and what is staged. run runs commands in it.
-func (s *Service) FetchBeforeEnd(ctx context.Context, workspaceID string, run func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) error {
+func (s *Service) FetchBeforeEnd(ctx context.Context, workspaceID string, run func(context.Context, executors.SandboxCommand) (executors.SandboxResult, error)) error {
 	if !s.sandboxes.Separate(workspaceID) {
 		return nil
 	}
@@ -340,7 +340,7 @@ func (s *Service) ClearSandbox(w workspaces.Workspace) error {
 			return git.DiskFault(err, "Removing the objects of the workspace's sandbox")
 		}
 	}
-	killpoint.Reach(killpoint.BoxCleared)
+	failpoint.Reach(failpoint.BoxCleared)
 	for _, f := range [...]string{s.sandboxes.OwnerMark(w.ID), filepath.Join(s.sandboxes.SandboxDir(w.ID), "gitfile")} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return git.DiskFault(err, "Removing the sandbox's git folder")

@@ -13,7 +13,7 @@ import (
 // TestWhatWasLeftBehindIsKeptBesideTheWork keeps what a sandbox did that its workspace went on without.
 func TestWhatWasLeftBehindIsKeptBesideTheWork(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	ctx := context.Background()
@@ -56,16 +56,16 @@ func TestWhatWasLeftBehindIsKeptBesideTheWork(t *testing.T) {
 	}
 	log, _, err := h.S.Records.Activity(ctx, w.ID, page.Page{Limit: 50})
 	wstest.Must(t, err)
-	told := 0
+	reported := 0
 	for _, e := range log {
 		if e.Kind == "workspace.left_kept" {
-			told++
+			reported++
 			if !strings.Contains(e.Text, "3 files not committed") || !strings.Contains(e.Text, got[0]) {
 				t.Errorf("told: %s", e.Text)
 			}
 		}
 	}
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if reported != 1 {
+		t.Errorf("told %d times", reported)
 	}
 }

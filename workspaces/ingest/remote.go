@@ -14,53 +14,53 @@ import (
 
 // PrepareSandbox prepares what an isolating place is given of the host, or finds it prepared. Called before each making of such a place, when
 // the workspace has none. What is there of an earlier place is kept as it is.
-func (s *Service) PrepareSandbox(ctx context.Context, workspaceID string) (executors.Box, error) {
+func (s *Service) PrepareSandbox(ctx context.Context, workspaceID string) (executors.MountSpec, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
-		return executors.Box{}, err
+		return executors.MountSpec{}, err
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
-		return executors.Box{}, err
+		return executors.MountSpec{}, err
 	}
 	if err := s.RestoreWorktree(ctx, w, ""); err != nil {
-		return executors.Box{}, err
+		return executors.MountSpec{}, err
 	}
 	uid := -1
 	if s.cfg.Chown {
 		n, err := s.store.BoxUser(ctx, w.ID)
 		if err != nil {
-			return executors.Box{}, err
+			return executors.MountSpec{}, err
 		}
 		uid = sandboxgit.FirstSandboxUser + int(n)
 	}
 	dir := s.sandboxes.SandboxDir(w.ID)
 	if err := git.MakeFolders(dir); err != nil {
-		return executors.Box{}, git.DiskFault(err, "Preparing the workspace's sandbox")
+		return executors.MountSpec{}, git.DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	if err := s.sandboxes.GitFile(p, w); err != nil {
-		return executors.Box{}, err
+		return executors.MountSpec{}, err
 	}
 	home := filepath.Join(dir, "home")
 	if err := s.sandboxes.MakeHomeFolder(home); err != nil {
-		return executors.Box{}, git.DiskFault(err, "Preparing the workspace's sandbox")
+		return executors.MountSpec{}, git.DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	gitDir := s.sandboxes.PrivateGit(w.ID)
 	if !git.FolderExists(gitDir) {
 		if err := s.sandboxes.MakePrivateGit(ctx, p, w); err != nil {
-			return executors.Box{}, err
+			return executors.MountSpec{}, err
 		}
 	} else if err := s.sandboxes.ShareObjects(ctx, p, w); err != nil { // of an earlier version it has no store
-		return executors.Box{}, err
+		return executors.MountSpec{}, err
 	}
 	gitfile := filepath.Join(dir, "gitfile")
 	if err := sandboxgit.WriteOnce(gitfile, "gitdir: "+gitDir+"\n"); err != nil {
-		return executors.Box{}, git.DiskFault(err, "Preparing the workspace's sandbox")
+		return executors.MountSpec{}, git.DiskFault(err, "Preparing the workspace's sandbox")
 	}
 	if err := s.sandboxes.GiveToSandbox(ctx, w, uid); err != nil {
-		return executors.Box{}, git.DiskFault(err, "Giving the workspace's files to its sandbox")
+		return executors.MountSpec{}, git.DiskFault(err, "Giving the workspace's files to its sandbox")
 	}
-	b := executors.Box{Home: sandboxgit.AgentHome, UID: uid, GID: uid, Mounts: []executors.Mount{
+	b := executors.MountSpec{Home: sandboxgit.AgentHome, UID: uid, GID: uid, Mounts: []executors.Mount{
 		{Source: w.Path, Target: w.Path},
 		{Source: gitfile, Target: filepath.Join(w.Path, ".git"), ReadOnly: true},
 		{Source: gitDir, Target: gitDir},
@@ -130,7 +130,7 @@ func (s *Service) SandboxEnded(workspaceID, sandboxID string) {
 	s.transfer.Unpack(sandboxID)
 	if dir := s.transfer.BundleDir(sandboxID); git.FolderExists(dir) {
 		if err := s.repo.RemoveFolder(dir); err != nil {
-			s.cfg.Log.Warn("parcel could not be removed", "sandbox_id", sandboxID, "error", err)
+			s.cfg.Log.Warn("bundle could not be removed", "sandbox_id", sandboxID, "error", err)
 		}
 	}
 	if s.sandboxes.Remote(workspaceID) {

@@ -34,16 +34,16 @@ type Store interface {
 
 // Config is what a Service is made of.
 type Config struct {
-	Store      Store
-	Records    *workspaces.Records
-	Repo       *git.Repo
-	Sandboxes  *sandboxgit.Store
-	Snapshots  *snapshot.Service
-	Transfer   *transfer.Service
-	Git        *hostgit.Git
-	Locks      *workspaces.Locks
-	After      func(time.Duration) <-chan time.Time
-	BoxTimeout time.Duration // of one git call in a sandbox
+	Store          Store
+	Records        *workspaces.Records
+	Repo           *git.Repo
+	Sandboxes      *sandboxgit.Store
+	Snapshots      *snapshot.Service
+	Transfer       *transfer.Service
+	Git            *hostgit.Git
+	Locks          *workspaces.Locks
+	After          func(time.Duration) <-chan time.Time
+	SandboxTimeout time.Duration // of one git call in a sandbox
 	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
 	Chown     bool
 	DataDir   string

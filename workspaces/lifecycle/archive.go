@@ -11,8 +11,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -147,7 +147,7 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p workspaces.Proje
 			s.cfg.Log.WarnContext(ctx, "branch could not be removed", "workspace_id", w.ID, "error", err)
 		}
 	}
-	killpoint.Reach(killpoint.PutAwayCleared)
+	failpoint.Reach(failpoint.PutAwayCleared)
 	now := s.records.Millis()
 	w, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
 		if w.Snapshot != nil && w.Snapshot.Commit == "" { // it only said that the workspace goes
@@ -228,12 +228,12 @@ func (s *Service) clear(ctx context.Context, p workspaces.Project, w workspaces.
 	if err := s.snapshots.KeepAway(ctx, p, w, snap, why); err != nil {
 		return w, "", err
 	}
-	killpoint.Reach(killpoint.PutAwayKept)
+	failpoint.Reach(failpoint.PutAwayKept)
 	snap.Going = going
 	if w, err = s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Snapshot = snap; return nil }); err != nil {
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)
 	}
-	killpoint.Reach(killpoint.PutAwayStored)
+	failpoint.Reach(failpoint.PutAwayStored)
 	doomed, err := s.takeAway(ctx, places, p, w)
 	return w, doomed, err
 }
@@ -249,13 +249,13 @@ func (s *Service) takeAway(ctx context.Context, places workspaces.Places, p work
 	if err != nil {
 		return "", err
 	}
-	killpoint.Reach(killpoint.PutAwayEnded)
+	failpoint.Reach(failpoint.PutAwayEnded)
 	doomed, err = git.Doom(s.repo.WorkspaceDir(w.ID))
 	free()
 	if err != nil {
 		return "", git.DiskFault(err, "Removing the workspace's folder")
 	}
-	killpoint.Reach(killpoint.PutAwayDoomed)
+	failpoint.Reach(failpoint.PutAwayDoomed)
 	if err := s.ingest.ClearSandbox(w); err != nil {
 		return doomed, err
 	}
@@ -365,7 +365,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 		}
 		return workspaces.Workspace{}, err
 	}
-	killpoint.Reach(killpoint.RestoreRebuilt)
+	failpoint.Reach(failpoint.RestoreRebuilt)
 	branch := w.Branch
 	w, err = s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
 		w.State, w.StateReason, w.ArchivedAt, w.DeletedAt, w.Snapshot, w.Branch = workspaces.Ready, "", 0, 0, nil, branch
@@ -374,7 +374,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return workspaces.Workspace{}, err
 	}
-	killpoint.Reach(killpoint.RestoreStored)
+	failpoint.Reach(failpoint.RestoreStored)
 	if err := s.repo.UpdateRefs(ctx, p.GitDir, "restored "+w.Key(), git.RefDrop(git.CreatingRef(w.ID))); err != nil {
 		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", w.ID, "error", err)
 	}

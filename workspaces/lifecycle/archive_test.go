@@ -66,7 +66,7 @@ func TestDeleteAndRestore(t *testing.T) {
 	for _, way := range []string{"in the box", "on the host"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+			wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 				t.Parallel()
 				dir := h.Repo("app")
 				p := h.PathProject(dir)
@@ -80,7 +80,7 @@ func TestDeleteAndRestore(t *testing.T) {
 					t.Errorf("%+v", l)
 				}
 				if way == "on the host" {
-					h.Box.Fail(errors.New("no sandbox"))
+					h.Sandboxes.Fail(errors.New("no sandbox"))
 				}
 				gone, err := h.S.Lifecycle.Delete(t.Context(), h.Actor, w.ID)
 				wstest.Must(t, err)
@@ -120,7 +120,7 @@ func TestDeleteAndRestore(t *testing.T) {
 				_, err = h.S.Lifecycle.Restore(t.Context(), h.Actor, w.ID)
 				wstest.WantCode(t, err, "not_archived")
 				// And once more: the second snapshot replaces the first.
-				h.Box.Fail(nil)
+				h.Sandboxes.Fail(nil)
 				wstest.Write(t, back.Path, "a.txt", "later\n")
 				_, err = h.S.Lifecycle.Delete(t.Context(), h.Actor, w.ID)
 				wstest.Must(t, err)
@@ -136,7 +136,7 @@ func TestDeleteAndRestore(t *testing.T) {
 
 func TestArchiveKeepsTheBranch(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -188,7 +188,7 @@ func TestArchiveKeepsTheBranch(t *testing.T) {
 
 func TestDeleteOfBrokenWorkspaces(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 
@@ -258,7 +258,7 @@ func TestNestedRepositoriesComeBack(t *testing.T) {
 	for _, way := range []string{"in the box", "on the host", "without commits"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			h := wstest.SqliteHouse(t)
+			h := wstest.SQLiteEnv(t)
 			dir := h.Repo("app")
 			w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 			nested := filepath.Join(w.Path, "lib/nested")
@@ -272,7 +272,7 @@ func TestNestedRepositoriesComeBack(t *testing.T) {
 			wstest.Write(t, nested, "unsaved", "unsaved\n")
 			wstest.Write(t, w.Path, "beside", "beside\n")
 			if way == "on the host" {
-				h.Box.Fail(errors.New("no sandbox"))
+				h.Sandboxes.Fail(errors.New("no sandbox"))
 			}
 			_, err := h.S.Lifecycle.Delete(t.Context(), h.Actor, w.ID)
 			wstest.Must(t, err)
@@ -295,11 +295,11 @@ func TestNothingIsRemovedWithoutASnapshot(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Log("as root files cannot be made unreadable; the repository is broken instead")
 	}
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 	wstest.Write(t, w.Path, "precious", "x")
-	h.Box.Fail(errors.New("no sandbox"))
+	h.Sandboxes.Fail(errors.New("no sandbox"))
 	wstest.Must(t, os.Rename(filepath.Join(dir, ".git/objects"), filepath.Join(dir, ".git/objects-away")))
 	if _, err := h.S.Lifecycle.Delete(t.Context(), h.Actor, w.ID); err == nil {
 		t.Fatal("deleted without a snapshot")
@@ -315,7 +315,7 @@ func TestNothingIsRemovedWithoutASnapshot(t *testing.T) {
 
 func TestHiddenChangesAreKept(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID})
 	wstest.Git(t, w.Path, "update-index", "--assume-unchanged", "a.txt")
 	wstest.Git(t, w.Path, "update-index", "--skip-worktree", "dir/b.txt")
@@ -332,7 +332,7 @@ func TestHiddenChangesAreKept(t *testing.T) {
 
 func TestSpecialFilesDoNotHangForEver(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.BoxTimeout, c.GitTimeout = 5*time.Second, time.Minute })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.SandboxTimeout, c.GitTimeout = 5*time.Second, time.Minute })
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID})
 	wstest.Write(t, w.Path, "precious", "x")
 	wstest.Must(t, os.Mkdir(filepath.Join(w.Path, "trap"), 0o755))
@@ -352,7 +352,7 @@ func TestSpecialFilesDoNotHangForEver(t *testing.T) {
 
 func TestDeleteWhenTheRepositoryIsGone(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -371,18 +371,18 @@ func TestDeleteWhenTheRepositoryIsGone(t *testing.T) {
 
 func TestNoNewPlaceWhileLeaving(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID})
 	if spec, kind, err := h.S.Records.Spec(t.Context(), w.ID); err != nil || spec.Root != w.Path || kind != "local" || len(spec.GitDirs) != 1 {
 		t.Errorf("%+v %q %v", spec, kind, err)
 	}
-	h.Box.OnDestroy = func() {
+	h.Sandboxes.OnDestroy = func() {
 		_, _, err := h.S.Records.Spec(context.Background(), w.ID)
 		wstest.WantCode(t, err, "workspace_not_active")
 	}
 	_, err := h.S.Lifecycle.Archive(t.Context(), h.Actor, w.ID)
 	wstest.Must(t, err)
-	h.Box.OnDestroy = nil
+	h.Sandboxes.OnDestroy = nil
 	_, err = h.S.Lifecycle.Restore(t.Context(), h.Actor, w.ID)
 	wstest.Must(t, err)
 	if _, _, err = h.S.Records.Spec(t.Context(), w.ID); err != nil {

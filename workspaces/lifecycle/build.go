@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/transfer"
@@ -190,11 +190,11 @@ func (s *Service) buildWorktree(ctx context.Context, p workspaces.Project, w wor
 	if err := s.addWorktree(ctx, p, w); err != nil {
 		return Outcome{}, err
 	}
-	killpoint.Reach(killpoint.WorkspaceLinked)
+	failpoint.Reach(failpoint.WorkspaceLinked)
 	if err := s.checkout(ctx, p, w); err != nil {
 		return Outcome{}, err
 	}
-	killpoint.Reach(killpoint.WorkspaceCheckedOut)
+	failpoint.Reach(failpoint.WorkspaceCheckedOut)
 	return Outcome{Detail: "Branch " + w.Branch}, nil
 }
 
@@ -212,7 +212,7 @@ func (s *Service) addWorktree(ctx context.Context, p workspaces.Project, w works
 	if err != nil {
 		return git.GitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
 	}
-	killpoint.Reach(killpoint.WorkspaceBranched)
+	failpoint.Reach(failpoint.WorkspaceBranched)
 	return s.linkWorktree(ctx, p, w)
 }
 
@@ -237,13 +237,13 @@ func (s *Service) checkoutTree(ctx context.Context, p workspaces.Project, w work
 	if err != nil {
 		return err
 	}
-	told := s.cfg.Now()
+	reported := s.cfg.Now()
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Timeout: s.cfg.StepTimeout, Passing: true, Env: plain,
 		Config: []string{"checkout.workers=" + strconv.Itoa(s.cfg.CheckoutWorkers), "checkout.thresholdForParallelism=1"},
 		Args:   []string{"read-tree", "--reset", "-u", "-v", commit},
 		Progress: func(line string) {
-			if now := s.cfg.Now(); now.Sub(told) >= time.Second {
-				told = now
+			if now := s.cfg.Now(); now.Sub(reported) >= time.Second {
+				reported = now
 				_ = s.setStep(ctx, w.ID, stepWorktree, func(st *workspaces.Step) { st.Detail = line }) // only shown: the next line says more
 			}
 		}})
@@ -330,11 +330,11 @@ func (s *Service) finishBuild(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.WorkspaceBuilt)
+	failpoint.Reach(failpoint.WorkspaceBuilt)
 	if _, err = s.records.Edit(ctx, workspaceID, func(w *workspaces.Workspace) error { w.State, w.StateReason = workspaces.Ready, ""; return nil }); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.WorkspaceReady)
+	failpoint.Reach(failpoint.WorkspaceReady)
 	// From here on the branch is the person's: a mark that stays is only a ref too many.
 	if err := s.repo.UpdateRefs(context.WithoutCancel(ctx), p.GitDir, "ready", git.RefDrop(git.CreatingRef(workspaceID))); err != nil {
 		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", workspaceID, "error", err)

@@ -9,10 +9,10 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
@@ -57,7 +57,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if err != nil {
 		return workspaces.Workspace{}, err
 	}
-	killpoint.Reach(killpoint.WorkspaceStored)
+	failpoint.Reach(failpoint.WorkspaceStored)
 	s.records.Note(ctx, workspaces.Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
 		Text: fmt.Sprintf("Created from %s on branch %s%s", hostgit.Clean(w.Base), w.Branch, s.executorWords(ctx, w.Executor)), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
 	s.records.PublishWorkspace(ctx, w)

@@ -17,7 +17,7 @@ import (
 
 func TestWorkspaceFromFolder(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		t.Parallel()
 		dir := h.Repo("app")
 		wstest.Write(t, dir, ".env", "SECRET=1\n")
@@ -77,7 +77,7 @@ func TestWorkspaceFromFolder(t *testing.T) {
 
 func TestNamesOfWorkspacesAndBranches(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	wstest.Git(t, dir, "branch", "taken")
 	wstest.Git(t, dir, "branch", "nest/ed")
@@ -132,7 +132,7 @@ func TestNamesOfWorkspacesAndBranches(t *testing.T) {
 
 func TestFailedCreationLeavesNothing(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	p := h.PathProject(h.Repo("app"))
 	script := "echo hi > x; git commit -q --allow-empty -m mine 2>/dev/null; exit 7"
 	_, err := h.S.Projects.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{SetupScript: &script})
@@ -142,17 +142,17 @@ func TestFailedCreationLeavesNothing(t *testing.T) {
 		t.Fatalf("%s %q", w.State, w.StateReason)
 	}
 	h.NothingLeft(p, w)
-	if h.Ses.Stopped == 0 || h.Box.Destroyed.Load() == 0 {
+	if h.Ses.Stopped == 0 || h.Sandboxes.Destroyed.Load() == 0 {
 		t.Errorf("sessions and sandbox were not ended")
 	}
 	boom := errors.New("no sandbox today")
-	h.Box.Fail(boom)
+	h.Sandboxes.Fail(boom)
 	w2 := h.Settled(h.Create(workspaces.NewWorkspace{ProjectID: p.ID, Name: "two"}).ID)
 	if w2.State != workspaces.Failed || wstest.StepOf(t, w2, "sandbox").State != "failed" || wstest.StepOf(t, w2, "worktree").State != "done" {
 		t.Fatalf("%s %+v", w2.StateReason, w2.Steps)
 	}
 	h.NothingLeft(p, w2)
-	h.Box.Fail(nil)
+	h.Sandboxes.Fail(nil)
 	none := ""
 	_, err = h.S.Projects.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{SetupScript: &none})
 	wstest.Must(t, err)
@@ -175,10 +175,10 @@ func TestCancelInEachStep(t *testing.T) {
 	for _, at := range []string{"sandbox", "setup"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			h := wstest.SqliteHouse(t)
+			h := wstest.SQLiteEnv(t)
 			p := h.PathProject(h.Repo("app"))
 			if at == "sandbox" {
-				h.Box.OnEnsure = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+				h.Sandboxes.OnEnsure = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 			} else {
 				script := "exec sleep 600"
 				_, err := h.S.Projects.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{SetupScript: &script})
@@ -202,7 +202,7 @@ func TestCancelInEachStep(t *testing.T) {
 
 func TestCancelDuringFetchAndCheckout(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	// A git that never ends when it writes files stands for a checkout that takes long.
@@ -248,10 +248,10 @@ func TestCancelDuringFetchAndCheckout(t *testing.T) {
 
 func TestShutdownAndCrashCleanUp(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	p := h.PathProject(h.Repo("app"))
 	reached := make(chan struct{}, 1)
-	h.Box.OnEnsure = func(ctx context.Context) error { reached <- struct{}{}; <-ctx.Done(); return context.Cause(ctx) }
+	h.Sandboxes.OnEnsure = func(ctx context.Context) error { reached <- struct{}{}; <-ctx.Done(); return context.Cause(ctx) }
 	w := h.Create(workspaces.NewWorkspace{ProjectID: p.ID})
 	<-reached
 	h.Stop()
@@ -263,7 +263,7 @@ func TestShutdownAndCrashCleanUp(t *testing.T) {
 	h.NothingLeft(p, got)
 
 	// A crash: the row says creating, branch, mark and worktree exist.
-	h.Box.OnEnsure = nil
+	h.Sandboxes.OnEnsure = nil
 	h.Start()
 	w = h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "crashed"})
 	h.Stop()
@@ -283,12 +283,12 @@ func TestShutdownAndCrashCleanUp(t *testing.T) {
 
 func TestCleanUpKeepsBranchesOfOthers(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	h.Stop() // the creation waits
 	h.S = h.Build()
-	h.S.Records.Connect(h.Box, h.Ses)
+	h.S.Records.Connect(h.Sandboxes, h.Ses)
 	w := h.Create(workspaces.NewWorkspace{ProjectID: p.ID})
 	wstest.Git(t, dir, "branch", w.Branch) // somebody is quicker
 	ctx, cancel := context.WithCancel(t.Context())
@@ -305,7 +305,7 @@ func TestCleanUpKeepsBranchesOfOthers(t *testing.T) {
 
 func TestCopyIgnoredFollowsNoLinks(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	secret := filepath.Join(h.Data, "secret.key")
 	wstest.Must(t, os.WriteFile(secret, []byte("key"), 0o600))

@@ -31,7 +31,7 @@ func (n noRow) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (wor
 // A workspace that is made of a snapshot has refs before its row: without the row nothing of them stays.
 func TestARestoreIntoANewWorkspaceThatIsCutLeavesNothing(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	wstest.Write(t, w.Path, "later", "later\n")

@@ -23,7 +23,7 @@ func (m *merger) showConflicts(ctx context.Context, list []workspaces.Conflict, 
 			continue
 		}
 		shown++
-		raw, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"cat-file", "blob", tree + ":" + c.Path}, Max: git.MaxConflictBlob})
+		raw, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"cat-file", "blob", tree + ":" + c.Path}, Max: git.MaxConflictBlob})
 		if err != nil { // it is shown without
 			if errors.Is(err, hostgit.ErrTooMuch) {
 				continue

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 )
@@ -94,7 +94,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 	if res.Commits, err = m.count(ctx, res.Head, "^"+expectedBase); err != nil {
 		return workspaces.MergeResult{}, err
 	}
-	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", expectedBase, commit}})
+	out, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", expectedBase, commit}})
 	if err != nil {
 		return workspaces.MergeResult{}, MergeFault(err)
 	}
@@ -107,14 +107,14 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 		if err := m.noSecrets(ctx, res); err != nil {
 			return workspaces.MergeResult{}, err
 		}
-		killpoint.Reach(killpoint.MergePlanned)
+		failpoint.Reach(failpoint.MergePlanned)
 		if err = m.land(ctx, res); errors.Is(err, errBaseMoved) {
 			now, _ = m.BaseTip(ctx) // "" where it cannot be read: that it moved is what counts
 			return workspaces.MergeResult{}, s.baseMoved(m.Target, expectedBase, now)
 		} else if err != nil {
 			return workspaces.MergeResult{}, err
 		}
-		killpoint.Reach(killpoint.MergeLanded)
+		failpoint.Reach(failpoint.MergeLanded)
 	}
 	res.Merged = true
 	return res, m.keep(ctx, res)

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -72,7 +72,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if err := m.noSecrets(ctx, res); err != nil {
 			return workspaces.MergeResult{}, git.EndedBy(ctx, err)
 		}
-		killpoint.Reach(killpoint.MergePlanned)
+		failpoint.Reach(failpoint.MergePlanned)
 		err = m.land(ctx, res)
 		if errors.Is(err, errBaseMoved) {
 			continue
@@ -80,7 +80,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if err != nil {
 			return workspaces.MergeResult{}, git.EndedBy(ctx, err)
 		}
-		killpoint.Reach(killpoint.MergeLanded)
+		failpoint.Reach(failpoint.MergeLanded)
 		res.Merged = true
 		return res, m.keep(ctx, res)
 	}
@@ -95,8 +95,8 @@ func (s *Service) Merger(ctx context.Context, actor accounts.Actor, workspaceID 
 	}
 	m := &merger{s: s, actor: actor, p: p, Workspace: w, req: r}
 	release := func() {
-		if m.desk != nil {
-			_ = m.desk.Close()
+		if m.scratch != nil {
+			_ = m.scratch.Close()
 		}
 		free()
 	}
@@ -104,7 +104,7 @@ func (s *Service) Merger(ctx context.Context, actor accounts.Actor, workspaceID 
 		m.Target, err = s.repo.BranchTarget(ctx, p, w.Base)
 	}
 	if err == nil {
-		m.desk, err = s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+		m.scratch, err = s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 		err = git.GitFault(err, fault.Unavailable, "merge_failed", "Preparing the merge")
 	}
 	if err != nil {
@@ -212,7 +212,7 @@ func uncommittedWords(n int, err error) []string {
 // merger is one merge.
 type merger struct {
 	s         *Service
-	desk      *hostgit.Desk
+	scratch   *hostgit.Scratch
 	actor     accounts.Actor
 	p         workspaces.Project
 	Workspace workspaces.Workspace
@@ -223,7 +223,7 @@ type merger struct {
 
 // noSecrets refuses to land what holds something of a secret.
 func (m *merger) noSecrets(ctx context.Context, res workspaces.MergeResult) error {
-	return m.s.secretFiles.NoSecrets(ctx, m.Workspace, m.desk, "merged", res.Commit, "^"+res.BaseCommit)
+	return m.s.secretFiles.NoSecrets(ctx, m.Workspace, m.scratch, "merged", res.Commit, "^"+res.BaseCommit)
 }
 
 // keep notes a merge that has landed. What was merged is the new base of the workspace's changes, whatever form it landed in.

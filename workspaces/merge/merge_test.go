@@ -63,7 +63,7 @@ func TestMergeStrategies(t *testing.T) {
 	for _, strategy := range []string{"merge", "squash", "rebase"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
-			wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+			wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 				t.Parallel()
 				dir := h.Repo("app")
 				p := h.PathProject(dir)
@@ -143,7 +143,7 @@ func TestMergeStrategies(t *testing.T) {
 // Who looks at one strategy after the other does not wait between them.
 func TestDryRunsAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		t.Parallel()
 		dir := h.Repo("app")
 		w := wstest.Parted(t, h, dir, h.PathProject(dir))
@@ -162,7 +162,7 @@ func TestDryRunsAtTheSameTime(t *testing.T) {
 
 func TestMergeFastForwards(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	for i, strategy := range []string{"merge", "rebase"} {
@@ -187,7 +187,7 @@ func TestMergeFastForwards(t *testing.T) {
 
 func TestConflictsChangeNothing(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	wstest.Write(t, dir, "del.txt", "del\n")
 	wstest.Write(t, dir, "bin", "\x00one")
@@ -229,7 +229,7 @@ func TestConflictsChangeNothing(t *testing.T) {
 
 func TestMergeKeepsLocalChangesOfTheFolder(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := wstest.Parted(t, h, dir, p)
@@ -266,7 +266,7 @@ func TestMergeKeepsLocalChangesOfTheFolder(t *testing.T) {
 
 func TestMergesAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		t.Parallel()
 		dir := h.Repo("app")
 		p := h.PathProject(dir)
@@ -300,7 +300,7 @@ func TestMergesAtTheSameTime(t *testing.T) {
 
 func TestClonedBaseStaysInStep(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	src := h.Repo("origin")
 	p := h.UrlProject(src)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -338,7 +338,7 @@ func TestClonedBaseStaysInStep(t *testing.T) {
 
 func TestRebaseOfUnusualHistories(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -370,7 +370,7 @@ func TestRebaseOfUnusualHistories(t *testing.T) {
 
 func TestUnsafeNamesDoNotReachTheBase(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 	// git's own commands refuse such a tree; an agent can write its object by hand.
@@ -396,7 +396,7 @@ func TestUnsafeNamesDoNotReachTheBase(t *testing.T) {
 
 func TestBaseOfChangesFollowsWhatIsMergedIn(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 	want := func(commit string) {

@@ -52,10 +52,10 @@ func (m *merger) plan(ctx context.Context) (workspaces.MergeResult, error) {
 	}
 	// The agent's commits may hold names no checkout accepts, such as .git/config: they must not reach the base. Reading a
 	// tree into an index is where git checks names.
-	if _, err := m.desk.Text(ctx, "read-tree", res.Commit); err != nil {
+	if _, err := m.scratch.Text(ctx, "read-tree", res.Commit); err != nil {
 		return res, git.GitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the merged files")
 	}
-	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", res.BaseCommit, res.Commit}})
+	out, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", res.BaseCommit, res.Commit}})
 	if err != nil {
 		return res, MergeFault(err)
 	}
@@ -82,7 +82,7 @@ func (m *merger) BaseTip(ctx context.Context) (string, error) {
 // from is the commit the branch's work is counted from: where it left the base, or what of it was merged before. The latter
 // keeps a branch that was squashed or rebased into its base mergeable: its old commits are not applied a second time.
 func (m *merger) from(ctx context.Context, base, head string) (string, error) {
-	mb, err := m.desk.Text(ctx, "merge-base", base, head)
+	mb, err := m.scratch.Text(ctx, "merge-base", base, head)
 	if err != nil && hostgit.ExitCode(err) != 1 {
 		return "", MergeFault(err)
 	}
@@ -102,7 +102,7 @@ func (m *merger) from(ctx context.Context, base, head string) (string, error) {
 
 // has reports whether the commit descendant contains ancestor.
 func (m *merger) has(ctx context.Context, descendant, ancestor string) (bool, error) {
-	_, err := m.desk.Text(ctx, "merge-base", "--is-ancestor", ancestor, descendant)
+	_, err := m.scratch.Text(ctx, "merge-base", "--is-ancestor", ancestor, descendant)
 	switch code := hostgit.ExitCode(err); {
 	case err == nil:
 		return true, nil
@@ -113,7 +113,7 @@ func (m *merger) has(ctx context.Context, descendant, ancestor string) (bool, er
 }
 
 func (m *merger) count(ctx context.Context, args ...string) (int, error) {
-	out, err := m.desk.Text(ctx, append([]string{"rev-list", "--count"}, args...)...)
+	out, err := m.scratch.Text(ctx, append([]string{"rev-list", "--count"}, args...)...)
 	if err != nil {
 		return 0, MergeFault(err)
 	}
@@ -121,7 +121,7 @@ func (m *merger) count(ctx context.Context, args ...string) (int, error) {
 }
 
 func (m *merger) tree(ctx context.Context, commit string) (string, error) {
-	t, err := m.desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
+	t, err := m.scratch.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
 	return t, MergeFault(err)
 }
 
@@ -199,7 +199,7 @@ func (m *merger) synthetic(ctx context.Context, of string, parents ...string) (s
 
 // mergeTree merges two commits as git would and returns the tree; conflicts go into res.
 func (m *merger) mergeTree(ctx context.Context, res *workspaces.MergeResult, ours, theirs string) (string, error) {
-	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
+	out, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
 	if err != nil && hostgit.ExitCode(err) != 1 {
 		return "", MergeFault(err)
 	}
@@ -220,7 +220,7 @@ func (m *merger) commit(ctx context.Context, tree, message string, env []string,
 	for _, p := range parents {
 		args = append(args, "-p", p)
 	}
-	out, err := m.desk.Run(ctx, hostgit.Call{Args: append(args, tree), Env: env, Stdin: strings.NewReader(sandboxgit.TidyMessage(message))})
+	out, err := m.scratch.Run(ctx, hostgit.Call{Args: append(args, tree), Env: env, Stdin: strings.NewReader(sandboxgit.TidyMessage(message))})
 	if err != nil {
 		return "", MergeFault(err)
 	}

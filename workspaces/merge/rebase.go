@@ -28,7 +28,7 @@ func (m *merger) planRebase(ctx context.Context, res *workspaces.MergeResult, fr
 		res.Commit, res.FastForward = res.Head, true
 		return nil
 	}
-	out, err := m.desk.Text(ctx, "rev-list", "--reverse", "--topo-order", "--no-merges", "--right-only", "--cherry-pick",
+	out, err := m.scratch.Text(ctx, "rev-list", "--reverse", "--topo-order", "--no-merges", "--right-only", "--cherry-pick",
 		res.BaseCommit+"..."+res.Head, "^"+from)
 	if err != nil {
 		return MergeFault(err)
@@ -40,10 +40,10 @@ func (m *merger) planRebase(ctx context.Context, res *workspaces.MergeResult, fr
 	if merges > 0 {
 		res.Warnings = append(res.Warnings, "The branch holds merge commits: a rebase leaves them out and replays the others.")
 	}
-	tip, tell := res.BaseCommit, m.s.repo.ProgressOf(ctx)
+	tip, notify := res.BaseCommit, m.s.repo.ProgressOf(ctx)
 	for i, c := range commits {
-		if tell != nil {
-			tell(fmt.Sprintf("Rebasing (%d/%d)", i+1, len(commits)))
+		if notify != nil {
+			notify(fmt.Sprintf("Rebasing (%d/%d)", i+1, len(commits)))
 		}
 		next, err := m.replay(ctx, res, c, tip)
 		if err != nil {
@@ -61,7 +61,7 @@ func (m *merger) planRebase(ctx context.Context, res *workspaces.MergeResult, fr
 
 // replay makes the commit anew on tip. One whose change is in tip already is left out.
 func (m *merger) replay(ctx context.Context, res *workspaces.MergeResult, commit, tip string) (string, error) {
-	parent, err := m.desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^1")
+	parent, err := m.scratch.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^1")
 	if hostgit.ExitCode(err) > 0 {
 		parent, err = m.emptyCommit(ctx)
 	}
@@ -97,7 +97,7 @@ func (m *merger) replay(ctx context.Context, res *workspaces.MergeResult, commit
 
 // authorship reads who wrote a commit, when, and its message; the person who merges becomes its committer.
 func (m *merger) authorship(ctx context.Context, commit string) (message string, env []string, err error) {
-	out, err := m.desk.Run(ctx, hostgit.Call{Config: []string{"i18n.logOutputEncoding=UTF-8"},
+	out, err := m.scratch.Run(ctx, hostgit.Call{Config: []string{"i18n.logOutputEncoding=UTF-8"},
 		Args: []string{"log", "-1", "--no-notes", "--no-mailmap", "--date=raw", "--format=%an%x00%ae%x00%ad%x00%B", commit, "--"}})
 	if err != nil {
 		return "", nil, MergeFault(err)
@@ -118,7 +118,7 @@ func (m *merger) authorship(ctx context.Context, commit string) (message string,
 
 // emptyCommit is a commit without files, the parent of those that have none.
 func (m *merger) emptyCommit(ctx context.Context) (string, error) {
-	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
+	out, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
 	if err != nil {
 		return "", err
 	}

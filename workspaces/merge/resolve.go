@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -74,7 +74,7 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 		args = []string{"rebase", "--no-autostash", "--no-verify", "--no-gpg-sign", "--no-stat", "--onto", base, from}
 	}
 	_, err = b.Git(context.WithoutCancel(ctx), nil, args...)
-	killpoint.Reach(killpoint.ResolveBegun)
+	failpoint.Reach(failpoint.ResolveBegun)
 	if err == nil || git.ExitCode(err) == 1 {
 		return kept.ID, nil // conflicts; or git found a way where the plan had none
 	}
@@ -83,7 +83,7 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 
 // onlyIn lists the files a commit has and another has not, as raw paths.
 func (m *merger) onlyIn(ctx context.Context, commit, other string) ([]string, error) {
-	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", other, commit}, Max: 256 << 20})
+	out, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", other, commit}, Max: 256 << 20})
 	if err != nil {
 		return nil, MergeFault(err)
 	}

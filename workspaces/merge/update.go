@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -122,7 +122,7 @@ func (u *updater) plan(ctx context.Context) error {
 	if err != nil || len(u.res.Conflicts) > 0 {
 		return err
 	}
-	if _, err := u.desk.Text(ctx, "read-tree", u.res.Commit); err != nil { // where git checks names, see merger.plan
+	if _, err := u.scratch.Text(ctx, "read-tree", u.res.Commit); err != nil { // where git checks names, see merger.plan
 		return git.GitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the files")
 	}
 	return u.files(ctx)
@@ -149,7 +149,7 @@ func (u *updater) planUpdate(ctx context.Context, scratch *workspaces.MergeResul
 
 // files lists what the update changes.
 func (u *updater) files(ctx context.Context) error {
-	out, err := u.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-status", "--no-renames", u.res.Head, u.res.Commit}, Max: 256 << 20})
+	out, err := u.scratch.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-status", "--no-renames", u.res.Head, u.res.Commit}, Max: 256 << 20})
 	if err != nil {
 		return MergeFault(err)
 	}
@@ -286,7 +286,7 @@ func (u *updater) note(ctx context.Context) error {
 	if err := s.repo.UpdateRefs(ctx, u.p.GitDir, "updated "+u.Workspace.Key(), git.RefSet(git.BaseRef(u.Workspace.ID), u.res.BaseCommit)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.Workspace.ID, "error", err)
 	}
-	killpoint.Reach(killpoint.UpdateBased)
+	failpoint.Reach(failpoint.UpdateBased)
 	if _, err := s.records.Edit(ctx, u.Workspace.ID, func(w *workspaces.Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
 		return fmt.Errorf("noting the update: %w", err)
 	}

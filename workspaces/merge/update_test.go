@@ -24,7 +24,7 @@ func TestUpdate(t *testing.T) {
 	for _, strategy := range []string{"merge", "rebase"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
-			h := wstest.SqliteHouse(t)
+			h := wstest.SQLiteEnv(t)
 			dir := h.Repo("app")
 			p := h.PathProject(dir)
 			w := wstest.Parted(t, h, dir, p)
@@ -75,7 +75,7 @@ func TestUpdate(t *testing.T) {
 func TestUpdateAfterASquash(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []string{"merge", "rebase"} {
-		h := wstest.SqliteHouse(t)
+		h := wstest.SQLiteEnv(t)
 		dir := h.Repo("app")
 		w := wstest.Parted(t, h, dir, h.PathProject(dir))
 		h.Merge(w, "squash")
@@ -96,7 +96,7 @@ func TestUpdateAfterASquash(t *testing.T) {
 // Uncommitted changes in files that the base changed are kept on top where they fit, and stop the update where they do not.
 func TestUpdateCarriesWhatFits(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	long := strings.Repeat("line\n", 20)
 	wstest.Write(t, dir, "long.txt", long)
@@ -136,12 +136,12 @@ func TestUpdateCarriesWhatFits(t *testing.T) {
 // What the agent does at the same moment is not lost, and nothing is half done.
 func TestUpdateMeetsTheAgent(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := wstest.Parted(t, h, dir, h.PathProject(dir))
 	head := wstest.Git(t, w.Path, "rev-parse", "HEAD")
 	var meanwhile func()
-	h.Box.OnRun = func(argv []string) {
+	h.Sandboxes.OnRun = func(argv []string) {
 		if do := meanwhile; do != nil && slices.Contains(argv, "update-ref") {
 			meanwhile = nil
 			do()
@@ -194,7 +194,7 @@ func conflicting(t *testing.T, h *wstest.Env) (workspaces.Workspace, string) {
 func TestConflictsAreShownAndResolved(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []string{"merge", "rebase"} {
-		h := wstest.SqliteHouse(t)
+		h := wstest.SQLiteEnv(t)
 		w, dir := conflicting(t, h)
 		r := update(h, w, strategy, false)
 		if r.Updated || len(r.Conflicts) != 2 || r.Commit != "" || wstest.Git(t, w.Path, "status", "--porcelain") != "" {
@@ -259,11 +259,11 @@ func TestUpdateElsewhere(t *testing.T) {
 	t.Parallel()
 	t.Run("boxed", func(t *testing.T) {
 		t.Parallel()
-		h, walls := wstest.WalledHouse(t)
+		h, walls := wstest.IsolatedEnv(t)
 		dir := h.Repo("app")
 		w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 		sh := func(script string) string {
-			r, err := walls.RunInBox(t.Context(), w.ID, executors.BoxCommand{Argv: []string{"sh", "-ec", script}, TimeoutMs: 30_000})
+			r, err := walls.RunInSandbox(t.Context(), w.ID, executors.SandboxCommand{Argv: []string{"sh", "-ec", script}, TimeoutMs: 30_000})
 			wstest.Must(t, err)
 			return string(r.Stdout) + string(r.Stderr)
 		}
@@ -280,7 +280,7 @@ func TestUpdateElsewhere(t *testing.T) {
 	})
 	t.Run("far", func(t *testing.T) {
 		t.Parallel()
-		h, a := wstest.FarHouse(t)
+		h, a := wstest.RemoteEnv(t)
 		dir := h.LongRepo("r")
 		w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 		a.Sh(w, "echo ours > ours.txt; git add -A; git commit -qm ours; echo mine > mine.txt")

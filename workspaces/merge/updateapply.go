@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -57,7 +57,7 @@ func (u *updater) apply(ctx context.Context) error {
 	if err != nil || len(u.res.Dirty) > 0 {
 		return err
 	}
-	killpoint.Reach(killpoint.UpdateApplied)
+	failpoint.Reach(failpoint.UpdateApplied)
 	what := "update (parawork): " + u.req.Strategy + " " + u.Target
 	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", what, git.HeadsPrefix+branch, u.res.Commit, head); err != nil {
 		if done, derr := u.committed(ctx, b); derr == nil && done {
@@ -69,7 +69,7 @@ func (u *updater) apply(ctx context.Context) error {
 		}
 		return headMovedOn(u.Workspace)
 	}
-	killpoint.Reach(killpoint.UpdateMoved)
+	failpoint.Reach(failpoint.UpdateMoved)
 	u.res.Updated = true
 	return u.s.sandboxes.FetchCommits(ctx, u.p, u.Workspace, b)
 }

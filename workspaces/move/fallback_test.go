@@ -41,9 +41,9 @@ func (c *clouds) ChooseHere(context.Context, string) (executors.Kind, error) {
 	return "bubblewrap", nil
 }
 
-func cloudHouse(t *testing.T, allowed *bool) (*wstest.Env, *clouds) {
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.FallBackAllowed = func(context.Context) bool { return *allowed } })
-	c := &clouds{choosers: &choosers{Boxes: h.Box}}
+func cloudHarness(t *testing.T, allowed *bool) (*wstest.Env, *clouds) {
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.FallBackAllowed = func(context.Context) bool { return *allowed } })
+	c := &clouds{choosers: &choosers{Sandboxes: h.Sandboxes}}
 	h.S.Records.Connect(c, h.Ses)
 	return h, c
 }
@@ -51,7 +51,7 @@ func cloudHouse(t *testing.T, allowed *bool) (*wstest.Env, *clouds) {
 func TestFallingBackNeedsTheOperatorAndTheOwner(t *testing.T) {
 	t.Parallel()
 	allowed := false
-	h, _ := cloudHouse(t, &allowed)
+	h, _ := cloudHarness(t, &allowed)
 	p := h.PathProject(h.Repo("app"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud"})
 	cause := errors.New("no capacity")
@@ -100,7 +100,7 @@ func TestFallingBackNeedsTheOperatorAndTheOwner(t *testing.T) {
 func TestAWorkspaceMayBeMadeForAPlaceThatIsDownWhereThatWasAgreed(t *testing.T) {
 	t.Parallel()
 	allowed := true
-	h, c := cloudHouse(t, &allowed)
+	h, c := cloudHarness(t, &allowed)
 	p := h.PathProject(h.Repo("app"))
 	c.down = true
 	if _, err := h.S.Lifecycle.Create(t.Context(), h.Actor, h.Team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud"}); fault.CodeOf(err) != "executor_unavailable" {
@@ -118,7 +118,7 @@ func TestAWorkspaceMayBeMadeForAPlaceThatIsDownWhereThatWasAgreed(t *testing.T) 
 func TestFallingBackBecauseSomebodyAsks(t *testing.T) {
 	t.Parallel()
 	allowed := false
-	h, _ := cloudHouse(t, &allowed)
+	h, _ := cloudHarness(t, &allowed)
 	p := h.PathProject(h.Repo("app"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud"})
 	h.Ses.Set(1)
@@ -139,7 +139,7 @@ func TestFallingBackBecauseSomebodyAsks(t *testing.T) {
 func TestFallingBackKeepsFirst(t *testing.T) {
 	t.Parallel()
 	allowed := true
-	h, _ := cloudHouse(t, &allowed)
+	h, _ := cloudHarness(t, &allowed)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "one", Executor: "cloud"})
 	h.Keeping(w, ".env")
 	wstest.Write(t, w.Path, "new.txt", "nobody has looked\n")

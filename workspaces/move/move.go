@@ -8,8 +8,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -127,7 +127,7 @@ func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspace
 		return err
 	}
 	if s.sandboxes.Remote(w.ID) {
-		return s.moveFromAfar(ctx, c, places, w)
+		return s.moveFromRemote(ctx, c, places, w)
 	}
 	caps, _ := c.Place(ctx, to)
 	open := s.sandboxes.OwnGitDir(w.ID) && (!caps.Isolated || caps.OwnDisk)
@@ -140,16 +140,16 @@ func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspace
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.MoveEnded)
+	failpoint.Reach(failpoint.MoveEnded)
 	if !open {
 		return nil
 	}
 	return s.ingest.ReleaseSandbox(ctx, w.ID)
 }
 
-// moveFromAfar ends the sandbox of a far workspace. One that stands still with work that is not home is woken for that; where its place
+// moveFromRemote ends the sandbox of a far workspace. One that stands still with work that is not home is woken for that; where its place
 // cannot be reached any more, what came home is all there is.
-func (s *Service) moveFromAfar(ctx context.Context, c workspaces.Chooser, places workspaces.Places, w workspaces.Workspace) error {
+func (s *Service) moveFromRemote(ctx context.Context, c workspaces.Chooser, places workspaces.Places, w workspaces.Workspace) error {
 	if s.sandboxes.Unsynced(ctx, w.ID) && !c.Lost(ctx, w.ID) {
 		if err := places.Ensure(ctx, w.ID); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *Service) moveFromAfar(ctx context.Context, c workspaces.Chooser, places
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.MoveEnded)
+	failpoint.Reach(failpoint.MoveEnded)
 	return s.ingest.RestoreWorktree(ctx, w, "")
 }
 

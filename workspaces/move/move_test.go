@@ -15,7 +15,7 @@ import (
 
 // choosers are sandboxes without walls in several places.
 type choosers struct {
-	*wstest.Boxes
+	*wstest.Sandboxes
 	wishes []executors.Kind // of the last choice
 	lost   bool
 	left   int
@@ -56,16 +56,16 @@ func (c *choosers) Lost(context.Context, string) bool { return c.lost }
 
 func (c *choosers) Leave(context.Context, string) error { c.left++; return nil }
 
-func choosingHouse(t *testing.T) (*wstest.Env, *choosers) {
-	h := wstest.SqliteHouse(t)
-	c := &choosers{Boxes: h.Box}
+func choosingHarness(t *testing.T) (*wstest.Env, *choosers) {
+	h := wstest.SQLiteEnv(t)
+	c := &choosers{Sandboxes: h.Sandboxes}
 	h.S.Records.Connect(c, h.Ses)
 	return h, c
 }
 
 func TestAWorkspaceLivesWhereItsProjectSays(t *testing.T) {
 	t.Parallel()
-	h, c := choosingHouse(t)
+	h, c := choosingHarness(t)
 	p := h.PathProject(h.Repo("app"))
 	place := "bubblewrap"
 	p, err := h.S.Projects.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{Executor: &place})
@@ -90,7 +90,7 @@ func TestAWorkspaceLivesWhereItsProjectSays(t *testing.T) {
 
 func TestMoving(t *testing.T) {
 	t.Parallel()
-	h, c := choosingHouse(t)
+	h, c := choosingHarness(t)
 	p := h.PathProject(h.Repo("app"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "one"})
 	if _, changes, err := h.S.Move(t.Context(), h.Actor, w.ID, "local", ""); err != nil || len(changes) != 0 || c.left != 0 {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/lifecycle"
@@ -73,7 +73,7 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 	s.movings.mu.Lock()
 	s.movings.jobs[w.ID] = j
 	s.movings.mu.Unlock()
-	killpoint.Reach(killpoint.MoveStored)
+	failpoint.Reach(failpoint.MoveStored)
 	if err = s.jobs.Add(j.m.ID, func(ctx context.Context) { s.runMove(ctx, j) }); err != nil {
 		s.endMove(context.WithoutCancel(ctx), j, workspaces.MoveFailed, err)
 		return workspaces.Workspace{}, err
@@ -283,7 +283,7 @@ func (s *Service) moveIn(ctx context.Context, j *moveJob) error {
 	if err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.MoveStarted)
+	failpoint.Reach(failpoint.MoveStarted)
 	return s.moveStep(ctx, j, moveResume, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveGoOn(ctx, j, m.To) })
 }
 
@@ -344,7 +344,7 @@ func (s *Service) moveTry(ctx context.Context, w workspaces.Workspace, m workspa
 	if err := s.noteLacks(w, m, asked, lacks); err != nil {
 		return lifecycle.Outcome{}, err
 	}
-	killpoint.Reach(killpoint.MoveTried)
+	failpoint.Reach(failpoint.MoveTried)
 	return lifecycle.Outcome{Detail: "A sandbox was made there, git ran in it, and it was ended."}, nil
 }
 
@@ -373,7 +373,7 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 		return lifecycle.Outcome{}, err
 	}
 	if len(plan) == 0 {
-		killpoint.Reach(killpoint.MoveStopped)
+		failpoint.Reach(failpoint.MoveStopped)
 		return lifecycle.Outcome{Skipped: true, Detail: "Nothing runs."}, nil
 	}
 	fails := make([]error, len(plan))
@@ -397,7 +397,7 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 	}); err != nil {
 		return lifecycle.Outcome{}, err
 	}
-	killpoint.Reach(killpoint.MoveStopped)
+	failpoint.Reach(failpoint.MoveStopped)
 	return lifecycle.Outcome{Detail: git.Plural(len(plan), "session has", "sessions have") + " ended. Their terminals stay readable."}, nil
 }
 
@@ -423,8 +423,8 @@ func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Wo
 		if err := s.unfinished(ctx, w, caps); err != nil {
 			return lifecycle.Outcome{}, err
 		}
-		if err := s.ingest.FetchBeforeEnd(ctx, w.ID, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
-			return places.RunInBox(ctx, w.ID, c)
+		if err := s.ingest.FetchBeforeEnd(ctx, w.ID, func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
+			return places.RunInSandbox(ctx, w.ID, c)
 		}); err != nil {
 			return lifecycle.Outcome{}, err
 		}
@@ -437,7 +437,7 @@ func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Wo
 		}
 	}
 	_, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapKept, Reason: "move", ActorID: m.ActorID, Ignored: there})
-	killpoint.Reach(killpoint.MoveHome)
+	failpoint.Reach(failpoint.MoveHome)
 	return lifecycle.Outcome{Detail: there.Words()}, err
 }
 
@@ -446,11 +446,11 @@ func (s *Service) shift(ctx context.Context, w workspaces.Workspace, to, folder 
 	if err := s.moveOut(ctx, s.records.Chooser(), w, executors.Kind(to)); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.MoveLeft)
+	failpoint.Reach(failpoint.MoveLeft)
 	if _, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = to, folder; return nil }); err != nil {
 		return fmt.Errorf("storing the workspace's place: %w", err)
 	}
-	killpoint.Reach(killpoint.MoveSwitched)
+	failpoint.Reach(failpoint.MoveSwitched)
 	return nil
 }
 

@@ -50,9 +50,9 @@ func (p *places) Leave(ctx context.Context, id string) error {
 	return p.choosers.Leave(ctx, id)
 }
 
-func movingHouse(t *testing.T) (*wstest.Env, *places, *wstest.Movers, workspaces.Workspace) {
-	h := wstest.SqliteHouse(t)
-	p := &places{choosers: &choosers{Boxes: h.Box}}
+func movingHarness(t *testing.T) (*wstest.Env, *places, *wstest.Movers, workspaces.Workspace) {
+	h := wstest.SQLiteEnv(t)
+	p := &places{choosers: &choosers{Sandboxes: h.Sandboxes}}
 	m := &wstest.Movers{Setups: h.Ses, Runs: map[string]bool{"agent": true, "shell": true}}
 	h.S.Records.Connect(p, m)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "one"})
@@ -70,7 +70,7 @@ func stepStates(m workspaces.Moving) string {
 
 func TestMovingLive(t *testing.T) {
 	t.Parallel()
-	h, _, m, w := movingHouse(t)
+	h, _, m, w := movingHarness(t)
 	plan, err := h.S.PlanMove(t.Context(), h.Actor, w.ID, "bubblewrap", "")
 	wstest.Must(t, err)
 	var words []string
@@ -130,7 +130,7 @@ func TestMovingLiveFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, p, m, w := movingHouse(t)
+			h, p, m, w := movingHarness(t)
 			c.set(p, m)
 			_, err := h.S.MoveLive(t.Context(), h.Actor, w.ID, "bubblewrap", "")
 			wstest.Must(t, err)
@@ -157,7 +157,7 @@ func TestMovingLiveFails(t *testing.T) {
 // A workspace that borrows from a folder of a member's machine borrows from it again when it goes back there.
 func TestMovingBackToAFolder(t *testing.T) {
 	t.Parallel()
-	h, p, _, w := movingHouse(t)
+	h, p, _, w := movingHarness(t)
 	p.ensure = nil
 	_, err := h.Store.EditWorkspace(t.Context(), w.ID, func(w *workspaces.Workspace) error {
 		w.Executor, w.Folder = "runner:rnr_1", "/home/ada/app"
@@ -177,7 +177,7 @@ func TestMovingBackToAFolder(t *testing.T) {
 
 func TestCancellingAMove(t *testing.T) {
 	t.Parallel()
-	h, p, m, w := movingHouse(t)
+	h, p, m, w := movingHarness(t)
 	tried := make(chan struct{})
 	p.try = func(ctx context.Context) error { close(tried); <-ctx.Done(); return ctx.Err() }
 	_, err := h.S.MoveLive(t.Context(), h.Actor, w.ID, "bubblewrap", "")
@@ -203,7 +203,7 @@ func TestCancellingAMove(t *testing.T) {
 // without the agent, whose session waits. One that goes back has it go on.
 func TestAMoveToAPlaceWithoutTheAgent(t *testing.T) {
 	t.Parallel()
-	h, p, m, w := movingHouse(t)
+	h, p, m, w := movingHarness(t)
 	m.Needs, p.lacks = "claude", map[string]bool{"claude": true}
 	how := func() string {
 		t.Helper()

@@ -30,11 +30,11 @@ func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*sandbox
 	if a := s.records.RemoteSandboxes(); !places.Live(w.ID) || a != nil && !a.Awake(w.ID) {
 		return nil, nil
 	}
-	run := places.RunInBox
+	run := places.RunInSandbox
 	if live, is := places.(ingest.LiveRunner); is {
 		run = live.RunLive
 	}
-	b, err := s.sandboxes.OpenWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+	b, err := s.sandboxes.OpenWith(ctx, w, func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
 		return run(ctx, w.ID, c)
 	})
 	if fault.CodeOf(err) == "sandbox_not_live" {

@@ -229,10 +229,10 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 		s.cfg.Log.WarnContext(ctx, "the ignored files a project keeps could not be looked at for the plan of a move", "workspace_id", w.ID, "error", err)
 		plan.Carried = append(plan.Carried, MoveItem{What: "kept_ignored", Detail: "Ignored files that the project keeps: they could not be looked at now. A move that cannot bring them along does not leave the old place."})
 	}
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	var names []string
 	for _, f := range chosen.Files {
-		told[f.Name] = true
+		reported[f.Name] = true
 		names = append(names, guest.EncodePath(f.Name))
 	}
 	if len(names) > 0 {
@@ -247,7 +247,7 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 		stays = "They end with the old place."
 	}
 	for _, m := range chosen.Left {
-		told[guest.DecodePath(m.Path)] = true
+		reported[guest.DecodePath(m.Path)] = true
 	}
 	if len(chosen.Left) > 0 {
 		plan.loses("kept_left", "%s that the project keeps: %s. %s", git.Plural(len(chosen.Left), "ignored file", "ignored files"), snapshot.MissingWords(chosen.Left), stays)
@@ -256,7 +256,7 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 		return
 	}
 	words := ignoredWords(s.leftIgnored(ctx, b, func(name string) bool {
-		return told[name] || !plan.From.OwnDisk && !strings.HasSuffix(name, "/") && ignored.Wants(p.CopyIgnored, name)
+		return reported[name] || !plan.From.OwnDisk && !strings.HasSuffix(name, "/") && ignored.Wants(p.CopyIgnored, name)
 	}), len(chosen.Files)+len(chosen.Left) > 0) + ". " + stays
 	if plan.To.OwnDisk && strings.TrimSpace(p.SetupScript) != "" {
 		words += " The setup script runs in the new place."

@@ -15,7 +15,7 @@ import (
 // was made, and ended in it, is over when the workspace comes back.
 func TestAMoveLeavesNoHalfMergeBehind(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "one"})
 	gitHere := func(args ...string) string {
 		out, err := exec.Command("git", append([]string{"-C", w.Path, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...).CombinedOutput()

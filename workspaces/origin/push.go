@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 )
@@ -74,7 +74,7 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err != nil {
 		return workspaces.PushResult{}, err
 	}
-	killpoint.Reach(killpoint.PushSent)
+	failpoint.Reach(failpoint.PushSent)
 	done := context.WithoutCancel(ctx)
 	if err := s.repo.UpdateRefs(done, p.GitDir, "push", git.RefSet(git.OriginPrefix+r.Branch, commit)); err != nil {
 		s.cfg.Log.WarnContext(done, "what was pushed could not be noted", "workspace_id", w.ID, "error", err)
@@ -98,16 +98,16 @@ func (s *Service) noSecretsPushed(ctx context.Context, p workspaces.Project, w w
 	if err != nil {
 		return err
 	}
-	desk, err := s.repo.ScratchOf(ctx, p)
+	scratch, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = desk.Close() }()
+	defer func() { _ = scratch.Close() }()
 	revs := []string{commit}
 	for _, id := range there {
 		revs = append(revs, "^"+id)
 	}
-	return s.secretFiles.NoSecrets(ctx, w, desk, "pushed", revs...)
+	return s.secretFiles.NoSecrets(ctx, w, scratch, "pushed", revs...)
 }
 
 // pushCredential is what a push proves who it is with: the person's own credential for the host comes first. nil = none is needed or known.
@@ -130,11 +130,11 @@ func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p wo
 
 // push runs git push on a desk.
 func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cred *hostgit.Credential, commit string, r workspaces.PushRequest) (workspaces.PushResult, error) {
-	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return workspaces.PushResult{}, git.GitFault(err, fault.Unavailable, "push_failed", "Preparing the push")
 	}
-	defer func() { _ = desk.Close() }()
+	defer func() { _ = scratch.Close() }()
 	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed"}
 	if r.Force {
 		seen, err := s.repo.CommitOf(ctx, p.GitDir, git.OriginPrefix+r.Branch)
@@ -145,7 +145,7 @@ func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cre
 	}
 	var words strings.Builder // what the remote itself says
 	progress := s.repo.ProgressOf(ctx)
-	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+git.HeadsPrefix+r.Branch),
+	out, err := scratch.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+git.HeadsPrefix+r.Branch),
 		Progress: func(line string) {
 			if said, ok := strings.CutPrefix(line, "remote: "); ok && words.Len() < 4000 {
 				words.WriteString(strings.TrimRight(said, " ") + "\n")

@@ -13,13 +13,13 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// pushHouse is a project cloned from a git host over https.
-func pushHouse(t *testing.T) (*wstest.Env, *wstest.Forge, *wstest.Vault, workspaces.Project, string) {
+// pushHarness is a project cloned from a git host over https.
+func pushHarness(t *testing.T) (*wstest.Env, *wstest.Forge, *wstest.Vault, workspaces.Project, string) {
 	t.Helper()
 	root := t.TempDir()
 	f := wstest.NewForge(t, root, "person", "their-own-long-token")
 	keys := &wstest.Vault{Kept: map[string]secrets.Credential{}}
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Credentials, c.Env = keys, wstest.Trusting(t, f) })
 	wstest.BareRepo(t, h, root, "a.git")
 	bare := filepath.Join(root, "a.git")
 	wstest.Git(t, bare, "config", "http.receivepack", "true")
@@ -34,7 +34,7 @@ func pushHouse(t *testing.T) (*wstest.Env, *wstest.Forge, *wstest.Vault, workspa
 
 func TestPush(t *testing.T) {
 	t.Parallel()
-	h, f, keys, p, bare := pushHouse(t)
+	h, f, keys, p, bare := pushHarness(t)
 	keys.Put(p.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "the-project's-stale-token"})
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Base: "refs/heads/main", Name: "Push it"})
 	wstest.Write(t, w.Path, "new.txt", "new\n")
@@ -110,7 +110,7 @@ func TestPush(t *testing.T) {
 
 func TestPushNeedsARemote(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 	_, err := h.S.Push(t.Context(), h.Actor, w.ID, workspaces.PushRequest{})
@@ -127,7 +127,7 @@ func TestPushNeedsARemote(t *testing.T) {
 // A push that hangs is seen, others wait for their turn behind it, and somebody can end it.
 func TestPushIsSeenAndCancelled(t *testing.T) {
 	t.Parallel()
-	h, f, keys, p, bare := pushHouse(t)
+	h, f, keys, p, bare := pushHarness(t)
 	keys.Put(h.Actor.User.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "their-own-long-token"})
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Base: "refs/heads/main", Name: "Push it"})
 	wstest.Write(t, w.Path, "new.txt", "new\n")
@@ -181,7 +181,7 @@ func TestPushIsSeenAndCancelled(t *testing.T) {
 
 func TestMergeOnlyWhatWasSeen(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := wstest.Parted(t, h, dir, p)
@@ -208,7 +208,7 @@ func TestMergeOnlyWhatWasSeen(t *testing.T) {
 
 func TestLandMerged(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := wstest.Parted(t, h, dir, p)

@@ -32,12 +32,12 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspa
 	if err != nil || local == "" {
 		return 0, err
 	}
-	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = desk.Close() }()
-	n := notesSender{desk: desk, env: merge.IdentityEnv(actor.User, "AUTHOR", "COMMITTER")}
+	defer func() { _ = scratch.Close() }()
+	n := notesSender{scratch: scratch, env: merge.IdentityEnv(actor.User, "AUTHOR", "COMMITTER")}
 	seen, err := s.repo.CommitOf(ctx, p.GitDir, sentNotes)
 	if err != nil {
 		return 0, err
@@ -64,7 +64,7 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspa
 		if changed > 0 {
 			call := network
 			call.Args = []string{"push", "--porcelain", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed", "--", to, now + ":" + notesRef}
-			out, err := desk.Run(ctx, call)
+			out, err := scratch.Run(ctx, call)
 			switch flag, why := pushed(string(out)); {
 			case flag == '!' && try < notesTries && (strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward") || strings.Contains(why, "stale")):
 				continue
@@ -97,7 +97,7 @@ func (s *Service) adoptNotes(ctx context.Context, p workspaces.Project, n notesS
 		if _, err := n.run(ctx, nil, "notes", "--ref=refs/notes/mine", "merge", "-q", "-s", "theirs", "refs/notes/new"); err != nil {
 			return err
 		}
-		merged, err := n.desk.Text(ctx, "rev-parse", "--verify", "refs/notes/mine")
+		merged, err := n.scratch.Text(ctx, "rev-parse", "--verify", "refs/notes/mine")
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Service) adoptNotes(ctx context.Context, p workspaces.Project, n notesS
 
 // notesSender merges notes on a desk. Notes are by the object they are on, as the names of their texts.
 type notesSender struct {
-	desk       *hostgit.Desk
+	scratch    *hostgit.Scratch
 	env        []string
 	mine, seen map[string]string
 }
@@ -118,7 +118,7 @@ func (n *notesSender) run(ctx context.Context, stdin *strings.Reader, args ...st
 	if stdin != nil {
 		c.Stdin = stdin
 	}
-	out, err := n.desk.Run(ctx, c)
+	out, err := n.scratch.Run(ctx, c)
 	return strings.TrimSpace(string(out)), err
 }
 
@@ -173,7 +173,7 @@ func (n *notesSender) only(ctx context.Context, commit string) error {
 		delete(n.mine, strings.TrimSpace(line))
 	}
 	for on := range n.mine {
-		if _, err := n.desk.Text(ctx, "cat-file", "-e", on); err != nil || len(n.mine) > maxNotesSent {
+		if _, err := n.scratch.Text(ctx, "cat-file", "-e", on); err != nil || len(n.mine) > maxNotesSent {
 			delete(n.mine, on) // what it is about is gone; or it goes with the next push
 		}
 	}
@@ -183,13 +183,13 @@ func (n *notesSender) only(ctx context.Context, commit string) error {
 // fetch asks the remote for its notes; "" = it has none.
 func (n *notesSender) fetch(ctx context.Context, c hostgit.Call, to string) (string, error) {
 	c.Args = []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--no-tags", "--", to, "+" + notesRef + ":refs/notes/there"}
-	if _, err := n.desk.Run(ctx, c); err != nil {
+	if _, err := n.scratch.Run(ctx, c); err != nil {
 		if e, ok := errors.AsType[*hostgit.Error](err); ok && strings.Contains(e.Stderr, "find remote ref") {
 			return "", nil
 		}
 		return "", err
 	}
-	return n.desk.Text(ctx, "rev-parse", "--verify", "refs/notes/there")
+	return n.scratch.Text(ctx, "rev-parse", "--verify", "refs/notes/there")
 }
 
 // merge makes the notes the remote is to have of those it has. now is their commit.
@@ -219,7 +219,7 @@ func (n *notesSender) merge(ctx context.Context, there string) (changed int, now
 		}
 		changed++
 	}
-	now, err = n.desk.Text(ctx, "rev-parse", "--verify", "refs/notes/new")
+	now, err = n.scratch.Text(ctx, "rev-parse", "--verify", "refs/notes/new")
 	return changed, now, err
 }
 
@@ -227,7 +227,7 @@ func (n *notesSender) merge(ctx context.Context, there string) (changed int, now
 func (n *notesSender) both(ctx context.Context, theirs, mine string) (string, error) {
 	var text [2]string
 	for i, oid := range []string{theirs, mine} {
-		raw, err := n.desk.Run(ctx, hostgit.Call{Args: []string{"cat-file", "blob", oid}, Max: maxNote})
+		raw, err := n.scratch.Run(ctx, hostgit.Call{Args: []string{"cat-file", "blob", oid}, Max: maxNote})
 		if err != nil {
 			return "", fmt.Errorf("reading a note: %w", err)
 		}

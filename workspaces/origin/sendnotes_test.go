@@ -14,7 +14,7 @@ import (
 // Reports go to the remote with what they are about, beside the notes others made there.
 func TestReportsArePushed(t *testing.T) {
 	t.Parallel()
-	h, f, keys, p, bare := pushHouse(t)
+	h, f, keys, p, bare := pushHarness(t)
 	ctx := t.Context()
 	keys.Put(h.Actor.User.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "their-own-long-token"})
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Base: "refs/heads/main", Name: "Push it"})

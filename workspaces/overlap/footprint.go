@@ -96,15 +96,15 @@ func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree stri
 	if !git.IsCommitID(base) || !git.IsCommitID(tree) {
 		return f, nil
 	}
-	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return f, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
 	}
-	defer func() { _ = desk.Close() }()
+	defer func() { _ = scratch.Close() }()
 	args := []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--no-ext-diff", "--no-textconv"}
-	out, err := desk.Run(ctx, hostgit.Call{Args: append(args, "--patch", "--unified=0", base, tree), Max: footprintMax})
+	out, err := scratch.Run(ctx, hostgit.Call{Args: append(args, "--patch", "--unified=0", base, tree), Max: footprintMax})
 	if errors.Is(err, hostgit.ErrTooMuch) {
-		out, err = desk.Run(ctx, hostgit.Call{Args: append(args, base, tree), Max: footprintMax})
+		out, err = scratch.Run(ctx, hostgit.Call{Args: append(args, base, tree), Max: footprintMax})
 	}
 	if err != nil {
 		return f, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing a workspace with its base")
@@ -262,15 +262,15 @@ func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, ot
 	if err != nil {
 		return nil, err
 	}
-	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
-	defer func() { _ = desk.Close() }()
-	if err := desk.Scratch(); err != nil {
+	defer func() { _ = scratch.Close() }()
+	if err := scratch.Scratch(); err != nil {
 		return nil, err
 	}
-	commits, err := tips(ctx, desk, append([]Footprint{one}, others...))
+	commits, err := tips(ctx, scratch, append([]Footprint{one}, others...))
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, ot
 			pairs = append(pairs, commits[0]+" "+o.Base, commits[i+1]+" "+one.Base)
 		}
 	}
-	results, err := mergeTrees(ctx, desk, pairs)
+	results, err := mergeTrees(ctx, scratch, pairs)
 	if err != nil {
 		return nil, err
 	}
@@ -305,17 +305,17 @@ func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, ot
 }
 
 // tips makes a commit of each footprint's files on its base. Parents and times are fixed.
-func tips(ctx context.Context, desk *hostgit.Desk, list []Footprint) ([]string, error) {
+func tips(ctx context.Context, scratch *hostgit.Scratch, list []Footprint) ([]string, error) {
 	var names strings.Builder
 	for i, f := range list {
-		name := filepath.Join(desk.Dir(), fmt.Sprintf("tip-%d", i))
+		name := filepath.Join(scratch.Dir(), fmt.Sprintf("tip-%d", i))
 		text := fmt.Sprintf("tree %s\nparent %s\nauthor Parawork <parawork@localhost> 1 +0000\ncommitter Parawork <parawork@localhost> 1 +0000\n\nparawork: one side\n", f.Tree, f.Base)
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 		names.WriteString(name + "\n")
 	}
-	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-t", "commit", "-w", "--no-filters", "--stdin-paths"}, Stdin: strings.NewReader(names.String())})
+	out, err := scratch.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-t", "commit", "-w", "--no-filters", "--stdin-paths"}, Stdin: strings.NewReader(names.String())})
 	if err != nil {
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
@@ -328,8 +328,8 @@ func tips(ctx context.Context, desk *hostgit.Desk, list []Footprint) ([]string, 
 
 // mergeTrees merges pairs of commits and returns the conflicts of each. A pair that cannot be merged at all, because the two have nothing
 // in common or objects are gone, has none.
-func mergeTrees(ctx context.Context, desk *hostgit.Desk, pairs []string) ([][]workspaces.Conflict, error) {
-	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "--stdin", "-z"}, Stdin: strings.NewReader(strings.Join(pairs, "\n") + "\n")})
+func mergeTrees(ctx context.Context, scratch *hostgit.Scratch, pairs []string) ([][]workspaces.Conflict, error) {
+	out, err := scratch.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "--stdin", "-z"}, Stdin: strings.NewReader(strings.Join(pairs, "\n") + "\n")})
 	if err == nil {
 		return parseMerges(string(out), len(pairs))
 	}
@@ -339,7 +339,7 @@ func mergeTrees(ctx context.Context, desk *hostgit.Desk, pairs []string) ([][]wo
 	found := make([][]workspaces.Conflict, len(pairs))
 	for i, pair := range pairs {
 		a, b, _ := strings.Cut(pair, " ")
-		out, err := desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", a, b}})
+		out, err := scratch.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", a, b}})
 		if hostgit.ExitCode(err) == 1 {
 			_, rest, _ := strings.Cut(string(out), "\x00")
 			found[i] = git.ParseConflicts(rest)

@@ -227,7 +227,7 @@ func (s *Service) Look(ctx context.Context, projectID string, ids []string) erro
 		now[w.ID] = f
 	}
 	s.seen[projectID] = now
-	told, pairs := map[string]bool{}, found{}
+	reported, pairs := map[string]bool{}, found{}
 	for _, id := range ids {
 		f, active := now[id]
 		was := known[id]
@@ -247,10 +247,10 @@ func (s *Service) Look(ctx context.Context, projectID string, ids []string) erro
 			continue
 		}
 		for _, c := range changed {
-			told[c] = true
+			reported[c] = true
 		}
 	}
-	s.tell(ctx, told, teams)
+	s.notify(ctx, reported, teams)
 	return errors.Join(errs...)
 }
 
@@ -303,7 +303,7 @@ func (s *Service) overlaps(ctx context.Context, projectID, teamID string, one Fo
 }
 
 // tell says whose overlaps have changed. teams are those of the workspaces that are not deleted.
-func (s *Service) tell(ctx context.Context, ids map[string]bool, teams map[string]string) {
+func (s *Service) notify(ctx context.Context, ids map[string]bool, teams map[string]string) {
 	for id := range ids {
 		team, there := teams[id]
 		if !there {

@@ -65,10 +65,10 @@ type rooms struct {
 	collided int
 	asked    int // for one workspace
 	broken   error
-	told     []string
+	reported []string
 }
 
-func (r *rooms) Publish(_ context.Context, e events.Event) { r.told = append(r.told, e.ID) }
+func (r *rooms) Publish(_ context.Context, e events.Event) { r.reported = append(r.reported, e.ID) }
 
 func (r *rooms) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
 	r.asked++

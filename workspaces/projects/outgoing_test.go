@@ -27,7 +27,7 @@ func connector(t *testing.T) string {
 	return at
 }
 
-// guarded makes a house that reaches these addresses alone of what is not public.
+// guarded makes a harness that reaches these addresses alone of what is not public.
 func guarded(t *testing.T, env func(string) string, allowed ...string) *wstest.Env {
 	t.Helper()
 	g := &egress.Guard{}
@@ -36,7 +36,7 @@ func guarded(t *testing.T, env func(string) string, allowed ...string) *wstest.E
 		wstest.Must(t, err)
 		g.Allow = append(g.Allow, e)
 	}
-	return wstest.SqliteHouse(t, func(c *assembly.Config) { c.Outgoing, c.Connector, c.Env = g, connector(t), env })
+	return wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Outgoing, c.Connector, c.Env = g, connector(t), env })
 }
 
 // listener counts who connects, and says nothing.
@@ -172,19 +172,19 @@ func TestGitIsNotLedInside(t *testing.T) {
 // The tunnel's secret is in no argument of git, and not in what git says.
 func TestTheWayOutShowsNoSecret(t *testing.T) {
 	t.Parallel()
-	told := t.TempDir()
+	reported := t.TempDir()
 	at, _ := listener(t)
 	g := &egress.Guard{}
 	e, err := egress.ParseException(at)
 	wstest.Must(t, err)
 	g.Allow = append(g.Allow, e)
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) {
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) {
 		c.Outgoing, c.Connector = g, connector(t)
-		c.GitPath = wstest.Program(t, "#!/bin/sh\necho \"$*\" >>"+told+"/args\nenv >>"+told+"/env\nexec git \"$@\"\n")
+		c.GitPath = wstest.Program(t, "#!/bin/sh\necho \"$*\" >>"+reported+"/args\nenv >>"+reported+"/env\nexec git \"$@\"\n")
 	})
 	p, err := clone(h, t, "https://"+at+"/a.git")
 	wstest.Must(t, err)
-	env := wstest.Read(t, told, "env")
+	env := wstest.Read(t, reported, "env")
 	i := strings.Index(env, egress.TunnelEnv+"=")
 	if i < 0 {
 		t.Fatal("git was given no way out")
@@ -193,7 +193,7 @@ func TestTheWayOutShowsNoSecret(t *testing.T) {
 	u, err := url.Parse(line)
 	wstest.Must(t, err)
 	secret, _ := u.User.Password()
-	if secret == "" || strings.Contains(wstest.Read(t, told, "args"), secret) || strings.Contains(p.StateReason, secret) {
+	if secret == "" || strings.Contains(wstest.Read(t, reported, "args"), secret) || strings.Contains(p.StateReason, secret) {
 		t.Errorf("the secret shows: %q", p.StateReason)
 	}
 }

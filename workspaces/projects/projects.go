@@ -10,9 +10,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
@@ -80,12 +80,12 @@ func (s *Service) storeProject(ctx context.Context, p workspaces.Project, fallba
 	}
 	p.Name = name
 	if err := insert(p); err != nil {
-		if _, told := errors.AsType[*fault.Error](err); told {
+		if _, reported := errors.AsType[*fault.Error](err); reported {
 			return workspaces.Project{}, err
 		}
 		return workspaces.Project{}, fmt.Errorf("storing project: %w", err)
 	}
-	killpoint.Reach(killpoint.ProjectStored)
+	failpoint.Reach(failpoint.ProjectStored)
 	s.records.PublishProject(ctx, p)
 	return p, nil
 }

@@ -17,7 +17,7 @@ import (
 
 func TestFoldersThatAreNoProjects(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	outside := filepath.Join(filepath.Dir(h.Roots), "outside")
 	wstest.Must(t, os.MkdirAll(outside, 0o755))
 	wstest.Git(t, outside, "init", "-q")
@@ -69,7 +69,7 @@ func TestFoldersThatAreNoProjects(t *testing.T) {
 
 func TestDataBelowAnAllowedRootStaysHidden(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.AllowedRoots = []string{filepath.Dir(c.DataDir)} })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.AllowedRoots = []string{filepath.Dir(c.DataDir)} })
 	p, err := h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: "sample"})
 	wstest.Must(t, err)
 	_, err = h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: "path", Path: p.Source})
@@ -87,7 +87,7 @@ func TestDataBelowAnAllowedRootStaysHidden(t *testing.T) {
 
 func TestUnusualRepositoriesWork(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	src := h.Repo("src")
 	bare := filepath.Join(h.Roots, "bare.git")
 	wstest.Git(t, h.Roots, "clone", "-q", "--bare", src, bare)
@@ -130,7 +130,7 @@ func TestUnusualRepositoriesWork(t *testing.T) {
 
 func TestCloneFromURL(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		t.Parallel()
 		src := h.Repo("origin")
 		wstest.Git(t, src, "branch", "feature")
@@ -192,7 +192,7 @@ func TestCloneFromURL(t *testing.T) {
 
 func TestClonesThatFail(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) { c.Credentials = &wstest.Vault{Kept: map[string]secrets.Credential{}} })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Credentials = &wstest.Vault{Kept: map[string]secrets.Credential{}} })
 	wstest.Must(t, os.MkdirAll(filepath.Join(h.Roots, "nothing"), 0o755))
 	empty := filepath.Join(h.Roots, "empty")
 	wstest.Must(t, os.MkdirAll(empty, 0o755))
@@ -232,7 +232,7 @@ func TestCancelledCloneLeavesNothing(t *testing.T) {
 	t.Parallel()
 	slow := t.TempDir()
 	wstest.Must(t, os.WriteFile(filepath.Join(slow, "ssh"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
-	h := wstest.SqliteHouse(t, func(c *assembly.Config) {
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) {
 		c.Env = func(k string) string {
 			if k == "PATH" {
 				return slow + ":" + os.Getenv("PATH")
@@ -273,7 +273,7 @@ func TestCancelledCloneLeavesNothing(t *testing.T) {
 
 func TestSample(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	p, err := h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: "sample"})
 	wstest.Must(t, err)
 	if p.State != workspaces.ProjectReady || p.DefaultBranch != "main" || p.Name == "" {
@@ -312,7 +312,7 @@ func TestSample(t *testing.T) {
 
 func TestBrowseAndSearch(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	h.Repo("work/alpha")
 	h.Repo("work/beta alpha")
 	wstest.Git(t, h.Roots, "init", "-q", "--bare", filepath.Join(h.Roots, "work/gamma.git"))
@@ -360,7 +360,7 @@ func TestBrowseAndSearch(t *testing.T) {
 
 func TestProjectsArePagedAndPatched(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		t.Parallel()
 		for _, n := range []string{"a", "b", "c"} {
 			h.PathProject(h.Repo(n))

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
@@ -102,7 +102,7 @@ func (s *Service) Purge(ctx context.Context, kind TrashKind, id string) error {
 	if err := s.cfg.Trash.BeginPurge(ctx, kind, id, s.records.Millis()); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.PurgeBegun)
+	failpoint.Reach(failpoint.PurgeBegun)
 	// From here on it goes to its end, whoever asked; what a crash cuts is taken up again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
 	defer cancel()
@@ -119,7 +119,7 @@ func (s *Service) purge(ctx context.Context, kind TrashKind, id string) error {
 	if err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.PurgeRemoved)
+	failpoint.Reach(failpoint.PurgeRemoved)
 	return s.cfg.Trash.EndPurge(ctx, kind, id)
 }
 

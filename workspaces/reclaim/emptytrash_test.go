@@ -20,7 +20,7 @@ import (
 // A workspace that is removed for good leaves nothing behind, and takes nothing of another's with it.
 func TestPurge(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		dir := h.Repo("app")
 		p := h.PathProject(dir)
 		gone, stays := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "Gone"}), h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "Stays"})
@@ -112,7 +112,7 @@ func TestTheTrashEmptiesItself(t *testing.T) {
 // Collecting frees what nothing names any more, and nothing that a sandbox borrows: not even what is only staged there.
 func TestCollectLeavesWhatSandboxesBorrow(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	p, err := h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: workspaces.SourceSample})
 	wstest.Must(t, err)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})

@@ -94,12 +94,12 @@ func find(text, lines []string, around Around, near int) (int, bool) {
 		return 0, false
 	}
 	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, sameButSpace} {
-		best, bestScore, bestFar, hits := 0, -1, 0, 0
+		best, bestScore, bestRemote, hits := 0, -1, 0, 0
 		for i := range places(text, lines, same) {
 			hits++
 			score, far := likeness(text, i, len(lines), around), max(i+1-near, near-i-1)
-			if score > bestScore || score == bestScore && far < bestFar {
-				best, bestScore, bestFar = i+1, score, far
+			if score > bestScore || score == bestScore && far < bestRemote {
+				best, bestScore, bestRemote = i+1, score, far
 			}
 		}
 		// A lone bracket is everywhere: without a neighbour it names no place.

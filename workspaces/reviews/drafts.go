@@ -82,7 +82,7 @@ func (s *Service) WriteDraft(ctx context.Context, w workspaces.Workspace, userID
 	if err != nil {
 		return Review{}, err
 	}
-	s.tell(ctx, w.ID, w.TeamID)
+	s.notify(ctx, w.ID, w.TeamID)
 	return s.MyDraft(ctx, w, userID)
 }
 
@@ -109,7 +109,7 @@ func (s *Service) ThrowAway(ctx context.Context, w workspaces.Workspace, userID 
 	if err != nil {
 		return Review{}, err
 	}
-	s.tell(ctx, w.ID, w.TeamID)
+	s.notify(ctx, w.ID, w.TeamID)
 	d.State = Cancelled
 	return d, nil
 }
@@ -142,7 +142,7 @@ func (s *Service) AddComment(ctx context.Context, actor accounts.Actor, w worksp
 	if err := s.cfg.Store.AddComment(ctx, c, maxComments); err != nil {
 		return Comment{}, err
 	}
-	s.tell(ctx, w.ID, w.TeamID)
+	s.notify(ctx, w.ID, w.TeamID)
 	s.poke(w.ID, w.TeamID) // the files may have moved on since the person read them
 	return c, nil
 }
@@ -297,7 +297,7 @@ func (s *Service) EditComment(ctx context.Context, actor accounts.Actor, comment
 	if e.State != nil && *e.State == Open {
 		s.poke(c.WorkspaceID, c.TeamID) // nobody looked for it while it was resolved
 	}
-	s.tell(ctx, c.WorkspaceID, c.TeamID)
+	s.notify(ctx, c.WorkspaceID, c.TeamID)
 	return c, nil
 }
 
@@ -317,7 +317,7 @@ func (s *Service) DeleteComment(ctx context.Context, actor accounts.Actor, comme
 	if err := s.cfg.Store.DropComment(ctx, commentID); err != nil {
 		return err
 	}
-	s.tell(ctx, c.WorkspaceID, c.TeamID)
+	s.notify(ctx, c.WorkspaceID, c.TeamID)
 	return nil
 }
 

@@ -117,12 +117,12 @@ func (s *Service) turned(ctx context.Context, workspaceID, teamID string, snaps 
 		}
 	}
 	s.mu.Lock()
-	told := s.turns[workspaceID]
+	reported := s.turns[workspaceID]
 	if turn != "" {
 		s.turns[workspaceID] = turn
 	}
 	s.mu.Unlock()
-	if turn != "" && told != turn {
+	if turn != "" && reported != turn {
 		s.cfg.Events.Publish(ctx, events.Event{Type: "inbox.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: s.now()})
 	}
 }
@@ -190,7 +190,7 @@ func (s *Service) follow(ctx context.Context, workspaceID, teamID string) error 
 		moved = moved || now.NowPath != c.NowPath || now.NowLine != c.NowLine || now.Outdated != c.Outdated || now.AnsweredCommit != c.AnsweredCommit
 	}
 	if moved {
-		s.tell(ctx, workspaceID, teamID)
+		s.notify(ctx, workspaceID, teamID)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func refused(t *testing.T, err error, code string) {
 	}
 }
 
-func (h *house) comment(n reviews.NewComment) reviews.Comment {
+func (h *harness) comment(n reviews.NewComment) reviews.Comment {
 	h.t.Helper()
 	c, err := h.room.AddComment(h.ctx(), h.ana, h.w, n)
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *house) comment(n reviews.NewComment) reviews.Comment {
 	return c
 }
 
-func (h *house) send(n reviews.SendRequest) reviews.Review {
+func (h *harness) send(n reviews.SendRequest) reviews.Review {
 	h.t.Helper()
 	r, err := h.room.Send(h.ctx(), h.ana, h.w, n)
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *house) send(n reviews.SendRequest) reviews.Review {
 
 func TestDraftsAreTheirAuthorsAndOutliveEverything(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	ctx := h.ctx()
 	h.write(map[string]string{"a.go": before})
 	first := h.snap("poll", "base", "")
@@ -119,7 +119,7 @@ func TestDraftsAreTheirAuthorsAndOutliveEverything(t *testing.T) {
 
 func TestAReviewGoesToTheAgentAsOne(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	ctx := h.ctx()
 	h.write(map[string]string{"a.go": before})
 	h.snap("poll", "base", "")
@@ -201,7 +201,7 @@ func TestAReviewGoesToTheAgentAsOne(t *testing.T) {
 func TestWhatAReviewAnswersIsReadAtOnce(t *testing.T) {
 	t.Parallel()
 	statements := func(replies int) int64 {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.write(map[string]string{"a.go": before})
 		h.snap("poll", "base", "")
 		var asked []reviews.Comment
@@ -235,7 +235,7 @@ func TestWhatAReviewAnswersIsReadAtOnce(t *testing.T) {
 
 func TestAReviewCutOffIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.write(map[string]string{"a.go": before})
 	h.snap("poll", "base", "")
 	h.comment(reviews.NewComment{Path: "a.go", Side: reviews.NewSide, Line: 4, Body: "Return something."})
@@ -264,7 +264,7 @@ func TestAReviewCutOffIsDeliveredOnce(t *testing.T) {
 
 func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.write(map[string]string{"a.go": before, "old.txt": "keep\nme\n"})
 	h.snap("poll", "base", "")
 	h.write(map[string]string{"a.go": strings.Replace(before, "\treturn\n", "\treturn // wrong\n", 1), "b.go": "package b\n", "old.txt": "me\n"})
@@ -300,8 +300,8 @@ func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 	}
 
 	// Then it mends the line, in steps: what lies about, a commit, the turn's end.
-	mended := "// licence\n" + strings.Replace(before, "\treturn\n", "\treturn 1\n", 1)
-	h.write(map[string]string{"c.go": mended})
+	repaired := "// licence\n" + strings.Replace(before, "\treturn\n", "\treturn 1\n", 1)
+	h.write(map[string]string{"c.go": repaired})
 	h.snap("poll", "mending", "")
 	all = h.soon("answered", func(all []reviews.Review) bool { return at(all, wrong.ID).Answer != nil })
 	if c := at(all, wrong.ID); c.Answer.Kind != "snapshot" || !c.Outdated || c.NowLine != 5 || c.Quoted != "\treturn // wrong" {
@@ -360,7 +360,7 @@ func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 // Lines that went to another file take their comments along; what is in several places as good as each other, or says too little, does not.
 func TestCommentsFollowLinesToOtherFiles(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	helper := "func helper(a, b int) int {\n\treturn a*31 + b\n}\n"
 	other := "func other(name string) string {\n\treturn strings.ToUpper(name)\n}\n"
 	rest := strings.Repeat("// a line that stays where it is\n", 12)
@@ -418,7 +418,7 @@ func TestCommentsFollowLinesToOtherFiles(t *testing.T) {
 
 func TestAnApprovalIsForTheseFiles(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	ctx := h.ctx()
 	h.write(map[string]string{"a.go": before})
 	h.snap("poll", "base", "")
@@ -467,7 +467,7 @@ func TestAnApprovalIsForTheseFiles(t *testing.T) {
 
 func TestViewedFiles(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	ctx := h.ctx()
 	for _, p := range []string{"../x", "", "/x", "a//b"} {
 		refused(t, h.room.SetViewed(ctx, h.w, h.ana.User.ID, p, "m", true), "invalid_viewed")

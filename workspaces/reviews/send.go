@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -69,12 +69,12 @@ func (s *Service) Send(ctx context.Context, actor accounts.Actor, w workspaces.W
 		return Review{}, err
 	}
 	if r.State == Queued {
-		killpoint.Reach(killpoint.ReviewStored)
+		failpoint.Reach(failpoint.ReviewStored)
 		if r, err = s.deliver(ctx, actor, r); err != nil {
 			return Review{}, s.backToDraft(ctx, r, err)
 		}
 	}
-	s.tell(ctx, w.ID, w.TeamID)
+	s.notify(ctx, w.ID, w.TeamID)
 	s.poke(w.ID, w.TeamID)
 	return s.Review(ctx, w, r.ID)
 }
@@ -167,7 +167,7 @@ func (s *Service) backToDraft(ctx context.Context, r Review, why error) error {
 			s.cfg.Log.ErrorContext(ctx, "a review that could not be sent is not noted", "review_id", r.ID, "error", err)
 		}
 	}
-	s.tell(ctx, r.WorkspaceID, r.TeamID)
+	s.notify(ctx, r.WorkspaceID, r.TeamID)
 	return why
 }
 
@@ -250,7 +250,7 @@ func (s *Service) TakeBack(ctx context.Context, actor accounts.Actor, reviewID s
 		}); err != nil {
 			return Review{}, err
 		}
-		s.tell(ctx, w.ID, w.TeamID)
+		s.notify(ctx, w.ID, w.TeamID)
 		return s.Review(ctx, w, r.ID)
 	case Queued:
 		s.hold(r.ID)
@@ -262,7 +262,7 @@ func (s *Service) TakeBack(ctx context.Context, actor accounts.Actor, reviewID s
 	if err := s.redraft(ctx, r.ID); err != nil {
 		return Review{}, err
 	}
-	s.tell(ctx, w.ID, w.TeamID)
+	s.notify(ctx, w.ID, w.TeamID)
 	return s.MyDraft(ctx, w, actor.User.ID)
 }
 
@@ -314,7 +314,7 @@ func (s *Service) settle(ctx context.Context, r Review, again bool) error {
 		actor, err := s.cfg.Accounts.Actor(ctx, r.AuthorID)
 		if err == nil {
 			if _, err = s.deliver(ctx, actor, r); err == nil {
-				s.tell(ctx, r.WorkspaceID, r.TeamID)
+				s.notify(ctx, r.WorkspaceID, r.TeamID)
 			}
 		}
 		if err != nil {
@@ -351,7 +351,7 @@ func (s *Service) settle(ctx context.Context, r Review, again bool) error {
 		return nil
 	})
 	if err == nil {
-		s.tell(ctx, r.WorkspaceID, r.TeamID)
+		s.notify(ctx, r.WorkspaceID, r.TeamID)
 	}
 	return err
 }

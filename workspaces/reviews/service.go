@@ -185,6 +185,6 @@ func New(cfg Config) *Service {
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
 // tell says that something of a workspace's reviews changed.
-func (s *Service) tell(ctx context.Context, workspaceID, teamID string) {
+func (s *Service) notify(ctx context.Context, workspaceID, teamID string) {
 	s.cfg.Events.Publish(ctx, events.Event{Type: "reviews.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: s.now()})
 }

@@ -32,7 +32,7 @@ func (s *Service) SetViewed(ctx context.Context, w workspaces.Workspace, userID,
 	}
 	err := s.cfg.Store.SetViewed(ctx, ViewedFile{TeamID: w.TeamID, WorkspaceID: w.ID, UserID: userID, Path: guest.EncodePath(raw), Mark: mark, At: s.now()}, maxViewed)
 	if err == nil {
-		s.tell(ctx, w.ID, w.TeamID)
+		s.notify(ctx, w.ID, w.TeamID)
 	}
 	return err
 }

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 )
@@ -208,7 +208,7 @@ func (s *Store) packInto(ctx context.Context, p workspaces.Project, o objectStor
 	if err := hostgit.KeepPacks(dir, o.Objects()); err != nil {
 		return git.DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
-	killpoint.Reach(killpoint.ObjectsLent)
+	failpoint.Reach(failpoint.ObjectsLent)
 	if err := o.note(has, ids); err != nil {
 		return git.DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
@@ -241,14 +241,14 @@ func (s *Store) packTogether(ctx context.Context, p workspaces.Project, o object
 	if err != nil || len(packs) <= looseMost {
 		return
 	}
-	desk, err := s.git.DeskOver(ctx, s.records.TmpDir(), p.GitDir, o.Objects())
+	scratch, err := s.git.ScratchOver(ctx, s.records.TmpDir(), p.GitDir, o.Objects())
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "packs of sandboxes could not be put together", "project_id", p.ID, "error", err)
 		return
 	}
-	defer func() { _ = desk.Close() }()
+	defer func() { _ = scratch.Close() }()
 	for _, args := range [][]string{{"multi-pack-index", "write"}, {"multi-pack-index", "repack", "--batch-size=0"}, {"multi-pack-index", "expire"}} {
-		if _, err := desk.Run(ctx, hostgit.Call{Args: args, Timeout: s.cfg.CloneTimeout, Passing: true}); err != nil {
+		if _, err := scratch.Run(ctx, hostgit.Call{Args: args, Timeout: s.cfg.CloneTimeout, Passing: true}); err != nil {
 			s.cfg.Log.WarnContext(ctx, "packs of sandboxes could not be put together", "project_id", p.ID, "error", err)
 			break
 		}

@@ -25,7 +25,7 @@ func (b *Sandbox) CopyIgnoredTo(ctx context.Context, patterns []string, dir stri
 	if len(names) > ignored.MaxFiles {
 		return git.CopyFault(ignored.ErrTooLarge)
 	}
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", copyScript, "copy", dir}, Stdin: []byte(strings.Join(names, "\x00") + "\x00")})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", copyScript, "copy", dir}, Stdin: []byte(strings.Join(names, "\x00") + "\x00")})
 	if err == nil && r.ExitCode != 0 {
 		return fault.New(fault.Conflict, "copy_failed", "The ignored files of the project could not be copied to the merged result: %s", (&git.CommandError{Sub: "copy", Result: r}).Words())
 	}
@@ -46,7 +46,7 @@ func (b *Sandbox) IgnoredNames(ctx context.Context, patterns []string) ([]string
 		case !isFolder && ignored.Wants(patterns, line):
 			names = append(names, line)
 		case isFolder && ignored.Reaches(patterns, folder):
-			r, err := b.Run(ctx, executors.BoxCommand{Argv: []string{"find", "./" + folder, "-name", ".git", "-prune", "-o", "-type", "f", "-print0"}})
+			r, err := b.Run(ctx, executors.SandboxCommand{Argv: []string{"find", "./" + folder, "-name", ".git", "-prune", "-o", "-type", "f", "-print0"}})
 			if err != nil {
 				return nil, err
 			}

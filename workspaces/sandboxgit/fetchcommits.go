@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 )
@@ -37,7 +37,7 @@ const syncTime = 10 * time.Minute
 type SandboxView struct {
 	branch, head string            // HEAD
 	Refs         map[string]string // refs/heads/*, refs/tags/* the host did not tell it
-	told         map[string]string // refs/remotes/* and told tags as they are there now
+	advertised   map[string]string // refs/remotes/* and told tags as they are there now
 	Stash        []string          // the newest first
 }
 
@@ -68,7 +68,7 @@ func (s *Store) FetchCommits(ctx context.Context, p workspaces.Project, w worksp
 			return nil
 		}
 		// What is told moves refs in the sandbox: that these are home, too, is noted in another round.
-		if told, err := s.advertise(ctx, p, w, b, view); err != nil || !told {
+		if advertised, err := s.advertise(ctx, p, w, b, view); err != nil || !advertised {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Store) Synced(ctx context.Context, w workspaces.Workspace) bool {
 
 // Look asks the sandbox for its refs and checks what they are called.
 func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (SandboxView, error) {
-	v := SandboxView{Refs: make(map[string]string), told: make(map[string]string)}
+	v := SandboxView{Refs: make(map[string]string), advertised: make(map[string]string)}
 	var err error
 	if v.head, v.branch, err = b.Head(ctx); err != nil {
 		return v, err
@@ -117,7 +117,7 @@ func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (S
 		switch {
 		case name == "refs/stash":
 		case strings.HasPrefix(name, "refs/remotes/"), strings.HasPrefix(name, "refs/tags/") && known[name] != "":
-			v.told[name] = id
+			v.advertised[name] = id
 		case strings.HasPrefix(name, git.HeadsPrefix), strings.HasPrefix(name, "refs/tags/"):
 			if v.Refs[name] = id; len(v.Refs) > maxSyncRefs {
 				return v, refused(fmt.Sprintf("it has more than %d branches and tags of its own", maxSyncRefs))
@@ -179,15 +179,15 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 		return err
 	}
 	want := v.syncRefs(w)
-	told := s.ReadAdvertised(w.ID)
+	advertised := s.ReadAdvertised(w.ID)
 	known := map[string]bool{was: true}
-	for _, m := range [...]map[string]string{told, have} {
+	for _, m := range [...]map[string]string{advertised, have} {
 		for _, id := range m {
 			known[id] = true
 		}
 	}
 	for name, id := range want { // a copy of the base's branch that nobody worked on is no work
-		if head := "refs/" + strings.TrimPrefix(name, AgentRefs(w.ID)); known[id] && have[name] == "" && told[head] == id {
+		if head := "refs/" + strings.TrimPrefix(name, AgentRefs(w.ID)); known[id] && have[name] == "" && advertised[head] == id {
 			delete(want, name)
 		}
 	}
@@ -229,7 +229,7 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 			}
 		}
 	}
-	killpoint.Reach(killpoint.HomeTaken)
+	failpoint.Reach(failpoint.HomeTaken)
 	index := state.Index
 	if state.Head != v.head {
 		index = ""
@@ -242,7 +242,7 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 	if err := s.moveBranches(ctx, p, w, v, was, state.Tip, have, want); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.HomeMoved)
+	failpoint.Reach(failpoint.HomeMoved)
 	return s.WriteSyncState(w.ID, SyncState{Stamp: stamp, Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes})
 }
 
@@ -270,12 +270,12 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 			ask.WriteString(id + "\n")
 		}
 	}
-	in, err := s.git.Intake(ctx, s.records.TmpDir(), p.GitDir, own)
+	in, err := s.git.Quarantine(ctx, s.records.TmpDir(), p.GitDir, own)
 	if err != nil {
 		return 0, git.DiskFault(err, "Taking the workspace's commits home")
 	}
 	defer func() { _ = in.Close() }()
-	limits := hostgit.IntakeLimits{Bytes: maxSyncPack, Blob: maxSyncBlob, Memory: maxSyncMemory, Time: syncTime}
+	limits := hostgit.QuarantineLimits{Bytes: maxSyncPack, Blob: maxSyncBlob, Memory: maxSyncMemory, Time: syncTime}
 	pr, pw, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -313,7 +313,7 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 	if err := in.CopyTo(own); err != nil { // what it has sent it may stand on
 		return 0, git.DiskFault(err, "Taking the workspace's commits home")
 	}
-	killpoint.Reach(killpoint.HomeChecked)
+	failpoint.Reach(failpoint.HomeChecked)
 	if err := in.Keep(); err != nil {
 		return 0, git.DiskFault(err, "Taking the workspace's commits home")
 	}

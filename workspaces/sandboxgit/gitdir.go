@@ -34,11 +34,11 @@ func (s *Store) MakePrivateGit(ctx context.Context, p workspaces.Project, w work
 	if admin == "" {
 		return failed(errors.New("the repository does not know the worktree"))
 	}
-	told, err := s.advertised(ctx, p, w)
+	advertised, err := s.advertised(ctx, p, w)
 	if err != nil {
 		return failed(err)
 	}
-	refs, err := s.SandboxRefs(ctx, p, w, admin, told)
+	refs, err := s.SandboxRefs(ctx, p, w, admin, advertised)
 	if err != nil {
 		return failed(err)
 	}
@@ -50,7 +50,7 @@ func (s *Store) MakePrivateGit(ctx context.Context, p workspaces.Project, w work
 	if err != nil {
 		return failed(err)
 	}
-	if err := s.ShareObjects(ctx, p, w, append(from, slices.Sorted(maps.Values(told))...)...); err != nil {
+	if err := s.ShareObjects(ctx, p, w, append(from, slices.Sorted(maps.Values(advertised))...)...); err != nil {
 		return failed(err)
 	}
 	fresh, err := os.MkdirTemp(s.SandboxDir(w.ID), "new-git-")
@@ -69,7 +69,7 @@ func (s *Store) MakePrivateGit(ctx context.Context, p workspaces.Project, w work
 	if err := s.WriteSyncState(w.ID, SyncState{Bytes: home.Bytes}); err != nil {
 		return failed(err)
 	}
-	return s.NoteAdvertised(w.ID, refs.Told)
+	return s.NoteAdvertised(w.ID, refs.Reported)
 }
 
 // FillPrivateGit fills a new folder. One that is here stands on the workspace's store, which it finds where the repository's objects would
@@ -218,17 +218,17 @@ func (s *Store) publicRemote(p workspaces.Project, origin string) string {
 
 // SandboxRefNames are the refs a private git dir begins with.
 type SandboxRefNames struct {
-	Local map[string]string // branches, tags and stash of the workspace's own
-	Told  map[string]string // what the host tells of the repository: refs/remotes/origin/* and tags
-	Stash []string          // the oldest first
+	Local    map[string]string // branches, tags and stash of the workspace's own
+	Reported map[string]string // what the host tells of the repository: refs/remotes/origin/* and tags
+	Stash    []string          // the oldest first
 }
 
 // maxAdvertised bounds how many refs of the repository a sandbox is told.
 const maxAdvertised = 20_000
 
 // SandboxRefs reads them from the repository.
-func (s *Store) SandboxRefs(ctx context.Context, p workspaces.Project, w workspaces.Workspace, admin string, told map[string]string) (SandboxRefNames, error) {
-	r := SandboxRefNames{Local: make(map[string]string), Told: told}
+func (s *Store) SandboxRefs(ctx context.Context, p workspaces.Project, w workspaces.Workspace, admin string, advertised map[string]string) (SandboxRefNames, error) {
+	r := SandboxRefNames{Local: make(map[string]string), Reported: advertised}
 	heads := []string{w.Branch}
 	if at, err := s.git.Text(ctx, hostgit.Call{GitDir: admin, Args: []string{"symbolic-ref", "--quiet", "HEAD"}}); err == nil {
 		heads = append(heads, strings.TrimPrefix(at, git.HeadsPrefix))
@@ -283,13 +283,13 @@ func (s *Store) advertised(ctx context.Context, p workspaces.Project, w workspac
 	if err != nil {
 		return nil, err
 	}
-	told := advertisedRefs(slices.DeleteFunc(refs, func(r repoRef) bool {
+	advertised := advertisedRefs(slices.DeleteFunc(refs, func(r repoRef) bool {
 		return hidden.Hide(r.name) && r.name != git.HeadsPrefix+w.Branch && r.name != git.HeadsPrefix+target
 	}))
 	if c, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+target); err == nil && c != "" && target != w.Branch {
-		told[git.HeadsPrefix+target] = c
+		advertised[git.HeadsPrefix+target] = c
 	}
-	return told, nil
+	return advertised, nil
 }
 
 // repoRef is a branch or a tag of a repository, its own or a remote's.
@@ -350,36 +350,36 @@ func (s *Store) HiddenBranches(ctx context.Context, p workspaces.Project) (branc
 // advertisedRefs are the repository's branches as those of the remote origin, and its tags. Where the repository knows what its own origin
 // has, that is what origin has; what only the repository has is shown beside it.
 func advertisedRefs(refs []repoRef) map[string]string {
-	told := make(map[string]string)
+	advertised := make(map[string]string)
 	var heads [][2]string
 	for _, r := range refs {
 		if name, ok := strings.CutPrefix(r.name, git.HeadsPrefix); ok {
 			heads = append(heads, [2]string{"refs/remotes/origin/" + name, r.id})
 		} else {
-			told[r.name] = r.id
+			advertised[r.name] = r.id
 		}
 	}
 	folders := make(map[string]bool) // names that are folders of others: git keeps no ref there
-	for name := range told {
+	for name := range advertised {
 		for dir := path.Dir(name); dir != "refs"; dir = path.Dir(dir) {
 			folders[dir] = true
 		}
 	}
 	for _, h := range heads {
-		if _, ok := told[h[0]]; ok || folders[h[0]] {
+		if _, ok := advertised[h[0]]; ok || folders[h[0]] {
 			continue
 		}
 		free := true
 		for dir := path.Dir(h[0]); dir != "refs"; dir = path.Dir(dir) {
-			if _, ok := told[dir]; ok {
+			if _, ok := advertised[dir]; ok {
 				free = false
 			}
 		}
 		if free {
-			told[h[0]] = h[1]
+			advertised[h[0]] = h[1]
 		}
 	}
-	return told
+	return advertised
 }
 
 // RefsBelow returns the refs whose names begin with prefix, which ends with a slash.
@@ -399,8 +399,8 @@ func (s *Store) RefsBelow(ctx context.Context, p workspaces.Project, prefix stri
 
 // packed is all of it as git keeps many refs in one file.
 func (r SandboxRefNames) packed() string {
-	all := make(map[string]string, len(r.Local)+len(r.Told))
-	for _, m := range [...]map[string]string{r.Told, r.Local} {
+	all := make(map[string]string, len(r.Local)+len(r.Reported))
+	for _, m := range [...]map[string]string{r.Reported, r.Local} {
 		maps.Copy(all, m)
 	}
 	var b strings.Builder

@@ -84,8 +84,8 @@ func (b *Sandbox) Uncommitted(ctx context.Context, untracked string) ([]string, 
 // Bounds of one request.
 const MaxPartBytes = 8 << 20 // of a file that is taken apart
 
-// Apart refuses what has no lines.
-func Apart(name string, e git.FileEntry) error {
+// RefuseBinary refuses what has no lines.
+func RefuseBinary(name string, e git.FileEntry) error {
 	switch {
 	case e.Link():
 		return WholeOnly(name, "it is a symbolic link")
@@ -127,7 +127,7 @@ func (b *Sandbox) gitStdin(ctx context.Context, stdin []byte, args ...string) (s
 	if len(stdin) > 0 {
 		return b.Git(ctx, stdin, args...)
 	}
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: append([]string{"sh", "-c", `exec "$@" </dev/null`, "sh"}, b.Argv(args...)...)})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: append([]string{"sh", "-c", `exec "$@" </dev/null`, "sh"}, b.Argv(args...)...)})
 	if err != nil {
 		return "", err
 	}
@@ -176,10 +176,10 @@ func (b *Sandbox) OwnBlob(ctx context.Context, name string, e git.FileEntry) ([]
 	if !e.Is() {
 		return nil, nil
 	}
-	if err := Apart(name, e); err != nil {
+	if err := RefuseBinary(name, e); err != nil {
 		return nil, err
 	}
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: b.Argv("cat-file", "blob", e.OID), MaxOutput: MaxPartBytes + 1})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: b.Argv("cat-file", "blob", e.OID), MaxOutput: MaxPartBytes + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (b *Sandbox) SetIndexTo(ctx context.Context, paths []string, said string, i
 	argv := append([]string{"sh", "-c", indexScript, "sh", b.GitDir, git.GitName(b.Like, []byte(said)), path.Join(b.GitDir, id.New("parawork")+".index")}, paths...)
 	env := map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false"}
 	for try := 0; ; try++ {
-		r, err := b.Run(ctx, executors.BoxCommand{Argv: argv, Env: env, Stdin: in})
+		r, err := b.Run(ctx, executors.SandboxCommand{Argv: argv, Env: env, Stdin: in})
 		switch {
 		case err != nil:
 			return err

@@ -33,22 +33,22 @@ func (s *Store) CaptureOnHost(ctx context.Context, p workspaces.Project, w works
 	if head == "" {
 		return Captured{}, errors.New("the worktree is at no commit")
 	}
-	desk, err := s.git.Desk(ctx, s.records.TmpDir(), p.GitDir)
+	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
 		return Captured{}, err
 	}
-	defer func() { _ = desk.Close() }()
-	if err := git.ExcludesOn(desk, p); err != nil {
+	defer func() { _ = scratch.Close() }()
+	if err := git.ExcludesOn(scratch, p); err != nil {
 		return Captured{}, err
 	}
-	if _, err := desk.Text(ctx, "read-tree", head); err != nil {
+	if _, err := scratch.Text(ctx, "read-tree", head); err != nil {
 		return Captured{}, err
 	}
-	tracked, err := desk.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Args: []string{"ls-files", "-s", "-z"}})
+	tracked, err := scratch.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Args: []string{"ls-files", "-s", "-z"}})
 	if err != nil {
 		return Captured{}, err
 	}
-	others, err := desk.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--exclude-standard"}})
+	others, err := scratch.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--exclude-standard"}})
 	if err != nil {
 		return Captured{}, fmt.Errorf("listing untracked files: %w", err)
 	}
@@ -71,7 +71,7 @@ func (s *Store) CaptureOnHost(ctx context.Context, p workspaces.Project, w works
 		pw.CloseWithError(err)
 		done <- err
 	}()
-	_, err = desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: s.cfg.StepTimeout})
+	_, err = scratch.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: s.cfg.StepTimeout})
 	pr.CloseWithError(io.ErrClosedPipe)
 	if werr := <-done; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
 		return Captured{}, werr
@@ -79,7 +79,7 @@ func (s *Store) CaptureOnHost(ctx context.Context, p workspaces.Project, w works
 	if err != nil {
 		return Captured{}, git.GitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
 	}
-	t.Commit, err = desk.Text(ctx, "rev-parse", "--verify", "refs/heads/snapshot")
+	t.Commit, err = scratch.Text(ctx, "rev-parse", "--verify", "refs/heads/snapshot")
 	if err != nil || !git.IsCommitID(t.Commit) {
 		return Captured{}, fmt.Errorf("reading the snapshot: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 // pack streams a pack of what ask names.
 func (b *Sandbox) pack(ctx context.Context, ask string, to *os.File) error {
 	broken := &noted{w: to}
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: b.Argv("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"), Stdin: []byte(ask),
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: b.Argv("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"), Stdin: []byte(ask),
 		Stdout: broken, MaxOutput: maxSyncPack + 1<<20})
 	switch {
 	case broken.err != nil:

@@ -12,7 +12,7 @@ import (
 // In a sandbox git works as it does anywhere, on a git dir of the workspace's own.
 func TestGitInABox(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	if out := b.Sh(w, "git status --porcelain"); out != "" {
@@ -45,7 +45,7 @@ func TestGitInABox(t *testing.T) {
 
 func TestBoxesOfOddRepositories(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	makeRepo := func(name string, init ...string) string {
 		dir := filepath.Join(h.Roots, name)
 		wstest.Must(t, os.MkdirAll(dir, 0o755))

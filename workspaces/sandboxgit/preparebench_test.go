@@ -17,7 +17,7 @@ import (
 // the same files, taken in turn: first_vs_status and again_vs_status are ratios of the totals. BenchmarkBox/home brings one small
 // commit home and compares it with a plain git fetch of one.
 func BenchmarkBox(b *testing.B) {
-	h := wstest.SqliteHouse(b, func(c *assembly.Config) { c.Chown = os.Geteuid() == 0 })
+	h := wstest.SQLiteEnv(b, func(c *assembly.Config) { c.Chown = os.Geteuid() == 0 })
 	dir := h.Repo("big")
 	for i := range 10_000 {
 		wstest.Write(b, dir, fmt.Sprintf("d%02d/s%d/file-%05d.txt", i%100, i%7, i), fmt.Sprintf("file %d\nwith some lines\nof text %d\n", i, i*i))
@@ -54,7 +54,7 @@ func BenchmarkBox(b *testing.B) {
 // BenchmarkHome brings one small commit home out of a sandbox and compares that with a plain git fetch of such a commit and the bare
 // sandbox calls it takes, taken in turn.
 func BenchmarkHome(b *testing.B) {
-	h, walls := wstest.WalledHouse(b)
+	h, walls := wstest.IsolatedEnv(b)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	other := filepath.Join(h.Roots, "other")

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// A far workspace is one whose agents work in a place with a disk of its own. Its repository there was sent as a parcel: what the work
+// A far workspace is one whose agents work in a place with a disk of its own. Its repository there was sent as a bundle: what the work
 // needs, not the whole history. Commits come home as those of a boxed workspace do; there is nothing on this machine that could be
 // looked at, so a sandbox that is awake is asked, and of one that is not, what came home is all there is. Once the sandbox has ended,
 // the linked worktree is led to where it was, and the next place begins from there.
@@ -22,7 +22,7 @@ import (
 // RemoteState marks a workspace as far. It lies beside what came home, see SyncState.
 type RemoteState struct {
 	Sandbox string `json:"sandbox"` // the sandbox it works in
-	Parcel  string `json:"parcel"`  // what was sent there
+	Bundle  string `json:"bundle"`  // what was sent there
 	Left    bool   `json:"left"`    // everything was brought home since it was last awake
 	Lived   bool   `json:"lived"`   // somebody may have worked in it
 }
@@ -154,12 +154,12 @@ func (s *Store) RemoteAdvertised(ctx context.Context, p workspaces.Project, w wo
 	if err != nil {
 		return nil, err
 	}
-	told := make(map[string]string)
+	advertised := make(map[string]string)
 	for name, id := range all {
 		if name == git.HeadsPrefix+target || strings.HasPrefix(name, "refs/remotes/") && strings.HasSuffix(name, "/"+target) && strings.Count(name, "/") == strings.Count(target, "/")+3 ||
 			name == "refs/tags/"+strings.TrimPrefix(w.Base, "refs/tags/") {
-			told[name] = id
+			advertised[name] = id
 		}
 	}
-	return told, nil
+	return advertised, nil
 }

@@ -24,7 +24,7 @@ const maxOutput = 64 << 20
 // Sandbox runs git where the agent works: whatever the agent's hooks, filters and nested repositories run, they run there and not
 // on the host. What a box answers is checked before it is used outside.
 type Sandbox struct {
-	do        func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error)
+	do        func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error)
 	Workspace workspaces.Workspace
 	Limit     time.Duration
 	Env       map[string]string // of every call
@@ -47,14 +47,14 @@ func (s *Store) Open(ctx context.Context, w workspaces.Workspace) (*Sandbox, err
 	if err := places.Ensure(ctx, w.ID); err != nil {
 		return nil, err
 	}
-	return s.OpenWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
-		return places.RunInBox(ctx, w.ID, c)
+	return s.OpenWith(ctx, w, func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
+		return places.RunInSandbox(ctx, w.ID, c)
 	})
 }
 
 // OpenWith is Open for a place that is there, in which do runs commands.
-func (s *Store) OpenWith(ctx context.Context, w workspaces.Workspace, do func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) (*Sandbox, error) {
-	b := &Sandbox{do: do, Workspace: w, Limit: s.cfg.BoxTimeout, Env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
+func (s *Store) OpenWith(ctx context.Context, w workspaces.Workspace, do func(context.Context, executors.SandboxCommand) (executors.SandboxResult, error)) (*Sandbox, error) {
+	b := &Sandbox{do: do, Workspace: w, Limit: s.cfg.SandboxTimeout, Env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
 		"GIT_PAGER": "cat", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}}
 	out, err := b.Git(ctx, nil, "rev-parse", "--absolute-git-dir", "--show-prefix")
 	if err != nil {
@@ -98,7 +98,7 @@ var UnderWay = [...]struct{ File, Name, cure string }{
 
 // Operation names the merge, rebase or the like that is under way in the worktree, "" when there is none.
 func (b *Sandbox) Operation(ctx context.Context) (string, error) {
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: []string{"ls", "-A", "--", b.GitDir}})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: []string{"ls", "-A", "--", b.GitDir}})
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +148,7 @@ func (b *Sandbox) NewIndex() {
 
 // Sh runs a script of ours; args are $1 and so on.
 func (b *Sandbox) Sh(ctx context.Context, script string, args ...string) (string, error) {
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: append([]string{"sh", "-c", script, "sh"}, args...)})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: append([]string{"sh", "-c", script, "sh"}, args...)})
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +165,7 @@ func (b *Sandbox) Close(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	_, _ = b.Run(ctx, executors.BoxCommand{Argv: []string{"rm", "-f", "--", b.Index, b.Index + ".lock"}})
+	_, _ = b.Run(ctx, executors.SandboxCommand{Argv: []string{"rm", "-f", "--", b.Index, b.Index + ".lock"}})
 }
 
 // AddForced adds to the temporary index what was added by hand although it is ignored: nothing else would find it.
@@ -190,7 +190,7 @@ func (b *Sandbox) IndexGit(ctx context.Context, stdin []byte, args ...string) (s
 
 // GitEnv runs git in the sandbox with more environment.
 func (b *Sandbox) GitEnv(ctx context.Context, env map[string]string, stdin []byte, args ...string) (string, error) {
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: b.Argv(args...), Env: env, Stdin: stdin})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: b.Argv(args...), Env: env, Stdin: stdin})
 	if err != nil {
 		return "", err
 	}
@@ -207,7 +207,7 @@ func (b *Sandbox) Argv(args ...string) []string {
 }
 
 // Run runs a command in the sandbox, with the limits of all of them. Error: worktree_timeout.
-func (b *Sandbox) Run(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+func (b *Sandbox) Run(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
 	env := make(map[string]string, len(b.Env)+len(c.Env))
 	maps.Copy(env, b.Env)
 	maps.Copy(env, c.Env)
@@ -245,7 +245,7 @@ func CleanIdent(s string) string {
 
 // Command runs a program in the box that must succeed.
 func (b *Sandbox) Command(ctx context.Context, argv ...string) error {
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: argv})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: argv})
 	if err == nil && r.ExitCode != 0 {
 		err = &git.CommandError{Sub: argv[0], Result: r}
 	}

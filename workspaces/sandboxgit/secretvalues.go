@@ -90,7 +90,7 @@ func (b *Sandbox) stagedValue(ctx context.Context, run func(args ...string) (str
 		pr.CloseWithError(io.ErrClosedPipe)
 		read <- err
 	}()
-	res, err := b.Run(ctx, executors.BoxCommand{Argv: b.Argv("cat-file", "--batch"), Stdin: []byte(ask.String()), Stdout: pw, MaxOutput: maxSyncPack})
+	res, err := b.Run(ctx, executors.SandboxCommand{Argv: b.Argv("cat-file", "--batch"), Stdin: []byte(ask.String()), Stdout: pw, MaxOutput: maxSyncPack})
 	pw.Close()
 	bad := <-read
 	switch {

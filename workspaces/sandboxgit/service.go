@@ -30,18 +30,18 @@ type Rows interface {
 
 // Config is what a Store is made of.
 type Config struct {
-	Rows         Rows
-	Records      *workspaces.Records
-	Repo         *git.Repo
-	SecretFiles  *secretfiles.Service
-	Git          *hostgit.Git
-	Locks        *workspaces.Locks
-	BoxTimeout   time.Duration // of one git call in a sandbox
-	CloneTimeout time.Duration
-	DataDir      string
-	Log          *slog.Logger
-	Now          func() time.Time
-	StepTimeout  time.Duration // of worktree and sandbox steps
+	Rows           Rows
+	Records        *workspaces.Records
+	Repo           *git.Repo
+	SecretFiles    *secretfiles.Service
+	Git            *hostgit.Git
+	Locks          *workspaces.Locks
+	SandboxTimeout time.Duration // of one git call in a sandbox
+	CloneTimeout   time.Duration
+	DataDir        string
+	Log            *slog.Logger
+	Now            func() time.Time
+	StepTimeout    time.Duration // of worktree and sandbox steps
 }
 
 // Store keeps what sandboxes have of repositories. Safe for concurrent use.

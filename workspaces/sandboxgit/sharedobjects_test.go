@@ -80,7 +80,7 @@ func (hidden hiddenObjects) unreadable(t *testing.T, run func(script string) str
 // A sandbox with walls reads no work of other workspaces that was not given to the team, by any name.
 func TestASandboxReadsNobodyElsesObjects(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	before := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "before"})
 	b.Sh(before, "git log")
@@ -99,7 +99,7 @@ func TestASandboxReadsNobodyElsesObjects(t *testing.T) {
 // One with a disk of its own is sent none.
 func TestASandboxAfarIsSentNobodyElsesObjects(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	before := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "before"})
 	hidden := hideWork(t, h, p, a.Sh)
@@ -115,14 +115,14 @@ func TestASandboxAfarIsSentNobodyElsesObjects(t *testing.T) {
 // it packs: its own branch would make it readable.
 func TestNamingAnObjectDoesNotGiveIt(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	var lie atomic.Pointer[[]byte] // the sandboxes answer it when they are asked to pack
-	b.Answer = func(c executors.BoxCommand) (executors.BoxResult, bool) {
+	b.Answer = func(c executors.SandboxCommand) (executors.SandboxResult, bool) {
 		pack := lie.Load()
 		if pack == nil || !slices.Contains(c.Argv, "pack-objects") {
-			return executors.BoxResult{}, false
+			return executors.SandboxResult{}, false
 		}
-		return executors.BoxResult{Stdout: *pack}, true
+		return executors.SandboxResult{Stdout: *pack}, true
 	}
 	p := h.PathProject(h.Repo("r"))
 	hidden := hideWork(t, h, p, b.Sh)
@@ -161,7 +161,7 @@ func TestNamingAnObjectDoesNotGiveIt(t *testing.T) {
 // to merge. Whoever waits for its work is told in the workspace's activity.
 func TestABranchThatNamesAMissingCommitIsNotMerged(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	hidden := hideWork(t, h, p, b.Sh)
 	id := hidden["gone's commit"]
@@ -193,7 +193,7 @@ func TestABranchThatNamesAMissingCommitIsNotMerged(t *testing.T) {
 // A sandbox's git folder of an earlier version, which stood on the repository itself, finds all it stands on in the place of it.
 func TestAnOlderGitFolderFindsItsObjects(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Private: true})
 	b.Sh(w, "echo one > one; git add one; git commit -qm one; echo two > two; git add two; git stash -q; echo three > three; git add three")

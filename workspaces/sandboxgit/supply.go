@@ -24,7 +24,7 @@ import (
 )
 
 // advertise shows the sandbox the repository's branches as they are now. told says whether anything was new.
-func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, v SandboxView) (told bool, err error) {
+func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, v SandboxView) (advertised bool, err error) {
 	far := s.Remote(w.ID)
 	now, err := s.advertised(ctx, p, w)
 	if far {
@@ -37,7 +37,7 @@ func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspace
 	var drop, set strings.Builder
 	var news []string
 	for name := range was {
-		if now[name] == "" && v.told[name] != "" {
+		if now[name] == "" && v.advertised[name] != "" {
 			drop.WriteString("delete " + name + "\n")
 		}
 	}
@@ -70,9 +70,9 @@ func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspace
 		if _, err := b.Git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
 			return false, git.SandboxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
 		}
-		told = true
+		advertised = true
 	}
-	return told, s.NoteAdvertised(w.ID, now)
+	return advertised, s.NoteAdvertised(w.ID, now)
 }
 
 // Has says which of these objects are in the sandbox. One that lies only harms its own work.
@@ -189,7 +189,7 @@ func (s *Store) sendObjects(ctx context.Context, p workspaces.Project, w workspa
 	}
 	defer file.Close()
 	name := id.New("prc")
-	if err := place.Guest.SendParcel(ctx, name, file, r.Size, nil); err != nil {
+	if err := place.Guest.SendBundle(ctx, name, file, r.Size, nil); err != nil {
 		return git.TransferFault(err)
 	}
 	if err := place.Guest.Unpack(ctx, name, r, nil); err != nil {
@@ -198,10 +198,10 @@ func (s *Store) sendObjects(ctx context.Context, p workspaces.Project, w workspa
 	return nil
 }
 
-// objectsArchive writes the parcel of the packs in dir.
+// objectsArchive writes the bundle of the packs in dir.
 func objectsArchive(ctx context.Context, dir string, shallow []string) (*os.File, guest.UnpackRequest, error) {
 	var r guest.UnpackRequest
-	f, err := os.OpenFile(filepath.Join(dir, "parcel"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "bundle"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, r, err
 	}
@@ -214,11 +214,11 @@ func objectsArchive(ctx context.Context, dir string, shallow []string) (*os.File
 			return err
 		}
 		defer root.Close()
-		plan, err := json.Marshal(guest.ParcelPlan{Kind: guest.ParcelObjects, Bytes: git.FolderBytes(root)})
+		plan, err := json.Marshal(guest.BundlePlan{Kind: guest.BundleObjects, Bytes: git.FolderBytes(root)})
 		if err != nil {
 			return err
 		}
-		if err := a.Text(guest.ParcelPlanEntry, string(plan)); err != nil {
+		if err := a.Text(guest.BundlePlanEntry, string(plan)); err != nil {
 			return err
 		}
 		names, err := filepath.Glob(filepath.Join(dir, "pack-*"))
@@ -226,12 +226,12 @@ func objectsArchive(ctx context.Context, dir string, shallow []string) (*os.File
 			return err
 		}
 		for _, n := range names {
-			if err := a.File(root, filepath.Base(n), guest.ParcelGit+"objects/pack/"); err != nil {
+			if err := a.File(root, filepath.Base(n), guest.BundleGit+"objects/pack/"); err != nil {
 				return err
 			}
 		}
 		if len(shallow) > 0 {
-			if err := a.Text(guest.ParcelShallow, strings.Join(shallow, "\n")+"\n"); err != nil {
+			if err := a.Text(guest.BundleShallow, strings.Join(shallow, "\n")+"\n"); err != nil {
 				return err
 			}
 		}
@@ -244,7 +244,7 @@ func objectsArchive(ctx context.Context, dir string, shallow []string) (*os.File
 	fi, err := f.Stat()
 	if err != nil {
 		_ = f.Close()
-		return nil, r, fmt.Errorf("writing a parcel: %w", err)
+		return nil, r, fmt.Errorf("writing a bundle: %w", err)
 	}
 	return f, guest.UnpackRequest{Size: fi.Size(), Hash: hex.EncodeToString(sum.Sum(nil))}, nil
 }

@@ -14,7 +14,7 @@ import (
 // Commits that do not come home are not lost with the sandbox that has them: nobody ends it without saying so, and who tries reads why.
 func TestASandboxWithRefusedCommitsIsNotEnded(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	ctx := context.Background()
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -48,7 +48,7 @@ func TestASandboxWithRefusedCommitsIsNotEnded(t *testing.T) {
 // A secret in what is staged, or in a file, keeps no commit from coming home, and goes into no repository with what is put away.
 func TestASecretBesideTheCommitsDoesNotKeepThem(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	ctx := context.Background()
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})

@@ -112,12 +112,12 @@ func secretIn(ctx context.Context, f workspaces.SecretFiles, w hostgit.Walk) (st
 func short(commit string) string { return commit[:min(len(commit), 12)] }
 
 // NoSecrets refuses commits that hold something of a secret. revs are those of a walk on the desk; doing is what is refused, such as "pushed".
-func (s *Service) NoSecrets(ctx context.Context, w workspaces.Workspace, desk *hostgit.Desk, doing string, revs ...string) error {
+func (s *Service) NoSecrets(ctx context.Context, w workspaces.Workspace, scratch *hostgit.Scratch, doing string, revs ...string) error {
 	f, err := s.SecretFiles(ctx, w.ID)
 	if err != nil || !Known(f) {
 		return err
 	}
-	what, err := secretIn(ctx, f, desk.Walk(secretsTime, revs...))
+	what, err := secretIn(ctx, f, scratch.Walk(secretsTime, revs...))
 	if err != nil {
 		return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for secrets in the commits")
 	}
@@ -128,7 +128,7 @@ func (s *Service) NoSecrets(ctx context.Context, w workspaces.Workspace, desk *h
 }
 
 // CheckCommits refuses what a sandbox sent when it holds something of a secret.
-func (s *Service) CheckCommits(ctx context.Context, workspaceID string, in *hostgit.Intake, tips, known map[string]bool, l hostgit.IntakeLimits) error {
+func (s *Service) CheckCommits(ctx context.Context, workspaceID string, in *hostgit.Quarantine, tips, known map[string]bool, l hostgit.QuarantineLimits) error {
 	f, err := s.SecretFiles(ctx, workspaceID)
 	if err != nil || !Known(f) {
 		return err

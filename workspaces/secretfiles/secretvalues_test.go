@@ -44,7 +44,7 @@ func objectsWith(t *testing.T, gitDir, text string) (found []string) {
 // However an agent puts a secret into its commits, they do not come home, and do once it is taken out.
 func TestCommitsWithASecretDoNotComeHome(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	h.S.Records.Connect(b, wstest.SecretSessions{Setups: h.Ses, Files: knownSecrets()}) // its session has ended long ago
@@ -98,10 +98,10 @@ func TestCommitsWithASecretDoNotComeHome(t *testing.T) {
 // Where the agent's commits are the project's at once, they are neither merged nor is the value shown.
 func TestASecretInACommitIsNotMergedNorShown(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
-	h.S.Records.Connect(h.Box, wstest.SecretSessions{Setups: h.Ses, Files: knownSecrets()})
+	h.S.Records.Connect(h.Sandboxes, wstest.SecretSessions{Setups: h.Ses, Files: knownSecrets()})
 	before := h.Keep(w.ID, snapshot.Request{})
 	wstest.Write(t, w.Path, "key.go", "package main\nconst key = \""+secretValue+"\"\n")
 	_, err := h.S.Stage.Commit(ctx, h.Actor, w.ID, stage.CommitRequest{Message: "x"})
@@ -157,7 +157,7 @@ func TestASecretInACommitIsNotMergedNorShown(t *testing.T) {
 // What the base shows to everybody is a setting, and no reason to refuse work.
 func TestAValueOfTheBaseIsNoSecret(t *testing.T) {
 	t.Parallel()
-	h, b := wstest.WalledHouse(t)
+	h, b := wstest.IsolatedEnv(t)
 	dir := h.Repo("r")
 	wstest.Write(t, dir, "main.tf", "region = \"eu-central-1-zone\"\n")
 	wstest.Git(t, dir, "add", ".")
@@ -183,14 +183,14 @@ func (unknowing) SecretFiles(context.Context, string) (workspaces.SecretFiles, e
 // Who cannot find out what is secret shows nothing and keeps nothing.
 func TestUnknownSecretsShowNothing(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	before := h.Keep(w.ID, snapshot.Request{})
 	at, err := h.S.Snapshots.Resolve(ctx, w, before.ID, "")
 	wstest.Must(t, err)
 	wstest.Write(t, w.Path, "work", "mine\n")
-	h.S.Records.Connect(h.Box, unknowing{h.Ses})
+	h.S.Records.Connect(h.Sandboxes, unknowing{h.Ses})
 	_, _, err = h.S.Snapshots.FileAt(ctx, w.ID, at, "a.txt")
 	wstest.WantCode(t, err, "secrets_unknown")
 	_, err = h.S.Snapshots.Patch(ctx, w.ID, at, at, nil, 3, false)
@@ -200,7 +200,7 @@ func TestUnknownSecretsShowNothing(t *testing.T) {
 	if _, err = h.S.Snapshots.Take(ctx, w.ID, snapshot.Request{Reason: "stop"}); fault.CodeOf(err) != "secrets_unknown" {
 		t.Errorf("a snapshot was taken: %v", err)
 	}
-	h.S.Records.Connect(h.Box, h.Ses)
+	h.S.Records.Connect(h.Sandboxes, h.Ses)
 	if sn := h.Keep(w.ID, snapshot.Request{Reason: "stop"}); h.FileOf(w, sn.ID, "work") != "mine\n" {
 		t.Error("the next snapshot has not got it")
 	}

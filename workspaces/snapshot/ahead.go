@@ -40,16 +40,16 @@ func (s *Service) compareBase(ctx context.Context, p workspaces.Project, w works
 	if err != nil {
 		return err
 	}
-	desk, err := s.repo.ScratchOf(ctx, p)
+	scratch, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = desk.Close() }()
-	if a.from, err = s.rootOf(ctx, p, desk, base); err != nil {
+	defer func() { _ = scratch.Close() }()
+	if a.from, err = s.rootOf(ctx, p, scratch, base); err != nil {
 		return err
 	}
 	a.to = prev.Tree
-	a.raws, err = compareRaw(ctx, desk, a.from, a.to)
+	a.raws, err = compareRaw(ctx, scratch, a.from, a.to)
 	return err
 }
 
@@ -68,14 +68,14 @@ func (t *Job) compare(ctx context.Context, from, to string) ([]git.RawChange, er
 			return a.raws, nil
 		}
 	}
-	return compareRaw(ctx, t.Desk, from, to)
+	return compareRaw(ctx, t.Scratch, from, to)
 }
 
-func compareRaw(ctx context.Context, desk *hostgit.Desk, from, to string) ([]git.RawChange, error) {
+func compareRaw(ctx context.Context, scratch *hostgit.Scratch, from, to string) ([]git.RawChange, error) {
 	if from == to {
 		return nil, nil
 	}
-	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, to}})
+	out, err := scratch.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, to}})
 	if err != nil {
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
 	}
@@ -83,14 +83,14 @@ func compareRaw(ctx context.Context, desk *hostgit.Desk, from, to string) ([]git
 }
 
 // rootOf is the tree of a commit.
-func (s *Service) rootOf(ctx context.Context, p workspaces.Project, desk *hostgit.Desk, commit string) (string, error) {
+func (s *Service) rootOf(ctx context.Context, p workspaces.Project, scratch *hostgit.Scratch, commit string) (string, error) {
 	k := git.CommitKey{GitDir: p.GitDir, Commit: commit}
 	if git.IsCommitID(commit) {
 		if known, ok := s.keeps.roots.Get(k); ok {
 			return known.Tree, nil
 		}
 	}
-	tree, err := desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
+	tree, err := scratch.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
 	if err != nil || !git.IsCommitID(tree) {
 		return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// The ignored files a project wants kept go along with a workspace, also to and from places with a disk of their own. A parcel brings them
+// The ignored files a project wants kept go along with a workspace, also to and from places with a disk of their own. A bundle brings them
 // there. Each snapshot that asks the sandbox for them leaves the newest of them at a ref, and when the sandbox has ended, however that was,
-// they are put into the worktree on this server: the next place has them from there, be it another folder of this server or a parcel again.
+// they are put into the worktree on this server: the next place has them from there, be it another folder of this server or a bundle again.
 // What can be brought home can be sent, and no more: the bounds are those of askIgnored.
 
 // RemoteIgnoredRef holds the ignored files that a far workspace's sandbox had when it was asked last. It ends with the sandbox.
@@ -206,15 +206,15 @@ func ExcludedNames(gitDir string) (map[string]bool, error) {
 
 // ListIgnored names the ignored files the project's patterns want. git only lists names, from a desk of ours.
 func (t *Job) ListIgnored(ctx context.Context, root *os.Root) ([]string, error) {
-	if err := git.ExcludesOn(t.Desk, t.p); err != nil {
+	if err := git.ExcludesOn(t.Scratch, t.p); err != nil {
 		return nil, err
 	}
-	if err := t.s.repo.ScratchIndex(ctx, t.Desk, t.p, t.w, t.Head); err != nil {
+	if err := t.s.repo.ScratchIndex(ctx, t.Scratch, t.p, t.w, t.Head); err != nil {
 		return nil, err
 	}
 	list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
 	defer cancel()
-	out, err := t.Desk.Run(list, hostgit.Call{WorkTree: t.w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"}})
+	out, err := t.Scratch.Run(list, hostgit.Call{WorkTree: t.w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"}})
 	if err != nil {
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for ignored files")
 	}
@@ -241,7 +241,7 @@ func (t *Job) writeIgnored(ctx context.Context, files []edit) (string, error) {
 		b.WriteString("\nget-mark :1\ndone\n")
 		pw.CloseWithError(b.Flush())
 	}()
-	out, err := t.Desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout,
+	out, err := t.Scratch.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout,
 		Config: []string{"core.protectHFS=false", "core.protectNTFS=false"}})
 	pr.CloseWithError(io.ErrClosedPipe)
 	<-done
@@ -326,7 +326,7 @@ const readPlainScript = `[ -f "$1" ] && [ ! -L "$1" ] || exit 3; if [ -x "$1" ];
 
 // readPlain reads a regular file of the sandbox, at most a byte more than limit.
 func readPlain(ctx context.Context, b *sandboxgit.Sandbox, name string, limit int64) (mode string, data []byte, err error) {
-	r, err := b.Run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", readPlainScript, "read", "./" + name, fmt.Sprint(limit + 1)}})
+	r, err := b.Run(ctx, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", readPlainScript, "read", "./" + name, fmt.Sprint(limit + 1)}})
 	switch {
 	case err != nil:
 		return "", nil, err

@@ -17,7 +17,7 @@ import (
 // Ignored files a project chose are kept beside a snapshot's files, come back where nothing lies, and end with the snapshot.
 func TestChosenIgnoredFilesAreKept(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()
 		w := h.Workspace()
 		plain := h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
@@ -112,7 +112,7 @@ func TestChosenIgnoredFilesAreKept(t *testing.T) {
 // Files of secrets are in no snapshot, also those that somebody changed and that stayed when their session ended; what is left out is named.
 func TestIgnoredFilesThatAreNotKept(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	p := h.Keeping(w, ".env", "ignored/")
@@ -127,7 +127,7 @@ func TestIgnoredFilesThatAreNotKept(t *testing.T) {
 	wstest.Must(t, err)
 	wstest.Must(t, f.Truncate(65<<20))
 	wstest.Must(t, f.Close())
-	h.S.Records.Connect(h.Box, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"ignored/secret": true}, Blobs: map[string]bool{blob: true, blob256: true}}})
+	h.S.Records.Connect(h.Sandboxes, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"ignored/secret": true}, Blobs: map[string]bool{blob: true, blob256: true}}})
 	sn := h.Keep(w.ID, snapshot.Request{})
 	if got := wstest.Git(t, p.GitDir, "ls-tree", "-r", "--name-only", sn.Ignored); got != "ignored/mine" || sn.IgnoredN != 1 {
 		t.Errorf("it holds %q", got)
@@ -151,7 +151,7 @@ func TestIgnoredFilesThatAreNotKept(t *testing.T) {
 // Ignored files in a sandbox with a disk of its own are asked for there, and brought back there.
 func TestIgnoredFilesAfarAreKept(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	ctx := context.Background()
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work"})
 	p := h.Keeping(w, ".env", "ignored/*.key")

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
@@ -100,7 +100,7 @@ func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request
 	s.keeps.last[w.ID] = sn
 	s.keeps.loose[p.GitDir]++
 	s.keeps.mu.Unlock()
-	s.toldSnap(ctx, sn)
+	s.reportedSnap(ctx, sn)
 	return sn, true, nil
 }
 
@@ -131,13 +131,13 @@ type Job struct {
 	f            Request
 	limit, total int64
 
-	Head    string
-	Secrets workspaces.SecretFiles
-	byHost  bool            // the paths are what git found without the settings of the worktree's own
-	told    map[string]bool // those among them that somebody named who knows these settings
-	Desk    *hostgit.Desk
-	tips    *refTips
-	Missing []workspaces.Missing
+	Head     string
+	Secrets  workspaces.SecretFiles
+	byHost   bool            // the paths are what git found without the settings of the worktree's own
+	reported map[string]bool // those among them that somebody named who knows these settings
+	Scratch  *hostgit.Scratch
+	tips     *refTips
+	Missing  []workspaces.Missing
 }
 
 // LookAt is a job that takes no snapshot: it looks at the files of a worktree that is at head.
@@ -149,10 +149,10 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	var err error
 	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.w.ID, At: max(t.s.records.Millis(), t.prev.At+1)}))
 	defer func() { <-t.tips.done }()
-	if t.Desk, err = t.s.repo.ScratchOf(ctx, t.p); err != nil {
+	if t.Scratch, err = t.s.repo.ScratchOf(ctx, t.p); err != nil {
 		return Snap{}, false, err
 	}
-	defer func() { _ = t.Desk.Close() }()
+	defer func() { _ = t.Scratch.Close() }()
 	start, paths, clean, err := t.candidates(ctx, seen)
 	if err != nil {
 		return Snap{}, false, err
@@ -208,8 +208,8 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 		return t.prev, false, nil // written, but to what it was
 	}
 	counted := make(chan error, 1)
-	go func() { counted <- countSnap(ctx, t.Desk, &sn, from) }() // beside the ref's own step; waited for below
-	killpoint.Reach(killpoint.SnapshotWritten)
+	go func() { counted <- countSnap(ctx, t.Scratch, &sn, from) }() // beside the ref's own step; waited for below
+	failpoint.Reach(failpoint.SnapshotWritten)
 	err = t.s.moveRef(ctx, t.p, ref, sn.Commit, before)
 	if cerr := <-counted; err == nil {
 		err = cerr
@@ -217,7 +217,7 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if err != nil {
 		return Snap{}, false, err
 	}
-	killpoint.Reach(killpoint.SnapshotKept)
+	failpoint.Reach(failpoint.SnapshotKept)
 	if err := t.s.store.InsertSnapshot(ctx, sn); err != nil {
 		return Snap{}, false, fmt.Errorf("storing the snapshot: %w", err)
 	}
@@ -266,9 +266,9 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 		t.byHost = true
 		paths = slices.Concat(st.Changed, st.Gone, st.Others)
 		if seen != nil {
-			t.told = make(map[string]bool, len(seen.Paths))
+			t.reported = make(map[string]bool, len(seen.Paths))
 			for _, p := range seen.Paths {
-				t.told[p] = true
+				t.reported[p] = true
 			}
 			paths = append(paths, seen.Paths...)
 		}
@@ -276,7 +276,7 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 			t.miss(n, "It is a repository of its own.", 0)
 		}
 	}
-	if start, err = t.s.rootOf(ctx, t.p, t.Desk, commit); err != nil {
+	if start, err = t.s.rootOf(ctx, t.p, t.Scratch, commit); err != nil {
 		return "", nil, nil, err
 	}
 	if t.prev.Tree == "" || t.prev.Tree == start {
@@ -366,7 +366,7 @@ func (t *Job) entries(ctx context.Context, tree string, paths []string) (map[str
 		} else {
 			args = append(append(args, "--"), paths[:n]...)
 		}
-		b, err := t.Desk.Run(ctx, hostgit.Call{Args: args, Max: 256 << 20})
+		b, err := t.Scratch.Run(ctx, hostgit.Call{Args: args, Max: 256 << 20})
 		if err != nil {
 			return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the snapshot before")
 		}
@@ -434,12 +434,12 @@ func kindsBesidePolls() []string {
 	return slices.DeleteFunc(slices.Clone(snapKinds), func(k string) bool { return k == SnapPoll })
 }
 
-func countSnap(ctx context.Context, desk *hostgit.Desk, sn *Snap, from string) error {
+func countSnap(ctx context.Context, scratch *hostgit.Scratch, sn *Snap, from string) error {
 	sn.Files, sn.Additions, sn.Deletions = 0, 0, 0
 	if from == "" || from == sn.Tree {
 		return nil
 	}
-	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", from, sn.Tree}})
+	out, err := scratch.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", from, sn.Tree}})
 	if err != nil {
 		return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
 	}
@@ -551,13 +551,13 @@ func (s *Service) readChained(ctx context.Context, p workspaces.Project, workspa
 }
 
 func (s *Service) recount(ctx context.Context, p workspaces.Project, sn *Snap, before string) error {
-	desk, err := s.repo.ScratchOf(ctx, p)
+	scratch, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = desk.Close() }()
+	defer func() { _ = scratch.Close() }()
 	if !git.IsCommitID(before) {
 		before = sn.BaseCommit
 	}
-	return countSnap(ctx, desk, sn, before)
+	return countSnap(ctx, scratch, sn, before)
 }

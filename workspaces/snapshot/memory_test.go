@@ -30,18 +30,18 @@ func TestASnapshotHoldsLittleInMemory(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	desk, err := g.Desk(t.Context(), t.TempDir(), dir)
+	scratch, err := g.Scratch(t.Context(), t.TempDir(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer desk.Close()
+	defer scratch.Close()
 	root, err := os.OpenRoot(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
 	s := &Service{sandboxes: new(sandboxgit.Store)}
-	tk := &Job{s: s, Desk: desk, limit: keepFile, total: keepTotal, Head: "0000000000000000000000000000000000000000"}
+	tk := &Job{s: s, Scratch: scratch, limit: keepFile, total: keepTotal, Head: "0000000000000000000000000000000000000000"}
 	edits, err := tk.read(context.Background(), root, names, nil, nil)
 	if err != nil || len(edits) != files {
 		t.Fatalf("%d files, %v", len(edits), err)
@@ -50,7 +50,7 @@ func TestASnapshotHoldsLittleInMemory(t *testing.T) {
 	for _, e := range edits {
 		held += len(e.data)
 		if e.data == nil {
-			if _, err := desk.Text(t.Context(), "cat-file", "-e", e.oid); err != nil {
+			if _, err := scratch.Text(t.Context(), "cat-file", "-e", e.oid); err != nil {
 				t.Errorf("%s is neither in memory nor in the repository: %v", e.path, err)
 			}
 		}

@@ -65,24 +65,24 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to git.Tr
 			}
 		}
 	}
-	desk, err := s.repo.ScratchOf(ctx, p)
+	scratch, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	args := git.DiffArgs(o, "-p", "--full-index", "-U"+strconv.Itoa(min(max(lines, 0), patchContext)), "--src-prefix=a/", "--dst-prefix=b/", from.Tree, to.Tree, "--")
-	return secretfiles.ReadCloser(secrets, s.gitReader(ctx, desk, hostgit.Call{Args: append(args, want...)}, "Comparing two trees")), nil
+	return secretfiles.ReadCloser(secrets, s.gitReader(ctx, scratch, hostgit.Call{Args: append(args, want...)}, "Comparing two trees")), nil
 }
 
 // gitReader runs git on a desk and hands on what it prints while it is read. Closing ends git and the desk.
-func (s *Service) gitReader(ctx context.Context, desk *hostgit.Desk, call hostgit.Call, doing string) io.ReadCloser {
+func (s *Service) gitReader(ctx context.Context, scratch *hostgit.Scratch, call hostgit.Call, doing string) io.ReadCloser {
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	g := &gitPipe{PipeReader: r, cancel: cancel, done: make(chan struct{})}
 	call.Stdout = w
 	go func() { // ends with git, which ends with ctx or when nobody reads: Close waits for it
 		defer close(g.done)
-		_, err := desk.Run(ctx, call)
-		_ = desk.Close()
+		_, err := scratch.Run(ctx, call)
+		_ = scratch.Close()
 		if err != nil {
 			err = git.GitFault(err, fault.Unavailable, "repository_unreadable", doing)
 		}
@@ -121,13 +121,13 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t git.Tree, pa
 	if secretfiles.Has(secrets, path, "") {
 		return nil, 0, secretfiles.ErrSecretFile
 	}
-	desk, err := s.repo.ScratchOf(ctx, p)
+	scratch, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return nil, 0, err
 	}
-	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"ls-tree", "-z", "-l", "--full-tree", t.Tree, "--", path}})
+	out, err := scratch.Run(ctx, hostgit.Call{Args: []string{"ls-tree", "-z", "-l", "--full-tree", t.Tree, "--", path}})
 	if err != nil {
-		_ = desk.Close()
+		_ = scratch.Close()
 		return nil, 0, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for the file")
 	}
 	for rec := range strings.SplitSeq(string(out), "\x00") {
@@ -136,18 +136,18 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t git.Tree, pa
 		}
 		f, err := git.TreeRecord(rec)
 		if err != nil {
-			_ = desk.Close()
+			_ = scratch.Close()
 			return nil, 0, err
 		}
 		if secretfiles.Has(secrets, "", f.OID) {
-			_ = desk.Close()
+			_ = scratch.Close()
 			return nil, 0, secretfiles.ErrSecretFile
 		}
 		if f.Path == path && !f.Module() && f.Mode != 0o040000 {
-			return secretfiles.ReadCloser(secrets, s.gitReader(ctx, desk, hostgit.Call{Args: []string{"cat-file", "blob", f.OID}}, "Reading the file")), f.Size, nil
+			return secretfiles.ReadCloser(secrets, s.gitReader(ctx, scratch, hostgit.Call{Args: []string{"cat-file", "blob", f.OID}}, "Reading the file")), f.Size, nil
 		}
 	}
-	_ = desk.Close()
+	_ = scratch.Close()
 	return nil, 0, missing
 }
 

@@ -110,7 +110,7 @@ func (t *Job) storeSmall(ctx context.Context, edits []edit) error {
 		b.WriteString("done\n")
 		pw.CloseWithError(b.Flush())
 	}()
-	_, err := t.Desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout})
+	_, err := t.Scratch.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout})
 	pr.CloseWithError(io.ErrClosedPipe)
 	<-done
 	if err != nil {
@@ -224,7 +224,7 @@ func (t *Job) readFile(ctx context.Context, root *os.Root, name string, was entr
 		return e, true, nil
 	}
 	// git on the host takes other line ends for a change even where the worktree's own settings made them; who looks from inside does not.
-	if t.byHost && !t.told[name] && e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && sandboxgit.BlobName(t.Head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
+	if t.byHost && !t.reported[name] && e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && sandboxgit.BlobName(t.Head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
 		e.oid, e.data = was.oid, nil // checked out with other line ends
 	}
 	return e, true, nil
@@ -242,7 +242,7 @@ func BadName(name string) bool {
 
 // storeLarge puts a file into the repository without holding it in memory.
 func (t *Job) storeLarge(ctx context.Context, f io.Reader) (string, error) {
-	b, err := t.Desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin"}, Stdin: f, Timeout: t.s.cfg.StepTimeout})
+	b, err := t.Scratch.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin"}, Stdin: f, Timeout: t.s.cfg.StepTimeout})
 	oid := strings.TrimSpace(string(b))
 	if err == nil && !git.IsCommitID(oid) {
 		err = fmt.Errorf("hash-object answered %.100q", oid)
@@ -301,7 +301,7 @@ func (t *Job) write(ctx context.Context, sn *Snap, start, before, since string, 
 		pw.CloseWithError(b.Flush())
 	}()
 	// Names another system would not take are kept all the same: they are only read here.
-	out, err := t.Desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout,
+	out, err := t.Scratch.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout,
 		Config: []string{"core.protectHFS=false", "core.protectNTFS=false"}})
 	pr.CloseWithError(io.ErrClosedPipe)
 	<-done

@@ -16,11 +16,11 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/ignored"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -49,8 +49,8 @@ type Restored struct {
 
 // Sandboxed writes files where a workspace's sandbox has a disk of its own.
 type Sandboxed interface {
-	// Elsewhere reports whether the files people work with lie in a sandbox that runs, not on this server.
-	Elsewhere(ctx context.Context, workspaceID string) (bool, error)
+	// FilesInSandbox reports whether the files people work with lie in a sandbox that runs, not on this server.
+	FilesInSandbox(ctx context.Context, workspaceID string) (bool, error)
 	// Put writes a file there and Remove removes one, both only where the present bytes have this sha256, in hex; Put with "" only where
 	// there is none, Remove with "" whatever is there. Else the error is of kind Precondition, or its code is file_exists. Paths are raw bytes.
 	Put(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string, mode uint32) error
@@ -80,7 +80,7 @@ func (s *Service) Apply(ctx context.Context, p workspaces.Project, w workspaces.
 	box := s.keeps.sandboxed
 	s.keeps.mu.Unlock()
 	if box != nil {
-		away, err := box.Elsewhere(ctx, w.ID)
+		away, err := box.FilesInSandbox(ctx, w.ID)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (s *Service) Apply(ctx context.Context, p workspaces.Project, w workspaces.
 			default:
 				out.Changed = append(out.Changed, f.Path)
 			}
-			killpoint.Reach(killpoint.SnapshotRestoring)
+			failpoint.Reach(failpoint.SnapshotRestoring)
 		}
 	}
 	return nil

@@ -278,8 +278,8 @@ func (s *Service) publishSnap(ctx context.Context, sn Snap, version int64) {
 	}
 }
 
-// toldSnap publishes a new snapshot.
-func (s *Service) toldSnap(ctx context.Context, sn Snap) {
+// reportedSnap publishes a new snapshot.
+func (s *Service) reportedSnap(ctx context.Context, sn Snap) {
 	s.publishSnap(ctx, sn, sn.At)
 	s.keeps.mu.Lock()
 	hooks := s.keeps.hooks

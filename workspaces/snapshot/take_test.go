@@ -19,7 +19,7 @@ import (
 // Names of files are arguments of git: more of them than a program can be started with are refused, not tried.
 func TestPatchOfLongNames(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	w := h.Workspace()
 	wstest.Write(t, w.Path, "new.txt", "new\n")
 	sn := h.Keep(w.ID, snapshot.Request{})
@@ -41,7 +41,7 @@ func TestPatchOfLongNames(t *testing.T) {
 
 func TestKeepHoldsTheWholeTree(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()
 		w := h.Workspace()
 		wstest.Write(t, w.Path, "new/file.txt", "one\n")
@@ -93,7 +93,7 @@ func TestKeepHoldsTheWholeTree(t *testing.T) {
 
 func TestCompareTwoTrees(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	var lines []string

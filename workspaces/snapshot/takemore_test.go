@@ -26,7 +26,7 @@ func snapRefs(h *wstest.Env, p workspaces.Project) string {
 // A pin that is let go of leaves no ref, and a snapshot that was removed does not come back with the next server.
 func TestWhatIsLetGoOfIsGone(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	p, err := h.S.Records.Project(ctx, w.ProjectID)
@@ -68,7 +68,7 @@ func TestWhatIsLetGoOfIsGone(t *testing.T) {
 // A secret's file that git sees is in no snapshot, and is read out of none, nor is a copy of it.
 func TestNoSnapshotHoldsASecretsFile(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	const value = "TOKEN=the-secret\n"
@@ -78,7 +78,7 @@ func TestNoSnapshotHoldsASecretsFile(t *testing.T) {
 	wstest.Write(t, w.Path, "copy", value)
 	wstest.Write(t, w.Path, "work", "mine\n")
 	open := h.Keep(w.ID, snapshot.Request{}) // nobody has said yet that it is a secret's
-	h.S.Records.Connect(h.Box, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"conf/token": true}, Blobs: map[string]bool{blob: true, blob256: true}}})
+	h.S.Records.Connect(h.Sandboxes, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"conf/token": true}, Blobs: map[string]bool{blob: true, blob256: true}}})
 	tree := func(rev string) git.Tree {
 		at, err := h.S.Snapshots.Resolve(ctx, w, rev, "")
 		wstest.Must(t, err)
@@ -137,12 +137,12 @@ func TestNoSnapshotHoldsASecretsFile(t *testing.T) {
 // A secret's file that git sees is in no commit that is made here, whatever is asked to be in it.
 func TestNoCommitHoldsASecretsFile(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	const value = "TOKEN=the-secret\n"
 	blob, blob256 := snapshot.BlobNames([]byte(value))
-	h.S.Records.Connect(h.Box, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"conf/token": true}, Blobs: map[string]bool{blob: true, blob256: true}}})
+	h.S.Records.Connect(h.Sandboxes, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"conf/token": true}, Blobs: map[string]bool{blob: true, blob256: true}}})
 	wstest.Write(t, w.Path, "conf/token", value)
 	wstest.Write(t, w.Path, "a.txt", value) // a copy, in a file that is committed
 	commit := func(r stage.CommitRequest) error {
@@ -186,7 +186,7 @@ func baseMoves(h *wstest.Env, w workspaces.Workspace) {
 // How long snapshots are kept may be set anew: it counts for those there are, too.
 func TestSnapshotsEndAsTheyAreToldTo(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()
 		const day = 24 * time.Hour
 		w := h.Workspace()

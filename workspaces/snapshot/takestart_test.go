@@ -28,7 +28,7 @@ func TestTheFirstSnapshotAfterAStartIsOfTheFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := wstest.SqliteHouse(t)
+			h := wstest.SQLiteEnv(t)
 			ctx := context.Background()
 			w := h.Workspace()
 			wstest.Write(t, w.Path, ".gitignore", "*.log\n")

@@ -265,12 +265,12 @@ func (s *Service) historyTips(ctx context.Context, p workspaces.Project, w works
 
 // emptyTree is a tree without files.
 func (s *Service) emptyTree(ctx context.Context, p workspaces.Project, t git.Tree) (git.Tree, error) {
-	desk, err := s.repo.ScratchOf(ctx, p)
+	scratch, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return git.Tree{}, err
 	}
-	defer func() { _ = desk.Close() }()
-	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
+	defer func() { _ = scratch.Close() }()
+	out, err := scratch.Run(ctx, hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
 	if err != nil {
 		return git.Tree{}, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Making an empty tree")
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestRestoreASnapshot(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	wstest.Write(t, w.Path, "a.txt", "edited\n")
@@ -84,7 +84,7 @@ func TestRestoreASnapshot(t *testing.T) {
 // A file that somebody writes in the moment of a restore is left alone.
 func TestRestoreLeavesWhatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	sn := h.Keep(w.ID, snapshot.Request{})
@@ -104,7 +104,7 @@ func TestRestoreLeavesWhatChangesMeanwhile(t *testing.T) {
 
 func TestSnapshotsEndWithTheirDays(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()
 		var ahead atomic.Int64
 		h.Stop()
@@ -164,7 +164,7 @@ func TestSnapshotsEndWithTheirDays(t *testing.T) {
 // What old snapshots cost to let go of grows with their workspaces, not with how many there are of each.
 func TestOldSnapshotsAreReadAtOnce(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	var ahead atomic.Int64
 	h.Stop()
@@ -193,7 +193,7 @@ func TestOldSnapshotsAreReadAtOnce(t *testing.T) {
 // A row that was not stored, because the server was killed, is made from the repository.
 func TestSnapshotsThatWereCutAreMended(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	wstest.Write(t, w.Path, "a.txt", "one\n")
@@ -215,7 +215,7 @@ func TestSnapshotsThatWereCutAreMended(t *testing.T) {
 // Whatever an agent puts into its worktree: a snapshot takes what can be kept, names the rest, runs nothing and comes to an end.
 func TestSnapshotOfAHostileTree(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	mark := filepath.Join(t.TempDir(), "ran")
@@ -268,7 +268,7 @@ func TestSnapshotOfAHostileTree(t *testing.T) {
 // What a turn changed is all it changed, however many looks saw it change.
 func TestATurnIsComparedWithTheTurnBefore(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
 	w := h.Workspace()
 	turn := func() snapshot.Snap {

@@ -58,11 +58,11 @@ func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, err
 
 // pinCommit makes the commit and the ref of a snapshot that is pinned.
 func (s *Service) pinCommit(ctx context.Context, p workspaces.Project, sn Snap) (string, error) {
-	desk, err := s.repo.ScratchOf(ctx, p)
+	scratch, err := s.repo.ScratchOf(ctx, p)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = desk.Close() }()
+	defer func() { _ = scratch.Close() }()
 	note, err := noteOf(sn, "")
 	if err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func (s *Service) pinCommit(ctx context.Context, p workspaces.Project, sn Snap) 
 		args = append(args, "-p", sn.Ignored)
 	}
 	args = append(args, "-F", "-", sn.Tree)
-	out, err := desk.Run(ctx, hostgit.Call{Args: args, Stdin: strings.NewReader(note), Env: []string{
+	out, err := scratch.Run(ctx, hostgit.Call{Args: args, Stdin: strings.NewReader(note), Env: []string{
 		"GIT_AUTHOR_NAME=Parawork", "GIT_AUTHOR_EMAIL=parawork@localhost", "GIT_COMMITTER_NAME=Parawork", "GIT_COMMITTER_EMAIL=parawork@localhost"}})
 	if err != nil {
 		return "", git.GitFault(err, fault.Unavailable, "snapshot_failed", "Pinning the snapshot")

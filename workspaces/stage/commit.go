@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -65,19 +65,19 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	}
 	// The index is told first: a crash before the branch moves leaves work that is staged. The other way round it would leave an
 	// index that takes the work back, unseen, with the agent's next commit.
-	told := index.tell(ctx, commit, 1) == nil
-	killpoint.Reach(killpoint.CommitStaged)
+	reported := index.notify(ctx, commit, 1) == nil
+	failpoint.Reach(failpoint.CommitStaged)
 	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+sandboxgit.FirstLine(r.Message), git.HeadsPrefix+branch, commit, head); err != nil {
-		if told {
+		if reported {
 			if err := index.takeBack(context.WithoutCancel(ctx)); err != nil {
 				s.cfg.Log.WarnContext(ctx, "index could not be taken back", "workspace_id", w.ID, "error", err)
 			}
 		}
 		return workspaces.Commit{}, git.SandboxFault(err, "branch_moved", "The branch moved on meanwhile; moving it to the new commit")
 	}
-	killpoint.Reach(killpoint.CommitMoved)
-	if !told {
-		if err := index.tell(ctx, "HEAD", IndexTries); err != nil {
+	failpoint.Reach(failpoint.CommitMoved)
+	if !reported {
+		if err := index.notify(ctx, "HEAD", IndexTries); err != nil {
 			s.cfg.Log.WarnContext(ctx, "index could not be refreshed after a commit", "workspace_id", w.ID, "error", err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestCommitChosenPaths(t *testing.T) {
 	t.Parallel()
-	wstest.EachHouse(t, func(t *testing.T, h *wstest.Env) {
+	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		t.Parallel()
 		dir := h.Repo("app")
 		wstest.Write(t, dir, "gone.txt", "gone\n")
@@ -72,7 +72,7 @@ func TestCommitChosenPaths(t *testing.T) {
 
 func TestCommitThatCannotBe(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
 	wstest.Write(t, w.Path, "a.txt", "changed\n")
@@ -119,7 +119,7 @@ func TestCommitThatCannotBe(t *testing.T) {
 
 func TestCommitRunsNothingOfTheAgentsOnTheHost(t *testing.T) {
 	t.Parallel()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	p := h.PathProject(dir)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -171,7 +171,7 @@ func TestCommitTellsTheIndexFirst(t *testing.T) {
 	for name, paths := range map[string][]string{"all": nil, "chosen": {"a.txt", "gone.txt", "new.txt"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := wstest.SqliteHouse(t)
+			h := wstest.SQLiteEnv(t)
 			dir := h.Repo("app")
 			wstest.Write(t, dir, "gone.txt", "gone\n")
 			wstest.CommitAll(t, dir, "more")
@@ -180,7 +180,7 @@ func TestCommitTellsTheIndexFirst(t *testing.T) {
 			wstest.Write(t, w.Path, "new.txt", "new\n")
 			wstest.Must(t, os.Remove(filepath.Join(w.Path, "gone.txt")))
 			moves := 0
-			h.Box.OnRun = func(argv []string) {
+			h.Sandboxes.OnRun = func(argv []string) {
 				if i := slices.Index(argv, "update-ref"); i > 0 {
 					moves++
 					if got := wstest.Git(t, w.Path, "diff-index", "--cached", "--name-status", argv[len(argv)-2]); got != "" {
@@ -195,9 +195,9 @@ func TestCommitTellsTheIndexFirst(t *testing.T) {
 
 			// A branch that moves in between keeps its commit, and the index is the agent's again.
 			wstest.Write(t, w.Path, "a.txt", "changed again\n")
-			h.Box.OnRun = func(argv []string) {
+			h.Sandboxes.OnRun = func(argv []string) {
 				if slices.Contains(argv, "update-ref") {
-					h.Box.OnRun = nil
+					h.Sandboxes.OnRun = nil
 					wstest.Git(t, w.Path, "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q", "--allow-empty", "-m", "the agent's")
 				}
 			}

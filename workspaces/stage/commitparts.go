@@ -27,7 +27,7 @@ type commitIndex struct {
 }
 
 // tell makes the index know what commit holds.
-func (i commitIndex) tell(ctx context.Context, commit string, tries int) error {
+func (i commitIndex) notify(ctx context.Context, commit string, tries int) error {
 	switch {
 	case i.none:
 		return nil

@@ -12,9 +12,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -83,7 +83,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 			break
 		}
 		out.Files = append(out.Files, step.name)
-		killpoint.Reach(killpoint.PartsWriting)
+		failpoint.Reach(failpoint.PartsWriting)
 	}
 	if len(out.Files) > 0 {
 		d.unstage(ctx)
@@ -169,7 +169,7 @@ func (d *discarding) plan(ctx context.Context, part Part) error {
 	now, nowText := d.v.now[name], []byte(nil)
 	if d.v.anyNow {
 		now, nowText = pr.FileEntry, pr.text
-		err = errors.Join(sandboxgit.Apart(name, now), sandboxgit.TextOnly(name, nowText))
+		err = errors.Join(sandboxgit.RefuseBinary(name, now), sandboxgit.TextOnly(name, nowText))
 	} else {
 		nowText, err = d.s.blobText(ctx, d.p, name, now)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// partsHouse has a workspace whose file a.txt has thirty lines, and hands files of worktrees out.
-func partsHouse(t *testing.T, before func(op, path string)) (*wstest.Env, workspaces.Workspace) {
+// partsHarness has a workspace whose file a.txt has thirty lines, and hands files of worktrees out.
+func partsHarness(t *testing.T, before func(op, path string)) (*wstest.Env, workspaces.Workspace) {
 	t.Helper()
-	h := wstest.SqliteHouse(t)
+	h := wstest.SQLiteEnv(t)
 	h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: h.Path, Before: before})
 	dir := h.Repo("app")
 	wstest.Write(t, dir, "a.txt", wstest.Lines(30))
@@ -27,7 +27,7 @@ func partsHouse(t *testing.T, before func(op, path string)) (*wstest.Env, worksp
 
 func TestStageHunksAndLines(t *testing.T) {
 	t.Parallel()
-	h, w := partsHouse(t, nil)
+	h, w := partsHarness(t, nil)
 	now := wstest.Lines(30, "line 03=three", "line 15=fifteen\nfifteen and a half", "line 16=sixteen\nx", "line 27=twenty seven")
 	wstest.Write(t, w.Path, "a.txt", now)
 	wstest.Write(t, w.Path, "new.txt", "1\n2\n3\n")
@@ -94,7 +94,7 @@ func TestStageHunksAndLines(t *testing.T) {
 
 func TestAPartThatIsNoLongerWhatWasShownIsRefused(t *testing.T) {
 	t.Parallel()
-	h, w := partsHouse(t, nil)
+	h, w := partsHarness(t, nil)
 	wstest.Write(t, w.Path, "a.txt", wstest.Lines(30, "line 05=five", "line 20=twenty"))
 	wstest.Write(t, w.Path, "new.txt", "new\n")
 	r, hunks := h.Hunks(w, "a.txt", "head")
@@ -144,7 +144,7 @@ func TestAPartThatIsNoLongerWhatWasShownIsRefused(t *testing.T) {
 
 func TestDiscardIsKeptFirst(t *testing.T) {
 	t.Parallel()
-	h, w := partsHouse(t, nil)
+	h, w := partsHarness(t, nil)
 	p, err := h.S.Records.Project(t.Context(), w.ProjectID)
 	wstest.Must(t, err)
 	now := wstest.Lines(30, "line 05=five", "line 20=twenty")
@@ -191,7 +191,7 @@ func TestDiscardNeverWritesOverWhatIsNewer(t *testing.T) {
 	var h *wstest.Env
 	var w workspaces.Workspace
 	races := map[string]string{}
-	h, w = partsHouse(t, func(op, path string) {
+	h, w = partsHarness(t, func(op, path string) {
 		if text := races[op+" "+path]; text != "" {
 			if err := os.WriteFile(filepath.Join(w.Path, path), []byte(text), 0o644); err != nil {
 				t.Error(err)
@@ -213,7 +213,7 @@ func TestDiscardNeverWritesOverWhatIsNewer(t *testing.T) {
 
 func TestCommitParts(t *testing.T) {
 	t.Parallel()
-	h, w := partsHouse(t, nil)
+	h, w := partsHarness(t, nil)
 	now := wstest.Lines(30, "line 05=five", "line 15=fifteen", "line 25=twenty five")
 	wstest.Write(t, w.Path, "a.txt", wstest.Lines(30, "line 25=twenty five"))
 	wstest.Git(t, w.Path, "add", "a.txt") // the third hunk is staged
@@ -257,12 +257,12 @@ func TestCommitParts(t *testing.T) {
 
 func TestStagingTakesTurnsWithTheAgent(t *testing.T) {
 	t.Parallel()
-	h, w := partsHouse(t, nil)
+	h, w := partsHarness(t, nil)
 	wstest.Write(t, w.Path, "a.txt", wstest.Lines(30, "line 05=five", "line 20=twenty"))
 	r, hunks := h.Hunks(w, "a.txt", "head")
 	lock := wstest.Git(t, w.Path, "rev-parse", "--git-path", "index.lock")
 	held, moved := 0, false
-	h.Box.OnRun = func(argv []string) {
+	h.Sandboxes.OnRun = func(argv []string) {
 		script := len(argv) > 2 && argv[0] == "sh" && strings.Contains(argv[2], "index.lock")
 		switch {
 		case script && held == 0: // another git has the lock
@@ -290,7 +290,7 @@ func TestStagingTakesTurnsWithTheAgent(t *testing.T) {
 
 func TestPartsOfFilesWithoutLines(t *testing.T) {
 	t.Parallel()
-	h, w := partsHouse(t, nil)
+	h, w := partsHarness(t, nil)
 	wstest.Write(t, w.Path, ".gitattributes", "*.crlf text eol=crlf\n")
 	wstest.Write(t, w.Path, "x.crlf", "1\r\n2\r\n")
 	wstest.Write(t, w.Path, "image", "\x00\x01\x02")
@@ -327,7 +327,7 @@ func TestPartsOfFilesWithoutLines(t *testing.T) {
 
 func TestTakeFilesOfAnotherWorkspace(t *testing.T) {
 	t.Parallel()
-	h, to := partsHouse(t, nil)
+	h, to := partsHarness(t, nil)
 	from := h.Ready(workspaces.NewWorkspace{ProjectID: to.ProjectID, Name: "The other"})
 	wstest.Write(t, from.Path, "a.txt", wstest.Lines(30, "line 05=five"))
 	wstest.Write(t, from.Path, "lib/new.sh", "#!/bin/sh\n")
@@ -371,14 +371,14 @@ func TestTakeFilesOfAnotherWorkspace(t *testing.T) {
 	if wstest.Read(t, to.Path, "lib/both.txt") != "theirs\n" {
 		t.Error("it was not written over")
 	}
-	h.S.Records.Connect(h.Box, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"lib/new.sh": true}}})
+	h.S.Records.Connect(h.Sandboxes, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Paths: map[string]bool{"lib/new.sh": true}}})
 	_, err = take(stage.TakeRequest{})
 	wstest.WantCode(t, err, "secret_file")
 	sha1, sha256 := snapshot.BlobNames([]byte(wstest.Read(t, from.Path, "lib/new.sh")))
-	h.S.Records.Connect(h.Box, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Blobs: map[string]bool{sha1: true, sha256: true}}}) // a copy of one, by its content
+	h.S.Records.Connect(h.Sandboxes, wstest.SecretSessions{Setups: h.Ses, Files: workspaces.SecretFiles{Blobs: map[string]bool{sha1: true, sha256: true}}}) // a copy of one, by its content
 	_, err = take(stage.TakeRequest{})
 	wstest.WantCode(t, err, "secret_file")
-	h.S.Records.Connect(h.Box, h.Ses)
+	h.S.Records.Connect(h.Sandboxes, h.Ses)
 	_, err = h.S.Stage.Take(t.Context(), h.Actor, to.ID, stage.TakeRequest{From: from.ID, Paths: []string{"none"}})
 	wstest.WantCode(t, err, "file_not_found")
 	_, err = h.S.Stage.Take(t.Context(), h.Actor, to.ID, stage.TakeRequest{From: to.ID, Paths: []string{"a.txt"}})

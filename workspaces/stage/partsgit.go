@@ -22,7 +22,7 @@ func (s *Service) blobText(ctx context.Context, p workspaces.Project, name strin
 	if !e.Is() {
 		return nil, nil
 	}
-	if err := sandboxgit.Apart(name, e); err != nil {
+	if err := sandboxgit.RefuseBinary(name, e); err != nil {
 		return nil, err
 	}
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"cat-file", "blob", e.OID}, Max: sandboxgit.MaxPartBytes + 1})

@@ -211,7 +211,7 @@ func (s *Service) takeSome(ctx context.Context, p workspaces.Project, w workspac
 		nowText, err = b.OwnBlob(ctx, name, now)
 	case v.anyNow:
 		now, nowText = pr.FileEntry, pr.text
-		err = errors.Join(sandboxgit.Apart(name, now), sandboxgit.TextOnly(name, nowText))
+		err = errors.Join(sandboxgit.RefuseBinary(name, now), sandboxgit.TextOnly(name, nowText))
 	default:
 		nowText, err = s.blobText(ctx, p, name, now)
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/sandboxgit"
@@ -370,7 +370,7 @@ func (t *taker) run(ctx context.Context, actor accounts.Actor, out Taken) (Taken
 			break
 		}
 		done = append(done, put.Name)
-		killpoint.Reach(killpoint.PartsWriting)
+		failpoint.Reach(failpoint.PartsWriting)
 	}
 	if len(done) > 0 {
 		s.records.Note(context.WithoutCancel(ctx), workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "take",

@@ -47,12 +47,12 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	defer s.Unpack(a.Place.SandboxID)
 	g := a.Place.Guest
 	sandbox := a.Place.SandboxID
-	if f, ok := s.sandboxes.ReadRemote(w.ID); ok && f.Sandbox == sandbox && f.Parcel != "" {
-		was, err := g.Parcel(ctx, f.Parcel)
+	if f, ok := s.sandboxes.ReadRemote(w.ID); ok && f.Sandbox == sandbox && f.Bundle != "" {
+		was, err := g.Bundle(ctx, f.Bundle)
 		if err != nil {
 			return git.TransferFault(err)
 		}
-		if was.State == guest.ParcelDone {
+		if was.State == guest.BundleDone {
 			return nil
 		}
 	}
@@ -61,7 +61,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(filepath.Join(s.BundleDir(sandbox), "parcel"))
+	f, err := os.Open(filepath.Join(s.BundleDir(sandbox), "bundle"))
 	if err != nil {
 		return git.DiskFault(err, "Reading what is sent to the sandbox")
 	}
@@ -79,7 +79,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 		return nil
 	})
 	both.Go(func() error {
-		err := g.SendParcel(bctx, n.ID, f, n.Size, func(done int64) { say(executors.StepSend, titleSend, done, n.Size) })
+		err := g.SendBundle(bctx, n.ID, f, n.Size, func(done int64) { say(executors.StepSend, titleSend, done, n.Size) })
 		if err != nil {
 			return git.TransferFault(err)
 		}
@@ -89,7 +89,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 		return err
 	}
 	say(executors.StepCheckout, titleCheckout, 0, 0)
-	err = g.Unpack(ctx, n.ID, guest.UnpackRequest{Size: n.Size, Hash: n.Hash}, func(p guest.Parcel) {
+	err = g.Unpack(ctx, n.ID, guest.UnpackRequest{Size: n.Size, Hash: n.Hash}, func(p guest.Bundle) {
 		if p.Step != guest.UnpackGit {
 			say(executors.StepCheckout, titleCheckout, p.Done, p.All)
 		}
@@ -98,7 +98,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 		return git.TransferFault(err)
 	}
 	if err := s.repo.RemoveFolder(s.BundleDir(sandbox)); err != nil {
-		s.cfg.Log.WarnContext(ctx, "parcel could not be removed", "sandbox_id", sandbox, "error", err)
+		s.cfg.Log.WarnContext(ctx, "bundle could not be removed", "sandbox_id", sandbox, "error", err)
 	}
 	return nil
 }
@@ -111,13 +111,13 @@ func (s *Service) beginRemote(w workspaces.Workspace, n bundleNote, sandboxID st
 	if err := s.sandboxes.WriteSyncState(w.ID, n.Home); err != nil {
 		return err
 	}
-	if err := s.sandboxes.NoteAdvertised(w.ID, n.Told); err != nil {
+	if err := s.sandboxes.NoteAdvertised(w.ID, n.Reported); err != nil {
 		return err
 	}
 	if err := s.writeSent(w.ID, n.Sent); err != nil {
 		return err
 	}
-	return s.sandboxes.WriteRemote(w.ID, sandboxgit.RemoteState{Sandbox: sandboxID, Parcel: n.ID})
+	return s.sandboxes.WriteRemote(w.ID, sandboxgit.RemoteState{Sandbox: sandboxID, Bundle: n.ID})
 }
 
 // ArriveSetup runs the project's setup script in a sandbox that is not the workspace's first, as a session people can watch, before

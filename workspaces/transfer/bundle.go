@@ -25,19 +25,19 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// BundleDir is where the parcel for a sandbox lies until it has arrived.
+// BundleDir is where the bundle for a sandbox lies until it has arrived.
 func (s *Service) BundleDir(sandboxID string) string {
-	return filepath.Join(s.cfg.DataDir, "parcels", filepath.Base(sandboxID))
+	return filepath.Join(s.cfg.DataDir, "bundles", filepath.Base(sandboxID))
 }
 
-// bundleNote says what a parcel holds. It is written when the parcel is complete.
+// bundleNote says what a bundle holds. It is written when the bundle is complete.
 type bundleNote struct {
 	ID        string               `json:"id"`
 	Workspace string               `json:"workspace"`
 	Size      int64                `json:"size"`
 	Hash      string               `json:"hash"` // sha256, in hex
 	Home      sandboxgit.SyncState `json:"home"` // where the worktree stood
-	Told      map[string]string    `json:"told"` // refs of the repository's in it
+	Reported  map[string]string    `json:"told"` // refs of the repository's in it
 	Sent      map[string]string    `json:"sent"` // ignored files that are kept, in it: git's names of them
 }
 
@@ -47,11 +47,11 @@ func (s *Service) readNote(sandboxID string) (bundleNote, bool) {
 	if err != nil || json.Unmarshal(b, &n) != nil {
 		return n, false
 	}
-	fi, err := os.Lstat(filepath.Join(s.BundleDir(sandboxID), "parcel"))
+	fi, err := os.Lstat(filepath.Join(s.BundleDir(sandboxID), "bundle"))
 	return n, err == nil && fi.Size() == n.Size
 }
 
-// spooled finds the parcel of a sandbox, or makes it. say tells how far it is.
+// spooled finds the bundle of a sandbox, or makes it. say tells how far it is.
 func (s *Service) spooled(ctx context.Context, p workspaces.Project, w workspaces.Workspace, sandboxID string, say func(done, all int64)) (bundleNote, error) {
 	if n, ok := s.readNote(sandboxID); ok && n.Workspace == w.ID {
 		return n, nil
@@ -75,15 +75,15 @@ func (s *Service) spooled(ctx context.Context, p workspaces.Project, w workspace
 		if errors.Is(err, syscall.ENOSPC) || git.NearlyFull(s.cfg.DataDir) {
 			return n, git.DiskFault(errors.Join(syscall.ENOSPC, err), "Preparing the repository to be sent")
 		}
-		if _, told := errors.AsType[*fault.Error](err); !told && ctx.Err() == nil {
-			err = fault.Wrap(err, fault.Unavailable, "parcel_failed", "The repository could not be prepared to be sent to the sandbox: %s", git.Reason(err))
+		if _, reported := errors.AsType[*fault.Error](err); !reported && ctx.Err() == nil {
+			err = fault.Wrap(err, fault.Unavailable, "bundle_failed", "The repository could not be prepared to be sent to the sandbox: %s", git.Reason(err))
 		}
 		return n, err
 	}
 	return n, nil
 }
 
-// makeBundle writes the parcel of a worktree into dir.
+// makeBundle writes the bundle of a worktree into dir.
 func (s *Service) makeBundle(ctx context.Context, p workspaces.Project, w workspaces.Workspace, sandboxID, dir string, say func(done, all int64)) (bundleNote, error) {
 	n := bundleNote{Workspace: w.ID}
 	admin := git.LinkedDir(p, w)
@@ -102,7 +102,7 @@ func (s *Service) makeBundle(ctx context.Context, p workspaces.Project, w worksp
 	if n.Sent, err = s.sendIgnored(ctx, p, w, n.Home.Head, &st); err != nil {
 		return n, err
 	}
-	n.Size, n.Hash, err = s.writeBundle(ctx, w, filepath.Join(dir, "parcel"), gitDir, staged, st)
+	n.Size, n.Hash, err = s.writeBundle(ctx, w, filepath.Join(dir, "bundle"), gitDir, staged, st)
 	if err != nil {
 		return n, err
 	}
@@ -110,7 +110,7 @@ func (s *Service) makeBundle(ctx context.Context, p workspaces.Project, w worksp
 	return n, s.repo.RemoveFolder(gitDir)
 }
 
-// bundleGit makes the git folder of a parcel, and returns what is staged.
+// bundleGit makes the git folder of a bundle, and returns what is staged.
 func (s *Service) bundleGit(ctx context.Context, p workspaces.Project, w workspaces.Workspace, admin, dir string, n *bundleNote, say func(done, all int64)) (staged string, err error) {
 	head, err := s.repo.CommitOf(ctx, admin, "HEAD")
 	if err != nil {
@@ -119,10 +119,10 @@ func (s *Service) bundleGit(ctx context.Context, p workspaces.Project, w workspa
 	if head == "" {
 		return "", fault.New(fault.Conflict, "worktree_unreadable", "The workspace's worktree is at no commit. Put the workspace away and restore it.")
 	}
-	if n.Told, err = s.sandboxes.RemoteAdvertised(ctx, p, w); err != nil {
+	if n.Reported, err = s.sandboxes.RemoteAdvertised(ctx, p, w); err != nil {
 		return "", err
 	}
-	refs, err := s.sandboxes.SandboxRefs(ctx, p, w, admin, n.Told)
+	refs, err := s.sandboxes.SandboxRefs(ctx, p, w, admin, n.Reported)
 	if err != nil {
 		return "", err
 	}
@@ -204,7 +204,7 @@ func (s *Service) bundleIndex(ctx context.Context, p workspaces.Project, w works
 	return staged, git.Unique(blobs), nil
 }
 
-// tips are what a parcel's repository names.
+// tips are what a bundle's repository names.
 type tips struct {
 	main   []string // commits whose history must be there as far as they differ
 	others []string // commits beside
@@ -219,10 +219,10 @@ func (s *Service) bundleTips(ctx context.Context, p workspaces.Project, w worksp
 	}
 	main := []string{head, base, refs.Local[git.HeadsPrefix+w.Branch]}
 	all := []string{}
-	for _, id := range refs.Told {
+	for _, id := range refs.Reported {
 		all = append(all, id)
 	}
-	told, err := s.repo.Peeled(ctx, p, git.Unique(all))
+	reported, err := s.repo.Peeled(ctx, p, git.Unique(all))
 	if err != nil {
 		return tips{}, err
 	}
@@ -238,7 +238,7 @@ func (s *Service) bundleTips(ctx context.Context, p workspaces.Project, w worksp
 	if err != nil {
 		return tips{}, err
 	}
-	main, others = append(main, told...), append(others, under...)
+	main, others = append(main, reported...), append(others, under...)
 	return tips{main, others, git.Unique(slices.Concat(main, others, all, own))}, nil
 }
 
@@ -279,21 +279,21 @@ func (s *Service) fillBundle(a *git.Archive, w workspaces.Workspace, gitDir, sta
 	files := slices.Concat(st.Changed, st.Others, st.Ignored)
 	slices.Sort(files)
 	files = slices.Compact(files)
-	plan, err := json.Marshal(guest.ParcelPlan{Kind: guest.ParcelWorktree, Files: int64(len(files) + len(st.Nested)), Bytes: git.FolderBytes(root)})
+	plan, err := json.Marshal(guest.BundlePlan{Kind: guest.BundleWorktree, Files: int64(len(files) + len(st.Nested)), Bytes: git.FolderBytes(root)})
 	if err != nil {
 		return err
 	}
-	if err := a.Text(guest.ParcelPlanEntry, string(plan)); err != nil {
+	if err := a.Text(guest.BundlePlanEntry, string(plan)); err != nil {
 		return err
 	}
-	if err := a.Folder(root, ".", guest.ParcelGit); err != nil {
+	if err := a.Folder(root, ".", guest.BundleGit); err != nil {
 		return err
 	}
 	gone := ""
 	if len(st.Gone) > 0 {
 		gone = strings.Join(st.Gone, "\x00") + "\x00"
 	}
-	for _, l := range [...]struct{ name, text string }{{guest.ParcelGone, gone}, {guest.ParcelStaged, staged}} {
+	for _, l := range [...]struct{ name, text string }{{guest.BundleGone, gone}, {guest.BundleStaged, staged}} {
 		if l.text == "" {
 			continue
 		}
@@ -302,7 +302,7 @@ func (s *Service) fillBundle(a *git.Archive, w workspaces.Workspace, gitDir, sta
 		}
 	}
 	for _, name := range files {
-		if err := a.File(tree, name, guest.ParcelTree); err != nil {
+		if err := a.File(tree, name, guest.BundleTree); err != nil {
 			return err
 		}
 	}
@@ -310,7 +310,7 @@ func (s *Service) fillBundle(a *git.Archive, w workspaces.Workspace, gitDir, sta
 		if !ignored.PlainParents(tree, name+"/x") {
 			continue
 		}
-		if err := a.Folder(tree, name, guest.ParcelTree); err != nil {
+		if err := a.Folder(tree, name, guest.BundleTree); err != nil {
 			return err
 		}
 	}

@@ -83,10 +83,10 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // BenchmarkArrive brings a repository of 10,000 files to a sandbox behind a line of 32 MiB a second. send_vs_raw is the throughput of the
 // step that sends, packing left out, as a ratio of the line's; arrive_vs_raw is that of everything from the first look at the
-// repository to the last file laid out, against the time the bare line takes for the parcel.
+// repository to the last file laid out, against the time the bare line takes for the bundle.
 func BenchmarkArrive(b *testing.B) {
 	const rate = 32 << 20
-	h, a := wstest.FarHouse(b, func(e executors.Executor) executors.Executor { return line{e.(*fake.Executor), rate} })
+	h, a := wstest.RemoteEnv(b, func(e executors.Executor) executors.Executor { return line{e.(*fake.Executor), rate} })
 	dir := h.Repo("big")
 	var bytes int64
 	for i := range 10_000 {
@@ -108,7 +108,7 @@ func BenchmarkArrive(b *testing.B) {
 		n++
 		at := time.Now()
 		var began, sent time.Time
-		a.Told = func(step string, done, of int64) {
+		a.Reported = func(step string, done, of int64) {
 			switch {
 			case step == executors.StepSend && of > 0 && began.IsZero():
 				began = time.Now()
@@ -125,7 +125,7 @@ func BenchmarkArrive(b *testing.B) {
 	}
 	b.ReportMetric(bare.Seconds()/send.Seconds(), "send_vs_raw")
 	b.ReportMetric(bare.Seconds()/all.Seconds(), "arrive_vs_raw")
-	b.ReportMetric(float64(size)/(1<<20), "parcel-MB")
+	b.ReportMetric(float64(size)/(1<<20), "bundle-MB")
 	b.ReportMetric(float64(bytes)/(1<<20), "files-MB")
 	for name, d := range map[string]time.Duration{"pack-ms": pack, "send-ms": send, "checkout-ms": checkout} {
 		b.ReportMetric(float64(d.Milliseconds())/float64(n), name)

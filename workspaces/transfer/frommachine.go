@@ -196,12 +196,12 @@ func (s *Service) takeBundle(ctx context.Context, p workspaces.Project, b *bundl
 	if err != nil {
 		return err
 	}
-	in, err := s.git.Intake(ctx, s.records.TmpDir(), p.GitDir, s.sandboxes.SharedStore(p.ID).Objects())
+	in, err := s.git.Quarantine(ctx, s.records.TmpDir(), p.GitDir, s.sandboxes.SharedStore(p.ID).Objects())
 	if err != nil {
 		return git.DiskFault(err, "Fetching from the machine")
 	}
 	defer func() { _ = in.Close() }()
-	limits := hostgit.IntakeLimits{Bytes: maxBundle, Blob: maxBundleBlob, Memory: maxBundleMemory, Time: s.cfg.CloneTimeout}
+	limits := hostgit.QuarantineLimits{Bytes: maxBundle, Blob: maxBundleBlob, Memory: maxBundleMemory, Time: s.cfg.CloneTimeout}
 	tips := make(map[string]bool) // by name: whether it must be a commit
 	for name, id := range b.refs {
 		tips[id] = tips[id] || strings.HasPrefix(name, git.HeadsPrefix)

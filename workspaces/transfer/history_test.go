@@ -16,7 +16,7 @@ import (
 // TestHistoryIsCutWhereNothingIsMissed asks git there what it says here.
 func TestHistoryIsCutWhereNothingIsMissed(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
 	// A branch that left long ago and is merged after the workspace begins; one that the workspace will merge.
 	wstest.Git(t, dir, "branch", "side", "HEAD~15")
@@ -55,7 +55,7 @@ func TestHistoryIsCutWhereNothingIsMissed(t *testing.T) {
 // TestTheBaseMovesOn tells a live sandbox of a base that moved, with the commits it lacks.
 func TestTheBaseMovesOn(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
 	wstest.Git(t, dir, "branch", "side", "HEAD~15")
 	p := h.PathProject(dir)
@@ -89,7 +89,7 @@ func TestTheBaseMovesOn(t *testing.T) {
 // TestAShallowProject sends what a repository has whose own history is cut.
 func TestAShallowProject(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	full := h.LongRepo("full")
 	dir := filepath.Join(h.Roots, "short")
 	wstest.Git(t, h.Roots, "clone", "-q", "--depth", "3", "file://"+full, dir)
@@ -108,7 +108,7 @@ func TestAShallowProject(t *testing.T) {
 // TestASandboxThatIsLost keeps what had come home, and works on from there.
 func TestASandboxThatIsLost(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	one := a.Sh(w, "echo 1 > one; git add one; git commit -qm one; git rev-parse HEAD")
@@ -136,7 +136,7 @@ func TestASandboxThatIsLost(t *testing.T) {
 // TestLedHomeAfterARestart does what a server that was killed had left to do.
 func TestLedHomeAfterARestart(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	a.Sh(w, "echo 1 > one; git add one; git commit -qm one; echo s > staged; git add staged")
@@ -157,13 +157,13 @@ func TestLedHomeAfterARestart(t *testing.T) {
 // TestPlacesChange moves work between places of either kind.
 func TestPlacesChange(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	state := "git status --porcelain -b; git log --format=%s -1; cat loose; git stash list | wc -l"
 	a.Sh(w, "echo 1 > one; git add one; git commit -qm one; echo 2 >> a.txt; git stash -q; echo l > loose; echo 3 >> a.txt; git add a.txt")
 	want := a.Sh(w, state)
-	for _, to := range []string{"here", string(wstest.FarKind), "here", string(wstest.FarKind)} {
+	for _, to := range []string{"here", string(wstest.RemoteKind), "here", string(wstest.RemoteKind)} {
 		var err error
 		w, _, err = h.S.Move(context.Background(), h.Actor, w.ID, to, "")
 		wstest.Must(t, err)
@@ -183,7 +183,7 @@ func TestPlacesChange(t *testing.T) {
 // TestSetupRunsAgain runs the setup script in each sandbox, and one that fails keeps nobody out.
 func TestSetupRunsAgain(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
 	out := filepath.Join(t.TempDir(), "ran")
 	script := "echo $PARAWORK_BRANCH >> " + out
@@ -210,20 +210,20 @@ func TestSetupRunsAgain(t *testing.T) {
 	}
 }
 
-// TestTheParcelIsMadeOnce has the making go on with what an earlier try had packed.
-func TestTheParcelIsMadeOnce(t *testing.T) {
+// TestTheBundleIsMadeOnce has the making go on with what an earlier try had packed.
+func TestTheBundleIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	a.End(w)
-	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.FarKind, DialErr: os.ErrDeadlineExceeded})
+	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.RemoteKind, DialErr: os.ErrDeadlineExceeded})
 	if _, err := a.Manager.Ensure(context.Background(), w.ID); err == nil {
 		t.Fatal("it was made without a guest")
 	}
-	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.FarKind})
+	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.RemoteKind})
 	a.Sh(w, "git status")
-	if left, _ := filepath.Glob(filepath.Join(h.Data, "parcels", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(h.Data, "bundles", "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -231,7 +231,7 @@ func TestTheParcelIsMadeOnce(t *testing.T) {
 // TestAMergeThatWasEndedElsewhere leaves no mark of itself here, and one whose sandbox never came to be is under way still.
 func TestAMergeThatWasEndedElsewhere(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
 	p := h.PathProject(dir)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -243,14 +243,14 @@ func TestAMergeThatWasEndedElsewhere(t *testing.T) {
 		t.Fatalf("no conflict: %s", out)
 	}
 	under := func() string { return wstest.Git(t, w.Path, "status", "--porcelain") }
-	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.FarKind, DialErr: os.ErrDeadlineExceeded})
+	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.RemoteKind, DialErr: os.ErrDeadlineExceeded})
 	if _, err := a.Manager.Ensure(context.Background(), w.ID); err == nil {
 		t.Fatal("it was made without a guest")
 	}
 	if got := under(); got != "UU a.txt" {
 		t.Fatalf("status here: %q", got)
 	}
-	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.FarKind})
+	a.Exec.Set(fake.Knobs{OwnDisk: true, Kind: wstest.RemoteKind})
 	if got := a.Sh(w, "git status --porcelain; test -e .git/MERGE_HEAD && echo merging"); got != "UU a.txt\nmerging" {
 		t.Fatalf("status there: %q", got)
 	}

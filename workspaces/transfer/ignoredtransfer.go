@@ -97,10 +97,10 @@ func (s *Service) ChosenLocal(ctx context.Context, p workspaces.Project, w works
 	if t.Secrets, err = s.secretFiles.SecretFiles(ctx, w.ID); err != nil {
 		return c, err
 	}
-	if t.Desk, err = s.repo.ScratchOf(ctx, p); err != nil {
+	if t.Scratch, err = s.repo.ScratchOf(ctx, p); err != nil {
 		return c, err
 	}
-	defer func() { _ = t.Desk.Close() }()
+	defer func() { _ = t.Scratch.Close() }()
 	root, err := os.OpenRoot(w.Path)
 	if err != nil {
 		return c, git.DiskFault(err, "Opening the workspace's folder")
@@ -180,7 +180,7 @@ func blobOf(f io.Reader, like string, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// sendIgnored adds the ignored files that go along to what a parcel holds, and takes files of secrets out of those the project copies.
+// sendIgnored adds the ignored files that go along to what a bundle holds, and takes files of secrets out of those the project copies.
 func (s *Service) sendIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string, st *git.WorktreeState) (sent map[string]string, err error) {
 	excluded, err := snapshot.ExcludedNames(p.GitDir)
 	if err != nil {
@@ -232,7 +232,7 @@ func (s *Service) ChosenRemote(ctx context.Context, p workspaces.Project, w work
 		for _, n := range piece {
 			argv = append(argv, "./"+n)
 		}
-		r, err := b.Run(ctx, executors.BoxCommand{Argv: argv})
+		r, err := b.Run(ctx, executors.SandboxCommand{Argv: argv})
 		if err != nil {
 			return c, err
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // told is what a workspace's activity says, the newest first.
-func told(h *wstest.Env, w workspaces.Workspace) string {
+func reported(h *wstest.Env, w workspaces.Workspace) string {
 	h.T.Helper()
 	acts, _, err := h.S.Records.Activity(h.T.Context(), w.ID, page.Page{Limit: 20})
 	wstest.Must(h.T, err)
@@ -31,7 +31,7 @@ func told(h *wstest.Env, w workspaces.Workspace) string {
 // Ignored files that a project keeps are in each sandbox with a disk of its own, whatever became of the one before.
 func TestChosenIgnoredFilesTravel(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t, func(e executors.Executor) executors.Executor { return &fake.Cloud{Executor: e.(*fake.Executor)} }) // one that can stand still
+	h, a := wstest.RemoteEnv(t, func(e executors.Executor) executors.Executor { return &fake.Cloud{Executor: e.(*fake.Executor)} }) // one that can stand still
 	a.KeepsOnEnd()
 	ctx := context.Background()
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work"})
@@ -59,7 +59,7 @@ func TestChosenIgnoredFilesTravel(t *testing.T) {
 	if wstest.Read(t, w.Path, ".env") != "two\n" || wstest.Read(t, w.Path, "ignored/gone") != "here\n" || wstest.Read(t, w.Path, "ignored/new") != "new\n" {
 		t.Error("this server's folder is not as it should be")
 	}
-	if acts := told(h, w); !strings.Contains(acts, "1 ignored file of the sandbox did not take the place of others on this server: ignored/gone.") {
+	if acts := reported(h, w); !strings.Contains(acts, "1 ignored file of the sandbox did not take the place of others on this server: ignored/gone.") {
 		t.Errorf("told of: %s", acts)
 	}
 	if got := wstest.Git(t, h.Keeping(w, ".env", "ignored/").GitDir, "for-each-ref", "refs/parawork/far/"); got != "" {
@@ -105,7 +105,7 @@ func TestChosenIgnoredFilesTravel(t *testing.T) {
 // Files of secrets do not leave this server, whoever chose them.
 func TestSecretFilesDoNotTravel(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work"})
 	a.End(w)
 	h.Keeping(w, ".env", "ignored/")
@@ -127,7 +127,7 @@ func TestSecretFilesDoNotTravel(t *testing.T) {
 // A plan names the ignored files that come along, how large they are, and which do not and why; the move does what it said.
 func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	m := &wstest.Movers{Setups: h.Ses, Runs: map[string]bool{}}
 	h.S.Records.Connect(a, m)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work", Executor: "here"})
@@ -155,14 +155,14 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 		wstest.Must(t, err)
 		return h.MoveEnds(w.ID)
 	}
-	says := plan(string(wstest.FarKind))
+	says := plan(string(wstest.RemoteKind))
 	if got := says["kept_ignored"]; got != "2 ignored files that the project keeps, 2 kB: .env, ignored/a.key." {
 		t.Errorf("come along: %q", got)
 	}
 	if got := says["kept_left"]; got != "1 ignored file that the project keeps: ignored/large.key (9.0 MB): it is larger than 8 MB. They are not sent there, and stay on this server." {
 		t.Errorf("are left: %q", got)
 	}
-	if m := move(string(wstest.FarKind)); m.State != workspaces.MoveDone {
+	if m := move(string(wstest.RemoteKind)); m.State != workspaces.MoveDone {
 		t.Fatalf("moved: %+v", m)
 	}
 	if got := a.Sh(w, "wc -c < .env; cat ignored/a.key; ls ignored"); got != "2048\nkey\na.key" {
@@ -209,14 +209,14 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 // What git was told not to look at is looked at all the same where it differs: it goes along, and is kept.
 func TestFilesGitDoesNotLookAtTravel(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work", Executor: "here"})
 	wstest.Git(t, w.Path, "update-index", "--skip-worktree", "a.txt")
 	wstest.Git(t, w.Path, "update-index", "--assume-unchanged", "dir/b.txt")
 	wstest.Write(t, w.Path, "a.txt", "mine\n")
 	wstest.Write(t, w.Path, "dir/b.txt", "mine, too\n")
 	h.S.Records.Connect(a, &wstest.Movers{Setups: h.Ses, Runs: map[string]bool{}})
-	_, err := h.S.MoveLive(t.Context(), h.Actor, w.ID, string(wstest.FarKind), "")
+	_, err := h.S.MoveLive(t.Context(), h.Actor, w.ID, string(wstest.RemoteKind), "")
 	wstest.Must(t, err)
 	if m := h.MoveEnds(w.ID); m.State != workspaces.MoveDone {
 		t.Fatalf("moved: %+v", m)

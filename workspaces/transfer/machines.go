@@ -17,8 +17,8 @@ import (
 type Machines interface {
 	// Bundle asks for a git bundle of what a folder has and the server has not. The caller closes it.
 	Bundle(ctx context.Context, machineID string, ask wire.BundleAsk) (io.ReadCloser, error)
-	// Borrow asks what of a folder a workspace on the machine can use.
-	Borrow(ctx context.Context, machineID string, ask wire.BorrowAsk) (wire.Borrowed, error)
+	// Lend asks what of a folder a workspace on the machine can use.
+	Lend(ctx context.Context, machineID string, ask wire.LendRequest) (wire.Lent, error)
 	// CopyIgnored copies ignored files of its folder into a sandbox.
 	CopyIgnored(ctx context.Context, machineID string, ask wire.CopyAsk) (wire.Copied, error)
 	// Deliver puts the branch of a sandbox's workspace into the repository of its folder.

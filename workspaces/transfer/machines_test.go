@@ -19,7 +19,7 @@ import (
 
 func TestAProjectComesFromAFolderOfAMachine(t *testing.T) {
 	t.Parallel()
-	h, _, o := wstest.LaptopHouse(t)
+	h, _, o := wstest.RunnerEnv(t)
 	dir := o.FolderRepo(h, "app")
 	wstest.Git(t, dir, "tag", "v1")
 	wstest.Git(t, dir, "branch", "feature/a")
@@ -66,7 +66,7 @@ func TestAProjectComesFromAFolderOfAMachine(t *testing.T) {
 
 func TestAFolderThatCannotBeHad(t *testing.T) {
 	t.Parallel()
-	h, _, o := wstest.LaptopHouse(t)
+	h, _, o := wstest.RunnerEnv(t)
 	for _, n := range []workspaces.NewProject{{Path: "/x"}, {RunnerID: wstest.Laptop}, {RunnerID: wstest.Laptop, Path: "relative"}, {RunnerID: wstest.Laptop, Path: "/a/../b"}, {RunnerID: wstest.Laptop, Path: "/a\nb"}} {
 		n.Kind = workspaces.SourceRunner
 		if _, err := h.S.Projects.CreateProject(context.Background(), h.Actor, h.Team, n); !fault.Is(err, fault.Invalid) {
@@ -85,7 +85,7 @@ func TestAFolderThatCannotBeHad(t *testing.T) {
 // What a machine sends is not believed.
 func TestHostileBundlesAreRefused(t *testing.T) {
 	t.Parallel()
-	h, _, o := wstest.LaptopHouse(t)
+	h, _, o := wstest.RunnerEnv(t)
 	dir := o.FolderRepo(h, "app")
 	p := h.MachineProject(dir)
 	before := wstest.Git(t, p.GitDir, "for-each-ref")
@@ -169,7 +169,7 @@ func (s silent) Close() error { close(s.closed); return nil }
 
 func TestAWorkspaceBorrowsFromTheFolder(t *testing.T) {
 	t.Parallel()
-	h, a, o := wstest.LaptopHouse(t)
+	h, a, o := wstest.RunnerEnv(t)
 	dir := o.FolderRepo(h, "app")
 	big := strings.Repeat("a line of a large file that everybody has already\n", 2000)
 	for i := range 20 { // what does not pack well
@@ -242,7 +242,7 @@ func TestAWorkspaceBorrowsFromTheFolder(t *testing.T) {
 // A folder that lacks what the work stands on is no reason not to work.
 func TestWithoutALoanEverythingIsSent(t *testing.T) {
 	t.Parallel()
-	h, a, o := wstest.LaptopHouse(t)
+	h, a, o := wstest.RunnerEnv(t)
 	other := o.FolderRepo(h, "other")
 	wstest.Git(t, other, "checkout", "-q", "--orphan", "unrelated")
 	wstest.Git(t, other, "-c", "user.name=O", "-c", "user.email=o@localhost", "commit", "-q", "-m", "unrelated")
@@ -272,7 +272,7 @@ func TestWithoutALoanEverythingIsSent(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := h.S.Lifecycle.Create(context.Background(), h.Actor, h.Team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "three", Executor: "here", Folder: clone}); err == nil {
-		_ = err // this house has no Chooser but the Manager, which takes what it is told
+		_ = err // this harness has no Chooser but the Manager, which takes what it is told
 		t.Error("a place that is no machine has a folder")
 	}
 }

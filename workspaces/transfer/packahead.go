@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// packs are parcels that are being made while their sandboxes are: what a place needs to make one is time enough to pack.
+// packs are bundles that are being made while their sandboxes are: what a place needs to make one is time enough to pack.
 type packs struct {
 	mu     sync.Mutex
 	by     map[string]*pack // by sandbox id

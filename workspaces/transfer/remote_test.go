@@ -14,7 +14,7 @@ import (
 
 func TestAWorkspaceArrivesAfar(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("My Project")
 	wstest.Write(t, dir, ".env", "SECRET=1\n")
 	wstest.Write(t, dir, "ignored/out.o", "built")
@@ -45,7 +45,7 @@ func TestAWorkspaceArrivesAfar(t *testing.T) {
 		}
 		return err
 	}))
-	if left, _ := filepath.Glob(filepath.Join(h.Data, "parcels", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(h.Data, "bundles", "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -53,7 +53,7 @@ func TestAWorkspaceArrivesAfar(t *testing.T) {
 // TestWorkTravels has one piece of work go from place to place, with everything that is not committed.
 func TestWorkTravels(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
 	p := h.PathProject(dir)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
@@ -84,7 +84,7 @@ func TestWorkTravels(t *testing.T) {
 // TestNobodyIsWokenForTheHost does without a sandbox what the host can do alone.
 func TestNobodyIsWokenForTheHost(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.FarHouse(t)
+	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
 	p := h.PathProject(dir)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})

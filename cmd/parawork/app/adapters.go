@@ -92,9 +92,9 @@ func (w watcher) Look(ctx context.Context, workspaceID string) (snapshot.Seen, b
 	return snapshot.Seen{Base: a.Base, Paths: a.Paths, Kept: a.Kept}, ok, err
 }
 
-// Elsewhere reports whether the files people work with lie in a sandbox that runs.
-func (w watcher) Elsewhere(ctx context.Context, workspaceID string) (bool, error) {
-	return w.files.Elsewhere(ctx, workspaceID)
+// FilesInSandbox reports whether the files people work with lie in a sandbox that runs.
+func (w watcher) FilesInSandbox(ctx context.Context, workspaceID string) (bool, error) {
+	return w.files.FilesInSandbox(ctx, workspaceID)
 }
 
 // Put writes a file in a sandbox.
@@ -168,7 +168,7 @@ type heldPlaces struct{ *manager.Manager }
 func (p heldPlaces) Hold(ctx context.Context, workspaceID, sandboxID, reason string) (bool, error) {
 	paused, err := p.Manager.Hold(ctx, workspaceID, sandboxID, reason)
 	if errors.Is(err, executors.ErrGone) {
-		return false, quota.ErrElsewhere
+		return false, quota.ErrReplaced
 	}
 	return paused, err
 }

@@ -67,7 +67,7 @@ func openBase(ctx context.Context, o Options) (b *base, err error) {
 		KeepDays: cfg.Audit.KeepDays, Log: b.logOf("audit")})
 	said, locked := fromconfig.BaseSettings(cfg)
 	b.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(b.db), Sealer: b.vault, Base: said, Locked: locked, Log: b.logOf("settings")})
-	b.agents, err = agents.New(agents.Config{Agents: fromconfig.Agents(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), BoxesDir: filepath.Join(cfg.DataDir, "boxes"),
+	b.agents, err = agents.New(agents.Config{Agents: fromconfig.Agents(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), SandboxesDir: filepath.Join(cfg.DataDir, "boxes"),
 		Paths: cfg.Sandboxing.Bubblewrap.Paths, WorktreesDir: filepath.Join(cfg.DataDir, "worktrees"), UserHome: o.Env("HOME"),
 		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: b.logOf("agents")})
 	if err != nil {
@@ -77,7 +77,7 @@ func openBase(ctx context.Context, o Options) (b *base, err error) {
 }
 
 // logOf is the log of one part of the system.
-func (b *base) logOf(name string) *slog.Logger { return b.log.With("room", name) }
+func (b *base) logOf(name string) *slog.Logger { return b.log.With("component", name) }
 
 // plan is the plan of teams that have none of their own.
 func (b *base) plan(ctx context.Context) string { return b.settings.Values(ctx).DefaultPlan }

@@ -75,11 +75,11 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	s.choice = choice.New(cc)
 	warm := pool.New(pool.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Store: s.records, Rules: b.poolRules, Counters: counters, Log: log})
 	s.places = manager.New(manager.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Pool: warm, Store: s.records, Workspaces: w.workspaces.Records, Events: b.events,
-		Tell: w.tell(b.log), IdleAfter: b.idleAfter(), Counters: counters, Log: log})
+		Notify: w.alert(b.log), IdleAfter: b.idleAfter(), Counters: counters, Log: log})
 	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces.Records, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
 		ByKind: map[executors.Kind]executors.Limits{executors.Local: fromconfig.LocalLimits(cfg)}, Shared: fromconfig.LimitsOfTeams(cfg, p.directory.CountTeams),
-		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Tell: w.tell(b.log), Groups: s.groups,
-		Events: b.events, Heard: b.bus.Heard, Log: b.logOf("limits")})
+		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Notify: w.alert(b.log), Groups: s.groups,
+		Events: b.events, HasListeners: b.bus.HasListeners, Log: b.logOf("limits")})
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +165,9 @@ func (s *sandboxes) capabilities(ctx context.Context, executor string) (executor
 }
 
 // tell writes into a workspace's timeline what its limits did.
-func (w *worktrees) tell(log *slog.Logger) func(context.Context, executors.Note) {
+func (w *worktrees) alert(log *slog.Logger) func(context.Context, executors.Note) {
 	return func(ctx context.Context, n executors.Note) {
-		if err := w.workspaces.Records.Tell(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {
+		if err := w.workspaces.Records.Notify(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {
 			log.Warn("a workspace was not told of its limits", "workspace_id", n.WorkspaceID, "error", err)
 		}
 	}

@@ -20,9 +20,9 @@ type limits struct{ enforcer *quota.Enforcer }
 
 func newLimits(b *base, may *allowance, p *people, w *worktrees, s *sandboxes, on *work) *limits {
 	kept := store.NewEnforce(b.db)
-	tell := alerts.NewLimits(alerts.LimitsConfig{Running: kept, Timelines: w.workspaces.Records, People: p.directory, Mail: p.mail, Events: b.events, Audit: b.audit,
+	alert := alerts.NewLimits(alerts.LimitsConfig{Running: kept, Timelines: w.workspaces.Records, People: p.directory, Mail: p.mail, Events: b.events, Audit: b.audit,
 		Terminals: on.sessions.Turned, Now: b.clock.Now, PublicURL: b.cfg.Server.PublicURL})
-	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, Teller: tell, Now: b.clock.Now, Log: b.logOf("enforce")})}
+	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, Notifier: alert, Now: b.clock.Now, Log: b.logOf("enforce")})}
 }
 
 // front is what the outside sees, and what ends the work of those who may not come in any more.

@@ -62,15 +62,15 @@ func newMoney(b *base, may *allowance, p *people, w *worktrees) *money {
 	m := &money{usage: usage.New(store.NewUsage(b.db), b.clock.Now)}
 	charges, public := store.NewBilling(b.db), b.cfg.Server.PublicURL
 	operators := alerts.NewBudget(alerts.BudgetConfig{Paid: charges, Timelines: w.workspaces.Records, People: p.directory, Notify: p.notify, Mail: p.mail, PublicURL: public})
-	m.ledger = billing.New(billing.Config{Store: charges, Prices: may.prices, Clock: b.clock, Events: b.events, Tell: operators.Tell, Admit: may.quota, Log: b.logOf("billing"),
+	m.ledger = billing.New(billing.Config{Store: charges, Prices: may.prices, Clock: b.clock, Events: b.events, Notify: operators.Notify, Admit: may.quota, Log: b.logOf("billing"),
 		Budget: func(ctx context.Context) (billing.Budget, error) {
 			return billing.Budget{LimitNano: b.monthlyBudget(ctx), Limited: true}, nil
 		}})
 	payers, c := alerts.NewPayments(alerts.PaymentsConfig{People: p.directory, Mail: p.mail, PublicURL: public}), b.cfg.Billing.Stripe
 	m.payments = stripe.New(stripe.Config{SecretKey: c.SecretKey, WebhookSecrets: c.WebhookSecrets, APIBase: c.APIBase, AutomaticTax: c.AutomaticTax,
-		PastDueDays: b.cfg.Billing.PastDueDays, DefaultPlan: b.plan, Store: store.NewStripe(b.db), Team: payers.Team, Changed: may.quota.Changed, Tell: payers.Tell,
+		PastDueDays: b.cfg.Billing.PastDueDays, DefaultPlan: b.plan, Store: store.NewStripe(b.db), Team: payers.Team, Changed: may.quota.Changed, Notify: payers.Notify,
 		Audit: b.audit, Events: b.events, Log: b.logOf("payments")})
-	if m.payments.Enabled() && !m.payments.Hears() {
+	if m.payments.Enabled() && !m.payments.AcceptsWebhooks() {
 		b.log.Warn("payments are on, and no webhook is taken: what happens at Stripe is noticed within hours", "cure", "run: parawork billing setup, or set billing.stripe.webhookSecrets")
 	}
 	m.reports = stripe.NewReporter(stripe.ReporterConfig{Payments: m.payments, Store: store.NewUsageReports(b.db), Frozen: m.ledger.Frozen})

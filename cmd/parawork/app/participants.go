@@ -80,6 +80,6 @@ func (a *App) box(ctx context.Context, c executors.Capabilities, s *executors.Sp
 	if err != nil {
 		return err
 	}
-	s.Box = &b
+	s.MountSpec = &b
 	return nil
 }

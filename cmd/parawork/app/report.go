@@ -16,7 +16,7 @@ import (
 func newReport(b *base, p *people, w *worktrees, m *money, x *sandboxes, on *work) *done.Service {
 	return done.New(done.Sources{
 		Workspace: w.workspaces.Records.Workspace, Project: w.workspaces.Records.Project,
-		Sessions: on.sessions.List, Talk: on.sessions.Conversation, Checks: store.NewReports(b.db).Checks, Now: time.Now,
+		Sessions: on.sessions.List, Conversation: on.sessions.Conversation, Checks: store.NewReports(b.db).Checks, Now: time.Now,
 		Place: func(ctx context.Context, executor string) string {
 			if c, ok := x.capabilities(ctx, executor); ok {
 				return c.Name

@@ -29,22 +29,22 @@ type Executors struct {
 // NewExecutors makes them. Nothing runs yet.
 func NewExecutors(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), cloud func(context.Context) e2b.Settings, log *slog.Logger) (p Executors, err error) {
 	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
-		Groups: groups, Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("room", "bubblewrap")})
+		Groups: groups, Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("component", "bubblewrap")})
 	if err != nil {
 		return p, err
 	}
-	here, err := local.New(localConfig(cfg, guest, groups, teams, log.With("room", "local")))
+	here, err := local.New(localConfig(cfg, guest, groups, teams, log.With("component", "local")))
 	if err != nil {
 		return p, err
 	}
 	p.All = []executors.Executor{boxes, here}
 	if cfg.Sandboxing.Docker.Enabled {
-		if p.Docker, err = docker.New(dockerConfig(cfg, guest, log.With("room", "docker"))); err != nil {
+		if p.Docker, err = docker.New(dockerConfig(cfg, guest, log.With("component", "docker"))); err != nil {
 			return p, err
 		}
 		p.All = append(p.All, p.Docker)
 	}
-	if p.E2B, err = newE2B(cfg, guest, cloud, log.With("room", "e2b")); err != nil {
+	if p.E2B, err = newE2B(cfg, guest, cloud, log.With("component", "e2b")); err != nil {
 		return p, err
 	}
 	p.All = append(p.All, p.E2B)

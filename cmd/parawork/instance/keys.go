@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/vault"
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/store"
@@ -98,7 +98,7 @@ func placeKey(dataDir string, next []byte) (unreadable int, err error) {
 	if _, unreadable, err = masks.ResealLaunches(dataDir, before, next); err != nil {
 		return unreadable, fmt.Errorf("sealing the files of sessions: %w", err)
 	}
-	killpoint.Reach(killpoint.KeyFiles)
+	failpoint.Reach(failpoint.KeyFiles)
 	return unreadable, vault.PlaceKey(path)
 }
 
@@ -126,7 +126,7 @@ func ChangeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 	if err != nil {
 		return 0, 0, err
 	}
-	killpoint.Reach(killpoint.KeyMade)
+	failpoint.Reach(failpoint.KeyMade)
 	kept := store.NewInstance(db)
 	err = kept.Tx(tenant.All(ctx, "every sealed value gets the new key"), func(ctx context.Context) error {
 		sealed, unreadable = 0, 0
@@ -156,7 +156,7 @@ func ChangeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 	if err != nil {
 		return 0, 0, fmt.Errorf("sealing with the new key: %w", err)
 	}
-	killpoint.Reach(killpoint.KeySealed)
+	failpoint.Reach(failpoint.KeySealed)
 	lost, err := placeKey(cfg.DataDir, next)
 	if err != nil {
 		return sealed, unreadable, err

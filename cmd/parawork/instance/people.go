@@ -16,7 +16,7 @@ import (
 
 // People makes the directory of an instance, what lets people in, and the outbox they send through.
 func People(cfg *config.Config, db *store.DB, sealed *vault.Vault, dc directory.Config, log *slog.Logger) (*directory.Service, *signin.Service, *mail.Service) {
-	post := mail.New(mail.Config{Server: MailServer(cfg.Mail), Store: store.NewMails(db), Sealer: sealed, Log: log.With("room", "mail")})
+	post := mail.New(mail.Config{Server: MailServer(cfg.Mail), Store: store.NewMails(db), Sealer: sealed, Log: log.With("component", "mail")})
 	kept := store.NewAccounts(db)
 	dc.Store, dc.Mailer, dc.PublicURL, dc.NoPassword = kept, post, cfg.Server.PublicURL, !cfg.Accounts.Password
 	dc.Hasher, dc.Limits = password.NewHasher(rand.Reader), password.NewLimits(time.Now)

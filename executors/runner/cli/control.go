@@ -180,7 +180,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 var errNotRunning = errors.New("the program does not run")
 
 // tell asks the program that runs. errNotRunning when there is none.
-func tell(ctx context.Context, dir, method, path string, body, into any) error {
+func notify(ctx context.Context, dir, method, path string, body, into any) error {
 	socket, err := controlPath(dir)
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func (p *Program) guestFor(m wire.Mode, bin string) (string, error) {
 // ending is an Executor whose sandboxes end whether their guests answer or not: the kill switch of a machine waits for nobody.
 type ending interface {
 	executors.Executor
-	executors.Ender
+	executors.Destroyer
 }
 
 // place is how a machine runs sandboxes. Who looks for further abilities of the executor asks Executor itself.
@@ -78,7 +78,7 @@ func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.
 		return nil, err
 	}
 	sandboxes := filepath.Join(dir, "sandboxes")
-	log = log.With("room", string(m))
+	log = log.With("component", string(m))
 	out := &place{mode: m, close: func() error { return nil }}
 	switch m {
 	case wire.Docker:

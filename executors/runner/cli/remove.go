@@ -84,7 +84,7 @@ func keptWork(id *identity.Identity) ([]string, error) {
 // emptied has the program that runs bring everything home.
 func (p *Program) emptied(ctx context.Context, id *identity.Identity, lose bool) error {
 	var out left
-	err := tell(ctx, id.Dir, "POST", "/leave", leave{Remove: true}, &out)
+	err := notify(ctx, id.Dir, "POST", "/leave", leave{Remove: true}, &out)
 	for _, line := range out.Words {
 		p.say("%s", line)
 	}

@@ -30,17 +30,17 @@ import (
 
 // runner is the program that runs for one machine.
 type runner struct {
-	p      *Program
-	o      options
-	id     *identity.Identity
-	keeper *policy.Keeper
-	place  *place
-	gate   *gate.Gate
-	seen   *wire.Seen
-	m      *machine.Machine
-	desk   *desk
-	log    *slog.Logger
-	file   *logfile.File
+	p       *Program
+	o       options
+	id      *identity.Identity
+	keeper  *policy.Keeper
+	place   *place
+	gate    *gate.Gate
+	seen    *wire.Seen
+	m       *machine.Machine
+	console *console
+	log     *slog.Logger
+	file    *logfile.File
 
 	end   context.CancelCauseFunc // ends run
 	leave sync.Mutex              // one leaves at a time
@@ -108,7 +108,7 @@ func (p *Program) prepare(ctx context.Context, o options, id *identity.Identity,
 func (r *runner) build(_ context.Context, file, home string) error {
 	p, id := r.p, r.id
 	var err error
-	r.keeper, err = policy.New(policy.Config{File: file, Home: home, Adjust: r.o.adjust, Dir: id.Dir, Log: r.log.With("room", "policy")})
+	r.keeper, err = policy.New(policy.Config{File: file, Home: home, Adjust: r.o.adjust, Dir: id.Dir, Log: r.log.With("component", "policy")})
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,11 @@ func (r *runner) build(_ context.Context, file, home string) error {
 	if err != nil {
 		return err
 	}
-	r.gate, err = gate.New(gate.Config{Dir: filepath.Join(id.Dir, "gates"), Upstream: upstream, Known: r.known, Log: r.log.With("room", "gate")})
+	r.gate, err = gate.New(gate.Config{Dir: filepath.Join(id.Dir, "gates"), Upstream: upstream, Known: r.known, Log: r.log.With("component", "gate")})
 	if err != nil {
 		return err
 	}
-	folders, err := folder.New(folder.Config{Dir: filepath.Join(id.Dir, "git"), Allowed: func(path string) error { _, err := r.keeper.Folder(path); return err }, Log: r.log.With("room", "folder")})
+	folders, err := folder.New(folder.Config{Dir: filepath.Join(id.Dir, "git"), Allowed: func(path string) error { _, err := r.keeper.Folder(path); return err }, Log: r.log.With("component", "folder")})
 	if err != nil {
 		return err
 	}
@@ -136,12 +136,12 @@ func (r *runner) build(_ context.Context, file, home string) error {
 	}
 	checker := &wire.Checker{Runner: id.RunnerID, ServerKey: id.ServerKey, Seen: r.seen, Now: time.Now}
 	r.m, err = machine.New(machine.Config{RunnerID: id.RunnerID, Name: id.Name, Executor: r.place.Executor, Mode: id.Mode, Keeper: r.keeper, Checker: checker, Dir: id.Dir, Home: home,
-		Build: p.Version, Programs: recipe.Programs(p.Agents), Prepare: r.outfit, Ended: r.gate.Close, Folders: folders, Log: r.log.With("room", "machine")})
+		Build: p.Version, Programs: recipe.Programs(p.Agents), Prepare: r.outfit, Ended: r.gate.Close, Folders: folders, Log: r.log.With("component", "machine")})
 	if err != nil {
 		return err
 	}
-	r.desk = &desk{out: p.Stdout, terminal: p.Terminal && !r.o.service, now: time.Now, keeper: r.keeper}
-	r.keeper.OnQuestion(r.desk.question)
+	r.console = &console{out: p.Stdout, terminal: p.Terminal && !r.o.service, now: time.Now, keeper: r.keeper}
+	r.keeper.OnQuestion(r.console.question)
 	r.keeper.OnChange(r.networks)
 	return nil
 }
@@ -223,17 +223,17 @@ func (r *runner) run(ctx context.Context, catch *catcher) error {
 	}
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
-	rooms, stopRooms := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRooms()
+	services, stopServices := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServices()
 	var wg sync.WaitGroup
 	failed := func(name string, err error) {
-		if err != nil && rooms.Err() == nil {
+		if err != nil && services.Err() == nil {
 			r.end(fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	wg.Go(func() { failed("policy", r.keeper.Run(rooms)) })
-	wg.Go(func() { failed("machine", r.m.Run(rooms)) })
-	wg.Go(func() { failed("gate", r.gate.Run(rooms)) })
+	wg.Go(func() { failed("policy", r.keeper.Run(services)) })
+	wg.Go(func() { failed("machine", r.m.Run(services)) })
+	wg.Go(func() { failed("gate", r.gate.Run(services)) })
 	control := &http.Server{Handler: r.control(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)}
 	wg.Go(func() {
 		if err := control.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -241,14 +241,14 @@ func (r *runner) run(ctx context.Context, catch *catcher) error {
 		}
 	})
 	r.greet()
-	if r.desk.terminal {
-		go r.desk.listen(ctx, r.p.Stdin) // ends with the program: a terminal that is read cannot be taken back
+	if r.console.terminal {
+		go r.console.listen(ctx, r.p.Stdin) // ends with the program: a terminal that is read cannot be taken back
 	}
 	keep, disconnect := context.WithCancelCause(context.WithoutCancel(ctx))
 	kept := make(chan error, 1)
 	go func() { // waited for below
 		kept <- tunnel.Keep(keep, tunnel.KeepConfig{Handler: r.m.Handler(), Changed: r.changed, Dial: tunnel.DialConfig{URL: r.id.Server, RunnerID: r.id.RunnerID,
-			Key: r.id.Key, ServerKey: r.id.ServerKey, Proxy: proxy, RootCAs: roots, Agent: "parawork-runner/" + r.p.Version, Log: r.log.With("room", "tunnel")}})
+			Key: r.id.Key, ServerKey: r.id.ServerKey, Proxy: proxy, RootCAs: roots, Agent: "parawork-runner/" + r.p.Version, Log: r.log.With("component", "tunnel")}})
 	}()
 	var over error
 	select {
@@ -262,7 +262,7 @@ func (r *runner) run(ctx context.Context, catch *catcher) error {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = control.Shutdown(stop) // whoever is being answered has two seconds
-	stopRooms()
+	stopServices()
 	wg.Wait()
 	return r.words(over)
 }
@@ -281,10 +281,10 @@ func (r *runner) depart(catch *catcher, why error) error {
 	defer stop()
 	out, err := r.leaveBy(ctx, leave{Remove: r.o.remove})
 	if err != nil {
-		r.desk.say("%v", err)
+		r.console.say("%v", err)
 	}
 	for _, line := range out.Words {
-		r.desk.say("%s", line)
+		r.console.say("%s", line)
 	}
 	if catch.second.Err() != nil {
 		return errSecond
@@ -300,11 +300,11 @@ func (r *runner) words(why error) error {
 	case errors.Is(why, errSecond):
 		return errReported
 	case code == wire.CodeRevoked:
-		r.desk.say("The server let this machine go: %v", why)
-		r.desk.say("What it made here is in %s; parawork runner remove%s clears it away.", r.p.short(r.id.Dir), namely(r.id))
+		r.console.say("The server let this machine go: %v", why)
+		r.console.say("What it made here is in %s; parawork runner remove%s clears it away.", r.p.short(r.id.Dir), namely(r.id))
 		return r.letGo()
 	case code == wire.CodeReplaced:
-		r.desk.say("%v", why)
+		r.console.say("%v", why)
 		return r.letGo()
 	}
 	return why
@@ -380,9 +380,9 @@ func (r *runner) changed(s tunnel.State) {
 	switch {
 	case gone:
 	case s.Connected:
-		r.desk.say("Online: %s", r.id.Server)
+		r.console.say("Online: %s", r.id.Server)
 	case s.Reason != before.Reason: // once for each reason, however often it is tried
-		r.desk.say("Offline: %s Trying again.", s.Reason)
+		r.console.say("Offline: %s Trying again.", s.Reason)
 	}
 }
 
@@ -420,13 +420,13 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	reason := "Its owner ended the program there."
 	if l.Remove {
 		reason = "Its owner removes its sandboxes."
-		r.desk.say("The server brings home what is in the sandboxes, and ends them. Ctrl-C again leaves them as they are.")
+		r.console.say("The server brings home what is in the sandboxes, and ends them. Ctrl-C again leaves them as they are.")
 	}
 	bound, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
-	stay, told := r.sayLeaving(bound, reason, l.Remove)
+	stay, reported := r.sayLeaving(bound, reason, l.Remove)
 	var out left
-	if !told {
+	if !reported {
 		out.Words = append(out.Words, "The server could not be told: it will notice within half a minute.")
 		if l.Remove {
 			out.Words = append(out.Words, "So nothing was removed.")
@@ -441,7 +441,7 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	} else {
 		out.Words = append(out.Words, "Offline now. Nothing runs here.")
 	}
-	if l.Remove && len(stay) > 0 && told { // the time is up, or somebody was impatient
+	if l.Remove && len(stay) > 0 && reported { // the time is up, or somebody was impatient
 		r.end(errLeft)
 		return out, fault.New(fault.Conflict, "runner_not_removed", "Not everything was brought home, so %s left as it is.", plural(len(stay), "1 sandbox is", "%d sandboxes are"))
 	}
@@ -454,7 +454,7 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 const letGoWithin = 2 * time.Second
 
 // sayLeaving tells the server that the machine goes, and waits until it knows.
-func (r *runner) sayLeaving(ctx context.Context, reason string, remove bool) (stay []machine.Standing, told bool) {
+func (r *runner) sayLeaving(ctx context.Context, reason string, remove bool) (stay []machine.Standing, reported bool) {
 	down := make(chan struct{})
 	r.mu.Lock()
 	r.gone = true
@@ -464,8 +464,8 @@ func (r *runner) sayLeaving(ctx context.Context, reason string, remove bool) (st
 		close(down)
 	}
 	r.mu.Unlock()
-	stay, told = r.m.Leave(ctx, reason, remove)
-	if told && !remove {
+	stay, reported = r.m.Leave(ctx, reason, remove)
+	if reported && !remove {
 		t := time.NewTimer(letGoWithin)
 		defer t.Stop()
 		select {
@@ -474,7 +474,7 @@ func (r *runner) sayLeaving(ctx context.Context, reason string, remove bool) (st
 		case <-ctx.Done():
 		}
 	}
-	return stay, told
+	return stay, reported
 }
 
 // halt is the kill switch.
@@ -488,7 +488,7 @@ func (r *runner) halt(ctx context.Context) (left, error) {
 	if err := r.keeper.Stop(); err != nil {
 		r.log.Error("that the machine is stopped could not be written down", "error", err)
 	}
-	r.desk.say("STOPPED: every sandbox is being ended.")
+	r.console.say("STOPPED: every sandbox is being ended.")
 	const reason = "The machine's owner stopped it."
 	bad := r.m.Halt(ctx, reason)
 	if bad != nil {

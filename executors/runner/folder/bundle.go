@@ -33,7 +33,7 @@ func (f *Folders) Bundle(ctx context.Context, ask wire.BundleAsk, w io.Writer) e
 	if err != nil {
 		return err
 	}
-	d, err := f.desk(ctx, r)
+	d, err := f.scratch(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ type Delivery struct {
 	WorkspaceID string
 	Branch      string // of the workspace, and what it is to be called there
 	// Run runs a command in the workspace's sandbox, in its worktree: what the agent made of its git dir is git's problem in there.
-	Run func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error)
+	Run func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error)
 }
 
 // Bounds of a delivery.
@@ -76,13 +76,13 @@ func (d Delivery) tip(ctx context.Context) (string, error) {
 }
 
 // errSandboxGit says that git did not do in the sandbox what it was asked to.
-func errSandboxGit(sub string, r executors.BoxResult) error {
+func errSandboxGit(sub string, r executors.SandboxResult) error {
 	return fault.New(fault.Conflict, "sandbox_git_failed", "git %s failed in the workspace: %s", sub, hostgit.Words(string(r.Stderr)))
 }
 
 // git runs git in the sandbox. What it prints goes to the writer, or is returned.
 func (d Delivery) git(ctx context.Context, stdin string, to io.Writer, args ...string) (string, error) {
-	c := executors.BoxCommand{Argv: append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...),
+	c := executors.SandboxCommand{Argv: append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...),
 		Env:   map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"},
 		Stdin: []byte(stdin), TimeoutMs: deliveryTime.Milliseconds(), MaxOutput: 1 << 20}
 	if to != nil {
@@ -123,12 +123,12 @@ func (f *Folders) take(ctx context.Context, r repo, d Delivery, tip string) erro
 			delete(ours, id)
 		}
 	}
-	in, err := r.git.Intake(ctx, f.cfg.Dir, r.gitDir)
+	in, err := r.git.Quarantine(ctx, f.cfg.Dir, r.gitDir)
 	if err != nil {
 		return gitFault(err, "Taking the branch")
 	}
 	defer func() { _ = in.Close() }()
-	limits := hostgit.IntakeLimits{Bytes: maxDelivery, Blob: maxDeliveryBlob, Memory: maxDeliveryMemory, Time: deliveryTime}
+	limits := hostgit.QuarantineLimits{Bytes: maxDelivery, Blob: maxDeliveryBlob, Memory: maxDeliveryMemory, Time: deliveryTime}
 	pr, pw, err := os.Pipe()
 	if err != nil {
 		return err

@@ -253,8 +253,8 @@ func readSmall(name string) ([]byte, error) {
 }
 
 // desk makes a git dir of our own over the repository's objects. Close it.
-func (f *Folders) desk(ctx context.Context, r repo) (*hostgit.Desk, error) {
-	d, err := r.git.Desk(ctx, f.cfg.Dir, r.gitDir)
+func (f *Folders) scratch(ctx context.Context, r repo) (*hostgit.Scratch, error) {
+	d, err := r.git.Scratch(ctx, f.cfg.Dir, r.gitDir)
 	if err != nil {
 		return nil, gitFault(err, "Opening the folder's repository")
 	}
@@ -266,7 +266,7 @@ func gitFault(err error, doing string) error {
 	if err == nil {
 		return nil
 	}
-	if _, told := errors.AsType[*fault.Error](err); told {
+	if _, reported := errors.AsType[*fault.Error](err); reported {
 		return err
 	}
 	if g, ok := errors.AsType[*hostgit.Error](err); ok {
@@ -318,7 +318,7 @@ func (f *Folders) there(ctx context.Context, r repo, ids []string) (map[string]b
 	if ask.Len() == 0 {
 		return has, nil
 	}
-	d, err := f.desk(ctx, r)
+	d, err := f.scratch(ctx, r)
 	if err != nil {
 		return nil, err
 	}

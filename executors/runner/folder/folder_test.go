@@ -150,7 +150,7 @@ func TestCommitsNobodyKeepsAreNotCountedOn(t *testing.T) {
 	lost := commit(t, m.repo, "lost.txt", "lost")
 	git(t, m.repo, "reset", "-q", "--hard", "HEAD^")
 	main := git(t, m.repo, "rev-parse", "HEAD")
-	got, err := m.Borrow(t.Context(), wire.BorrowAsk{WorkspaceID: "ws_1", Path: m.repo, Commits: []string{lost, main}})
+	got, err := m.Lend(t.Context(), wire.LendRequest{WorkspaceID: "ws_1", Path: m.repo, Commits: []string{lost, main}})
 	if err != nil || !slices.Equal(got.Commits, []string{main}) {
 		t.Fatalf("%+v %v", got, err)
 	}
@@ -160,15 +160,15 @@ func TestWhatIsLentIsKeptAndGivenBack(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	lent := commit(t, m.repo, "two.txt", "two")
-	told, err := m.Borrow(t.Context(), wire.BorrowAsk{WorkspaceID: "ws_1", Path: m.repo})
-	if err != nil || !slices.Equal(told.Tips, []string{lent}) || len(told.Commits) > 0 {
-		t.Fatalf("%+v %v", told, err)
+	reported, err := m.Lend(t.Context(), wire.LendRequest{WorkspaceID: "ws_1", Path: m.repo})
+	if err != nil || !slices.Equal(reported.Tips, []string{lent}) || len(reported.Commits) > 0 {
+		t.Fatalf("%+v %v", reported, err)
 	}
 	if refs := git(t, m.repo, "for-each-ref"); strings.Contains(refs, "parawork") {
 		t.Errorf("asking left %s", refs)
 	}
 	for range 2 { // again, too
-		got, err := m.Borrow(t.Context(), wire.BorrowAsk{WorkspaceID: "ws_1", Path: m.repo, Commits: []string{lent}})
+		got, err := m.Lend(t.Context(), wire.LendRequest{WorkspaceID: "ws_1", Path: m.repo, Commits: []string{lent}})
 		if err != nil || !slices.Equal(got.Commits, []string{lent}) || !slices.Equal(got.Objects, []string{m.repo + "/.git/objects"}) {
 			t.Fatalf("%+v %v", got, err)
 		}
@@ -195,7 +195,7 @@ func TestWhatIsLentIsKeptAndGivenBack(t *testing.T) {
 	if refs := git(t, m.repo, "for-each-ref"); strings.Contains(refs, "parawork") {
 		t.Errorf("left: %s", refs)
 	}
-	_, err = m.Borrow(t.Context(), wire.BorrowAsk{WorkspaceID: "../../heads", Path: m.repo, Commits: []string{lent}})
+	_, err = m.Lend(t.Context(), wire.LendRequest{WorkspaceID: "../../heads", Path: m.repo, Commits: []string{lent}})
 	code(t, err, "workspace_id_invalid")
 }
 
@@ -225,7 +225,7 @@ func TestPartsOfAHistoryAreNotCounted(t *testing.T) {
 	shallow := filepath.Join(m.allowed, "shallow")
 	git(t, m.allowed, "clone", "-q", "--depth=1", "file://"+m.repo, shallow)
 	code(t, m.Bundle(t.Context(), wire.BundleAsk{Path: shallow}, new(bytes.Buffer)), "folder_shallow")
-	b, err := m.Borrow(t.Context(), wire.BorrowAsk{WorkspaceID: "ws_1", Path: shallow})
+	b, err := m.Lend(t.Context(), wire.LendRequest{WorkspaceID: "ws_1", Path: shallow})
 	if err != nil || b.Reason == "" || len(b.Objects) > 0 {
 		t.Errorf("%+v %v", b, err)
 	}
@@ -283,7 +283,7 @@ func TestNothingOutsideIsReached(t *testing.T) {
 			if b.Len() > 0 {
 				t.Errorf("sent %d bytes", b.Len())
 			}
-			_, err := m.Borrow(t.Context(), wire.BorrowAsk{WorkspaceID: "ws_1", Path: path})
+			_, err := m.Lend(t.Context(), wire.LendRequest{WorkspaceID: "ws_1", Path: path})
 			code(t, err, wire.CodeOutside)
 			_, err = m.Objects(t.Context(), path)
 			code(t, err, wire.CodeOutside)
@@ -342,7 +342,7 @@ func TestNothingOfARepositoryRuns(t *testing.T) {
 	if err := m.Bundle(t.Context(), wire.BundleAsk{Path: m.repo}, new(bytes.Buffer)); err != nil {
 		t.Error(err)
 	}
-	if _, err := m.Borrow(t.Context(), wire.BorrowAsk{WorkspaceID: "ws_1", Path: m.repo, Commits: []string{head}}); err != nil {
+	if _, err := m.Lend(t.Context(), wire.LendRequest{WorkspaceID: "ws_1", Path: m.repo, Commits: []string{head}}); err != nil {
 		t.Error(err)
 	}
 	if files, err := m.Copy(t.Context(), m.repo, t.TempDir(), []string{"*.env"}); err != nil || len(files) != 1 {
@@ -399,7 +399,7 @@ func (w workspace) delivery() folder.Delivery {
 	return folder.Delivery{Path: w.m.repo, WorkspaceID: "ws_1", Branch: "parawork/fix", Run: w.run}
 }
 
-func (w workspace) run(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+func (w workspace) run(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Dir = w.dir
 	cmd.Env = os.Environ()
@@ -412,7 +412,7 @@ func (w workspace) run(ctx context.Context, c executors.BoxCommand) (executors.B
 		cmd.Stdout = c.Stdout
 	}
 	err := cmd.Run()
-	res := executors.BoxResult{Stdout: out.Bytes(), Stderr: words.Bytes()}
+	res := executors.SandboxResult{Stdout: out.Bytes(), Stderr: words.Bytes()}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		res.ExitCode, err = exit.ExitCode(), nil
 	}
@@ -509,31 +509,31 @@ func TestHostileWorkIsNotDelivered(t *testing.T) {
 	code(t, err, "commits_refused")
 
 	// A sandbox that lies.
-	for name, lie := range map[string]func(executors.BoxCommand) (executors.BoxResult, error){
-		"words": func(executors.BoxCommand) (executors.BoxResult, error) {
-			return executors.BoxResult{Stdout: []byte("$(touch x)")}, nil
+	for name, lie := range map[string]func(executors.SandboxCommand) (executors.SandboxResult, error){
+		"words": func(executors.SandboxCommand) (executors.SandboxResult, error) {
+			return executors.SandboxResult{Stdout: []byte("$(touch x)")}, nil
 		},
-		"a failure": func(executors.BoxCommand) (executors.BoxResult, error) {
-			return executors.BoxResult{ExitCode: 128, Stderr: []byte("fatal: no")}, nil
+		"a failure": func(executors.SandboxCommand) (executors.SandboxResult, error) {
+			return executors.SandboxResult{ExitCode: 128, Stderr: []byte("fatal: no")}, nil
 		},
-		"a commit that is not there": func(c executors.BoxCommand) (executors.BoxResult, error) {
+		"a commit that is not there": func(c executors.SandboxCommand) (executors.SandboxResult, error) {
 			if slices.Contains(c.Argv, "rev-parse") {
-				return executors.BoxResult{Stdout: []byte(strings.Repeat("b", 40) + "\n")}, nil
+				return executors.SandboxResult{Stdout: []byte(strings.Repeat("b", 40) + "\n")}, nil
 			}
 			return w.run(t.Context(), c)
 		},
-		"no pack": func(c executors.BoxCommand) (executors.BoxResult, error) {
+		"no pack": func(c executors.SandboxCommand) (executors.SandboxResult, error) {
 			if slices.Contains(c.Argv, "rev-parse") {
-				return executors.BoxResult{Stdout: []byte(strings.Repeat("b", 40) + "\n")}, nil
+				return executors.SandboxResult{Stdout: []byte(strings.Repeat("b", 40) + "\n")}, nil
 			}
 			if c.Stdout != nil {
 				_, _ = c.Stdout.Write([]byte("not a pack at all, not even nearly"))
 			}
-			return executors.BoxResult{}, nil
+			return executors.SandboxResult{}, nil
 		},
 	} {
 		d := w.delivery()
-		d.Run = func(_ context.Context, c executors.BoxCommand) (executors.BoxResult, error) { return lie(c) }
+		d.Run = func(_ context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) { return lie(c) }
 		if _, err := m.Deliver(t.Context(), d); err == nil {
 			t.Errorf("%s: delivered", name)
 		}

@@ -116,9 +116,9 @@ func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Targ
 		ask.Port = int(port)
 	case route == "POST shutdown":
 		a.ends = true
-	case part[0] == "parcels" && r.Method == http.MethodPut:
+	case part[0] == "bundles" && r.Method == http.MethodPut:
 		// It lies in the guest's own folder until it is unpacked.
-	case part[0] == "parcels":
+	case part[0] == "bundles":
 		ask.Kind, ask.Path, ask.Text = policy.KindWrite, t.Root, "the workspace's repository and its files"
 	case route == "POST home":
 		ask.Kind, ask.Path, ask.Text = policy.KindWrite, "~", "agents' settings and records in the workspace's home"

@@ -130,7 +130,7 @@ type backend struct {
 func (g *Guard) dial(ctx context.Context, t Target) (*backend, error) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	told, dead := make(chan string, 1), make(chan struct{})
+	reported, dead := make(chan string, 1), make(chan struct{})
 	transport := &http.Transport{
 		Protocols:              protocols,
 		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: answerWindow, MaxReadFrameSize: frameSize, SendPingTimeout: quietPing, PingTimeout: quietPing},
@@ -141,7 +141,7 @@ func (g *Guard) dial(ctx context.Context, t Target) (*backend, error) {
 			if err != nil {
 				return nil, err
 			}
-			told <- token
+			reported <- token
 			return &watched{Conn: asConn(rwc), dead: dead}, nil
 		},
 	}
@@ -149,7 +149,7 @@ func (g *Guard) dial(ctx context.Context, t Target) (*backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reaching the guest: %w", err)
 	}
-	return &backend{conn: conn, token: <-told, dead: dead}, nil
+	return &backend{conn: conn, token: <-reported, dead: dead}, nil
 }
 
 // watched is a connection that tells when nothing more comes from it.

@@ -141,7 +141,7 @@ func (b *box) reached(ctx context.Context) (executors.Sandbox, error) {
 		return nil, errors.Join(err, sb.Destroy(context.WithoutCancel(ctx)))
 	}
 	b.setLive(sb)
-	m.hub.sandbox(b.tell())
+	m.hub.sandbox(b.notify())
 	return sb, nil
 }
 
@@ -211,15 +211,15 @@ func (b *box) quit() {
 	if err := b.set(func(p *page) { p.State, p.Reason = gone, "It was told to end." }); err != nil {
 		b.m.cfg.Log.Error("the end of a sandbox could not be written down", "sandbox_id", b.page.ID, "error", err)
 	}
-	b.m.hub.sandbox(b.tell())
+	b.m.hub.sandbox(b.notify())
 }
 
 // tell is the box as the server is told of it.
-func (b *box) tell() wire.Sandbox {
+func (b *box) notify() wire.Sandbox {
 	p := b.get()
 	out := wire.Sandbox{ID: p.ID, WorkspaceID: p.WorkspaceID, State: wire.Running, Reason: p.Reason, Token: p.Token, Root: b.m.tree(p), Home: b.m.insideHome(p), MadeAt: p.MadeAt}
-	if narrow, ok := b.sandbox().(executors.Narrow); ok {
-		out.OnePipe = narrow.OnePipe()
+	if single, ok := b.sandbox().(executors.SinglePipe); ok {
+		out.OnePipe = single.OnePipe()
 	}
 	switch p.State {
 	case paused, stopped, making:
@@ -254,16 +254,16 @@ func (m *Machine) spec(ctx context.Context, p page) (executors.Spec, error) {
 	s := executors.Spec{ID: p.ID, TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, UserID: p.UserID, Root: m.tree(p), Env: p.Env,
 		Limits: p.Limits.AtMost(m.cfg.Keeper.Policy().Limits.Executors())}
 	if m.cfg.Mode == wire.Direct {
-		s.Box = &executors.Box{Home: m.cfg.Home, UID: -1, GID: -1}
+		s.MountSpec = &executors.MountSpec{Home: m.cfg.Home, UID: -1, GID: -1}
 	} else {
-		s.Box = &executors.Box{Home: boxHome, UID: p.UID, GID: p.UID, Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}, {Source: m.home(p), Target: boxHome}}}
+		s.MountSpec = &executors.MountSpec{Home: boxHome, UID: p.UID, GID: p.UID, Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}, {Source: m.home(p), Target: boxHome}}}
 	}
 	if p.Folder != "" && m.cfg.Mode != wire.Direct && !m.capabilities(ctx).OwnDisk {
 		lent, err := m.lent(ctx, p)
 		if err != nil {
 			return s, err
 		}
-		s.Box.Mounts = append(s.Box.Mounts, lent...)
+		s.MountSpec.Mounts = append(s.MountSpec.Mounts, lent...)
 	}
 	if m.cfg.Prepare != nil {
 		if err := m.cfg.Prepare(ctx, &s); err != nil {

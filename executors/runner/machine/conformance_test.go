@@ -40,7 +40,7 @@ func (o one) UserName(context.Context, string) string { return "Ann" }
 func (r *rig) member(t *testing.T) executors.Executor {
 	t.Helper()
 	o := one{r, runner.Machine{ID: runnerID, TeamID: "team_1", UserID: "usr_1", Name: "Laptop", Online: true}}
-	check(t, r.tell(t.Context(), http.MethodGet, "/v1/hello", nil, &o.m.Hello))
+	check(t, r.notify(t.Context(), http.MethodGet, "/v1/hello", nil, &o.m.Hello))
 	e, ok := runner.New(runner.Config{Machines: o}).Member(t.Context(), executors.Runner.Of(runnerID))
 	if !ok {
 		t.Fatal("the machine is no place")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 var errRemoved = fault.New(fault.Conflict, "sandbox_cancelled", "The making of the sandbox was cancelled.")
@@ -38,7 +38,7 @@ func (m *Machine) remove(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	killpoint.Reach(killpoint.BoxEnding)
+	failpoint.Reach(failpoint.BoxEnding)
 	b.closePipes(errGone)
 	return m.clear(ctx, b)
 }
@@ -64,12 +64,12 @@ func (m *Machine) clear(ctx context.Context, b *box) error {
 	if err := os.Rename(m.place(p), trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the files of sandbox %s: %w", p.ID, err)
 	}
-	killpoint.Reach(killpoint.BoxGone)
+	failpoint.Reach(failpoint.BoxGone)
 	if err := m.forget(p.ID); err != nil {
 		return err
 	}
 	m.drop(b)
-	out := b.tell()
+	out := b.notify()
 	out.State, out.Token = wire.Gone, ""
 	m.hub.sandbox(out)
 	if !m.start(func() { m.shred(trash) }) {
@@ -105,7 +105,7 @@ func (m *Machine) down(ctx context.Context, b *box, keep bool) error {
 			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
 		}
 	default:
-		r, ok := m.cfg.Executor.(executors.Remainer)
+		r, ok := m.cfg.Executor.(executors.RemnantKeeper)
 		if !ok {
 			break
 		}
@@ -212,7 +212,7 @@ func (m *Machine) halt(ctx context.Context, b *box, reason string) error {
 		m.cfg.Log.Error("that a sandbox is stopped could not be written down", "sandbox_id", b.page.ID, "error", err)
 	}
 	err = m.down(ctx, b, true)
-	m.hub.sandbox(b.tell())
+	m.hub.sandbox(b.notify())
 	return err
 }
 

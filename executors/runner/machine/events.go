@@ -164,7 +164,7 @@ const leaveWithin = 3 * time.Second
 // Leave tells the server that the machine goes on purpose, and why. With remove it asks that every sandbox is brought home and ended first,
 // and waits for that until ctx ends. It returns the sandboxes that stay: they go on here, and are found again at the next start. False says
 // that no server was told.
-func (m *Machine) Leave(ctx context.Context, reason string, remove bool) (stay []Standing, told bool) {
+func (m *Machine) Leave(ctx context.Context, reason string, remove bool) (stay []Standing, reported bool) {
 	var all []chan struct{}
 	m.hub.each(func(s *subscriber) {
 		if s.left == nil { // else an earlier word was not told yet: this one takes its place
@@ -178,14 +178,14 @@ func (m *Machine) Leave(ctx context.Context, reason string, remove bool) (stay [
 	for _, left := range all {
 		select {
 		case <-left:
-			told = true
+			reported = true
 		case <-bound.Done():
 		}
 	}
-	if remove && told {
+	if remove && reported {
 		m.emptied(ctx)
 	}
-	return m.Standings(), told
+	return m.Standings(), reported
 }
 
 // emptied waits until no sandbox is left.

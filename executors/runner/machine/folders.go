@@ -19,7 +19,7 @@ import (
 type Folders interface {
 	// Objects are what a sandbox that borrows from a folder is shown, read-only.
 	Objects(ctx context.Context, path string) ([]executors.Mount, error)
-	Borrow(ctx context.Context, ask wire.BorrowAsk) (wire.Borrowed, error)
+	Lend(ctx context.Context, ask wire.LendRequest) (wire.Lent, error)
 	// Release gives back what a workspace borrowed. Idempotent.
 	Release(ctx context.Context, path, workspaceID string) error
 	Bundle(ctx context.Context, ask wire.BundleAsk, w io.Writer) error
@@ -115,8 +115,8 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (m *Machine) serveBorrow(w http.ResponseWriter, r *http.Request) error {
-	var ask wire.BorrowAsk
+func (m *Machine) serveLend(w http.ResponseWriter, r *http.Request) error {
+	var ask wire.LendRequest
 	cmd, err := m.folderCommand(r, &ask)
 	if err != nil {
 		return err
@@ -126,10 +126,10 @@ func (m *Machine) serveBorrow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if m.capabilities(r.Context()).OwnDisk {
-		answer(w, http.StatusOK, wire.Borrowed{Reason: "Sandboxes of this machine have a disk of their own, which sees no folder of it."})
+		answer(w, http.StatusOK, wire.Lent{Reason: "Sandboxes of this machine have a disk of their own, which sees no folder of it."})
 		return nil
 	}
-	got, err := m.cfg.Folders.Borrow(r.Context(), ask)
+	got, err := m.cfg.Folders.Lend(r.Context(), ask)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func agentPrograms(programs []string, mode wire.Mode, shown []string) map[string
 	return out
 }
 
-func reasonOf(err error) string { return toldError(err).Message }
+func reasonOf(err error) string { return remoteError(err).Message }
 
 // load is how busy the machine is.
 func (m *Machine) load() wire.Load {
@@ -116,7 +116,7 @@ func (m *Machine) load() wire.Load {
 func (m *Machine) beat(ctx context.Context) {
 	t := time.NewTicker(m.cfg.Heartbeat)
 	defer t.Stop()
-	var last told
+	var last reported
 	for {
 		select {
 		case <-t.C:
@@ -131,9 +131,9 @@ func (m *Machine) beat(ctx context.Context) {
 		}
 		m.hub.beat(m.load())
 		c := m.capabilities(ctx)
-		now := told{c.Available, c.Reason, c.Warning, reasonOrNone(m.cfg.Keeper.Ready()), fmt.Sprint(agentPrograms(m.cfg.Programs, m.cfg.Mode, m.cfg.Keeper.Policy().Paths))}
+		now := reported{c.Available, c.Reason, c.Warning, reasonOrNone(m.cfg.Keeper.Ready()), fmt.Sprint(agentPrograms(m.cfg.Programs, m.cfg.Mode, m.cfg.Keeper.Policy().Paths))}
 		if now != last {
-			if last != (told{}) {
+			if last != (reported{}) {
 				m.hub.helloChanged()
 			}
 			last = now
@@ -142,7 +142,7 @@ func (m *Machine) beat(ctx context.Context) {
 }
 
 // told is what of a hello changes by itself.
-type told struct {
+type reported struct {
 	available       bool
 	reason, warning string
 	ready, programs string

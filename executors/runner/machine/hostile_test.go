@@ -130,8 +130,8 @@ func TestGuardRefusesWhatIsNotSigned(t *testing.T) {
 		"a folder":                          {"POST", "/v1/mkdir?path=a", nil, nil, wire.CodeForged},
 		"a link in the home":                {"POST", "/v1/symlink?path=a&to=b&scope=home", nil, nil, wire.CodeForged},
 		"the home":                          {"POST", "/v1/home", []byte("x"), nil, wire.CodeForged},
-		"a parcel":                          {"PUT", "/v1/parcels/p1", []byte("x"), nil, wire.CodeForged},
-		"its unpacking":                     {"POST", "/v1/parcels/p1/unpack", []byte("{}"), nil, wire.CodeForged},
+		"a bundle":                          {"PUT", "/v1/bundles/p1", []byte("x"), nil, wire.CodeForged},
+		"its unpacking":                     {"POST", "/v1/bundles/p1/unpack", []byte("{}"), nil, wire.CodeForged},
 		"input":                             {"POST", "/v1/processes/p1/input", []byte("x"), nil, wire.CodeForged},
 		"a signal":                          {"POST", "/v1/processes/p1/signal", []byte("{}"), nil, wire.CodeForged},
 		"a port":                            {"POST", "/v1/ports/80", []byte("x"), nil, wire.CodeForged},
@@ -275,7 +275,7 @@ func TestCommandsMustBeSigned(t *testing.T) {
 	}
 	r.expectLog(`"decision":"refused"`, wire.CodeOutside, "/etc")
 	var all struct{ Items []wire.Sandbox }
-	check(t, r.tell(t.Context(), "GET", "/v1/sandboxes", nil, &all))
+	check(t, r.notify(t.Context(), "GET", "/v1/sandboxes", nil, &all))
 	if len(all.Items) != 1 || all.Items[0].Token != "" {
 		t.Errorf("sandboxes: %+v", all.Items)
 	}

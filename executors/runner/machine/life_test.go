@@ -66,7 +66,7 @@ func TestSandboxesOutliveTheProgram(t *testing.T) {
 	p := sh(t, r.guest(sb), "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two $GIVEN")
 	r.restart()
 	var again wire.Sandbox
-	check(t, r.tell(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, &again))
+	check(t, r.notify(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, &again))
 	if again != sb {
 		t.Errorf("found again as %+v, was %+v", again, sb)
 	}
@@ -110,7 +110,7 @@ func TestDeadGuestIsStartedOverItsFiles(t *testing.T) {
 		t.Errorf("its file: %q, %v", b, err)
 	}
 	var now wire.Sandbox
-	check(t, r.tell(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, &now))
+	check(t, r.notify(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, &now))
 	if now.State != wire.Running || now.Token != sb.Token || now.Reason == "" {
 		t.Errorf("the sandbox is %+v", now)
 	}
@@ -371,7 +371,7 @@ func TestMakingNobodyWaitsFor(t *testing.T) {
 		}()
 		<-begun
 		if remove {
-			check(t, r.tell(t.Context(), "DELETE", "/v1/sandboxes/"+a.ID, none, nil))
+			check(t, r.notify(t.Context(), "DELETE", "/v1/sandboxes/"+a.ID, none, nil))
 			if err := <-lost; fault.CodeOf(err) != "sandbox_cancelled" {
 				t.Errorf("a making that was cancelled: %v", err)
 			}
@@ -391,7 +391,7 @@ func TestHalfDoneIsFinished(t *testing.T) {
 	sb, err := r.make(t.Context(), ask("ws_1"))
 	check(t, err)
 	e.Set(fake.Knobs{DestroyErr: errors.New("not now")})
-	if err := r.tell(t.Context(), "DELETE", "/v1/sandboxes/"+sb.ID, none, nil); err == nil {
+	if err := r.notify(t.Context(), "DELETE", "/v1/sandboxes/"+sb.ID, none, nil); err == nil {
 		t.Error("it was ended")
 	}
 	if _, err := r.link.Stream(t.Context(), wire.PipePath(sb.ID), nil); !fault.Is(err, fault.Gone) {
@@ -441,7 +441,7 @@ func TestLimits(t *testing.T) {
 	if _, err := r.make(t.Context(), ask("ws_3")); fault.CodeOf(err) != wire.CodeFull {
 		t.Errorf("a third: %v", err)
 	}
-	check(t, r.tell(t.Context(), "DELETE", "/v1/sandboxes/"+a.ID, none, nil))
+	check(t, r.notify(t.Context(), "DELETE", "/v1/sandboxes/"+a.ID, none, nil))
 	_, err = r.make(t.Context(), ask("ws_3"))
 	check(t, err)
 }
@@ -457,7 +457,7 @@ func TestTwoSandboxesOfAWorkspace(t *testing.T) {
 	if one.Root == two.Root {
 		t.Errorf("both lie at %s", one.Root)
 	}
-	check(t, r.tell(t.Context(), "DELETE", "/v1/sandboxes/"+one.ID, none, nil))
+	check(t, r.notify(t.Context(), "DELETE", "/v1/sandboxes/"+one.ID, none, nil))
 	if _, err := os.Stat(two.Root); err != nil {
 		t.Errorf("the other's files: %v", err)
 	}
@@ -488,16 +488,16 @@ func TestHalt(t *testing.T) {
 	if _, err := c.List(t.Context(), ""); err == nil {
 		t.Error("its guest answers")
 	}
-	if err := r.tell(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, nil); fault.CodeOf(err) != wire.CodeStopped {
+	if err := r.notify(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, nil); fault.CodeOf(err) != wire.CodeStopped {
 		t.Errorf("asked for: %v", err)
 	}
 	r.restart()
-	if err := r.tell(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, nil); fault.CodeOf(err) != wire.CodeStopped {
+	if err := r.notify(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, nil); fault.CodeOf(err) != wire.CodeStopped {
 		t.Errorf("asked for after a restart: %v", err)
 	}
 	check(t, r.keeper.Start())
 	var now wire.Sandbox
-	check(t, r.tell(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, &now))
+	check(t, r.notify(t.Context(), "GET", "/v1/sandboxes/"+sb.ID, nil, &now))
 	if now.State != wire.Running {
 		t.Errorf("it is %+v", now)
 	}
@@ -521,33 +521,33 @@ func TestLeave(t *testing.T) {
 		all := r.m.Look(t.Context())
 		return len(all) == 1 && strings.Join(all[0].Programs, " ") == "sleep" && sleeping.State == guest.Running
 	})
-	if stay, told := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); told || len(stay) != 1 || stay[0].ID != sb.ID || stay[0].Key != "PW-1" {
-		t.Errorf("without a server that listens: %+v, %v", stay, told)
+	if stay, reported := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); reported || len(stay) != 1 || stay[0].ID != sb.ID || stay[0].Key != "PW-1" {
+		t.Errorf("without a server that listens: %+v, %v", stay, reported)
 	}
 	e := r.events(t)
 	e.expect("a heartbeat", func(ev wire.Event) bool {
 		return ev.Type == wire.EventLoad && ev.Load.Sandboxes == 1 && ev.Load.DiskFreeMB > 0
 	})
 	for range 2 { // told twice
-		if _, told := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); !told {
+		if _, reported := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); !reported {
 			t.Error("the server was not told")
 		}
 	}
 	type left struct {
-		stay []machine.Standing
-		told bool
+		stay     []machine.Standing
+		reported bool
 	}
 	result := make(chan left, 1)
 	go func() {
-		stay, told := r.m.Leave(t.Context(), "It is taken away.", true)
-		result <- left{stay, told}
+		stay, reported := r.m.Leave(t.Context(), "It is taken away.", true)
+		result <- left{stay, reported}
 	}()
 	ev := e.expect("that it leaves", func(ev wire.Event) bool { return ev.Type == wire.EventLeaving && ev.Remove })
 	if ev.Reason != "It is taken away." || !ev.Remove {
 		t.Errorf("leaving: %+v", ev)
 	}
-	check(t, r.tell(t.Context(), "DELETE", "/v1/sandboxes/"+sb.ID, none, nil))
-	if got := <-result; !got.told || len(got.stay) != 0 {
+	check(t, r.notify(t.Context(), "DELETE", "/v1/sandboxes/"+sb.ID, none, nil))
+	if got := <-result; !got.reported || len(got.stay) != 0 {
 		t.Errorf("left: %+v", got)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/parawork/parawork/executors/runner/policy"
 	"github.com/parawork/parawork/executors/runner/wire"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // flight is a making under way. It goes on when whoever asked for it was cut off: they ask again, and hear what they missed.
@@ -57,7 +57,7 @@ func (f *flight) say(p wire.Progress) {
 		f.lines = append(f.lines, p)
 		f.version = 0
 	}
-	f.tell()
+	f.notify()
 }
 
 // end says the last line.
@@ -69,11 +69,11 @@ func (f *flight) end(p wire.Progress) {
 	if f.alone != nil {
 		f.alone.Stop()
 	}
-	f.tell()
+	f.notify()
 }
 
 // tell wakes who listens. The caller holds mu.
-func (f *flight) tell() {
+func (f *flight) notify() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
@@ -214,7 +214,7 @@ func (b *box) again(ctx context.Context, ask wire.Make) (*flight, *wire.Sandbox,
 			return nil, nil, err
 		}
 	}
-	s := b.tell()
+	s := b.notify()
 	return nil, &s, nil
 }
 
@@ -277,11 +277,11 @@ func (m *Machine) fly(ctx context.Context, b *box, f *flight, cmd wire.Command) 
 	b.mu.Unlock()
 	b.turn.Unlock()
 	if err != nil {
-		e := toldError(err)
+		e := remoteError(err)
 		f.end(wire.Progress{Error: &e})
 		return
 	}
-	s := b.tell()
+	s := b.notify()
 	m.hub.sandbox(s)
 	f.end(wire.Progress{Sandbox: &s})
 }
@@ -308,7 +308,7 @@ func (m *Machine) raise(ctx context.Context, b *box, f *flight, cmd wire.Command
 	if err := m.write(p); err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.BoxStored)
+	failpoint.Reach(failpoint.BoxStored)
 	if err := m.furnish(p); err != nil {
 		return fmt.Errorf("making the folders of sandbox %s: %w", p.ID, err)
 	}
@@ -316,7 +316,7 @@ func (m *Machine) raise(ctx context.Context, b *box, f *flight, cmd wire.Command
 	if err != nil {
 		return err
 	}
-	sb, err := m.cfg.Executor.Create(executors.WithTeller(ctx, func(_ context.Context, step, title, detail string, done, all int64) {
+	sb, err := m.cfg.Executor.Create(executors.WithProgress(ctx, func(_ context.Context, step, title, detail string, done, all int64) {
 		if detail != "" {
 			title = strings.TrimSpace(title + " " + detail)
 		}
@@ -325,7 +325,7 @@ func (m *Machine) raise(ctx context.Context, b *box, f *flight, cmd wire.Command
 	if err != nil {
 		return err
 	}
-	killpoint.Reach(killpoint.BoxMade)
+	failpoint.Reach(failpoint.BoxMade)
 	b.setLive(sb)
 	if err := ctx.Err(); err != nil {
 		return err

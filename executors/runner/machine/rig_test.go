@@ -267,7 +267,7 @@ func (r *rig) ask(ctx context.Context, method, path string, body any) (*http.Res
 // none is the body of a command that has nothing to say.
 var none any = "nothing"
 
-func (r *rig) tell(ctx context.Context, method, path string, body, v any) error {
+func (r *rig) notify(ctx context.Context, method, path string, body, v any) error {
 	resp, err := r.ask(ctx, method, path, body)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (m *Machine) Handler() http.Handler {
 		"POST /v1/sandboxes/{id}/pipe":   m.servePipe,
 		"GET /v1/folders":                m.serveFolders,
 		"POST /v1/folders/bundle":        m.serveBundle,
-		"POST /v1/folders/borrow":        m.serveBorrow,
+		"POST /v1/folders/borrow":        m.serveLend,
 		"POST /v1/folders/copy":          m.serveCopy,
 		"POST /v1/folders/deliver":       m.serveDeliver,
 	} {
@@ -71,7 +71,7 @@ func (m *Machine) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody listens
 	}
-	e := toldError(err)
+	e := remoteError(err)
 	if e.Code == codeFailed {
 		m.cfg.Log.Warn("what the server asked for failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
@@ -81,8 +81,8 @@ func (m *Machine) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // codeFailed is the code of what is ours to mend.
 const codeFailed = "runner_failed"
 
-// toldError is an error as the server is told of it.
-func toldError(err error) wire.Error {
+// remoteError is an error as the server is told of it.
+func remoteError(err error) wire.Error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return wire.Error{Kind: string(fault.DiskFull), Code: "disk_full", Message: "The machine's disk is full. Make room there and try again."}
 	}
@@ -153,7 +153,7 @@ type list[T any] struct {
 func (m *Machine) serveSandboxes(w http.ResponseWriter, _ *http.Request) error {
 	out := list[wire.Sandbox]{Items: []wire.Sandbox{}}
 	for _, b := range m.all() {
-		s := b.tell()
+		s := b.notify()
 		s.Token = ""
 		out.Items = append(out.Items, s)
 	}
@@ -172,7 +172,7 @@ func (m *Machine) serveSandbox(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	answer(w, http.StatusOK, b.tell())
+	answer(w, http.StatusOK, b.notify())
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 // What a machine says of itself is made to fit, and where a word decides something, one that is not known is refused.
 func TestWhatAMachineSaysIsMadeToFit(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	_, token := h.token("", true)
 	enrol := func(change func(*wire.Hello)) (wire.Hello, error) {
 		t.Helper()

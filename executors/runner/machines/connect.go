@@ -10,9 +10,9 @@ import (
 
 	"github.com/parawork/parawork/executors/runner/tunnel"
 	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -219,7 +219,7 @@ func (s *Service) begin(ctx context.Context, e *entry, l *live, key ed25519.Publ
 		e.turn.Unlock()
 		return err
 	}
-	killpoint.Reach(killpoint.MachineOnline)
+	failpoint.Reach(failpoint.MachineOnline)
 	s.mu.Lock()
 	old := e.live
 	revoked, rekeyed := e.m.Revoked(), !e.m.Key.Equal(key)
@@ -234,7 +234,7 @@ func (s *Service) begin(ctx context.Context, e *entry, l *live, key ed25519.Publ
 		l.end(tunnel.ReasonRevoked)
 	}
 	s.cfg.Log.InfoContext(ctx, "a machine is online", "runner_id", m.ID, "team_id", m.TeamID, "version", m.Version, "mode", string(hello.Mode))
-	s.tell(ctx, e)
+	s.notify(ctx, e)
 	return nil
 }
 
@@ -266,6 +266,6 @@ func (s *Service) finish(ctx context.Context, e *entry, l *live) {
 	e.turn.Unlock()
 	if current {
 		s.cfg.Log.InfoContext(ctx, "a machine is offline", "runner_id", m.ID, "reason", l.conn.Reason)
-		s.tell(ctx, e)
+		s.notify(ctx, e)
 	}
 }

@@ -25,14 +25,14 @@ import (
 )
 
 // told keeps what the room says of machines.
-type told struct {
+type reported struct {
 	mu     sync.Mutex
 	states []bool
 	events []wire.Event
 }
 
-func (h *house) listen() *told {
-	k := &told{}
+func (h *harness) listen() *reported {
+	k := &reported{}
 	h.OnChange(func(m machines.Machine) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -46,7 +46,7 @@ func (h *house) listen() *told {
 	return k
 }
 
-func (k *told) heard(types ...string) bool {
+func (k *reported) heard(types ...string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var got []string
@@ -59,7 +59,7 @@ func (k *told) heard(types ...string) bool {
 func TestAMachineComesAndGoes(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		k := h.listen()
 		sub := h.bus.Subscribe(h.team.ID, 0)
 		defer sub.Close()
@@ -119,7 +119,7 @@ func TestAMachineComesAndGoes(t *testing.T) {
 
 func TestANewerConnectionTakesThePlaceOfTheOlder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	d := connected(h, "Laptop")
 	old, _ := h.Link(d.id)
 	again := &device{h: h, key: d.key, id: d.id, server: d.server, raw: make(chan []byte, 10), ended: make(chan error, 1)}
@@ -142,7 +142,7 @@ func TestANewerConnectionTakesThePlaceOfTheOlder(t *testing.T) {
 func TestARevokedMachineIsLetGoForGood(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		d := connected(h, "Laptop")
 		if err := h.Revoke(t.Context(), d.id); err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestARevokedMachineIsLetGoForGood(t *testing.T) {
 func TestANewKeyTakesThePlaceOfTheOld(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		d := connected(h, "Laptop")
 		_, before, err := h.Regenerate(t.Context(), d.id)
 		if err != nil {
@@ -208,7 +208,7 @@ func TestANewKeyTakesThePlaceOfTheOld(t *testing.T) {
 
 func TestAMachineGoesWithItsOwner(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	bob := h.member(accounts.Member)
 	_, token, err := h.NewToken(t.Context(), h.team.ID, bob.ID, "Bob's", false)
 	if err != nil {
@@ -220,11 +220,11 @@ func TestAMachineGoesWithItsOwner(t *testing.T) {
 	}
 	d.connect()
 	d.online(true)
-	ada, err := h.rooms.Actor(t.Context(), h.user.ID)
+	ada, err := h.people.Actor(t.Context(), h.user.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.rooms.RemoveMember(t.Context(), ada, h.team.ID, bob.ID); err != nil {
+	if err := h.people.RemoveMember(t.Context(), ada, h.team.ID, bob.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.online(false)
@@ -238,7 +238,7 @@ func TestAMachineGoesWithItsOwner(t *testing.T) {
 func TestServersComeAndGo(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		d := connected(h, "Laptop")
 		h.stop()
 		if err := d.gone(); fault.CodeOf(err) != "" || !strings.Contains(err.Error(), "restarting") {
@@ -254,7 +254,7 @@ func TestServersComeAndGo(t *testing.T) {
 		// As after kill -9: another server finds the connection open.
 		h.clock.move(time.Hour)
 		dead := h.stop
-		killed := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus, Now: h.clock.Now})
+		killed := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.people, Sealer: h.people, Events: h.bus, Now: h.clock.Now})
 		if err := killed.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestAHostileMachineIsLetGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, storetest.SQLite(t))
+			h := newHarness(t, storetest.SQLite(t))
 			_, token := h.token("m", false)
 			d := newDevice(h)
 			d.first = c.first
@@ -329,7 +329,7 @@ func TestAHostileMachineIsLetGo(t *testing.T) {
 
 func TestASilentMachineIsOffline(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t), func(c *machines.Config) { c.Silence = 300 * time.Millisecond })
+	h := newHarness(t, storetest.SQLite(t), func(c *machines.Config) { c.Silence = 300 * time.Millisecond })
 	d := connected(h, "Laptop")
 	d.online(false)
 	wait(t, "its history", func() bool { return strings.Contains(strings.Join(d.history(), ""), "No sign of life") })
@@ -337,7 +337,7 @@ func TestASilentMachineIsOffline(t *testing.T) {
 
 func TestAMachineThatConnectsAgainAndAgainWaits(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	d := connected(h, "Laptop")
 	call := func() error {
 		r := httptest.NewRequest(http.MethodGet, wire.ConnectPath, nil)
@@ -361,7 +361,7 @@ func TestAMachineThatConnectsAgainAndAgainWaits(t *testing.T) {
 
 func TestStrangersAreNotLetIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	d := connected(h, "Laptop")
 	thief := newDevice(h)
 	thief.id, thief.server = d.id, d.server
@@ -390,7 +390,7 @@ func TestStrangersAreNotLetIn(t *testing.T) {
 
 func TestCommandsAreSignedForOneMachine(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	key, err := h.ServerKey(t.Context())
 	if err != nil {
 		t.Fatal(err)

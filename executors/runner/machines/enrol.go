@@ -11,9 +11,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -78,7 +78,7 @@ func (s *Service) enrol(ctx context.Context, e wire.Enrol) (wire.Enrolled, error
 	if err != nil {
 		return wire.Enrolled{}, err
 	}
-	killpoint.Reach(killpoint.MachineEnrolled)
+	failpoint.Reach(failpoint.MachineEnrolled)
 	s.mu.Lock()
 	have := s.all[m.ID]
 	var old *live
@@ -98,7 +98,7 @@ func (s *Service) enrol(ctx context.Context, e wire.Enrol) (wire.Enrolled, error
 	if old != nil {
 		old.end("The machine was given a new key.")
 	}
-	s.tell(ctx, have)
+	s.notify(ctx, have)
 	return wire.Enrolled{RunnerID: m.ID, Name: m.Name, Team: team.Slug, ServerKey: server.Public().(ed25519.PublicKey)}, nil
 }
 

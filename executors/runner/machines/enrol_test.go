@@ -19,7 +19,7 @@ import (
 func TestATokenEnrolsOneMachine(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		tok, text := h.token("Work Laptop", false)
 		parsed, err := wire.ParseToken(text)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestATokenEnrolsOneMachine(t *testing.T) {
 func TestAReusableTokenEnrolsManyUntilItIsRevoked(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		tok, text := h.token("", true)
 		h.clock.move(1000 * time.Hour)
 		var names []string
@@ -105,7 +105,7 @@ func TestAReusableTokenEnrolsManyUntilItIsRevoked(t *testing.T) {
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
+		h := newHarness(t, db)
 		_, text := h.token("m", false)
 		errs := make([]error, 6)
 		var all sync.WaitGroup
@@ -130,7 +130,7 @@ func TestAtOnce(t *testing.T) {
 
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	_, text := h.token("m", true)
 	try := func(change func(*wire.Enrol)) error {
 		e := wire.Enrol{Token: text, PublicKey: make([]byte, 32), Hello: hello()}
@@ -190,8 +190,8 @@ func TestWhatIsRefused(t *testing.T) {
 func TestTheServersKeyIsKeptSealed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
-		h := newHouse(t, db)
-		other := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.rooms, Sealer: h.rooms, Events: h.bus})
+		h := newHarness(t, db)
+		other := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: h.people, Sealer: h.people, Events: h.bus})
 		keys := make([]ed25519.PrivateKey, 2)
 		var both sync.WaitGroup
 		for i, s := range []*machines.Service{h.Service, other} {

@@ -197,7 +197,7 @@ func (f *feed) hello(ctx context.Context, h wire.Hello) {
 	if store {
 		s.storeSeen(ctx, f.entry)
 	}
-	s.tell(ctx, f.entry)
+	s.notify(ctx, f.entry)
 }
 
 // question notes what the machine's owner is asked, or has answered.
@@ -210,7 +210,7 @@ func (f *feed) question(ctx context.Context, q wire.Question) {
 	}
 	f.live.questions = all
 	s.mu.Unlock()
-	s.tell(ctx, f.entry)
+	s.notify(ctx, f.entry)
 }
 
 // leaving notes that the machine goes on purpose. Without anything to bring home it is offline at once.
@@ -222,7 +222,7 @@ func (f *feed) leaving(ctx context.Context, reason string, remove bool) {
 	s.mu.Unlock()
 	f.forward(wire.Event{Type: wire.EventLeaving, Reason: reason, Remove: remove})
 	if remove {
-		s.tell(ctx, f.entry)
+		s.notify(ctx, f.entry)
 		return
 	}
 	f.link.Close(reason)

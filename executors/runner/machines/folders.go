@@ -61,7 +61,7 @@ func (s *Service) ask(ctx context.Context, id, method, path string, body any) (*
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
-		return nil, told(m, resp)
+		return nil, reported(m, resp)
 	}
 	return resp, nil
 }
@@ -93,7 +93,7 @@ var refusals = []fault.Kind{fault.Invalid, fault.Forbidden, fault.NotFound, faul
 var refusalCode = regexp.MustCompile(`^[a-z][a-z0-9_]{1,59}$`)
 
 // told reads a machine's refusal.
-func told(m Machine, resp *http.Response) error {
+func reported(m Machine, resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	var e wire.Error
 	if err == nil {
@@ -170,9 +170,9 @@ func (s *Service) Bundle(ctx context.Context, id string, ask wire.BundleAsk) (io
 	return resp.Body, nil
 }
 
-// Borrow asks what of a folder's repository a workspace there can use.
-func (s *Service) Borrow(ctx context.Context, id string, ask wire.BorrowAsk) (wire.Borrowed, error) {
-	var got wire.Borrowed
+// Lend asks what of a folder's repository a workspace there can use.
+func (s *Service) Lend(ctx context.Context, id string, ask wire.LendRequest) (wire.Lent, error) {
+	var got wire.Lent
 	err := s.have(ctx, id, folderTime, http.MethodPost, "/v1/folders/borrow", ask, &got)
 	return got, err
 }

@@ -34,9 +34,9 @@ func (s *script) says(status int, v any) {
 }
 
 // lender is a machine that is online, checks its commands as the real one does, and answers by a script.
-func lender(t *testing.T) (*house, *device, *script) {
+func lender(t *testing.T) (*harness, *device, *script) {
 	t.Helper()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	s := &script{status: 200, text: "{}"}
 	_, token := h.token("Laptop", false)
 	d := newDevice(h)
@@ -78,8 +78,8 @@ func TestFoldersAreAskedForByCommand(t *testing.T) {
 	if err != nil || got.Branch != "fix" {
 		t.Fatalf("%+v %v", got, err)
 	}
-	s.says(200, wire.Borrowed{Tips: []string{"x"}})
-	if _, err := h.Borrow(ctx, d.id, wire.BorrowAsk{WorkspaceID: "ws_1", Path: "/a"}); err != nil {
+	s.says(200, wire.Lent{Tips: []string{"x"}})
+	if _, err := h.Lend(ctx, d.id, wire.LendRequest{WorkspaceID: "ws_1", Path: "/a"}); err != nil {
 		t.Fatal(err)
 	}
 	s.says(200, wire.Copied{Files: []string{".env"}})
@@ -146,7 +146,7 @@ func TestWhatAMachineSaysOfFoldersIsChecked(t *testing.T) {
 
 func TestFoldersOfAMachineThatIsAway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, storetest.SQLite(t))
+	h := newHarness(t, storetest.SQLite(t))
 	_, token := h.token("Laptop", false)
 	d := newDevice(h)
 	if err := d.enrol(token, ""); err != nil {
@@ -161,7 +161,7 @@ func TestFoldersOfAMachineThatIsAway(t *testing.T) {
 	if err := h.Revoke(t.Context(), d.id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Borrow(t.Context(), d.id, wire.BorrowAsk{}); !fault.Is(err, fault.NotFound) {
+	if _, err := h.Lend(t.Context(), d.id, wire.LendRequest{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("%v", err)
 	}
 }

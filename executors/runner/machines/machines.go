@@ -295,7 +295,7 @@ func (s *Service) Rename(ctx context.Context, id, name string) (Machine, error) 
 	s.mu.Lock()
 	e.m.Name, e.m.UpdatedAt = name, at
 	s.mu.Unlock()
-	return s.tell(ctx, e), nil
+	return s.notify(ctx, e), nil
 }
 
 // Revoke ends a machine for good: its key counts no more and its connection is cut. What runs there goes on until its owner stops it.
@@ -315,7 +315,7 @@ func (s *Service) Revoke(ctx context.Context, id string) error {
 	if l != nil {
 		l.end(tunnel.ReasonRevoked)
 	}
-	s.tell(ctx, e)
+	s.notify(ctx, e)
 	return nil
 }
 
@@ -325,7 +325,7 @@ func (s *Service) History(ctx context.Context, id string, pg Page) ([]Connection
 }
 
 // tell says that something of a machine changed, and returns how it looks now.
-func (s *Service) tell(ctx context.Context, e *entry) Machine {
+func (s *Service) notify(ctx context.Context, e *entry) Machine {
 	e.said.Lock()
 	defer e.said.Unlock()
 	s.mu.Lock()

@@ -106,7 +106,7 @@ func (s *Service) Regenerate(ctx context.Context, runnerID string) (Token, strin
 	if l != nil {
 		l.end("A new key was asked for it: it is back when it has enrolled with that.")
 	}
-	s.tell(ctx, e)
+	s.notify(ctx, e)
 	return t, text, nil
 }
 

@@ -177,8 +177,8 @@ func TestTheOwnerIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, dir := keeper(t, `{"access": "ask"}`)
-		var told []policy.Question
-		k.OnQuestion(func(q policy.Question) { told = append(told, q) })
+		var reported []policy.Question
+		k.OnQuestion(func(q policy.Question) { reported = append(reported, q) })
 
 		q, end := asked(t, k, process("ws_1", "rm", "-rf", "x\x1b[2J"))
 		if q.User != "Ann" || strings.ContainsRune(q.Text, 0x1b) || !strings.Contains(q.Text, "rm -rf x[2J") || q.WorkspaceID != "ws_1" {
@@ -228,7 +228,7 @@ func TestTheOwnerIsAsked(t *testing.T) {
 			t.Error("the kill switch left a question to a yes")
 		}
 		var answers []string
-		for _, q := range told {
+		for _, q := range reported {
 			if q.Answer != "" {
 				answers = append(answers, q.Answer)
 			}

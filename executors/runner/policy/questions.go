@@ -151,7 +151,7 @@ func (k *Keeper) question(a Ask) (*question, Answer) {
 	}
 	k.questions = append(k.questions, q)
 	k.mu.Unlock()
-	k.tell(q.Question)
+	k.notify(q.Question)
 	return q, ""
 }
 
@@ -202,7 +202,7 @@ func (k *Keeper) OnQuestion(fn func(Question)) {
 	k.onQuestion = append(k.onQuestion, fn)
 }
 
-func (k *Keeper) tell(q Question) {
+func (k *Keeper) notify(q Question) {
 	k.mu.Lock()
 	fns := slices.Clone(k.onQuestion)
 	k.mu.Unlock()
@@ -264,9 +264,9 @@ func (k *Keeper) settle(q *question, a Answer) {
 		k.grant(q.key)
 	}
 	close(q.done)
-	told := q.Question
+	reported := q.Question
 	k.mu.Unlock()
-	k.tell(told)
+	k.notify(reported)
 }
 
 // grant keeps a yes for who comes again. The caller holds k.mu.

@@ -1,4 +1,4 @@
-//go:build !killpoints && !race
+//go:build !failpoints && !race
 
 package tunnel
 

@@ -100,8 +100,8 @@ func (n *network) Accept() (net.Conn, error) {
 func (n *network) Close() error   { return nil }
 func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
 
-// house is a server and a machine that stays connected to it, in a test's own time.
-type house struct {
+// harness is a server and a machine that stays connected to it, in a test's own time.
+type harness struct {
 	*door
 	net    *network
 	states chan tunnel.State
@@ -109,10 +109,10 @@ type house struct {
 	stop   context.CancelFunc
 }
 
-func inBubble(t *testing.T, test func(t *testing.T, h *house)) {
+func inBubble(t *testing.T, test func(t *testing.T, h *harness)) {
 	k := newKeys(t)
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{door: newDoor(k), net: newNetwork(), states: make(chan tunnel.State, 1000), kept: make(chan error, 1)}
+		h := &harness{door: newDoor(k), net: newNetwork(), states: make(chan tunnel.State, 1000), kept: make(chan error, 1)}
 		srv := &http.Server{Handler: h.door}
 		served := make(chan struct{})
 		go func() { _ = srv.Serve(h.net); close(served) }()
@@ -144,7 +144,7 @@ func inBubble(t *testing.T, test func(t *testing.T, h *house)) {
 
 func TestAQuietConnectionLivesOn(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, h *house) {
+	inBubble(t, func(t *testing.T, h *harness) {
 		l := h.link(t)
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
@@ -163,7 +163,7 @@ func TestAQuietConnectionLivesOn(t *testing.T) {
 // The network is cut for a minute without a word to anybody: either end notices within 25 seconds, and the machine is back once it can be.
 func TestACutForAMinute(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, h *house) {
+	inBubble(t, func(t *testing.T, h *harness) {
 		l := h.link(t)
 		time.Sleep(time.Hour)
 		cut := time.Now()
@@ -196,7 +196,7 @@ func TestACutForAMinute(t *testing.T) {
 
 func TestAMachineTriesEverMoreRarely(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, h *house) {
+	inBubble(t, func(t *testing.T, h *harness) {
 		_ = h.link(t)
 		h.net.set(false, true)
 		time.Sleep(time.Minute)
@@ -232,7 +232,7 @@ func TestAMachineTriesEverMoreRarely(t *testing.T) {
 func TestAMachineThatIsSentAwayStaysAway(t *testing.T) {
 	t.Parallel()
 	for reason, code := range map[string]string{tunnel.ReasonRevoked: wire.CodeRevoked, tunnel.ReasonReplaced: wire.CodeReplaced} {
-		inBubble(t, func(t *testing.T, h *house) {
+		inBubble(t, func(t *testing.T, h *harness) {
 			h.link(t).Close(reason)
 			if err := <-h.kept; fault.CodeOf(err) != code || err.Error() != reason {
 				t.Errorf("got %v", err)
@@ -245,7 +245,7 @@ func TestAMachineThatIsSentAwayStaysAway(t *testing.T) {
 // A machine that takes nothing any more, with streams that pour towards it, is given up like one that is silent.
 func TestAFloodIntoASilentNetworkEnds(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, h *house) {
+	inBubble(t, func(t *testing.T, h *harness) {
 		l := h.link(t)
 		c, err := l.Stream(t.Context(), "/v1/echo", nil)
 		if err != nil {

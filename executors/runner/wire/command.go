@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Times of commands.
@@ -190,6 +190,6 @@ func (c *Checker) Check(req *http.Request, body []byte) (Command, error) {
 	if err := c.Seen.Take(cmd); err != nil {
 		return cmd, err
 	}
-	killpoint.Reach(killpoint.CommandHad)
+	failpoint.Reach(failpoint.CommandHad)
 	return cmd, nil
 }

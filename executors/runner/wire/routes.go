@@ -16,7 +16,7 @@ package wire
 //	                                        who asks for what (executors/runner/guard): requests that start or write something carry CommandHeader
 //	GET    /v1/folders                      {"items": [Folder]}
 //	POST   /v1/folders/bundle               command: BundleAsk -> a git bundle of an allowed folder's branches
-//	POST   /v1/folders/borrow               command: BorrowAsk -> Borrowed: what a workspace's repository there need not be sent
+//	POST   /v1/folders/borrow               command: LendRequest -> Borrowed: what a workspace's repository there need not be sent
 //	POST   /v1/folders/copy                 command: CopyAsk -> Copied: ignored files of its folder are copied into a sandbox's worktree
 //	POST   /v1/folders/deliver              command: DeliverAsk -> Delivered: a workspace's branch becomes one of its folder's repository
 
@@ -26,15 +26,15 @@ type BundleAsk struct {
 	Have []string `json:"have,omitempty"` // commits the server has
 }
 
-// BorrowAsk asks which commits an allowed folder has, when it names none, and else to lend those it names to a workspace.
-type BorrowAsk struct {
+// LendRequest asks which commits an allowed folder has, when it names none, and else to lend those it names to a workspace.
+type LendRequest struct {
 	WorkspaceID string   `json:"workspace_id"`
 	Path        string   `json:"path"`
 	Commits     []string `json:"commits,omitempty"`
 }
 
-// Borrowed says what of a folder's repository a workspace there can use. Sandboxes made with this Make.Folder are shown the objects.
-type Borrowed struct {
+// Lent says what of a folder's repository a workspace there can use. Sandboxes made with this Make.Folder are shown the objects.
+type Lent struct {
 	Tips    []string `json:"tips,omitempty"`    // commits its branches are at, the newest first
 	Commits []string `json:"commits,omitempty"` // of those asked for: they are kept there until the workspace ends
 	Objects []string `json:"objects,omitempty"` // folders of objects as the sandbox sees them; none = nothing can be lent

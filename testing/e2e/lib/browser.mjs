@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
-import { root } from "./house.mjs";
+import { root } from "./instance.mjs";
 
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const haveChromium = existsSync(executablePath);
@@ -53,8 +53,8 @@ export async function shot(page, name) {
 }
 
 /** Signs in through the screen. */
-export async function signIn(page, house, password, email = "mika@example.com") {
-  await page.goto(`${house.url}/login`);
+export async function signIn(page, instance, password, email = "mika@example.com") {
+  await page.goto(`${instance.url}/login`);
   await page.getByLabel(/e-?mail/i).fill(email);
   await page.getByLabel(/password/i).fill(password);
   await page.getByRole("button", { name: /sign in/i }).click();

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { root } from "./house.mjs";
+import { root } from "./instance.mjs";
 
 /** Whether sandboxes of the stand-in can be made here. */
 export const haveCloud = spawnSync("bwrap", ["--unshare-user", "--ro-bind", "/", "/", "true"]).status === 0;

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { root } from "./house.mjs";
+import { root } from "./instance.mjs";
 
 const has = (program) => spawnSync("which", [program]).status === 0;
 

@@ -3,7 +3,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { join } from "node:path";
-import { root } from "./house.mjs";
+import { root } from "./instance.mjs";
 
 const TOKEN = "a-token-of-the-host";
 const scratch = join(root, ".cache/e2e");

@@ -2,7 +2,7 @@
 // a second long as the line's last word says. "deaf" is not taken up.
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { root } from "./house.mjs";
+import { root } from "./instance.mjs";
 
 const program = String.raw`#!/bin/bash
 stty -echoctl

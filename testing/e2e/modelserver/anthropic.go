@@ -70,11 +70,11 @@ func messages(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if script != nil && len(req.Tools) > 0 && req.Stream {
-		var told []string
+		var reported []string
 		for _, b := range blocks(req.System) {
-			told = append(told, b.Text)
+			reported = append(reported, b.Text)
 		}
-		anthropicStep(w, r, req.Model, stepAt(script, said).recall(told...), fmt.Sprint(prompt, said))
+		anthropicStep(w, r, req.Model, stepAt(script, said).recall(reported...), fmt.Sprint(prompt, said))
 		return
 	}
 	t, ok := taskIn(prompt)

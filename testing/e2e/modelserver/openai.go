@@ -27,7 +27,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(req.Input, &items) // a plain string has no items and so no task
 	var prompt string
 	var script []step
-	told := []string{req.Instructions}
+	reported := []string{req.Instructions}
 	answered, said, speaking := false, 0, false
 	hasTools := len(req.Tools) > 0
 	for _, it := range items {
@@ -41,7 +41,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case it.Role == "developer" || it.Role == "system":
 			for _, b := range blocks(it.Content) {
-				told = append(told, b.Text)
+				reported = append(reported, b.Text)
 			}
 		case it.Role == "user":
 			var parts []struct {
@@ -63,7 +63,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if script != nil && hasTools {
-		responsesStep(w, r, stepAt(script, said).recall(told...), fmt.Sprint(prompt, said))
+		responsesStep(w, r, stepAt(script, said).recall(reported...), fmt.Sprint(prompt, said))
 		return
 	}
 	t, ok := taskIn(prompt)

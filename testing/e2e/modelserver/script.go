@@ -73,12 +73,12 @@ var failures struct {
 }
 
 // recall answers with what the model was told: told are the texts that come before the conversation.
-func (s step) recall(told ...string) step {
+func (s step) recall(reported ...string) step {
 	if s.Recall == "" {
 		return s
 	}
 	s.Text = "I was not told."
-	for line := range strings.Lines(strings.Join(told, "\n")) {
+	for line := range strings.Lines(strings.Join(reported, "\n")) {
 		if strings.Contains(line, s.Recall) {
 			s.Text = strings.TrimSpace(line)
 			break

@@ -5,12 +5,12 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, root, until } from "../lib/house.mjs";
+import { Instance, password, root, until } from "../lib/instance.mjs";
 
 const keys = { work: "sk-work-0123456789abcdef", home: "sk-home-fedcba9876543210", team: "sk-team-00112233445566" };
 
 describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let vendor;
   before(async () => {
@@ -22,19 +22,19 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
     chmodSync(program, 0o755);
     vendor = createServer((req, res) => res.writeHead(req.headers.authorization === `Bearer ${keys.work}` ? 200 : 401).end("{}"));
     await new Promise((ok) => vendor.listen(0, "127.0.0.1", ok));
-    house = await House.start({
+    instance = await Instance.start({
       outgoing: { allow: ["127.0.0.0/8"] },
       agents: {
         parrot: { name: "Parrot", command: program, install: "npm install -g parrot", account: { env: "PARROT_KEY" }, screenRules: [{ pattern: "At your service$", says: "idle" }] },
         missing: { name: "Missing", command: "no-such-program-here", install: "npm install -g no-such-program", account: { env: "X_KEY" } },
       },
     });
-    await house.setUp();
+    await instance.setUp();
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     vendor?.close();
   });
 
@@ -54,8 +54,8 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
   ]) {
     test(`kept in the settings, ${size}`, async () => {
       const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
-      await signIn(page, house, password);
-      await page.goto(`${house.url}/${house.team}/settings/agents`);
+      await signIn(page, instance, password);
+      await page.goto(`${instance.url}/${instance.team}/settings/agents`);
       await page.getByRole("heading", { name: /Parrot/ }).waitFor();
       await page.getByText("npm install -g no-such-program").waitFor(); // how to install what is missing
       const at = `http://127.0.0.1:${vendor.address().port}/v1`;
@@ -88,26 +88,26 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
         await row(name).waitFor({ state: "detached" });
       }
 
-      await page.goto(`${house.url}/${house.team}/settings/team-agents`);
+      await page.goto(`${instance.url}/${instance.team}/settings/team-agents`);
       await page.getByRole("heading", { name: "Gemini CLI" }).waitFor();
       await add(page, "Gemini CLI", { name: "Budget", key: keys.team }, "Add for the team");
       await page.getByRole("list", { name: "Accounts of Gemini CLI" }).getByText("The team's API key ending in 5566").waitFor();
       await shot(page, `team-accounts-${colorScheme}-${size}`);
       assert.deepEqual(await axe(page), []);
-      const kept = (await house.api("GET", `/teams/${house.team}/agent-accounts`)).items;
-      await house.raw("DELETE", `/agent-accounts/${kept[0].id}`);
+      const kept = (await instance.api("GET", `/teams/${instance.team}/agent-accounts`)).items;
+      await instance.raw("DELETE", `/agent-accounts/${kept[0].id}`);
       assert.deepEqual(page.problems, []);
       await page.context().close();
     });
   }
 
   test("chosen when a session starts, and remembered for the project", async () => {
-    const ws = await house.workspace("Choose an account");
-    await house.api("POST", "/me/agent-accounts", { agent: "parrot", name: "Work", kind: "api_key", api_key: keys.work });
-    await house.api("POST", `/teams/${house.team}/agent-accounts`, { agent: "parrot", name: "Ours", kind: "api_key", api_key: keys.team });
+    const ws = await instance.workspace("Choose an account");
+    await instance.api("POST", "/me/agent-accounts", { agent: "parrot", name: "Work", kind: "api_key", api_key: keys.work });
+    await instance.api("POST", `/teams/${instance.team}/agent-accounts`, { agent: "parrot", name: "Ours", kind: "api_key", api_key: keys.team });
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}`);
     await page.getByText("Parrot", { exact: true }).first().click();
     const pick = page.getByLabel("Account", { exact: true });
     await pick.waitFor();
@@ -117,24 +117,24 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
     await shot(page, "choose-account");
     await page.getByRole("button", { name: "Start", exact: true }).click();
     await until("the team's account is used", () => readFileSync(join(ws.path, "account.txt"), "utf8") === keys.team.slice(-4));
-    const s = (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
-    const ours = (await house.api("GET", `/teams/${house.team}/agent-accounts`)).items[0];
+    const s = (await instance.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
+    const ours = (await instance.api("GET", `/teams/${instance.team}/agent-accounts`)).items[0];
     assert.equal(s.account_id, ours.id);
     assert.equal(ours.running_sessions, 1);
-    await until("the screen rule says idle", async () => (await house.api("GET", `/sessions/${s.id}`)).state === "idle");
+    await until("the screen rule says idle", async () => (await instance.api("GET", `/sessions/${s.id}`)).state === "idle");
 
     // The next workspace of the project offers it again.
-    await page.goto(`${house.url}/${house.team}/p?new=${ws.project_id}`);
+    await page.goto(`${instance.url}/${instance.team}/p?new=${ws.project_id}`);
     await page.getByRole("dialog").getByLabel("Account", { exact: true }).waitFor();
     await until("it is chosen", async () => (await page.getByRole("dialog").getByLabel("Account", { exact: true }).locator("option:checked").textContent()) === "Ours (team)");
 
     // What uses an account is said before it is deleted.
-    await page.goto(`${house.url}/${house.team}/settings/team-agents`);
+    await page.goto(`${instance.url}/${instance.team}/settings/team-agents`);
     await page.getByRole("button", { name: "Delete Ours" }).click();
     await page.getByText("1 running session uses it").waitFor();
     await page.getByRole("alertdialog").or(page.getByRole("dialog")).getByRole("button", { name: "Delete" }).click();
-    await until("it is deleted", async () => (await house.api("GET", `/teams/${house.team}/agent-accounts`)).items.length === 0);
-    await house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 500 });
+    await until("it is deleted", async () => (await instance.api("GET", `/teams/${instance.team}/agent-accounts`)).items.length === 0);
+    await instance.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 500 });
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });

@@ -4,34 +4,34 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { agentCli, House, modelServer, password, until } from "../lib/house.mjs";
+import { agentCli, Instance, modelServer, password, until } from "../lib/instance.mjs";
 
 const claude = agentCli("claude");
 const codex = agentCli("codex");
 const skip = (cli) => (!haveChromium && "Chromium is not installed") || (!cli && "the agent's CLI is not installed");
 
 describe("agents", () => {
-  let house;
+  let instance;
   let browser;
   let model;
   before(async () => {
     if (!haveChromium || !(claude || codex)) return;
     model = await modelServer();
-    house = await House.start({
+    instance = await Instance.start({
       outgoing: { allow: ["127.0.0.0/8"] }, // the model listens here
       agents: {
         "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits"] },
         codex: { enabled: true, command: codex, defaultArgs: ["-m", "gpt-5.5", "-s", "danger-full-access", "-a", "never"] },
       },
     });
-    await house.setUp();
+    await instance.setUp();
     browser = await launch();
-    await house.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: model.url });
-    await house.api("PUT", "/me/agent-accounts/codex", { kind: "api_key", api_key: "sk-test-0123456789", base_url: `${model.url}/v1` });
+    await instance.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: model.url });
+    await instance.api("PUT", "/me/agent-accounts/codex", { kind: "api_key", api_key: "sk-test-0123456789", base_url: `${model.url}/v1` });
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     model?.stop();
   });
 
@@ -40,10 +40,10 @@ describe("agents", () => {
     ["codex", "Codex", codex],
   ]) {
     test(`${name} edits a file`, { skip: skip(cli) }, async () => {
-      const ws = await house.workspace(`Edit with ${name}`);
+      const ws = await instance.workspace(`Edit with ${name}`);
       const page = await newPage(browser);
-      await signIn(page, house, password);
-      await page.goto(`${house.url}/${house.team}/w/${ws.key}`);
+      await signIn(page, instance, password);
+      await page.goto(`${instance.url}/${instance.team}/w/${ws.key}`);
       const file = agent === "claude-code" ? join(ws.path, "made.txt") : "made.txt";
       await page.getByText(name, { exact: true }).first().click();
       await page.getByLabel("Prompt").fill(`#write {"path":"${file}","text":"made by ${agent}\\n"}`);
@@ -54,11 +54,11 @@ describe("agents", () => {
       await page.getByRole("link", { name: /^Changes/ }).click();
       await page.getByText("made.txt").first().waitFor();
 
-      const s = (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
-      await until(`${name} has come to rest`, async () => ["idle", "waiting"].includes((await house.api("GET", `/sessions/${s.id}`)).state));
-      const out = await (await house.raw("GET", `/sessions/${s.id}/output?from=0`)).text();
+      const s = (await instance.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
+      await until(`${name} has come to rest`, async () => ["idle", "waiting"].includes((await instance.api("GET", `/sessions/${s.id}`)).state));
+      const out = await (await instance.raw("GET", `/sessions/${s.id}/output?from=0`)).text();
       assert.ok(!out.includes("sk-ant-test-0123456789") && !out.includes("sk-test-0123456789"), "a key is in the output");
-      const ended = await house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 2000 });
+      const ended = await instance.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 2000 });
       assert.equal(ended.state, "exited");
       assert.deepEqual(page.problems, []);
       await page.context().close();
@@ -66,11 +66,11 @@ describe("agents", () => {
   }
 
   test("one prompt for both and a shell, compared", { skip: skip(claude) || skip(codex) }, async () => {
-    const project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Compared", source: { kind: "sample" } });
-    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    const project = await instance.api("POST", `/teams/${instance.team}/projects`, { name: "Compared", source: { kind: "sample" } });
+    await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("button", { name: "Run with several agents" }).click();
     await dialog.getByRole("button", { name: "Add an attempt" }).click();
@@ -92,7 +92,7 @@ describe("agents", () => {
         throw new Error(`${e.message}: ${await states()}`);
       });
     }
-    const run = await house.api("GET", `/runs/${page.url().split("/").at(-1)}`);
+    const run = await instance.api("GET", `/runs/${page.url().split("/").at(-1)}`);
     assert.deepEqual(run.attempts.map((a) => [a.agent, a.state, a.name]), [
       ["claude-code", "started", "Three ways · Claude Code"],
       ["codex", "started", "Three ways · Codex"],
@@ -102,7 +102,7 @@ describe("agents", () => {
     await row(/^Codex/).getByRole("button", { name: "Keep this one" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Keep this one" }).click();
     await until("the others are archived", async () => {
-      const now = await house.api("GET", `/runs/${run.id}`);
+      const now = await instance.api("GET", `/runs/${run.id}`);
       return now.attempts.map((a) => a.workspace.state).join() === "archived,ready,archived";
     });
     assert.deepEqual(page.problems, []);

@@ -4,14 +4,14 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { agentCli, House, modelServer, password, until } from "../lib/house.mjs";
+import { agentCli, Instance, modelServer, password, until } from "../lib/instance.mjs";
 
 const claude = agentCli("claude");
 const skip = (!haveChromium && "Chromium is not installed") || (!claude && "Claude Code is not installed");
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
 describe("answers", { skip }, () => {
-  let house;
+  let instance;
   let browser;
   let model;
   let ws;
@@ -19,32 +19,32 @@ describe("answers", { skip }, () => {
   before(async () => {
     if (skip) return;
     model = await modelServer();
-    house = await House.start({ outgoing: { allow: ["127.0.0.0/8"] }, agents: { "claude-code": { enabled: true, command: claude } } });
-    await house.setUp();
-    await house.api("PUT", "/me/agent-accounts/claude-code", {
+    instance = await Instance.start({ outgoing: { allow: ["127.0.0.0/8"] }, agents: { "claude-code": { enabled: true, command: claude } } });
+    await instance.setUp();
+    await instance.api("PUT", "/me/agent-accounts/claude-code", {
       kind: "api_key",
       api_key: "sk-ant-test-0123456789",
       base_url: model.url,
     });
-    ws = await house.workspace("Ask before writing");
+    ws = await instance.workspace("Ask before writing");
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     model?.stop();
   });
 
-  const at = (path) => `${house.url}/${house.team}${path}`;
+  const at = (path) => `${instance.url}/${instance.team}${path}`;
 
   const start = (prompt) =>
-    house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "claude-code", prompt, cols: 120, rows: 32 });
+    instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "claude-code", prompt, cols: 120, rows: 32 });
   // On a busy machine a question is read off the screen first; the one of the agent's hook takes its place a moment later.
   const asked = (s, title = "") =>
     until(
       `it asks ${title}`,
       async () => {
-        const { question } = await house.api("GET", `/sessions/${s.id}`);
+        const { question } = await instance.api("GET", `/sessions/${s.id}`);
         return question?.title.includes(title) && question.source === "hook" && question;
       },
     );
@@ -56,10 +56,10 @@ describe("answers", { skip }, () => {
     return { s, question: await asked(s), file };
   }
   const written = (file) => until("the file is written", () => readFileSync(file, "utf8") === "by claude\n");
-  const end = (s) => house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 1000 });
+  const end = (s) => instance.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 1000 });
   async function open(path, options) {
     const page = await newPage(browser, options);
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     await page.goto(at(path));
     return page;
   }
@@ -121,7 +121,7 @@ describe("answers", { skip }, () => {
 
   test("on a phone, by touch, without touching the terminal's size", async () => {
     const { s, question, file } = await asking();
-    const before = await house.api("GET", `/sessions/${s.id}`);
+    const before = await instance.api("GET", `/sessions/${s.id}`);
     const page = await open(`/w/${ws.key}?session=${s.id}`, PHONE);
     await bar(page, question).waitFor();
     assert.equal(await page.locator(".xterm").count(), 0);
@@ -145,7 +145,7 @@ describe("answers", { skip }, () => {
     await page.getByLabel(/^Message to/).fill("And now?");
     await page.getByRole("button", { name: "Send", exact: true }).tap();
     await page.getByRole("region", { name: /Last lines/ }).getByText("And now?").waitFor();
-    const after = await house.api("GET", `/sessions/${s.id}`);
+    const after = await instance.api("GET", `/sessions/${s.id}`);
     assert.deepEqual([after.cols, after.rows], [before.cols, before.rows]);
     await page.getByRole("link", { name: "Live terminal" }).tap();
     await page.locator("[data-link=live]").waitFor();
@@ -165,7 +165,7 @@ describe("answers", { skip }, () => {
     await page.getByLabel(/Why not/).fill("Use another name");
     await page.keyboard.press("Enter");
     await bar(page, question).waitFor({ state: "detached" });
-    const asked = (await house.api("GET", `/sessions/${s.id}/questions`)).items.find((q) => q.id === question.id);
+    const asked = (await instance.api("GET", `/sessions/${s.id}/questions`)).items.find((q) => q.id === question.id);
     assert.equal(asked.state, "answered");
     assert.equal(asked.via, "workspace");
     assert.match(asked.answer, /Use another name/);
@@ -200,7 +200,7 @@ describe("answers", { skip }, () => {
     await page.getByLabel("Another answer").fill("Cleo");
     await page.keyboard.press("Enter");
     await bar(page, name).waitFor({ state: "detached" });
-    const all = (await house.api("GET", `/sessions/${s.id}/questions`)).items;
+    const all = (await instance.api("GET", `/sessions/${s.id}/questions`)).items;
     const three = all.filter((q) => q.source === "hook");
     assert.deepEqual(three.map((q) => q.answer).sort(), ["Blue", "Cleo", "Small, Large"], JSON.stringify(all, null, 1));
     await end(s);
@@ -213,7 +213,7 @@ describe("answers", { skip }, () => {
     await bar(page, question).waitFor();
     const deny = question.options.find((o) => o.role === "deny");
     await page.route("**/answer", async (route) => {
-      await house.api("POST", `/sessions/${s.id}/answer`, { question_id: question.id, option_id: deny.id });
+      await instance.api("POST", `/sessions/${s.id}/answer`, { question_id: question.id, option_id: deny.id });
       await route.continue();
     });
     await bar(page, question).locator("[data-answer=allow]").click();

@@ -2,34 +2,34 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 describe("attention", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let ws;
   let other;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start();
-    await house.setUp();
-    ws = await house.workspace("Flaky sync test");
-    other = await house.newWorkspace(ws.project_id, "Quota banner");
+    instance = await Instance.start();
+    await instance.setUp();
+    ws = await instance.workspace("Flaky sync test");
+    other = await instance.newWorkspace(ws.project_id, "Quota banner");
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   /** A session that ends with an error. */
-  const fail = (w) => house.api("POST", `/workspaces/${w.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo no; exit 3"], cols: 80, rows: 24 });
-  const inbox = () => house.api("GET", `/teams/${house.team}/inbox`);
-  const at = (path) => `${house.url}/${house.team}${path}`;
+  const fail = (w) => instance.api("POST", `/workspaces/${w.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo no; exit 3"], cols: 80, rows: 24 });
+  const inbox = () => instance.api("GET", `/teams/${instance.team}/inbox`);
+  const at = (path) => `${instance.url}/${instance.team}${path}`;
 
   test("one number, snooze and done", async () => {
     const page = await newPage(browser);
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     await page.goto(at("/w"));
     await page.getByRole("heading", { name: "Workspaces" }).waitFor();
     assert.doesNotMatch(await page.title(), /^\(/);
@@ -69,7 +69,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
   test("one tab of several notifies, and none about what somebody looks at", async () => {
     const page = await newPage(browser);
     const { context } = { context: page.context() };
-    await context.grantPermissions(["notifications"], { origin: house.url });
+    await context.grantPermissions(["notifications"], { origin: instance.url });
     await context.addInitScript(() => {
       window.__shown = [];
       window.Notification = class {
@@ -84,7 +84,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
         }
       };
     });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     await page.goto(at("/settings/notifications"));
     await page.getByText("System notifications are allowed.").waitFor();
     await page.getByRole("group", { name: "An agent failed" }).getByRole("button", { name: "System" }).click();
@@ -107,14 +107,14 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
     const speaks = (await page.evaluate(() => window.__shown.length)) === 1 ? page : second;
     const rest = speaks === page ? second : page;
     await speaks.close();
-    const third = await house.newWorkspace(ws.project_id, "Third work");
+    const third = await instance.newWorkspace(ws.project_id, "Third work");
     await fail(third);
     await until("the other tab speaks now", async () => (await rest.evaluate(() => window.__shown.length)) === 1);
     await rest.evaluate(() => window.__last.onclick());
     await rest.waitForURL(new RegExp(`/w/${third.key}`));
 
     // Looked at, it says nothing.
-    const quiet = await house.api("POST", `/workspaces/${third.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 4"], cols: 80, rows: 24 });
+    const quiet = await instance.api("POST", `/workspaces/${third.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 4"], cols: 80, rows: 24 });
     await until("the inbox has it", async () => (await inbox()).items.some((i) => i.session_id === quiet.id));
     await until("the page has it", async () => (await rest.title()).startsWith(`(${(await inbox()).count}) `));
     assert.equal(await rest.evaluate(() => window.__shown.length), 1);
@@ -129,7 +129,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
     ]) {
       test(`the inbox is accessible, ${colorScheme}, ${size}`, async () => {
         const page = await newPage(browser, { colorScheme, viewport, hasTouch: size === "phone", isMobile: size === "phone", reducedMotion: "reduce" });
-        await signIn(page, house, password);
+        await signIn(page, instance, password);
         await page.goto(at(""));
         // A phone begins with what waits, a desk with the work.
         await page.getByRole("heading", { name: size === "phone" ? "Inbox" : "Workspaces" }).waitFor();

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { gitHost } from "../lib/githost.mjs";
-import { House, password, root, until } from "../lib/house.mjs";
+import { Instance, password, root, until } from "../lib/instance.mjs";
 
 // An agent that resolves conflicts when it is asked to: it keeps what both sides say.
 const program = String.raw`#!/bin/bash
@@ -41,38 +41,38 @@ const png = (n) =>
   );
 
 describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let host;
   let browser;
   before(async () => {
     if (!haveChromium) return;
     host = await gitHost({ "list.txt": "one\ntwo\nthree\n", "README.md": "An app\n", "logo.png": png(0), "old.txt": "old\n", "words.txt": "a\n" });
-    house = await House.start({ agents: { codex: resolver() }, outgoing: { allow: ["127.0.0.1/32"] } });
-    await house.setUp();
-    await house.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
+    instance = await Instance.start({ agents: { codex: resolver() }, outgoing: { allow: ["127.0.0.1/32"] } });
+    await instance.setUp();
+    await instance.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     host?.stop();
   });
 
   test("update, resolve, merge what was seen, push", async () => {
-    const project = await house.api("POST", `/teams/${house.team}/projects`, { source: { kind: "url", url: host.url } });
+    const project = await instance.api("POST", `/teams/${instance.team}/projects`, { source: { kind: "url", url: host.url } });
     await until("the project is cloned", async () => {
-      const p = await house.api("GET", `/projects/${project.id}`);
+      const p = await instance.api("GET", `/projects/${project.id}`);
       if (p.state === "failed") throw new Error(`clone failed: ${p.state_reason}`);
       return p.state === "ready";
     });
-    const ws = await house.newWorkspace(project.id, "Bring home");
+    const ws = await instance.newWorkspace(project.id, "Bring home");
     writeFileSync(join(ws.path, "list.txt"), "one\nours\nthree\n");
-    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours" });
+    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours" });
     writeFileSync(join(ws.path, "loose.txt"), "not committed\n");
 
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     await page.getByText("1 commit main has not").waitFor();
     const update = page.getByRole("region", { name: "Update from main" });
     assert.equal(await update.count(), 0, "there is nothing to update from");
@@ -99,13 +99,13 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await shot(page, "bring-home-conflict");
     assert.deepEqual(await axe(page), []);
     assert.equal(readFileSync(join(ws.path, "list.txt"), "utf8"), "one\nours\nthree\n", "looking touched no file");
-    const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "codex" });
-    await until("the agent is ready", async () => (await house.output(s.id)).includes("ready"));
+    const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "codex" });
+    await until("the agent is ready", async () => (await instance.output(s.id)).includes("ready"));
     await page.reload();
     await update.getByRole("button", { name: "Ask the agent to resolve" }).click();
     await page.waitForURL(/session=/);
     await until("the agent has resolved it", async () => {
-      const st = await house.api("GET", `/workspaces/${ws.id}/standing`);
+      const st = await instance.api("GET", `/workspaces/${ws.id}/standing`);
       return st.up_to_date && st.under_way === "";
     });
     assert.equal(readFileSync(join(ws.path, "list.txt"), "utf8"), "one\nours\ntheirs\nthree\n");
@@ -113,10 +113,10 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     // Once more, by hand: what is left is listed, the file is mended, and the merge is finished from here.
     host.others({ "list.txt": "one\nours\ntheirs, too\nthree\n" }, "Theirs again");
     writeFileSync(join(ws.path, "list.txt"), "one\nours, too\ntheirs\nthree\n");
-    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours again", paths: ["list.txt"] });
-    await house.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
-    await house.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "merge" });
-    await house.api("POST", `/workspaces/${ws.id}/sync`);
+    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours again", paths: ["list.txt"] });
+    await instance.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+    await instance.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "merge" });
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
     await page.getByRole("link", { name: "Merge", exact: true }).click();
     await update.getByRole("list", { name: "Files in conflict" }).getByText("list.txt", { exact: true }).first().waitFor();
     await update.getByRole("link", { name: "Edit list.txt" }).waitFor();
@@ -140,7 +140,7 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
       if (!moved && !route.request().postDataJSON().dry_run) {
         moved = true;
         host.others({ "late.txt": "late\n" }, "Late");
-        await house.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+        await instance.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
       }
       await route.continue();
     });
@@ -148,7 +148,7 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await until("the button is ready", async () => go.isEnabled());
     await go.click();
     await merge.getByText(/main moved since you looked/).waitFor();
-    assert.equal((await house.api("GET", `/workspaces/${ws.id}`)).merged_at, null);
+    assert.equal((await instance.api("GET", `/workspaces/${ws.id}`)).merged_at, null);
     await until("it is shown anew", async () => go.isEnabled());
     await shot(page, "bring-home-moved");
     await go.click();
@@ -176,7 +176,7 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     assert.equal(host.git("show", "main:late.txt"), "late");
     await push.getByRole("button", { name: "Push the branch" }).click();
     await page.getByText(`${ws.branch} is on the remote`, { exact: true }).waitFor();
-    assert.equal(host.git("rev-parse", ws.branch), (await house.api("GET", `/workspaces/${ws.id}/standing`)).head);
+    assert.equal(host.git("rev-parse", ws.branch), (await instance.api("GET", `/workspaces/${ws.id}/standing`)).head);
 
     await page.setViewportSize({ width: 390, height: 844 });
     await shot(page, "bring-home-phone");
@@ -187,20 +187,20 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
   });
 
   test("files without lines are decided, by keys and on a phone", async () => {
-    const [project] = (await house.api("GET", `/teams/${house.team}/projects`)).items;
-    const ws = await house.newWorkspace(project.id, "Pictures");
+    const [project] = (await instance.api("GET", `/teams/${instance.team}/projects`)).items;
+    const ws = await instance.newWorkspace(project.id, "Pictures");
     writeFileSync(join(ws.path, "logo.png"), png(1));
     writeFileSync(join(ws.path, "words.txt"), "ours\n");
     rmSync(join(ws.path, "old.txt"));
-    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "A logo of ours" });
+    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "A logo of ours" });
     host.others({ "logo.png": png(2), "old.txt": "old and new\n", "words.txt": "theirs\n" }, "A logo of theirs");
-    await house.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
-    await house.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "rebase" });
+    await instance.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+    await instance.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "rebase" });
 
     const page = await newPage(browser);
     await page.setViewportSize({ width: 390, height: 844 });
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const update = page.getByRole("region", { name: "Update from main" });
     const of = (name) => update.getByRole("group", { name: `What becomes of ${name}` });
     await update.getByText("A rebase is under way", { exact: true }).waitFor();
@@ -258,8 +258,8 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     assert.equal(readFileSync(join(ws.path, "old.txt"), "utf8"), "old and new\n");
     assert.equal(readFileSync(join(ws.path, "words.txt"), "utf8"), "ours\n");
     assert.ok(existsSync(join(ws.path, "logo.main.png")));
-    await house.api("POST", `/workspaces/${ws.id}/sync`);
-    const st = await house.api("GET", `/workspaces/${ws.id}/standing`);
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
+    const st = await instance.api("GET", `/workspaces/${ws.id}/standing`);
     assert.ok(st.up_to_date && st.under_way === "" && st.dirty === 0, JSON.stringify(st));
     assert.deepEqual(
       page.problems.filter((p) => !p.includes("409")),

@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 // One red point.
 const RED = Buffer.from(
@@ -14,12 +14,12 @@ const RED = Buffer.from(
 );
 
 describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let page;
   let ws;
   let merged;
-  const at = (search = "") => `${house.url}/${house.team}/w/${ws.key}?tab=changes${search}`;
+  const at = (search = "") => `${instance.url}/${instance.team}/w/${ws.key}?tab=changes${search}`;
   const diff = () => page.getByRole("region", { name: "Diff" });
   const row = (name) => page.getByRole("treeitem", { name });
   const chosen = () => new URL(page.url()).searchParams;
@@ -32,9 +32,9 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
   before(async () => {
     if (!haveChromium) return;
     browser = await launch();
-    house = await House.start();
-    await house.setUp();
-    ws = await house.workspace("Read me");
+    instance = await Instance.start();
+    await instance.setUp();
+    ws = await instance.workspace("Read me");
     // What the base of the second workspace has: merged from the first.
     write(
       "src/app/long.ts",
@@ -54,10 +54,10 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
       "-qm",
       "Begin",
     ]);
-    await house.api("POST", `/workspaces/${ws.id}/sync`);
-    await house.api("POST", `/workspaces/${ws.id}/merge`, { strategy: "merge" });
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
+    await instance.api("POST", `/workspaces/${ws.id}/merge`, { strategy: "merge" });
     merged = ws;
-    ws = await house.newWorkspace(ws.project_id, "Read this");
+    ws = await instance.newWorkspace(ws.project_id, "Read this");
     write(
       "src/app/long.ts",
       lines(120, (i) =>
@@ -76,14 +76,14 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     );
     write("huge.txt", lines(900));
     write("wide.txt", `${"w".repeat(2500)}\n`);
-    await house.api("POST", `/workspaces/${ws.id}/sync`);
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
     page = await newPage(browser);
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     await page.goto(at());
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   test("files as a tree, lines with words marked, the rest folded with why", async () => {
@@ -137,7 +137,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     await page.keyboard.press("v");
     await page.getByText("1 of 6 viewed").waitFor();
     await until("the server knows", async () =>
-      (await house.api("GET", `/workspaces/${ws.id}/compare`)).files.some(
+      (await instance.api("GET", `/workspaces/${ws.id}/compare`)).files.some(
         (f) => f.path === "src/app/long.ts" && f.viewed,
       ),
     );
@@ -161,14 +161,14 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
       .last()
       .click({ modifiers: ["Shift"] });
     await until("the lines are in the address", () => chosen().get("line") === "new60-62");
-    await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: house.url });
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: instance.url });
     await page.keyboard.press("y");
     await page.keyboard.press("l");
     await page.getByText("Copied the link to the line").first().waitFor(); // it is read out, too
     const link = await page.evaluate(() => navigator.clipboard.readText());
     const long = join(ws.path, "src/app/long.ts");
     writeFileSync(long, readFileSync(long, "utf8").replace("compute(60)", "something else"));
-    await house.api("POST", `/workspaces/${ws.id}/sync`);
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
     // The page held still and tells.
     await page.getByRole("button", { name: /1 newer change, refresh/ }).waitFor();
     assert.equal(await diff().getByText("compute(60)").count(), 1);
@@ -183,7 +183,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
   });
 
   test("compares other states", async () => {
-    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Wide lines", paths: ["wide.txt"] });
+    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Wide lines", paths: ["wide.txt"] });
     await page.goto(at());
     await page.getByRole("button", { name: /^Compare:/ }).click();
     await page.getByRole("menuitem", { name: "Wide lines" }).click();
@@ -196,7 +196,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     assert.equal(await page.getByRole("button", { name: "Stage the file" }).count(), 0);
 
     // Any two states, by keyboard: a snapshot with a commit.
-    const kept = await house.api("POST", `/workspaces/${ws.id}/snapshots`, { title: "Half way" });
+    const kept = await instance.api("POST", `/workspaces/${ws.id}/snapshots`, { title: "Half way" });
     await diff().press("d");
     const dialog = page.getByRole("dialog", { name: "Compare two states" });
     await dialog.getByRole("combobox", { name: "From" }).press("Enter");
@@ -218,7 +218,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
   });
 
   test("what was merged can be read when nothing is left to merge", async () => {
-    await page.goto(`${house.url}/${house.team}/w/${merged.key}?tab=changes`);
+    await page.goto(`${instance.url}/${instance.team}/w/${merged.key}?tab=changes`);
     await page.getByText("Everything is merged").waitFor();
     assert.deepEqual(await axe(page), []);
     await page.getByRole("button", { name: "Show what was merged" }).click();

@@ -3,34 +3,34 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { farAway, place, sandbox, steps } from "../lib/faraway.mjs";
-import { House, password } from "../lib/house.mjs";
+import { Instance, password } from "../lib/instance.mjs";
 
 describe("cloud states", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let workspace;
   let session;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start({ sandboxing: { monthlyBudgetUsd: 500 } });
-    await house.setUp();
-    workspace = await house.workspace("Far away");
-    session = await house.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo the kept screen; exec cat"] });
+    instance = await Instance.start({ sandboxing: { monthlyBudgetUsd: 500 } });
+    await instance.setUp();
+    workspace = await instance.workspace("Far away");
+    session = await instance.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo the kept screen; exec cat"] });
     browser = await launch(["--disable-3d-apis"]);
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   const LOOKS = { wide: ["dark", 1440, 900], phone: ["light", 390, 844] };
   const open = async (look, state, path = "") => {
     const [colorScheme, width, height] = LOOKS[look];
     const page = await newPage(browser, { colorScheme, viewport: { width, height }, reducedMotion: "reduce" });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     const full = { place: place(), sandbox: sandbox(), ...state };
     await farAway(page, workspace.id, full);
-    await page.goto(`${house.url}/${house.team}${path || `/w/${workspace.key}`}`);
+    await page.goto(`${instance.url}/${instance.team}${path || `/w/${workspace.key}`}`);
     return page;
   };
   const done = async (page, name) => {
@@ -152,7 +152,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       } else await page.getByRole("button", { name: "Wake", exact: true }).click();
       await page.getByText(/Asleep since/).waitFor({ state: "detached" });
       assert.equal(woken, 1);
-      assert.doesNotMatch(await house.output(session.id), /x/); // what woke it is not typed into a program that did not run
+      assert.doesNotMatch(await instance.output(session.id), /x/); // what woke it is not typed into a program that did not run
       await done(page, `cloud-awake-${look}`);
     });
 
@@ -181,7 +181,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       assert.deepEqual(await axe(page), []);
       await page.getByRole("button", { name: "Open the server's README.md.server-2026-11-22" }).click();
       await page.waitForURL(/file=README.md.server/);
-      await page.goto(`${house.url}/${house.team}/w/${workspace.key}?tab=changes`);
+      await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?tab=changes`);
       await page.getByText("1 file changed on both sides, 1 file not synced").click();
       await page.getByRole("button", { name: "README.md is dealt with" }).click();
       await page.getByRole("heading", { name: "Changed on both sides" }).waitFor({ state: "detached" });
@@ -203,7 +203,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await e2b.getByLabel("Idle minutes").fill(look === "wide" ? "45" : "20");
       await e2b.getByRole("button", { name: "Save E2B" }).click();
       await page.getByText("Saved", { exact: true }).first().waitFor();
-      assert.equal((await house.api("GET", "/instance/places")).e2b.idle_minutes.value, look === "wide" ? 45 : 20);
+      assert.equal((await instance.api("GET", "/instance/places")).e2b.idle_minutes.value, look === "wide" ? 45 : 20);
       const pool = page.getByRole("form", { name: "Sandboxes made ahead of time" });
       await pool.getByLabel("Keep some ready").check();
       await pool.getByLabel("Ready at least").fill("3");
@@ -220,7 +220,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await page.getByText("$0.00 of $500.00 this month, $500.00 left").waitFor();
       await done(page, `cloud-metrics-none-${look}`);
 
-      const real = await house.api("GET", "/instance/metrics");
+      const real = await instance.api("GET", "/instance/metrics");
       const figures = {
         ...real,
         targets: real.targets.map((t) => ({ ...t, value: { creation: 2400, success: 98.2, command: 40, sync: 800 }[t.name], met: t.name !== "success" })),

@@ -4,13 +4,13 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { Cloud, haveCloud } from "../lib/cloud.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 const skip = !haveChromium ? "Chromium is not installed" : !haveCloud && "bubblewrap does not work here";
 
 describe("a cloud place", { skip }, () => {
   let cloud;
-  let house;
+  let instance;
   let browser;
   let page;
   let project;
@@ -20,21 +20,21 @@ describe("a cloud place", { skip }, () => {
     cloud = await Cloud.start();
     // The addresses are the server's own; the key is entered in the browser.
     const { apiUrl, sandboxUrl } = cloud.config;
-    house = await House.start({ sandboxing: { defaultProvider: "auto", monthlyBudgetUsd: 500, e2b: { apiKey: "", apiUrl, sandboxUrl, fallbackToLocal: true } } });
-    await house.setUp();
-    project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
-    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    instance = await Instance.start({ sandboxing: { defaultProvider: "auto", monthlyBudgetUsd: 500, e2b: { apiKey: "", apiUrl, sandboxUrl, fallbackToLocal: true } } });
+    await instance.setUp();
+    project = await instance.api("POST", `/teams/${instance.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
+    await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
     browser = await launch(["--disable-3d-apis"]);
     page = await newPage(browser, { colorScheme: "dark", reducedMotion: "reduce" });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     await cloud?.stop();
   });
 
-  const go = (path) => page.goto(`${house.url}/${house.team}${path}`);
+  const go = (path) => page.goto(`${instance.url}/${instance.team}${path}`);
   const fine = async (name) => {
     await shot(page, name);
     assert.deepEqual(await axe(page), []);
@@ -69,10 +69,10 @@ describe("a cloud place", { skip }, () => {
     await page.getByRole("group", { name: "Agent" }).getByRole("radio", { name: /Shell/ }).check();
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "In the cloud" }).waitFor();
-    workspace = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "In the cloud");
+    workspace = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "In the cloud");
     assert.deepEqual([workspace.executor, workspace.fallback_ok], ["e2b", true]);
     await page.locator("[data-terminal]").first().waitFor({ timeout: 120_000 });
-    const sandbox = await house.api("GET", `/workspaces/${workspace.id}/sandbox`);
+    const sandbox = await instance.api("GET", `/workspaces/${workspace.id}/sandbox`);
     assert.equal(sandbox.state, "running");
     assert.ok(sandbox.steps.length >= 3 && sandbox.steps.every((s) => s.state === "done"), JSON.stringify(sandbox.steps));
     await fine("cloud-real-terminal");
@@ -81,7 +81,7 @@ describe("a cloud place", { skip }, () => {
   test("what is written there comes home, and is told", async () => {
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.type("echo from afar > afar.txt\n");
-    const done = await until("the file is home", async () => (await house.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "afar.txt"));
+    const done = await until("the file is home", async () => (await instance.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "afar.txt"));
     assert.equal(done.status, "untracked");
     await page.getByText(/Synced (just now|\d+ s ago)/).first().waitFor();
     await go(`/w/${workspace.key}?tab=changes`);
@@ -98,13 +98,13 @@ describe("a cloud place", { skip }, () => {
     const dialog = page.getByRole("dialog", { name: /Place of/ });
     await dialog.getByRole("button", { name: "Pause" }).click();
     await dialog.getByRole("button", { name: "Wake" }).waitFor();
-    assert.equal((await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "paused");
+    assert.equal((await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "paused");
     await fine("cloud-real-paused");
     await dialog.getByRole("button", { name: "Close" }).click();
     await page.getByText("echo from afar").first().waitFor();
     await page.getByText(/Press Wake to go on\./).waitFor();
     await page.getByRole("button", { name: "Wake", exact: true }).click();
-    await until("it runs again", async () => (await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "running");
+    await until("it runs again", async () => (await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "running");
     await page.getByRole("button", { name: "Wake", exact: true }).waitFor({ state: "detached" });
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.type("cat afar.txt | tr a-z A-Z\n");
@@ -113,7 +113,7 @@ describe("a cloud place", { skip }, () => {
   });
 
   test("its cost is counted and shown", async () => {
-    await until("the workspace has cost something", async () => (await house.api("GET", `/workspaces/${workspace.id}`)).cost_nano > 0);
+    await until("the workspace has cost something", async () => (await instance.api("GET", `/workspaces/${workspace.id}`)).cost_nano > 0);
     await go("/settings/metrics");
     await page.getByRole("region", { name: "Cost by workspace" }).getByText(/In the cloud/).waitFor();
     await page.getByRole("region", { name: "By place" }).getByRole("columnheader", { name: "E2B" }).waitFor();
@@ -133,7 +133,7 @@ describe("a cloud place", { skip }, () => {
   });
 
   test("a place that is out of reach says so, and the workspace goes on here when it is told to", async () => {
-    await house.api("PATCH", `/workspaces/${workspace.id}`, { fallback_ok: false }); // nothing by itself
+    await instance.api("PATCH", `/workspaces/${workspace.id}`, { fallback_ok: false }); // nothing by itself
     await cloud.stop();
     await go(`/w/${workspace.key}?tab=shell&session=`);
     await page.getByRole("button", { name: /Open a(nother)? shell/ }).first().click();
@@ -144,10 +144,10 @@ describe("a cloud place", { skip }, () => {
     await panel.getByRole("button", { name: "Try local mode" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Try local mode" }).click();
     await page.getByText(/lives in .* now/).first().waitFor();
-    const moved = await house.api("GET", `/workspaces/${workspace.id}`);
+    const moved = await instance.api("GET", `/workspaces/${workspace.id}`);
     assert.notEqual(moved.executor, "e2b");
     // Here it goes on with what came home.
-    const read = await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "cat afar.txt", timeout_ms: 60_000 });
+    const read = await instance.api("POST", `/workspaces/${workspace.id}/exec`, { command: "cat afar.txt", timeout_ms: 60_000 });
     assert.equal(read.stdout.trim(), "from afar");
   });
 });

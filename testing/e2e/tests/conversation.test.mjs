@@ -4,13 +4,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { agentCli, House, modelServer, password, until } from "../lib/house.mjs";
+import { agentCli, Instance, modelServer, password, until } from "../lib/instance.mjs";
 
 const claude = agentCli("claude");
 const skip = (!haveChromium && "Chromium is not installed") || (!claude && "the agent's CLI is not installed");
 
 describe("conversation", { skip }, () => {
-  let house;
+  let instance;
   let browser;
   let model;
   let ws;
@@ -19,25 +19,25 @@ describe("conversation", { skip }, () => {
 
   const script = (words, ...steps) => `${words} #script ${JSON.stringify(steps)}`;
   const type = async (id, prompt) => {
-    await house.api("POST", `/sessions/${id}/input`, { text: `\x1b[200~${prompt}\x1b[201~` });
+    await instance.api("POST", `/sessions/${id}/input`, { text: `\x1b[200~${prompt}\x1b[201~` });
     await new Promise((r) => setTimeout(r, 400)); // an Enter glued to a paste is taken for a part of it
-    await house.api("POST", `/sessions/${id}/input`, { text: "\r" });
+    await instance.api("POST", `/sessions/${id}/input`, { text: "\r" });
   };
-  const items = async (id, query = "") => (await house.api("GET", `/sessions/${id}/conversation?limit=200${query}`)).items;
+  const items = async (id, query = "") => (await instance.api("GET", `/sessions/${id}/conversation?limit=200${query}`)).items;
   const feed = () => page.getByRole("region", { name: "Conversation" });
 
   before(async () => {
     model = await modelServer();
-    house = await House.start({
+    instance = await Instance.start({
       outgoing: { allow: ["127.0.0.0/8"] }, // the model listens here
       agents: { "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Edit,Write"] } },
     });
-    await house.setUp();
-    await house.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: model.url });
-    ws = await house.workspace("Read along");
+    await instance.setUp();
+    await instance.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: model.url });
+    ws = await instance.workspace("Read along");
     const file = join(ws.path, "greet.txt");
     writeFileSync(file, "one\ntwo\nthree\n");
-    const session = await house.api("POST", `/workspaces/${ws.id}/sessions`, {
+    const session = await instance.api("POST", `/workspaces/${ws.id}/sessions`, {
       agent: "claude-code",
       prompt: script(
         "Say it in German.",
@@ -52,16 +52,16 @@ describe("conversation", { skip }, () => {
     first = session.id;
     browser = await launch(["--disable-3d-apis"]);
     page = await newPage(browser, { colorScheme: "dark" });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     model?.stop();
   });
 
   test("what the scripted model said and did stands there, and nothing else", async () => {
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}`);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}`);
     await page.getByRole("link", { name: "Conversation" }).click();
     await feed().getByText("Done.", { exact: true }).waitFor({ timeout: 60_000 });
     await until("the turn's tokens are told", async () => (await items(first)).some((i) => i.kind === "usage" && i.usage.output === 100));
@@ -111,10 +111,10 @@ describe("conversation", { skip }, () => {
   test("it grows while the agent works, follows the end, and tells of errors and a restart", async () => {
     await type(first, script("Fail.", { error: { status: 400, type: "invalid_request_error", message: "the model said no" } }));
     await feed().getByText("API Error: 400 the model said no").waitFor({ timeout: 60_000 });
-    await house.kill();
-    await house.boot();
+    await instance.kill();
+    await instance.boot();
     const long = Array.from({ length: 60 }, (_, i) => `Line ${i} of many.`).join("\n\n");
-    await until("it is taken up", async () => (await house.api("GET", `/sessions/${first}`)).state === "idle");
+    await until("it is taken up", async () => (await instance.api("GET", `/sessions/${first}`)).state === "idle");
     await type(first, script("Go on.", { text: long, usage: { in: 1, out: 1 } }));
     await feed().getByText("Line 59 of many.", { exact: true }).waitFor({ timeout: 60_000 });
     const atEnd = () => feed().evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight < 60);
@@ -131,15 +131,15 @@ describe("conversation", { skip }, () => {
   });
 
   test("search, filters and past sessions", async () => {
-    await house.api("POST", `/sessions/${first}/stop`, { grace_ms: 2000 });
-    const next = await house.api("POST", `/sessions/${first}/resume`);
-    await until("it goes on", async () => (await house.api("GET", `/sessions/${next.id}`)).state === "idle");
+    await instance.api("POST", `/sessions/${first}/stop`, { grace_ms: 2000 });
+    const next = await instance.api("POST", `/sessions/${first}/resume`);
+    await until("it goes on", async () => (await instance.api("GET", `/sessions/${next.id}`)).state === "idle");
     // The queue types it when the agent is ready for it.
-    await house.api("POST", `/sessions/${next.id}/prompts`, { text: script("Say goodbye.", { text: "Auf Wiedersehen.", usage: { in: 1, out: 1 } }) });
+    await instance.api("POST", `/sessions/${next.id}/prompts`, { text: script("Say goodbye.", { text: "Auf Wiedersehen.", usage: { in: 1, out: 1 } }) });
     await until("it is kept", async () => (await items(next.id)).some((i) => i.text === "Auf Wiedersehen."));
     assert.ok(!(await items(next.id)).some((i) => i.text.includes("German")), "the session before is repeated");
 
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation`);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation`);
     await feed().getByText("Auf Wiedersehen.", { exact: true }).waitFor();
     await page.getByLabel("Search the conversation").fill("zwei");
     await page.getByText("Nothing found").waitFor(); // this session has none
@@ -159,8 +159,8 @@ describe("conversation", { skip }, () => {
   });
 
   test("ten thousand steps are as quick as ten", async () => {
-    const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 0"] });
-    await until("it has ended", async () => (await house.api("GET", `/sessions/${s.id}`)).state === "exited");
+    const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 0"] });
+    await until("it has ended", async () => (await instance.api("GET", `/sessions/${s.id}`)).state === "exited");
     const all = Array.from({ length: 10_000 }, (_, i) => ({
       n: i + 1,
       off: -1,
@@ -172,8 +172,8 @@ describe("conversation", { skip }, () => {
           ? { kind: "text", text: `Step **${i}** says something of several words.\n\n- one\n- two` }
           : { kind: "tool", tool: "Bash", title: `make step-${i}`, input: `make step-${i}`, output: "ok\n".repeat(20), status: "ok" }),
     }));
-    writeFileSync(join(house.data, "sessions", s.id, "conversation.jsonl"), all.map((i) => `${JSON.stringify(i)}\n`).join(""));
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation&session=${s.id}`);
+    writeFileSync(join(instance.data, "sessions", s.id, "conversation.jsonl"), all.map((i) => `${JSON.stringify(i)}\n`).join(""));
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation&session=${s.id}`);
     await feed().getByText("make step-9998").waitFor();
     await page.getByText("10,000 steps").waitFor();
     assert.ok((await feed().getByRole("listitem").count()) < 80, "more rows exist than are on screen");
@@ -182,14 +182,14 @@ describe("conversation", { skip }, () => {
     await page.getByRole("button", { name: "To the end" }).waitFor();
     await until("older steps are there", async () => (await feed().evaluate((el) => el.scrollTop)) > 2000);
     // A place far back opens by its address.
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation&session=${s.id}&place=4001`);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation&session=${s.id}&place=4001`);
     await feed().locator("[aria-current=true]", { hasText: "Prompt 4000" }).waitFor();
     assert.ok((await feed().getByRole("listitem").count()) < 80, "more rows exist than are on screen");
     assert.deepEqual(page.problems, []);
   });
 
   test("light, with the terminal beside it, and on a phone", async () => {
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation`);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation`);
     await page.keyboard.press("g");
     await page.keyboard.press("d");
     await page.getByRole("button", { name: "Terminal beside the conversation" }).click();
@@ -202,8 +202,8 @@ describe("conversation", { skip }, () => {
     assert.deepEqual(page.problems, []);
 
     const phone = await newPage(browser, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
-    await signIn(phone, house, password);
-    await phone.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation&session=${first}`);
+    await signIn(phone, instance, password);
+    await phone.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation&session=${first}`);
     await phone.getByText("The very last word.", { exact: true }).waitFor();
     assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= 390), "the page is wider than the phone");
     assert.deepEqual(await axe(phone), []);

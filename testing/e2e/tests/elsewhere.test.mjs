@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, signIn } from "../lib/browser.mjs";
-import { House, issuer, password, until } from "../lib/house.mjs";
+import { Instance, issuer, password, until } from "../lib/instance.mjs";
 
 const client = { ID: "parawork", Secret: "the secret of the client" };
 
 describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let corp;
   before(async () => {
@@ -15,7 +15,7 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
     browser = await launch();
     corp = await issuer();
     const provider = { clientId: client.ID, clientSecret: client.Secret };
-    house = await House.start({
+    instance = await Instance.start({
       outgoing: { allow: ["127.0.0.0/8"] },
       accounts: {
         providers: {
@@ -36,10 +36,10 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
         },
       },
     });
-    await house.setUp();
+    await instance.setUp();
     await corp.tell("client", {
       ...client,
-      Redirects: ["corp", "github"].map((p) => `${house.url}/api/v1/login/providers/${p}/callback`),
+      Redirects: ["corp", "github"].map((p) => `${instance.url}/api/v1/login/providers/${p}/callback`),
     });
     await corp.tell("person", {
       Subject: "1",
@@ -60,17 +60,17 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     corp?.stop();
   });
 
   /** From the sign-in page to the provider and its answer. */
   const go = async (page, provider, answer) => {
-    await page.goto(`${house.url}/login`);
+    await page.goto(`${instance.url}/login`);
     await page.getByRole("link", { name: `Continue with ${provider}` }).click();
     await page.getByRole("button", { name: answer }).click();
   };
-  const inside = (page) => page.waitForURL((u) => u.origin === house.url && !u.pathname.startsWith("/login"));
+  const inside = (page) => page.waitForURL((u) => u.origin === instance.url && !u.pathname.startsWith("/login"));
   const me = (page) => page.evaluate(() => fetch("/api/v1/me").then((r) => r.json()));
   const close = async (page) => {
     assert.deepEqual(page.problems, []);
@@ -88,9 +88,9 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
       [["harbour", "member"]],
     );
     assert.doesNotMatch(page.url(), /code=|state=/);
-    const cookies = (await page.context().cookies(house.url)).filter((c) => c.name.includes("parawork"));
+    const cookies = (await page.context().cookies(instance.url)).filter((c) => c.name.includes("parawork"));
     assert.ok(cookies.length > 0 && cookies.every((c) => c.httpOnly), "a cookie can be read by pages");
-    assert.doesNotMatch(house.log.join(""), /code=|state=/);
+    assert.doesNotMatch(instance.log.join(""), /code=|state=/);
 
     // Taken out of the group there: out of the team here, at the next sign-in.
     await corp.tell("person", {
@@ -124,7 +124,7 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
 
   test("an answer that was begun in another browser signs nobody in", async () => {
     // The attacker's own way, up to the address that the provider would lead their browser to.
-    const begun = await fetch(`${house.url}/api/v1/login/providers/corp`, { redirect: "manual" });
+    const begun = await fetch(`${instance.url}/api/v1/login/providers/corp`, { redirect: "manual" });
     const page = await (await fetch(begun.headers.get("location"))).text();
     const body = new URLSearchParams({ ask: page.match(/name="ask" value="([^"]+)"/)[1], subject: "1" });
     const decided = await fetch(`${corp.url}/decide`, { method: "POST", body, redirect: "manual" });
@@ -139,8 +139,8 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
 
   test("link an account, sign in with it, unlink it", async () => {
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/settings/security`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/settings/security`);
     await page.getByRole("button", { name: "Link GitHub" }).click();
     await page.getByRole("button", { name: "Continue as Mika" }).click();
     await page.getByRole("button", { name: "Unlink GitHub" }).waitFor();

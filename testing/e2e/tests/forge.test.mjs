@@ -4,13 +4,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { forges, House, password, until } from "../lib/house.mjs";
+import { forges, Instance, password, until } from "../lib/instance.mjs";
 
 const token = "a-long-token-of-mika-0123456789";
 const scopes = { github: ["repo", "checks"], gitlab: ["api"], forgejo: ["write:repository"] };
 
 describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let hub;
   const at = {};
@@ -20,57 +20,57 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     for (const kind of Object.keys(scopes)) at[kind] = await hub.tell("new", { kind, token, scopes: scopes[kind] });
     process.env.SSL_CERT_FILE = at.github.ca; // one certificate for all of them
     process.env.GIT_SSL_CAINFO = at.github.ca;
-    house = await House.start({ outgoing: { allow: ["127.0.0.0/8"] } });
-    await house.setUp();
+    instance = await Instance.start({ outgoing: { allow: ["127.0.0.0/8"] } });
+    await instance.setUp();
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     hub?.stop();
   });
 
   /** A project cloned from a forge, and a workspace in it with one commit. */
   const begin = async (kind, name) => {
     const url = `${at[kind].url}/acme/app.git`.replace("https://", `https://mika:${token}@`);
-    const project = await house.api("POST", `/teams/${house.team}/projects`, {
+    const project = await instance.api("POST", `/teams/${instance.team}/projects`, {
       name: kind,
       source: { kind: "url", url },
     });
     await until("clone", async () => {
-      const p = await house.api("GET", `/projects/${project.id}`);
+      const p = await instance.api("GET", `/projects/${project.id}`);
       if (p.state === "failed") throw new Error(`clone failed: ${p.state_reason}`);
       return p.state === "ready";
     });
-    const ws = await house.newWorkspace(project.id, name);
+    const ws = await instance.newWorkspace(project.id, name);
     writeFileSync(join(ws.path, "login.txt"), "mended\n");
-    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Mend the login" });
+    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Mend the login" });
     return { project, ws };
   };
 
   /** The workspace once it is known to be merged as that commit: the page says so when the forge does, and the base is fetched after it. */
   const home = (ws, commit) =>
     until("the merge is home", async () => {
-      const now = await house.api("GET", `/workspaces/${ws.id}`);
+      const now = await instance.api("GET", `/workspaces/${ws.id}`);
       return now.merged_commit === commit && now;
     });
 
   test("a project says its forge, a draft is opened, followed, made ready, merged there and comes home", async () => {
     const { project, ws } = await begin("github", "Mend the login");
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const card = page.getByRole("region", { name: "Pull request", exact: true });
     await card.getByText(/Which forge 127\.0\.0\.1.* cannot be told from its name/).waitFor();
 
-    await page.goto(`${house.url}/${house.team}/p/${project.id}`);
+    await page.goto(`${instance.url}/${instance.team}/p/${project.id}`);
     const form = page.getByRole("form", { name: "Forge" });
     await form.getByRole("radio", { name: "GitHub" }).check();
     await form.getByRole("button", { name: "Save the forge" }).click();
     await form.getByText(/Pull requests are opened on GitHub/).waitFor();
     assert.deepEqual(await axe(page), []);
 
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const fresh = card.getByRole("form", { name: "New pull request" });
     await fresh.waitFor();
     assert.equal(await fresh.getByLabel("Title").inputValue(), "Mend the login");
@@ -116,21 +116,21 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     const main = (await hub.tell("ref", { kind: "github", branch: "main" })).commit;
     const now = await home(ws, main);
     assert.equal(now.pull_request.state, "merged");
-    const branches = (await house.api("GET", `/projects/${project.id}/branches`)).items;
+    const branches = (await instance.api("GET", `/projects/${project.id}/branches`)).items;
     assert.equal(branches.find((b) => b.name === "main").commit, main);
-    assert.ok(!house.log.join("").includes(token), "the token is in the log");
+    assert.ok(!instance.log.join("").includes(token), "the token is in the log");
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });
 
   test("a merge request merged by others is brought home; a pull request is opened on a telephone", async () => {
     const { project, ws } = await begin("gitlab", "Mend it there");
-    await house.api("PATCH", `/projects/${project.id}`, { forge: { kind: "gitlab", api_url: at.gitlab.api } });
-    const mr = await house.api("POST", `/workspaces/${ws.id}/pull-request`, { title: "By the API" });
+    await instance.api("PATCH", `/projects/${project.id}`, { forge: { kind: "gitlab", api_url: at.gitlab.api } });
+    const mr = await instance.api("POST", `/workspaces/${ws.id}/pull-request`, { title: "By the API" });
     assert.deepEqual([mr.number, mr.state, mr.head_commit === mr.local_commit], [1, "open", true]);
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const card = page.getByRole("region", { name: "Merge request", exact: true });
     await card.getByRole("link", { name: "!1 By the API" }).waitFor();
     await hub.tell("merge", { kind: "gitlab", number: 1, strategy: "squash" });
@@ -139,9 +139,9 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await home(ws, (await hub.tell("ref", { kind: "gitlab", branch: "main" })).commit);
 
     const other = await begin("forgejo", "Small screen");
-    await house.api("PATCH", `/projects/${other.project.id}`, { forge: { kind: "forgejo" } });
+    await instance.api("PATCH", `/projects/${other.project.id}`, { forge: { kind: "forgejo" } });
     await page.setViewportSize({ width: 390, height: 844 });
-    await page.goto(`${house.url}/${house.team}/w/${other.ws.key}?tab=merge`);
+    await page.goto(`${instance.url}/${instance.team}/w/${other.ws.key}?tab=merge`);
     const small = page.getByRole("region", { name: "Pull request", exact: true });
     await small.getByRole("button", { name: "Put the report into the description" }).click();
     await until("the report is there", async () => (await small.getByLabel("Description").inputValue()).includes(`# ${other.ws.key} Small screen`));

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
-let house;
+let instance;
 let browser;
 let ws;
 let first;
@@ -14,22 +14,22 @@ const skip = !haveChromium && "Chromium is not installed";
 
 before(async () => {
   if (!haveChromium) return;
-  house = await House.start();
-  await house.setUp();
+  instance = await Instance.start();
+  await instance.setUp();
   browser = await launch(["--disable-3d-apis"]);
-  ws = await house.workspace("History");
+  ws = await instance.workspace("History");
   const start = (script) =>
-    house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", script], cols: 90, rows: 20 });
+    instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", script], cols: 90, rows: 20 });
   // Colours in the middle of a word, a long pause, a question to the terminal, a wish for the clipboard.
   first = await start(
     `echo begin; seq -f 'row %.0f' 1 300; printf 'the \\033[31mneed\\033[0mle is here\\n'; printf '\\033[6n\\033]52;c;aGlkZGVu\\007\\007'; sleep 2.5; seq -f 'later %.0f' 1 200; printf 'written' > made.txt; sleep 2.2; echo the end`,
   );
   second = await start(`echo another needle; read x`);
-  await until("the first has ended", async () => (await house.api("GET", `/sessions/${first.id}`)).state === "exited");
+  await until("the first has ended", async () => (await instance.api("GET", `/sessions/${first.id}`)).state === "exited");
 });
 after(async () => {
   await browser?.close();
-  await house?.stop();
+  await instance?.stop();
 });
 
 const rows = (page) => page.locator("[data-replay] .xterm-rows").innerText();
@@ -37,8 +37,8 @@ const shows = (page, text) => until(`the replay shows ${text}`, async () => (awa
 
 test("a search over the whole history leads to the moment", { skip }, async () => {
   const page = await newPage(browser);
-  await signIn(page, house, password);
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?session=${second.id}`);
+  await signIn(page, instance, password);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?session=${second.id}`);
   await page.locator("[data-link=live]").waitFor();
   await page.locator("[data-terminal] textarea").focus();
   await page.keyboard.press("Control+f");
@@ -58,8 +58,8 @@ test("a search over the whole history leads to the moment", { skip }, async () =
 
 test("a replay plays, skips silences and goes where it is told", { skip }, async () => {
   const page = await newPage(browser, { permissions: ["clipboard-read", "clipboard-write"] });
-  await signIn(page, house, password);
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}`);
+  await signIn(page, instance, password);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}`);
   await page.evaluate(() => navigator.clipboard.writeText("mine"));
   const asked = [];
   page.on("request", (r) => r.method() !== "GET" && asked.push(`${r.method()} ${r.url()}`));
@@ -103,8 +103,8 @@ test("a replay plays, skips silences and goes where it is told", { skip }, async
 
 test("on a phone the list and the player take turns", { skip }, async () => {
   const page = await newPage(browser, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
-  await signIn(page, house, password);
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=history&q=needle`);
+  await signIn(page, instance, password);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=history&q=needle`);
   await page.getByRole("list", { name: "Results" }).getByRole("link").filter({ hasText: "needle is here" }).click();
   await shows(page, "needle is here");
   await shot(page, "history-phone");

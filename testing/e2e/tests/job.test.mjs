@@ -4,22 +4,22 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { haveChromium, launch, newPage, shot } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
-let house;
+let instance;
 let browser;
 before(async () => {
-  house = await House.start();
+  instance = await Instance.start();
   browser = haveChromium && (await launch());
 });
 after(async () => {
   await browser?.close();
-  await house?.stop();
+  await instance?.stop();
 });
 
 test("set-up to merge with a shell", { skip: !haveChromium && "Chromium is not installed" }, async () => {
   const page = await newPage(browser);
-  await page.goto(house.setupLink);
+  await page.goto(instance.setupLink);
   await page.getByLabel("Your name").fill("Mika");
   await page.getByLabel("E-mail").fill("mika@example.com");
   await page.getByLabel("Password").fill(password);
@@ -39,7 +39,7 @@ test("set-up to merge with a shell", { skip: !haveChromium && "Chromium is not i
   await until("the terminal is live", async () => (await page.locator("[data-link=live]").count()) > 0);
   await page.locator(".xterm-helper-textarea").first().focus();
   await page.keyboard.type("printf 'hello\\n' > greeting.txt && echo do''ne\n");
-  await house.takeTokenOnce();
+  await instance.takeTokenOnce();
   await until("the shell answered", async () => /\rdone\r/.test(await lastOutput()));
   await shot(page, "terminal");
 
@@ -53,7 +53,7 @@ test("set-up to merge with a shell", { skip: !haveChromium && "Chromium is not i
   await page.getByRole("button", { name: /^Commit/ }).last().click();
   await until("the commit is there", async () => {
     const ws = await workspace();
-    return (await house.api("GET", `/workspaces/${ws.id}/commits`)).items.length === 1;
+    return (await instance.api("GET", `/workspaces/${ws.id}/commits`)).items.length === 1;
   });
 
   await page.getByRole("button", { name: /^Merge/ }).first().click();
@@ -63,19 +63,19 @@ test("set-up to merge with a shell", { skip: !haveChromium && "Chromium is not i
   await merge.getByRole("button", { name: "Squash and merge" }).click();
   await until("it is merged", async () => (await workspace()).merged_at);
 
-  const project = (await house.api("GET", `/teams/${house.team}/projects`)).items[0];
-  const next = await house.newWorkspace(project.id, "Look");
+  const project = (await instance.api("GET", `/teams/${instance.team}/projects`)).items[0];
+  const next = await instance.newWorkspace(project.id, "Look");
   assert.equal(readFileSync(join(next.path, "greeting.txt"), "utf8"), "hello\n");
   assert.deepEqual(page.problems, []);
   await page.context().close();
 });
 
 async function workspace() {
-  return (await house.api("GET", `/teams/${house.team}/workspaces?show=all`)).items.find((w) => w.key === "PW-1");
+  return (await instance.api("GET", `/teams/${instance.team}/workspaces?show=all`)).items.find((w) => w.key === "PW-1");
 }
 
 async function lastOutput() {
   const ws = await workspace();
-  const s = (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
-  return s ? (await house.raw("GET", `/sessions/${s.id}/output?from=0`)).text() : "";
+  const s = (await instance.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
+  return s ? (await instance.raw("GET", `/sessions/${s.id}/output?from=0`)).text() : "";
 }

@@ -6,13 +6,13 @@ import { createServer } from "node:http";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { Cloud, haveCloud } from "../lib/cloud.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 const skip = !haveChromium ? "Chromium is not installed" : !haveCloud && "bubblewrap does not work here";
 
 describe("a budget that is spent", { skip }, () => {
   let cloud;
-  let house;
+  let instance;
   let browser;
   let page;
   let workspace;
@@ -30,36 +30,36 @@ describe("a budget that is spent", { skip }, () => {
     }).listen(0, "127.0.0.1");
     await once(hook, "listening");
     cloud = await Cloud.start();
-    house = await House.start({
+    instance = await Instance.start({
       sandboxing: { defaultProvider: "e2b", e2b: cloud.config },
       outgoing: { allow: ["127.0.0.0/8"] },
       agents: { ticker: { command: "/bin/sh", defaultArgs: ["-c", "i=0; while :; do i=$((i+1)); echo $i > ticks; echo tick $i; sleep 0.3; done"] } },
     });
-    await house.setUp();
-    await house.api("POST", `/teams/${house.team}/webhooks`, { url: `http://127.0.0.1:${hook.address().port}/hook`, kinds: ["budget"] });
-    const project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
-    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
-    const made = await house.api("POST", `/teams/${house.team}/workspaces`, { project_id: project.id, name: "Far and dear", executor: "e2b" });
+    await instance.setUp();
+    await instance.api("POST", `/teams/${instance.team}/webhooks`, { url: `http://127.0.0.1:${hook.address().port}/hook`, kinds: ["budget"] });
+    const project = await instance.api("POST", `/teams/${instance.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
+    await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
+    const made = await instance.api("POST", `/teams/${instance.team}/workspaces`, { project_id: project.id, name: "Far and dear", executor: "e2b" });
     workspace = await until("the workspace is ready", async () => {
-      const w = await house.api("GET", `/workspaces/${made.id}`);
+      const w = await instance.api("GET", `/workspaces/${made.id}`);
       return w.state === "ready" && w;
     });
-    await house.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "ticker" });
+    await instance.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "ticker" });
     browser = await launch(["--disable-3d-apis"]);
     page = await newPage(browser, { colorScheme: "dark", reducedMotion: "reduce" });
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}`);
     await page.getByText(/tick \d/).first().waitFor();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     await cloud?.stop();
     hook?.close();
   });
 
-  const spend = (body) => house.api("PUT", `/teams/${house.team}/budget`, body);
-  const now = () => house.api("GET", `/workspaces/${workspace.id}`);
+  const spend = (body) => instance.api("PUT", `/teams/${instance.team}/budget`, body);
+  const now = () => instance.api("GET", `/workspaces/${workspace.id}`);
   const fine = async (name) => {
     await shot(page, name);
     assert.deepEqual(await axe(page), []);
@@ -72,16 +72,16 @@ describe("a budget that is spent", { skip }, () => {
       return b.standing.spent_nano > 400_000 && b.standing.spent_nano;
     });
     await spend({ limit_nano: Math.ceil(spent * 1.22), grace_seconds: 600 }); // 82 % of it
-    const alert = await until("the threshold is noted", async () => (await house.api("GET", `/teams/${house.team}/budget`)).alerts.find((a) => a.percent === 80));
+    const alert = await until("the threshold is noted", async () => (await instance.api("GET", `/teams/${instance.team}/budget`)).alerts.find((a) => a.percent === 80));
     assert.equal(alert.scope, "team_budget");
     await until("the webhook hears of it", () => heard.some((m) => m.type === "attention.budget" && /of the team's budget of \$0\.\d+ are spent/.test(m.text)));
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}?tab=activity`);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?tab=activity`);
     await page.getByText(/of the team's budget of \$0\.\d+ are spent/).first().waitFor();
   });
 
   test("at 100 % the work has a grace, which its terminal and its page count down", async () => {
     await spend({ limit_nano: 1 });
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}`);
     const bar = page.getByRole("region", { name: "Limit", exact: true });
     await bar.getByText(/The team's budget of (under )?\$0\.\d+ is spent/).waitFor();
     await bar.getByRole("timer", { name: "Time left" }).getByText(/^\d+:\d\d$/).waitFor();
@@ -117,23 +117,23 @@ describe("a budget that is spent", { skip }, () => {
     const bar = page.getByRole("region", { name: "Limit", exact: true });
     await bar.getByText("The sandbox stands still with everything in it.").waitFor({ timeout: 60_000 });
     await bar.getByText("It goes on by itself when the limit is raised or the month ends.").waitFor();
-    const sandbox = await house.api("GET", `/workspaces/${workspace.id}/sandbox`);
+    const sandbox = await instance.api("GET", `/workspaces/${workspace.id}/sandbox`);
     assert.deepEqual([sandbox.state, sandbox.paused_for], ["paused", "limit"]);
-    assert.equal((await house.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "ticks")?.status, "untracked");
+    assert.equal((await instance.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "ticks")?.status, "untracked");
     await page.locator("[data-grace-line=stopped]").waitFor();
     await fine("limit-stopped");
     // It waits for somebody: in the inbox.
-    await page.goto(`${house.url}/${house.team}/inbox`);
+    await page.goto(`${instance.url}/${instance.team}/inbox`);
     await page.getByRole("heading", { name: /At its limit/ }).waitFor();
     await page.getByText(/The team's budget of (under )?\$0\.\d+ is spent/).first().waitFor();
     await fine("limit-inbox");
-    await assert.rejects(house.api("POST", `/workspaces/${workspace.id}/wake`), /budget_exceeded/);
+    await assert.rejects(instance.api("POST", `/workspaces/${workspace.id}/wake`), /budget_exceeded/);
   });
 
   test("raised, it goes on by itself where it was", async () => {
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}`);
     await page.locator("[data-grace-line=stopped]").waitFor();
-    const ticks = async () => Number((await house.api("GET", `/workspaces/${workspace.id}/sessions`)).items[0].bytes);
+    const ticks = async () => Number((await instance.api("GET", `/workspaces/${workspace.id}/sessions`)).items[0].bytes);
     const was = await ticks();
     await spend({ limit_nano: 1_000_000_000_000 });
     await page.getByRole("region", { name: "Limit", exact: true }).waitFor({ state: "detached", timeout: 60_000 });

@@ -3,29 +3,29 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { farAway, place, sandbox } from "../lib/faraway.mjs";
-import { House, password } from "../lib/house.mjs";
+import { Instance, password } from "../lib/instance.mjs";
 import { asPlace, away, enrolment, haveMachines, machine, tower } from "../lib/machines.mjs";
 
 describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let workspace;
   let signedIn;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start();
-    await house.setUp();
-    workspace = await house.workspace("On the laptop");
-    await house.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo the kept screen; exec cat"] });
+    instance = await Instance.start();
+    await instance.setUp();
+    workspace = await instance.workspace("On the laptop");
+    await instance.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo the kept screen; exec cat"] });
     browser = await launch(["--disable-3d-apis"]);
     const page = await newPage(browser);
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     signedIn = await page.context().storageState();
     await page.context().close();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   const LOOKS = { wide: ["dark", 1440, 900], phone: ["light", 390, 844] };
@@ -37,9 +37,9 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
   };
   const open = async (look, path, state) => {
     const page = await start(look);
-    page.state = { machines: [], made: enrolment(house.url), ...state };
+    page.state = { machines: [], made: enrolment(instance.url), ...state };
     await haveMachines(page, page.state);
-    await page.goto(`${house.url}/${house.team}${path}`);
+    await page.goto(`${instance.url}/${instance.team}${path}`);
     return page;
   };
   const sound = async (page, name) => {
@@ -102,7 +102,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await sound(page, `connect-${look}`);
       await show.click();
       await dialog.getByText("Waiting for the machine…").waitFor();
-      assert.deepEqual(page.state.sent, [["POST", `/teams/${house.team}/runners`, { name: "Work Laptop", mode: "docker", dangerous: false, image: "kalilinux/kali-rolling", reusable: false }]]);
+      assert.deepEqual(page.state.sent, [["POST", `/teams/${instance.team}/runners`, { name: "Work Laptop", mode: "docker", dangerous: false, image: "kalilinux/kali-rolling", reusable: false }]]);
       await dialog.getByText(page.state.made.command, { exact: false }).waitFor();
       await dialog.getByLabel("The machine runs").selectOption("darwin-arm64");
       await dialog.getByText(/parawork-darwin-arm64/).waitFor();
@@ -212,12 +212,12 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
         workspace: { ...there, runner_name: m.name, boundary: m.boundary, cost_nano: 0, ...over.workspace },
         answers: {},
       };
-      await haveMachines(page, { machines: [m], made: enrolment(house.url) });
+      await haveMachines(page, { machines: [m], made: enrolment(instance.url) });
       await farAway(page, workspace.id, state);
       await page.route(new RegExp(`/api/v1/workspaces/${workspace.id}/places$`), (r) =>
         r.fulfill({ contentType: "application/json", body: JSON.stringify({ executor: "runner", movable: true, reason: "", items: [{ executor: asPlace(m), changes: [] }, { executor: place(), changes: ["Agents live in a virtual machine at E2B."] }] }) }),
       );
-      await page.goto(`${house.url}/${house.team}/w/${workspace.key}${over.path ?? "?tab=activity"}`);
+      await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}${over.path ?? "?tab=activity"}`);
       return Object.assign(page, { there: state });
     };
 
@@ -228,7 +228,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await page.getByText("Waiting for your yes at Tower").waitFor();
       await page.getByText("parawork runner allow q7").waitFor();
       await sound(page, `workspace-asks-${look}`);
-      await page.goto(`${house.url}/${house.team}/w`);
+      await page.goto(`${instance.url}/${instance.team}/w`);
       const row = page.getByRole("main").getByRole("link", { name: /On the laptop/ });
       await row.getByText("DANGEROUS").waitFor();
       await done(page, `workspaces-dangerous-${look}`);
@@ -298,14 +298,14 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
   test("the branch is delivered into the folder's repository", async () => {
     const m = machine();
     const page = await start("wide");
-    await haveMachines(page, { machines: [m], made: enrolment(house.url) });
+    await haveMachines(page, { machines: [m], made: enrolment(instance.url) });
     await farAway(page, workspace.id, {
       place: asPlace(m),
       sandbox: sandbox({ executor: "runner", runner_id: m.id }),
       workspace: { executor: "runner", runner_id: m.id, runner_name: m.name, runner_folder: "/home/mika/code/shop", boundary: "container", cost_nano: 0 },
       answers: { [`/workspaces/${workspace.id}/deliver`]: (r, json) => json(r, { branch: workspace.branch, commit: "0123456789abcdef0123456789abcdef01234567" }) },
     });
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}?tab=activity`);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?tab=activity`);
     await page.getByRole("button", { name: "Deliver" }).click();
     await page.getByRole("alertdialog").getByText(/stays as it is/).waitFor();
     await page.getByRole("alertdialog").getByRole("button", { name: "Deliver" }).click();

@@ -8,12 +8,12 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { haveEngine, startEngine } from "../lib/engine.mjs";
-import { House, password, root, until } from "../lib/house.mjs";
+import { Instance, password, root, until } from "../lib/instance.mjs";
 
 const skip = !haveChromium ? "Chromium is not installed" : !haveEngine && "a Docker engine needs root and dockerd";
 
 describe("a member's own machine", { skip }, () => {
-  let house;
+  let instance;
   let browser;
   let engine;
   let page;
@@ -23,20 +23,20 @@ describe("a member's own machine", { skip }, () => {
   let workspace;
   before(async () => {
     if (skip) return;
-    [engine, house] = await Promise.all([startEngine("ubuntu:latest"), House.start()]);
-    await house.setUp();
+    [engine, instance] = await Promise.all([startEngine("ubuntu:latest"), Instance.start()]);
+    await instance.setUp();
     browser = await launch(["--disable-3d-apis"]);
     mkdirSync(join(root, ".cache/e2e"), { recursive: true });
     desk = mkdtempSync(join(root, ".cache/e2e/desk-"));
     page = await newPage(browser, { colorScheme: "dark", reducedMotion: "reduce" });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
   });
   after(async () => {
     // The kill switch: what a machine runs would go on without its program.
     if (desk && existsSync(join(desk, "parawork"))) await once(type("./parawork runner stop --now"), "exit");
     await end("SIGTERM");
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     await engine?.stop();
     if (desk) rmSync(desk, { recursive: true, force: true, maxRetries: 5 });
   });
@@ -57,7 +57,7 @@ describe("a member's own machine", { skip }, () => {
   const terminal = () => page.locator(".xterm-rows");
 
   test("it is connected with the lines the page shows, and turns up by itself", async () => {
-    await page.goto(`${house.url}/${house.team}/machines`);
+    await page.goto(`${instance.url}/${instance.team}/machines`);
     await page.getByRole("link", { name: /Connect a machine/ }).click();
     const dialog = page.getByRole("dialog", { name: "Connect a machine" });
     await dialog.getByLabel("Name", { exact: true }).fill("Work Laptop");
@@ -85,9 +85,9 @@ describe("a member's own machine", { skip }, () => {
   });
 
   test("a workspace lives there, and its shell runs in a container of the machine", async () => {
-    const project = await house.api("POST", `/teams/${house.team}/projects`, { source: { kind: "sample" } });
-    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
-    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    const project = await instance.api("POST", `/teams/${instance.team}/projects`, { source: { kind: "sample" } });
+    await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
+    await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
     const choice = page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /Work Laptop/ });
     await choice.waitFor();
     assert.ok(await choice.isChecked(), "the only machine is chosen already");
@@ -95,7 +95,7 @@ describe("a member's own machine", { skip }, () => {
     await page.getByRole("radio", { name: /^Shell/ }).check();
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "On the laptop" }).waitFor();
-    workspace = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "On the laptop");
+    workspace = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "On the laptop");
     assert.deepEqual([workspace.executor, workspace.runner_name], ["runner", "Work Laptop"]);
     await page.locator("[data-link=live]").waitFor();
     await page.locator(".xterm-screen").click();
@@ -107,7 +107,7 @@ describe("a member's own machine", { skip }, () => {
   });
 
   test("away, it is waited for; back, nothing that ran there is missing", async () => {
-    const [session] = (await house.api("GET", `/workspaces/${workspace.id}/sessions`)).items;
+    const [session] = (await instance.api("GET", `/workspaces/${workspace.id}/sessions`)).items;
     await end("SIGKILL");
     const bar = page.getByRole("region", { name: "Work Laptop is offline" });
     await bar.getByText(/Work Laptop is offline since/).waitFor();
@@ -116,21 +116,21 @@ describe("a member's own machine", { skip }, () => {
     await bar.getByRole("button", { name: "Wait" }).click();
     await page.getByText(/is offline since .*\. Waiting for it\./).waitFor();
     await page.getByText("What you type now is not sent.", { exact: false }).waitFor();
-    const before = Number((await house.output(session.id)).match(/tick-(\d+)\s*$/)?.[1] ?? 0);
+    const before = Number((await instance.output(session.id)).match(/tick-(\d+)\s*$/)?.[1] ?? 0);
     runner = type("exec ./parawork runner");
     await page.getByText(/Waiting for it\./).waitFor({ state: "detached" });
     const text = await until("the shell went on", async () => {
-      const all = await house.output(session.id);
+      const all = await instance.output(session.id);
       return Number(all.match(/tick-(\d+)\s*$/)?.[1] ?? 0) > before + 3 && all;
     });
     const ticks = [...text.matchAll(/^tick-(\d+)\r?$/gm)].map((m) => Number(m[1]));
     assert.deepEqual(ticks, ticks.map((_, i) => i + 1), "every tick once, in order");
-    assert.equal((await house.api("GET", `/sessions/${session.id}`)).id, session.id);
-    assert.notEqual((await house.api("GET", `/sessions/${session.id}`)).state, "lost");
+    assert.equal((await instance.api("GET", `/sessions/${session.id}`)).id, session.id);
+    assert.notEqual((await instance.api("GET", `/sessions/${session.id}`)).state, "lost");
   });
 
   test("Ctrl-C says what runs and marks it offline at once, with the reason in its history", async () => {
-    await page.goto(`${house.url}/${house.team}/machines`);
+    await page.goto(`${instance.url}/${instance.team}/machines`);
     await page.getByRole("main").getByRole("link", { name: /Work Laptop/ }).click();
     await page.getByRole("heading", { name: "Work Laptop", level: 1 }).waitFor();
     await page.getByText("Connected now").waitFor();
@@ -168,7 +168,7 @@ describe("a member's own machine", { skip }, () => {
     writeFileSync(join(repository, "README.md"), "# Shop\n");
     git("add", "-A");
     git("commit", "-qm", "Begin");
-    await page.goto(`${house.url}/${house.team}/machines?connect=1`);
+    await page.goto(`${instance.url}/${instance.team}/machines?connect=1`);
     const connect = page.getByRole("dialog", { name: "Connect a machine" });
     await connect.getByLabel("Name", { exact: true }).fill("Tower");
     await connect.getByRole("radio", { name: /Directly on the machine/ }).check();
@@ -182,7 +182,7 @@ describe("a member's own machine", { skip }, () => {
     await connect.getByText("Tower is connected").waitFor();
     await connect.getByRole("listitem").getByText("DANGEROUS").waitFor();
 
-    await page.goto(`${house.url}/${house.team}/p?add=machine`);
+    await page.goto(`${instance.url}/${instance.team}/p?add=machine`);
     const add = page.getByRole("dialog", { name: "Add a project" });
     await add.getByRole("radio", { name: /shop/ }).check();
     await add.getByRole("button", { name: "Add", exact: true }).click();
@@ -190,9 +190,9 @@ describe("a member's own machine", { skip }, () => {
     await waits.getByText(/read the repository in/).waitFor();
     await shot(page, "machine-real-asks-project");
     await allow();
-    const project = await until("the project is ready", async () => (await house.api("GET", `/teams/${house.team}/projects`)).items.find((p) => p.name === "shop" && p.state === "ready"));
+    const project = await until("the project is ready", async () => (await instance.api("GET", `/teams/${instance.team}/projects`)).items.find((p) => p.name === "shop" && p.state === "ready"));
 
-    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
     const place = page.getByRole("group", { name: "Place" });
     assert.ok(await place.getByRole("radio", { name: /Tower/ }).isChecked());
     await place.getByText("DANGEROUS").waitFor();

@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
-let house;
+let instance;
 let browser;
 let hook;
 const told = [];
@@ -22,13 +22,13 @@ before(async () => {
     });
   }).listen(0, "127.0.0.1");
   await once(hook, "listening");
-  house = await House.start({ outgoing: { allow: ["127.0.0.0/8"] } });
-  await house.setUp();
+  instance = await Instance.start({ outgoing: { allow: ["127.0.0.0/8"] } });
+  await instance.setUp();
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
-  await house?.stop();
+  await instance?.stop();
   hook?.close();
 });
 
@@ -37,8 +37,8 @@ const skip = !haveChromium && "Chromium is not installed";
 test("a webhook is added, tried and told", { skip }, async () => {
   for (const colorScheme of ["dark", "light"]) {
     const page = await newPage(browser, { colorScheme, reducedMotion: "reduce" });
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/settings/team`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/settings/team`);
     await page.getByRole("button", { name: "Add a webhook" }).click();
     await page.getByLabel("Address").fill("https://10.1.2.3/hook");
     await page.getByRole("region", { name: "Webhooks" }).getByRole("button", { name: "Add", exact: true }).click();
@@ -65,20 +65,20 @@ test("a webhook is added, tried and told", { skip }, async () => {
     assert.deepEqual(page.problems, []);
     await page.context().close();
   }
-  const ws = await house.workspace("Break");
-  await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 9"] });
+  const ws = await instance.workspace("Break");
+  await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 9"] });
   await until("both are told of the failure", () => told.filter((t) => t.body.type === "attention.failed").length === 2);
   assert.ok(told.every((t) => /^t=\d+,v1=[0-9a-f]{64}$/.test(t.signature)));
 });
 
 test("a push message is shown, and not about what is looked at", { skip }, async () => {
   const page = await newPage(browser, {});
-  await page.context().grantPermissions(["notifications"], { origin: house.url });
-  await signIn(page, house, password);
-  await page.goto(`${house.url}/${house.team}/settings/notifications`);
+  await page.context().grantPermissions(["notifications"], { origin: instance.url });
+  await signIn(page, instance, password);
+  await page.goto(`${instance.url}/${instance.team}/settings/notifications`);
   await page.getByRole("heading", { name: "When Parawork is closed" }).waitFor();
   await page.getByRole("group", { name: "Push: An agent has finished" }).getByRole("button", { name: "Everybody’s" }).click();
-  await until("the rule is kept", async () => (await house.api("GET", "/me/notifications")).rules.finished === "all");
+  await until("the rule is kept", async () => (await instance.api("GET", "/me/notifications")).rules.finished === "all");
   assert.deepEqual(await axe(page), []);
   await shot(page, "push");
 
@@ -91,12 +91,12 @@ test("a push message is shown, and not about what is looked at", { skip }, async
     await navigator.serviceWorker.ready;
   });
   await until("the worker is known", () => versions.length > 0);
-  const push = (data) => cdp.send("ServiceWorker.deliverPushMessage", { origin: house.url, registrationId: versions[0].registrationId, data: typeof data === "string" ? data : JSON.stringify(data) });
+  const push = (data) => cdp.send("ServiceWorker.deliverPushMessage", { origin: instance.url, registrationId: versions[0].registrationId, data: typeof data === "string" ? data : JSON.stringify(data) });
   const shown = () => page.evaluate(async () => (await (await navigator.serviceWorker.ready).getNotifications()).map((n) => ({ title: n.title, tag: n.tag, path: n.data.path })));
 
-  await push({ title: "Claude Code asks: Run npm test?", body: "PW-1 Break", tag: "ws_1", path: `/${house.team}/w/PW-1?session=s` });
+  await push({ title: "Claude Code asks: Run npm test?", body: "PW-1 Break", tag: "ws_1", path: `/${instance.team}/w/PW-1?session=s` });
   await until("it is shown", async () => (await shown()).length === 1);
-  assert.deepEqual((await shown())[0], { title: "Claude Code asks: Run npm test?", tag: "ws_1", path: `/${house.team}/w/PW-1?session=s` });
+  assert.deepEqual((await shown())[0], { title: "Claude Code asks: Run npm test?", tag: "ws_1", path: `/${instance.team}/w/PW-1?session=s` });
   await push({ title: "Newer", tag: "ws_1", path: "https://evil.example.com/" });
   await until("the newer one takes its place", async () => (await shown())[0]?.title === "Newer");
   assert.deepEqual(await shown(), [{ title: "Newer", tag: "ws_1", path: "/" }], "a message leads nowhere but to this server");

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
-let house;
+let instance;
 let browser;
 let page;
 let ws;
@@ -14,21 +14,21 @@ let other;
 const lines = (changed = {}) => Array.from({ length: 40 }, (_, i) => changed[i + 1] ?? `line ${i + 1}`).join("\n") + "\n";
 
 async function put(w, path, text) {
-  const r = await fetch(`${house.url}/api/v1/workspaces/${w.id}/files?path=${encodeURIComponent(path)}`, {
+  const r = await fetch(`${instance.url}/api/v1/workspaces/${w.id}/files?path=${encodeURIComponent(path)}`, {
     method: "PUT",
-    headers: { Authorization: `Bearer ${house.token}`, "Content-Type": "application/octet-stream" },
+    headers: { Authorization: `Bearer ${instance.token}`, "Content-Type": "application/octet-stream" },
     body: text,
   });
   assert.equal(r.status, 200, await r.text());
 }
 
 async function get(w, path) {
-  const r = await house.raw("GET", `/workspaces/${w.id}/files?path=${encodeURIComponent(path)}`);
+  const r = await instance.raw("GET", `/workspaces/${w.id}/files?path=${encodeURIComponent(path)}`);
   return r.status === 404 ? undefined : r.text();
 }
 
 async function sh(w, command) {
-  const r = await house.api("POST", `/workspaces/${w.id}/exec`, { command });
+  const r = await instance.api("POST", `/workspaces/${w.id}/exec`, { command });
   assert.equal(r.exit_code, 0, r.stderr);
   return r.stdout;
 }
@@ -36,17 +36,17 @@ async function sh(w, command) {
 /** Waits until a change is in the set of changes, and so in a snapshot. */
 const seen = (w, path, additions) =>
   until(`${path} is seen`, async () => {
-    await house.api("POST", `/workspaces/${w.id}/sync`);
-    const set = await house.api("GET", `/workspaces/${w.id}/changes`);
+    await instance.api("POST", `/workspaces/${w.id}/sync`);
+    const set = await instance.api("GET", `/workspaces/${w.id}/changes`);
     return set.items.some((c) => c.path === path && (additions === undefined || c.additions === additions));
   });
 
 before(async () => {
   if (!haveChromium) return;
-  house = await House.start();
-  await house.setUp();
-  ws = await house.workspace("Parts");
-  other = await house.newWorkspace(ws.project_id, "The other");
+  instance = await Instance.start();
+  await instance.setUp();
+  ws = await instance.workspace("Parts");
+  other = await instance.newWorkspace(ws.project_id, "The other");
   await put(ws, "notes.txt", lines());
   await sh(ws, "git add notes.txt && git -c user.name=A -c user.email=a@example.com commit -qm notes");
   await put(ws, "notes.txt", lines({ 3: "three", 20: "twenty", 37: "thirty-seven" }));
@@ -56,17 +56,17 @@ before(async () => {
   await seen(other, "taken.txt");
   browser = await launch();
   page = await newPage(browser);
-  await signIn(page, house, password);
+  await signIn(page, instance, password);
 });
 after(async () => {
   await browser?.close();
-  await house?.stop();
+  await instance?.stop();
 });
 
 const part = { skip: !haveChromium && "no Chromium" };
 
 test("a hunk is staged, committed and discarded, and comes back", part, async () => {
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes&from=head`);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes&from=head`);
   await page.getByRole("button", { name: "Stage the hunk at line 17 of notes.txt", exact: true }).click();
   await page.getByText("Staged the hunk", { exact: true }).waitFor();
   assert.match(await sh(ws, "git diff --cached"), /\+twenty/);
@@ -99,7 +99,7 @@ test("a hunk is staged, committed and discarded, and comes back", part, async ()
 });
 
 test("a hunk that changed since it was shown is refused, with a way on", part, async () => {
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes&from=head`);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes&from=head`);
   const discard = page.getByRole("button", { name: "Discard the hunk at line 34 of notes.txt" });
   await discard.waitFor();
   const state = lines({ 3: "three", 20: "twenty", 37: "another thirty-seven" });
@@ -112,7 +112,7 @@ test("a hunk that changed since it was shown is refused, with a way on", part, a
 });
 
 test("a file is edited while somebody else writes it", part, async () => {
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}/edit?path=story.txt`);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}/edit?path=story.txt`);
   await page.getByText("New file").first().waitFor();
   const text = page.getByRole("textbox", { name: "Text of story.txt" });
   await text.fill("one\ntwo\nthree\nfour\nfive");
@@ -160,7 +160,7 @@ test("all files are browsed, not only the changed ones", part, async () => {
   const tree = page.getByRole("tree", { name: "All files" });
   const row = (name) => tree.getByRole("treeitem", { name });
 
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes`);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes`);
   await page.getByRole("treeitem", { name: /notes\.txt/ }).waitFor();
   assert.deepEqual(asked, [], "nothing is listed before somebody looks");
   await page.getByRole("link", { name: "All files" }).click();
@@ -198,7 +198,7 @@ test("all files are browsed, not only the changed ones", part, async () => {
 });
 
 test("files of another workspace are taken, with a preview", part, async () => {
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes`);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes`);
   await page.getByRole("button", { name: "More: take files, new file" }).click();
   await page.getByRole("menuitem", { name: "Take files of another workspace…" }).click();
   const dialog = page.getByRole("dialog", { name: "Take files of another workspace" });
@@ -218,8 +218,8 @@ test("files of another workspace are taken, with a preview", part, async () => {
 
 test("the same on a phone, in both themes", part, async () => {
   const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
-  await signIn(phone, house, password);
-  await phone.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes&from=head`);
+  await signIn(phone, instance, password);
+  await phone.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes&from=head`);
   await phone.getByRole("button", { name: "More: take files, new file" }).waitFor();
   const both = async (what, there) => {
     for (const colorScheme of ["light", "dark"]) {

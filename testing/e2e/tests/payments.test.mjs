@@ -5,35 +5,35 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, root, stripe } from "../lib/house.mjs";
+import { Instance, password, root, stripe } from "../lib/instance.mjs";
 
 describe("paying", { skip: !haveChromium && "Chromium is not installed" }, () => {
   let service;
-  let house;
+  let instance;
   let browser;
   let page;
   before(async () => {
     if (!haveChromium) return;
     service = await stripe();
-    house = await House.start({ billing: { stripe: { secretKey: "sk_test_fake", apiBase: service.url } } });
-    await house.setUp();
-    const { stdout } = await promisify(execFile)(join(root, "bin/parawork"), ["billing", "setup", "--config", join(house.dir, "config.json"), "--public-url", house.url]);
+    instance = await Instance.start({ billing: { stripe: { secretKey: "sk_test_fake", apiBase: service.url } } });
+    await instance.setUp();
+    const { stdout } = await promisify(execFile)(join(root, "bin/parawork"), ["billing", "setup", "--config", join(instance.dir, "config.json"), "--public-url", instance.url]);
     assert.match(stdout, /signing secret/);
-    house.config.billing.stripe.webhookSecretsFile = join(house.data, "stripe-webhook-secrets");
-    await house.kill();
-    await house.boot();
+    instance.config.billing.stripe.webhookSecretsFile = join(instance.data, "stripe-webhook-secrets");
+    await instance.kill();
+    await instance.boot();
     browser = await launch();
     page = await newPage(browser);
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     service?.stop();
   });
 
-  const open = () => page.goto(`${house.url}/${house.team}/settings/billing`);
-  const billing = () => house.api("GET", `/teams/${house.team}/billing`);
+  const open = () => page.goto(`${instance.url}/${instance.team}/settings/billing`);
+  const billing = () => instance.api("GET", `/teams/${instance.team}/billing`);
 
   test("a plan is chosen, not paid, then paid", async () => {
     await open();
@@ -81,7 +81,7 @@ describe("paying", { skip: !haveChromium && "Chromium is not installed" }, () =>
   });
 
   test("a card is declined: every page says so, and for how long the plan is kept", async () => {
-    await page.goto(`${house.url}/${house.team}/w`);
+    await page.goto(`${instance.url}/${instance.team}/w`);
     const customer = (await service.objects("customer"))[0].id;
     await service.tell("card", { Customer: customer, Card: "declined" });
     await service.tell("advance", { Seconds: 32 * 24 * 3600 });

@@ -5,25 +5,25 @@ import { readFileSync } from "node:fs";
 import { join as join_ } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, root } from "../lib/house.mjs";
+import { Instance, password, root } from "../lib/instance.mjs";
 
 const other = "another good long one";
 
 describe("people", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start();
-    await house.setUp();
+    instance = await Instance.start();
+    await instance.setUp();
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
-  const settings = (page, section) => page.goto(`${house.url}/${house.team}/settings/${section}`);
+  const settings = (page, section) => page.goto(`${instance.url}/${instance.team}/settings/${section}`);
 
   /** Makes an invite through the screen; its link. */
   const invite = async (page, role, email = "") => {
@@ -44,7 +44,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     if (email) await page.getByLabel("E-mail").fill(email);
     await page.getByLabel("Password").fill(other);
     await page.getByRole("button", { name: "Make an account and join" }).click();
-    await page.waitForURL(new RegExp(`/${house.team}/`));
+    await page.waitForURL(new RegExp(`/${instance.team}/`));
   };
 
   for (const [size, colorScheme, viewport] of [
@@ -53,7 +53,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
   ]) {
     test(`an invite, a role, leaving, ${size}`, async () => {
       const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
-      await signIn(page, house, password);
+      await signIn(page, instance, password);
       const link = await invite(page, "member");
       const open = page.getByRole("list", { name: "Open invites" });
       await open.getByText("whoever has the link, as a member").first().waitFor();
@@ -76,7 +76,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
 
       await page.reload();
       await page.getByLabel(`Role of ${name}`).selectOption("viewer");
-      await guest.goto(`${house.url}/${house.team}/settings/members`);
+      await guest.goto(`${instance.url}/${instance.team}/settings/members`);
       await guest.getByRole("listitem").filter({ hasText: name }).getByText("viewer").waitFor();
       assert.equal(await guest.getByRole("button", { name: "Make an invite" }).count(), 0);
       assert.equal(await guest.getByRole("link", { name: "Audit" }).count(), 0);
@@ -122,10 +122,10 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
   ]) {
     test(`an invitation is found in the app, declined and accepted, ${size}`, async () => {
       const email = `cy-${size}@example.com`;
-      execFileSync(join_(root, "bin/parawork"), ["admin", "create-user", "--config", join_(house.dir, "config.json"), "--email", email, "--name", `Cy ${size}`, "--password-stdin"], { input: `${password}\n` });
-      await house.api("POST", `/teams/${house.team}/members`, { email, role: "viewer" });
+      execFileSync(join_(root, "bin/parawork"), ["admin", "create-user", "--config", join_(instance.dir, "config.json"), "--email", email, "--name", `Cy ${size}`, "--password-stdin"], { input: `${password}\n` });
+      await instance.api("POST", `/teams/${instance.team}/members`, { email, role: "viewer" });
       const cy = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
-      await cy.goto(`${house.url}/login`);
+      await cy.goto(`${instance.url}/login`);
       await cy.getByLabel(/e-?mail/i).fill(email);
       await cy.getByLabel(/password/i).fill(password);
       await cy.getByRole("button", { name: /sign in/i }).click();
@@ -136,14 +136,14 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       await cy.getByRole("button", { name: "Decline to join Harbour" }).click();
       await cy.getByRole("alertdialog").getByRole("button", { name: "Decline" }).click();
       await cy.getByRole("list", { name: "Invitations" }).waitFor({ state: "detached" });
-      await house.api("POST", `/teams/${house.team}/members`, { email, role: "member" });
+      await instance.api("POST", `/teams/${instance.team}/members`, { email, role: "member" });
       await cy.reload();
       await cy.getByRole("button", { name: "Join Harbour", exact: true }).click();
-      await cy.waitForURL(new RegExp(`/${house.team}/`));
+      await cy.waitForURL(new RegExp(`/${instance.team}/`));
 
       // Who is in a team already finds the next one in the menu of teams, and in the settings.
-      await house.api("POST", "/teams", { name: `Pier ${size}` });
-      await house.api("POST", `/teams/pier-${size}/members`, { email, role: "member" });
+      await instance.api("POST", "/teams", { name: `Pier ${size}` });
+      await instance.api("POST", `/teams/pier-${size}/members`, { email, role: "member" });
       await cy.reload();
       await cy.getByRole("button", { name: "Harbour 1 invitation: switch to another team" }).click();
       await shot(cy, `invitation-menu-${colorScheme}-${size}`);
@@ -161,8 +161,8 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
 
   test("tokens name what made them, and end with the password unless they are kept", async () => {
     const page = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, reducedMotion: "reduce" });
-    await signIn(page, house, password);
-    const made = await house.api("POST", "/me/tokens", { name: "Heir" });
+    await signIn(page, instance, password);
+    const made = await instance.api("POST", "/me/tokens", { name: "Heir" });
     await settings(page, "tokens");
     const list = page.getByRole("list", { name: "Your tokens" });
     await list.getByRole("listitem").filter({ hasText: "Heir" }).getByText(/by the token/).waitFor();
@@ -172,7 +172,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await nightly.getByText(/in Chrome on/).waitFor();
     await shot(page, "tokens-dark-phone");
     assert.deepEqual(await axe(page), []);
-    const works = async (token) => (await fetch(`${house.url}/api/v1/me`, { headers: { Authorization: `Bearer ${token}` } })).status;
+    const works = async (token) => (await fetch(`${instance.url}/api/v1/me`, { headers: { Authorization: `Bearer ${token}` } })).status;
     assert.equal(await works(made.value), 200);
 
     await settings(page, "security");
@@ -186,9 +186,9 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await page.getByText("Password changed", { exact: true }).first().waitFor();
     assert.equal(await works(made.value), 200, "kept");
 
-    // All sign-ins: the box says that tokens end, too. The house's own token has to go on.
+    // All sign-ins: the box says that tokens end, too. The instance's own token has to go on.
     const elsewhere = await newPage(browser);
-    await signIn(elsewhere, house, other);
+    await signIn(elsewhere, instance, other);
     await page.reload();
     await page.getByRole("button", { name: "End all others" }).click();
     await page.getByRole("alertdialog").getByLabel(/^Keep the \d API tokens/).check();
@@ -211,7 +211,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
 
   test("somebody who has an account, several teams and a quick way between them", async () => {
     const page = await newPage(browser, { colorScheme: "light" });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     await settings(page, "teams");
     await page.getByRole("button", { name: "New team" }).click();
     await page.getByLabel("Name").fill("Lighthouse");
@@ -224,10 +224,10 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await page.getByRole("button", { name: /^Search and commands/ }).click();
     await page.getByPlaceholder("A workspace, branch, project or command").fill("harbour");
     await page.getByRole("option", { name: /Switch to Harbour/ }).click();
-    await page.waitForURL(new RegExp(`/${house.team}/`));
+    await page.waitForURL(new RegExp(`/${instance.team}/`));
 
     // Who is signed out signs in first and comes back to the invite.
-    const made = await house.api("POST", "/teams/lighthouse/invites", { role: "admin" });
+    const made = await instance.api("POST", "/teams/lighthouse/invites", { role: "admin" });
     const link = await invite(page, "viewer", "bo@example.com");
     const bo = await newPage(browser);
     await join(bo, link, "Bo", "");
@@ -246,7 +246,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     const own = await bo.evaluate(async (team) => {
       const r = await fetch(`/api/v1/teams/${team}/audit`);
       return { status: r.status, body: await r.json() };
-    }, house.team);
+    }, instance.team);
     assert.equal(own.status, 403);
     assert.match(own.body.message, /read the audit/);
 
@@ -260,7 +260,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await page.getByRole("menuitem", { name: "Suspend" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Suspend" }).click();
     await row.getByText("suspended").waitFor();
-    await bo.goto(`${house.url}/lighthouse/settings/members`);
+    await bo.goto(`${instance.url}/lighthouse/settings/members`);
     await bo.waitForURL(/\/login/);
     await row.getByRole("button", { name: "Restore Bo" }).click();
     await row.getByRole("button", { name: "More about Bo" }).waitFor();
@@ -297,7 +297,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       ["dark", { width: 390, height: 844 }],
     ]) {
       const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
-      await signIn(page, house, password);
+      await signIn(page, instance, password);
       await settings(page, "models");
       await page.getByRole("heading", { name: "Asked lately" }).waitFor();
       if (colorScheme === "light") {
@@ -320,13 +320,13 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       await prices.getByRole("rowheader", { name: "claude-opus-4-8", exact: true }).waitFor();
       if (colorScheme === "light") {
         const form = page.getByRole("form", { name: "New price" });
-        await form.getByLabel("Model").fill("house-model");
+        await form.getByLabel("Model").fill("instance-model");
         await form.getByLabel("Input").fill("0.125");
         await form.getByLabel("Output").fill("1.5");
         await form.getByRole("button", { name: "Add the price from now on" }).click();
-        await prices.getByRole("rowheader", { name: "house-model", exact: true }).waitFor();
+        await prices.getByRole("rowheader", { name: "instance-model", exact: true }).waitFor();
       }
-      await page.getByLabel("Find a model").fill("house");
+      await page.getByLabel("Find a model").fill("instance");
       await prices.getByRole("cell", { name: "$0.125", exact: true }).first().waitFor();
       assert.deepEqual(await axe(page), []);
       await shot(page, `gateway-${colorScheme}`);

@@ -3,31 +3,31 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 const sandbox = spawnSync("bwrap", ["--unshare-user", "--ro-bind", "/", "/", "true"]).status === 0;
 
 describe("places", {
   skip: !haveChromium ? "Chromium is not installed" : !sandbox && "bubblewrap does not work here",
 }, () => {
-  let house;
+  let instance;
   let browser;
   let workspace;
   before(async () => {
     if (!haveChromium || !sandbox) return;
-    house = await House.start({
+    instance = await Instance.start({
       sandboxing: {
         defaultProvider: "bubblewrap",
         local: { enabled: true },
         limits: { default: { processes: 300 }, maximum: { memoryMb: 4096 } },
       },
     });
-    await house.setUp();
+    await instance.setUp();
     browser = await launch(["--disable-3d-apis"]);
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   const open = async (size) => {
@@ -37,21 +37,21 @@ describe("places", {
       viewport: wide ? { width: 1440, height: 900 } : { width: 390, height: 844 },
       reducedMotion: "reduce",
     });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
     return page;
   };
 
   test("a new workspace says where it will live, and lives in the process sandbox", async () => {
-    const project = await house.api("POST", `/teams/${house.team}/projects`, {
+    const project = await instance.api("POST", `/teams/${instance.team}/projects`, {
       name: "Harbour",
       source: { kind: "sample" },
     });
     await until(
       "the project is ready",
-      async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready",
+      async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready",
     );
     const page = await open("wide");
-    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
     const place = page.getByRole("group", { name: "Place" });
     assert.ok(await place.getByRole("radio", { name: /Process sandbox/ }).isChecked());
     await place
@@ -63,17 +63,17 @@ describe("places", {
     await page.getByLabel("Name").fill("Kept in");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "Kept in" }).waitFor();
-    workspace = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "Kept in");
+    workspace = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "Kept in");
     assert.equal(workspace.executor, "bubblewrap");
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });
 
   test("limits are set, shown and kept", async () => {
-    await until("it is ready", async () => (await house.api("GET", `/workspaces/${workspace.id}`)).state === "ready");
-    await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "true" });
+    await until("it is ready", async () => (await instance.api("GET", `/workspaces/${workspace.id}`)).state === "ready");
+    await instance.api("POST", `/workspaces/${workspace.id}/exec`, { command: "true" });
     const page = await open("wide");
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}`);
     await page.getByText(/% CPU, \d+ MB/).waitFor();
     await page.getByRole("button", { name: /Process sandbox/ }).click();
     const dialog = page.getByRole("dialog", { name: /Place of/ });
@@ -93,7 +93,7 @@ describe("places", {
     assert.deepEqual(await axe(page), []);
     assert.deepEqual(page.problems, []);
     await page.context().close();
-    const hog = await house.api("POST", `/workspaces/${workspace.id}/exec`, {
+    const hog = await instance.api("POST", `/workspaces/${workspace.id}/exec`, {
       command: "head -c 600m /dev/zero | tail -c 500m | wc -c",
       timeout_ms: 60000,
     });
@@ -103,7 +103,7 @@ describe("places", {
   test("a refused host is shown and allowed", async () => {
     const project = workspace.project_id;
     let page = await open("wide");
-    await page.goto(`${house.url}/${house.team}/p/${project}`);
+    await page.goto(`${instance.url}/${instance.team}/p/${project}`);
     const network = page.getByRole("region", { name: "Network" });
     await network.getByRole("radio", { name: /Names on a list/ }).check();
     await network.getByLabel("Allowed names").fill("*.example.com");
@@ -114,13 +114,13 @@ describe("places", {
     assert.deepEqual(await axe(page), []);
     await page.context().close();
 
-    const tried = await house.api("POST", `/workspaces/${workspace.id}/exec`, {
+    const tried = await instance.api("POST", `/workspaces/${workspace.id}/exec`, {
       command: "curl -sS -m 10 https://refused.invalid/ 2>&1; echo $?",
       timeout_ms: 30000,
     });
     assert.match(tried.stdout, /403|CONNECT/);
     page = await open("phone");
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}?dialog=place`);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?dialog=place`);
     const refused = page.getByRole("region", { name: "Refused" });
     await refused.getByText("refused.invalid", { exact: true }).waitFor();
     await shot(page, "places-dialog-phone");
@@ -130,16 +130,16 @@ describe("places", {
     await names.getByText("refused.invalid", { exact: true }).first().waitFor();
     assert.deepEqual(page.problems, []);
     await page.context().close();
-    const list = await house.api("GET", `/workspaces/${workspace.id}/network`);
+    const list = await instance.api("GET", `/workspaces/${workspace.id}/network`);
     assert.ok(list.names.some((n) => n.name === "refused.invalid" && n.from === "workspace"));
   });
 
   test("a place is paused and woken", async () => {
     const page = await open("wide");
-    await page.goto(`${house.url}/${house.team}/w/${workspace.key}?dialog=place`);
+    await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?dialog=place`);
     await page.getByRole("button", { name: "Pause" }).click();
     await page.getByRole("button", { name: "Wake" }).waitFor();
-    assert.equal((await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "paused");
+    assert.equal((await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "paused");
     await page.getByRole("button", { name: "Wake" }).click();
     await page.getByRole("button", { name: "Pause" }).waitFor();
     assert.deepEqual(page.problems, []);
@@ -151,11 +151,11 @@ describe("places", {
     ["phone", "bubblewrap"],
   ]) {
     test(`it goes to ${to}, ${size}`, async () => {
-      await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "echo draft > draft.txt" });
-      const places = (await house.api("GET", `/workspaces/${workspace.id}/places`)).items;
+      await instance.api("POST", `/workspaces/${workspace.id}/exec`, { command: "echo draft > draft.txt" });
+      const places = (await instance.api("GET", `/workspaces/${workspace.id}/places`)).items;
       const { name } = places.find((p) => p.executor.kind === to).executor;
       const page = await open(size);
-      await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
+      await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}`);
       await page.getByRole("button", { name: "More for this workspace" }).click();
       await page.getByRole("menuitem", { name: /Move to another place/ }).click();
       const dialog = page.getByRole("dialog", { name: `Move ${workspace.key} to another place` });
@@ -174,8 +174,8 @@ describe("places", {
       if (to === "local") await page.getByRole("alertdialog").getByRole("button", { name: "Move" }).click();
       await dialog.getByText(`Moved to ${name}`, { exact: true }).waitFor();
       await shot(page, `places-moved-${size}`);
-      assert.equal((await house.api("GET", `/workspaces/${workspace.id}`)).executor, to);
-      const there = await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "cat draft.txt" });
+      assert.equal((await instance.api("GET", `/workspaces/${workspace.id}`)).executor, to);
+      const there = await instance.api("POST", `/workspaces/${workspace.id}/exec`, { command: "cat draft.txt" });
       assert.equal(there.stdout, "draft\n");
       assert.deepEqual(page.problems, []);
       await page.context().close();
@@ -185,7 +185,7 @@ describe("places", {
   for (const size of ["wide", "phone"]) {
     test(`the team's rules, ${size}`, async () => {
       const page = await open(size);
-      await page.goto(`${house.url}/${house.team}/settings/places`);
+      await page.goto(`${instance.url}/${instance.team}/settings/places`);
       await page.getByRole("heading", { name: "Places of this server" }).waitFor();
       const weakest = size === "wide" ? /Process sandbox or stronger/ : /^Any/;
       await page.getByRole("radio", { name: weakest }).check();
@@ -194,7 +194,7 @@ describe("places", {
       await shot(page, `places-team-${size}`);
       assert.deepEqual(await axe(page), []);
       if (size === "wide") {
-        await page.goto(`${house.url}/${house.team}/w?new=1`);
+        await page.goto(`${instance.url}/${instance.team}/w?new=1`);
         await page
           .getByRole("group", { name: "Place" })
           .getByText(/at least/)

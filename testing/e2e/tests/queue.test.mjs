@@ -2,51 +2,51 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 describe("queue", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let project;
   const spaces = {};
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start();
-    await house.setUp();
-    project = await house.api("POST", `/teams/${house.team}/projects`, { source: { kind: "sample" } });
+    instance = await Instance.start();
+    await instance.setUp();
+    project = await instance.api("POST", `/teams/${instance.team}/projects`, { source: { kind: "sample" } });
     await until(
       "the project is ready",
-      async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready",
+      async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready",
     );
     for (const name of ["one", "two"]) {
-      const w = await house.api("POST", `/teams/${house.team}/workspaces`, { project_id: project.id, name });
-      await until(`${name} is ready`, async () => (await house.api("GET", `/workspaces/${w.id}`)).state === "ready");
+      const w = await instance.api("POST", `/teams/${instance.team}/workspaces`, { project_id: project.id, name });
+      await until(`${name} is ready`, async () => (await instance.api("GET", `/workspaces/${w.id}`)).state === "ready");
       spaces[name] = w;
-      await house.api("POST", `/workspaces/${w.id}/exec`, { command: `echo ${name} > same.txt`, timeout_ms: 30000 });
+      await instance.api("POST", `/workspaces/${w.id}/exec`, { command: `echo ${name} > same.txt`, timeout_ms: 30000 });
     }
     const w = spaces.one;
-    await house.api("POST", `/workspaces/${w.id}/sync`);
-    await house.api("POST", `/workspaces/${w.id}/commit`, { message: "add same.txt" });
+    await instance.api("POST", `/workspaces/${w.id}/sync`);
+    await instance.api("POST", `/workspaces/${w.id}/commit`, { message: "add same.txt" });
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   test("write a check, run it, merge through the queue, see the conflict", async () => {
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/p/${project.id}`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/p/${project.id}`);
     await page.getByRole("button", { name: "Add a check" }).click();
     await page.getByLabel("Name of the check").fill("Tests");
     await page.getByLabel("Command", { exact: true }).fill("cat same.txt && echo all is well");
     await page.getByLabel("Merge through the queue only").check();
     assert.deepEqual(await axe(page), []);
     await page.getByRole("button", { name: "Save checks and merging" }).click();
-    await until("it is saved", async () => (await house.api("GET", `/projects/${project.id}`)).checks.length === 1);
+    await until("it is saved", async () => (await instance.api("GET", `/projects/${project.id}`)).checks.length === 1);
 
-    await page.goto(`${house.url}/${house.team}/w/${spaces.one.key}?tab=merge`);
+    await page.goto(`${instance.url}/${instance.team}/w/${spaces.one.key}?tab=merge`);
     await page
       .getByText(/conflicts with .* in 1 file/)
       .first()
@@ -65,11 +65,11 @@ describe("queue", { skip: !haveChromium && "Chromium is not installed" }, () => 
     await queue.getByText("Merged", { exact: true }).waitFor();
     await until(
       "it is merged",
-      async () => (await house.api("GET", `/workspaces/${spaces.one.id}`)).merged_at !== null,
+      async () => (await instance.api("GET", `/workspaces/${spaces.one.id}`)).merged_at !== null,
     );
     await shot(page, "queue-merged");
 
-    await page.goto(`${house.url}/${house.team}/p/${project.id}`);
+    await page.goto(`${instance.url}/${instance.team}/p/${project.id}`);
     const list = page.getByRole("region", { name: "Merge queue" });
     await list.getByText("The last ones").click();
     await list.getByRole("link", { name: new RegExp(spaces.one.key) }).waitFor();

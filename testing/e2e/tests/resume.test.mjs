@@ -3,20 +3,20 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, before, test } from "node:test";
 import { haveChromium, launch, newPage, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 import { received, recordTerminals } from "../lib/recorder.mjs";
 
-let house;
+let instance;
 let browser;
 before(async () => {
   if (!haveChromium) return;
-  house = await House.start();
-  await house.setUp();
+  instance = await Instance.start();
+  await instance.setUp();
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
-  await house?.stop();
+  await instance?.stop();
 });
 
 const program = `read x; i=0; while [ $i -lt 60 ]; do seq -f "burst $i.%.0f of many" 1 2000; sleep 0.1; i=$((i+1)); done; echo END`;
@@ -35,28 +35,28 @@ function expected(typed) {
 }
 
 test("reload and kill -9 in mid-burst", { skip: !haveChromium && "Chromium is not installed" }, async () => {
-  const ws = await house.workspace("Burst");
-  const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", program], cols: 120, rows: 32 });
+  const ws = await instance.workspace("Burst");
+  const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", program], cols: 120, rows: 32 });
   const page = await newPage(browser);
   await recordTerminals(page.context());
-  await signIn(page, house, password);
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?session=${s.id}`);
+  await signIn(page, instance, password);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?session=${s.id}`);
   await until("the terminal is live", async () => (await page.locator("[data-link=live]").count()) > 0);
-  await house.api("POST", `/sessions/${s.id}/input`, { text: "\r" });
+  await instance.api("POST", `/sessions/${s.id}/input`, { text: "\r" });
 
   await until("some of the burst came", async () => (await received(page, s.id))?.end > 200_000);
   let asked = 0;
   page.on("request", (r) => {
     if (new URL(r.url()).pathname === "/api/v1/health") asked++;
   });
-  await house.kill();
+  await instance.kill();
   await page.getByText("Reconnecting").first().waitFor();
   await until("the page asks whether the server is back", async () => asked > 0);
   // A part of the page that is wanted while the server is away is waited for: the page does not load itself anew into nothing.
   const part = page.waitForEvent("requestfailed", (r) => /\/assets\//.test(r.url()));
   await page.getByRole("link", { name: "History", exact: true }).click();
   await part;
-  await house.boot();
+  await instance.boot();
   await page.getByRole("searchbox").waitFor();
   await page.getByRole("link", { name: "Terminal", exact: true }).click();
   // On a fast machine much of the burst may have come before the kill.

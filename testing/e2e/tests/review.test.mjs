@@ -5,36 +5,36 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { agentCli, House, modelServer, password, until } from "../lib/house.mjs";
+import { agentCli, Instance, modelServer, password, until } from "../lib/instance.mjs";
 
 const claude = agentCli("claude");
 const skip = (!haveChromium && "Chromium is not installed") || (!claude && "Claude Code is not installed");
 
 describe("review", { skip }, () => {
-  let house;
+  let instance;
   let browser;
   let model;
   before(async () => {
     if (skip) return;
     model = await modelServer();
-    house = await House.start({
+    instance = await Instance.start({
       outgoing: { allow: ["127.0.0.0/8"] }, // the model listens here
       agents: { "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits"] } },
     });
-    await house.setUp();
+    await instance.setUp();
     browser = await launch();
-    await house.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: model.url });
+    await instance.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: model.url });
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     model?.stop();
   });
 
   const open = async (ws, options) => {
     const page = await newPage(browser, options);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes`);
     return page;
   };
   /** Chooses a line of the newer side by its number. */
@@ -44,10 +44,10 @@ describe("review", { skip }, () => {
   };
 
   test("from a comment to the commit that answers it", async () => {
-    const ws = await house.workspace("Reviewed");
+    const ws = await instance.workspace("Reviewed");
     const file = join(ws.path, "made.txt");
     const first = "one\nto\nthree\n";
-    const session = await house.api("POST", `/workspaces/${ws.id}/sessions`, {
+    const session = await instance.api("POST", `/workspaces/${ws.id}/sessions`, {
       agent: "claude-code",
       // It goes on for long after it has written: the review has to wait.
       prompt: `#script ${JSON.stringify([{ tools: [{ name: "Write", input: { file_path: file, content: first } }] }, { text: "Done.", delay_ms: 600000 }])}`,
@@ -102,18 +102,18 @@ describe("review", { skip }, () => {
     await thread.getByText("Draft").waitFor();
 
     // It comes to rest, gets the review, and mends the line.
-    await house.api("POST", `/sessions/${session.id}/interrupt`, {});
+    await instance.api("POST", `/sessions/${session.id}/interrupt`, {});
     dialog = await send(false);
     assert.equal(await dialog.getByLabel("About the whole").inputValue(), "Nearly there.", "the body came back with the draft");
     await dialog.getByRole("button", { name: "Send", exact: true }).dblclick();
     await dialog.waitFor({ state: "detached" });
     await until("the agent has mended it", () => readFileSync(file, "utf8") === "one\ntwo\nthree\n");
     await thread.getByText("Changed", { exact: true }).waitFor();
-    const prompts = (await house.api("GET", `/sessions/${session.id}/prompts`)).items;
+    const prompts = (await instance.api("GET", `/sessions/${session.id}/prompts`)).items;
     assert.equal(prompts.filter((p) => p.text.startsWith("This is a review") && p.state !== "cancelled").length, 1, "a double click sends it once");
     const asked = prompts.findLast((p) => p.state === "sent").text;
     assert.match(asked, /^This is a review of your changes by Mika, which asks for changes\.\n\nNearly there\.\n\nOne comment\..*\n\n1\. made\.txt, line 2\n\| to\nThe number two\./);
-    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Write the number two" });
+    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Write the number two" });
     await thread.getByText("Write the number two").waitFor();
     await thread.getByText("as it was").waitFor();
     const answer = await thread.getByRole("link", { name: "Show the commit" }).getAttribute("href");
@@ -121,11 +121,11 @@ describe("review", { skip }, () => {
     await shot(page, "review-answered");
 
     // The author hears of it, and resolves what is done.
-    const inbox = await until("the inbox has it", async () => (await house.api("GET", `/teams/${house.team}/inbox`)).items.find((i) => i.kind === "review"));
+    const inbox = await until("the inbox has it", async () => (await instance.api("GET", `/teams/${instance.team}/inbox`)).items.find((i) => i.kind === "review"));
     assert.match(inbox.reason, /lines you commented on have changed/);
     await thread.getByRole("button", { name: "Resolve" }).click();
     await page.getByText("✓ Resolved").first().waitFor();
-    await until("the inbox is empty of it", async () => !(await house.api("GET", `/teams/${house.team}/inbox`)).items.some((i) => i.kind === "review"));
+    await until("the inbox is empty of it", async () => !(await instance.api("GET", `/teams/${instance.team}/inbox`)).items.some((i) => i.kind === "review"));
     await page.keyboard.press("l");
     dialog = page.getByRole("dialog", { name: "Comments" });
     await dialog.getByRole("button", { name: /^Resolved 1/ }).click();
@@ -135,8 +135,8 @@ describe("review", { skip }, () => {
     await page.keyboard.press("Escape");
 
     // Two agents are at work: one gets it, and the other one too when that is said.
-    const second = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "claude-code", prompt: `#script ${JSON.stringify([{ text: "Here." }])}` });
-    await until("the second rests", async () => (await house.api("GET", `/sessions/${second.id}`)).state === "idle");
+    const second = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "claude-code", prompt: `#script ${JSON.stringify([{ text: "Here." }])}` });
+    await until("the second rests", async () => (await instance.api("GET", `/sessions/${second.id}`)).state === "idle");
     await page.reload();
     await page.getByText("made.txt").first().waitFor();
     await page.getByRole("button", { name: /^Review/ }).click();
@@ -149,8 +149,8 @@ describe("review", { skip }, () => {
     await dialog.getByRole("button", { name: "Send", exact: true }).click();
     await dialog.waitFor({ state: "detached" });
     for (const s of [session, second])
-      await until(`${s.id} has it`, async () => (await house.api("GET", `/sessions/${s.id}/prompts`)).items.some((p) => /For both of you/.test(p.text)));
-    await until("both have read it", async () => (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items.every((s) => s.state === "idle"));
+      await until(`${s.id} has it`, async () => (await instance.api("GET", `/sessions/${s.id}/prompts`)).items.some((p) => /For both of you/.test(p.text)));
+    await until("both have read it", async () => (await instance.api("GET", `/workspaces/${ws.id}/sessions`)).items.every((s) => s.state === "idle"));
 
     // An approval is for the files that were read.
     await page.reload();
@@ -159,12 +159,12 @@ describe("review", { skip }, () => {
     await dialog.getByLabel(/^Approve/).check();
     await dialog.getByRole("button", { name: "Send", exact: true }).click();
     await standing.getByText("Approved", { exact: true }).waitFor();
-    assert.equal((await house.api("GET", `/workspaces/${ws.id}`)).review.approved, true);
-    const put = await fetch(`${house.url}/api/v1/workspaces/${ws.id}/files?path=more.txt`, { method: "PUT", headers: { Authorization: `Bearer ${house.token}` }, body: "more\n" });
+    assert.equal((await instance.api("GET", `/workspaces/${ws.id}`)).review.approved, true);
+    const put = await fetch(`${instance.url}/api/v1/workspaces/${ws.id}/files?path=more.txt`, { method: "PUT", headers: { Authorization: `Bearer ${instance.token}` }, body: "more\n" });
     assert.ok(put.ok);
-    await house.api("POST", `/workspaces/${ws.id}/sync`);
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
     await standing.getByText("1 change, by you").waitFor();
-    assert.equal((await house.api("GET", `/workspaces/${ws.id}`)).review.state, "stale");
+    assert.equal((await instance.api("GET", `/workspaces/${ws.id}`)).review.state, "stale");
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });

@@ -2,31 +2,31 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 import { talker } from "../lib/talker.mjs";
 
 describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let project;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start(talker());
-    await house.setUp();
-    await house.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
-    project = await house.api("POST", `/teams/${house.team}/projects`, { source: { kind: "sample" } });
-    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    instance = await Instance.start(talker());
+    await instance.setUp();
+    await instance.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
+    project = await instance.api("POST", `/teams/${instance.team}/projects`, { source: { kind: "sample" } });
+    await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   test("run with several agents, compare, keep one", async () => {
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("button", { name: "Run with several agents" }).click();
     await until("two attempts", async () => (await dialog.getByLabel(/Agent of attempt/).count()) === 2);
@@ -47,7 +47,7 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     assert.deepEqual(await axe(page), []);
 
     const id = page.url().split("/").at(-1);
-    const run = await house.api("GET", `/runs/${id}`);
+    const run = await instance.api("GET", `/runs/${id}`);
     assert.deepEqual(run.attempts.map((a) => a.state), ["started", "started", "started"]);
     assert.equal(new Set(run.attempts.map((a) => a.workspace.id)).size, 3);
     await rows.nth(2).getByRole("button", { name: /Keep this one/ }).click();
@@ -56,13 +56,13 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     await page.getByRole("alertdialog").getByRole("button", { name: "Keep this one" }).click();
     await page.getByText("· kept").waitFor();
     await until("the others are archived", async () => {
-      const now = await house.api("GET", `/runs/${id}`);
+      const now = await instance.api("GET", `/runs/${id}`);
       return now.attempts.map((a) => a.workspace.state).join() === "archived,ready,archived";
     });
     await rows.nth(2).getByRole("link", { name: /^Open/ }).click();
     await page.getByRole("link", { name: "Compare" }).click();
     await page.waitForURL(/\/runs\/run_/);
-    await page.goto(`${house.url}/${house.team}/runs`);
+    await page.goto(`${instance.url}/${instance.team}/runs`);
     await page.getByRole("link", { name: "touch made-here 30", exact: true }).waitFor();
     assert.deepEqual(await axe(page), []);
     assert.deepEqual(page.problems, []);
@@ -72,23 +72,23 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
   test("what fails is told by its attempt; a repeated request happens once", async () => {
     const body = { project_id: project.id, prompt: "Do it 1", attempts: [{ agent: "codex" }, { agent: "claude-code" }, { agent: "codex", base: "no-such-branch" }] };
     const ask = () =>
-      fetch(`${house.url}/api/v1/teams/${house.team}/runs`, {
+      fetch(`${instance.url}/api/v1/teams/${instance.team}/runs`, {
         method: "POST",
-        headers: { Authorization: `Bearer ${house.token}`, "Content-Type": "application/json", "Idempotency-Key": "once" },
+        headers: { Authorization: `Bearer ${instance.token}`, "Content-Type": "application/json", "Idempotency-Key": "once" },
         body: JSON.stringify(body),
       }).then((r) => r.json());
     const first = await ask();
     const again = await ask();
     assert.equal(again.id, first.id);
     const done = await until("all are settled", async () => {
-      const r = await house.api("GET", `/runs/${first.id}`);
+      const r = await instance.api("GET", `/runs/${first.id}`);
       return r.attempts.every((a) => a.state === "started" || a.state === "failed") && r;
     });
     assert.equal(done.attempts[0].state, "started");
     assert.equal(done.attempts[2].state, "failed");
     assert.ok(done.attempts[2].reason, "it says why");
     for (const attempts of [[], Array.from({ length: 9 }, () => ({ agent: "codex" })), undefined]) {
-      const r = await house.raw("POST", `/teams/${house.team}/runs`, { project_id: project.id, prompt: "x", attempts });
+      const r = await instance.raw("POST", `/teams/${instance.team}/runs`, { project_id: project.id, prompt: "x", attempts });
       assert.equal(r.status, 400);
       assert.equal((await r.json()).code, "invalid_run");
     }
@@ -97,9 +97,9 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
   for (const colorScheme of ["dark", "light"]) {
     test(`on a phone, ${colorScheme}`, async () => {
       const page = await newPage(browser, { colorScheme, viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
-      await signIn(page, house, password);
-      const run = (await house.api("GET", `/teams/${house.team}/runs`)).items.at(-1);
-      await page.goto(`${house.url}/${house.team}/runs/${run.id}`);
+      await signIn(page, instance, password);
+      const run = (await instance.api("GET", `/teams/${instance.team}/runs`)).items.at(-1);
+      await page.goto(`${instance.url}/${instance.team}/runs/${run.id}`);
       await page.getByRole("region", { name: "Attempts" }).waitFor();
       await shot(page, `run-phone-${colorScheme}`);
       assert.deepEqual(await axe(page), []);

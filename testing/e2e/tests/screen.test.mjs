@@ -4,24 +4,24 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 import { received, recordTerminals } from "../lib/recorder.mjs";
 
 const haveVim = ["/usr/bin/vim", "/usr/local/bin/vim"].some(existsSync);
 
-let house;
+let instance;
 let browser;
 let ws;
 before(async () => {
   if (!haveChromium) return;
-  house = await House.start();
-  await house.setUp();
-  ws = await house.workspace("Come back");
+  instance = await Instance.start();
+  await instance.setUp();
+  ws = await instance.workspace("Come back");
   browser = await launch(["--disable-3d-apis"]);
 });
 after(async () => {
   await browser?.close();
-  await house?.stop();
+  await instance?.stop();
 });
 
 /** The screen as drawn: each run of each row with what it looks like. */
@@ -40,8 +40,8 @@ const drawn = (page) =>
 async function open(context, s) {
   const page = await newPage(browser, context);
   await recordTerminals(page.context());
-  await signIn(page, house, password);
-  await page.goto(`${house.url}/${house.team}/w/${ws.key}?session=${s.id}`);
+  await signIn(page, instance, password);
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?session=${s.id}`);
   await until("the screen came", async () => (await received(page, s.id))?.snapshot !== undefined);
   return page;
 }
@@ -49,7 +49,7 @@ async function open(context, s) {
 /** Waits until the page has read what the session has printed. */
 async function settled(page, s) {
   await until("the page is up to date", async () => {
-    const now = (await house.api("GET", `/sessions/${s.id}`)).bytes;
+    const now = (await instance.api("GET", `/sessions/${s.id}`)).bytes;
     const got = await received(page, s.id);
     return now > 0 && got !== undefined && Math.max(got.end ?? 0, got.snapshot ?? 0) === now;
   });
@@ -62,12 +62,12 @@ async function settled(page, s) {
   });
 }
 
-const start = (argv) => house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv, cols: 120, rows: 32 });
+const start = (argv) => instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv, cols: 120, rows: 32 });
 
 /** The rows of the screen as the browser shows them, and as the server says. */
 async function both(page, s) {
   const rows = await page.evaluate(() => [...document.querySelectorAll(".xterm-rows > div")].map((r) => r.textContent.replace(/\u00a0/g, " ").trimEnd()));
-  const text = (await house.api("GET", `/sessions/${s.id}/screen`)).lines;
+  const text = (await instance.api("GET", `/sessions/${s.id}/screen`)).lines;
   return { rows, text: text.slice(0, rows.length) };
 }
 
@@ -77,13 +77,13 @@ for (const dpr of [1, 2])
     const s = await start(["vim", "-u", "NONE", "-n", "-c", "set nocp nu cul", "-c", "syntax on", "a.c"]);
     const page = await open({ deviceScaleFactor: dpr }, s);
     // The first screen at a terminal gives it its size, which vim answers with another picture.
-    await until("the page's size is the terminal's", async () => (await house.api("GET", `/sessions/${s.id}`)).cols !== 120);
+    await until("the page's size is the terminal's", async () => (await instance.api("GET", `/sessions/${s.id}`)).cols !== 120);
     await settled(page, s);
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.type("50Gzzo inserted line");
-    await until("vim shows what was typed", async () => (await house.api("GET", `/sessions/${s.id}/screen`)).lines.some((l) => l.includes("inserted line"))).catch(async (e) => {
+    await until("vim shows what was typed", async () => (await instance.api("GET", `/sessions/${s.id}/screen`)).lines.some((l) => l.includes("inserted line"))).catch(async (e) => {
       await shot(page, "vim-typed");
-      assert.fail(`${e.message}: ${JSON.stringify((await house.api("GET", `/sessions/${s.id}/screen`)).lines)}`);
+      assert.fail(`${e.message}: ${JSON.stringify((await instance.api("GET", `/sessions/${s.id}/screen`)).lines)}`);
     });
     await settled(page, s);
     const before = await drawn(page);
@@ -91,14 +91,14 @@ for (const dpr of [1, 2])
     await settled(page, s);
     assert.deepEqual(await drawn(page), before);
     assert.equal((await received(page, s.id)).end, null, "nothing but the screen was sent");
-    await house.kill();
+    await instance.kill();
     await page.getByText("Reconnecting").first().waitFor();
     await page.keyboard.type("lost keys");
-    await house.boot();
+    await instance.boot();
     await until("the terminal is live", async () => (await page.locator("[data-link=live]").count()) > 0);
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.type("!");
-    await until("vim goes on", async () => (await house.api("GET", `/sessions/${s.id}/screen`)).lines.some((l) => l.includes("inserted line!")));
+    await until("vim goes on", async () => (await instance.api("GET", `/sessions/${s.id}/screen`)).lines.some((l) => l.includes("inserted line!")));
     await settled(page, s);
     const other = await open({ deviceScaleFactor: dpr, viewport: { width: 1440, height: 900 } }, s);
     await settled(other, s);
@@ -106,7 +106,7 @@ for (const dpr of [1, 2])
     assert.deepEqual(page.problems, []);
     await other.context().close();
     await page.context().close();
-    await house.api("POST", `/sessions/${s.id}/stop`, {});
+    await instance.api("POST", `/sessions/${s.id}/stop`, {});
   });
 
 test("reload in the middle of a coloured burst", { skip: !haveChromium && "Chromium is not installed" }, async () => {
@@ -114,11 +114,11 @@ test("reload in the middle of a coloured burst", { skip: !haveChromium && "Chrom
   const s = await start(["sh", "-c", `${"printf ready; "}${program}`]);
   const whole = await open({}, s); // is there from the beginning
   const page = await open({}, s);
-  await house.api("POST", `/sessions/${s.id}/input`, { text: "\r" });
+  await instance.api("POST", `/sessions/${s.id}/input`, { text: "\r" });
   await until("some of the burst came", async () => (await received(page, s.id)).end > 100_000);
   await page.reload();
   const small = await open({ viewport: { width: 800, height: 500 } }, s); // sees the same columns, in smaller letters
-  const END = async () => (await house.api("GET", `/sessions/${s.id}/screen?tail=1`)).tail[0] === "END";
+  const END = async () => (await instance.api("GET", `/sessions/${s.id}/screen?tail=1`)).tail[0] === "END";
   await until("the burst is over", END);
   await settled(page, s);
   await settled(whole, s);
@@ -142,5 +142,5 @@ test("reload in the middle of a coloured burst", { skip: !haveChromium && "Chrom
   }).catch((e) => assert.fail(`${e.message}, but ${first}`));
   await shot(page, "older-output");
   assert.deepEqual([...page.problems, ...whole.problems, ...small.problems], []);
-  await house.api("POST", `/sessions/${s.id}/stop`, {});
+  await instance.api("POST", `/sessions/${s.id}/stop`, {});
 });

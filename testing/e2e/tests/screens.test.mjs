@@ -4,32 +4,32 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let fresh;
   let browser;
   let ws;
   before(async () => {
     if (!haveChromium) return;
     browser = await launch();
-    fresh = await House.start();
-    house = await House.start();
-    await house.setUp();
-    ws = await house.workspace("Retry webhook delivery with jitter");
+    fresh = await Instance.start();
+    instance = await Instance.start();
+    await instance.setUp();
+    ws = await instance.workspace("Retry webhook delivery with jitter");
     writeFileSync(join(ws.path, "added.txt"), "one\ntwo\nthree\n");
     writeFileSync(join(ws.path, "README.md"), "# Changed\n\nAnother text.\n");
-    await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "printf '\\033[32mgreen\\033[0m and plain\\n'; sleep 1000"], cols: 100, rows: 24 });
-    await house.api("POST", `/workspaces/${ws.id}/sync`);
-    const other = await house.newWorkspace(ws.project_id, "Put away");
-    await house.api("POST", `/workspaces/${other.id}/archive`);
-    const gone = await house.newWorkspace(ws.project_id, "Thrown away");
-    await house.api("DELETE", `/workspaces/${gone.id}`);
+    await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "printf '\\033[32mgreen\\033[0m and plain\\n'; sleep 1000"], cols: 100, rows: 24 });
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
+    const other = await instance.newWorkspace(ws.project_id, "Put away");
+    await instance.api("POST", `/workspaces/${other.id}/archive`);
+    const gone = await instance.newWorkspace(ws.project_id, "Thrown away");
+    await instance.api("DELETE", `/workspaces/${gone.id}`);
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     await fresh?.stop();
   });
 
@@ -54,12 +54,12 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
         await first.context().close();
 
         const page = await newPage(browser, options);
-        await page.goto(`${house.url}/login`);
+        await page.goto(`${instance.url}/login`);
         await page.getByRole("button", { name: "Sign in" }).waitFor();
         await check(page, `login-${colorScheme}-${size}`);
-        await signIn(page, house, password);
+        await signIn(page, instance, password);
 
-        const at = `${house.url}/${house.team}`;
+        const at = `${instance.url}/${instance.team}`;
         const screens = [
           ["inbox", `${at}/inbox`, () => page.getByRole("heading", { name: "Inbox" }).waitFor()],
           ["workspaces", `${at}/w`, () => page.getByText(ws.name).filter({ visible: true }).first().waitFor()],
@@ -87,7 +87,7 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
                 ["disk", `${at}/settings/disk`, () => page.getByText(/on disk, counted/).waitFor()],
               ]
             : []),
-          ["docs", `${house.url}/api/docs`, () => page.getByRole("heading").first().waitFor()],
+          ["docs", `${instance.url}/api/docs`, () => page.getByRole("heading").first().waitFor()],
         ];
         for (const [name, url, seen] of screens) {
           await page.goto(url);

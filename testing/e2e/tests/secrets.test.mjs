@@ -2,23 +2,23 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, signIn } from "../lib/browser.mjs";
-import { House, password } from "../lib/house.mjs";
+import { Instance, password } from "../lib/instance.mjs";
 
 const first = "swordfish-of-the-browser-test";
 const second = "cuttlefish-of-the-browser-exam";
 
 describe("secrets", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start({});
-    await house.setUp();
+    instance = await Instance.start({});
+    await instance.setUp();
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   for (const [size, colorScheme, viewport, section] of [
@@ -27,8 +27,8 @@ describe("secrets", { skip: !haveChromium && "Chromium is not installed" }, () =
   ]) {
     test(`added, replaced and deleted, ${size}`, async () => {
       const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
-      await signIn(page, house, password);
-      await page.goto(`${house.url}/${house.team}/settings/${section}`);
+      await signIn(page, instance, password);
+      await page.goto(`${instance.url}/${instance.team}/settings/${section}`);
       await page.getByRole("button", { name: "Add a secret" }).click();
       const form = page.getByRole("form", { name: "New secret" });
       await form.getByLabel("Name").fill("PATH");

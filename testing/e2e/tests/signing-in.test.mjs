@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { authenticator, totp } from "../lib/factors.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 const sizes = {
   wide: { viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" },
@@ -11,19 +11,19 @@ const sizes = {
 };
 
 describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let at; // passkeys belong to a name: the same server under that of this machine
   before(async () => {
     if (!haveChromium) return;
     browser = await launch();
-    house = await House.start();
-    await house.setUp();
-    at = house.url.replace("127.0.0.1", "localhost");
+    instance = await Instance.start();
+    await instance.setUp();
+    at = instance.url.replace("127.0.0.1", "localhost");
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   const open = async (options = sizes.wide) => newPage(browser, options);
@@ -39,7 +39,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     assert.deepEqual(page.problems.filter((p) => !/status of (400|403)/.test(p)), []);
     await page.context().close();
   };
-  const security = (page) => page.goto(`${at}/${house.team}/settings/security`);
+  const security = (page) => page.goto(`${at}/${instance.team}/settings/security`);
   const type = async (page) => {
     await page.goto(`${at}/login`);
     await page.getByLabel("E-mail").fill("mika@example.com");
@@ -136,7 +136,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
 
     // Alone, by the button or by the browser's own suggestion in the field, whichever comes first here.
     await page.request.post(`${at}/api/v1/logout`);
-    await page.goto(`${at}/login?next=/${house.team}/settings/security`);
+    await page.goto(`${at}/login?next=/${instance.team}/settings/security`);
     await page.waitForURL((u) => u.pathname.endsWith("/settings/security"));
     const again = (await (await page.request.get(`${at}/api/v1/me/login-sessions`)).json()).items;
     assert.deepEqual(again.find((s) => s.current).factors, ["passkey"]);
@@ -149,19 +149,19 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
 
   test("at an address passkeys cannot belong to the page says what to do", async () => {
     const page = await open();
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/settings/security`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/settings/security`);
     await page.getByRole("heading", { name: "Where you are signed in" }).waitFor();
     await page.getByText(/open this page as http:\/\/localhost:/).waitFor();
     await close(page);
   });
 
   test("an ended sign-in loses its terminal at once", async () => {
-    const ws = await house.workspace("Ended elsewhere");
-    const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo here; sleep 1000"], cols: 80, rows: 24 });
+    const ws = await instance.workspace("Ended elsewhere");
+    const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo here; sleep 1000"], cols: 80, rows: 24 });
     const lost = await open();
     await signIn(lost, { url: at }, password);
-    await lost.goto(`${at}/${house.team}/w/${ws.key}`);
+    await lost.goto(`${at}/${instance.team}/w/${ws.key}`);
     await lost.locator("[data-link=live]").waitFor();
     const closed = new Promise((done) => lost.on("requestfailed", () => {}) && lost.exposeFunction("goneNow", done));
     await lost.evaluate(() => new MutationObserver(() => !document.querySelector("[data-link=live]") && globalThis.goneNow()).observe(document.body, { subtree: true, childList: true, attributes: true }));
@@ -178,10 +178,10 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await yes(page, "End them");
     await closed;
     await lost.waitForURL(/\/login/);
-    assert.match(decodeURIComponent(lost.url()), new RegExp(`next=/${house.team}/w/${ws.key}`));
+    assert.match(decodeURIComponent(lost.url()), new RegExp(`next=/${instance.team}/w/${ws.key}`));
     await until("one is left", async () => (await rows.count()) === 1);
     assert.ok(before > 1);
-    await house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 200 });
+    await instance.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 200 });
     await close(page);
     await lost.context().close();
   });
@@ -196,7 +196,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
       refused = true;
       return route.fulfill({ status: 403, contentType: "application/problem+json", body: JSON.stringify({ code: "confirm_needed", message: "Confirm that it is you first.", details: { second_factor: false }, request_id: "r" }) });
     });
-    await page.goto(`${at}/${house.team}/settings/tokens`);
+    await page.goto(`${at}/${instance.team}/settings/tokens`);
     await page.getByLabel("What it is for").fill("Nightly");
     await page.getByLabel("Works in").selectOption({ label: "Harbour only" });
     await page.getByRole("checkbox", { name: /^Work/ }).uncheck();
@@ -215,8 +215,8 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     const value = await page.locator("code", { hasText: /^pw_user_/ }).filter({ hasNotText: "…" }).textContent();
     const use = (method, path, body) =>
       fetch(`${at}/api/v1${path}`, { method, headers: { Authorization: `Bearer ${value}`, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
-    assert.equal((await use("GET", `/teams/${house.team}/workspaces`)).status, 200);
-    const no = await use("POST", `/teams/${house.team}/workspaces`, { project_id: "x", name: "y" });
+    assert.equal((await use("GET", `/teams/${instance.team}/workspaces`)).status, 200);
+    const no = await use("POST", `/teams/${instance.team}/workspaces`, { project_id: "x", name: "y" });
     assert.equal(no.status, 403);
     assert.equal((await no.json()).code, "wrong_scope");
 
@@ -227,12 +227,12 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await row.getByRole("button", { name: "End the token Nightly" }).click();
     await yes(page, "End it");
     await row.waitFor({ state: "detached" });
-    assert.equal((await use("GET", `/teams/${house.team}/workspaces`)).status, 401);
+    assert.equal((await use("GET", `/teams/${instance.team}/workspaces`)).status, 401);
     await close(page);
   });
 
   test("a link to a first password, a team that asks for a second factor, and one that is suspended", async () => {
-    const made = await house.api("POST", "/instance/users", { email: "bo@example.com", name: "Bo", team: house.team, role: "member" });
+    const made = await instance.api("POST", "/instance/users", { email: "bo@example.com", name: "Bo", team: instance.team, role: "member" });
     const link = new URL(made.link.url);
     const bo = await open(sizes.phone);
     await bo.goto(`${at}${link.pathname}${link.hash}`);
@@ -254,7 +254,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await security(mika);
     await mika.getByRole("button", { name: "Add a passkey" }).click();
     await mika.getByRole("list", { name: "Your passkeys" }).waitFor();
-    const setting = async (second_factor) => assert.equal((await mika.request.patch(`${at}/api/v1/teams/${house.team}`, { data: { second_factor } })).status(), 200);
+    const setting = async (second_factor) => assert.equal((await mika.request.patch(`${at}/api/v1/teams/${instance.team}`, { data: { second_factor } })).status(), 200);
     await setting(true);
     await bo.getByRole("heading", { name: "Harbour asks for a second factor" }).waitFor();
     await bo.getByRole("button", { name: "Set up an authenticator app" }).waitFor();
@@ -266,11 +266,11 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
     await setting(false);
 
-    const team = (await house.api("GET", "/teams")).items.find((t) => t.slug === house.team);
-    await house.api("POST", `/instance/teams/${team.id}/suspend`);
+    const team = (await instance.api("GET", "/teams")).items.find((t) => t.slug === instance.team);
+    await instance.api("POST", `/instance/teams/${team.id}/suspend`);
     await bo.getByRole("heading", { name: "Harbour is suspended" }).waitFor();
     await check(bo, "team-suspended");
-    await house.api("POST", `/instance/teams/${team.id}/restore`);
+    await instance.api("POST", `/instance/teams/${team.id}/restore`);
     await bo.getByRole("button", { name: "Look again" }).click();
     await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
     await close(bo);

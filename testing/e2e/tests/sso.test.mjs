@@ -3,18 +3,18 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { totp } from "../lib/factors.mjs";
-import { House, issuer, password } from "../lib/house.mjs";
+import { Instance, issuer, password } from "../lib/instance.mjs";
 
 const clientSecret = "of-the-client-0123456789";
 
 describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let corp;
   before(async () => {
     if (!haveChromium) return;
     corp = await issuer();
-    house = await House.start({
+    instance = await Instance.start({
       outgoing: { allow: ["127.0.0.0/8"] },
       accounts: {
         providers: {
@@ -25,20 +25,20 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
         },
       },
     });
-    await house.setUp();
-    await corp.serves({ ID: "parawork", Secret: clientSecret, Redirects: [`${house.url}/api/v1/login/providers/corp/callback`] });
+    await instance.setUp();
+    await corp.serves({ ID: "parawork", Secret: clientSecret, Redirects: [`${instance.url}/api/v1/login/providers/corp/callback`] });
     for (const [Subject, Name, Email] of [["1", "Grace", "grace@example.com"], ["2", "Eve", "eve@other.example"], ["3", "Mika K", "mika.k@example.com"]])
       await corp.knows({ Subject, Name, Email, Verified: true, Claims: { groups: Subject === "1" ? ["engineers"] : [] } });
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     corp?.stop();
   });
 
   const goes = async (page, as) => {
-    await page.goto(`${house.url}/login?next=/${house.team}/p`);
+    await page.goto(`${instance.url}/login?next=/${instance.team}/p`);
     await page.getByRole("link", { name: "Continue with Corp" }).click();
     await page.getByRole("button", { name: as }).click();
   };
@@ -52,9 +52,9 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
     await goes(page, "Deny");
     await page.getByRole("alert").getByText(/Corp did not let you in/).waitFor();
     await goes(page, "Continue as Grace");
-    await page.waitForURL((u) => u.pathname === `/${house.team}/p`);
+    await page.waitForURL((u) => u.pathname === `/${instance.team}/p`);
     await page.getByRole("heading", { name: "Projects", exact: true }).waitFor();
-    const me = await (await page.request.get(`${house.url}/api/v1/me`)).json();
+    const me = await (await page.request.get(`${instance.url}/api/v1/me`)).json();
     assert.equal(me.user.email, "grace@example.com");
     assert.deepEqual(me.teams.map((t) => [t.slug, t.role]), [["harbour", "member"]]);
     assert.deepEqual(page.problems, []);
@@ -63,8 +63,8 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
 
   test("an account is linked, asked for the second factor here, and unlinked", async () => {
     const page = await newPage(browser);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/settings/security`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/settings/security`);
     await page.getByRole("button", { name: "Set up an authenticator app" }).click();
     const secret = (await page.locator("code", { hasText: /^[A-Z2-7 ]{20,}$/ }).textContent()).replaceAll(" ", "");
     await page.getByLabel("The code the app shows").fill(totp(secret));
@@ -73,18 +73,18 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
     await page.getByRole("button", { name: "Continue as Mika K" }).click();
     const linked = page.getByRole("list", { name: "Linked accounts" });
     await linked.getByText("mika.k@example.com").waitFor();
-    assert.equal(new URL(page.url()).pathname, `/${house.team}/settings/security`);
+    assert.equal(new URL(page.url()).pathname, `/${instance.team}/settings/security`);
     assert.deepEqual(await axe(page), []);
 
-    await page.request.post(`${house.url}/api/v1/logout`);
+    await page.request.post(`${instance.url}/api/v1/logout`);
     await goes(page, "Continue as Mika K");
     await page.getByLabel("Code of your authenticator app").fill(totp(secret, 1));
-    await page.waitForURL((u) => u.pathname === `/${house.team}/p`);
-    const sessions = (await (await page.request.get(`${house.url}/api/v1/me/login-sessions`)).json()).items;
+    await page.waitForURL((u) => u.pathname === `/${instance.team}/p`);
+    const sessions = (await (await page.request.get(`${instance.url}/api/v1/me/login-sessions`)).json()).items;
     const now = sessions.find((s) => s.current);
     assert.deepEqual([now.factors, now.provider], [["sso", "totp"], "corp"]);
 
-    await page.goto(`${house.url}/${house.team}/settings/security`);
+    await page.goto(`${instance.url}/${instance.team}/settings/security`);
     await page.getByText("by Corp and authenticator app").waitFor();
     await linked.getByRole("button", { name: "Unlink Corp" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Unlink" }).click();

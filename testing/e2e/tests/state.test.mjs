@@ -2,23 +2,23 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 describe("state", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   let ws;
   before(async () => {
     if (!haveChromium) return;
     browser = await launch();
-    house = await House.start();
-    await house.setUp();
-    ws = await house.workspace("Ask before it deletes");
-    await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "printf 'Delete 12 files? [y/N] '; read x; echo gone; sleep 1000"], cols: 80, rows: 24 });
+    instance = await Instance.start();
+    await instance.setUp();
+    ws = await instance.workspace("Ask before it deletes");
+    await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "printf 'Delete 12 files? [y/N] '; read x; echo gone; sleep 1000"], cols: 80, rows: 24 });
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   for (const [size, viewport] of [
@@ -27,9 +27,9 @@ describe("state", { skip: !haveChromium && "Chromium is not installed" }, () => 
   ]) {
     test(`evidence and correction, ${size}`, async () => {
       const page = await newPage(browser, { viewport, hasTouch: size === "phone", isMobile: size === "phone", reducedMotion: "reduce", colorScheme: size === "phone" ? "light" : "dark" });
-      await page.goto(`${house.url}/login`);
-      await signIn(page, house, password);
-      await page.goto(`${house.url}/${house.team}/w/${ws.key}?live=1`);
+      await page.goto(`${instance.url}/login`);
+      await signIn(page, instance, password);
+      await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?live=1`);
       const chip = page.locator("[data-state-chip]").filter({ visible: true }).last();
       await until("it needs somebody", async () => (await chip.textContent())?.includes("Needs you"));
       await chip.click();

@@ -5,22 +5,22 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 import { talker } from "../lib/talker.mjs";
 
 describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => {
-  let house;
+  let instance;
   let browser;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start(talker());
-    await house.setUp();
-    await house.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
+    instance = await Instance.start(talker());
+    await instance.setUp();
+    await instance.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
     browser = await launch();
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
   });
 
   const told = (ws) => {
@@ -31,10 +31,10 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
     }
   };
   const begin = async (ws, options) => {
-    const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "codex", cols: 100, rows: 24 });
+    const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "codex", cols: 100, rows: 24 });
     const page = await newPage(browser, options);
-    await signIn(page, house, password);
-    await page.goto(`${house.url}/${house.team}/w/${ws.key}?session=${s.id}${options?.isMobile ? "&live=1" : ""}`);
+    await signIn(page, instance, password);
+    await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?session=${s.id}${options?.isMobile ? "&live=1" : ""}`);
     await page.locator("[data-link=live]").waitFor();
     return { s, page, box: page.getByRole("textbox", { name: "Message to Codex" }) };
   };
@@ -46,7 +46,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
   const size = (page) => page.locator("[data-terminal]").evaluate((e) => `${e.clientWidth}x${e.clientHeight}`);
 
   test("a queue: edit, move, cancel, interrupt", async () => {
-    const ws = await house.workspace("Steered");
+    const ws = await instance.workspace("Steered");
     const { page, box } = await begin(ws);
     const before = await size(page);
     await send(page, box, "first 300");
@@ -88,14 +88,14 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
   });
 
   test("a draft stays; resume and send; another agent", async () => {
-    const ws = await house.workspace("Resumed");
+    const ws = await instance.workspace("Resumed");
     const { page, s, box } = await begin(ws);
     await send(page, box, "begin 0");
     await until("it is told", () => told(ws).length === 1);
     await box.fill("not yet\nsent 0");
     await page.reload();
     await until("the draft is there", async () => (await box.inputValue()) === "not yet\nsent 0");
-    await house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 200 });
+    await instance.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 200 });
     await page.getByRole("button", { name: "Resume and send" }).waitFor();
     await box.fill("again 0");
     await page.getByRole("button", { name: "Resume and send" }).click();
@@ -109,7 +109,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
     assert.deepEqual(await axe(page, [".xterm"]), []);
     await dialog.getByRole("button", { name: /^Start/ }).click();
     await dialog.waitFor({ state: "detached" });
-    const all = (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items;
+    const all = (await instance.api("GET", `/workspaces/${ws.id}/sessions`)).items;
     assert.equal(all.length, 3);
     assert.equal(all[0].prompt, "again 0");
     assert.ok(all[1].ended_at, "the one before was stopped");
@@ -119,7 +119,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
 
   for (const colorScheme of ["dark", "light"]) {
     test(`on a phone, ${colorScheme}`, async () => {
-      const ws = await house.workspace(`Phone ${colorScheme}`);
+      const ws = await instance.workspace(`Phone ${colorScheme}`);
       const { page, box } = await begin(ws, { colorScheme, viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
       await box.fill("from the phone 300");
       await page.getByRole("button", { name: /^(Send|Queue)$/ }).tap();

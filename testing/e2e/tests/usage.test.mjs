@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { Cloud, haveCloud } from "../lib/cloud.mjs";
-import { House, password, until } from "../lib/house.mjs";
+import { Instance, password, until } from "../lib/instance.mjs";
 
 const skip = !haveChromium ? "Chromium is not installed" : !haveCloud && "bubblewrap does not work here";
 
@@ -17,35 +17,35 @@ const exact = (nano) => {
 
 describe("usage and quotas", { skip }, () => {
   let cloud;
-  let house;
+  let instance;
   let browser;
   let page;
   let workspace;
   before(async () => {
     if (skip) return;
     cloud = await Cloud.start();
-    house = await House.start({ sandboxing: { defaultProvider: "auto", e2b: { ...cloud.config, fallbackToLocal: true } } });
-    await house.setUp();
+    instance = await Instance.start({ sandboxing: { defaultProvider: "auto", e2b: { ...cloud.config, fallbackToLocal: true } } });
+    await instance.setUp();
     // A dollar a second: what runs for a moment is worth counting. It holds before anything runs.
-    await house.api("POST", "/instance/prices", { executor: "e2b", vcpu_second_nano: 1_000_000, gib_second_nano: 333_333, metered: true });
-    const project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
-    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
-    const made = await house.api("POST", `/teams/${house.team}/workspaces`, { project_id: project.id, name: "Counted", executor: "e2b" });
+    await instance.api("POST", "/instance/prices", { executor: "e2b", vcpu_second_nano: 1_000_000, gib_second_nano: 333_333, metered: true });
+    const project = await instance.api("POST", `/teams/${instance.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
+    await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
+    const made = await instance.api("POST", `/teams/${instance.team}/workspaces`, { project_id: project.id, name: "Counted", executor: "e2b" });
     workspace = await until("the workspace is ready", async () => {
-      const w = await house.api("GET", `/workspaces/${made.id}`);
+      const w = await instance.api("GET", `/workspaces/${made.id}`);
       return w.state === "ready" && w;
     });
     browser = await launch(["--disable-3d-apis"]);
     page = await newPage(browser, { reducedMotion: "reduce", acceptDownloads: true });
-    await signIn(page, house, password);
+    await signIn(page, instance, password);
   });
   after(async () => {
     await browser?.close();
-    await house?.stop();
+    await instance?.stop();
     await cloud?.stop();
   });
 
-  const go = (path) => page.goto(`${house.url}/${house.team}${path}`);
+  const go = (path) => page.goto(`${instance.url}/${instance.team}${path}`);
   const fine = async (name) => {
     await shot(page, name);
     assert.deepEqual(await axe(page), []);
@@ -55,9 +55,9 @@ describe("usage and quotas", { skip }, () => {
   };
 
   test("while a sandbox runs the head of its workspace tells what it cost and how fast", async () => {
-    await house.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["cat"] });
-    await until("it runs", async () => (await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "running");
-    await until("it has cost something", async () => (await house.api("GET", `/workspaces/${workspace.id}/costs`)).cost_nano > 20_000_000);
+    await instance.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["cat"] });
+    await until("it runs", async () => (await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "running");
+    await until("it has cost something", async () => (await instance.api("GET", `/workspaces/${workspace.id}/costs`)).cost_nano > 20_000_000);
     await go(`/w/${workspace.key}`);
     await page.getByRole("button", { name: /\$0\.\d\d at \$\d+\.\d\d an hour/ }).click();
     const split = page.getByRole("dialog", { name: "Costs of this workspace" });
@@ -68,9 +68,9 @@ describe("usage and quotas", { skip }, () => {
   });
 
   test("chart, table, file and ledger agree to the nano-dollar", async () => {
-    await house.api("POST", `/workspaces/${workspace.id}/pause`, {});
-    await until("it stands still", async () => (await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "paused");
-    const ledger = (await house.api("GET", "/instance/metrics")).workspaces.find((w) => w.workspace_id === workspace.id).cost_nano;
+    await instance.api("POST", `/workspaces/${workspace.id}/pause`, {});
+    await until("it stands still", async () => (await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "paused");
+    const ledger = (await instance.api("GET", "/instance/metrics")).workspaces.find((w) => w.workspace_id === workspace.id).cost_nano;
     assert.ok(ledger > 0);
     await go("/usage?exact=1");
     const table = page.getByRole("table", { name: /Usage by day/ });
@@ -103,7 +103,7 @@ describe("usage and quotas", { skip }, () => {
 
   test("quotas are set in a grid, one by one, for several, and from a spreadsheet", async () => {
     await join("Ana", "ana@example.com");
-    await house.api("PUT", `/instance/teams/${(await house.api("GET", "/teams")).items[0].id}/plan`, { plan_id: "pro" });
+    await instance.api("PUT", `/instance/teams/${(await instance.api("GET", "/teams")).items[0].id}/plan`, { plan_id: "pro" });
     await go("/settings/quotas");
     await page.getByLabel(/^Hours of Ana/).fill("40");
     await page.keyboard.press("ArrowUp");
@@ -123,7 +123,7 @@ describe("usage and quotas", { skip }, () => {
     await fine("usage-quotas");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByText("The quotas are saved").first().waitFor();
-    const rows = (await house.api("GET", `/teams/${house.team}/quotas`)).items;
+    const rows = (await instance.api("GET", `/teams/${instance.team}/quotas`)).items;
     const of = (name) => rows.find((r) => r.user.name === name).by_hand;
     assert.deepEqual(of("Ana"), { hours_month: 40, concurrent: 3, cpus: 1, memory_mb: 2048 });
     assert.deepEqual(of("Mika"), { concurrent: 3 });
@@ -131,14 +131,14 @@ describe("usage and quotas", { skip }, () => {
     await page.getByLabel(/^Hours of Ana/).fill("500");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByRole("alert").getByText(/Choose a larger plan, or ask an operator/).waitFor();
-    assert.equal((await house.api("GET", `/teams/${house.team}/quotas`)).items.find((r) => r.user.name === "Ana").by_hand.hours_month, 40);
+    assert.equal((await instance.api("GET", `/teams/${instance.team}/quotas`)).items.find((r) => r.user.name === "Ana").by_hand.hours_month, 40);
     page.problems.length = 0; // the refusal is told as an error of the network
     await page.getByRole("button", { name: "Discard" }).click();
   });
 
   test("what a quota refuses is told before and at a start, with two ways on", async () => {
-    const mika = (await house.api("GET", "/me")).user.id;
-    await house.api("PUT", `/teams/${house.team}/quotas`, { items: [{ user_id: mika, hours_month: 0 }] });
+    const mika = (await instance.api("GET", "/me")).user.id;
+    await instance.api("PUT", `/teams/${instance.team}/quotas`, { items: [{ user_id: mika, hours_month: 0 }] });
     await go(`/w?new=${workspace.project_id}`);
     await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
     const before = page.getByRole("status").filter({ hasText: "Your hours of this month are used up." });
@@ -162,13 +162,13 @@ describe("usage and quotas", { skip }, () => {
     await panel.getByRole("button", { name: "Try local mode" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Try local mode" }).click();
     await page.getByText(/lives in .* now/).first().waitFor();
-    const moved = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "Refused");
+    const moved = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "Refused");
     assert.notEqual(moved.executor, "e2b");
   });
 
   test("budget, plans, prices and the switch, on a phone in the dark", async () => {
     const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, reducedMotion: "reduce" });
-    await signIn(phone, house, password);
+    await signIn(phone, instance, password);
     page = phone;
     await go("/settings/budget");
     await page.getByLabel("Monthly budget in dollars").fill("12.50");
@@ -177,7 +177,7 @@ describe("usage and quotas", { skip }, () => {
     await page.getByLabel("Cap beyond the budget, in dollars").fill("3");
     await page.getByRole("button", { name: "Save the budget" }).click();
     await page.getByText("The budget is saved").first().waitFor();
-    const b = await house.api("GET", `/teams/${house.team}/budget`);
+    const b = await instance.api("GET", `/teams/${instance.team}/budget`);
     assert.deepEqual([b.limit_nano, b.thresholds, b.overage, b.overage_cap_nano], [12_500_000_000, [50, 80, 100], true, 3_000_000_000]);
     await fine("usage-budget");
     await go("/usage");
@@ -205,9 +205,9 @@ describe("usage and quotas", { skip }, () => {
 
   /** Somebody who joins the team by an invite. */
   async function join(name, email) {
-    const invite = await house.api("POST", `/teams/${house.team}/invites`, { role: "member" });
+    const invite = await instance.api("POST", `/teams/${instance.team}/invites`, { role: "member" });
     const body = { token: new URL(invite.url).hash.slice(1), name, email, password: "seven lamps over water" };
-    const accepted = await fetch(`${house.url}/api/v1/invites/accept`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const accepted = await fetch(`${instance.url}/api/v1/invites/accept`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
     assert.ok(accepted.ok, `joining: ${accepted.status} ${await accepted.clone().text()}`);
   }
 });

@@ -4,32 +4,32 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { House, password, root, until } from "../lib/house.mjs";
+import { Instance, password, root, until } from "../lib/instance.mjs";
 
-let house;
+let instance;
 let browser;
 before(async () => {
   if (!haveChromium) return;
-  house = await House.start();
-  await house.setUp();
+  instance = await Instance.start();
+  await instance.setUp();
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
-  await house?.stop();
+  await instance?.stop();
 });
 
 /** Makes a user with the command line, as an operator does, and a member of the team with a role. */
 async function join_(name, role) {
   const email = `${name.toLowerCase()}@example.com`;
-  execFileSync(join(root, "bin/parawork"), ["admin", "create-user", "--config", join(house.dir, "config.json"), "--email", email, "--name", name, "--team", house.team, "--role", role, "--password-stdin"], { input: `${password}\n` });
+  execFileSync(join(root, "bin/parawork"), ["admin", "create-user", "--config", join(instance.dir, "config.json"), "--email", email, "--name", name, "--team", instance.team, "--role", role, "--password-stdin"], { input: `${password}\n` });
   return email;
 }
 
 async function pageOf(email, options, path) {
   const page = await newPage(browser, options);
-  await signIn(page, house, password, email);
-  await page.goto(house.url + path);
+  await signIn(page, instance, password, email);
+  await page.goto(instance.url + path);
   await until("the terminal is live", async () => (await page.locator("[data-link=live]").count()) > 0);
   return page;
 }
@@ -39,9 +39,9 @@ const skip = !haveChromium && "Chromium is not installed";
 test("the keyboard is held, asked for and handed over", { skip }, async () => {
   const ana = await join_("Ana", "member");
   const eve = await join_("Eve", "viewer");
-  const ws = await house.workspace("Together");
-  const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "stty -echo; while read l; do echo got $l; done"], cols: 100, rows: 24 });
-  const path = `/${house.team}/w/${ws.key}?session=${s.id}`;
+  const ws = await instance.workspace("Together");
+  const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "stty -echo; while read l; do echo got $l; done"], cols: 100, rows: 24 });
+  const path = `/${instance.team}/w/${ws.key}?session=${s.id}`;
   const mika = await pageOf("mika@example.com", {}, path);
   await until("the first writer sizes it", async () => (await mika.getByText("sized by you").count()) > 0);
   const other = await pageOf(ana, { viewport: { width: 1100, height: 700 } }, path);
@@ -51,7 +51,7 @@ test("the keyboard is held, asked for and handed over", { skip }, async () => {
   await watcher.getByText("Watching only").waitFor();
   assert.equal(await watcher.getByRole("button", { name: /keyboard/ }).count(), 0, "a viewer has nothing to hold");
 
-  const said = async (text) => until(`the program got ${text}`, async () => (await house.output(s.id)).includes(`got ${text}`));
+  const said = async (text) => until(`the program got ${text}`, async () => (await instance.output(s.id)).includes(`got ${text}`));
   const type = async (page, text) => {
     await page.locator("[data-terminal] textarea").focus();
     await page.keyboard.type(`${text}\n`);
@@ -63,7 +63,7 @@ test("the keyboard is held, asked for and handed over", { skip }, async () => {
   await other.getByText("Mika holds the keyboard").waitFor();
   assert.equal(await other.getByRole("button", { name: "Take it" }).count(), 0, "a member takes nothing from the holder");
   await type(other, "lost");
-  const refused = await house.raw("POST", `/sessions/${s.id}/input`, { text: "mine\r" });
+  const refused = await instance.raw("POST", `/sessions/${s.id}/input`, { text: "mine\r" });
   assert.equal(refused.status, 204, "it is Mika's on every way in");
 
   await other.getByRole("button", { name: "Ask for it" }).click();
@@ -79,11 +79,11 @@ test("the keyboard is held, asked for and handed over", { skip }, async () => {
   await mika.getByText("You hold the keyboard").waitFor();
   await mika.getByRole("button", { name: "Give it back" }).click();
   await other.getByRole("button", { name: "Hold the keyboard" }).waitFor();
-  const out = await house.output(s.id);
+  const out = await instance.output(s.id);
   assert.ok(!out.includes("got lost"), `what was typed without the keyboard arrived: ${out}`);
 
   // The list of workspaces shows who is there.
-  await mika.goto(`${house.url}/${house.team}/w`);
+  await mika.goto(`${instance.url}/${instance.team}/w`);
   await mika.getByText(/Watching: Ana; Eve/).first().waitFor({ state: "attached" });
   await shot(mika, "watch-list");
   for (const page of [mika, other, watcher]) assert.deepEqual(page.problems, []);

@@ -174,9 +174,9 @@ func (s *Server) Remove() {
 
 // Freeze stops every process of the server as it stands: connections are accepted by the kernel, and nobody answers. The returned func lets
 // them go on.
-func (s *Server) Freeze() (thaw func(), err error) {
+func (s *Server) Freeze() (resume func(), err error) {
 	pids := []int{s.cmd.Process.Pid}
-	thaw = func() {
+	resume = func() {
 		for _, pid := range slices.Backward(pids) {
 			_ = syscall.Kill(pid, syscall.SIGCONT) // one that has ended is no trouble
 		}
@@ -187,7 +187,7 @@ func (s *Server) Freeze() (thaw func(), err error) {
 	// From now on it makes no more processes. Each leads a session of its own.
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))
 	if err != nil {
-		thaw()
+		resume()
 		return nil, err
 	}
 	for field := range strings.FieldsSeq(string(b)) {
@@ -196,5 +196,5 @@ func (s *Server) Freeze() (thaw func(), err error) {
 			pids = append(pids, pid)
 		}
 	}
-	return thaw, nil
+	return resume, nil
 }

@@ -1,0 +1,81 @@
+package stripe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// mostTogether is how many events are written in one transaction at most.
+const mostTogether = 64
+
+// intake writes events that arrive at the same time in one transaction: a commit waits for the disk, and webhooks come in bursts. Who
+// finds nobody writing writes for all that wait; there is no goroutine.
+type inbound struct {
+	mu    sync.Mutex
+	queue []*waiting
+	busy  bool
+}
+
+type waiting struct {
+	event Event
+	done  chan error
+	lead  chan struct{} // closed when it is this one's turn to write
+}
+
+// add returns once e is stored, or is not.
+func (in *inbound) add(ctx context.Context, st Store, e Event) error {
+	w := &waiting{event: e, done: make(chan error, 1), lead: make(chan struct{})}
+	in.mu.Lock()
+	in.queue = append(in.queue, w)
+	lead := !in.busy
+	in.busy = true
+	in.mu.Unlock()
+	if !lead {
+		select {
+		case err := <-w.done:
+			return err
+		case <-w.lead:
+		}
+	}
+	in.write(ctx, st)
+	return <-w.done
+}
+
+// write stores the first of the queue and hands the turn on. The one whose turn it is stands first in the queue.
+func (in *inbound) write(ctx context.Context, st Store) {
+	in.mu.Lock()
+	n := min(len(in.queue), mostTogether)
+	batch := in.queue[:n:n]
+	in.queue = append([]*waiting(nil), in.queue[n:]...)
+	in.mu.Unlock()
+
+	all := make([]Event, 0, len(batch))
+	for _, w := range batch {
+		all = append(all, w.event)
+	}
+	// The others' events do not fail because this request's client has left.
+	err := addEvents(tenant.All(context.WithoutCancel(ctx), "events of the payment service"), st, all)
+	for _, w := range batch {
+		w.done <- err
+	}
+
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.queue) == 0 {
+		in.busy = false
+		return
+	}
+	close(in.queue[0].lead)
+}
+
+func addEvents(ctx context.Context, st Store, all []Event) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // who waits is answered in any case
+			err = fmt.Errorf("storing events: %v", p)
+		}
+	}()
+	return st.AddEvents(ctx, all)
+}

@@ -1,0 +1,47 @@
+// Package bootfile is how a guest is told what nobody else may read, in places where arguments and environments are logged: a file that it
+// removes as it reads it.
+package bootfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxBootFile bounds one.
+const maxBootFile = 2 << 20
+
+// BootFile is what is in it.
+type BootFile struct {
+	Token string   `json:"token"`
+	Env   []string `json:"env,omitempty"` // added to the guest's environment
+}
+
+// Take reads the letter at path and removes it, whether it can be read or not.
+func Take(path string) (BootFile, error) {
+	var l BootFile
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return l, fmt.Errorf("reading the letter: %w", err)
+	}
+	defer f.Close()
+	if err := os.Remove(path); err != nil {
+		return l, fmt.Errorf("removing the letter: %w", err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return l, fmt.Errorf("the letter %s is no file", filepath.Base(path))
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxBootFile+1))
+	if err != nil || len(b) > maxBootFile {
+		return l, errors.Join(errors.New("the letter is too long or cannot be read"), err)
+	}
+	if err := json.Unmarshal(b, &l); err != nil {
+		return l, fmt.Errorf("reading the letter: %w", err)
+	}
+	return l, nil
+}

@@ -1,0 +1,177 @@
+package reversedial
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	mostReady   = 16 // connections kept for one guest
+	mostPending = 16 // callers who have not proved yet who they are
+)
+
+// ErrClosed says that the door was closed: by its owner, or because another host took it over.
+var ErrClosed = errors.New("the door to the sandbox was closed")
+
+// Acceptor is the host's end: where the guest calls.
+type Acceptor struct {
+	l     net.Listener
+	token string
+
+	ready   chan net.Conn
+	pending chan struct{}
+	closed  chan struct{}
+	once    sync.Once
+	work    sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool // those who have not proved yet who they are
+}
+
+// Open begins to listen for the guest that knows token. Close ends it, and closes l.
+func Open(l net.Listener, token string) *Acceptor {
+	d := &Acceptor{l: l, token: token, ready: make(chan net.Conn, mostReady), pending: make(chan struct{}, mostPending),
+		closed: make(chan struct{}), conns: make(map[net.Conn]bool)}
+	d.work.Go(d.accept)
+	return d
+}
+
+func (d *Acceptor) accept() {
+	for {
+		// Room is made before the next caller is heard: whoever calls in a storm waits at the door.
+		select {
+		case d.pending <- struct{}{}:
+		case <-d.closed:
+			return
+		}
+		conn, err := d.l.Accept()
+		if err != nil {
+			<-d.pending
+			if d.isClosed() || errors.Is(err, net.ErrClosed) {
+				d.shut()
+				return
+			}
+			t := time.NewTimer(callSoon) // no descriptors left, perhaps
+			select {
+			case <-t.C:
+			case <-d.closed:
+				t.Stop()
+			}
+			continue
+		}
+		if !d.hold(conn) {
+			<-d.pending
+			return
+		}
+		d.work.Go(func() {
+			defer func() { <-d.pending }()
+			d.greet(conn)
+		})
+	}
+}
+
+// hold keeps an eye on a connection until it is let go; false when the door is closed.
+func (d *Acceptor) hold(conn net.Conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.isClosed() {
+		_ = conn.Close()
+		return false
+	}
+	d.conns[conn] = true
+	return true
+}
+
+func (d *Acceptor) letGo(conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.conns, conn)
+}
+
+// greet hears who calls.
+func (d *Acceptor) greet(conn net.Conn) {
+	defer d.letGo(conn)
+	role, err := receive(conn, d.token)
+	switch {
+	case err != nil:
+		_ = conn.Close()
+	case role == asNextHost:
+		d.shut()
+		_ = conn.Close() // tells the successor that the door is free
+	default:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.isClosed() {
+			_ = conn.Close()
+			return
+		}
+		select {
+		case d.ready <- conn:
+		default: // more than it can need
+			_ = conn.Close()
+		}
+	}
+}
+
+// Dial takes a connection of the guest's, and waits for one when there is none.
+func (d *Acceptor) Dial(ctx context.Context) (net.Conn, error) {
+	for {
+		select {
+		case conn := <-d.ready:
+			if _, err := conn.Write([]byte{goAhead}); err != nil {
+				_ = conn.Close() // of a guest that has ended
+				continue
+			}
+			return conn, nil
+		case <-d.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Closed reports whether the door was closed.
+func (d *Acceptor) Closed() bool { return d.isClosed() }
+
+func (d *Acceptor) isClosed() bool {
+	select {
+	case <-d.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// shut lets nobody in any more and sends away who waits. Pipes that were taken go on.
+func (d *Acceptor) shut() {
+	d.once.Do(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		close(d.closed)
+		_ = d.l.Close()
+		for {
+			select {
+			case conn := <-d.ready:
+				_ = conn.Close()
+				continue
+			default:
+			}
+			break
+		}
+	})
+}
+
+// Close ends the door. Pipes that were taken go on.
+func (d *Acceptor) Close() {
+	d.shut()
+	d.mu.Lock()
+	for conn := range d.conns {
+		_ = conn.Close()
+	}
+	d.mu.Unlock()
+	d.work.Wait()
+}

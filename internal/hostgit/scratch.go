@@ -1,0 +1,142 @@
+package hostgit
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Scratch is a git dir of our own, thrown away after use, over the objects of another repository: reading and merging objects
+// there sees no config, attributes, hooks, filters, merge drivers or refs an agent could have written.
+type Scratch struct {
+	git     *Git
+	dir     string
+	objects string
+	env     []string
+}
+
+// Scratch makes a desk in a new folder below parent over the repository gitDir. Close it.
+func (g *Git) Scratch(ctx context.Context, parent, gitDir string) (*Scratch, error) {
+	return g.ScratchOver(ctx, parent, gitDir, filepath.Join(gitDir, "objects"))
+}
+
+// ScratchOver makes a desk over another folder of objects, of the same format as the repository's.
+func (g *Git) ScratchOver(ctx context.Context, parent, gitDir, objects string) (*Scratch, error) {
+	format, err := g.objectFormat(ctx, gitDir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the object format: %w", err)
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(parent, "desk-")
+	if err != nil {
+		return nil, err
+	}
+	d := &Scratch{git: g, dir: dir, objects: objects}
+	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+	if format != "sha1" {
+		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = " + format + "\n"
+	}
+	for _, f := range [...]struct{ name, text string }{{"HEAD", "ref: refs/heads/none\n"}, {"config", config}} {
+		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o600); err != nil {
+			_ = d.Close()
+			return nil, err
+		}
+	}
+	for _, sub := range [...]string{"refs/heads", "objects/info"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			_ = d.Close()
+			return nil, err
+		}
+	}
+	if shallow := filepath.Join(gitDir, "shallow"); fileExists(shallow) {
+		d.env = []string{"GIT_SHALLOW_FILE=" + shallow}
+	}
+	return d, nil
+}
+
+// formats remembers the object formats of repositories, so that a desk costs no call of git.
+type formats struct {
+	mu sync.Mutex
+	of map[string]format
+}
+
+type format struct {
+	name   string
+	config fs.FileInfo // the file that says it: another repository may be at the same place later
+}
+
+// formatsMost bounds what is remembered.
+const formatsMost = 10_000
+
+func (g *Git) objectFormat(ctx context.Context, gitDir string) (string, error) {
+	fi, err := os.Stat(filepath.Join(gitDir, "config"))
+	if err != nil {
+		fi = nil // git says what it thinks of that
+	}
+	g.formats.mu.Lock()
+	known, ok := g.formats.of[gitDir]
+	g.formats.mu.Unlock()
+	if ok && fi != nil && os.SameFile(known.config, fi) && known.config.ModTime().Equal(fi.ModTime()) && known.config.Size() == fi.Size() {
+		return known.name, nil
+	}
+	name, err := g.Text(ctx, Call{GitDir: gitDir, Args: []string{"rev-parse", "--show-object-format"}})
+	if err != nil || fi == nil {
+		return name, err
+	}
+	g.formats.mu.Lock()
+	defer g.formats.mu.Unlock()
+	if g.formats.of == nil || len(g.formats.of) >= formatsMost {
+		g.formats.of = make(map[string]format)
+	}
+	g.formats.of[gitDir] = format{name, fi}
+	return name, nil
+}
+
+// Scratch makes the desk keep the objects made on it to itself, so that they go when it is closed: for looking at what would be.
+func (d *Scratch) Scratch() error {
+	if strings.ContainsAny(d.objects, "\n\"") {
+		return fmt.Errorf("hostgit: %q cannot be an alternate", d.objects)
+	}
+	own := filepath.Join(d.dir, "objects")
+	if err := os.MkdirAll(filepath.Join(own, "pack"), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(own, "info", "alternates"), []byte(d.objects+"\n"), 0o600); err != nil {
+		return err
+	}
+	d.objects = own
+	return nil
+}
+
+// Dir is the desk's own folder: what lies in it is git's.
+func (d *Scratch) Dir() string { return d.dir }
+
+// Close removes the desk. Objects made on it stay in the repository.
+func (d *Scratch) Close() error { return os.RemoveAll(d.dir) }
+
+// Run runs git on the desk. Call.GitDir and Objects are set here.
+func (d *Scratch) Run(ctx context.Context, c Call) ([]byte, error) {
+	c.GitDir, c.Objects = d.dir, d.objects
+	c.Env = append(c.Env[:len(c.Env):len(c.Env)], d.env...)
+	if len(c.Args) > 0 && c.Args[0] == "fast-import" {
+		return d.importing(ctx, c)
+	}
+	return d.git.Run(ctx, c)
+}
+
+// Text is Run without the final newline.
+func (d *Scratch) Text(ctx context.Context, args ...string) (string, error) {
+	b, err := d.Run(ctx, Call{Args: args})
+	return strings.TrimRight(string(b), "\n"), err
+}
+
+func fileExists(p string) bool {
+	_, err := os.Lstat(p)
+	return err == nil
+}

@@ -1,0 +1,600 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"go.uber.org/goleak"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/accounts/sso"
+	"github.com/parawork/parawork/accounts/watch"
+	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/gateway"
+	"github.com/parawork/parawork/billing/price"
+	"github.com/parawork/parawork/billing/quota"
+	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/billing/usage"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/executors/executortest"
+	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/meter"
+	"github.com/parawork/parawork/executors/network"
+	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/executors/settings"
+	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/notify/mail"
+	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/sessions/prompt"
+	"github.com/parawork/parawork/sessions/reviewqueue"
+	"github.com/parawork/parawork/sessions/runs"
+	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/storetest"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/testing/testaccounts"
+	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/run"
+	"github.com/parawork/parawork/workspaces"
+	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/move"
+	"github.com/parawork/parawork/workspaces/overlap"
+	"github.com/parawork/parawork/workspaces/reviews"
+	"github.com/parawork/parawork/workspaces/snapshot"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener"))
+}
+
+const testPassword = "correct horse battery"
+
+// harness is every room in this process, over SQLite, with sandboxes whose guests run here too.
+type harness struct {
+	t           testing.TB
+	db          *store.DB
+	dir         string
+	bus         *events.Bus
+	accounts    *testaccounts.Accounts
+	server      *Server
+	cfg         Config
+	url         string // once it serves
+	stop        context.CancelFunc
+	ended       chan struct{}
+	boundTokens map[string]string // of the matrix, by owner and scopes
+	family      *fake.Family      // members' machines as places
+}
+
+// managed shows workspaces the Manager in the shape they need.
+type managed struct{ *executortest.Managed }
+
+func (p managed) Ensure(ctx context.Context, workspaceID string) error {
+	_, err := p.Manager.Ensure(ctx, workspaceID)
+	return err
+}
+
+func (p managed) Live(workspaceID string) bool {
+	_, ok := p.Manager.Live(workspaceID)
+	return ok
+}
+
+// silentInbox has nothing to tell.
+type silentInbox struct{}
+
+func (silentInbox) Items(context.Context, string) ([]notify.Item, error) { return nil, nil }
+
+// noGates are those of a server whose places do not isolate.
+type noGates struct{}
+
+func (noGates) Update(string, executors.Network) {}
+func (noGates) Workspaces() []string             { return nil }
+
+func notifying(h *harness) *notify.Service {
+	return notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: silentInbox{}, Bus: h.bus, Secrets: h.accounts,
+		Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})})
+}
+
+// auditing makes accounts with their audit in db.
+func auditing(db *store.DB, cfg testaccounts.Config) (*testaccounts.Accounts, *audit.Log) {
+	accounts := testaccounts.New(cfg)
+	return accounts, audit.New(audit.Config{Store: store.NewAudit(db), Sealer: accounts})
+}
+
+// newHarness joins the rooms. Nothing runs; tune changes the server's configuration.
+// baseSettings are what config.json says of places.
+var baseSettings = settings.Values{DefaultExecutor: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
+	E2B: settings.E2B{Template: "parawork-base", DefaultCPUs: 2, DefaultMemoryMB: 2048, MaxSessionMinutes: 1440, IdleMinutes: 30}, Pool: settings.Pool{Min: 3, Max: 10}}
+
+func newHarness(t testing.TB, tune ...func(*Config)) *harness {
+	t.Helper()
+	h := &harness{t: t, db: storetest.SQLite(t), dir: t.TempDir(), bus: events.New()}
+	world := fake.NewWorld(filepath.Join(h.dir, "guests"), nil)
+	t.Cleanup(world.Close)
+	var log *audit.Log
+	h.accounts, log = auditing(h.db, testaccounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
+	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.accounts, Sealer: h.accounts, Events: h.bus, Enabled: true})
+	rows := store.NewWorkspaces(h.db)
+	ws := assembly.New(assembly.Config{Store: rows, Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	from, moves := ws.Origin, ws.Moves
+	kept := store.NewExecutors(h.db)
+	prices := price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return time.Now().UnixMilli() }})
+	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
+		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
+	}})
+	quotas := quota.New(quota.Config{Store: store.NewQuota(h.db), Now: ledger.Now, Events: h.bus, Teams: h.accounts.CountTeams, DefaultPlan: func(ctx context.Context) string {
+		return h.cfg.Settings.Values(ctx).DefaultPlan
+	}})
+	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
+	t.Cleanup(far.Close)
+	h.family = fake.NewFamily(far)
+	places := executortest.NewManager(executortest.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws.Records, Events: h.bus})
+	meters, err := places.UseMeters(meter.Config{Limits: ws.Records, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: places, Workspaces: ws.Repo, Events: h.bus})
+	reg, err := agents.New(agents.Config{HomesDir: filepath.Join(h.dir, "homes"), WorktreesDir: filepath.Join(h.dir, "worktrees")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.accounts, Others: h.accounts.OthersWork, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Masks.Mask(k, masks) }})
+	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: places, Workspaces: movable{ws.Records, moves}, Accounts: h.accounts, Agents: reg, Events: h.bus, DataDir: h.dir})
+	ws.Records.Connect(managed{places}, ss.ForWorkspaces())
+	places.Attach(meters.Participant(), executors.Participant{Live: files.Follow})
+	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Records: ws.Records, Workspaces: ws.Lifecycle, Sessions: ss, Accounts: h.accounts, Events: h.bus})
+	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Repo: ws.Repo, Snapshots: ws.Snapshots}, Workspaces: ws.Records, Sessions: reviewqueue.New(ss), Accounts: h.accounts, Bus: h.bus, Events: h.bus})
+	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, AgentHosts: []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws.Repo, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
+	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.accounts.Actor, Ended: func(id string) { h.server.Recheck(id) },
+		Subject: Watched(ss, ws)})
+	h.cfg = Config{
+		Version:       "test",
+		Watch:         links,
+		Machines:      mm,
+		Downloads:     machines.NewDownloads(filepath.Join(h.dir, "downloads")),
+		Runs:          rr,
+		Reviews:       rv,
+		Viewed:        rv,
+		Network:       nw,
+		Images:        ii,
+		Directory:     h.accounts.Directory,
+		AgentAccounts: h.accounts.Agents,
+		SignIn:        h.accounts.Logins,
+		Workspaces:    ws,
+		Moves:         moves,
+		Origin:        from,
+		Places:        places.Manager,
+		Choice:        places.Chooser,
+		Metering:      places.Metering,
+		Executors:     places.Registry,
+		Meters:        meters,
+		Ledger:        ledger,
+		Prices:        prices,
+		Usage:         usage.New(store.NewUsage(h.db), ledger.Now),
+		Files:         files,
+		Sessions:      ss,
+		History:       ss.Recordings,
+		Events:        h.bus,
+		Notify:        notifying(h),
+		Mail:          mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.accounts}),
+		Commands:      command.New(command.Config{Places: places, Store: kept, Secrets: commandSecrets(ws, sec)}),
+		Answers:       store.NewIdempotency(h.db),
+		Audit:         log,
+		Policies:      kept,
+		Settings:      settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.accounts, Base: baseSettings}),
+		Loopback:      true,
+		Drain:         2 * time.Second,
+		UI:            http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") }),
+	}
+	h.cfg.Secrets, h.cfg.Quota = sec, quotas
+	if h.cfg.Tools, err = tools.New(tools.Config{Tools: []tools.Tool{run.New(h.cfg.Commands, time.Now)}, Secrets: sec}); err != nil {
+		t.Fatal(err)
+	}
+	h.cfg.Report = reports(h, &h.cfg)
+	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
+	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
+	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Records: ws.Records, Sandboxes: ws.Ingest, Merges: ws.Merging, Commands: h.cfg.Commands, Accounts: h.accounts, Events: h.bus})
+	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(ws.Records, ws.Repo, rows), Events: h.bus})
+	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.accounts, SignIn: h.accounts, Audit: log})
+	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
+	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
+		Account: func(context.Context, gateway.Grant) (gateway.Account, error) {
+			return gateway.Account{}, rest.ErrNotFound
+		}})
+	h.cfg.Payments = stripe.New(stripe.Config{Store: store.NewStripe(h.db), Team: func(ctx context.Context, teamID string) (stripe.Team, error) {
+		t, err := h.accounts.TeamByID(ctx, teamID)
+		return stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name, Email: "owner@example.com"}, err
+	}, Audit: log, Events: h.bus})
+	h.cfg.Reports = stripe.NewReporter(stripe.ReporterConfig{Payments: h.cfg.Payments, Store: store.NewUsageReports(h.db), Frozen: ledger.Frozen})
+	for _, fn := range tune {
+		fn(&h.cfg)
+	}
+	if h.server, err = New(h.cfg); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// start runs rooms until what it returns is called, which waits for their end.
+func (h *harness) start(runs ...func(context.Context) error) (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for _, run := range runs {
+		all.Go(func() {
+			if err := run(ctx); err != nil {
+				h.t.Errorf("a room failed: %v", err)
+			}
+		})
+	}
+	return func() { stop(); all.Wait() }
+}
+
+// serve runs the rooms and the server until the test ends, and opens the door.
+func (h *harness) serve() {
+	h.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.url = "http://" + l.Addr().String()
+	if err := h.cfg.Places.Recover(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop, h.ended = stop, make(chan struct{})
+	// As the real server ends: whoever asks for places before the places.
+	accounts := h.start(h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Overlap.Run, h.cfg.Images.Run,
+		h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run)
+	places := h.start(h.cfg.Places.Run)
+	go func() {
+		defer close(h.ended)
+		if err := h.server.Serve(ctx, l); err != nil {
+			h.t.Errorf("Serve: %v", err)
+		}
+		accounts()
+		places()
+	}()
+	h.t.Cleanup(func() { stop(); <-h.ended; http.DefaultClient.CloseIdleConnections() })
+	h.server.Open()
+}
+
+// cast are users of every kind, with what their paths name.
+type cast struct {
+	tokens map[string]string // "" = nobody
+	ids    map[string]string
+	team   accounts.Team
+}
+
+// people makes a team with everything a path can name, one member of each role, an outsider with a team of their own, somebody
+// without any, and an operator without any.
+func (h *harness) people(t testing.TB) cast {
+	t.Helper()
+	ctx := t.Context()
+	user := func(name string) (accounts.Actor, string) {
+		// Nobody signs in with a password here, and hashing one for each takes long.
+		u := accounts.User{ID: id.New("usr"), Email: name + "@example.com", Name: name, PasswordHash: "!", Operator: name == "operator", CreatedAt: 1}
+		if ok, err := store.NewAccounts(h.db).InsertUser(ctx, u); err != nil || !ok {
+			t.Fatalf("user %s: %v %v", name, ok, err)
+		}
+		_, token, err := h.accounts.CreateToken(ctx, u.ID, "test", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return accounts.Actor{User: u}, token
+	}
+	p := cast{tokens: map[string]string{"nobody": ""}}
+	owner, token := user("owner")
+	p.tokens["owner"] = token
+	var err error
+	if p.team, err = h.accounts.CreateTeam(ctx, owner, "Harbour", ""); err != nil {
+		t.Fatal(err)
+	}
+	if owner, err = h.accounts.Actor(ctx, owner.User.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []accounts.Role{accounts.Admin, accounts.Member, accounts.Viewer} {
+		a, token := user(string(role))
+		p.tokens[string(role)] = token
+		if _, err := h.accounts.PutMember(ctx, p.team.ID, a.User.Email, role); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outsider, token := user("outsider")
+	p.tokens["outsider"] = token
+	if _, err := h.accounts.CreateTeam(ctx, outsider, "Elsewhere", ""); err != nil {
+		t.Fatal(err)
+	}
+	_, p.tokens["homeless"] = user("homeless")
+	_, p.tokens["operator"] = user("operator")
+	p.ids = h.furnish(t, p.team, owner.User.ID)
+	return p
+}
+
+// furnish stores a project, a workspace, an ended session and a command of a team.
+func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[string]string {
+	t.Helper()
+	ctx := t.Context()
+	prj := workspaces.Project{ID: id.New("prj"), TeamID: team.ID, Name: "p", SourceKind: workspaces.SourceSample, State: workspaces.ProjectReady, CreatedBy: userID, CreatedAt: 1}
+	ws := workspaces.Workspace{ID: id.New("ws"), TeamID: team.ID, ProjectID: prj.ID, Name: "w", Branch: "b", Base: "main", Executor: string(fake.Kind),
+		State: workspaces.Ready, CreatedBy: userID, CreatedAt: 1, UpdatedAt: 1}
+	ws.Path = filepath.Join(h.dir, "worktrees", ws.ID, "w")
+	ses := sessions.Session{ID: id.New("ses"), TeamID: team.ID, WorkspaceID: ws.ID, Agent: "shell", State: state.Exited, Cols: 80, Rows: 24, CreatedBy: userID, StartedAt: 1, EndedAt: 2}
+	cmd := command.Command{ID: id.New("cmd"), TeamID: team.ID, WorkspaceID: ws.ID, ActorID: userID, Argv: []string{"true"}, State: command.Completed, CreatedAt: 1, StartedAt: 1, EndedAt: 2}
+	kept := store.NewWorkspaces(h.db)
+	if err := kept.InsertProject(ctx, prj); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kept.InsertWorkspace(ctx, ws); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.NewSessions(h.db).InsertSession(ctx, ses, "home"); err != nil {
+		t.Fatal(err)
+	}
+	prm := prompt.Prompt{ID: id.New("prm"), TeamID: ws.TeamID, WorkspaceID: ws.ID, SessionID: ses.ID, Text: "p", State: prompt.Sent, CreatedBy: ses.CreatedBy}
+	if _, err := store.NewSessions(h.db).AddPrompt(ctx, prm, 10); err != nil {
+		t.Fatal(err)
+	}
+	run := runs.Run{ID: id.New("run"), TeamID: ws.TeamID, ProjectID: ws.ProjectID, Name: "r", Prompt: "p", CreatedBy: ses.CreatedBy}
+	if err := store.NewRuns(h.db).InsertRun(ctx, run); err != nil {
+		t.Fatal(err)
+	}
+	rev := reviews.Review{ID: id.New("rev"), TeamID: ws.TeamID, WorkspaceID: ws.ID, AuthorID: userID, State: reviews.Draft, CreatedAt: 1, UpdatedAt: 1}
+	if _, err := store.NewReviews(h.db).OpenDraft(ctx, rev); err != nil {
+		t.Fatal(err)
+	}
+	rcm := reviews.Comment{ID: id.New("rcm"), TeamID: ws.TeamID, WorkspaceID: ws.ID, ReviewID: rev.ID, AuthorID: userID, Path: "a", Side: reviews.NewSide, Body: "b",
+		State: reviews.Open, CreatedAt: 1, UpdatedAt: 1}
+	if err := store.NewReviews(h.db).AddComment(ctx, rcm, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.NewReviews(h.db).EditReview(ctx, rev.ID, func(r *reviews.Review) error {
+		r.State, r.Verdict, r.SentAt = reviews.Sent, reviews.Comments, 1 // a draft is its author's alone
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	img := images.Build{ID: id.New("img"), TeamID: ws.TeamID, ProjectID: ws.ProjectID, Source: "Dockerfile", State: images.Building, CreatedBy: ses.CreatedBy}
+	if err := store.NewImages(h.db).InsertImageBuild(ctx, img); err != nil {
+		t.Fatal(err)
+	}
+	check := checks.Run{ID: id.New("cru"), TeamID: ws.TeamID, WorkspaceID: ws.ID, ProjectID: ws.ProjectID, BatchID: "b", CheckID: "c", State: checks.RunPassed, CreatedAt: 1, EndedAt: 2}
+	if err := store.NewChecks(h.db).InsertCheckRuns(ctx, []checks.Run{check}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
+		t.Fatal(err)
+	}
+	snap := snapshot.Snap{ID: id.New("snp"), TeamID: team.ID, WorkspaceID: ws.ID, Kind: snapshot.SnapManual, At: 1, Commit: strings.Repeat("a", 40), Tree: strings.Repeat("b", 40), Head: strings.Repeat("c", 40), BaseCommit: strings.Repeat("c", 40)}
+	if err := store.NewWorkspaces(h.db).InsertSnapshot(ctx, snap); err != nil {
+		t.Fatal(err)
+	}
+	conflict := filesync.Conflict{ID: id.New("sco"), TeamID: team.ID, WorkspaceID: ws.ID, Path: "a", Kept: "a.server", FoundAt: 1}
+	if err := store.NewChanges(h.db).ApplyMirror(ctx, filesync.MirrorDelta{WorkspaceID: ws.ID, TeamID: team.ID,
+		State: filesync.MirrorState{State: filesync.Synced}, Conflicts: []filesync.Conflict{conflict}}); err != nil {
+		t.Fatal(err)
+	}
+	link := watch.Link{ID: id.New("wln"), TeamID: team.ID, WorkspaceID: ws.ID, SessionID: ses.ID, CreatedBy: userID, CreatedAt: 1, ExpiresAt: time.Now().Add(time.Hour).UnixMilli()}
+	if err := store.NewWatch(h.db).InsertWatchLink(ctx, link, link.ID); err != nil {
+		t.Fatal(err)
+	}
+	hook := notify.Webhook{ID: id.New("whk"), TeamID: team.ID, Name: "w", Format: notify.JSON, Kinds: notify.Kinds, CreatedBy: userID, CreatedAt: 1}
+	if err := store.NewNotify(h.db).InsertWebhook(ctx, hook); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	inv := accounts.Invite{ID: id.New("inv"), TeamID: team.ID, Role: accounts.Member, CreatedBy: userID, CreatedAt: 1, ExpiresAt: 1 << 60}
+	if err := store.NewAccounts(h.db).InsertInvite(ctx, inv, inv.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := h.cfg.Machines.NewToken(ctx, team.ID, userID, "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := machines.Machine{ID: id.New("rnr"), TeamID: team.ID, UserID: userID, Name: "m " + prj.ID, CreatedAt: 1, Hello: wire.Hello{Share: machines.ShareTeam}}
+	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
+}
+
+// answer is what the guard says.
+type answer struct {
+	status  int
+	code    string
+	details map[string]any
+	body    string // without the request's id
+}
+
+// ask puts a request to the guard of one operation. 200 means that it was let in.
+func (h *harness) ask(t *testing.T, op, token string, p cast) answer {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/", nil)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	rec := httptest.NewRecorder()
+	c := h.server.echo.NewContext(req, rec)
+	names, values := []string{"team", "id", "agent"}, []string{p.ids["team"], p.ids[kindOf(op)], "codex"}
+	c.SetParamNames(names...)
+	c.SetParamValues(values...)
+	var requestID string
+	handle := h.server.begin(func(c echo.Context) error {
+		requestID = rest.CallOf(c.Request().Context()).ID
+		return h.server.guard(op)(func(c echo.Context) error { return c.NoContent(http.StatusOK) })(c)
+	})
+	if err := handle(c); err != nil {
+		t.Fatal(err)
+	}
+	a := answer{status: rec.Code, body: strings.ReplaceAll(rec.Body.String(), requestID, "")}
+	var problem struct {
+		Code    string
+		Details map[string]any
+	}
+	if rec.Code != http.StatusOK {
+		if err := json.Unmarshal(rec.Body.Bytes(), &problem); err != nil {
+			t.Fatalf("%s answered %d %q", op, rec.Code, rec.Body)
+		}
+	}
+	a.code, a.details = problem.Code, problem.Details
+	return a
+}
+
+// kindOf is what the id in an operation's path names.
+func kindOf(op string) string {
+	switch op {
+	case "getRunner", "updateRunner", "revokeRunner", "regenerateRunner", "listRunnerHistory", "listRunnerFolders":
+		return "runner"
+	case "revokeInvite":
+		return "invite"
+	case "revokeRunnerToken":
+		return "runner token"
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "listImageBuilds", "buildImage":
+		return "project"
+	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
+		return "image"
+	case "cancelCheckRun", "getCheckOutput":
+		return "check run"
+	case "getRun", "keepRun":
+		return "run"
+	case "updatePrompt", "deletePrompt":
+		return "prompt"
+	case "listPrompts", "createPrompt", "interruptSession":
+		return "session"
+	case "updateWebhook", "deleteWebhook", "testWebhook", "listDeliveries", "redeliver":
+		return "webhook"
+	case "revokeWatchLink":
+		return "link"
+	case "listWatchLinks", "createWatchLink":
+		return "session"
+	case "cancelReview":
+		return "review"
+	case "updateComment", "deleteComment":
+		return "comment"
+	case "getCommand", "cancelCommand":
+		return "command"
+	case "settleSyncConflict":
+		return "conflict"
+	case "getSnapshot", "updateSnapshot", "deleteSnapshot", "restoreSnapshot":
+		return "snapshot"
+	case "getSession", "listModelRequests", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
+		"correctState",
+		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
+		return "session"
+	}
+	return "workspace"
+}
+
+// allows says, by itself, which roles have an action: the table of accounts is asked elsewhere.
+func allows(r rule, role string) bool {
+	least := map[accounts.Action]string{accounts.ViewTeam: "viewer", accounts.ViewProject: "viewer", accounts.ViewWorkspace: "viewer", accounts.ViewTerminal: "viewer",
+		accounts.CreateWorkspace: "member", accounts.EditWorkspace: "member", accounts.MergeWorkspace: "member", accounts.TypeTerminal: "member", accounts.AnswerQuestion: "member",
+		accounts.ShareSession: "member", accounts.ConnectRunner: "member", accounts.ViewCosts: "member",
+		accounts.ManageProject: "admin", accounts.ManageTeam: "admin", accounts.AllowHost: "admin", accounts.InviteMember: "admin", accounts.ManageMember: "admin",
+		accounts.ManageQuotas: "admin", accounts.ManageSecrets: "admin", accounts.ReadAudit: "admin"}
+	rank := map[string]int{"viewer": 1, "member": 2, "admin": 3, "owner": 4}
+	return rank[role] >= rank[least[r.action]]
+}
+
+// reply is an answer with its body read.
+type reply struct {
+	*http.Response
+	body []byte
+}
+
+func (r reply) code() string {
+	var p struct{ Code string }
+	_ = json.Unmarshal(r.body, &p)
+	return p.Code
+}
+
+func (r reply) into(t *testing.T, v any) {
+	t.Helper()
+	if err := json.Unmarshal(r.body, v); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+}
+
+// do sends a request to the served harness. header is names and values in turn; a string body is JSON.
+func (h *harness) do(method, path, body string, header ...string) reply {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, h.url+path, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req) // redirects are answers too
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return reply{resp, bytes.TrimSpace(raw)}
+}
+
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+// commandSecrets gives commands what the program gives them.
+func commandSecrets(ws *assembly.Workspaces, sec *secrets.Service) func(context.Context, command.Command) (command.Secrets, error) {
+	return func(ctx context.Context, c command.Command) (command.Secrets, error) {
+		w, err := ws.Records.Workspace(ctx, c.WorkspaceID)
+		if err != nil {
+			return command.Secrets{}, err
+		}
+		g, err := sec.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands, WorkspaceID: w.ID,
+			Private: w.Private && w.CreatedBy == c.ActorID})
+		return command.Secrets{Env: masks.GivenEnv(g), Masks: g.Masks, Own: g.Personal}, err
+	}
+}
+
+// movable is workspaces that say whether one is on its way to another place.
+type movable struct {
+	*workspaces.Records
+	moves *move.Service
+}
+
+func (m movable) Moving(ctx context.Context, workspaceID string) error {
+	return m.moves.Moving(ctx, workspaceID)
+}
