@@ -118,7 +118,7 @@ func (l *Ledger) Afford(ctx context.Context, s executors.UsageInterval) error {
 	return fault.New(fault.Quota, "budget_exceeded",
 		"This server's budget for paid places is spent: %s of %s this month, and this sandbox would cost %s an hour. Use a place on this server, ask an operator to raise the budget, or wait until %s.",
 		Dollars(st.SpentNano), Dollars(st.LimitNano), Dollars(s.PriceNano), resets).
-		With("scope", "instance_budget").With("ways", []string{"local", "upgrade"}).With("place", string(s.Kind)).With("unit", "nano_usd").
+		With("scope", "instance_budget").With("ways", []string{executors.FreePlace, "upgrade"}).With("place", string(s.Kind)).With("unit", "nano_usd").
 		With("used", st.SpentNano).With("limit", st.LimitNano).With("needed", s.PriceNano).With("price_nano_per_hour", s.PriceNano).With("resets_at", st.ResetsAt)
 }
 

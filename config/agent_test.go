@@ -18,7 +18,7 @@ func loadAgents(t *testing.T, block string) (*config.Config, error) {
 	if err := os.WriteFile(file, []byte(`{"agents":{`+block+`}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config.Load(file, env(map[string]string{"HOME": "/h"}), agents.Programs())
+	return config.Load(file, env(map[string]string{"HOME": "/h"}), agents.Programs(), places())
 }
 
 func TestAgentOfOnesOwn(t *testing.T) {
@@ -101,7 +101,7 @@ func TestDocumentedAgentsLoad(t *testing.T) {
 		if err := os.WriteFile(file, []byte(b[1]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := config.Load(file, env(nil), agents.Programs()); err != nil {
+		if _, err := config.Load(file, env(nil), agents.Programs(), places()); err != nil {
 			t.Errorf("%v in\n%s", err, b[1])
 		}
 	}

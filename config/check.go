@@ -5,15 +5,11 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// Providers are what sandboxing.defaultProvider may be.
-var Providers = []string{"auto", "local", "bubblewrap", "docker", "runner", "e2b"}
 
 var (
 	planName   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
@@ -189,7 +185,7 @@ func (d *decoder) checkProjects(p *Projects) {
 }
 
 func (d *decoder) checkSandboxing(s *Sandboxing) {
-	d.checkOneOf("sandboxing.defaultProvider", s.DefaultProvider, Providers...)
+	d.checkOneOf("sandboxing.defaultProvider", s.DefaultProvider, providers(d.kinds)...)
 	d.checkNetwork(&s.Network)
 	d.checkOneOf("sandboxing.weakestBoundary", s.WeakestBoundary, "", "none", "process", "container", "gvisor", "microvm")
 	d.checkMiB("sandboxing.caches.maxMB", s.Caches.MaxMB)
@@ -211,58 +207,9 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	d.checkLeast("sandboxing.monthlyBudgetUsd", s.MonthlyBudgetUSD, 0)
 	d.checkLeast("sandboxing.pool.min", s.Pool.Min, 0)
 	d.checkLeast("sandboxing.pool.max", s.Pool.Max, s.Pool.Min)
-	if l := s.Local.ResourceLimits; l.MaxCPU < 0 || l.MaxMemory < 0 {
-		d.problem("sandboxing.local.resourceLimits", "must not be negative; 0 means no limit")
-	}
-	for _, p := range s.Bubblewrap.Paths {
-		if !filepath.IsAbs(p) || filepath.Clean(p) == "/" {
-			d.problem("sandboxing.bubblewrap.paths", "%q must be an absolute path such as /opt/node, and not the whole machine", p)
-		}
-	}
-	d.checkLeast("sandboxing.bubblewrap.tmpMB", int(s.Bubblewrap.TmpMB), 16)
 	d.checkLimits("sandboxing.limits.default", s.Limits.Default)
 	d.checkLimits("sandboxing.limits.maximum", s.Limits.Maximum)
 	d.checkLeast("sandboxing.limits.diskEverySeconds", s.Limits.DiskEverySeconds, 1)
-	if h := s.Docker.Host; h != "" {
-		if u, err := url.Parse(h); err != nil || !slices.Contains([]string{"unix", "tcp", "ssh", "http", "https"}, u.Scheme) {
-			d.problem("sandboxing.docker.host", "must be an address such as unix:///var/run/docker.sock")
-		}
-	}
-	for _, p := range s.Docker.HostImages {
-		if _, err := path.Match(p, ""); err != nil || p == "" {
-			d.problem("sandboxing.docker.hostImages", "%q is no name or pattern of an image, such as node:22, tools/* or *", p)
-		}
-	}
-	if s.Docker.Image == "" {
-		d.problem("sandboxing.docker.image", "must name an image")
-	}
-	e := s.E2B
-	// Plain http is taken, as by E2B's own clients: a server of one's own may be behind a door of its own.
-	d.checkURL("sandboxing.e2b.apiUrl", e.APIURL, false)
-	d.checkURL("sandboxing.e2b.sandboxUrl", e.SandboxURL, false)
-	if e.Domain != "" && !hostName.MatchString(e.Domain) {
-		d.problem("sandboxing.e2b.domain", "must be the name of a host such as e2b.app")
-	}
-	if e.Template == "" {
-		d.problem("sandboxing.e2b.template", "must name a template")
-	}
-	d.checkLeast("sandboxing.e2b.defaultCpu", e.DefaultCPU, 1)
-	d.checkLeast("sandboxing.e2b.defaultRam", e.DefaultRAM, 128)
-	d.checkLeast("sandboxing.e2b.maxSessionDuration", e.MaxSessionDuration, 60)
-	d.checkLeast("sandboxing.e2b.autoShutdownIdle", e.AutoShutdownIdle, 0)
-	d.checkLeast("sandboxing.e2b.requestTimeout", e.RequestTimeout, 1)
-	d.checkLeast("sandboxing.e2b.retries", e.Retries, 0)
-	if e.PriceVCPU < 0 || e.PriceGiB < 0 {
-		d.problem("sandboxing.e2b.priceVcpuSecond", "and priceGibSecond are nano-USD a second, such as 14000, and not negative")
-	}
-	if u, err := url.Parse(e.Proxy); e.Proxy != "" && e.Proxy != NoProxy && (err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)) {
-		d.problem("sandboxing.e2b.proxy", `must be an address such as http://proxy.example.com:3128, or "none"`)
-	}
-	for k, v := range e.Headers {
-		if !headerName.MatchString(k) || strings.ContainsAny(v, "\r\n\x00") {
-			d.problem("sandboxing.e2b.headers", "%q must be the name of a header, and its value one line", k)
-		}
-	}
 }
 
 // checkURL checks an optional address that secrets are sent to: https, or this machine.

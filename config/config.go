@@ -1,6 +1,13 @@
 // Package config reads config.json: strictly (a key it does not know stops the start and is named), with defaults, ${ENV}
-// expansion, secrets from files (<key>File) and PARAWORK_* twins. It knows nothing of the rooms; cmd hands each its part.
+// expansion, secrets from files (<key>File) and PARAWORK_* twins. It knows nothing of the packages that use it; cmd
+// hands each its part, and gives it what kinds of places have settings of their own.
 package config
+
+import (
+	"reflect"
+
+	"github.com/parawork/parawork/internal/schema"
+)
 
 // Config is the whole of config.json. Load returns it checked and complete: paths are absolute.
 type Config struct {
@@ -108,22 +115,20 @@ type Projects struct {
 
 // Sandboxing is where workspaces may live.
 type Sandboxing struct {
-	DefaultProvider  string     `json:"defaultProvider"`
-	AllowUserChoice  bool       `json:"allowUserChoice"`
-	MonthlyBudgetUSD int        `json:"monthlyBudgetUsd"`
-	WeakestBoundary  string     `json:"weakestBoundary"` // no place weaker than this is used, whatever teams say; "" = any
-	Caches           Caches     `json:"caches"`
-	Sync             Sync       `json:"sync"`
-	Commands         Commands   `json:"commands"`
-	IdleStopMinutes  *int       `json:"idleStopMinutes"` // nil: 30 for containers, never elsewhere; 0 = never
-	Limits           Limits     `json:"limits"`
-	Local            Local      `json:"local"`
-	Bubblewrap       Bubblewrap `json:"bubblewrap"`
-	Runner           Runner     `json:"runner"`
-	Docker           Docker     `json:"docker"`
-	E2B              E2B        `json:"e2b"`
-	Pool             Pool       `json:"pool"`
-	Network          Network    `json:"network"`
+	DefaultProvider  string   `json:"defaultProvider"`
+	AllowUserChoice  bool     `json:"allowUserChoice"`
+	MonthlyBudgetUSD int      `json:"monthlyBudgetUsd"`
+	WeakestBoundary  string   `json:"weakestBoundary"` // no place weaker than this is used, whatever teams say; "" = any
+	Caches           Caches   `json:"caches"`
+	Sync             Sync     `json:"sync"`
+	Commands         Commands `json:"commands"`
+	IdleStopMinutes  *int     `json:"idleStopMinutes"` // nil: 30 for containers, never elsewhere; 0 = never
+	Limits           Limits   `json:"limits"`
+	Pool             Pool     `json:"pool"`
+	Network          Network  `json:"network"`
+
+	places map[string]schema.Values `json:"-"` // by kind; see Of
+	tree   reflect.Value            `json:"-"` // of them, as config.json has them
 }
 
 // Caches are what the workspaces of a team share of downloads and builds.
@@ -152,13 +157,6 @@ type Network struct {
 	Proxy        string   `json:"proxy" secret:"url"` // the server's own; "" = as the environment says, "none" = none
 }
 
-// Local is this server without isolation.
-type Local struct {
-	// Enabled is nil when config.json does not say: on while the instance has one team.
-	Enabled        *bool          `json:"enabled"`
-	ResourceLimits ResourceLimits `json:"resourceLimits"`
-}
-
 // Limits are of every sandbox of the instance: what one has for which nobody says otherwise, and the most one may have.
 type Limits struct {
 	Default SandboxLimits `json:"default"`
@@ -179,68 +177,11 @@ type SandboxLimits struct {
 // Cores are CPUs; in config.json a number of them, or a share of the machine such as "80%".
 type Cores float64
 
-// ResourceLimits bound one sandbox of this server; 0 = no bound.
-type ResourceLimits struct {
-	MaxCPU    Cores `json:"maxCpu"`
-	MaxMemory int64 `json:"maxMemory"` // MiB
-}
-
-// Bubblewrap is this server with namespaces around each sandbox.
-type Bubblewrap struct {
-	Enabled bool     `json:"enabled"`
-	Paths   []string `json:"paths"` // folders and files of the host shown read-only inside, beside the system's own
-	TmpMB   int64    `json:"tmpMB"` // how large a sandbox's own /tmp may grow, MiB
-}
-
-// Runner is members' own machines.
-type Runner struct {
-	Enabled      bool   `json:"enabled"`
-	DownloadsDir string `json:"downloadsDir"` // of the programs that are offered for machines; "" = downloads beside the server's own
-}
-
-// Docker is containers.
-type Docker struct {
-	Enabled bool   `json:"enabled"`
-	Host    string `json:"host"`
-	Image   string `json:"image"`
-	Runtime string `json:"runtime"`
-	// ProjectImages says whether projects may name and build images of their own.
-	ProjectImages bool `json:"projectImages"`
-	// HostImages are the engine's images that projects may use although no registry gives them to everybody, by name or pattern. None: all of
-	// them while there is one team, none beside Image once there are more.
-	HostImages []string `json:"hostImages"`
-	// BuildNetwork is the engine's network for the steps of such builds; "" = none of them: they go out through the gate.
-	BuildNetwork string `json:"buildNetwork"`
-}
-
 // Pool is sandboxes made ahead of time, in places that can.
 type Pool struct {
 	Enabled bool `json:"enabled"`
 	Min     int  `json:"min"` // of each size that is asked for
 	Max     int  `json:"max"`
-}
-
-// E2B is sandboxes of e2b.dev or a service that speaks its API.
-type E2B struct {
-	APIKey             string `json:"apiKey" secret:"all"`
-	APIKeyFile         string `json:"apiKeyFile" file:"apiKey"`
-	Domain             string `json:"domain"`
-	APIURL             string `json:"apiUrl"`
-	SandboxURL         string `json:"sandboxUrl"`
-	Template           string `json:"template"`
-	DefaultCPU         int    `json:"defaultCpu"`
-	DefaultRAM         int    `json:"defaultRam"`         // MiB
-	MaxSessionDuration int    `json:"maxSessionDuration"` // s
-	AutoShutdownIdle   int    `json:"autoShutdownIdle"`   // s
-	FallbackToLocal    bool   `json:"fallbackToLocal"`
-
-	Debug          bool              `json:"debug"`          // no control plane: one envd on this machine, as E2B_DEBUG means it
-	RequestTimeout int               `json:"requestTimeout"` // s
-	Retries        int               `json:"retries"`        // of requests that may be sent again
-	Proxy          string            `json:"proxy" secret:"url"`
-	Headers        map[string]string `json:"headers" secret:"values"`
-	PriceVCPU      int64             `json:"priceVcpuSecond"` // nano-USD
-	PriceGiB       int64             `json:"priceGibSecond"`  // nano-USD
 }
 
 // Outgoing is what the server itself may reach at addresses that people enter: webhooks, push services, agents' base URLs, git hosts,

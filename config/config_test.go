@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors/kinds"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -27,7 +27,7 @@ func load(t *testing.T, text string, vars map[string]string) (*config.Config, er
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config.Load(file, env(vars), agents.Programs())
+	return config.Load(file, env(vars), agents.Programs(), places())
 }
 
 func must(t *testing.T, text string, vars map[string]string) *config.Config {
@@ -42,26 +42,26 @@ func must(t *testing.T, text string, vars map[string]string) *config.Config {
 func TestWithoutAFileTheDefaultsHold(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	c, err := config.Load("", env(nil), agents.Programs())
+	c, err := config.Load("", env(nil), agents.Programs(), places())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := config.Default(agents.Programs())
-	want.DataDir, want.Sandboxing.E2B.APIKey = filepath.Join(dir, "data"), ""
-	if !reflect.DeepEqual(c.Bare(), want.Bare()) {
+	want := config.Default(agents.Programs(), places())
+	want.DataDir = filepath.Join(dir, "data")
+	if !c.Equal(want) {
 		t.Errorf("got %s", c)
 	}
 	// A config.json in the working folder is found; PARAWORK_CONFIG is stronger; a named file must exist.
 	if err := os.WriteFile("config.json", []byte(`{"log":{"level":"debug"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = config.Load("", env(nil), agents.Programs()); err != nil || c.Log.Level != "debug" || c.File != filepath.Join(dir, "config.json") {
+	if c, err = config.Load("", env(nil), agents.Programs(), places()); err != nil || c.Log.Level != "debug" || c.File != filepath.Join(dir, "config.json") {
 		t.Errorf("config.json in the working folder: %v, %v", c, err)
 	}
-	if _, err = config.Load("", env(map[string]string{"PARAWORK_CONFIG": "other.json"}), agents.Programs()); err == nil || !strings.Contains(err.Error(), "other.json") {
+	if _, err = config.Load("", env(map[string]string{"PARAWORK_CONFIG": "other.json"}), agents.Programs(), places()); err == nil || !strings.Contains(err.Error(), "other.json") {
 		t.Errorf("PARAWORK_CONFIG: %v", err)
 	}
-	if _, err = config.Load("missing.json", env(nil), agents.Programs()); !fault.Is(err, fault.Invalid) {
+	if _, err = config.Load("missing.json", env(nil), agents.Programs(), places()); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a missing file: %v", err)
 	}
 }
@@ -216,8 +216,8 @@ func TestLocalMayBeLeftOpen(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{`{}`: "<nil>", `{"enabled":null}`: "<nil>", `{"enabled":true}`: "true", `{"enabled":false}`: "false"} {
 		got := "<nil>"
-		if e := must(t, `{"sandboxing":{"local":`+text+`}}`, nil).Sandboxing.Local.Enabled; e != nil {
-			got = fmt.Sprint(*e)
+		if e := must(t, `{"sandboxing":{"local":`+text+`}}`, nil).Sandboxing.Of("local"); e.Said("enabled") {
+			got = fmt.Sprint(e.On("enabled"))
 		}
 		if got != want {
 			t.Errorf("%s: enabled = %s", text, got)
@@ -243,9 +243,9 @@ func TestEnvironment(t *testing.T) {
 	if len(c.Server.Proxies()) != 2 || c.Server.Proxies()[0].String() != "10.0.0.1/32" {
 		t.Errorf("proxies = %v", c.Server.Proxies())
 	}
-	if !c.Projects.AllowFileURLs || c.Sandboxing.MonthlyBudgetUSD != 7 || c.Sandboxing.Local.Enabled == nil || *c.Sandboxing.Local.Enabled ||
-		c.Projects.BranchPrefix != "x${y}/" || c.Sandboxing.E2B.APIKey != "e2b_1" || c.Sandboxing.E2B.Domain != "e2b.corp.example" || c.Sandboxing.E2B.APIURL != "http://api.corp.example:3000" ||
-		!c.Sandboxing.E2B.Debug || !c.Given("sandboxing.e2b.domain") || c.Given("sandboxing.e2b.sandboxUrl") || c.Sandboxing.Local.ResourceLimits.MaxCPU != 1.5 {
+	if !c.Projects.AllowFileURLs || c.Sandboxing.MonthlyBudgetUSD != 7 || !c.Sandboxing.Of("local").Said("enabled") || c.Sandboxing.Of("local").On("enabled") ||
+		c.Projects.BranchPrefix != "x${y}/" || c.Sandboxing.Of("e2b").Text("apiKey") != "e2b_1" || c.Sandboxing.Of("e2b").Text("domain") != "e2b.corp.example" || c.Sandboxing.Of("e2b").Text("apiUrl") != "http://api.corp.example:3000" ||
+		!c.Sandboxing.Of("e2b").On("debug") || !c.Given("sandboxing.e2b.domain") || c.Given("sandboxing.e2b.sandboxUrl") || c.Sandboxing.Of("local").Cores("resourceLimits.maxCpu") != 1.5 {
 		t.Errorf("got %s", c)
 	}
 	for name, bad := range map[string]string{"PARAWORK_PROJECTS_ALLOW_FILE_URLS": "maybe", "PARAWORK_SANDBOXING_MONTHLY_BUDGET_USD": "a lot"} {
@@ -270,12 +270,12 @@ func TestSecretsFromFiles(t *testing.T) {
 	write("empty", "\n")
 	write("config.json", `{"database":{"urlFile":"url"},"sandboxing":{"e2b":{"apiKeyFile":"./e2b"}},"billing":{"stripe":{"webhookSecretsFile":"hooks"}},
 		"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecretFile":"sso"}}}}`)
-	c, err := config.Load(filepath.Join(dir, "config.json"), env(nil), agents.Programs())
+	c, err := config.Load(filepath.Join(dir, "config.json"), env(nil), agents.Programs(), places())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Database.URL != "postgres://u:hunter2@h/d" || c.Sandboxing.E2B.APIKey != "e2b_x" || len(c.Billing.Stripe.WebhookSecrets) != 2 || c.Accounts.Providers["gh"].ClientSecret != "of the client" {
-		t.Errorf("got %+v %+v %+v", c.Database, c.Sandboxing.E2B, c.Billing)
+	if c.Database.URL != "postgres://u:hunter2@h/d" || c.Sandboxing.Of("e2b").Text("apiKey") != "e2b_x" || len(c.Billing.Stripe.WebhookSecrets) != 2 || c.Accounts.Providers["gh"].ClientSecret != "of the client" {
+		t.Errorf("got %+v %+v %+v", c.Database, c.Sandboxing.Of("e2b"), c.Billing)
 	}
 	for text, want := range map[string]string{
 		`{"database":{"url":"sqlite","urlFile":"url"}}`: "database.url is given as well",
@@ -285,7 +285,7 @@ func TestSecretsFromFiles(t *testing.T) {
 		`{"database":{"urlFile":"."}}`:                  "not a file",
 	} {
 		write("config.json", text)
-		if _, err := config.Load(filepath.Join(dir, "config.json"), env(nil), agents.Programs()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "database.urlFile") {
+		if _, err := config.Load(filepath.Join(dir, "config.json"), env(nil), agents.Programs(), places()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "database.urlFile") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -315,7 +315,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	if !strings.Contains(c.Redacted(), "postgres://pw:hidden@h/d") || !json.Valid([]byte(c.Redacted())) {
 		t.Error(c.Redacted())
 	}
-	if c.Sandboxing.E2B.APIKey != "hunter2" || c.Agents["codex"].Env["K"] != "hunter2" || c.Billing.Stripe.WebhookSecrets[0] != "whsec_hunter2hunter2" {
+	if c.Sandboxing.Of("e2b").Text("apiKey") != "hunter2" || c.Agents["codex"].Env["K"] != "hunter2" || c.Billing.Stripe.WebhookSecrets[0] != "whsec_hunter2hunter2" {
 		t.Error("printing changed the configuration")
 	}
 }
@@ -337,7 +337,7 @@ func TestExampleAndDocumentationAreComplete(t *testing.T) {
 	if company.Issuer == "" || company.Enabled || company.Groups["engineers"][0].Role != "member" {
 		t.Errorf("the provider of the example: %+v", company)
 	}
-	if own.Command == "" || own.Prompt.Delivery == "" || !reflect.DeepEqual(c.Bare(), want.Bare()) {
+	if own.Command == "" || own.Prompt.Delivery == "" || !c.Equal(want) {
 		t.Errorf("the example is not the defaults and an agent:\n%s\n%s", c, want)
 	}
 
@@ -356,7 +356,7 @@ func TestExampleAndDocumentationAreComplete(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+?) \\| ").FindAllStringSubmatch(string(doc), -1) {
 		inDoc[m[1]] = m[2]
 	}
-	keys := config.Keys()
+	keys := config.Keys(places())
 	for _, k := range keys {
 		v, ok := inExample[k]
 		if !ok {
@@ -408,6 +408,14 @@ func paths(path string, tree map[string]any, out map[string]any) {
 	}
 }
 
+// places are the kinds the program has.
+func places() (out []config.Kind) {
+	for _, d := range kinds.All() {
+		out = append(out, config.Kind{Name: string(d.Kind), Settings: d.Settings})
+	}
+	return out
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add(`{"server":{"listen":"127.0.0.1:0"}}`)
 	f.Add(`{"agents":{"x":{"command":"${A}","env":{"B":"c"}}},"projects":{"allowedRoots":["~/x"]}}`)
@@ -417,7 +425,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if c, err := config.Load(file, env(map[string]string{"HOME": "/h", "A": "a"}), agents.Programs()); err == nil {
+		if c, err := config.Load(file, env(map[string]string{"HOME": "/h", "A": "a"}), agents.Programs(), places()); err == nil {
 			_ = c.Redacted()
 		}
 	})

@@ -17,6 +17,8 @@ type decoder struct {
 	given    map[string]bool   // paths of keys that were given, by the file or by a twin
 	fromFile map[string]bool   // those given by the file
 	problems []string
+	kinds    []Kind
+	tree     reflect.Value // of the settings of places
 }
 
 func (d *decoder) problem(path, format string, args ...any) {
@@ -170,18 +172,22 @@ func (d *decoder) object(path string, n node, dst reflect.Value) {
 	known := fields(dst.Type())
 	for _, key := range o.keys {
 		i := slices.IndexFunc(known, func(f field) bool { return f.key == key })
-		if i < 0 {
-			d.unknown(path, key)
+		if i >= 0 {
+			d.decode(join(path, key), o.values[key], dst.Field(known[i].index))
 			continue
 		}
-		d.decode(join(path, key), o.values[key], dst.Field(known[i].index))
+		if k := slices.IndexFunc(d.kinds, func(k Kind) bool { return k.Name == key }); k >= 0 && path == placesPath {
+			d.decode(join(path, key), o.values[key], d.tree.Field(k))
+			continue
+		}
+		d.unknown(path, key)
 	}
 }
 
 // unknown says that a key is not known, and which one may be meant.
 func (d *decoder) unknown(path, key string) {
 	full := join(path, key)
-	if best := nearest(full, path); best != "" {
+	if best := d.nearest(full, path); best != "" {
 		d.problem("", "%q is not a key Parawork knows. Did you mean %q?", full, best)
 		return
 	}
@@ -223,8 +229,10 @@ func kindOf(n node) string {
 	return "an object"
 }
 
-// Keys returns the path of every key, with <name> for the name of an agent, in the order of the types.
-func Keys() []string { return keysOf("", reflect.TypeFor[Config]()) }
+// Keys returns the path of every key, with <name> for the name of an agent, in the order of the types, then those of places.
+func Keys(kinds []Kind) []string {
+	return append(keysOf("", reflect.TypeFor[Config]()), placeKeys(kinds)...)
+}
 
 func keysOf(path string, t reflect.Type) []string {
 	var out []string
@@ -246,10 +254,10 @@ func keysOf(path string, t reflect.Type) []string {
 
 // nearest returns the known key that key most likely means: the same word elsewhere, or the fewest letters apart. "" when none
 // is near.
-func nearest(full, path string) string {
+func (d *decoder) nearest(full, path string) string {
 	key := full[strings.LastIndexByte(full, '.')+1:]
 	best, least := "", 1000
-	for _, known := range allPaths() {
+	for _, known := range allPaths(d.kinds) {
 		parent, last := "", known
 		if i := strings.LastIndexByte(known, '.'); i >= 0 {
 			parent, last = known[:i], known[i+1:]
@@ -270,9 +278,9 @@ func nearest(full, path string) string {
 }
 
 // allPaths returns Keys and the objects that hold them.
-func allPaths() []string {
+func allPaths(kinds []Kind) []string {
 	var out []string
-	for _, k := range Keys() {
+	for _, k := range Keys(kinds) {
 		for i := range len(k) {
 			if parent := strings.TrimSuffix(k[:i], "[]"); k[i] == '.' && !slices.Contains(out, parent) && !strings.HasSuffix(parent, "<name>") {
 				out = append(out, parent)

@@ -1,8 +1,10 @@
 package config
 
-// Default returns the configuration without a file: what each key is when it is not given. Agents are those of Load.
-func Default(agents map[string]string) *Config {
-	return &Config{
+import "github.com/parawork/parawork/internal/schema"
+
+// Default returns the configuration without a file: what each key is when it is not given. Agents and kinds are those of Load.
+func Default(agents map[string]string, kinds []Kind) *Config {
+	c := &Config{
 		Server:   Server{Listen: "127.0.0.1:8080", TrustedProxies: []string{}},
 		DataDir:  "./data",
 		Database: Database{URL: "sqlite", WaitSeconds: 300},
@@ -18,12 +20,7 @@ func Default(agents map[string]string) *Config {
 		Agents:    defaultAgents(agents),
 		Sandboxing: Sandboxing{
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048}, Commands: Commands{KeepMinutes: 60, QueueMinutes: 10},
-			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
-			Limits: Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
-			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true, HostImages: []string{}},
-			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
-				MaxSessionDuration: 86400, AutoShutdownIdle: 1800, RequestTimeout: 60, Retries: 3, Headers: map[string]string{},
-				PriceVCPU: 14_000, PriceGiB: 4_500},
+			Limits:  Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
 			Pool:    Pool{Min: 3, Max: 10},
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
@@ -31,6 +28,11 @@ func Default(agents map[string]string) *Config {
 		Gateway:  Gateway{Enabled: true, MaxBodyMB: 32, FirstByteSeconds: 600, MaxOutputTokens: 128_000},
 		Billing:  Billing{GraceSeconds: 300, PastDueDays: 7, Stripe: Stripe{WebhookSecrets: []string{}}},
 	}
+	c.Sandboxing.tree, c.Sandboxing.places = newTree(kinds), make(map[string]schema.Values)
+	for _, k := range kinds {
+		c.Sandboxing.places[k.Name] = k.Settings.Defaults()
+	}
+	return c
 }
 
 func defaultAgents(programs map[string]string) map[string]Agent {

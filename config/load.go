@@ -21,15 +21,15 @@ import (
 // working folder.
 //
 // Agents are those Parawork knows by itself: the program of each by its name, "" for one that config.json need not name. All others are of
-// one's own.
-func Load(path string, env func(string) string, agents map[string]string) (*Config, error) {
+// one's own. Kinds are the kinds of places that have settings.
+func Load(path string, env func(string) string, agents map[string]string, kinds []Kind) (*Config, error) {
 	file, text, err := read(path, env)
 	if err != nil {
 		return nil, err
 	}
-	c := Default(agents)
+	c := Default(agents, kinds)
 	c.File = file
-	d := &decoder{agents: agents, given: map[string]bool{}, fromFile: map[string]bool{}}
+	d := &decoder{agents: agents, given: map[string]bool{}, fromFile: map[string]bool{}, kinds: kinds, tree: c.Sandboxing.tree}
 	if file != "" {
 		n, err := parseTree(text)
 		if err != nil {
@@ -38,13 +38,17 @@ func Load(path string, env func(string) string, agents map[string]string) (*Conf
 		d.decode("", n, reflect.ValueOf(c).Elem())
 	}
 	d.twins("", reflect.ValueOf(c).Elem(), env)
+	d.twins(placesPath, d.tree, env)
 	d.expand("", reflect.ValueOf(c).Elem(), env)
-	d.e2bEnv(&c.Sandboxing.E2B, env)
+	d.expand(placesPath, d.tree, env)
+	d.placesEnv(env)
 	if len(d.problems) == 0 {
 		d.paths(c, env)
 		d.files("", reflect.ValueOf(c).Elem(), c.File, env)
+		d.files(placesPath, d.tree, c.File, env)
 	}
 	if len(d.problems) == 0 {
+		c.Sandboxing.places = d.placeValues(c.File, env)
 		d.check(c)
 	}
 	if len(d.problems) > 0 {
@@ -185,23 +189,6 @@ func (d *decoder) twin(path, name, text string, dst reflect.Value) {
 	}
 }
 
-// e2bEnv fills what is not said of E2B from the variables its own clients know.
-func (d *decoder) e2bEnv(e *E2B, env func(string) string) {
-	for key, dst := range map[string]*string{"domain": &e.Domain, "apiUrl": &e.APIURL, "sandboxUrl": &e.SandboxURL} {
-		name := map[string]string{"domain": "E2B_DOMAIN", "apiUrl": "E2B_API_URL", "sandboxUrl": "E2B_SANDBOX_URL"}[key]
-		if v := env(name); *dst == "" && v != "" {
-			*dst = v
-			d.given["sandboxing.e2b."+key] = true
-		}
-	}
-	if strings.EqualFold(env("E2B_DEBUG"), "true") && !d.given["sandboxing.e2b.debug"] {
-		e.Debug = true
-	}
-}
-
-// optionalEnv are the keys whose ${ENV} may be missing: empty then.
-var optionalEnv = map[string]bool{"sandboxing.e2b.apiKey": true}
-
 // expand replaces ${NAME} in every text; $${ stands for ${ itself.
 func (d *decoder) expand(path string, v reflect.Value, env func(string) string) {
 	switch v.Kind() {
@@ -244,7 +231,7 @@ func (d *decoder) expandText(path, s string, env func(string) string) string {
 			return ""
 		}
 		value := env(name)
-		if value == "" && !optionalEnv[path] {
+		if value == "" && !d.envMayMiss(path) {
 			d.problem(path, "the environment variable %s is not set. Set it, or put the value itself here.", name)
 		}
 		b.WriteString(value)
@@ -338,9 +325,6 @@ func (d *decoder) paths(c *Config, env func(string) string) {
 	c.DataDir = d.absolute("dataDir", c.DataDir, c.File, env)
 	if c.UI.Dir != "" {
 		c.UI.Dir = d.absolute("ui.dir", c.UI.Dir, c.File, env)
-	}
-	if dir := &c.Sandboxing.Runner.DownloadsDir; *dir != "" {
-		*dir = d.absolute("sandboxing.runner.downloadsDir", *dir, c.File, env)
 	}
 	for i, root := range c.Projects.AllowedRoots {
 		if root == "" {

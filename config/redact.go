@@ -17,11 +17,18 @@ func (c *Config) Redacted() string {
 	copied := reflect.New(reflect.TypeFor[Config]()).Elem()
 	copied.Set(reflect.ValueOf(*c))
 	redact(copied, "")
+	c = copied.Addr().Interface().(*Config)
+	if tree := c.Sandboxing.tree; tree.IsValid() {
+		hidden := reflect.New(tree.Type()).Elem()
+		hidden.Set(tree)
+		redact(hidden, "")
+		c.Sandboxing.tree = hidden
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(copied.Interface()); err != nil {
+	if err := e.Encode(c); err != nil {
 		return "{}" // these types always encode
 	}
 	return b.String()

@@ -1,30 +1,34 @@
 package executors
 
-import "time"
+import (
+	"time"
+
+	"github.com/parawork/parawork/internal/schema"
+)
 
 // executionIdle is how long a sandbox that served single commands only may be idle where idle sandboxes cost money: single commands come and go.
 const executionIdle = 10 * time.Minute
 
 // IdleRules say how long a sandbox may be idle before it is ended: for ever where it costs nothing but memory of the server's own.
 type IdleRules struct {
-	Paid  map[Kind]func() time.Duration // of kinds where idle sandboxes cost money
-	Said  *time.Duration                // what an operator says of the other kinds; nil = Usual
-	Usual map[Kind]time.Duration        // of the other kinds where nobody says anything
+	Kinds    Descriptors
+	Said     *time.Duration           // what an operator says where idle sandboxes cost nothing; nil = each kind's Usual
+	Settings func(Kind) schema.Values // what holds of a kind now
 }
 
-// After is how long a sandbox of a kind may be idle; 0 = for ever. On a member's own machine its owner alone decides what runs.
+// After is how long a sandbox of a kind may be idle; 0 = for ever.
 func (r IdleRules) After(k Kind, p Purpose) time.Duration {
-	if paid, ok := r.Paid[k]; ok {
-		if p == ForExecution {
-			return min(paid(), executionIdle)
-		}
-		return paid()
-	}
-	switch {
-	case k == Runner:
+	d, _ := r.Kinds.Find(k)
+	switch rule := d.Idle; {
+	case rule.Paid != nil && p == ForExecution:
+		return min(rule.Paid(r.Settings(d.Kind)), executionIdle)
+	case rule.Paid != nil:
+		return rule.Paid(r.Settings(d.Kind))
+	case rule.Owned:
 		return 0
 	case r.Said != nil:
 		return *r.Said
+	default:
+		return rule.Usual
 	}
-	return r.Usual[k]
 }

@@ -5,14 +5,18 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/schema"
 )
 
 // What costs money is ended soon, what an operator says holds for the rest, and nobody ends what runs on a member's machine.
 func TestIdleRules(t *testing.T) {
 	t.Parallel()
 	hour := time.Hour
-	usual := executors.IdleRules{Paid: map[executors.Kind]func() time.Duration{"cloud": func() time.Duration { return 20 * time.Minute }},
-		Usual: map[executors.Kind]time.Duration{"container": 30 * time.Minute}}
+	usual := executors.IdleRules{Settings: func(executors.Kind) schema.Values { return schema.Values{} }, Kinds: executors.Descriptors{
+		{Kind: "cloud", Idle: executors.IdleRule{Paid: func(schema.Values) time.Duration { return 20 * time.Minute }}},
+		{Kind: "container", Idle: executors.IdleRule{Usual: 30 * time.Minute}},
+		{Kind: executors.Runner, Family: true, Idle: executors.IdleRule{Owned: true}},
+	}}
 	said := usual
 	said.Said = &hour
 	for _, c := range []struct {
@@ -26,6 +30,7 @@ func TestIdleRules(t *testing.T) {
 		{"container", executors.ForExecution, 30 * time.Minute, hour},
 		{executors.Local, executors.ForAgent, 0, hour},
 		{executors.Runner, executors.ForAgent, 0, 0},
+		{executors.Runner.Of("mac_1"), executors.ForAgent, 0, 0},
 	} {
 		if a, b := usual.After(c.kind, c.purpose), said.After(c.kind, c.purpose); a != c.usual || b != c.said {
 			t.Errorf("%s, %v: %v and %v", c.kind, c.purpose, a, b)

@@ -73,3 +73,6 @@ func MayPort(mode NetworkMode, only, port int) bool {
 	}
 	return false
 }
+
+// FreePlace is a way on that errors name (details.ways): a place that costs nothing, on this server.
+const FreePlace = "free_place"

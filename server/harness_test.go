@@ -127,11 +127,7 @@ func auditing(db *store.DB, cfg testaccounts.Config) (*testaccounts.Accounts, *a
 	return accounts, audit.New(audit.Config{Store: store.NewAudit(db), Sealer: accounts})
 }
 
-// newHarness joins the rooms. Nothing runs; tune changes the server's configuration.
-// baseSettings are what config.json says of places.
-var baseSettings = settings.Values{DefaultExecutor: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
-	E2B: settings.E2B{Template: "parawork-base", DefaultCPUs: 2, DefaultMemoryMB: 2048, MaxSessionMinutes: 1440, IdleMinutes: 30}, Pool: settings.Pool{Min: 3, Max: 10}}
-
+// newHarness joins the services. Nothing runs; tune changes the server's configuration.
 func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	t.Helper()
 	h := &harness{t: t, db: storetest.SQLite(t), dir: t.TempDir(), bus: events.New()}
@@ -211,7 +207,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Answers:       store.NewIdempotency(h.db),
 		Audit:         log,
 		Policies:      kept,
-		Settings:      settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.accounts, Base: baseSettings}),
+		Kinds:         testKinds,
+		Settings:      settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.accounts, Places: testSettings()}),
 		Loopback:      true,
 		Drain:         2 * time.Second,
 		UI:            http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") }),

@@ -83,7 +83,9 @@ getMetrics              scraper   -
 createTeam              operator  -
 getInstancePlaces       operator  -
 setInstancePlaces       operator  -
-testE2B                 operator  -
+getPlaceSettings        operator  -
+setPlaceSettings        operator  -
+testPlace               operator  -
 getMail                 operator  -
 testMail                operator  -
 listUsers               operator  -

@@ -165,7 +165,9 @@ var policy = map[string]rule{
 
 	"getInstancePlaces": {access: operators},
 	"setInstancePlaces": {access: operators},
-	"testE2B":           rule{access: operators}.costs(rest.Reaching),
+	"getPlaceSettings":  {access: operators},
+	"setPlaceSettings":  {access: operators},
+	"testPlace":         rule{access: operators}.costs(rest.Reaching),
 
 	"listUsers":          {access: operators},
 	"createUser":         rule{access: operators}.costs(rest.Mailing),

@@ -36,7 +36,6 @@ var auditWords = map[string]string{
 	"setInstanceTeamQuotas": "team_quotas.set",
 	"redeliver":             "webhook.redeliver",
 	"fallBack":              "workspace.fall_back",
-	"testE2B":               "e2b.test",
 	"sendInput":             "session.input",
 	"openWatch":             "watch_link.open",
 	"linkIdentity":          "identity.begin_link", // what becomes of it, package sso remembers, as of signing in with a provider

@@ -189,7 +189,7 @@ func TestASVS_16_2_1_EntriesSayWhatChanged(t *testing.T) {
 func TestAuditWords(t *testing.T) {
 	t.Parallel()
 	for op, want := range map[string]string{"deleteWorkspace": "workspace.delete", "setInstancePlaces": "instance_places.set", "createToken": "token.create", "login": "user.sign_in",
-		"snoozeInboxItem": "", "testE2B": "e2b.test"} {
+		"snoozeInboxItem": "", "testPlace": "place.test", "setPlaceSettings": "place_settings.set"} {
 		if got := auditWord(op, http.MethodPost); got != want {
 			t.Errorf("%s is %q, want %q", op, got, want)
 		}

@@ -123,11 +123,11 @@ type Config struct {
 
 	GatewayEnabled bool // agents are pointed at the gateway
 
-	Image    string             // what containers are made from unless a project says otherwise
-	Policies places.PolicyStore // what teams say about their places
-	Caches   *caches.Caches     // what teams share; nil = nothing
-	Settings *settings.Service  // what operators say about places
-	TryE2B   places.TryE2B      // optional
+	Image    string                // what containers are made from unless a project says otherwise
+	Policies places.PolicyStore    // what teams say about their places
+	Caches   *caches.Caches        // what teams share; nil = nothing
+	Settings *settings.Service     // what operators say about places
+	Kinds    executors.Descriptors // of places
 
 	Viewed work.Viewed  // of changes; nil = nobody has viewed any
 	Graces money.Graces // of work that reached a limit; nil = none ever does

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"github.com/parawork/parawork/executors/settings"
 )
 
 // SealedValue is one sealed value of the database.
@@ -22,7 +24,7 @@ var sealedColumns = []struct {
 }{
 	{"secrets", "", true, false, `SELECT id, sealed FROM secrets WHERE {team|none} ORDER BY id`, `UPDATE secrets SET sealed = ? WHERE id = ? AND {team|none}`},
 	{"instance_keys", "=", false, false, `SELECT name, sealed FROM instance_keys ORDER BY name`, `UPDATE instance_keys SET sealed = ? WHERE name = ?`},
-	{"place_settings", "e2b key", false, false, `SELECT executor, sealed FROM place_settings WHERE sealed IS NOT NULL ORDER BY executor`, `UPDATE place_settings SET sealed = ? WHERE executor = ?`},
+	{"place_settings", settings.KeyPurpose, false, false, `SELECT executor, sealed FROM place_settings WHERE sealed IS NOT NULL ORDER BY executor`, `UPDATE place_settings SET sealed = ? WHERE executor = ?`},
 	{"totp", "", false, true, `SELECT user_id, sealed FROM totp ORDER BY user_id`, `UPDATE totp SET sealed = ? WHERE user_id = ?`},
 	{"ceremonies", "", false, true, `SELECT id_hash, sealed FROM ceremonies ORDER BY id_hash`, `UPDATE ceremonies SET sealed = ? WHERE id_hash = ?`},
 	{"mails", "", false, true, `SELECT id, sealed FROM mails WHERE {team|none} AND sealed <> '' ORDER BY id`, `UPDATE mails SET sealed = ? WHERE id = ? AND {team|none}`},

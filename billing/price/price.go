@@ -42,13 +42,6 @@ const (
 	mostAhead = 366 * 24 * time.Hour
 )
 
-// ServerKinds are the kinds of places of this server that isolate.
-var ServerKinds = []string{"bubblewrap", "docker"}
-
-// OnServer reports whether a kind of place isolates on this server itself: without a price its time counts in people's hours all the same
-// while several teams share the server.
-func OnServer(kind string) bool { return slices.Contains(ServerKinds, kind) }
-
 // Quote is what an hour of one sandbox costs.
 type Quote struct {
 	RowID    string // "" = the book has none
@@ -69,6 +62,7 @@ type Config struct {
 	Store Store
 	// Defaults are the prices that come with the program and its config.json: ID, EffectiveFrom, CreatedBy and CreatedAt are not theirs to say.
 	Defaults []Row
+	Free     []string     // kinds of places for which nothing is ever charged
 	Now      func() int64 // the ledger's time
 }
 
@@ -160,7 +154,7 @@ func (b *Book) Add(ctx context.Context, r Row) (Row, error) {
 	switch {
 	case !kindName.MatchString(r.Executor):
 		return bad("executor", "A price is of a kind of place, such as e2b or docker.")
-	case r.Executor == "local" || r.Executor == "bubblewrap":
+	case slices.Contains(b.cfg.Free, r.Executor):
 		return bad("executor", "Work on this server itself is free: prices are of places that somebody pays for, such as e2b, docker or runner.")
 	case r.VCPUSecondNano < 0 || r.VCPUSecondNano > MostSecond:
 		return bad("vcpu_second_nano", "A vCPU costs between 0 and %d nano-USD a second; E2B's is 14000.", MostSecond)

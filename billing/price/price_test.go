@@ -21,7 +21,7 @@ func TestTheBook(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		now := int64(1_000_000)
 		open := func(d price.Row) *price.Book {
-			b := price.New(price.Config{Store: store.NewPrices(db), Defaults: []price.Row{d}, Now: func() int64 { return now }})
+			b := price.New(price.Config{Store: store.NewPrices(db), Defaults: []price.Row{d}, Free: []string{"local", "bubblewrap"}, Now: func() int64 { return now }})
 			if err := b.Load(t.Context()); err != nil {
 				t.Fatal(err)
 			}

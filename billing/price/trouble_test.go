@@ -40,7 +40,7 @@ func (s *rows) InsertPrice(_ context.Context, r price.Row) (bool, error) {
 
 func open(t *testing.T, s *rows, now int64, defaults ...price.Row) *price.Book {
 	t.Helper()
-	b := price.New(price.Config{Store: s, Defaults: defaults, Now: func() int64 { return now }})
+	b := price.New(price.Config{Store: s, Defaults: defaults, Free: []string{"local", "bubblewrap"}, Now: func() int64 { return now }})
 	if err := b.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -155,15 +155,6 @@ func TestWhatAPriceMayBe(t *testing.T) {
 	for _, good := range []price.Row{far, {Executor: strings.Repeat("a", 32), EffectiveFrom: 1000}, e2b(0, 0)} {
 		if _, err := b.Add(t.Context(), good); err != nil {
 			t.Errorf("%+v: %v", good, err)
-		}
-	}
-}
-
-func TestKindsOfPlacesOfThisServer(t *testing.T) {
-	t.Parallel()
-	for kind, want := range map[string]bool{"docker": true, "bubblewrap": true, "local": false, "e2b": false, "": false} {
-		if price.OnServer(kind) != want {
-			t.Errorf("%s: %v", kind, !want)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/parawork/parawork/billing"
-	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -25,7 +24,7 @@ func (s *Service) Admit(ctx context.Context, st executors.UsageInterval) error {
 	if !st.Metered && st.PriceNano <= 0 {
 		return nil
 	}
-	a := asked{UsageInterval: st, m: monthOf(s.cfg.Now()), own: own(string(st.Kind), st.PriceNano)}
+	a := asked{UsageInterval: st, m: monthOf(s.cfg.Now()), own: own(s.cfg.OnServer, string(st.Kind), st.PriceNano)}
 	var err error
 	if a.shared, err = s.shared(ctx); err != nil {
 		return err
@@ -77,7 +76,9 @@ func (s *Service) Admit(ctx context.Context, st executors.UsageInterval) error {
 }
 
 // own reports whether a sandbox is in a place of this server for which nobody pays: what is about money does not stop it.
-func own(kind string, priceNano int64) bool { return priceNano <= 0 && price.OnServer(kind) }
+func own(onServer []string, kind string, priceNano int64) bool {
+	return priceNano <= 0 && slices.Contains(onServer, kind)
+}
 
 // shared reports whether several teams share this server.
 func (s *Service) shared(ctx context.Context) (bool, error) {
@@ -94,7 +95,7 @@ func (s *Service) shared(ctx context.Context) (bool, error) {
 // Counts reports whether the time of a kind of place counts in people's hours although nobody put a price on it: that of the places of
 // this server that isolate does, while several teams share them. A team alone is not limited on its own machine.
 func (s *Service) Counts(ctx context.Context, kind string) (bool, error) {
-	if !price.OnServer(kind) {
+	if !slices.Contains(s.cfg.OnServer, kind) {
 		return false, nil
 	}
 	return s.shared(ctx)
@@ -106,7 +107,7 @@ func (s *Service) Counted(ctx context.Context) ([]string, error) {
 	if err != nil || !shared {
 		return []string{}, err
 	}
-	return slices.Clone(price.ServerKinds), nil
+	return slices.Clone(s.cfg.OnServer), nil
 }
 
 // slowest is how long a start may take at most, ms: an image may have to be fetched. One of which nobody has heard for longer is forgotten.
@@ -369,7 +370,7 @@ func (a asked) killed(k KillSwitch) error {
 		why = " (" + k.Reason + ")"
 	}
 	return a.refuse(fault.Unavailable, "kill_switch", "kill_switch", "The operators of this server have stopped paid sandboxes%s: none begins until they allow it again. Work on this server goes on: use a place there.", why).
-		With("reason", k.Reason).With("since", k.At).With("ways", []string{"local"}).With("resets_at", nil)
+		With("reason", k.Reason).With("since", k.At).With("ways", []string{executors.FreePlace}).With("resets_at", nil)
 }
 
 func (a asked) sandboxes(n int64) string {

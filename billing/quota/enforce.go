@@ -103,6 +103,7 @@ type EnforcerConfig struct {
 	Standings Standings
 	Places    Places
 	Notifier  Notifier
+	OnServer  []string     // the kinds of places of this server that isolate
 	Now       func() int64 // the ledger's time, ms UTC
 	After     func(time.Duration) <-chan time.Time
 	Every     time.Duration // between two looks; default 15 s

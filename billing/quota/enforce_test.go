@@ -68,8 +68,8 @@ func (p *post) restart() {
 	now := func() time.Time { return time.UnixMilli(p.at) }
 	p.l = billing.New(billing.Config{Store: store.NewBilling(p.db), Clock: billing.NewClock(now, func() time.Duration { return time.Duration(p.at) * time.Millisecond })})
 	p.do(p.l.Recover(p.ctx))
-	p.q = quota.New(quota.Config{Store: store.NewQuota(p.db), Now: p.l.Now, GraceSeconds: 300})
-	p.e = quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Notifier: p, Now: p.l.Now})
+	p.q = quota.New(quota.Config{Store: store.NewQuota(p.db), Now: p.l.Now, OnServer: []string{"bubblewrap", "docker"}, GraceSeconds: 300})
+	p.e = quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Notifier: p, Now: p.l.Now, OnServer: []string{"bubblewrap", "docker"}})
 	p.q.OnChanged(p.e.Changed)
 	p.do(p.e.Recover(p.ctx))
 }
@@ -583,7 +583,7 @@ func TestAThresholdIsToldOnceByManyServers(t *testing.T) {
 		p.notifyFail = nil
 		var all sync.WaitGroup
 		for range 4 {
-			e := quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Notifier: p, Now: p.l.Now})
+			e := quota.NewEnforcer(quota.EnforcerConfig{Store: p.kept, Standings: p.q, Places: p, Notifier: p, Now: p.l.Now, OnServer: []string{"bubblewrap", "docker"}})
 			all.Go(func() { e.Beat(p.ctx); e.Settle() })
 		}
 		all.Wait()

@@ -166,7 +166,7 @@ func (b *beat) why(ctx context.Context, r AtWork) (*reason, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h := t.Halt; h != nil && (r.Metered || r.PriceNano > 0) && !own(r.Executor, r.PriceNano) {
+	if h := t.Halt; h != nil && (r.Metered || r.PriceNano > 0) && !own(b.e.cfg.OnServer, r.Executor, r.PriceNano) {
 		return &reason{Scope: h.Scope, Words: h.Reason, EndsAt: b.now + h.Grace.Milliseconds()}, nil
 	}
 	if r.PriceNano > 0 {
@@ -186,7 +186,7 @@ func (b *beat) why(ctx context.Context, r AtWork) (*reason, error) {
 	if u.Hours != nil && u.Hours.reached() {
 		return levelReason(*u.Hours, b.now), nil
 	}
-	if u.SessionMinutes != nil && r.RunBegan > 0 && !own(r.Executor, r.PriceNano) {
+	if u.SessionMinutes != nil && r.RunBegan > 0 && !own(b.e.cfg.OnServer, r.Executor, r.PriceNano) {
 		// The grace is the last part of the run: it ends when the time is up.
 		ends := r.RunBegan + *u.SessionMinutes*60_000
 		warned := ends - min(u.Grace.Milliseconds(), *u.SessionMinutes*60_000/4)

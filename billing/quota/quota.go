@@ -328,6 +328,8 @@ type Config struct {
 	// Teams counts the instance's teams: the time of this server's own isolating places counts in people's hours while there are several.
 	// nil = it never does.
 	Teams func(ctx context.Context) (int, error)
+	// OnServer are the kinds of places of this server that isolate.
+	OnServer []string
 	// InstanceLimit is the instance's budget; nil = no bound.
 	InstanceLimit func(ctx context.Context) (limitNano int64, limited bool, err error)
 	// Tokens is what models cost a team in [from, to), how many answers have no known cost, and what those may have cost; nil = nobody meters.

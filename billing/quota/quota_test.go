@@ -65,7 +65,7 @@ func (h *harness) now() int64 {
 
 // open makes the rooms of a new server over what is stored.
 func (h *harness) open() {
-	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: h.now, PastDueDays: 7, GraceSeconds: 300,
+	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: h.now, OnServer: []string{"bubblewrap", "docker"}, PastDueDays: 7, GraceSeconds: 300,
 		DefaultPlan:   func(context.Context) string { return h.def },
 		Teams:         func(context.Context) (int, error) { return h.teams, nil },
 		InstanceLimit: func(context.Context) (int64, bool, error) { return h.instance, h.instance >= 0, nil },

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // refuse says no, with what programs and people need to go on.
 func (a asked) refuse(kind fault.Kind, code, scope, format string, args ...any) *fault.Error {
 	return fault.New(kind, code, format, args...).With("scope", scope).With("place", string(a.Kind)).
-		With("price_nano_per_hour", a.PriceNano).With("ways", []string{"local", "upgrade"})
+		With("price_nano_per_hour", a.PriceNano).With("ways", []string{executors.FreePlace, "upgrade"})
 }
 
 // elsewhere is what a refusal says of this server's places, where they do not count.

@@ -15,7 +15,6 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/password"
-	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
@@ -146,7 +145,7 @@ func (p program) openAlone(ctx context.Context, fs *flag.FlagSet, file *string, 
 	if err := meant(); err != nil {
 		return nil, nil, nil, err
 	}
-	cfg, err := fromconfig.Load(*file, p.env)
+	cfg, err := p.config(*file)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -164,7 +163,7 @@ func (p program) openAlone(ctx context.Context, fs *flag.FlagSet, file *string, 
 
 // open opens the instance's accounts.
 func (p program) open(ctx context.Context, file string) (*instance.Instance, func() error, error) {
-	cfg, err := fromconfig.Load(file, p.env)
+	cfg, err := p.config(file)
 	if err != nil {
 		return nil, nil, err
 	}

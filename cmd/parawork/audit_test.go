@@ -37,7 +37,7 @@ func TestTheDoctorSaysThatEntriesWaitForRoom(t *testing.T) {
 		if _, err := os.Stat(path); err == nil {
 			t.Error("the command line makes the file of the server")
 		}
-		cfg, err := fromconfig.Load("", func(name string) string { return env[name] })
+		cfg, err := fromconfig.Load("", func(name string) string { return env[name] }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

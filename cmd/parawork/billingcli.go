@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,7 +22,7 @@ import (
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/store"
 )
@@ -81,7 +82,7 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 	if err := p.parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := fromconfig.Load(*file, p.env)
+	cfg, err := p.config(*file)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	rates, err := ratesOf(ctx, cfg, in.Db)
+	rates, err := ratesOf(ctx, cfg, p.kinds, in.Db)
 	if err != nil {
 		return err
 	}
@@ -159,21 +160,29 @@ func (p program) printSteps(steps []stripe.Step, pay *stripe.Service, dry bool) 
 	w.Flush()
 }
 
-// ratesOf is what usage costs on bills: what the price book says now of E2B, else of the metered place that costs most.
-func ratesOf(ctx context.Context, cfg *config.Config, db *store.DB) (stripe.Rates, error) {
+// ratesOf is what usage costs on bills: what the price book says now of the place that comes with a price, else of the metered place that costs most.
+func ratesOf(ctx context.Context, cfg *config.Config, kinds executors.Descriptors, db *store.DB) (stripe.Rates, error) {
 	now := time.Now().UnixMilli()
-	book := price.New(price.Config{Store: store.NewPrices(db), Defaults: fromconfig.DefaultPrices(cfg), Now: func() int64 { return now }})
+	pc := fromconfig.Prices(cfg, kinds)
+	pc.Store, pc.Now = store.NewPrices(db), func() int64 { return now }
+	book := price.New(pc)
 	if err := book.Load(ctx); err != nil {
 		return stripe.Rates{}, err
 	}
 	var best price.Row
-	for _, r := range book.List() {
-		row, ok := book.At(r.Executor, now)
-		if !ok || !row.Metered || row.VCPUSecondNano+row.GiBSecondNano == 0 {
-			continue
+	for _, bundled := range [...]bool{true, false} { // a price that comes with the program before one that operators made
+		for _, r := range book.List() {
+			row, ok := book.At(r.Executor, now)
+			if !ok || !row.Metered || row.VCPUSecondNano+row.GiBSecondNano == 0 ||
+				bundled != slices.ContainsFunc(pc.Defaults, func(d price.Row) bool { return d.Executor == r.Executor }) {
+				continue
+			}
+			if best.Executor == "" || row.VCPUSecondNano > best.VCPUSecondNano {
+				best = row
+			}
 		}
-		if best.Executor != string(e2b.Kind) && (row.Executor == string(e2b.Kind) || row.VCPUSecondNano > best.VCPUSecondNano) {
-			best = row
+		if best.Executor != "" {
+			break
 		}
 	}
 	return stripe.Rates{VCPUSecondNano: best.VCPUSecondNano, GiBSecondNano: best.GiBSecondNano}, nil
@@ -216,7 +225,7 @@ func (p program) billingStatus(ctx context.Context, args []string) (err error) {
 	if err := p.parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := fromconfig.Load(*file, p.env)
+	cfg, err := p.config(*file)
 	if err != nil {
 		return err
 	}

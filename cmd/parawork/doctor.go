@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/parawork/parawork/cmd/parawork/doctor"
-	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 )
 
 // doctor looks at everything Parawork needs and changes nothing.
@@ -19,7 +18,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	if err := p.parse(fs, args); err != nil {
 		return err
 	}
-	cfg, err := fromconfig.Load(*file, p.env)
+	cfg, err := p.config(*file)
 	if *show {
 		if err != nil {
 			return err
@@ -27,7 +26,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 		fmt.Fprint(p.stdout, cfg.Redacted())
 		return nil
 	}
-	x := doctor.Examination{Config: cfg, Unreadable: err, Version: version, Env: p.env, Guest: p.guest, GuestCarried: carriesGuest(), Audit: *checkAudit || *auditFile != "", AuditFile: *auditFile}
+	x := doctor.Examination{Config: cfg, Kinds: p.kinds, Unreadable: err, Version: version, Env: p.env, Guest: p.guest, GuestCarried: carriesGuest(), Audit: *checkAudit || *auditFile != "", AuditFile: *auditFile}
 	if !x.Run(ctx, p.stdout) {
 		return errReported
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
-	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
@@ -29,7 +28,7 @@ func (p program) adoptLeftovers(ctx context.Context, args []string) error {
 	if err := p.parse(fs, args); err != nil {
 		return err
 	}
-	cfg, err := fromconfig.Load(*file, p.env)
+	cfg, err := p.config(*file)
 	if err != nil {
 		return err
 	}

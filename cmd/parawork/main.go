@@ -3,8 +3,6 @@
 package main
 
 import (
-	"github.com/parawork/parawork/cmd/parawork/fromconfig"
-
 	"context"
 	"errors"
 	"flag"
@@ -16,10 +14,14 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/kinds"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-const usage = `Parawork runs many coding agents in parallel and keeps you in control.
+const usageText = `Parawork runs many coding agents in parallel and keeps you in control.
 
 usage: parawork <command> [flags]
 
@@ -31,12 +33,7 @@ usage: parawork <command> [flags]
               reset-password --email E [--keep-tokens] --password-stdin
               list-users, list-teams, suspend-user, restore-user, suspend-team, restore-team, make-operator, add-member,
               reset-factors, reset-link: see parawork admin help
-  docker    images for workspaces in containers
-              build [--tag NAME] [--base IMAGE] [--no-cache] [--pull] [--print], --config FILE
-  e2b       templates for workspaces in sandboxes of E2B
-              template build [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force], --config FILE
-              template list, --config FILE
-  billing   payment by Stripe
+%s  billing   payment by Stripe
               setup [--dry-run] [--public-url URL] [--secrets-file FILE] [--new-webhook], status; --config FILE
   runner    connect a machine of your own to a server, as a place to work: parawork runner help
   doctor    look at everything Parawork needs, and say what to do about what is missing
@@ -47,7 +44,7 @@ Every flag has a twin in the environment: --config is PARAWORK_CONFIG. Keys of c
 `
 
 func main() {
-	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
+	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv, kinds: kinds.All()}
 	if filepath.Base(os.Args[0]) == fromconfig.ConnectorName {
 		os.Exit(p.connect(os.Args[1:]))
 	}
@@ -59,6 +56,26 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(string) string
+	kinds          executors.Descriptors // of places
+}
+
+// usage says which commands there are.
+func (p program) usage() string {
+	var verbs strings.Builder
+	for _, d := range p.kinds {
+		for i, v := range d.Verbs {
+			if i == 0 {
+				fmt.Fprintf(&verbs, "  %-9s what places of this kind need: %s, %s\n", d.Kind, d.Label, d.Docs)
+			}
+			fmt.Fprintf(&verbs, "              %s %s\n", v.Name, v.Flags)
+		}
+	}
+	return fmt.Sprintf(usageText, verbs.String())
+}
+
+// config reads config.json; file "" = the usual one.
+func (p program) config(file string) (*config.Config, error) {
+	return fromconfig.Load(file, p.env, p.kinds)
 }
 
 // errUsage says that a command was called wrongly; the reason has been printed.
@@ -79,13 +96,9 @@ func (p program) run(ctx context.Context, args []string) int {
 	}
 	switch name {
 	case "serve":
-		err = serve(args, p.stdout, p.stderr, p.env) // minds its signals itself
+		err = p.serve(args) // minds its signals itself
 	case "admin":
 		err = p.interruptible(ctx, args, p.admin)
-	case "docker":
-		err = p.interruptible(ctx, args, p.docker)
-	case "e2b":
-		err = p.interruptible(ctx, args, p.e2b)
 	case "billing":
 		err = p.interruptible(ctx, args, p.billing)
 	case "doctor":
@@ -93,12 +106,16 @@ func (p program) run(ctx context.Context, args []string) int {
 	case "version", "--version", "-v":
 		err = p.version(args)
 	case "help", "--help", "-h":
-		fmt.Fprint(p.stdout, usage)
+		fmt.Fprint(p.stdout, p.usage())
 	case "":
-		fmt.Fprint(p.stderr, usage)
+		fmt.Fprint(p.stderr, p.usage())
 		err = errUsage
 	default:
-		fmt.Fprintf(p.stderr, "parawork: there is no command %q.\n\n%s", name, usage)
+		if d, ok := p.kinds.Find(executors.Kind(name)); ok && len(d.Verbs) > 0 {
+			err = p.interruptible(ctx, args, func(ctx context.Context, args []string) error { return p.verb(ctx, d, args) })
+			break
+		}
+		fmt.Fprintf(p.stderr, "parawork: there is no command %q.\n\n%s", name, p.usage())
 		err = errUsage
 	}
 	switch {

@@ -9,7 +9,6 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/directory"
-	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/internal/page"
 )
@@ -140,7 +139,7 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 
 // resetLink prints a link by which a user chooses a password.
 func (p program) resetLink(ctx context.Context, svc *instance.Instance, file string, u accounts.User) error {
-	cfg, err := fromconfig.Load(file, p.env)
+	cfg, err := p.config(file)
 	if err != nil {
 		return err
 	}

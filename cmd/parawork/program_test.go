@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors/e2b/e2btest"
 	"github.com/parawork/parawork/executors/images/recipe"
+	"github.com/parawork/parawork/executors/kinds"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -30,7 +31,7 @@ type result struct {
 // run runs the program with an environment of its own.
 func run(env map[string]string, stdin string, args ...string) result {
 	var out, errout bytes.Buffer
-	p := program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errout, env: func(k string) string { return env[k] }}
+	p := program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errout, env: func(k string) string { return env[k] }, kinds: kinds.All()}
 	code := p.run(context.Background(), args)
 	return result{code, out.String(), errout.String()}
 }

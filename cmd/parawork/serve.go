@@ -4,27 +4,25 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"io"
 	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/parawork/parawork/cmd/parawork/app"
-	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
 // serve is the command `parawork serve`.
-func serve(args []string, stdout, stderr io.Writer, env func(string) string) error {
+func (p program) serve(args []string) error {
 	flags := flag.NewFlagSet("parawork serve", flag.ContinueOnError)
 	file := flags.String("config", "", "configuration `FILE` (default: $PARAWORK_CONFIG, else config.json when there is one)")
-	if err := (program{stdout: stdout, stderr: stderr, env: env}).parse(flags, args); err != nil {
+	if err := p.parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := fromconfig.Load(*file, env)
+	cfg, err := p.config(*file)
 	if err != nil {
 		return err
 	}
@@ -53,14 +51,14 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 		return err
 	}
 	defer l.Close()
-	err = waitForDatabase(ctx, cfg, l, stderr)
+	err = waitForDatabase(ctx, cfg, l, p.stderr)
 	if ctx.Err() != nil {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	h, err := app.Build(tenant.All(ctx, "start"), app.Options{Config: cfg, Log: log, Env: env, Version: version, Guest: program{env: env}.guest})
+	h, err := app.Build(tenant.All(ctx, "start"), app.Options{Config: cfg, Kinds: p.kinds, Log: log, Env: p.env, Version: version, Guest: p.guest})
 	if err != nil {
 		return errors.Join(err, found.Err())
 	}
@@ -71,7 +69,7 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 	if err := h.CheckDefault(tenant.All(ctx, "start")); err != nil {
 		return err
 	}
-	return h.Run(ctx, l, stdout)
+	return h.Run(ctx, l, p.stdout)
 }
 
 // stopSignals returns a context that ends with the first SIGTERM or SIGINT. The second ends the process at once.

@@ -10,7 +10,6 @@ import (
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
@@ -28,15 +27,12 @@ func (p program) endStrangers(ctx context.Context, cfg *config.Config, db *store
 		groups = nil // places work without
 	}
 	one := func(context.Context) (int, error) { return 1, nil }
-	made, err := fromconfig.NewExecutors(cfg, guest, groups, one, func(context.Context) e2b.Settings { return fromconfig.E2BFromFile(cfg) }, slog.New(slog.DiscardHandler))
+	made, err := fromconfig.NewExecutors(cfg, p.kinds, fromconfig.Site{Guest: guest, Groups: groups, Teams: one, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	if made.Docker != nil {
-		defer made.Docker.Close()
-	}
-	defer made.E2B.Close()
-	return endUnknown(ctx, p.stdout, made.All, db, yes)
+	defer made.Close()
+	return endUnknown(ctx, p.stdout, made, db, yes)
 }
 
 func endUnknown(ctx context.Context, out io.Writer, places []executors.Executor, db *store.DB, yes bool) error {

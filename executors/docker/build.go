@@ -21,6 +21,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -32,23 +33,6 @@ const (
 	buildMemory = 4 << 30
 	buildCPUs   = 2
 )
-
-// BuildSpec says what image to build.
-type BuildSpec struct {
-	Tag        string
-	Dockerfile string // its name in the context
-	Target     string // stage; "" = the last
-	Args       map[string]string
-	Project    string // whom it is for; "" = all
-	Labels     map[string]string
-	Network    string // of what runs in it; "" = the engine's usual one
-	Gate       string // folder on this machine with the socket of the only way out of what runs in it, in the place of Network
-	NoCache    bool
-	Pull       bool // ask for newer versions of what it is built upon
-	Bounded    bool // its steps have limits of memory and CPU
-	Progress   bool // progress of downloads is written, too, line by line
-	Context    io.Reader
-}
 
 // Builder builds images with an engine, wherever that is.
 type Builder struct {
@@ -68,11 +52,14 @@ func NewBuilder(host string) (*Builder, error) {
 // Builder returns a Builder of the executor's engine.
 func (e *Executor) Builder() *Builder { return &Builder{e.api, e} }
 
+// Images is the executor's engine.
+func (e *Executor) Images() executors.ImageEngine { return e.Builder() }
+
 // Close gives back what the Builder opened.
 func (b *Builder) Close() error { return b.api.Close() }
 
 // Build builds an image and writes what the engine says to log. The image has its tag once everything has succeeded, and not before.
-func (b *Builder) Build(ctx context.Context, s BuildSpec, log io.Writer) error {
+func (b *Builder) Build(ctx context.Context, s executors.ImageBuild, log io.Writer) error {
 	labels := map[string]string{labelManaged: "true"}
 	if s.Project != "" {
 		labels[labelProject] = s.Project

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/guest"
@@ -59,7 +60,7 @@ func TestBuildAndUseAnImage(t *testing.T) {
 	b := newBuilder(t)
 	var log bytes.Buffer
 	tag := "parawork-project-prj_a:1"
-	err := b.Build(t.Context(), docker.BuildSpec{Tag: tag, Dockerfile: "D", Project: "prj_a", Bounded: true, Network: "none", Args: map[string]string{"WORD": "hello"},
+	err := b.Build(t.Context(), executors.ImageBuild{Tag: tag, Dockerfile: "D", Project: "prj_a", Bounded: true, Network: "none", Args: map[string]string{"WORD": "hello"},
 		Context: files(t, map[string]string{"D": "FROM " + testdocker.Image + "\nARG WORD\nENV OWN=\"$WORD world\"\nCOPY file /file\nRUN cat /file && echo said $WORD\n", "file": "content\n"})}, &log)
 	if err != nil || !strings.Contains(log.String(), "said hello") {
 		t.Fatalf("Build: %v, printed %q", err, log.String())
@@ -88,7 +89,7 @@ func TestBuildsThatFailSayWhy(t *testing.T) {
 		"FROM " + testdocker.Image + "\nRUN --mount=type=cache,target=/x true\n": "BuildKit",
 		"FROM registry.invalid/none:1\n":                                         "registry",
 	} {
-		err := b.Build(t.Context(), docker.BuildSpec{Tag: "parawork-test-fails", Dockerfile: "Dockerfile", Network: "none", Context: files(t, map[string]string{"Dockerfile": text})}, io.Discard)
+		err := b.Build(t.Context(), executors.ImageBuild{Tag: "parawork-test-fails", Dockerfile: "Dockerfile", Network: "none", Context: files(t, map[string]string{"Dockerfile": text})}, io.Discard)
 		if fault.CodeOf(err) != "image_build_failed" || !strings.Contains(err.Error(), words) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -118,7 +119,7 @@ func TestABuildCanBeCancelled(t *testing.T) {
 	defer cancel()
 	log := &signal{word: "sleeping", seen: make(chan struct{})}
 	go func() { <-log.seen; cancel() }()
-	err := b.Build(ctx, docker.BuildSpec{Tag: "parawork-test-cancelled", Dockerfile: "Dockerfile", Network: "none",
+	err := b.Build(ctx, executors.ImageBuild{Tag: "parawork-test-cancelled", Dockerfile: "Dockerfile", Network: "none",
 		Context: files(t, map[string]string{"Dockerfile": "FROM " + testdocker.Image + "\nRUN echo sleeping; sleep 1000\n"})}, log)
 	if err == nil || ctx.Err() == nil {
 		t.Errorf("Build: %v", err)
@@ -131,7 +132,7 @@ func TestTheShippedDockerfileBuilds(t *testing.T) {
 	b := newBuilder(t)
 	base := "FROM " + testdocker.Image + "\nCOPY apt-get npm /usr/bin/\n"
 	fake := "#!/bin/sh\necho \"$(basename $0) $*\"\n"
-	if err := b.Build(t.Context(), docker.BuildSpec{Tag: "parawork-test-base:1", Dockerfile: "Dockerfile", Network: "none",
+	if err := b.Build(t.Context(), executors.ImageBuild{Tag: "parawork-test-base:1", Dockerfile: "Dockerfile", Network: "none",
 		Context: files(t, map[string]string{"Dockerfile": base, "apt-get": fake, "npm": fake})}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestTheShippedDockerfileBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	err = b.Build(t.Context(), docker.BuildSpec{Tag: "parawork-test-agent:1", Dockerfile: "Dockerfile", Network: "none", Progress: true,
+	err = b.Build(t.Context(), executors.ImageBuild{Tag: "parawork-test-agent:1", Dockerfile: "Dockerfile", Network: "none", Progress: true,
 		Args: map[string]string{recipe.BaseArg: "parawork-test-base:1"}, Context: context}, &log)
 	if err != nil || !strings.Contains(log.String(), "npm install --global --no-audit --no-fund @scope/one-cli@1.2 two-cli@3") {
 		t.Errorf("Build: %v\n%s", err, log.String())
@@ -152,7 +153,7 @@ func TestAProgramThatTheSandboxHides(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
 	text := "FROM " + testdocker.Image + "\nRUN mkdir -p /tmp/tools && cp /usr/bin/true /tmp/tools/hidden && ln -s /tmp/tools/hidden /usr/bin/hidden && hidden\n"
-	if err := b.Build(t.Context(), docker.BuildSpec{Tag: "parawork-test-hidden:1", Dockerfile: "D", Network: "none", Context: files(t, map[string]string{"D": text})}, io.Discard); err != nil {
+	if err := b.Build(t.Context(), executors.ImageBuild{Tag: "parawork-test-hidden:1", Dockerfile: "D", Network: "none", Context: files(t, map[string]string{"D": text})}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	s := spec(t)

@@ -22,15 +22,6 @@ import (
 // The engine takes the beginning of an image's id for its name. Names come from people, so a name is completed to what it can only mean as a
 // name before the engine is asked, and what the engine then answers must have that very name.
 
-// Image is what the engine knows of one image.
-type Image struct {
-	ID       string
-	Project  string   // whom it was built for, by its label
-	Tags     []string // all its names
-	Digests  []string // repository@digest, of the repository it was asked by
-	Triggers []string // ONBUILD
-}
-
 // exactly completes a name to one that no id begins with: familiar as people write it, and as the engine lists it.
 func exactly(name string) (reference.Named, error) {
 	wrong := fault.New(fault.Invalid, "invalid_image", "%q is no name of an image. It looks like node:22 or registry.example.com/team/image:tag.", plain(name, 200))
@@ -72,15 +63,15 @@ func projectOf(img image.InspectResponse) string {
 }
 
 // Image finds the image that has exactly this name.
-func (b *Builder) Image(ctx context.Context, name string) (Image, error) {
+func (b *Builder) Image(ctx context.Context, name string) (executors.Image, error) {
 	img, ref, err := named(ctx, b.api, name)
 	if errdefs.IsNotFound(err) {
-		return Image{}, noImage(name, err)
+		return executors.Image{}, noImage(name, err)
 	}
 	if err != nil {
-		return Image{}, inWords(err)
+		return executors.Image{}, inWords(err)
 	}
-	out := Image{ID: img.ID, Project: projectOf(img), Tags: img.RepoTags}
+	out := executors.Image{ID: img.ID, Project: projectOf(img), Tags: img.RepoTags}
 	for _, d := range img.RepoDigests {
 		if strings.HasPrefix(d, reference.FamiliarName(ref)+"@") {
 			out.Digests = append(out.Digests, d)

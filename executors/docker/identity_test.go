@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/fault"
@@ -29,7 +30,7 @@ func TestAnImageIsFoundByItsNameAlone(t *testing.T) {
 	t.Parallel()
 	b := newBuilder(t)
 	tag := "parawork-project-prj_b:1"
-	if err := b.Build(t.Context(), docker.BuildSpec{Tag: tag, Dockerfile: "D", Project: "prj_b", Network: "none",
+	if err := b.Build(t.Context(), executors.ImageBuild{Tag: tag, Dockerfile: "D", Project: "prj_b", Network: "none",
 		Context: files(t, map[string]string{"D": "FROM " + testdocker.Image + "\nCOPY file /secret\n", "file": "theirs\n"})}, io.Discard); err != nil {
 		t.Fatal(err)
 	}

@@ -15,16 +15,6 @@ type Executor struct{}
 
 var errSystem = errors.New("containers need Linux")
 
-// BuildSpec says what image to build.
-type BuildSpec struct {
-	Tag, Dockerfile, Target string
-	Args, Labels            map[string]string
-	Project, Network, Gate  string
-	NoCache, Pull           bool
-	Bounded, Progress       bool
-	Context                 io.Reader
-}
-
 // Builder builds no images here.
 type Builder struct{}
 
@@ -34,23 +24,19 @@ func NewBuilder(string) (*Builder, error) { return nil, errSystem }
 // PrepareImage does nothing.
 func (*Executor) PrepareImage(context.Context) error { return nil }
 
-// Builder returns nil: there is none.
-func (*Executor) Builder() *Builder { return nil }
+// Images returns nil: there is no engine.
+func (*Executor) Images() executors.ImageEngine { return nil }
 
 // Build fails.
-func (*Builder) Build(context.Context, BuildSpec, io.Writer) error { return errSystem }
+func (*Builder) Build(context.Context, executors.ImageBuild, io.Writer) error { return errSystem }
 
 // Remove does nothing.
 func (*Builder) Remove(context.Context, string) error { return nil }
 
-// Image is what the engine knows of one image.
-type Image struct {
-	ID, Project             string
-	Tags, Digests, Triggers []string
-}
-
 // Image fails.
-func (*Builder) Image(context.Context, string) (Image, error) { return Image{}, errSystem }
+func (*Builder) Image(context.Context, string) (executors.Image, error) {
+	return executors.Image{}, errSystem
+}
 
 // Public fails.
 func (*Builder) Public(context.Context, string) (bool, error) { return false, errSystem }

@@ -228,7 +228,7 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 			return nil, err
 		}
 		t := &reported{ctx: ctx, title: title}
-		return t, e.Builder().Build(ctx, BuildSpec{Tag: tag, Dockerfile: "Dockerfile", Args: p.args(), Network: p.network(), Bounded: true,
+		return t, e.Builder().Build(ctx, executors.ImageBuild{Tag: tag, Dockerfile: "Dockerfile", Args: p.args(), Network: p.network(), Bounded: true,
 			Labels: map[string]string{labelBase: name}, Context: files}, t)
 	}
 	t, err := build(tag, agents)

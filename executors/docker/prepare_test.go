@@ -59,7 +59,7 @@ func bare(t *testing.T, name string, marks ...string) {
 	}
 	for _, mark := range marks {
 		b := newBuilder(t)
-		if err := b.Build(t.Context(), docker.BuildSpec{Tag: name, Dockerfile: "D", Network: "none",
+		if err := b.Build(t.Context(), executors.ImageBuild{Tag: name, Dockerfile: "D", Network: "none",
 			Context: files(t, map[string]string{"D": "FROM " + name + "\nCOPY mark " + mark + "\n", "mark": ""})}, new(strings.Builder)); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -30,9 +31,9 @@ const (
 
 // ways are what a person can do about a reason, the best first: words of the API.
 var ways = map[Reason][]string{
-	NoKey: {"settings", "local"}, BadKey: {"settings", "local"}, Quota: {"retry", "upgrade", "local"}, Capacity: {"retry", "local"}, Outage: {"retry", "local"},
-	RateLimited: {"retry", "local"}, TemplateMissing: {"settings", "local"}, Budget: {"settings", "local"}, Timeout: {"retry", "local"},
-	GuestFailed: {"retry", "settings", "local"}, Refused: {"retry", "settings", "local"},
+	NoKey: {"settings", executors.FreePlace}, BadKey: {"settings", executors.FreePlace}, Quota: {"retry", "upgrade", executors.FreePlace}, Capacity: {"retry", executors.FreePlace}, Outage: {"retry", executors.FreePlace},
+	RateLimited: {"retry", executors.FreePlace}, TemplateMissing: {"settings", executors.FreePlace}, Budget: {"settings", executors.FreePlace}, Timeout: {"retry", executors.FreePlace},
+	GuestFailed: {"retry", "settings", executors.FreePlace}, Refused: {"retry", "settings", executors.FreePlace},
 }
 
 // words are a reason and a cure for people.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -30,7 +31,7 @@ func leadsHere(err error) bool {
 		return true
 	}
 	ways, ok := f.Details["ways"].([]string)
-	return !ok || slices.Contains(ways, "local")
+	return !ok || slices.Contains(ways, executors.FreePlace)
 }
 
 // makeOrFallBack is make, and once more where the workspace has been given another place meanwhile.

@@ -1,5 +1,6 @@
 // Package settings keeps what operators say in the browser about this server's places. What config.json or the environment says goes
-// before it and is locked. Texts are kept as JSON, by the dotted names the API uses; the key of a place is kept sealed.
+// before it and is locked. Texts are kept as JSON, by the names the API uses, in a row for the instance and one for each kind of place; the
+// secret of a kind is kept sealed beside them.
 //
 // A Service holds what is kept in memory and reads it again when it is older than a few seconds, so that several servers over one
 // database agree soon. It starts no goroutine.
@@ -12,83 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/schema"
 )
-
-// Values are what holds now, whoever said it.
-type Values struct {
-	DefaultExecutor  string // a kind, or auto
-	AllowUserChoice  bool   // members may name a place
-	MonthlyBudgetUSD int64  // of paid sandboxes of the whole instance; 0 = none may be made
-	DefaultPlan      string // of teams that nobody gave one
-	E2B              E2B
-	Pool             Pool
-}
-
-// E2B is what is said about sandboxes of E2B.
-type E2B struct {
-	APIKey            string // in clear, in memory only
-	Domain            string
-	APIURL            string
-	SandboxURL        string
-	Template          string
-	DefaultCPUs       int64
-	DefaultMemoryMB   int64 // MiB
-	MaxSessionMinutes int64
-	IdleMinutes       int64 // 0 = never
-	FallbackToLocal   bool
-}
-
-// Pool is how many sandboxes are made ahead of time.
-type Pool struct {
-	Enabled  bool
-	Min, Max int64
-}
-
-// Names of the settings, as in the API.
-const (
-	DefaultExecutor  = "default_executor"
-	AllowUserChoice  = "allow_user_choice"
-	MonthlyBudgetUSD = "monthly_budget_usd"
-	DefaultPlan      = "default_plan"
-	E2BKey           = "e2b.key"
-	E2BDomain        = "e2b.domain"
-	E2BAPIURL        = "e2b.api_url"
-	E2BSandboxURL    = "e2b.sandbox_url"
-	E2BTemplate      = "e2b.template"
-	E2BCPUs          = "e2b.default_cpus"
-	E2BMemory        = "e2b.default_memory_mb"
-	E2BMaxSession    = "e2b.max_session_minutes"
-	E2BIdle          = "e2b.idle_minutes"
-	E2BFallback      = "e2b.fallback_to_local"
-	PoolEnabled      = "pool.enabled"
-	PoolMin          = "pool.min"
-	PoolMax          = "pool.max"
-)
-
-// fields leads from a name to where its value is kept.
-var fields = map[string]func(*Values) any{
-	DefaultExecutor:  func(v *Values) any { return &v.DefaultExecutor },
-	AllowUserChoice:  func(v *Values) any { return &v.AllowUserChoice },
-	MonthlyBudgetUSD: func(v *Values) any { return &v.MonthlyBudgetUSD },
-	DefaultPlan:      func(v *Values) any { return &v.DefaultPlan },
-	E2BDomain:        func(v *Values) any { return &v.E2B.Domain },
-	E2BAPIURL:        func(v *Values) any { return &v.E2B.APIURL },
-	E2BSandboxURL:    func(v *Values) any { return &v.E2B.SandboxURL },
-	E2BTemplate:      func(v *Values) any { return &v.E2B.Template },
-	E2BCPUs:          func(v *Values) any { return &v.E2B.DefaultCPUs },
-	E2BMemory:        func(v *Values) any { return &v.E2B.DefaultMemoryMB },
-	E2BMaxSession:    func(v *Values) any { return &v.E2B.MaxSessionMinutes },
-	E2BIdle:          func(v *Values) any { return &v.E2B.IdleMinutes },
-	E2BFallback:      func(v *Values) any { return &v.E2B.FallbackToLocal },
-	PoolEnabled:      func(v *Values) any { return &v.Pool.Enabled },
-	PoolMin:          func(v *Values) any { return &v.Pool.Min },
-	PoolMax:          func(v *Values) any { return &v.Pool.Max },
-}
 
 // Row is what is kept under one name.
 type Row struct {
@@ -114,34 +46,43 @@ type Sealer interface {
 	Unseal(name, sealed string) (string, error)
 }
 
-// Rows of the store, and what the key of E2B is sealed for.
-const (
-	rowInstance = "instance"
-	rowE2B      = "e2b"
-	keyPurpose  = "e2b key"
-)
+// rowInstance is the row of the settings that are of no kind of place.
+const rowInstance = "instance"
+
+// KeyPurpose is what the secrets of places are sealed for.
+const KeyPurpose = "place key"
+
+// Group is settings that are kept in one row.
+type Group struct {
+	Base   schema.Values   // config.json with its defaults
+	Locked map[string]bool // names of what config.json or the environment says
+}
 
 // Config is what a Service is made of. Store and Sealer are required.
 type Config struct {
-	Store  Store
-	Sealer Sealer
-	Base   Values          // config.json with its defaults
-	Locked map[string]bool // names of what config.json or the environment says
-	// Changed is told of what holds from now on, at the first reading and whenever it is news. It must not block. Optional.
-	Changed func(Values)
-	Now     func() time.Time
-	Log     *slog.Logger
+	Store    Store
+	Sealer   Sealer
+	Instance Group            // of the schema Instance; default its defaults
+	Places   map[string]Group // by kind
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Service keeps the settings. Safe for concurrent use.
 type Service struct {
-	cfg Config
+	cfg    Config
+	groups map[string]Group // by the name of the row
 
 	mu   sync.Mutex
 	at   time.Time
 	read bool
-	held Values
-	four string // the end of the key
+	held map[string]state
+}
+
+// state is what holds of one group.
+type state struct {
+	values   schema.Values
+	lastFour string // the end of the secret
 }
 
 // fresh is how long what was read is good for.
@@ -153,31 +94,42 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, held: cfg.Base, four: lastFour(cfg.Base.E2B.APIKey)}
-}
-
-// Locked reports whether config.json or the environment says it.
-func (s *Service) Locked(name string) bool { return s.cfg.Locked[name] }
-
-// Said reports whether config.json, the environment or an operator says it: else it is what the program came with.
-func (s *Service) Said(ctx context.Context, name string) (bool, error) {
-	if s.Locked(name) {
-		return true, nil
+	if cfg.Instance.Base.Schema() == nil {
+		cfg.Instance.Base = Instance.Defaults()
 	}
-	kept, _, err := s.kept(ctx)
-	_, said := kept[name]
-	return said, err
+	s := &Service{cfg: cfg, groups: maps.Clone(cfg.Places), held: make(map[string]state)}
+	if s.groups == nil {
+		s.groups = make(map[string]Group)
+	}
+	s.groups[rowInstance] = cfg.Instance
+	for name, g := range s.groups {
+		s.held[name] = g.start()
+	}
+	return s
 }
 
-// KeyEnd is the end of the key of E2B, "" without one.
-func (s *Service) KeyEnd() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.four
+// start is what holds of a group when nothing is kept.
+func (g Group) start() state {
+	st := state{values: g.Base}
+	if f, ok := g.Base.Schema().Secret(); ok {
+		st.lastFour = lastFour(g.Base.Text(f.Key))
+	}
+	return st
 }
 
-// Values are what holds now. What cannot be read stays as it was last known.
-func (s *Service) Values(ctx context.Context) Values {
+// Values are what holds now, whoever said it. What cannot be read stays as it was last known.
+func (s *Service) Values(ctx context.Context) Values { return valuesOf(s.now(ctx)[rowInstance].values) }
+
+// Place is what holds of a kind of place, its secret in clear, and how that ends: "" without one. Each has the kind's own schema.
+func (s *Service) Place(ctx context.Context, kind string) (v schema.Values, lastFour string) {
+	st := s.now(ctx)[kind]
+	return st.values, st.lastFour
+}
+
+// General is what holds of the settings that are of no kind.
+func (s *Service) General(ctx context.Context) schema.Values { return s.now(ctx)[rowInstance].values }
+
+func (s *Service) now(ctx context.Context) map[string]state {
 	s.mu.Lock()
 	now := s.cfg.Now()
 	if s.read && now.Sub(s.at) < fresh {
@@ -194,142 +146,196 @@ func (s *Service) Values(ctx context.Context) Values {
 	return s.held
 }
 
+// Locked reports whether config.json or the environment says a setting that is of no kind of place.
+func (s *Service) Locked(name string) bool { return s.groups[rowInstance].Locked[name] }
+
+// LockedIn reports whether config.json or the environment says a setting of a kind of place.
+func (s *Service) LockedIn(kind, name string) bool { return s.groups[kind].Locked[name] }
+
+// Said reports whether config.json, the environment or an operator says a setting that is of no kind: else it is what the program came with.
+func (s *Service) Said(ctx context.Context, name string) (bool, error) {
+	if s.Locked(name) {
+		return true, nil
+	}
+	kept, _, err := s.kept(ctx, rowInstance)
+	_, said := kept[name]
+	return said, err
+}
+
 // Load reads what is kept.
 func (s *Service) Load(ctx context.Context) error {
-	kept, key, err := s.kept(ctx)
-	if err != nil {
-		return err
-	}
-	v, err := s.with(kept)
-	if err != nil {
-		return err
-	}
-	four := lastFour(s.cfg.Base.E2B.APIKey)
-	if !s.Locked(E2BKey) && key.Sealed != "" {
-		four = key.LastFour
-		if v.E2B.APIKey, err = s.cfg.Sealer.Unseal(keyPurpose, key.Sealed); err != nil {
-			s.cfg.Log.Error("the key of E2B that is kept cannot be read: enter it again", "error", err)
-			v.E2B.APIKey, four = "", ""
+	held := make(map[string]state, len(s.groups))
+	for name, g := range s.groups {
+		if len(g.Base.Schema().Shown()) == 0 { // nothing of it is ever kept
+			held[name] = g.start()
+			continue
+		}
+		kept, row, err := s.kept(ctx, name)
+		if err != nil {
+			return err
+		}
+		if held[name], err = s.with(name, kept, row); err != nil {
+			return err
 		}
 	}
-	s.hold(v, four)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held, s.read, s.at = held, true, s.cfg.Now() // never changed: who got it may keep it
 	return nil
 }
 
-func (s *Service) hold(v Values, four string) {
-	s.mu.Lock()
-	news := !s.read || s.held != v
-	s.held, s.four, s.read, s.at = v, four, true, s.cfg.Now()
-	s.mu.Unlock()
-	if news && s.cfg.Changed != nil {
-		s.cfg.Changed(v)
-	}
-}
-
-// kept reads both rows.
-func (s *Service) kept(ctx context.Context) (map[string]json.RawMessage, Row, error) {
-	kept := make(map[string]json.RawMessage)
-	all, err := s.cfg.Store.PlaceSettings(ctx, rowInstance)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, Row{}, fmt.Errorf("reading the settings of places: %w", err)
+// kept reads a row.
+func (s *Service) kept(ctx context.Context, name string) (map[string]any, Row, error) {
+	kept := make(map[string]any)
+	row, err := s.cfg.Store.PlaceSettings(ctx, name)
+	if fault.Is(err, fault.NotFound) {
+		return kept, Row{}, nil
 	}
 	if err == nil {
-		if err := json.Unmarshal([]byte(all.Settings), &kept); err != nil {
-			return nil, Row{}, fmt.Errorf("reading the settings of places: %w", err)
-		}
+		err = json.Unmarshal([]byte(row.Settings), &kept)
 	}
-	key, err := s.cfg.Store.PlaceSettings(ctx, rowE2B)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, Row{}, fmt.Errorf("reading the key of E2B: %w", err)
+	if err != nil {
+		return nil, Row{}, fmt.Errorf("reading the settings of places (%s): %w", name, err)
 	}
-	return kept, key, nil
+	return kept, row, nil
 }
 
 // with puts what is kept over config.json, but for what is locked. Names of a newer version are left alone.
-func (s *Service) with(kept map[string]json.RawMessage) (Values, error) {
-	v := s.cfg.Base
-	for name, raw := range kept {
-		at := fields[name]
-		if at == nil || s.Locked(name) {
+func (s *Service) with(name string, kept map[string]any, row Row) (state, error) {
+	g := s.groups[name]
+	st := g.start()
+	for _, f := range g.Base.Schema().Shown() {
+		raw, said := kept[f.Name]
+		if !said || g.Locked[f.Name] || f.Type == schema.Secret {
 			continue
 		}
-		if err := json.Unmarshal(raw, at(&v)); err != nil {
-			return v, fmt.Errorf("reading the setting %s: %w", name, err)
+		value, wrong := f.In(raw)
+		if wrong != "" {
+			return st, fmt.Errorf("reading the setting %s of %s: it %s", f.Name, name, wrong)
 		}
+		st.values = st.values.With(f.Key, value)
 	}
-	return v, nil
+	f, ok := g.Base.Schema().Secret()
+	if !ok || g.Locked[f.Name] || row.Sealed == "" {
+		return st, nil
+	}
+	secret, err := s.cfg.Sealer.Unseal(KeyPurpose, row.Sealed)
+	if err != nil {
+		s.cfg.Log.Error("the secret that is kept of a place cannot be read: enter it again", "place", name, "setting", f.Name, "error", err)
+		return st, nil
+	}
+	st.values, st.lastFour = st.values.With(f.Key, secret), row.LastFour
+	return st, nil
 }
 
-// Set changes settings by name, all or none, and says what holds then. A key is set with E2BKey: a string, "" removes it. Errors:
-// setting_locked, invalid_setting.
+// Set changes settings that are of no kind of place by name, all or none, and says what holds then. Errors: setting_locked, invalid_setting.
 func (s *Service) Set(ctx context.Context, by string, changes map[string]any) (Values, error) {
-	for name := range changes {
-		if s.Locked(name) {
-			return Values{}, fault.New(fault.Conflict, "setting_locked", "config.json or the environment says %s: change it there and restart the server.", name).With("field", name)
-		}
-		if fields[name] == nil && name != E2BKey {
-			return Values{}, fmt.Errorf("settings: no setting is called %q", name)
-		}
+	err := s.set(ctx, by, rowInstance, changes)
+	if err != nil {
+		return Values{}, err
 	}
-	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
-		kept, _, err := s.kept(ctx)
+	return s.Values(ctx), nil
+}
+
+// SetPlace changes settings of a kind of place by name, all or none. An empty secret removes it. Errors: setting_locked, invalid_setting.
+func (s *Service) SetPlace(ctx context.Context, by, kind string, changes map[string]any) error {
+	return s.set(ctx, by, kind, changes)
+}
+
+// Check refuses changes that Set or SetPlace would refuse, and says what would hold with them.
+func (s *Service) Check(ctx context.Context, kind string, changes map[string]any) (schema.Values, error) {
+	read, err := s.parse(kind, changes)
+	if err != nil {
+		return schema.Values{}, err
+	}
+	v, _ := s.Place(ctx, kind)
+	for f, value := range read {
+		v = v.With(f, value)
+	}
+	return v, check(v)
+}
+
+// parse reads changes of one group, as Values hold them, by key.
+func (s *Service) parse(name string, changes map[string]any) (map[string]any, error) {
+	g, ok := s.groups[name]
+	if !ok {
+		return nil, fmt.Errorf("settings: there is no kind of place %q", name)
+	}
+	out := make(map[string]any, len(changes))
+	for _, n := range slices.Sorted(maps.Keys(changes)) {
+		f, known := g.Base.Schema().Named(n)
+		switch {
+		case !known:
+			return nil, fault.New(fault.Invalid, "invalid_setting", "There is no setting %q.", n).With("field", n)
+		case g.Locked[n]:
+			return nil, fault.New(fault.Conflict, "setting_locked", "config.json or the environment says %s: change it there and restart the server.", n).With("field", n)
+		}
+		value, words := f.In(changes[n])
+		if words != "" {
+			return nil, wrong(n, words)
+		}
+		out[f.Key] = value
+	}
+	return out, nil
+}
+
+func (s *Service) set(ctx context.Context, by, name string, changes map[string]any) error {
+	read, err := s.parse(name, changes)
+	if err != nil {
+		return err
+	}
+	secret, hasSecret := s.groups[name].Base.Schema().Secret()
+	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		kept, row, err := s.kept(ctx, name)
 		if err != nil {
 			return err
 		}
-		for name, value := range changes {
-			if name == E2BKey {
-				continue
-			}
-			if kept[name], err = json.Marshal(value); err != nil {
-				return err
+		for n, value := range changes {
+			if !hasSecret || n != secret.Name {
+				kept[n] = value
 			}
 		}
-		v, err := s.with(kept)
+		st, err := s.with(name, kept, row)
 		if err != nil {
 			return err
 		}
-		if err := v.check(); err != nil {
+		if err := check(st.values); err != nil {
 			return err
 		}
 		text, err := json.Marshal(kept)
 		if err != nil {
 			return err
 		}
-		now := s.cfg.Now().UnixMilli()
-		if err := s.cfg.Store.SetPlaceSettings(ctx, rowInstance, Row{Settings: string(text), UpdatedBy: by, UpdatedAt: now}); err != nil {
-			return err
-		}
-		key, ok := changes[E2BKey].(string)
-		if !ok {
-			return nil
-		}
-		row := Row{Settings: "{}", UpdatedBy: by, UpdatedAt: now}
-		if key != "" {
-			if row.Sealed, err = s.cfg.Sealer.Seal(keyPurpose, key); err != nil {
-				return fmt.Errorf("sealing the key of E2B: %w", err)
+		row.Settings, row.UpdatedBy, row.UpdatedAt = string(text), by, s.cfg.Now().UnixMilli()
+		if key, ok := read[secret.Key].(string); ok && hasSecret {
+			if row.Sealed, row.KeyVersion, row.LastFour, err = s.seal(key); err != nil {
+				return err
 			}
-			row.KeyVersion, row.LastFour = 1, lastFour(key)
 		}
-		return s.cfg.Store.SetPlaceSettings(ctx, rowE2B, row)
+		return s.cfg.Store.SetPlaceSettings(ctx, name, row)
 	})
 	if err != nil {
 		if _, ok := errors.AsType[*fault.Error](err); ok {
-			return Values{}, err
+			return err
 		}
-		return Values{}, fmt.Errorf("keeping the settings of places: %w", err)
+		return fmt.Errorf("keeping the settings of places: %w", err)
 	}
 	if err := s.Load(ctx); err != nil {
-		return Values{}, err
+		return err
 	}
-	names := make([]string, 0, len(changes))
-	for name := range changes {
-		names = append(names, name)
+	s.cfg.Log.Info("settings of places were changed", "actor_id", by, "place", name, "settings", slices.Sorted(maps.Keys(changes)))
+	return nil
+}
+
+// seal seals a secret; "" is none.
+func (s *Service) seal(key string) (sealed string, version int, end string, err error) {
+	if key == "" {
+		return "", 0, "", nil
 	}
-	slices.Sort(names)
-	s.cfg.Log.Info("settings of places were changed", "actor_id", by, "settings", names)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.held, nil
+	if sealed, err = s.cfg.Sealer.Seal(KeyPurpose, key); err != nil {
+		return "", 0, "", fmt.Errorf("sealing the secret of a place: %w", err)
+	}
+	return sealed, 1, lastFour(key), nil
 }
 
 // lastFour is the end of a key that is long enough not to be given away by it.

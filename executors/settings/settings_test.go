@@ -1,20 +1,61 @@
 package settings_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )
 
-var base = settings.Values{DefaultExecutor: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
-	E2B: settings.E2B{Template: "parawork-base", DefaultCPUs: 2, DefaultMemoryMB: 2048, MaxSessionMinutes: 1440, IdleMinutes: 30}, Pool: settings.Pool{Min: 3, Max: 10}}
+// cloud are the settings of a kind of place with a key.
+var cloud = e2b.Descriptor().Settings
+
+// config is that of a server whose config.json says nothing.
+func config(store settings.Store) settings.Config {
+	return settings.Config{Store: store, Sealer: rot13{}, Places: map[string]settings.Group{"e2b": {Base: cloud.Defaults()}, "local": {}}}
+}
+
+// set changes settings, those of the kind with its name before them. All go, or none.
+func set(t *testing.T, s *settings.Service, changes map[string]any) error {
+	t.Helper()
+	general, of := map[string]any{}, map[string]any{}
+	for name, v := range changes {
+		if short, ok := strings.CutPrefix(name, "e2b."); ok {
+			of[short] = v
+		} else {
+			general[name] = v
+		}
+	}
+	if len(of) > 0 {
+		if err := s.SetPlace(t.Context(), "ada", "e2b", of); err != nil {
+			return err
+		}
+	}
+	if len(general) == 0 {
+		return nil
+	}
+	_, err := s.Set(t.Context(), "ada", general)
+	return err
+}
+
+func held(t *testing.T, s *settings.Service) schema.Values {
+	t.Helper()
+	v, _ := s.Place(t.Context(), "e2b")
+	return v
+}
+
+func keyEnd(t *testing.T, s *settings.Service) string {
+	t.Helper()
+	_, end := s.Place(t.Context(), "e2b")
+	return end
+}
 
 // rot13 seals so that a test sees whether something was sealed.
 type rot13 struct{ broken bool }
@@ -42,38 +83,33 @@ func TestSettingsAreKeptAndReadByOtherServers(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		now := time.UnixMilli(1_000_000)
-		var reported []settings.Values
-		cfg := settings.Config{Store: store.NewPlaceSettings(db), Sealer: rot13{}, Base: base, Now: func() time.Time { return now },
-			Changed: func(v settings.Values) { reported = append(reported, v) }}
-		s := settings.New(cfg)
-		cfg.Changed = nil
-		other := settings.New(cfg)
-		if got := other.Values(t.Context()); got != base {
+		cfg := config(store.NewPlaceSettings(db))
+		cfg.Now = func() time.Time { return now }
+		s, other := settings.New(cfg), settings.New(cfg)
+		if got := other.Values(t.Context()); got != (settings.Values{DefaultExecutor: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Pool: settings.Pool{Min: 3, Max: 10}}) {
 			t.Errorf("before anything is said: %+v", got)
 		}
-		v, err := s.Set(t.Context(), "usr_1", map[string]any{settings.DefaultExecutor: "e2b", settings.E2BKey: "e2b_abcdefghijklmnop", settings.E2BIdle: int64(10), settings.PoolEnabled: true})
-		if err != nil {
+		if !held(t, other).Equal(cloud.Defaults()) {
+			t.Errorf("before anything is said: %+v", held(t, other))
+		}
+		if err := set(t, s, map[string]any{settings.DefaultExecutor: "e2b", "e2b.api_key": "e2b_abcdefghijklmnop", "e2b.idle_minutes": int64(10), settings.PoolEnabled: true}); err != nil {
 			t.Fatal(err)
 		}
-		want := base
-		want.DefaultExecutor, want.E2B.APIKey, want.E2B.IdleMinutes, want.Pool.Enabled = "e2b", "e2b_abcdefghijklmnop", 10, true
-		if v != want || s.KeyEnd() != "mnop" {
-			t.Errorf("got %+v, key ends in %q", v, s.KeyEnd())
-		}
-		if len(reported) != 1 || reported[0] != want {
-			t.Errorf("told %+v", reported)
+		want := cloud.Defaults().With("apiKey", "e2b_abcdefghijklmnop").With("autoShutdownIdle", 600)
+		if v := s.Values(t.Context()); !held(t, s).Equal(want) || keyEnd(t, s) != "mnop" || v.DefaultExecutor != "e2b" || !v.Pool.Enabled {
+			t.Errorf("got %+v %+v, key ends in %q", v, held(t, s), keyEnd(t, s))
 		}
 		var sealed []byte
 		if err := db.QueryRow(t.Context(), `SELECT sealed FROM place_settings WHERE executor = 'e2b'`).Scan(&sealed); err != nil || strings.Contains(string(sealed), "abcdefghij") {
 			t.Errorf("the key is kept as %q (%v)", sealed, err)
 		}
 		now = now.Add(6 * time.Second)
-		if got := other.Values(t.Context()); got != want {
-			t.Errorf("another server knows %+v", got)
+		if !held(t, other).Equal(want) || other.Values(t.Context()) != s.Values(t.Context()) {
+			t.Errorf("another server knows %+v", held(t, other))
 		}
 		// A key that is removed is gone; the rest stays.
-		if v, err = s.Set(t.Context(), "usr_1", map[string]any{settings.E2BKey: ""}); err != nil || v.E2B.APIKey != "" || v.E2B.IdleMinutes != 10 || s.KeyEnd() != "" {
-			t.Errorf("after its removal: %+v, %v", v, err)
+		if err := set(t, s, map[string]any{"e2b.api_key": ""}); err != nil || !held(t, s).Equal(want.With("apiKey", "")) || keyEnd(t, s) != "" {
+			t.Errorf("after its removal: %+v, %v", held(t, s), err)
 		}
 	})
 }
@@ -81,48 +117,53 @@ func TestSettingsAreKeptAndReadByOtherServers(t *testing.T) {
 func TestWhatTheConfigurationSaysIsLocked(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
-	free := settings.New(settings.Config{Store: store.NewPlaceSettings(db), Sealer: rot13{}, Base: base})
-	if _, err := free.Set(t.Context(), "usr_1", map[string]any{settings.E2BIdle: int64(10), settings.E2BKey: "e2b_abcdefghijklmnop"}); err != nil {
+	cfg := config(store.NewPlaceSettings(db))
+	if err := set(t, settings.New(cfg), map[string]any{"e2b.idle_minutes": int64(10), "e2b.api_key": "e2b_abcdefghijklmnop"}); err != nil {
 		t.Fatal(err)
 	}
 	// config.json says it from now on: what was kept before counts no more.
-	mine := base
-	mine.E2B.IdleMinutes, mine.E2B.APIKey = 45, "e2b_of_the_environment"
-	s := settings.New(settings.Config{Store: store.NewPlaceSettings(db), Sealer: rot13{}, Base: mine, Locked: map[string]bool{settings.E2BIdle: true, settings.E2BKey: true}})
-	if v := s.Values(t.Context()); v.E2B.IdleMinutes != 45 || v.E2B.APIKey != "e2b_of_the_environment" || s.KeyEnd() != "ment" {
+	cfg.Places["e2b"] = settings.Group{Base: cloud.Defaults().With("autoShutdownIdle", 45*60).With("apiKey", "e2b_of_the_environment"), Locked: map[string]bool{"idle_minutes": true, "api_key": true}}
+	s := settings.New(cfg)
+	if v := held(t, s); v.Number("autoShutdownIdle") != 45*60 || v.Text("apiKey") != "e2b_of_the_environment" || keyEnd(t, s) != "ment" {
 		t.Errorf("got %+v", v)
 	}
-	_, err := s.Set(t.Context(), "usr_1", map[string]any{settings.E2BIdle: int64(5)})
-	if fault.CodeOf(err) != "setting_locked" {
+	if !s.LockedIn("e2b", "idle_minutes") || s.LockedIn("e2b", "template") {
+		t.Error("what is locked is not told")
+	}
+	if err := set(t, s, map[string]any{"e2b.idle_minutes": int64(5)}); fault.CodeOf(err) != "setting_locked" {
 		t.Errorf("a locked setting: %v", err)
 	}
 }
 
 func TestWhatCannotBeMeantIsRefusedWhole(t *testing.T) {
 	t.Parallel()
-	s := settings.New(settings.Config{Store: store.NewPlaceSettings(storetest.SQLite(t)), Sealer: rot13{}, Base: base})
-	for name, bad := range map[string]any{settings.E2BAPIURL: "ftp://x", settings.E2BDomain: "a b", settings.E2BTemplate: "", settings.E2BCPUs: int64(0),
-		settings.E2BMemory: int64(129), settings.MonthlyBudgetUSD: int64(-1), settings.PoolMax: int64(1), settings.DefaultExecutor: ""} {
-		_, err := s.Set(t.Context(), "usr_1", map[string]any{name: bad, settings.E2BFallback: true})
-		if fault.CodeOf(err) != "invalid_setting" {
+	s := settings.New(config(store.NewPlaceSettings(storetest.SQLite(t))))
+	general := s.Values(t.Context())
+	for name, bad := range map[string]any{"e2b.api_url": "ftp://x", "e2b.domain": "a b", "e2b.template": "", "e2b.default_cpus": int64(0),
+		"e2b.default_memory_mb": int64(129), settings.MonthlyBudgetUSD: int64(-1), settings.PoolMax: int64(1), settings.DefaultExecutor: ""} {
+		beside := settings.AllowUserChoice
+		if strings.HasPrefix(name, "e2b.") {
+			beside = "e2b.fallback_to_local"
+		}
+		if err := set(t, s, map[string]any{name: bad, beside: beside != settings.AllowUserChoice}); fault.CodeOf(err) != "invalid_setting" {
 			t.Errorf("%s = %v: %v", name, bad, err)
 		}
 	}
-	if v := s.Values(context.Background()); v != base {
-		t.Errorf("something was kept: %+v", v)
+	if v := s.Values(t.Context()); v != general || !held(t, s).Equal(cloud.Defaults()) {
+		t.Errorf("something was kept: %+v %+v", v, held(t, s))
 	}
 }
 
 func TestAKeyThatCannotBeOpenedIsNone(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
-	cfg := settings.Config{Store: store.NewPlaceSettings(db), Sealer: rot13{}, Base: base}
-	if _, err := settings.New(cfg).Set(t.Context(), "usr_1", map[string]any{settings.E2BKey: "e2b_abcdefghijklmnop"}); err != nil {
+	cfg := config(store.NewPlaceSettings(db))
+	if err := set(t, settings.New(cfg), map[string]any{"e2b.api_key": "e2b_abcdefghijklmnop"}); err != nil {
 		t.Fatal(err)
 	}
 	cfg.Sealer = rot13{broken: true}
 	s := settings.New(cfg)
-	if v := s.Values(t.Context()); v.E2B.APIKey != "" || s.KeyEnd() != "" {
-		t.Errorf("got %+v", v.E2B)
+	if v := held(t, s); v.Text("apiKey") != "" || keyEnd(t, s) != "" {
+		t.Errorf("got %+v", v)
 	}
 }

@@ -36,10 +36,10 @@ type Config struct {
 	Network    *network.Service
 	Ledger     *billing.Ledger
 	Quota      *quota.Service
-	Policies   PolicyStore       // what teams say about their places
-	Caches     *caches.Caches    // what teams share; nil = nothing
-	Settings   *settings.Service // what operators say about places
-	TryE2B     TryE2B            // optional
+	Policies   PolicyStore           // what teams say about their places
+	Caches     *caches.Caches        // what teams share; nil = nothing
+	Settings   *settings.Service     // what operators say about places
+	Kinds      executors.Descriptors // of places
 }
 
 // group is what all operations of the package stand on.

@@ -4,153 +4,203 @@ import (
 	"context"
 	"errors"
 
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
 
-// TryE2B tries a key and addresses without spending: whose key it is in words, or why it does not work (a fault).
-type TryE2B func(ctx context.Context, with settings.E2B) (account string, err error)
-
-func (h Instance) instancePlaces(v settings.Values) api.InstancePlaces {
-	text := func(name, v string) api.TextSetting {
-		return api.TextSetting{Value: v, Locked: h.cfg.Settings.Locked(name)}
-	}
-	yes := func(name string, v bool) api.YesSetting {
-		return api.YesSetting{Value: v, Locked: h.cfg.Settings.Locked(name)}
-	}
-	number := func(name string, v int64) api.NumberSetting {
-		return api.NumberSetting{Value: v, Locked: h.cfg.Settings.Locked(name)}
-	}
-	e := v.E2B
-	out := api.InstancePlaces{DefaultExecutor: text(settings.DefaultExecutor, v.DefaultExecutor), AllowUserChoice: yes(settings.AllowUserChoice, v.AllowUserChoice),
-		MonthlyBudgetUsd: number(settings.MonthlyBudgetUSD, v.MonthlyBudgetUSD),
-		E2b: api.E2BSettings{Domain: text(settings.E2BDomain, e.Domain), ApiUrl: text(settings.E2BAPIURL, e.APIURL), SandboxUrl: text(settings.E2BSandboxURL, e.SandboxURL),
-			Template: text(settings.E2BTemplate, e.Template), DefaultCpus: number(settings.E2BCPUs, e.DefaultCPUs), DefaultMemoryMb: number(settings.E2BMemory, e.DefaultMemoryMB),
-			MaxSessionMinutes: number(settings.E2BMaxSession, e.MaxSessionMinutes), IdleMinutes: number(settings.E2BIdle, e.IdleMinutes),
-			FallbackToLocal: yes(settings.E2BFallback, e.FallbackToLocal)}}
-	out.E2b.Key.Set, out.E2b.Key.LastFour, out.E2b.Key.Locked = e.APIKey != "", h.cfg.Settings.KeyEnd(), h.cfg.Settings.Locked(settings.E2BKey)
-	out.Pool.Enabled, out.Pool.Min, out.Pool.Max = yes(settings.PoolEnabled, v.Pool.Enabled), number(settings.PoolMin, v.Pool.Min), number(settings.PoolMax, v.Pool.Max)
-	return out
-}
-
 func (h Instance) GetInstancePlaces(ctx context.Context, _ api.GetInstancePlacesRequestObject) (api.GetInstancePlacesResponseObject, error) {
-	return api.GetInstancePlaces200JSONResponse(h.instancePlaces(h.cfg.Settings.Values(ctx))), nil
+	return api.GetInstancePlaces200JSONResponse(h.instancePlaces(ctx)), nil
 }
 
 func (h Instance) SetInstancePlaces(ctx context.Context, req api.SetInstancePlacesRequestObject) (api.SetInstancePlacesResponseObject, error) {
-	b, changes := req.Body, make(map[string]any)
-	put(changes, settings.DefaultExecutor, b.DefaultExecutor)
-	put(changes, settings.AllowUserChoice, b.AllowUserChoice)
-	put(changes, settings.MonthlyBudgetUSD, b.MonthlyBudgetUsd)
-	if e := b.E2b; e != nil {
-		put(changes, settings.E2BKey, e.ApiKey)
-		put(changes, settings.E2BDomain, e.Domain)
-		put(changes, settings.E2BAPIURL, e.ApiUrl)
-		put(changes, settings.E2BSandboxURL, e.SandboxUrl)
-		put(changes, settings.E2BTemplate, e.Template)
-		put(changes, settings.E2BCPUs, e.DefaultCpus)
-		put(changes, settings.E2BMemory, e.DefaultMemoryMb)
-		put(changes, settings.E2BMaxSession, e.MaxSessionMinutes)
-		put(changes, settings.E2BIdle, e.IdleMinutes)
-		put(changes, settings.E2BFallback, e.FallbackToLocal)
+	changes := req.Body.Values
+	if _, ok := changes[settings.DefaultPlan]; ok {
+		return nil, fault.New(fault.Invalid, "invalid_setting", "The default plan is set with the plans.").With("field", settings.DefaultPlan)
 	}
-	if p := b.Pool; p != nil {
-		put(changes, settings.PoolEnabled, p.Enabled)
-		put(changes, settings.PoolMin, p.Min)
-		put(changes, settings.PoolMax, p.Max)
-	}
-	if d := b.DefaultExecutor; d != nil && *d != string(executors.Auto) {
-		if _, ok := h.cfg.Choice.Place(ctx, executors.Kind(*d)); !ok {
-			return nil, fault.New(fault.Invalid, "executor_unknown", "This server has no place %q.", *d).With("field", settings.DefaultExecutor)
+	if d, ok := changes[settings.DefaultExecutor].(string); ok && d != string(executors.Auto) {
+		if _, known := h.cfg.Choice.Place(ctx, executors.Kind(d)); !known {
+			return nil, fault.New(fault.Invalid, "executor_unknown", "This server has no place %q.", d).With("field", settings.DefaultExecutor)
 		}
 	}
-	if err := h.keyGoesThere(ctx, changes); err != nil {
-		return nil, err
-	}
-	var test *api.PlaceTest
-	if key, ok := changes[settings.E2BKey].(string); ok && key != "" && !h.cfg.Settings.Locked(settings.E2BKey) {
-		with := h.cfg.Settings.Values(ctx).E2B
-		with.APIKey, with.Domain, with.APIURL = key, or(b.E2b.Domain, with.Domain), or(b.E2b.ApiUrl, with.APIURL)
-		t, err := h.tryE2B(ctx, with)
-		if f, ok := errors.AsType[*fault.Error](err); ok && f.Details["reason"] == "bad_key" {
-			return nil, fault.Wrap(err, fault.Invalid, "key_refused", "E2B refused the key, so it was not kept. %s", t.Cure).With("field", settings.E2BKey)
-		}
-		test = &t
-	}
-	v, err := h.cfg.Settings.Set(ctx, rest.CallOf(ctx).Actor.User.ID, changes)
-	if err != nil {
+	if _, err := h.cfg.Settings.Set(ctx, rest.CallOf(ctx).Actor.User.ID, changes); err != nil {
 		return nil, err
 	}
 	h.cfg.Choice.Reprobe()
-	if b.MonthlyBudgetUsd != nil { // what stands still for it may go on
+	if _, ok := changes[settings.MonthlyBudgetUSD]; ok { // what stands still for it may go on
 		h.cfg.Quota.Changed(ctx, "")
 	}
-	out := h.instancePlaces(v)
-	out.Test = test
-	return api.SetInstancePlaces200JSONResponse(out), nil
+	return api.SetInstancePlaces200JSONResponse(h.instancePlaces(ctx)), nil
 }
 
-// keyGoesThere refuses to send a key that is kept to another address: who changes the address enters the key again.
-func (h Instance) keyGoesThere(ctx context.Context, changes map[string]any) error {
-	held := h.cfg.Settings.Values(ctx).E2B
-	if _, again := changes[settings.E2BKey]; again || held.APIKey == "" {
-		return nil
+func (h Instance) GetPlaceSettings(ctx context.Context, req api.GetPlaceSettingsRequestObject) (api.GetPlaceSettingsResponseObject, error) {
+	d, err := h.kind(req.Kind)
+	if err != nil {
+		return nil, err
 	}
-	for name, was := range map[string]string{settings.E2BDomain: held.Domain, settings.E2BAPIURL: held.APIURL, settings.E2BSandboxURL: held.SandboxURL} {
-		if now, ok := changes[name].(string); ok && now != was {
-			return fault.New(fault.Invalid, "key_needed", "Enter the key as well to use it at another address.").With("field", settings.E2BKey)
+	return api.GetPlaceSettings200JSONResponse(h.placeSettings(ctx, d)), nil
+}
+
+func (h Instance) SetPlaceSettings(ctx context.Context, req api.SetPlaceSettingsRequestObject) (api.SetPlaceSettingsResponseObject, error) {
+	d, err := h.kind(req.Kind)
+	if err != nil {
+		return nil, err
+	}
+	with, err := h.trial(ctx, d, req.Body.Values, "use")
+	if err != nil {
+		return nil, err
+	}
+	var test *api.PlaceTest
+	if secret, ok := d.Settings.Secret(); ok && d.Test != nil && with.Text(secret.Key) != "" && req.Body.Values[secret.Name] != nil {
+		t, err := h.test(ctx, d, with)
+		if f, ok := errors.AsType[*fault.Error](err); ok && f.Details["reason"] == "bad_key" {
+			return nil, fault.Wrap(err, fault.Invalid, "key_refused", "%s refused the key, so it was not kept. %s", d.Label, rest.Val(t.Cure)).With("field", secret.Name)
+		}
+		test = &t
+	}
+	audit.Note(ctx, "place", string(d.Kind))
+	if err := h.cfg.Settings.SetPlace(ctx, rest.CallOf(ctx).Actor.User.ID, string(d.Kind), req.Body.Values); err != nil {
+		return nil, err
+	}
+	h.cfg.Choice.Reprobe()
+	out := h.placeSettings(ctx, d)
+	out.Test = test
+	return api.SetPlaceSettings200JSONResponse(out), nil
+}
+
+func (h Instance) TestPlace(ctx context.Context, req api.TestPlaceRequestObject) (api.TestPlaceResponseObject, error) {
+	d, err := h.kind(req.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if d.Test == nil {
+		return nil, fault.New(fault.Unsupported, "place_not_testable", "%s has no settings that could be tried. Start a workspace there.", d.Label)
+	}
+	with, err := h.trial(ctx, d, req.Body.Values, "try")
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "place", string(d.Kind))
+	t, _ := h.test(ctx, d, with)
+	return api.TestPlace200JSONResponse(t), nil
+}
+
+// kind finds a kind of place.
+func (h Instance) kind(name string) (executors.Descriptor, error) {
+	d, ok := h.cfg.Kinds.Find(executors.Kind(name))
+	if !ok || string(d.Kind) != name {
+		return d, fault.New(fault.NotFound, "executor_unknown", "This server has no place %q.", name).With("field", "kind")
+	}
+	return d, nil
+}
+
+// trial is what would hold of a kind with changes. A secret that is kept goes to the addresses it was kept for, and nowhere else: who changes one
+// enters the secret again.
+func (h Instance) trial(ctx context.Context, d executors.Descriptor, changes map[string]any, verb string) (schema.Values, error) {
+	held, _ := h.cfg.Settings.Place(ctx, string(d.Kind))
+	with, err := h.cfg.Settings.Check(ctx, string(d.Kind), changes)
+	if err != nil {
+		return with, err
+	}
+	secret, ok := d.Settings.Secret()
+	if _, again := changes[secret.Name]; !ok || again || held.Text(secret.Key) == "" {
+		return with, nil
+	}
+	for _, f := range d.Settings {
+		if f.Address && held.Text(f.Key) != with.Text(f.Key) {
+			return with, fault.New(fault.Invalid, "key_needed", "Enter the key as well to %s it at another address.", verb).With("field", secret.Name)
 		}
 	}
-	return nil
+	return with, nil
 }
 
-func (h Instance) TestE2B(ctx context.Context, req api.TestE2BRequestObject) (api.TestE2BResponseObject, error) {
-	with := h.cfg.Settings.Values(ctx).E2B
-	b := req.Body
-	if b.ApiKey == nil && with.APIKey != "" && (or(b.ApiUrl, with.APIURL) != with.APIURL || or(b.Domain, with.Domain) != with.Domain) {
-		// A key that is kept goes to the addresses it was kept for, and nowhere else.
-		return nil, fault.New(fault.Invalid, "key_needed", "Enter the key as well to try it at another address.").With("field", "api_key")
-	}
-	with.APIKey, with.Domain, with.APIURL = or(b.ApiKey, with.APIKey), or(b.Domain, with.Domain), or(b.ApiUrl, with.APIURL)
-	t, _ := h.tryE2B(ctx, with)
-	return api.TestE2B200JSONResponse(t), nil
-}
-
-// tryE2B says in words what came of trying.
-func (h Instance) tryE2B(ctx context.Context, with settings.E2B) (api.PlaceTest, error) {
-	if with.APIKey == "" {
-		return api.PlaceTest{Reason: "No key is kept.", Cure: "Enter an API key of E2B (e2b.dev/dashboard, Keys)."}, nil
-	}
-	if h.cfg.TryE2B == nil {
-		return api.PlaceTest{Reason: "This server cannot try it now.", Cure: "Start a workspace there."}, nil
-	}
-	account, err := h.cfg.TryE2B(ctx, with)
+// test says in words what came of trying a kind.
+func (h Instance) test(ctx context.Context, d executors.Descriptor, with schema.Values) (api.PlaceTest, error) {
+	account, err := d.Test(ctx, with)
 	if err == nil {
 		return api.PlaceTest{Ok: true, Account: rest.Text(account)}, nil
 	}
-	t := api.PlaceTest{Reason: "E2B did not answer as it should.", Cure: "Look into the server's log, and try again."}
+	reason, cure := d.Label+" did not answer as it should.", "Look into the server's log, and try again."
 	if f, ok := errors.AsType[*fault.Error](err); ok {
-		t.Reason = f.Message
-		t.Cure, _ = f.Details["cure"].(string)
+		reason = f.Message
+		cure, _ = f.Details["cure"].(string)
 	}
-	h.Log.WarnContext(ctx, "E2B could not be tried", "error", err)
-	return t, err
+	h.Log.WarnContext(ctx, "a place could not be tried", "executor", d.Kind, "error", err)
+	return api.PlaceTest{Reason: rest.Text(reason), Cure: rest.Text(cure)}, err
 }
 
-// put notes a change that was asked for.
-func put[T any](changes map[string]any, name string, v *T) {
-	if v != nil {
-		changes[name] = *v
+func (h Instance) instancePlaces(ctx context.Context) api.InstancePlaces {
+	v := h.cfg.Settings.General(ctx)
+	out := api.InstancePlaces{Settings: []api.Setting{}, Places: []api.PlaceSettings{}}
+	for _, f := range settings.Instance {
+		switch f.Name {
+		case settings.DefaultPlan: // stands with the plans
+			continue
+		case settings.DefaultExecutor:
+			f.Type, f.Options = schema.Choice, h.choices()
+		}
+		out.Settings = append(out.Settings, settingOf(f, v.Value(f.Key), "", h.cfg.Settings.Locked(f.Name)))
 	}
+	for _, d := range h.cfg.Kinds {
+		out.Places = append(out.Places, h.placeSettings(ctx, d))
+	}
+	return out
 }
 
-// or is what v points to, else otherwise.
-func or[T any](v *T, otherwise T) T {
-	if v != nil {
-		return *v
+// choices are the places that workspaces may get that name none.
+func (h Instance) choices() []schema.Option {
+	out := []schema.Option{{Value: string(executors.Auto), Label: "The strongest on this server"}}
+	for _, d := range h.cfg.Kinds {
+		if _, ok := h.cfg.Executors.OwnOf(d.Kind); ok {
+			out = append(out, schema.Option{Value: string(d.Kind), Label: d.Label})
+		}
 	}
-	return otherwise
+	return out
+}
+
+func (h Instance) placeSettings(ctx context.Context, d executors.Descriptor) api.PlaceSettings {
+	v, lastFour := h.cfg.Settings.Place(ctx, string(d.Kind))
+	out := api.PlaceSettings{Kind: string(d.Kind), Label: d.Label, Docs: d.Docs, Rank: d.Rank, Boundary: api.Boundary(d.Boundary), Free: d.Free, Family: d.Family,
+		Testable: d.Test != nil, Settings: []api.Setting{}}
+	for _, f := range d.Settings.Shown() {
+		out.Settings = append(out.Settings, settingOf(f, v.Value(f.Key), lastFour, h.cfg.Settings.LockedIn(string(d.Kind), f.Name)))
+	}
+	return out
+}
+
+// settingOf is a setting as a form needs it.
+func settingOf(f schema.Field, value any, lastFour string, locked bool) api.Setting {
+	out := api.Setting{Name: f.Name, Label: f.Label, Hint: rest.Text(f.Hint), Type: api.SettingType(f.Type), Unit: rest.Text(f.Unit), Placeholder: rest.Text(f.Example), Locked: locked}
+	switch f.Type {
+	case schema.Secret:
+		set := value != ""
+		out.Set, out.LastFour = &set, rest.Text(lastFour)
+	case schema.Number:
+		least, most := f.Bounds()
+		if out.Min = &least; most > 0 {
+			out.Max = &most
+		}
+		out.Value = f.Out(value)
+	default:
+		out.Value = value
+	}
+	if f.Rare {
+		out.Group = rest.Text("advanced")
+	}
+	if len(f.Options) > 0 {
+		type option = struct {
+			Label string `json:"label"`
+			Value string `json:"value"`
+		}
+		all := []option{}
+		for _, o := range f.Options {
+			all = append(all, option{o.Label, o.Value})
+		}
+		out.Options = &all
+	}
+	return out
 }

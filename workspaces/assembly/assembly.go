@@ -84,8 +84,8 @@ type Config struct {
 	MaxLimits executors.Limits // the most a project or a workspace may ask for
 	// DefaultExecutor is the kind of place a workspace gets where Places is no Chooser.
 	DefaultExecutor string
-	// FallBackAllowed says whether work whose place is another machine may go on on this server when that cannot serve. nil: never by itself.
-	FallBackAllowed func(context.Context) bool
+	// FallBackAllowed says whether work may go on on this server when its kind of place, which is another machine, cannot serve. nil: never by itself.
+	FallBackAllowed func(context.Context, executors.Kind) bool
 	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
 	Chown bool
 

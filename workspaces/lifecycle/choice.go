@@ -54,11 +54,11 @@ func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project e
 // chooseOrFallBack is Choose. What cannot be used now may be chosen where it is agreed what then happens.
 func (s *Service) chooseOrFallBack(ctx context.Context, c workspaces.Chooser, teamID string, wish, project executors.Kind, fallbackOK bool) (executors.Kind, error) {
 	kind, err := c.Choose(ctx, teamID, wish, project)
-	if fault.CodeOf(err) != "executor_unavailable" || !fallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
+	asked := cmp.Or(wish, project)
+	if fault.CodeOf(err) != "executor_unavailable" || !fallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx, asked) {
 		return kind, err
 	}
 	here, ok := c.(workspaces.LocalChooser)
-	asked := cmp.Or(wish, project)
 	if !ok || workspaces.Personal(string(asked)) || !workspaces.OnRemoteDisk(ctx, c, string(asked)) {
 		return kind, err
 	}

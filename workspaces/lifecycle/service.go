@@ -80,8 +80,8 @@ type Config struct {
 	DataDir         string
 	// DefaultExecutor is the kind of place a workspace gets where Places is no Chooser.
 	DefaultExecutor string
-	// FallBackAllowed says whether work whose place is another machine may go on on this server when that cannot serve. nil: never by itself.
-	FallBackAllowed func(context.Context) bool
+	// FallBackAllowed says whether work may go on on this server when its kind of place, which is another machine, cannot serve. nil: never by itself.
+	FallBackAllowed func(context.Context, executors.Kind) bool
 	FetchTimeout    time.Duration
 	GitTimeout      time.Duration // of other git calls
 	Log             *slog.Logger

@@ -26,7 +26,7 @@ func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error)
 	}
 	c := s.records.Chooser()
 	here, ok := c.(workspaces.LocalChooser)
-	if !ok || !w.FallbackOK || workspaces.Personal(w.Executor) || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) || !workspaces.OnRemoteDisk(ctx, c, w.Executor) {
+	if !ok || !w.FallbackOK || workspaces.Personal(w.Executor) || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx, executors.Kind(w.Executor)) || !workspaces.OnRemoteDisk(ctx, c, w.Executor) {
 		return false, nil
 	}
 	to, err := here.ChooseHere(ctx, w.TeamID)
@@ -62,7 +62,7 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 	if err != nil {
 		return workspaces.Workspace{}, nil, err
 	}
-	if s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
+	if s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx, executors.Kind(w.Executor)) {
 		// Then it is a choice like any other, for those who may choose.
 		if to, err = c.Choose(executors.As(ctx, "", actor.User.ID), w.TeamID, to); err != nil {
 			return workspaces.Workspace{}, nil, err

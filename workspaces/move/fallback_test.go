@@ -42,7 +42,9 @@ func (c *clouds) ChooseHere(context.Context, string) (executors.Kind, error) {
 }
 
 func cloudHarness(t *testing.T, allowed *bool) (*wstest.Env, *clouds) {
-	h := wstest.SQLiteEnv(t, func(c *assembly.Config) { c.FallBackAllowed = func(context.Context) bool { return *allowed } })
+	h := wstest.SQLiteEnv(t, func(c *assembly.Config) {
+		c.FallBackAllowed = func(context.Context, executors.Kind) bool { return *allowed }
+	})
 	c := &clouds{choosers: &choosers{Sandboxes: h.Sandboxes}}
 	h.S.Records.Connect(c, h.Ses)
 	return h, c

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/jobs"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
@@ -57,8 +58,8 @@ type Config struct {
 	Lifecycle *lifecycle.Service
 	Locks     *workspaces.Locks
 	Jobs      *jobs.Jobs
-	// FallBackAllowed says whether work whose place is another machine may go on on this server when that cannot serve. nil: never by itself.
-	FallBackAllowed func(context.Context) bool
+	// FallBackAllowed says whether work may go on on this server when its kind of place, which is another machine, cannot serve. nil: never by itself.
+	FallBackAllowed func(context.Context, executors.Kind) bool
 	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
 	Chown bool
 	Now   func() time.Time // nil = the clock

@@ -38,7 +38,7 @@ func TestExecutorsKeepTheirAbilities(t *testing.T) {
 		}
 		delete(want, e.Kind())
 	}
-	if !h.cfg.Sandboxing.Docker.Enabled {
+	if !h.cfg.Sandboxing.Of("docker").On("enabled") {
 		delete(want, "docker")
 	}
 	if len(want) > 0 {

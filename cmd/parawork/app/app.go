@@ -7,12 +7,14 @@ import (
 	"log/slog"
 
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/tools"
 )
 
 // Options are what an App is built with.
 type Options struct {
 	Config  *config.Config
+	Kinds   executors.Descriptors // of places
 	Log     *slog.Logger
 	Env     func(string) string
 	Version string                               // of this program

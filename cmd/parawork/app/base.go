@@ -12,10 +12,12 @@ import (
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/events/pg"
+	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
 )
@@ -23,6 +25,7 @@ import (
 // base is what all the rest stands on.
 type base struct {
 	cfg     *config.Config
+	kinds   executors.Descriptors
 	log     *slog.Logger
 	env     func(string) string
 	version string
@@ -44,7 +47,7 @@ type base struct {
 // openBase opens the database with the key it is sealed with.
 func openBase(ctx context.Context, o Options) (b *base, err error) {
 	cfg := o.Config
-	b = &base{cfg: cfg, log: o.Log, env: o.Env, version: o.Version, bus: events.New(), clock: billing.NewClock(nil, nil)}
+	b = &base{cfg: cfg, kinds: o.Kinds, log: o.Log, env: o.Env, version: o.Version, bus: events.New(), clock: billing.NewClock(nil, nil)}
 	if b.db, err = store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir}); err != nil {
 		return nil, err
 	}
@@ -65,10 +68,11 @@ func openBase(ctx context.Context, o Options) (b *base, err error) {
 	b.vault = vault.New(vault.Config{Store: store.NewAccounts(b.db), Key: b.key})
 	b.audit = audit.New(audit.Config{Store: store.NewAudit(b.db), Sealer: b.vault, Heads: instance.HeadsFile(cfg.DataDir), Reserve: instance.ReserveFile(cfg.DataDir),
 		KeepDays: cfg.Audit.KeepDays, Log: b.logOf("audit")})
-	said, locked := fromconfig.BaseSettings(cfg)
-	b.settings = settings.New(settings.Config{Store: store.NewPlaceSettings(b.db), Sealer: b.vault, Base: said, Locked: locked, Log: b.logOf("settings")})
+	said := fromconfig.Settings(cfg, o.Kinds)
+	said.Store, said.Sealer, said.Log = store.NewPlaceSettings(b.db), b.vault, b.logOf("settings")
+	b.settings = settings.New(said)
 	b.agents, err = agents.New(agents.Config{Agents: fromconfig.Agents(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), SandboxesDir: filepath.Join(cfg.DataDir, "boxes"),
-		Paths: cfg.Sandboxing.Bubblewrap.Paths, WorktreesDir: filepath.Join(cfg.DataDir, "worktrees"), UserHome: o.Env("HOME"),
+		Paths: fromconfig.HostPaths(cfg, o.Kinds), WorktreesDir: filepath.Join(cfg.DataDir, "worktrees"), UserHome: o.Env("HOME"),
 		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: b.logOf("agents")})
 	if err != nil {
 		return nil, err
@@ -82,5 +86,14 @@ func (b *base) logOf(name string) *slog.Logger { return b.log.With("component", 
 // plan is the plan of teams that have none of their own.
 func (b *base) plan(ctx context.Context) string { return b.settings.Values(ctx).DefaultPlan }
 
-// fallback reports whether work goes on on this server when its sandbox at E2B cannot be made.
-func (b *base) fallback(ctx context.Context) bool { return b.settings.Values(ctx).E2B.FallbackToLocal }
+// placeNow is what holds of the settings of a kind of place now.
+func (b *base) placeNow(ctx context.Context, k executors.Kind) schema.Values {
+	v, _ := b.settings.Place(ctx, string(k))
+	return v
+}
+
+// fallback reports whether work goes on on this server when its sandbox elsewhere cannot be made.
+func (b *base) fallback(ctx context.Context, k executors.Kind) bool {
+	d, _ := b.kinds.Find(k)
+	return d.Fallback != nil && d.Fallback(b.placeNow(ctx, d.Kind))
+}

@@ -13,8 +13,6 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/caches"
 	"github.com/parawork/parawork/executors/choice"
-	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
@@ -26,13 +24,13 @@ import (
 	"github.com/parawork/parawork/executors/runner/fleet"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/store"
 )
 
 // sandboxes are where work runs: the executors, the sandboxes they make, and what those may use and reach.
 type sandboxes struct {
-	docker    *docker.Executor // nil when switched off
-	e2b       *e2b.Executor
+	made      fromconfig.Executors // the server's own
 	groups    *cgroup.Tree
 	records   *store.Executors
 	executors *executors.Registry
@@ -57,17 +55,16 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	if s.groups, err = fromconfig.OpenGroups(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	if err := fromconfig.CheckLimits(cfg, s.groups.Support()); err != nil {
+	if err := fromconfig.CheckSupport(cfg, b.kinds, s.groups.Support()); err != nil {
 		return nil, err
 	}
-	made, err := fromconfig.NewExecutors(cfg, guest, s.groups, p.directory.CountTeams, func(ctx context.Context) e2b.Settings { return fromconfig.E2BSettings(cfg, b.settings.Values(ctx).E2B) }, b.log)
+	s.made, err = fromconfig.NewExecutors(cfg, b.kinds, fromconfig.Site{Guest: guest, Groups: s.groups, Teams: p.directory.CountTeams, Settings: b.placeNow, Log: b.log})
 	if err != nil {
 		return nil, err
 	}
-	s.docker, s.e2b = made.Docker, made.E2B
 
 	log, counters, price := b.logOf("executors"), &executors.Counters{}, may.pricing(b.clock.Now)
-	s.executors = executors.NewRegistry(made.All, runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)}))
+	s.executors = executors.NewRegistry(s.made, runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)}))
 	s.metering = metering.New(metering.Config{Ledger: m.ledger, Price: price, Executors: s.executors, Counters: counters, Log: log})
 	cc := b.placeRules(p.directory.CountTeams)
 	cc.Executors, cc.Policies, cc.Price, cc.Sizes, cc.Log = s.executors, s.records, price, may.quota.Sizes, log
@@ -77,7 +74,7 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	s.places = manager.New(manager.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Pool: warm, Store: s.records, Workspaces: w.workspaces.Records, Events: b.events,
 		Notify: w.alert(b.log), IdleAfter: b.idleAfter(), Counters: counters, Log: log})
 	s.meters, err = s.places.UseMeters(meter.Config{Limits: w.workspaces.Records, Default: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Default), Maximum: fromconfig.LimitsOn(cfg.Sandboxing.Limits.Maximum),
-		ByKind: map[executors.Kind]executors.Limits{executors.Local: fromconfig.LocalLimits(cfg)}, Shared: fromconfig.LimitsOfTeams(cfg, p.directory.CountTeams),
+		ByKind: fromconfig.LimitsOfKinds(cfg, b.kinds), Shared: fromconfig.LimitsOfTeams(cfg, b.kinds, p.directory.CountTeams),
 		DiskEvery: time.Duration(cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: w.diskOf(cfg.DataDir), Notify: w.alert(b.log), Groups: s.groups,
 		Events: b.events, HasListeners: b.bus.HasListeners, Log: b.logOf("limits")})
 	if err != nil {
@@ -99,19 +96,19 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 		return nil, err
 	}
 	hosts, urls := fromconfig.AgentAddresses(cfg)
-	s.network, err = network.New(network.Config{Store: store.NewNetwork(b.db), Gates: gates{s.gate, s.places, s.e2b}, Events: b.events, Mode: executors.NetworkMode(n.Mode),
+	s.network, err = network.New(network.Config{Store: store.NewNetwork(b.db), Gates: gates{s.gate, s.places, s.executors}, Events: b.events, Mode: executors.NetworkMode(n.Mode),
 		Allow: n.Allow, AgentHosts: hosts, AgentURLs: urls, Log: b.logOf("network")})
 	if err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
 	fromconfig.WarnOpenLoopback(b.log, n)
 
-	d := cfg.Sandboxing.Docker
-	ic := images.Config{Store: store.NewImages(b.db), Repositories: w.workspaces.Repo, Allowed: d.ProjectImages, Default: d.Image, HostImages: d.HostImages, Teams: p.directory.CountTeams,
+	rules := fromconfig.ImageRules(cfg, b.kinds)
+	ic := images.Config{Store: store.NewImages(b.db), Repositories: w.workspaces.Repo, Allowed: rules.Projects, Default: rules.Default, HostImages: rules.Host, Teams: p.directory.CountTeams,
 		Reach: images.PublicRegistries(&egress.Guard{Allow: fromconfig.Exceptions(cfg.Outgoing)}, nil), Events: b.events, Log: b.logOf("images")}
-	if s.docker != nil {
-		if engine := s.docker.Builder(); engine != nil {
-			ic.Builder = imageBuilder{engine, d.BuildNetwork, s.network, s.gate}
+	for _, e := range s.made {
+		if engine := engineOf(e); engine != nil && ic.Builder == nil {
+			ic.Builder = imageBuilder{engine, rules.BuildNetwork, s.network, s.gate}
 		}
 	}
 	s.images = images.New(ic)
@@ -120,15 +117,8 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 
 // close gives back what the executors opened, however far they came.
 func (s *sandboxes) close(log *slog.Logger) {
-	if s.docker != nil {
-		if err := s.docker.Close(); err != nil {
-			log.Debug("client of Docker not closed", "error", err)
-		}
-	}
-	if s.e2b != nil {
-		if err := s.e2b.Close(); err != nil {
-			log.Debug("pipes to E2B not closed", "error", err)
-		}
+	if err := s.made.Close(); err != nil {
+		log.Debug("executors not closed", "error", err)
 	}
 	if s.groups != nil {
 		s.groups.Clear()
@@ -188,19 +178,17 @@ func (b *base) poolRules(ctx context.Context) pool.Rules {
 
 // placeRules are the instance's words about places as they are now: operators change some of them in the browser.
 func (b *base) placeRules(teams func(context.Context) (int, error)) choice.Config {
-	cc := fromconfig.PlaceRules(b.cfg, teams)
+	cc := fromconfig.PlaceRules(b.cfg, b.kinds, teams)
 	cc.IdleAfter = b.idleAfter()
 	cc.Rules = func() choice.Rules {
 		v := b.settings.Values(context.Background())
 		return choice.Rules{Default: executors.Kind(v.DefaultExecutor), Fixed: !v.AllowUserChoice}
 	}
-	cc.Fallback = func(ctx context.Context, k executors.Kind) bool { return k == e2b.Kind && b.fallback(ctx) }
+	cc.Fallback = b.fallback
 	return cc
 }
 
 // idleAfter says how long a sandbox may be idle before it is ended.
 func (b *base) idleAfter() func(executors.Kind, executors.Purpose) time.Duration {
-	return fromconfig.IdleRules(b.cfg, func() time.Duration {
-		return time.Duration(b.settings.Values(context.Background()).E2B.IdleMinutes) * time.Minute
-	}).After
+	return fromconfig.IdleRules(b.cfg, b.kinds, func(k executors.Kind) schema.Values { return b.placeNow(context.Background(), k) }).After
 }

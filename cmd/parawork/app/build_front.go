@@ -22,7 +22,7 @@ func newLimits(b *base, may *allowance, p *people, w *worktrees, s *sandboxes, o
 	kept := store.NewEnforce(b.db)
 	alert := alerts.NewLimits(alerts.LimitsConfig{Running: kept, Timelines: w.workspaces.Records, People: p.directory, Mail: p.mail, Events: b.events, Audit: b.audit,
 		Terminals: on.sessions.Turned, Now: b.clock.Now, PublicURL: b.cfg.Server.PublicURL})
-	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, Notifier: alert, Now: b.clock.Now, Log: b.logOf("enforce")})}
+	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, OnServer: fromconfig.OnServer(b.kinds), Notifier: alert, Now: b.clock.Now, Log: b.logOf("enforce")})}
 }
 
 // front is what the outside sees, and what ends the work of those who may not come in any more.
@@ -46,8 +46,8 @@ func newFront(a *App) (f *front, err error) {
 		Directory: a.directory, SignIn: a.signin, AgentAccounts: a.agentAccounts, SSO: a.sso, Secrets: a.secrets, Watch: f.watch, Audit: a.audit,
 		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
 		Reviews: a.reviews, Viewed: a.reviews,
-		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: a.cfg.Sandboxing.Docker.Image, Caches: a.caches, Policies: a.records,
-		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, TryE2B: e2bTrial{a.cfg}.try, PreviewDomain: a.cfg.Preview.BaseDomain,
+		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: fromconfig.ImageRules(a.cfg, a.kinds).Default, Caches: a.caches, Policies: a.records,
+		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain,
 		Sessions: a.sessions, History: a.sessions.Recordings, Runs: a.runs, Report: a.report, Commands: a.commands, Tools: a.tools,
 		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,
 		Tokens: a.tokens, Gateway: a.gateway, GatewayEnabled: a.cfg.Gateway.Enabled,

@@ -39,9 +39,10 @@ func newPeople(b *base, seats *quota.Service) *people {
 		Audit: b.audit, Changed: b.later.userChanged, Log: b.logOf("sso")})
 	p.agentAccounts = agentaccounts.New(agentaccounts.Config{Store: store.NewAccounts(b.db), Vault: b.vault, CheckAgent: b.agents.AccountCheck})
 	p.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(b.db), Vault: b.vault, Others: p.directory.OthersWork, Mask: b.later.mask, Log: b.logOf("secrets")})
-	p.machines = machines.New(machines.Config{Store: store.NewMachines(b.db), Accounts: p.directory, Sealer: b.vault, Events: b.events, Enabled: b.cfg.Sandboxing.Runner.Enabled,
+	connect, downloads := fromconfig.Machines(b.cfg)
+	p.machines = machines.New(machines.Config{Store: store.NewMachines(b.db), Accounts: p.directory, Sealer: b.vault, Events: b.events, Enabled: connect,
 		Programs: recipe.Programs(agents.Packages()), Log: b.logOf("machines")})
-	p.downloads = machines.NewDownloads(fromconfig.DownloadDirs(b.cfg.Sandboxing.Runner.DownloadsDir)...)
+	p.downloads = machines.NewDownloads(fromconfig.DownloadDirs(downloads)...)
 	p.notify = notify.New(notify.Config{Store: store.NewNotify(b.db), Inbox: &b.later, Bus: b.bus, Secrets: b.vault, Client: entered, PublicURL: b.cfg.Server.PublicURL,
 		Version: b.version, Log: b.logOf("notify")})
 	return p

@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/network"
@@ -13,7 +12,7 @@ import (
 
 // image says what a sandbox's container is made from.
 func (s *sandboxes) image(ctx context.Context, c executors.Capabilities, spec *executors.Spec) (err error) {
-	if c.Kind == docker.Kind {
+	if e, ok := s.executors.OwnOf(c.Kind); ok && engineOf(e) != nil {
 		var m images.Made
 		m, err = s.images.ForWorkspace(ctx, spec.WorkspaceID)
 		spec.Image, spec.ImageID, spec.ImageFor = m.Name, m.ID, m.ProjectID
@@ -21,16 +20,24 @@ func (s *sandboxes) image(ctx context.Context, c executors.Capabilities, spec *e
 	return err
 }
 
+// engineOf is the engine that has the images an executor makes sandboxes from; nil where it makes them otherwise.
+func engineOf(e executors.Executor) executors.ImageEngine {
+	if i, ok := e.(executors.Imager); ok {
+		return i.Images()
+	}
+	return nil
+}
+
 // imageBuilder shows the images' room the engine in the shape it needs.
 type imageBuilder struct {
-	engine  *docker.Builder
+	engine  executors.ImageEngine
 	fenced  string // a network the operator has made for builds; "" = none
 	network *network.Service
 	gate    *gate.Gate
 }
 
 func (b imageBuilder) Build(ctx context.Context, o images.Order, log io.Writer) error {
-	spec := docker.BuildSpec{Tag: o.Tag, Dockerfile: o.Dockerfile, Target: o.Target, Args: o.Args, Project: o.ProjectID,
+	spec := executors.ImageBuild{Tag: o.Tag, Dockerfile: o.Dockerfile, Target: o.Target, Args: o.Args, Project: o.ProjectID,
 		Network: b.fenced, NoCache: o.NoCache, Bounded: true, Context: o.Context}
 	if spec.Network == "" { // nothing the operator has fenced: what the project's sandboxes reach
 		n, err := b.network.Project(ctx, o.TeamID, o.ProjectID)

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors/kinds"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -19,9 +21,9 @@ func built(t *testing.T) *App {
 	if err := os.WriteFile(guest, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Default(agents.Programs())
+	cfg := config.Default(agents.Programs(), fromconfig.Kinds(kinds.All()))
 	cfg.DataDir = t.TempDir()
-	h, err := Build(tenant.All(t.Context(), "test"), Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },
+	h, err := Build(tenant.All(t.Context(), "test"), Options{Config: cfg, Kinds: kinds.All(), Log: slog.New(slog.DiscardHandler), Env: func(string) string { return "" },
 		Guest: func(string) (string, error) { return guest, nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +48,7 @@ func TestOrderOfParticipants(t *testing.T) {
 	for turn, want := range map[string][]string{
 		"making":   {"teams", "box", "caches", "network", "limits", "images", "tools"},
 		"found":    {"network"},
-		"live":     {"e2b", "commits", "files"},
+		"live":     {"walls", "commits", "files"},
 		"arriving": {"commits", "files", "ignored files", "setup"},
 		"home":     {"commits"},
 		"pausing":  {"files", "snapshots"},

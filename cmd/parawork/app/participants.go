@@ -13,7 +13,7 @@ import (
 // runs once everything is there, and sessions let go of a sandbox last.
 func (a *App) participants() []executors.Participant {
 	ps := []executors.Participant{
-		{Name: "e2b", Live: a.e2bFound},
+		{Name: "walls", Live: a.enforceNetwork},
 		{Name: "teams", Making: func(ctx context.Context, _ executors.Capabilities, s *executors.Spec) error {
 			return a.suspension.Admit(ctx, s.TeamID)
 		}},

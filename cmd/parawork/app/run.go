@@ -16,7 +16,7 @@ import (
 
 // CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
 func (a *App) CheckDefault(ctx context.Context) error {
-	return fromconfig.CheckDefault(ctx, a.cfg, a.choice, a.log)
+	return fromconfig.CheckDefault(ctx, a.cfg, a.kinds, a.choice, a.log)
 }
 
 // stage is a component while it runs.

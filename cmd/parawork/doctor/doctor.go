@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/ui"
 )
@@ -49,7 +50,8 @@ func (r *report) say(result, what, found, cure string) {
 // Examination is what the doctor looks at.
 type Examination struct {
 	Config       *config.Config
-	Unreadable   error // why there is no Config
+	Kinds        executors.Descriptors // of places
+	Unreadable   error                 // why there is no Config
 	Version      string
 	Env          func(string) string
 	Guest        func(dataDir string) (string, error) // finds the program that runs in sandboxes, or unpacks it
@@ -92,7 +94,7 @@ func (x Examination) Run(ctx context.Context, out io.Writer) bool {
 	x.places(ctx, r, state)
 	r.machines(cfg)
 	r.mail(ctx, cfg)
-	r.limits(cfg)
+	r.limits(cfg, x.Kinds)
 	r.unlimited(cfg, state.Teams)
 	r.quotas(cfg, state)
 	switch {
@@ -121,5 +123,5 @@ func (x Examination) places(ctx context.Context, r *report, st store.State) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	r.places(ctx, x.Config, st, guest)
+	r.places(ctx, x.Config, x.Kinds, st, guest)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/store"
 )
@@ -46,9 +47,9 @@ func (r *report) quotas(cfg *config.Config, st store.State) {
 }
 
 // limits says which limits of sandboxes this machine can enforce.
-func (r *report) limits(cfg *config.Config) {
+func (r *report) limits(cfg *config.Config, kinds executors.Descriptors) {
 	s := cgroup.Check()
-	if err := fromconfig.CheckLimits(cfg, s); err != nil {
+	if err := fromconfig.CheckSupport(cfg, kinds, s); err != nil {
 		r.say(bad, "limits", err.Error(), "")
 		return
 	}

@@ -29,7 +29,7 @@ func TestLimitsOfASharedMachine(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := fromconfig.Load(file, func(string) string { return "" })
+		cfg, err := fromconfig.Load(file, func(string) string { return "" }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

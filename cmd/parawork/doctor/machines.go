@@ -10,12 +10,13 @@ import (
 
 // machines says whether members can connect machines, and what they can download.
 func (r *report) machines(cfg *config.Config) {
-	if !cfg.Sandboxing.Runner.Enabled {
+	enabled, dir := fromconfig.Machines(cfg)
+	if !enabled {
 		r.say(good, "machines", "members' own machines are switched off (sandboxing.runner.enabled)", "")
 		return
 	}
 	var have, lack []string
-	for _, d := range machines.NewDownloads(fromconfig.DownloadDirs(cfg.Sandboxing.Runner.DownloadsDir)...).List() {
+	for _, d := range machines.NewDownloads(fromconfig.DownloadDirs(dir)...).List() {
 		if d.Reason == "" {
 			have = append(have, d.Name)
 		} else {

@@ -10,41 +10,42 @@ import (
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/choice"
-	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/store"
 )
 
 // places says where workspaces can live: the words of the web app.
-func (r *report) places(ctx context.Context, cfg *config.Config, st store.State, guest string) {
+func (r *report) places(ctx context.Context, cfg *config.Config, kinds executors.Descriptors, st store.State, guest string) {
 	teams := func(context.Context) (int, error) { return max(int(st.Teams), 1), nil }
 	groups, err := fromconfig.OpenGroups(cfg.DataDir)
 	if err != nil {
 		groups = nil // the line of the limits says why
 	}
-	made, err := fromconfig.NewExecutors(cfg, guest, groups, teams, func(context.Context) e2b.Settings { return fromconfig.E2BFromFile(cfg) }, slog.New(slog.DiscardHandler))
+	made, err := fromconfig.NewExecutors(cfg, kinds, fromconfig.Site{Guest: guest, Groups: groups, Teams: teams, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return
 	}
-	if made.Docker != nil {
-		defer made.Docker.Close()
-	}
-	defer made.E2B.Close()
-	cc := fromconfig.PlaceRules(cfg, teams)
-	cc.Executors = executors.NewRegistry(made.All)
+	defer made.Close()
+	cc := fromconfig.PlaceRules(cfg, kinds, teams)
+	cc.Executors = executors.NewRegistry(made)
 	ch := choice.New(cc)
 	options, _, err := ch.Options(ctx, "")
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return
 	}
-	defer r.strangers(ctx, cfg, st, made.All)
+	defer r.strangers(ctx, cfg, st, made)
 	works := 0
 	for _, s := range options {
 		if s.Available && s.Allowed {
 			works++
 		}
-		r.place(s, cfg)
+		r.place(s)
+		if d, _ := kinds.Find(s.Kind); d.Examine != nil && s.Available && s.Allowed {
+			for _, f := range d.Examine(ctx, cfg.Sandboxing.Of(string(d.Kind)), s.Capabilities) {
+				r.say(minor, "place", fmt.Sprintf("%s: %s", s.Kind, f.Found), f.Cure)
+			}
+		}
 	}
 	def, err := ch.Choose(ctx, "")
 	switch {
@@ -58,13 +59,13 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	if w := cfg.Sandboxing.WeakestBoundary; w != "" {
 		r.say(good, "place", "sandboxing.weakestBoundary asks for at least: "+strings.ToLower(executors.Boundary(w).Name()), "")
 	}
-	if err := fromconfig.CheckDefault(ctx, cfg, ch, slog.New(slog.DiscardHandler)); err != nil {
+	if err := fromconfig.CheckDefault(ctx, cfg, kinds, ch, slog.New(slog.DiscardHandler)); err != nil {
 		r.say(bad, "place", err.Error(), "")
 	}
 }
 
 // place says how one place stands.
-func (r *report) place(s choice.Option, cfg *config.Config) {
+func (r *report) place(s choice.Option) {
 	name := fmt.Sprintf("%s: ", s.Kind)
 	switch {
 	case !s.Available:
@@ -87,9 +88,6 @@ func (r *report) place(s choice.Option, cfg *config.Config) {
 		result, cure = minor, s.Warning
 	}
 	r.say(result, "place", name+strings.Join(words, "; "), cure)
-	if s.Kind == executors.Local && (cfg.Sandboxing.Local.ResourceLimits.MaxCPU > 0 || cfg.Sandboxing.Local.ResourceLimits.MaxMemory > 0) && !s.Limits {
-		r.say(minor, "place", "local: sandboxing.local.resourceLimits is set, but it is not enforced on this machine", "")
-	}
 }
 
 func enforced(what string, yes bool) string {

@@ -10,7 +10,7 @@ import (
 
 func TestAddressesOfAgents(t *testing.T) {
 	t.Parallel()
-	cfg := config.Default(agents.Programs())
+	cfg := config.Default(agents.Programs(), nil)
 	cfg.Agents = map[string]config.Agent{
 		"codex": {Enabled: true, Env: map[string]string{"OPENAI_BASE_URL": "https://models.example/v1", "KEY": "sk-x", "PROXY": "socks5://x"}},
 		"off":   {Env: map[string]string{"URL": "https://off.example"}},

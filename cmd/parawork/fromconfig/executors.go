@@ -2,80 +2,118 @@ package fromconfig
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/choice"
-	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/executors/e2b"
-	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/schema"
 )
 
-// Executors are the executors of this server.
-type Executors struct {
-	All    []executors.Executor
-	Docker *docker.Executor // nil when switched off
-	E2B    *e2b.Executor
+// Kinds are the kinds of places as config.json knows them.
+func Kinds(all executors.Descriptors) []config.Kind {
+	var out []config.Kind
+	for _, d := range all {
+		out = append(out, config.Kind{Name: string(d.Kind), Settings: d.Settings})
+	}
+	return out
 }
 
-// NewExecutors makes them. Nothing runs yet.
-func NewExecutors(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), cloud func(context.Context) e2b.Settings, log *slog.Logger) (p Executors, err error) {
-	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
-		Groups: groups, Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("component", "bubblewrap")})
-	if err != nil {
-		return p, err
-	}
-	here, err := local.New(localConfig(cfg, guest, groups, teams, log.With("component", "local")))
-	if err != nil {
-		return p, err
-	}
-	p.All = []executors.Executor{boxes, here}
-	if cfg.Sandboxing.Docker.Enabled {
-		if p.Docker, err = docker.New(dockerConfig(cfg, guest, log.With("component", "docker"))); err != nil {
-			return p, err
+// Executors are the executors of this server, in the order of rank.
+type Executors []executors.Executor
+
+// Close gives back what they opened. Sandboxes live on.
+func (all Executors) Close() error {
+	var failed []error
+	for _, e := range all {
+		if c, ok := e.(io.Closer); ok {
+			failed = append(failed, c.Close())
 		}
-		p.All = append(p.All, p.Docker)
 	}
-	if p.E2B, err = newE2B(cfg, guest, cloud, log.With("component", "e2b")); err != nil {
-		return p, err
+	return errors.Join(failed...)
+}
+
+// Site is what executors have of the server they are on.
+type Site struct {
+	Guest  string // the guest's binary
+	Groups *cgroup.Tree
+	Teams  func(context.Context) (int, error)
+	// Settings is what holds of a kind now; nil = config.json alone.
+	Settings func(context.Context, executors.Kind) schema.Values
+	Log      *slog.Logger
+}
+
+// NewExecutors makes those that config.json has. Nothing runs yet.
+func NewExecutors(cfg *config.Config, kinds executors.Descriptors, s Site) (_ Executors, err error) {
+	var all Executors
+	defer func() {
+		if err != nil {
+			_ = all.Close() // why they could not all be made says more
+		}
+	}()
+	for _, d := range kinds {
+		if d.Family {
+			continue
+		}
+		said := cfg.Sandboxing.Of(string(d.Kind))
+		now := func(ctx context.Context) schema.Values {
+			if s.Settings == nil {
+				return said
+			}
+			return s.Settings(ctx, d.Kind)
+		}
+		e, err := d.New(executors.Deps{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: s.Guest, Groups: s.Groups, Teams: s.Teams,
+			Settings: said, Now: now, Log: s.Log.With("component", string(d.Kind))})
+		if err != nil {
+			return all, err
+		}
+		if e != nil {
+			all = append(all, e)
+		}
 	}
-	p.All = append(p.All, p.E2B)
-	return p, nil
+	return all, nil
 }
 
 // PlaceRules are the instance's own words about places.
-func PlaceRules(cfg *config.Config, teams func(context.Context) (int, error)) choice.Config {
+func PlaceRules(cfg *config.Config, kinds executors.Descriptors, teams func(context.Context) (int, error)) choice.Config {
 	s := cfg.Sandboxing
-	return choice.Config{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
+	return choice.Config{Order: kinds.Kinds(func(d executors.Descriptor) bool { return d.Auto }), Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
 		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams,
-		IdleAfter: IdleRules(cfg, func() time.Duration { return time.Duration(s.E2B.AutoShutdownIdle) * time.Second }).After}
+		IdleAfter: IdleRules(cfg, kinds, func(k executors.Kind) schema.Values { return s.Of(string(k)) }).After}
+}
+
+// IdleRules say how long sandboxes may be idle. settings is what holds of a kind now.
+func IdleRules(cfg *config.Config, kinds executors.Descriptors, settings func(executors.Kind) schema.Values) executors.IdleRules {
+	r := executors.IdleRules{Kinds: kinds, Settings: settings}
+	if m := cfg.Sandboxing.IdleStopMinutes; m != nil {
+		said := time.Duration(*m) * time.Minute
+		r.Said = &said
+	}
+	return r
 }
 
 // CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
-func CheckDefault(ctx context.Context, cfg *config.Config, chosen *choice.Chooser, log *slog.Logger) error {
+func CheckDefault(ctx context.Context, cfg *config.Config, kinds executors.Descriptors, chosen *choice.Chooser, log *slog.Logger) error {
 	kind := executors.Kind(cfg.Sandboxing.DefaultProvider)
 	if kind == executors.Auto {
 		return nil
 	}
-	why, cure := "", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
-	s := cfg.Sandboxing
+	d, ok := kinds.Find(kind)
+	why, cure := d.Off(cfg.Sandboxing.Of(string(kind)))
 	switch {
-	case kind == executors.Local && s.Local.Enabled != nil && !*s.Local.Enabled:
-		why, cure = "is switched off", `Set sandboxing.local.enabled to true, or sandboxing.defaultProvider to "auto".`
-	case kind == bubblewrap.Kind && !s.Bubblewrap.Enabled:
-		why, cure = "is switched off", `Set sandboxing.bubblewrap.enabled to true, or sandboxing.defaultProvider to "auto".`
-	case kind == docker.Kind && !s.Docker.Enabled:
-		why, cure = "is switched off", `Set sandboxing.docker.enabled to true, or sandboxing.defaultProvider to "auto".`
-	case !slices.Contains([]executors.Kind{executors.Local, bubblewrap.Kind, docker.Kind, e2b.Kind}, kind):
-		why = "is not part of this version"
+	case !ok:
+		why, cure = "is not part of this version", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
+	case d.Family:
+		why, cure = "is no place for everybody, but many of its members' own", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
+	case why != "":
+		cure += `, or sandboxing.defaultProvider to "auto".`
 	}
 	if why != "" {
 		return fault.New(fault.Invalid, "default_place_impossible", "sandboxing.defaultProvider: %q %s. %s", kind, why, cure)
@@ -91,19 +129,53 @@ func CheckDefault(ctx context.Context, cfg *config.Config, chosen *choice.Choose
 	return nil
 }
 
-// localConfig says where and when workspaces may live on this server without isolation. Unless config.json says yes, that ends
-// with the second team: a team's agents would read the other's files.
-func localConfig(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), log *slog.Logger) local.Config {
-	lc := local.Config{Enabled: true, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Groups: groups, TeamCount: teams, Log: log}
-	if on := cfg.Sandboxing.Local.Enabled; on != nil {
-		lc.Enabled = *on
-		lc.TeamCount = nil
+// ImageRules say what sandboxes may be made from, where a kind of place makes them from images.
+func ImageRules(cfg *config.Config, kinds executors.Descriptors) executors.ImageRules {
+	for _, d := range kinds {
+		if d.Images != nil {
+			return d.Images(cfg.Sandboxing.Of(string(d.Kind)))
+		}
 	}
-	return lc
+	return executors.ImageRules{}
 }
 
-// dockerConfig says how containers are made: only for workspaces that ask for them.
-func dockerConfig(cfg *config.Config, guest string, log *slog.Logger) docker.Config {
-	d := cfg.Sandboxing.Docker
-	return docker.Config{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Host: d.Host, Image: d.Image, Runtime: d.Runtime, Log: log}
+// HostPaths are the files and folders of this server that sandboxes see beside the system's own.
+func HostPaths(cfg *config.Config, kinds executors.Descriptors) []string {
+	var out []string
+	for _, d := range kinds {
+		if d.HostPaths != nil {
+			out = append(out, d.HostPaths(cfg.Sandboxing.Of(string(d.Kind)))...)
+		}
+	}
+	return out
+}
+
+// Machines says whether members may connect machines of their own, and where the programs for them lie.
+func Machines(cfg *config.Config) (enabled bool, downloadsDir string) {
+	v := cfg.Sandboxing.Of(string(executors.Runner))
+	return v.On("enabled"), v.Text("downloadsDir")
+}
+
+// LimitsOfKinds are the limits that each kind of place gives all its sandboxes.
+func LimitsOfKinds(cfg *config.Config, kinds executors.Descriptors) map[executors.Kind]executors.Limits {
+	out := make(map[executors.Kind]executors.Limits)
+	for _, d := range kinds {
+		if d.Limits != nil {
+			out[d.Kind] = d.Limits(cfg.Sandboxing.Of(string(d.Kind)))
+		}
+	}
+	return out
+}
+
+// CheckSupport refuses a configuration that promises what this machine cannot keep.
+func CheckSupport(cfg *config.Config, kinds executors.Descriptors, s cgroup.Support) error {
+	for _, d := range kinds {
+		if d.Support == nil {
+			continue
+		}
+		if err := d.Support(cfg.Sandboxing.Of(string(d.Kind)), s); err != nil {
+			return err
+		}
+	}
+	return nil
 }

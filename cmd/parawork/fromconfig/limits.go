@@ -4,16 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/bubblewrap"
-	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/internal/cgroup"
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/history"
 )
 
@@ -26,33 +21,6 @@ func OpenGroups(dataDir string) (*cgroup.Tree, error) {
 // LimitsOn turns limits of the configuration into the executors'.
 func LimitsOn(l config.SandboxLimits) executors.Limits {
 	return executors.Limits{CPUs: float64(l.CPUs), MemoryMB: l.MemoryMB, Processes: l.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes}
-}
-
-// LocalLimits are sandboxing.local.resourceLimits.
-func LocalLimits(cfg *config.Config) executors.Limits {
-	r := cfg.Sandboxing.Local.ResourceLimits
-	return executors.Limits{CPUs: float64(r.MaxCPU), MemoryMB: r.MaxMemory}
-}
-
-// CheckLimits refuses a configuration that promises what this machine cannot keep.
-func CheckLimits(cfg *config.Config, s cgroup.Support) error {
-	if on := cfg.Sandboxing.Local.Enabled; on != nil && !*on {
-		return nil
-	}
-	l := LocalLimits(cfg)
-	if cores := runtime.NumCPU(); l.CPUs > float64(cores) {
-		if l.CPUs <= 100 {
-			return fault.New(fault.Invalid, "limit_above_machine",
-				"sandboxing.local.resourceLimits.maxCpu is %g: a number is a number of cores, and this machine has %d. If %[1]g percent of the machine are meant, write \"%[1]g%%\" with the quotes.", l.CPUs, cores)
-		}
-		return fault.New(fault.Invalid, "limit_above_machine",
-			"sandboxing.local.resourceLimits.maxCpu is %g cores, and this machine has %d. For a share of the machine write a percentage, such as \"80%%\".", l.CPUs, cores)
-	}
-	if missing := s.Missing(executors.GroupLimits(l)); len(missing) > 0 {
-		return fault.New(fault.Unavailable, "limits_unsupported",
-			"sandboxing.local.resourceLimits cannot be enforced here (%s): %s. %s Or set it to 0, which means no limit.", strings.Join(missing, ", "), s.Reason, s.Cure)
-	}
-	return nil
 }
 
 // Of an instance with more than one team, where config.json does not say otherwise.
@@ -84,9 +52,9 @@ func Unsaid(cfg *config.Config) executors.Limits {
 }
 
 // LimitsOfTeams are those of a kind of executor on this server that more than one team uses.
-func LimitsOfTeams(cfg *config.Config, teams func(context.Context) (int, error)) func(context.Context, executors.Kind) (executors.Limits, error) {
+func LimitsOfTeams(cfg *config.Config, kinds executors.Descriptors, teams func(context.Context) (int, error)) func(context.Context, executors.Kind) (executors.Limits, error) {
 	return func(ctx context.Context, k executors.Kind) (executors.Limits, error) {
-		if k != bubblewrap.Kind && k != docker.Kind {
+		if d, _ := kinds.Find(k); !d.OnServer {
 			return executors.Limits{}, nil
 		}
 		if n, err := teams(ctx); err != nil || n <= 1 {

@@ -2,10 +2,11 @@ package fromconfig
 
 import (
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// Load reads the configuration, which is told of the agents Parawork knows by itself; see config.Load.
-func Load(path string, env func(string) string) (*config.Config, error) {
-	return config.Load(path, env, agents.Programs())
+// Load reads the configuration, with the agents that this program knows and the kinds of places it has: see config.Load.
+func Load(path string, env func(string) string, kinds executors.Descriptors) (*config.Config, error) {
+	return config.Load(path, env, agents.Programs(), Kinds(kinds))
 }

@@ -3,14 +3,29 @@ package fromconfig
 import (
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/config"
-	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors"
 )
 
-// DefaultPrices are those that come with the program and its config.json. Of places without one nothing is metered.
-func DefaultPrices(cfg *config.Config) []price.Row {
-	c, err := e2b.Settings{PriceVCPU: cfg.Sandboxing.E2B.PriceVCPU, PriceGiB: cfg.Sandboxing.E2B.PriceGiB}.Normal() // 0 = E2B's own
-	if err != nil {
-		panic(err) // nothing else is set
+// Prices is how the price book is made: with the prices that come with the program and its config.json. Of places without one nothing is metered.
+func Prices(cfg *config.Config, kinds executors.Descriptors) price.Config {
+	c := price.Config{}
+	for _, d := range kinds {
+		if d.Free {
+			c.Free = append(c.Free, string(d.Kind))
+		}
+		if d.Price != nil {
+			p := d.Price(cfg.Sandboxing.Of(string(d.Kind)))
+			c.Defaults = append(c.Defaults, price.Row{Executor: string(d.Kind), VCPUSecondNano: p.VCPUSecondNano, GiBSecondNano: p.GiBSecondNano, Metered: p.Metered})
+		}
 	}
-	return []price.Row{{Executor: string(e2b.Kind), VCPUSecondNano: c.PriceVCPU, GiBSecondNano: c.PriceGiB, Metered: true}}
+	return c
+}
+
+// OnServer are the kinds of places of this server that isolate.
+func OnServer(kinds executors.Descriptors) []string {
+	var out []string
+	for _, k := range kinds.Kinds(func(d executors.Descriptor) bool { return d.OnServer }) {
+		out = append(out, string(k))
+	}
+	return out
 }

@@ -2,35 +2,36 @@ package fromconfig
 
 import (
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/settings"
+	"github.com/parawork/parawork/internal/schema"
 )
 
-// givenBy are the keys of config.json that lock a setting.
-var givenBy = map[string]string{
-	settings.DefaultExecutor: "sandboxing.defaultProvider", settings.AllowUserChoice: "sandboxing.allowUserChoice", settings.MonthlyBudgetUSD: "sandboxing.monthlyBudgetUsd",
-	settings.DefaultPlan: "billing.defaultPlan",
-	settings.E2BDomain:   "sandboxing.e2b.domain", settings.E2BAPIURL: "sandboxing.e2b.apiUrl", settings.E2BSandboxURL: "sandboxing.e2b.sandboxUrl",
-	settings.E2BTemplate: "sandboxing.e2b.template", settings.E2BCPUs: "sandboxing.e2b.defaultCpu", settings.E2BMemory: "sandboxing.e2b.defaultRam",
-	settings.E2BMaxSession: "sandboxing.e2b.maxSessionDuration", settings.E2BIdle: "sandboxing.e2b.autoShutdownIdle", settings.E2BFallback: "sandboxing.e2b.fallbackToLocal",
-	settings.PoolEnabled: "sandboxing.pool.enabled", settings.PoolMin: "sandboxing.pool.min", settings.PoolMax: "sandboxing.pool.max",
+// Settings are those that operators may change in the browser: what config.json says, and which of it is locked. A secret that config.json or the
+// environment gives locks the addresses, too: it goes to no others.
+func Settings(cfg *config.Config, kinds executors.Descriptors) settings.Config {
+	s := cfg.Sandboxing
+	v := settings.Instance.Defaults()
+	for key, value := range map[string]any{
+		"sandboxing.defaultProvider": s.DefaultProvider, "sandboxing.allowUserChoice": s.AllowUserChoice, "sandboxing.monthlyBudgetUsd": s.MonthlyBudgetUSD,
+		"sandboxing.pool.enabled": s.Pool.Enabled, "sandboxing.pool.min": s.Pool.Min, "sandboxing.pool.max": s.Pool.Max, "billing.defaultPlan": cfg.Billing.Plan(),
+	} {
+		v = v.With(key, value)
+	}
+	out := settings.Config{Instance: group(cfg, v, ""), Places: make(map[string]settings.Group)}
+	for _, d := range kinds {
+		out.Places[string(d.Kind)] = group(cfg, s.Of(string(d.Kind)), "sandboxing."+string(d.Kind)+".")
+	}
+	return out
 }
 
-// BaseSettings are what config.json says, and which of it is locked. A key of E2B that config.json or the environment gives locks the
-// addresses, too: it goes to no others.
-func BaseSettings(cfg *config.Config) (settings.Values, map[string]bool) {
-	s, e := cfg.Sandboxing, cfg.Sandboxing.E2B
-	v := settings.Values{DefaultExecutor: s.DefaultProvider, AllowUserChoice: s.AllowUserChoice, MonthlyBudgetUSD: int64(s.MonthlyBudgetUSD), DefaultPlan: cfg.Billing.Plan(),
-		E2B: settings.E2B{APIKey: e.APIKey, Domain: e.Domain, APIURL: e.APIURL, SandboxURL: e.SandboxURL, Template: e.Template, DefaultCPUs: int64(e.DefaultCPU),
-			DefaultMemoryMB: int64(e.DefaultRAM), MaxSessionMinutes: int64(e.MaxSessionDuration+59) / 60, IdleMinutes: int64(e.AutoShutdownIdle+59) / 60, FallbackToLocal: e.FallbackToLocal},
-		Pool: settings.Pool{Enabled: s.Pool.Enabled, Min: int64(s.Pool.Min), Max: int64(s.Pool.Max)}}
-	locked := make(map[string]bool)
-	for name, key := range givenBy {
-		locked[name] = cfg.Given(key)
+// group are settings whose keys stand in config.json behind head.
+func group(cfg *config.Config, v schema.Values, head string) settings.Group {
+	g := settings.Group{Base: v, Locked: make(map[string]bool)}
+	secret, ok := v.Schema().Secret()
+	given := ok && v.Text(secret.Key) != ""
+	for _, f := range v.Schema().Shown() {
+		g.Locked[f.Name] = cfg.Given(head+f.Key) && f.Type != schema.Secret || given && (f.Address || f.Type == schema.Secret)
 	}
-	if e.APIKey != "" {
-		for _, name := range [...]string{settings.E2BKey, settings.E2BDomain, settings.E2BAPIURL, settings.E2BSandboxURL} {
-			locked[name] = true
-		}
-	}
-	return v, locked
+	return g
 }

@@ -90,7 +90,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
     });
 
     test(`a place that cannot serve says why and what can be done, ${look}`, async () => {
-      const problem = { code: "place_cannot_serve", message: "E2B's plan allows no more sandboxes at once. Pause a workspace that nobody uses.", details: { reason: "quota", ways: ["retry", "upgrade", "local"] }, request_id: "req_9" };
+      const problem = { code: "place_cannot_serve", message: "E2B's plan allows no more sandboxes at once. Pause a workspace that nobody uses.", details: { reason: "quota", ways: ["retry", "upgrade", "free_place"] }, request_id: "req_9" };
       let moved = 0;
       const state = { sandbox: sandbox({ state: "failed", state_reason: "It could not be made: E2B's plan allows no more.", steps: steps("failed") }) };
       state.answers = {

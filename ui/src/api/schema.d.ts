@@ -542,13 +542,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What operators say about this server's places; operators
-         * @description What config.json says is locked: it goes before what is kept here.
+         * The settings of where work runs, and of each kind of place; operators
+         * @description Every kind of place this server knows has an entry, in the order of rank, also one without settings.
          */
         get: operations["getInstancePlaces"];
         /**
-         * Change them; what is left out stays; operators
-         * @description A new key is tried first. One that is refused is not kept; one that cannot be tried now is, and `test` says so.
+         * Change settings that are of no single kind of place; operators
+         * @description What is left out stays. A setting that is locked is refused.
          */
         put: operations["setInstancePlaces"];
         post?: never;
@@ -558,17 +558,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/instance/places/e2b/test": {
+    "/instance/places/{kind}": {
         parameters: {
             query?: never;
             header?: never;
-            path?: never;
+            path: {
+                /** @description A kind of place, such as e2b */
+                kind: components["parameters"]["PlaceKind"];
+            };
+            cookie?: never;
+        };
+        /** The settings of one kind of place; operators */
+        get: operations["getPlaceSettings"];
+        /**
+         * Change settings of one kind of place; operators
+         * @description What is left out stays; an empty secret removes it. A new secret is tried first. One that is refused is not kept; one that cannot be tried now is, and `test` says so. A secret that is kept is sent to no other address: who changes the address enters it again.
+         */
+        put: operations["setPlaceSettings"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/places/{kind}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A kind of place, such as e2b */
+                kind: components["parameters"]["PlaceKind"];
+            };
             cookie?: never;
         };
         get?: never;
         put?: never;
-        /** Try the key and addresses of E2B, those that are kept or others, without spending; operators */
-        post: operations["testE2B"];
+        /** Try a kind of place with its settings, or with others, without spending; operators */
+        post: operations["testPlace"];
         delete?: never;
         options?: never;
         head?: never;
@@ -6286,29 +6313,6 @@ export interface components {
             /** @enum {string} */
             verdict?: "" | "comment" | "changes" | "approve";
         };
-        E2BSettings: {
-            api_url: components["schemas"]["TextSetting"];
-            default_cpus: components["schemas"]["NumberSetting"];
-            default_memory_mb: components["schemas"]["NumberSetting"];
-            domain: components["schemas"]["TextSetting"];
-            fallback_to_local: components["schemas"]["YesSetting"];
-            idle_minutes: components["schemas"]["NumberSetting"];
-            key: {
-                last_four: string;
-                /** @description config.json or the environment gives it */
-                locked: boolean;
-                set: boolean;
-            };
-            max_session_minutes: components["schemas"]["NumberSetting"];
-            sandbox_url: components["schemas"]["TextSetting"];
-            template: components["schemas"]["TextSetting"];
-        };
-        /** @description What is left out is as it is kept */
-        E2BTrial: {
-            api_key?: string;
-            api_url?: string;
-            domain?: string;
-        };
         EnforcedLimit: {
             enforced: boolean;
             /** @description In words: how, or why not */
@@ -6843,46 +6847,9 @@ export interface components {
             workspaces: components["schemas"]["WorkspaceCost"][];
         };
         InstancePlaces: {
-            allow_user_choice: components["schemas"]["YesSetting"];
-            default_executor: components["schemas"]["TextSetting"];
-            e2b: components["schemas"]["E2BSettings"];
-            monthly_budget_usd: components["schemas"]["NumberSetting"];
-            pool: {
-                enabled: components["schemas"]["YesSetting"];
-                max: components["schemas"]["NumberSetting"];
-                min: components["schemas"]["NumberSetting"];
-            };
-            test?: components["schemas"]["PlaceTest"];
-        };
-        InstancePlacesPatch: {
-            allow_user_choice?: boolean;
-            default_executor?: string;
-            e2b?: {
-                /** @description Write-only; empty removes it */
-                api_key?: string;
-                api_url?: string;
-                /** Format: int64 */
-                default_cpus?: number;
-                /** Format: int64 */
-                default_memory_mb?: number;
-                domain?: string;
-                fallback_to_local?: boolean;
-                /** Format: int64 */
-                idle_minutes?: number;
-                /** Format: int64 */
-                max_session_minutes?: number;
-                sandbox_url?: string;
-                template?: string;
-            };
-            /** Format: int64 */
-            monthly_budget_usd?: number;
-            pool?: {
-                enabled?: boolean;
-                /** Format: int64 */
-                max?: number;
-                /** Format: int64 */
-                min?: number;
-            };
+            places: components["schemas"]["PlaceSettings"][];
+            /** @description Those of no single kind of place */
+            settings: components["schemas"]["Setting"][];
         };
         InstanceTeam: {
             /** Format: int64 */
@@ -7871,11 +7838,6 @@ export interface components {
             /** @enum {string} */
             state: "too_large" | "refused" | "failed";
         };
-        NumberSetting: {
-            locked: boolean;
-            /** Format: int64 */
-            value: number;
-        };
         OpenConflict: {
             base: components["schemas"]["ConflictSide"];
             branch: components["schemas"]["ConflictSide"];
@@ -8089,6 +8051,23 @@ export interface components {
              */
             workspaces: number;
         };
+        PlaceSettings: {
+            boundary: components["schemas"]["Boundary"];
+            /** @description Its page, such as docs/e2b.md */
+            docs: string;
+            /** @description It is many places, such as the members' own machines */
+            family: boolean;
+            /** @description Nothing is ever charged for it */
+            free: boolean;
+            kind: string;
+            label: string;
+            /** @description Its place in lists */
+            rank: number;
+            settings: components["schemas"]["Setting"][];
+            test?: components["schemas"]["PlaceTest"];
+            /** @description Its settings can be tried */
+            testable: boolean;
+        };
         PlaceSize: {
             available: boolean;
             cpus: number;
@@ -8110,10 +8089,10 @@ export interface components {
         PlaceTest: {
             /** @description Whose key it is, or what it may do, in words */
             account?: string;
-            cure: string;
+            cure?: string;
             ok: boolean;
             /** @description In words, when not ok */
-            reason: string;
+            reason?: string;
         };
         Plan: {
             /** Format: int64 */
@@ -9652,6 +9631,41 @@ export interface components {
              */
             unknown_requests: number;
         };
+        Setting: {
+            /** @description advanced: rarely needed */
+            group?: string;
+            hint?: string;
+            label: string;
+            /** @description Of a secret: how it ends, where it is long enough not to be given away by it */
+            last_four?: string;
+            /** @description config.json or the environment says it */
+            locked: boolean;
+            /** Format: int64 */
+            max?: number;
+            /** Format: int64 */
+            min?: number;
+            name: string;
+            options?: {
+                label: string;
+                value: string;
+            }[];
+            placeholder?: string;
+            /** @description Of a secret: there is one */
+            set?: boolean;
+            /** @enum {string} */
+            type: "text" | "number" | "boolean" | "secret" | "choice" | "size";
+            /** @description Of a number, such as minutes */
+            unit?: string;
+            value?: components["schemas"]["SettingValue"];
+        };
+        /** @description Absent for secrets */
+        SettingValue: string | number | boolean;
+        SettingValues: {
+            /** @description By the settings' names */
+            values: {
+                [key: string]: components["schemas"]["SettingValue"];
+            };
+        };
         SetupRequest: {
             email: string;
             name: string;
@@ -10056,11 +10070,6 @@ export interface components {
             /** @description By e-mail to owners and admins */
             mail: boolean;
             webhooks: boolean;
-        };
-        TextSetting: {
-            /** @description config.json says it */
-            locked: boolean;
-            value: string;
         };
         Timeline: {
             items: components["schemas"]["TimelineItem"][];
@@ -10834,10 +10843,6 @@ export interface components {
             printed: number;
             sessions: components["schemas"]["SessionStorage"][];
         };
-        YesSetting: {
-            locked: boolean;
-            value: boolean;
-        };
     };
     responses: {
         /** @description What went wrong and what to do */
@@ -10872,6 +10877,8 @@ export interface components {
         /** @description Lines that differ only in white space count as the same */
         IgnoreSpace: boolean;
         Limit: number;
+        /** @description A kind of place, such as e2b */
+        PlaceKind: string;
         RevFrom: string;
         RevTo: string;
         /** @description The team's slug */
@@ -11722,7 +11729,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["InstancePlacesPatch"];
+                "application/json": components["schemas"]["SettingValues"];
             };
         };
         responses: {
@@ -11738,16 +11745,71 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    testE2B: {
+    getPlaceSettings: {
         parameters: {
             query?: never;
             header?: never;
-            path?: never;
+            path: {
+                /** @description A kind of place, such as e2b */
+                kind: components["parameters"]["PlaceKind"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setPlaceSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A kind of place, such as e2b */
+                kind: components["parameters"]["PlaceKind"];
+            };
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["E2BTrial"];
+                "application/json": components["schemas"]["SettingValues"];
+            };
+        };
+        responses: {
+            /** @description The settings as they are now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    testPlace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A kind of place, such as e2b */
+                kind: components["parameters"]["PlaceKind"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SettingValues"];
             };
         };
         responses: {

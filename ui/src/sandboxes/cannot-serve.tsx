@@ -45,7 +45,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
   const problem: ServeProblem =
     told.refusal || !refusal
       ? told
-      : { ...told, refusal, ways: here ? ["retry", "local", "upgrade"] : ["retry", "upgrade"] };
+      : { ...told, refusal, ways: here ? ["retry", "free_place", "upgrade"] : ["retry", "upgrade"] };
   const name = place?.name ?? (w.runner_name || w.executor);
   const refresh = () => {
     void client.invalidateQueries({ queryKey: keys.workspace(w.id) });
@@ -131,7 +131,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
             Retry
           </Button>
         )}
-        {can("local") && may && (
+        {can("free_place") && may && (
           <Button
             look={problem.refusal ? "primary" : "plain"}
             busy={local.isPending && "Moving"}
@@ -178,7 +178,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
       {can("settings") && !operator && (
         <p className="mt-2 text-meta text-fg3">An operator of this server can change this under Settings, Places.</p>
       )}
-      {places.isSuccess && !target && can("local") && (
+      {places.isSuccess && !target && can("free_place") && (
         <p className="mt-2 text-meta text-fg3">Local mode is not there: no place on this server can be used now.</p>
       )}
       <FormError error={local.error} />

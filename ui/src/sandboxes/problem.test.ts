@@ -6,14 +6,14 @@ const error = (code: string, details: Record<string, unknown>) =>
   new ApiError(503, { code, message: "E2B has no room now.", details, request_id: "req_1" });
 
 it("reads why a place cannot serve, and only ways it knows", () => {
-  const told = serveProblem(error("place_cannot_serve", { reason: "capacity", ways: ["local", "retry", "dance", 7] }));
+  const told = serveProblem(error("place_cannot_serve", { reason: "capacity", ways: ["free_place", "retry", "dance", 7] }));
   expect(told).toEqual({
     reason: "capacity",
     message: "E2B has no room now.",
-    ways: ["retry", "local"],
+    ways: ["retry", "free_place"],
     requestId: "req_1",
   });
-  expect(serveProblem(error("place_cannot_serve", {}))?.ways).toEqual(["retry", "local"]);
+  expect(serveProblem(error("place_cannot_serve", {}))?.ways).toEqual(["retry", "free_place"]);
   expect(serveProblem(error("sandbox_failed", { ways: ["retry"] }))).toBeUndefined();
   expect(serveProblem(new Error("no"))).toBeUndefined();
 });
@@ -26,10 +26,10 @@ it("reads what a quota keeps from beginning, with its figures", () => {
       limit: 36_000_000,
       unit: "ms",
       resets_at: 5,
-      ways: ["local", "upgrade"],
+      ways: ["free_place", "upgrade"],
     }),
   );
-  expect(told?.ways).toEqual(["retry", "local", "upgrade"]);
+  expect(told?.ways).toEqual(["retry", "free_place", "upgrade"]);
   expect(told?.refusal).toMatchObject({ code: "quota_exceeded", used: 36_000_000, unit: "ms", resetsAt: 5 });
   expect(serveProblem(error("budget_exceeded", { scope: "instance_budget" }))?.refusal?.title).toBe(
     "The server's budget is spent",

@@ -3,7 +3,7 @@ import { type Refusal, refusalOf } from "@/costs/refusal";
 import { Store } from "@/state/store";
 
 /** What somebody can do about a place that cannot serve. */
-export type Way = "retry" | "local" | "upgrade" | "settings";
+export type Way = "retry" | "free_place" | "upgrade" | "settings";
 
 export interface ServeProblem {
   /** no_key, bad_key, quota, capacity, outage, rate_limited, template_missing, guest_failed, refused, budget, timeout; "" when it was not told. */
@@ -15,14 +15,14 @@ export interface ServeProblem {
   refusal?: Refusal;
 }
 
-const WAYS: readonly Way[] = ["retry", "local", "upgrade", "settings"];
+const WAYS: readonly Way[] = ["retry", "free_place", "upgrade", "settings"];
 
 /** The problem an answer tells, where it is one of a place that cannot serve, or of one that may not. */
 export function serveProblem(error: unknown): ServeProblem | undefined {
   const refusal = refusalOf(error);
   if (!(error instanceof ApiError) || (error.code !== "place_cannot_serve" && !refusal)) return undefined;
   const { reason, ways } = error.details;
-  const told = Array.isArray(ways) ? WAYS.filter((w) => ways.includes(w)) : (["retry", "local"] as readonly Way[]);
+  const told = Array.isArray(ways) ? WAYS.filter((w) => ways.includes(w)) : (["retry", "free_place"] as readonly Way[]);
   return {
     reason: typeof reason === "string" ? reason : "",
     message: error.message,
@@ -37,7 +37,7 @@ export function serveProblem(error: unknown): ServeProblem | undefined {
 export const fromWords = (message: string): ServeProblem => ({
   reason: "",
   message,
-  ways: ["retry", "local", "settings"],
+  ways: ["retry", "free_place", "settings"],
   requestId: "",
 });
 

@@ -36,11 +36,11 @@ export function E2B({ settings, place, save }: PartProps & { place: Place | unde
   });
   type Name = keyof typeof text;
   const set = (name: Name, value: string) => setText({ ...text, [name]: value });
-  const err = (name: Name | "key") => (mine ? errorOf(save, "e2b", name) : undefined);
+  const err = (name: Name | "api_key") => (mine ? errorOf(save, "e2b", name) : undefined);
   const minutesWrong = (name: "idle_minutes" | "max_session_minutes") =>
     s[name].locked ? undefined : wrongNumber(text[name]);
   const wrong = minutesWrong("idle_minutes") ?? minutesWrong("max_session_minutes");
-  const named = [...(Object.keys(text) as Name[]), "key" as const].some(err);
+  const named = [...(Object.keys(text) as Name[]), "api_key" as const].some(err);
   const address = (name: "domain" | "api_url" | "sandbox_url", label: string, hint: string, placeholder: string) => (
     <TextField
       label={label}
@@ -116,7 +116,7 @@ export function E2B({ settings, place, save }: PartProps & { place: Place | unde
           value={key}
           placeholder={s.key.set ? `kept, ends in ${s.key.last_four}` : "e2b_…"}
           hint="Kept sealed and never shown again. It is tried when it is saved."
-          error={err("key")}
+          error={err("api_key")}
           onChange={(e) => setKey(e.target.value)}
         />
         <div className="mt-2 flex flex-wrap items-center gap-x-3 gap-y-2">
@@ -236,7 +236,7 @@ function TestResult({ result }: { result: PlaceTest | undefined }) {
           />
         ) : (
           <>
-            <Mark kind="failed" word={sentence(result.reason)} className="whitespace-normal" />
+            <Mark kind="failed" word={sentence(result.reason ?? "")} className="whitespace-normal" />
             {result.cure && <span className="block text-meta text-fg2">{sentence(result.cure)}</span>}
           </>
         ))}

@@ -29,7 +29,11 @@ export default function InstancePlacesSettings() {
       const test = patch.e2b?.api_key ? now.test : undefined;
       toast(
         test && !test.ok
-          ? { kind: "bad", title: "Saved, but not tried", text: [sentence(test.reason), sentence(test.cure)].join(" ") }
+          ? {
+              kind: "bad",
+              title: "Saved, but not tried",
+              text: [sentence(test.reason ?? ""), sentence(test.cure ?? "")].join(" "),
+            }
           : { kind: "good", title: "Saved", text: test?.account ? sentence(test.account) : undefined },
       );
     },

@@ -1,23 +1,21 @@
-package main
+package e2b
 
 import (
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/images/recipe"
-	"github.com/parawork/parawork/sessions/agents"
 )
 
-const e2bUsage = `usage: parawork e2b template build [--config FILE] [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force]
+const templateUsage = `usage: parawork e2b template build [--config FILE] [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force]
        parawork e2b template list [--config FILE]
 
 Makes the templates that workspaces' sandboxes at E2B are made from: git, the usual tools, Node, the agents' command lines and Parawork's
@@ -31,32 +29,30 @@ guest, on Debian. The key and addresses are those of config.json and the environ
   --force          do every step again
 `
 
-// e2b is the command `parawork e2b`.
-func (p program) e2b(ctx context.Context, args []string) error {
-	if len(args) < 2 || args[0] != "template" || args[1] != "build" && args[1] != "list" {
-		fmt.Fprint(p.stderr, e2bUsage)
-		return errUsage
-	}
-	fs := flag.NewFlagSet("e2b template "+args[1], flag.ContinueOnError)
-	fs.Usage = func() { fmt.Fprint(p.stderr, e2bUsage) }
-	file := fs.String("config", "", "config.json")
-	var size, name, image, packages *string
-	var force *bool
-	if args[1] == "build" {
-		size, name, image = fs.String("size", "", "vCPUs and MiB"), fs.String("name", "", "name of the template"), fs.String("image", "", "what it is built upon")
-		packages, force = fs.String("packages", "", "npm packages of the agents"), fs.Bool("force", false, "do every step again")
-	}
-	if err := p.parse(fs, args[2:]); err != nil {
+// The verbs of the command line.
+var (
+	buildVerb = executors.Verb{Name: "template build", Flags: "[--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force], --config FILE", Usage: templateUsage, Run: buildTemplates}
+	listVerb  = executors.Verb{Name: "template list", Flags: "--config FILE", Usage: templateUsage, Run: listTemplates}
+)
+
+func flags(name string) (*flag.FlagSet, *string) {
+	fs := flag.NewFlagSet("e2b template "+name, flag.ContinueOnError)
+	fs.Usage = func() { fmt.Fprint(fs.Output(), templateUsage) }
+	return fs, fs.String("config", "", "config.json")
+}
+
+func buildTemplates(ctx context.Context, c executors.CommandLine) error {
+	fs, file := flags("build")
+	size, name, image := fs.String("size", "", "vCPUs and MiB"), fs.String("name", "", "name of the template"), fs.String("image", "", "what it is built upon")
+	packages, force := fs.String("packages", "", "npm packages of the agents"), fs.Bool("force", false, "do every step again")
+	if err := c.Parse(fs, c.Args); err != nil {
 		return err
 	}
-	cfg, err := fromconfig.Load(*file, p.env)
+	v, dataDir, err := c.Config(*file)
 	if err != nil {
 		return err
 	}
-	set := fromconfig.E2BFromFile(cfg)
-	if args[1] == "list" {
-		return p.listTemplates(ctx, set)
-	}
+	set := FromValues(v)
 	full, err := set.Normal()
 	if err != nil {
 		return err
@@ -68,20 +64,20 @@ func (p program) e2b(ctx context.Context, args []string) error {
 	if *name != "" && len(sizes) > 1 {
 		return errors.New("--name names one template: give one --size with it")
 	}
-	guest, err := guestPath(cfg.DataDir, p.env)
+	guest, err := c.Guest(dataDir)
 	if err != nil {
 		return err
 	}
-	held := agents.Packages()
+	agents := c.Agents
 	if *packages != "" {
-		held = nil
+		agents = nil
 		for name := range strings.SplitSeq(*packages, ",") {
-			held = append(held, recipe.Parse(strings.TrimSpace(name)))
+			agents = append(agents, recipe.Parse(strings.TrimSpace(name)))
 		}
 	}
 	for _, s := range sizes {
-		spec := e2b.BuildSpec{Size: s, Name: *name, Image: *image, Agents: held, GuestPath: guest, Force: *force}
-		if err := e2b.Build(ctx, set, spec, p.stdout); err != nil {
+		spec := BuildSpec{Size: s, Name: *name, Image: *image, Agents: agents, GuestPath: guest, Force: *force}
+		if err := Build(ctx, set, spec, c.Output); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted: E2B goes on with the build; `parawork e2b template list` shows it")
 			}
@@ -91,13 +87,13 @@ func (p program) e2b(ctx context.Context, args []string) error {
 		if made == "" {
 			made = full.TemplateOf(s.CPUs, s.MemoryMB)
 		}
-		fmt.Fprintf(p.stdout, "The template %s is ready.\n", made)
+		fmt.Fprintf(c.Output, "The template %s is ready.\n", made)
 	}
 	return nil
 }
 
 // buildSizes reads --size.
-func buildSizes(set e2b.Settings, text string) ([]executors.Size, error) {
+func buildSizes(set Settings, text string) ([]executors.Size, error) {
 	switch text {
 	case "":
 		return []executors.Size{{CPUs: set.CPUs, MemoryMB: int64(set.MemoryMB)}}, nil
@@ -105,16 +101,25 @@ func buildSizes(set e2b.Settings, text string) ([]executors.Size, error) {
 		return set.Sizes(), nil
 	}
 	cpus, memory, ok := strings.Cut(text, "x")
-	c, cerr := strconv.Atoi(cpus)
+	n, cerr := strconv.Atoi(cpus)
 	m, merr := strconv.ParseInt(memory, 10, 64)
 	if !ok || cerr != nil || merr != nil {
 		return nil, fmt.Errorf("--size %q must be vCPUs and MiB such as 4x4096, or all", text)
 	}
-	return []executors.Size{{CPUs: c, MemoryMB: m}}, nil
+	return []executors.Size{{CPUs: n, MemoryMB: m}}, nil
 }
 
-func (p program) listTemplates(ctx context.Context, set e2b.Settings) error {
-	all, err := e2b.Templates(ctx, set)
+func listTemplates(ctx context.Context, c executors.CommandLine) error {
+	fs, file := flags("list")
+	if err := c.Parse(fs, c.Args); err != nil {
+		return err
+	}
+	v, _, err := c.Config(*file)
+	if err != nil {
+		return err
+	}
+	set := FromValues(v)
+	all, err := Templates(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -122,13 +127,18 @@ func (p program) listTemplates(ctx context.Context, set e2b.Settings) error {
 	if err != nil {
 		return err
 	}
-	missing := full.Sizes()
-	w := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	return printTemplates(c.Output, full, all)
+}
+
+// printTemplates lists templates, and the sizes that lack one.
+func printTemplates(out io.Writer, set Settings, all []Template) error {
+	missing := set.Sizes()
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tVCPU\tMIB\tENVD\tSTATE\tUSED FOR")
 	for _, t := range all {
 		use := ""
 		for i, s := range missing {
-			if slices.Contains(t.Aliases, full.TemplateOf(s.CPUs, s.MemoryMB)) || slices.Contains(t.Names, full.TemplateOf(s.CPUs, s.MemoryMB)) {
+			if slices.Contains(t.Aliases, set.TemplateOf(s.CPUs, s.MemoryMB)) || slices.Contains(t.Names, set.TemplateOf(s.CPUs, s.MemoryMB)) {
 				use = fmt.Sprintf("workspaces of %d vCPU", s.CPUs)
 				missing = slices.Delete(missing, i, i+1)
 				break
@@ -140,7 +150,7 @@ func (p program) listTemplates(ctx context.Context, set e2b.Settings) error {
 		return err
 	}
 	for _, s := range missing {
-		fmt.Fprintf(p.stdout, "There is none for %d vCPU and %d MiB: %s\n", s.CPUs, s.MemoryMB, e2b.BuildCommand(full, s.CPUs, s.MemoryMB))
+		fmt.Fprintf(out, "There is none for %d vCPU and %d MiB: %s\n", s.CPUs, s.MemoryMB, BuildCommand(set, s.CPUs, s.MemoryMB))
 	}
 	return nil
 }

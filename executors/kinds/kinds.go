@@ -1,0 +1,23 @@
+// Package kinds is the registry of the kinds of places to run: one line for each. Only cmd imports it, and hands it to what needs to know which
+// kinds there are.
+package kinds
+
+import (
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/bubblewrap"
+	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/executors/runner"
+)
+
+// All are the kinds of places this program has.
+func All() executors.Descriptors {
+	return executors.NewDescriptors(
+		bubblewrap.Descriptor(),
+		local.Descriptor(),
+		docker.Descriptor(),
+		e2b.Descriptor(),
+		runner.Descriptor(),
+	)
+}
