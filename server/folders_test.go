@@ -1,11 +1,16 @@
 package server
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/bubblewrap"
+	"github.com/parawork/parawork/executors/choice"
+	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/store"
@@ -15,7 +20,16 @@ import (
 // How the server's disk is laid out is told to those who can use it, and to nobody else.
 func TestFoldersOfTheServerAreShownToThoseWhoUseThem(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	var own []executors.Executor // as the server has them, whose agents see its folders or do not
+	for _, d := range []executors.Descriptor{local.Descriptor(), bubblewrap.Descriptor(), docker.Descriptor()} {
+		v := d.Settings.Defaults()
+		e, err := d.New(executors.Deps{Dir: t.TempDir(), GuestPath: "/bin/true", Settings: v, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own = append(own, e)
+	}
+	h := newHarness(t, func(c *Config) { c.Choice = choice.New(choice.Config{Executors: executors.NewRegistry(own)}) })
 	h.serve()
 	p := h.people(t)
 	kept := store.NewWorkspaces(h.db)

@@ -140,11 +140,11 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	ws := assembly.New(assembly.Config{Store: rows, Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	from, moves := ws.Origin, ws.Moves
 	kept := store.NewExecutors(h.db)
-	prices := price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return time.Now().UnixMilli() }})
+	prices := price.New(price.Config{Store: store.NewPrices(h.db), Free: []string{"bubblewrap", "local"}, Now: func() int64 { return time.Now().UnixMilli() }})
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
 		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
 	}})
-	quotas := quota.New(quota.Config{Store: store.NewQuota(h.db), Now: ledger.Now, Events: h.bus, Teams: h.accounts.CountTeams, DefaultPlan: func(ctx context.Context) string {
+	quotas := quota.New(quota.Config{Store: store.NewQuota(h.db), Now: ledger.Now, Events: h.bus, Teams: h.accounts.CountTeams, OnServer: []string{"bubblewrap", "docker"}, DefaultPlan: func(ctx context.Context) string {
 		return h.cfg.Settings.Values(ctx).DefaultPlan
 	}})
 	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)

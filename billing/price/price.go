@@ -157,9 +157,9 @@ func (b *Book) Add(ctx context.Context, r Row) (Row, error) {
 	case slices.Contains(b.cfg.Free, r.Executor):
 		return bad("executor", "Work on this server itself is free: prices are of places that somebody pays for, such as e2b, docker or runner.")
 	case r.VCPUSecondNano < 0 || r.VCPUSecondNano > MostSecond:
-		return bad("vcpu_second_nano", "A vCPU costs between 0 and %d nano-USD a second; E2B's is 14000.", MostSecond)
+		return bad("vcpu_second_nano", "A vCPU costs between 0 and %d nano-USD a second, such as 14000.", MostSecond)
 	case r.GiBSecondNano < 0 || r.GiBSecondNano > MostSecond:
-		return bad("gib_second_nano", "A GiB of memory costs between 0 and %d nano-USD a second; E2B's is 4500.", MostSecond)
+		return bad("gib_second_nano", "A GiB of memory costs between 0 and %d nano-USD a second, such as 4500.", MostSecond)
 	case r.EffectiveFrom != 0 && r.EffectiveFrom < now:
 		return bad("effective_from", "A price holds from now or a later time on: what was is charged as it was agreed. Leave effective_from out for now.")
 	case r.EffectiveFrom > now+mostAhead.Milliseconds():

@@ -221,7 +221,7 @@ func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
 		h.at += minute
 		h.do(h.l.Beat(h.ctx, []string{"a"}))
 		d := h.refused(h.l.Afford(h.ctx, run("b", user)), "quota_exceeded", "user_hours")
-		if d["used"] != 10*hour || d["limit"] != 10*hour || d["unit"] != "ms" || d["resets_at"] != resets || d["price_nano_per_hour"] != int64(price) || fmt.Sprint(d["ways"]) != "[local upgrade]" {
+		if d["used"] != 10*hour || d["limit"] != 10*hour || d["unit"] != "ms" || d["resets_at"] != resets || d["price_nano_per_hour"] != int64(price) || fmt.Sprint(d["ways"]) != "[free_place upgrade]" {
 			t.Errorf("hours: %v", d)
 		}
 		st, err := h.q.UserStanding(h.ctx, team, user)

@@ -247,7 +247,7 @@ func TestDoctorNamesWhatIsWrongAndTheCure(t *testing.T) {
 	want(t, doctor(`{"sandboxing":{"bubblewrap":{"enabled":false}}}`), doctor(`{}`).code, "bubblewrap: cannot be used: it is switched off", "sandboxing.bubblewrap.enabled",
 		"local: no isolation", "new workspaces that name none live in local")
 	want(t, doctor(`{"sandboxing":{"local":{"resourceLimits":{"maxCpu":4000}}}}`), 1, "resourceLimits.maxCpu is 4000 cores", `such as "80%"`)
-	want(t, doctor(`{"sandboxing":{"defaultProvider":"runner"}}`), 1, "FAIL  place", "is not part of this version")
+	want(t, doctor(`{"sandboxing":{"defaultProvider":"runner"}}`), 1, "FAIL  place", "is no single place")
 	want(t, doctor(`{"sandboxing":{"defaultProvider":"docker","docker":{"host":"unix:///nowhere/sock"}}}`), 1, "docker: cannot be used", "FAIL  place", "the default (sandboxing.defaultProvider: docker) cannot be used")
 	want(t, doctor(`{"sandboxing":{"defaultProvider":"local","weakestBoundary":"process"}}`), 1, "FAIL  place", "weakestBoundary")
 	want(t, doctor(`{"agents":{"mine":{"command":"no-such-program"}}}`), doctor(`{}`).code, "mine: not found", "agents.mine.command")

@@ -45,7 +45,7 @@ func TestAPlaceThatCannotServeIsLeftOnlyWhereThatWasAgreed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.kind, asked = "container", 0
-	for want, ways := range [][]string{{"upgrade"}, {"local", "upgrade"}} {
+	for want, ways := range [][]string{{"upgrade"}, {executors.FreePlace, "upgrade"}} {
 		refused := fault.New(fault.Quota, "quota_exceeded", "Your hours are used up.").With("ways", ways)
 		s.places["container"].Set(fake.Knobs{Kind: "container", Boundary: executors.ContainerBoundary, CreateErr: refused})
 		if _, err := s.m.Ensure(s.ctx, s.ws); asked != want {

@@ -104,7 +104,7 @@ func (h Composer) compose(ctx context.Context, teamID string, items []workspaces
 	actor := rest.CallOf(ctx).Actor
 	return rest.List(items, func(w workspaces.Workspace) api.Workspace {
 		out := p.workspace(w)
-		if usesFolder(actor, w) {
+		if h.usesFolder(ctx, actor, w) {
 			out.Path = rest.Text(w.Path)
 		}
 		return out
@@ -113,12 +113,15 @@ func (h Composer) compose(ctx context.Context, teamID string, items []workspaces
 
 // usesFolder reports whether the workspace's folder on this server is of any use to somebody: to operators, who have a shell there, and to its
 // owner where its agents see the server's folders under the same names. Others learn nothing of how the server is laid out.
-func usesFolder(actor accounts.Actor, w workspaces.Workspace) bool {
+func (h Composer) usesFolder(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) bool {
 	if actor.User.Operator {
 		return true
 	}
-	kind := executors.Kind(w.Executor)
-	return w.CreatedBy == actor.User.ID && (kind == executors.Local || kind == "bubblewrap")
+	if w.CreatedBy != actor.User.ID {
+		return false
+	}
+	c, ok := h.cfg.Choice.Place(ctx, executors.Kind(w.Executor))
+	return ok && c.Host && !c.OwnDisk
 }
 
 func (h Composer) one(ctx context.Context, w workspaces.Workspace) (api.Workspace, error) {

@@ -22,7 +22,7 @@ func newLimits(b *base, may *allowance, p *people, w *worktrees, s *sandboxes, o
 	kept := store.NewEnforce(b.db)
 	alert := alerts.NewLimits(alerts.LimitsConfig{Running: kept, Timelines: w.workspaces.Records, People: p.directory, Mail: p.mail, Events: b.events, Audit: b.audit,
 		Terminals: on.sessions.Turned, Now: b.clock.Now, PublicURL: b.cfg.Server.PublicURL})
-	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, OnServer: fromconfig.OnServer(b.kinds), Notifier: alert, Now: b.clock.Now, Log: b.logOf("enforce")})}
+	return &limits{quota.NewEnforcer(quota.EnforcerConfig{Store: kept, Standings: may.quota, Places: heldPlaces{s.places}, OnServer: fromconfig.ServerKinds(b.kinds), Notifier: alert, Now: b.clock.Now, Log: b.logOf("enforce")})}
 }
 
 // front is what the outside sees, and what ends the work of those who may not come in any more.

@@ -33,7 +33,7 @@ func newAllowance(b *base) *allowance {
 	m.prices = price.New(pc)
 	m.tokens = tokens.New(tokens.Config{Store: store.NewTokens(b.db), Events: b.events, Log: b.logOf("tokens")})
 	m.quota = quota.New(quota.Config{Store: store.NewQuota(b.db), Now: b.clock.Now, PastDueDays: b.cfg.Billing.PastDueDays, GraceSeconds: b.cfg.Billing.GraceSeconds,
-		DefaultPlan: b.plan, Teams: store.NewAccounts(b.db).CountTeams, OnServer: fromconfig.OnServer(b.kinds), Tokens: m.tokens.Spent, Events: b.events, Audit: b.audit, Log: b.logOf("quota"),
+		DefaultPlan: b.plan, Teams: store.NewAccounts(b.db).CountTeams, OnServer: fromconfig.ServerKinds(b.kinds), Tokens: m.tokens.Spent, Events: b.events, Audit: b.audit, Log: b.logOf("quota"),
 		InstanceLimit: func(ctx context.Context) (int64, bool, error) { return b.monthlyBudget(ctx), true, nil }})
 	return m
 }

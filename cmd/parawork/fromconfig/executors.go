@@ -111,7 +111,7 @@ func CheckDefault(ctx context.Context, cfg *config.Config, kinds executors.Descr
 	case !ok:
 		why, cure = "is not part of this version", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
 	case d.Family:
-		why, cure = "is no place for everybody, but many of its members' own", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
+		why, cure = "is no single place: it is chosen for a workspace, machine by machine", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
 	case why != "":
 		cure += `, or sandboxing.defaultProvider to "auto".`
 	}

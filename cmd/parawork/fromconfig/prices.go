@@ -21,8 +21,8 @@ func Prices(cfg *config.Config, kinds executors.Descriptors) price.Config {
 	return c
 }
 
-// OnServer are the kinds of places of this server that isolate.
-func OnServer(kinds executors.Descriptors) []string {
+// ServerKinds are the kinds of places of this server that isolate.
+func ServerKinds(kinds executors.Descriptors) []string {
 	var out []string
 	for _, k := range kinds.Kinds(func(d executors.Descriptor) bool { return d.OnServer }) {
 		out = append(out, string(k))

@@ -6,7 +6,9 @@ const error = (code: string, details: Record<string, unknown>) =>
   new ApiError(503, { code, message: "E2B has no room now.", details, request_id: "req_1" });
 
 it("reads why a place cannot serve, and only ways it knows", () => {
-  const told = serveProblem(error("place_cannot_serve", { reason: "capacity", ways: ["free_place", "retry", "dance", 7] }));
+  const told = serveProblem(
+    error("place_cannot_serve", { reason: "capacity", ways: ["free_place", "retry", "dance", 7] }),
+  );
   expect(told).toEqual({
     reason: "capacity",
     message: "E2B has no room now.",
