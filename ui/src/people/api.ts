@@ -1,6 +1,5 @@
-import { infiniteQueryOptions, type QueryClient, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { allPages, api, data, type Schemas } from "@/api/client";
-import { meQuery } from "@/api/queries";
 
 export type Entry = Schemas["AuditEntry"];
 export type Invite = Schemas["Invite"];
@@ -15,12 +14,6 @@ export const peopleKeys = {
   teams: ["instance", "teams"] as const,
   audit: (team: string | undefined) => (team ? (["team", team, "audit"] as const) : (["instance", "audit"] as const)),
 };
-
-/** Asks anew who one is and in which teams, and has the page show it. No page holds the answer itself: marking it stale asks nobody. */
-export async function refreshMe(client: QueryClient, router: { invalidate: () => Promise<void> }): Promise<void> {
-  await client.fetchQuery({ ...meQuery(), staleTime: 0 });
-  await router.invalidate();
-}
 
 export const invitesQuery = (team: string) =>
   queryOptions({

@@ -1,19 +1,18 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
-import { fieldError } from "@/api/problem";
-import { membersQuery } from "@/api/queries";
-import { readUsd, usdField } from "@/costs/amounts";
-import { type Budget, budgetQuery, costKeys, type BudgetSettings as Settings, saveBudget } from "@/costs/api";
+import type { ReactNode } from "react";
+import { keys, membersQuery } from "@/api/queries";
+import { type Budget, budgetQuery, costKeys, saveBudget } from "@/costs/api";
+import { dollars, percents, secondsInMinutes } from "@/costs/codecs";
 import { Meter } from "@/costs/meter";
-import { alertWords, graceWords, rateWords, readThresholds, standingSaid, whenWords } from "@/costs/words";
+import { alertWords, graceWords, rateWords, standingSaid, whenWords } from "@/costs/words";
 import { usd } from "@/format/money";
 import { useNow } from "@/format/now";
 import { exact } from "@/format/time";
-import { Button } from "@/kit/button";
-import { Check, Choice, TextField } from "@/kit/field";
 import { Mark } from "@/kit/mark";
-import { Failure, FormError, Skeleton } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
+import type { Entry, Typed } from "@/kit/settings/schema";
+import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 
@@ -110,149 +109,121 @@ function Fact({ label, more, children }: { label: string; more?: ReactNode; chil
   );
 }
 
-const FIELDS = ["limit_nano", "thresholds", "overage_cap_nano", "grace_seconds"];
+type Form = ReturnType<typeof valuesOf>;
+
+const valuesOf = (b: Budget) => ({
+  limit_nano: b.limit_nano,
+  count_tokens: b.count_tokens,
+  thresholds: b.thresholds,
+  overage: b.overage ? "on" : "stop",
+  overage_cap_nano: b.overage_cap_nano,
+  grace_seconds: b.grace_seconds,
+  ...b.tell,
+});
+
+const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
+  {
+    name: "limit_nano",
+    label: "Monthly budget in dollars",
+    type: "text",
+    codec: dollars,
+    placeholder: "no budget",
+    hint: (amount) => (amount === 0 ? "Nothing paid can start." : "Empty: no limit. Months begin at 00:00 UTC."),
+    input: DECIMAL,
+  },
+  {
+    name: "count_tokens",
+    label: "Count what models cost, too",
+    type: "boolean",
+    hint: "For agents that work through the gateway. An answer without a known price cannot be counted.",
+  },
+  {
+    name: "thresholds",
+    label: "Warn at",
+    type: "text",
+    codec: percents,
+    hint: "Percent of the budget. Each warns once a month, and again after the budget was raised.",
+    input: { className: "max-w-48" },
+  },
+  {
+    className: "flex flex-col gap-2",
+    fields: [
+      {
+        name: "overage",
+        label: "When the budget is spent",
+        type: "radio",
+        options: [
+          {
+            value: "stop",
+            label: "Stop",
+            hint: "Work is saved, then sandboxes pause. It goes on by itself when you raise the budget or a new month begins.",
+          },
+          {
+            value: "on",
+            label: "Continue",
+            hint: "Work goes on and costs more than the budget, up to the cap below.",
+          },
+        ],
+      },
+      ...(typed.overage === "on" ? [CAP] : []),
+      {
+        name: "grace_seconds",
+        label: "Minutes until work pauses",
+        type: "text",
+        codec: secondsInMinutes,
+        hint: "Whoever works sees the countdown and can finish a step.",
+        input: DECIMAL,
+      },
+    ],
+  },
+  {
+    legend: "Who gets warnings",
+    fields: [
+      { name: "app", label: "In the app", type: "boolean", hint: "Everybody of the team, in the inbox." },
+      { name: "mail", label: "By e-mail", type: "boolean", hint: "Owners and admins." },
+      { name: "webhooks", label: "By webhook", type: "boolean", hint: "The team's webhooks that have it checked." },
+    ],
+  },
+];
+
+const DECIMAL = { inputMode: "decimal", className: "max-w-48" } as const;
+
+const CAP: Entry<Form> = {
+  name: "overage_cap_nano",
+  label: "Cap beyond the budget, in dollars",
+  type: "text",
+  codec: dollars,
+  placeholder: "no cap",
+  hint: "Empty: no cap.",
+  input: DECIMAL,
+};
 
 function BudgetForm({ budget: b }: { budget: Budget }) {
   const team = useTeam();
   const client = useQueryClient();
-  const [limit, setLimit] = useState(usdField(b.limit_nano));
-  const [tokens, setTokens] = useState(b.count_tokens);
-  const [thresholds, setThresholds] = useState(b.thresholds.join(", "));
-  const [overage, setOverage] = useState(b.overage);
-  const [cap, setCap] = useState(usdField(b.overage_cap_nano));
-  const [grace, setGrace] = useState(String(b.grace_seconds / 60));
-  const [tell, setTell] = useState(b.tell);
-  const save = useMutation({
-    mutationFn: (s: Settings) => saveBudget(team.slug, s),
-    onSuccess: (now) => {
-      client.setQueryData(costKeys.budget(team.slug), now);
-      void client.invalidateQueries({ queryKey: ["team", team.slug, "executors"] });
-      toast({
-        kind: "good",
-        title: "The budget is saved",
-        text:
-          b.standing.state === "stopped" && now.standing.state !== "stopped"
-            ? "What was paused goes on by itself."
-            : "",
-      });
-    },
-  });
-  const amount = readUsd(limit);
-  const beyond = readUsd(cap);
-  const percents = readThresholds(thresholds);
-  const minutes = /^\d{1,4}(\.\d)?$/.test(grace.trim()) ? Number(grace) : undefined;
-  const dollars = "Dollars, such as 500 or 12.50.";
-  const wrong = amount === undefined || (overage && beyond === undefined) || !percents || minutes === undefined;
-  const err = (f: string) => fieldError(save.error, f);
   return (
-    <form
-      aria-label="Budget"
-      className="flex flex-col gap-5"
-      onSubmit={(e) => {
-        e.preventDefault();
-        if (amount === undefined || beyond === undefined || !percents || minutes === undefined) return;
-        save.mutate({
-          limit_nano: amount,
-          count_tokens: tokens,
-          thresholds: percents,
-          overage,
-          overage_cap_nano: overage ? beyond : b.overage_cap_nano,
-          grace_seconds: Math.round(minutes * 60),
-          tell,
+    <SettingsForm
+      label="Budget"
+      className="gap-5"
+      loaded={valuesOf(b)}
+      fields={budgetFields}
+      save={(_, { app, mail, webhooks, overage, ...rest }) =>
+        saveBudget(team.slug, { ...rest, overage: overage === "on", tell: { app, mail, webhooks } })
+      }
+      onSaved={(now) => {
+        client.setQueryData(costKeys.budget(team.slug), now);
+        toast({
+          kind: "good",
+          title: "The budget is saved",
+          text:
+            b.standing.state === "stopped" && now.standing.state !== "stopped"
+              ? "What was paused goes on by itself."
+              : "",
         });
       }}
-    >
-      <TextField
-        label="Monthly budget in dollars"
-        inputMode="decimal"
-        className="max-w-48"
-        placeholder="no budget"
-        value={limit}
-        hint={amount === 0 ? "Nothing paid can start." : "Empty: no limit. Months begin at 00:00 UTC."}
-        error={amount === undefined ? dollars : err("limit_nano")}
-        onChange={(e) => setLimit(e.target.value)}
-      />
-      <Check
-        label="Count what models cost, too"
-        hint="For agents that work through the gateway. An answer without a known price cannot be counted."
-        checked={tokens}
-        onChange={(e) => setTokens(e.target.checked)}
-      />
-      <TextField
-        label="Warn at"
-        className="max-w-48"
-        value={thresholds}
-        hint="Percent of the budget. Each warns once a month, and again after the budget was raised."
-        error={percents ? err("thresholds") : "Whole percents from 1 to 100, such as 80, 90, 100."}
-        onChange={(e) => setThresholds(e.target.value)}
-      />
-      <div className="flex flex-col gap-2">
-        <Choice
-          name="overage"
-          legend="When the budget is spent"
-          value={overage ? "on" : "stop"}
-          onChange={(v) => setOverage(v === "on")}
-          options={[
-            {
-              value: "stop",
-              label: "Stop",
-              hint: "Work is saved, then sandboxes pause. It goes on by itself when you raise the budget or a new month begins.",
-            },
-            {
-              value: "on",
-              label: "Continue",
-              hint: "Work goes on and costs more than the budget, up to the cap below.",
-            },
-          ]}
-        />
-        {overage ? (
-          <TextField
-            label="Cap beyond the budget, in dollars"
-            inputMode="decimal"
-            className="max-w-48"
-            placeholder="no cap"
-            value={cap}
-            hint="Empty: no cap."
-            error={beyond === undefined ? dollars : err("overage_cap_nano")}
-            onChange={(e) => setCap(e.target.value)}
-          />
-        ) : null}
-        <TextField
-          label="Minutes until work pauses"
-          inputMode="decimal"
-          className="max-w-48"
-          value={grace}
-          hint="Whoever works sees the countdown and can finish a step."
-          error={minutes === undefined ? "Minutes, such as 5." : err("grace_seconds")}
-          onChange={(e) => setGrace(e.target.value)}
-        />
-      </div>
-      <fieldset>
-        <legend className="mb-1 font-medium">Who gets warnings</legend>
-        <Check
-          label="In the app"
-          hint="Everybody of the team, in the inbox."
-          checked={tell.app}
-          onChange={(e) => setTell({ ...tell, app: e.target.checked })}
-        />
-        <Check
-          label="By e-mail"
-          hint="Owners and admins."
-          checked={tell.mail}
-          onChange={(e) => setTell({ ...tell, mail: e.target.checked })}
-        />
-        <Check
-          label="By webhook"
-          hint="The team's webhooks that have it checked."
-          checked={tell.webhooks}
-          onChange={(e) => setTell({ ...tell, webhooks: e.target.checked })}
-        />
-      </fieldset>
-      {!FIELDS.some(err) && <FormError error={save.error} />}
-      <Button type="submit" look="primary" className="self-start" disabled={wrong} busy={save.isPending && "Saving"}>
-        Save the budget
-      </Button>
-    </form>
+      refresh={[keys.executors(team.slug)]}
+      button="Save the budget"
+    />
   );
 }
 

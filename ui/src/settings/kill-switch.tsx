@@ -1,28 +1,18 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { instanceKeys, killSwitchQuery, setKillSwitch } from "@/costs/operator-api";
 import { exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { Check, TextField } from "@/kit/field";
 import { Mark } from "@/kit/mark";
+import { SettingsForm } from "@/kit/settings/form";
 import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 
 /** Stops everything that costs money, on the whole server, until it is taken back. */
 export function KillSwitchPart() {
-  const client = useQueryClient();
   const state = useQuery(killSwitchQuery());
   const [asking, setAsking] = useState(false);
-  const [reason, setReason] = useState("");
-  const [stop, setStop] = useState(false);
-  const change = useMutation({
-    mutationFn: setKillSwitch,
-    onSuccess: () => {
-      setAsking(false);
-      setReason("");
-      setStop(false);
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: instanceKeys.killSwitch }),
-  });
+  const allow = useAction({ act: () => setKillSwitch({ on: false, reason: "" }), refresh: [instanceKeys.killSwitch] });
   const k = state.data;
   return (
     <section aria-labelledby="kill-switch">
@@ -40,46 +30,40 @@ export function KillSwitchPart() {
             {k.reason && `: ${k.reason}`}. No sandbox that costs or counts begins, in no team.
             {k.stop && " Those that ran are saved and stopped."}
           </p>
-          <Button
-            look="primary"
-            className="mt-2"
-            busy={change.isPending && "Allowing"}
-            onClick={() => change.mutate({ on: false, reason: "" })}
-          >
+          <Button look="primary" className="mt-2" busy={allow.busy && "Allowing"} onClick={() => void allow.run()}>
             Allow them again
           </Button>
         </>
       ) : asking ? (
-        <form
-          aria-label="Stop paid sandboxes"
-          className="mt-2 flex max-w-xl flex-col gap-3 rounded-md border border-failed bg-bg1 p-3"
-          onSubmit={(e) => {
-            e.preventDefault();
-            change.mutate({ on: true, reason: reason.trim(), stop });
-          }}
-        >
-          <TextField
-            label="Why"
-            autoFocus
-            maxLength={200}
-            placeholder="A runaway agent; back by noon"
-            hint="Whoever is refused reads it."
-            value={reason}
-            onChange={(e) => setReason(e.target.value)}
-          />
-          <Check
-            label="Stop those that run, too"
-            hint="After the grace of their team: files are brought home first, agents can be resumed."
-            checked={stop}
-            onChange={(e) => setStop(e.target.checked)}
-          />
-          <div className="flex gap-2">
-            <Button type="submit" look="danger" busy={change.isPending && "Stopping"}>
-              Stop paid sandboxes
-            </Button>
-            <Button onClick={() => setAsking(false)}>Cancel</Button>
-          </div>
-        </form>
+        <SettingsForm
+          label="Stop paid sandboxes"
+          className="mt-2 max-w-xl gap-3 rounded-md border border-failed bg-bg1 p-3"
+          create
+          loaded={{ reason: "", stop: false }}
+          fields={[
+            {
+              name: "reason",
+              label: "Why",
+              type: "text",
+              placeholder: "A runaway agent; back by noon",
+              hint: "Whoever is refused reads it.",
+              input: { autoFocus: true, maxLength: 200 },
+            },
+            {
+              name: "stop",
+              label: "Stop those that run, too",
+              type: "boolean",
+              hint: "After the grace of their team: files are brought home first, agents can be resumed.",
+            },
+          ]}
+          save={(_, { reason, stop }) => setKillSwitch({ on: true, reason, stop })}
+          refresh={[instanceKeys.killSwitch]}
+          onSaved={() => setAsking(false)}
+          button="Stop paid sandboxes"
+          busy="Stopping"
+          look="danger"
+          cancel={() => setAsking(false)}
+        />
       ) : (
         <>
           <p className="mt-1 text-fg2">
@@ -91,7 +75,7 @@ export function KillSwitchPart() {
           </Button>
         </>
       )}
-      <FormError error={change.error} />
+      <FormError error={allow.error} />
     </section>
   );
 }

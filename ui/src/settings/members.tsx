@@ -1,20 +1,20 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useRouter } from "@tanstack/react-router";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
-import { fieldError } from "@/api/problem";
 import { keys, membersQuery, meQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { Field, inputClass, TextField } from "@/kit/field";
+import { inputClass } from "@/kit/field";
 import { Once } from "@/kit/once";
-import { Failure, FormError, Skeleton } from "@/kit/states";
-import { type Invite, invitesQuery, peopleKeys, refreshMe } from "@/people/api";
+import { SettingsForm } from "@/kit/settings/form";
+import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
+import { type Invite, invitesQuery, peopleKeys } from "@/people/api";
+import { useRefreshMe } from "@/people/use-refresh-me";
 import { asRole, ROLES, type Role, rolesToGive } from "@/people/words";
-import { confirm } from "@/state/confirm";
 import { useMe, useTeam } from "@/state/team";
-import { toastError } from "@/state/toasts";
 
 /** Who belongs to the team, and who is invited. */
 export default function MembersSettings() {
@@ -55,51 +55,42 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
   const team = useTeam();
   const me = useMe();
   const client = useQueryClient();
-  const router = useRouter();
   const navigate = useNavigate();
+  const refreshMe = useRefreshMe();
   const path = { team: team.slug, id: m.user.id };
   const self = m.user.id === me.user.id;
-  const refresh = async () => {
-    await client.invalidateQueries({ queryKey: keys.members(team.slug) });
-    if (self) await refreshMe(client, router);
-  };
-  const change = useMutation({
-    mutationFn: (role: Role) => data(api.PATCH("/teams/{team}/members/{id}", { params: { path }, body: { role } })),
-    onSuccess: refresh,
-    onError: (error) => toastError(`The role of ${m.user.name} was not changed`, error),
+  const change = useAction({
+    act: (role: Role) => data(api.PATCH("/teams/{team}/members/{id}", { params: { path }, body: { role } })),
+    ask: (role) =>
+      self &&
+      role !== m.role && {
+        title: `Make yourself ${role} of ${team.name}?`,
+        body: "Only somebody with more rights than you will then have can undo this.",
+        action: "Change my role",
+        danger: true,
+      },
+    refresh: [keys.members(team.slug)],
+    done: () => self && refreshMe(),
+    failed: `The role of ${m.user.name} was not changed`,
   });
-  const remove = useMutation({
-    mutationFn: () => api.DELETE("/teams/{team}/members/{id}", { params: { path } }),
-    onSuccess: async () => {
-      if (!self) return refresh();
+  const remove = useAction({
+    act: () => api.DELETE("/teams/{team}/members/{id}", { params: { path } }),
+    ask: {
+      title: self ? `Leave ${team.name}?` : `Remove ${m.user.name} from ${team.name}?`,
+      body: `${self ? "Your" : "Their"} workspaces stay in the team; private ones are then seen by its owners and admins. ${self ? "Your" : "Their"} agents' own accounts and machines stop serving it at once.`,
+      action: self ? "Leave" : "Remove",
+      danger: true,
+    },
+    refresh: self ? [] : [keys.members(team.slug)],
+    done: async () => {
+      if (!self) return;
       // Nothing of the team may stay in view or in memory.
       client.removeQueries({ queryKey: ["team", team.slug] });
       await client.fetchQuery({ ...meQuery(), staleTime: 0 });
       await navigate({ to: "/" });
     },
-    onError: (error) => toastError(self ? "You have not left" : `${m.user.name} was not removed`, error),
+    failed: self ? "You have not left" : `${m.user.name} was not removed`,
   });
-  const ask = async () => {
-    const yes = await confirm({
-      title: self ? `Leave ${team.name}?` : `Remove ${m.user.name} from ${team.name}?`,
-      body: `${self ? "Your" : "Their"} workspaces stay in the team; private ones are then seen by its owners and admins. ${self ? "Your" : "Their"} agents' own accounts and machines stop serving it at once.`,
-      action: self ? "Leave" : "Remove",
-      danger: true,
-    });
-    if (yes) remove.mutate();
-  };
-  const pick = async (role: Role) => {
-    const down = self && role !== m.role;
-    const yes =
-      !down ||
-      (await confirm({
-        title: `Make yourself ${role} of ${team.name}?`,
-        body: "Only somebody with more rights than you will then have can undo this.",
-        action: "Change my role",
-        danger: true,
-      }));
-    if (yes) change.mutate(role);
-  };
   // Owners are changed by owners only.
   const manage = team.can("member.manage") && (m.role !== "owner" || team.role === "owner");
   return (
@@ -115,8 +106,8 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
         <select
           aria-label={`Role of ${m.user.name}`}
           value={m.role}
-          disabled={change.isPending}
-          onChange={(e) => void pick(e.target.value as Role)}
+          disabled={change.busy}
+          onChange={(e) => void change.run(e.target.value as Role)}
           className={`${inputClass} w-28!`}
         >
           {rolesToGive(team.role).map((r) => (
@@ -130,8 +121,8 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
       )}
       {(manage || self) && (
         <Button
-          busy={remove.isPending}
-          onClick={() => void ask()}
+          busy={remove.busy}
+          onClick={() => void remove.run()}
           aria-label={self ? "Leave the team" : `Remove ${m.user.name}`}
         >
           {self ? "Leave" : "Remove"}
@@ -175,24 +166,7 @@ function Invites() {
 
 function NewInvite() {
   const team = useTeam();
-  const client = useQueryClient();
-  const [email, setEmail] = useState("");
-  const [role, setRole] = useState<Role>("member");
   const [made, setMade] = useState<Schemas["InviteMade"] | undefined>();
-  const invite = useMutation({
-    mutationFn: () =>
-      data(
-        api.POST("/teams/{team}/invites", {
-          params: { path: { team: team.slug } },
-          body: { role, ...(email.trim() ? { email: email.trim() } : {}) },
-        }),
-      ),
-    onSuccess: (i) => {
-      setMade(i);
-      setEmail("");
-      void client.invalidateQueries({ queryKey: peopleKeys.invites(team.slug) });
-    },
-  });
   return (
     <>
       {made && (
@@ -205,55 +179,55 @@ function NewInvite() {
           {made.mailed && `It was mailed to ${made.email}, too.`}
         </Once>
       )}
-      <form
-        className="flex flex-wrap items-start gap-3"
-        onSubmit={(e) => {
-          e.preventDefault();
-          invite.mutate();
-        }}
-      >
-        <TextField
-          fieldClass="min-w-52 flex-1"
-          label="E-mail (optional)"
-          type="email"
-          maxLength={254}
-          placeholder="ada@example.com"
-          hint="Only somebody with this address may then accept."
-          value={email}
-          error={fieldError(invite.error, "email")}
-          onChange={(e) => setEmail(e.target.value)}
-        />
-        <Field label="Role" className="w-32">
-          {(ids) => (
-            <select {...ids} value={role} onChange={(e) => setRole(e.target.value as Role)} className={inputClass}>
-              {rolesToGive(team.role).map((r) => (
-                <option key={r} value={r}>
-                  {r}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <Button type="submit" look="primary" className="mt-6" busy={invite.isPending && "Making"}>
-          Make an invite
-        </Button>
-        <div className="w-full empty:hidden">
-          <FormError error={invite.error && !fieldError(invite.error, "email") ? invite.error : null} />
-        </div>
-      </form>
+      <SettingsForm
+        inline
+        className="gap-3"
+        create
+        loaded={{ email: "", role: "member" as Role }}
+        fields={[
+          {
+            name: "email",
+            label: "E-mail (optional)",
+            type: "text",
+            placeholder: "ada@example.com",
+            hint: "Only somebody with this address may then accept.",
+            className: "min-w-52 flex-1",
+            input: { type: "email", maxLength: 254 },
+          },
+          {
+            name: "role",
+            label: "Role",
+            type: "choice",
+            className: "w-32",
+            options: rolesToGive(team.role).map((r) => ({ value: r, label: r })),
+          },
+        ]}
+        save={(_, { role, email }) =>
+          data(
+            api.POST("/teams/{team}/invites", {
+              params: { path: { team: team.slug } },
+              body: { role, ...(email && { email }) },
+            }),
+          )
+        }
+        keep={["role"]}
+        onSaved={setMade}
+        refresh={[peopleKeys.invites(team.slug)]}
+        button="Make an invite"
+        busy="Making"
+      />
     </>
   );
 }
 
 function InviteRow({ invite: i }: { invite: Invite }) {
   const team = useTeam();
-  const client = useQueryClient();
   const now = useNow();
   const whom = i.email || "whoever has the link";
-  const revoke = useMutation({
-    mutationFn: () => api.DELETE("/invites/{id}", { params: { path: { id: i.id } } }),
-    onSuccess: () => client.invalidateQueries({ queryKey: peopleKeys.invites(team.slug) }),
-    onError: (error) => toastError("The invite was not taken back", error),
+  const revoke = useAction({
+    act: () => api.DELETE("/invites/{id}", { params: { path: { id: i.id } } }),
+    refresh: [peopleKeys.invites(team.slug)],
+    failed: "The invite was not taken back",
   });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
@@ -269,7 +243,7 @@ function InviteRow({ invite: i }: { invite: Invite }) {
           {i.mailed && " · mailed"}
         </p>
       </div>
-      <Button busy={revoke.isPending} onClick={() => revoke.mutate()} aria-label={`Take back the invite for ${whom}`}>
+      <Button busy={revoke.busy} onClick={() => void revoke.run()} aria-label={`Take back the invite for ${whom}`}>
         Take back
       </Button>
     </li>

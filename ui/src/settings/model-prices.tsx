@@ -1,10 +1,11 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { addPrice, type ModelPrice, modelKeys, nanoOf, perMillion, pricesByModel, pricesQuery } from "@/costs/models";
 import { exact } from "@/format/time";
-import { Button } from "@/kit/button";
 import { Check, TextField } from "@/kit/field";
-import { Failure, FormError, Skeleton } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
+import type { Entry } from "@/kit/settings/schema";
+import { Failure, Skeleton } from "@/kit/states";
 import { toast } from "@/state/toasts";
 
 /** What models cost, by name and date. Rows are added and never change. */
@@ -51,80 +52,75 @@ export function ModelPrices() {
   );
 }
 
-const FIELDS = [
-  ["input", "Input"],
-  ["output", "Output"],
-  ["read", "Cache read"],
-  ["write", "Cache write"],
-  ["hour", "Cache write, 1 h"],
-] as const;
-type Name = (typeof FIELDS)[number][0];
-const EMPTY: Record<Name, string> = { input: "", output: "", read: "", write: "", hour: "" };
+interface Values {
+  model: string;
+  input_nano: number | null;
+  output_nano: number | null;
+  cache_read_nano: number | null;
+  cache_write_nano: number | null;
+  cache_write_hour_nano: number | null;
+}
+
+const EMPTY: Values = {
+  model: "",
+  input_nano: null,
+  output_nano: null,
+  cache_read_nano: null,
+  cache_write_nano: null,
+  cache_write_hour_nano: null,
+};
+
+const amount = (name: Exclude<keyof Values, "model">, label: string, required = false): Entry<Values> => ({
+  name,
+  label,
+  type: "text",
+  codec: {
+    show: () => "", // nothing is loaded
+    read: (text) => (text === "" ? null : nanoOf(text)),
+    wrong: "An amount such as 0.125.",
+  },
+  placeholder: required ? "" : "as input",
+  input: { inputMode: "decimal", required },
+});
+
+const PRICE: Entry<Values>[] = [
+  {
+    className: "grid grid-cols-2 gap-3 sm:grid-cols-6",
+    fields: [
+      {
+        name: "model",
+        label: "Model",
+        type: "text",
+        placeholder: "my-model, or my-* for names that begin so",
+        className: "col-span-2 sm:col-span-6",
+        input: { required: true, maxLength: 200 },
+      },
+      amount("input_nano", "Input", true),
+      amount("output_nano", "Output", true),
+      amount("cache_read_nano", "Cache read"),
+      amount("cache_write_nano", "Cache write"),
+      amount("cache_write_hour_nano", "Cache write, 1 h"),
+    ],
+  },
+];
 
 function NewPrice() {
-  const client = useQueryClient();
-  const [model, setModel] = useState("");
-  const [text, setText] = useState(EMPTY);
-  const needed = (name: Name) => name === "input" || name === "output";
-  const add = useMutation({
-    mutationFn: () => {
-      const of = (name: Name) => nanoOf(text[name]);
-      return addPrice({
-        model: model.trim(),
-        input_nano: of("input") ?? 0,
-        output_nano: of("output") ?? 0,
-        cache_read_nano: of("read") ?? null,
-        cache_write_nano: of("write") ?? null,
-        cache_write_hour_nano: of("hour") ?? null,
-      });
-    },
-    onSuccess: (p) => {
-      setModel("");
-      setText(EMPTY);
-      void client.invalidateQueries({ queryKey: modelKeys.prices });
-      toast({ title: `${p.model} costs that from now on.` });
-    },
-  });
-  const wrong = (name: Name) =>
-    text[name] !== "" && nanoOf(text[name]) === undefined ? "An amount such as 0.125." : undefined;
-  const ready = model.trim() !== "" && FIELDS.every(([n]) => !wrong(n) && (!needed(n) || text[n] !== ""));
   return (
-    <form
-      aria-label="New price"
-      className="flex flex-col gap-3 rounded-md border border-hairline p-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        if (ready) add.mutate();
-      }}
-    >
-      <div className="grid grid-cols-2 gap-3 sm:grid-cols-6">
-        <TextField
-          fieldClass="col-span-2 sm:col-span-6"
-          label="Model"
-          required
-          maxLength={200}
-          placeholder="my-model, or my-* for names that begin so"
-          value={model}
-          onChange={(e) => setModel(e.target.value)}
-        />
-        {FIELDS.map(([name, label]) => (
-          <TextField
-            key={name}
-            label={label}
-            inputMode="decimal"
-            required={needed(name)}
-            placeholder={needed(name) ? "" : "as input"}
-            value={text[name]}
-            error={wrong(name)}
-            onChange={(e) => setText({ ...text, [name]: e.target.value })}
-          />
-        ))}
-      </div>
-      <FormError error={add.error} />
-      <Button type="submit" className="self-start" disabled={!ready} busy={add.isPending && "Adding"}>
-        Add the price from now on
-      </Button>
-    </form>
+    <SettingsForm
+      label="New price"
+      className="gap-3 rounded-md border border-hairline p-3"
+      create
+      loaded={EMPTY}
+      fields={PRICE}
+      save={(_, { input_nano, output_nano, ...rest }) =>
+        addPrice({ ...rest, input_nano: input_nano ?? 0, output_nano: output_nano ?? 0 })
+      }
+      refresh={[modelKeys.prices]}
+      onSaved={(p) => void toast({ title: `${p.model} costs that from now on.` })}
+      button="Add the price from now on"
+      busy="Adding"
+      look="plain"
+    />
   );
 }
 

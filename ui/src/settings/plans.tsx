@@ -1,8 +1,8 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { fieldError, tell } from "@/api/problem";
-import { readUsd, usdField } from "@/costs/amounts";
 import type { Quota } from "@/costs/api";
+import { dollarsOrNothing } from "@/costs/codecs";
 import {
   addPlan,
   BUILT_IN_PLANS,
@@ -16,11 +16,13 @@ import { boundText, FIELDS, planPrice, planWords, readBound } from "@/costs/plan
 import { useDefaultPlan } from "@/costs/use-default-plan";
 import { usePlansRefresh } from "@/costs/use-refresh";
 import { Button } from "@/kit/button";
-import { Check, Field, inputClass, TextArea, TextField } from "@/kit/field";
-import { Failure, FormError, Skeleton } from "@/kit/states";
-import { confirm } from "@/state/confirm";
-import { toast, toastError } from "@/state/toasts";
-import { Lock } from "./instance-parts";
+import { Field, inputClass } from "@/kit/field";
+import { SettingsForm } from "@/kit/settings/form";
+import { Lock } from "@/kit/settings/lock";
+import type { Codec, Entry, Typed } from "@/kit/settings/schema";
+import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
+import { toast } from "@/state/toasts";
 import { TeamsPlans } from "./team-plan";
 
 const EMPTY: Plan = {
@@ -116,21 +118,12 @@ function DefaultPlan({ list }: { list: PlanList }) {
 }
 
 function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpen: () => void }) {
-  const refresh = usePlansRefresh();
-  const remove = useMutation({
-    mutationFn: () => deletePlan(p.id),
-    onSuccess: refresh,
-    onError: (error) => toastError(`The plan ${p.name} was not deleted`, error),
+  const remove = useAction({
+    act: () => deletePlan(p.id),
+    ask: { title: `Delete the plan ${p.name}?`, body: "No team may have it.", action: "Delete", danger: true },
+    done: usePlansRefresh(),
+    failed: `The plan ${p.name} was not deleted`,
   });
-  const ask = async () => {
-    const yes = await confirm({
-      title: `Delete the plan ${p.name}?`,
-      body: "No team may have it.",
-      action: "Delete",
-      danger: true,
-    });
-    if (yes) remove.mutate();
-  };
   return (
     <li className="flex flex-wrap items-start gap-x-3 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-64">
@@ -149,7 +142,7 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
         Change
       </Button>
       {!BUILT_IN_PLANS.includes(p.id) && (
-        <Button look="danger" busy={remove.isPending} onClick={() => void ask()} aria-label={`Delete ${p.name}`}>
+        <Button look="danger" busy={remove.busy} onClick={() => void remove.run()} aria-label={`Delete ${p.name}`}>
           Delete
         </Button>
       )}
@@ -157,170 +150,119 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
   );
 }
 
+const SMALL: Codec<number> = {
+  show: String,
+  read: (text) => (/^\d{0,4}$/.test(text.trim()) ? Number(text) : undefined),
+  wrong: "A whole number.",
+};
+
+const bound = (field: keyof Quota): Codec<number | null> => ({
+  show: (v) => boundText(field, v),
+  read: (text) => readBound(field, text),
+  wrong: "A whole number.",
+});
+
+const GRID = "grid grid-cols-2 gap-3 md:grid-cols-4";
+
+const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
+  {
+    className: "grid gap-3 sm:grid-cols-2",
+    fields: [
+      {
+        name: "name",
+        label: "Name",
+        type: "text",
+        also: (name) => (isNew && typed.id === slug(typed.name) ? { id: slug(name) } : {}),
+        input: { required: true, autoFocus: true, maxLength: 80 },
+      },
+      ...(isNew ? [ID] : []),
+    ],
+  },
+  { name: "description", label: "What teams read of it", type: "area", rows: 2, input: { maxLength: 500 } },
+  {
+    legend: "What it allows",
+    hint: "An empty field does not bind.",
+    className: GRID,
+    fields: FIELDS.map((f) => ({
+      name: f.field,
+      label: f.label,
+      type: "text",
+      codec: bound(f.field),
+      placeholder: "no limit",
+      hint: f.hint,
+      input: { inputMode: "decimal" },
+    })),
+  },
+  {
+    legend: "What it costs",
+    fields: [
+      {
+        className: GRID,
+        fields: [
+          {
+            name: "seat_month_nano",
+            label: "Dollars a member and month",
+            type: "text",
+            codec: dollarsOrNothing("Dollars, such as 20 or 12.50."),
+            placeholder: "0",
+            input: { inputMode: "decimal" },
+          },
+          {
+            name: "trial_days",
+            label: "Days to try it",
+            type: "text",
+            codec: SMALL,
+            input: { inputMode: "numeric" },
+          },
+          {
+            name: "position",
+            label: "Place in the list",
+            type: "text",
+            codec: SMALL,
+            input: { inputMode: "numeric" },
+          },
+        ],
+      },
+      {
+        name: "metered_usage",
+        label: "What is used is billed on top",
+        type: "boolean",
+        hint: "Time of paid sandboxes is reported to the payment service.",
+        className: "mt-2",
+      },
+      { name: "offered", label: "Teams may choose it themselves", type: "boolean" },
+    ],
+  },
+];
+
+const ID: Entry<Plan> = {
+  name: "id",
+  label: "Id",
+  type: "text",
+  mono: true,
+  hint: "In the API and in configurations; it stays.",
+  input: { required: true, maxLength: 40 },
+};
+
 function PlanForm({ plan: p, close }: { plan: Plan; close: () => void }) {
   const refresh = usePlansRefresh();
   const isNew = p.id === "";
-  const [id, setId] = useState(p.id);
-  const [name, setName] = useState(p.name);
-  const [description, setDescription] = useState(p.description);
-  const [offered, setOffered] = useState(p.offered);
-  const [metered, setMetered] = useState(p.metered_usage);
-  const [seat, setSeat] = useState(usdField(p.seat_month_nano));
-  const [trial, setTrial] = useState(String(p.trial_days));
-  const [position, setPosition] = useState(String(p.position));
-  const [bounds, setBounds] = useState<Record<keyof Quota, string>>(
-    () =>
-      Object.fromEntries(FIELDS.map((f) => [f.field, boundText(f.field, p[f.field])])) as Record<keyof Quota, string>,
-  );
-  const save = useMutation({
-    mutationFn: (plan: Plan) => {
-      if (isNew) return addPlan(plan);
-      const { id: _, ...rest } = plan;
-      return changePlan(p.id, rest);
-    },
-    onSuccess: (made) => {
-      refresh();
-      toast({ kind: "good", title: `The plan ${made.name} is saved` });
-      close();
-    },
-  });
-  const read = Object.fromEntries(FIELDS.map((f) => [f.field, readBound(f.field, bounds[f.field])]));
-  const price = readUsd(seat);
-  const small = (t: string) => (/^\d{1,4}$/.test(t.trim()) ? Number(t) : undefined);
-  const [days, place] = [small(trial || "0"), small(position || "0")];
-  const wrong =
-    Object.values(read).includes(undefined) || price === undefined || days === undefined || place === undefined;
-  const err = (f: string) => fieldError(save.error, f);
-  const named = [
-    "id",
-    "name",
-    "description",
-    "seat_month_nano",
-    "trial_days",
-    "position",
-    ...FIELDS.map((f) => f.field),
-  ];
   return (
-    <form
-      aria-label={isNew ? "New plan" : `Plan ${p.name}`}
-      className="flex flex-col gap-4 rounded-md border border-hairline bg-bg1 p-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        if (wrong) return;
-        save.mutate({
-          ...(read as unknown as Quota),
-          id: id.trim(),
-          name: name.trim(),
-          description: description.trim(),
-          offered,
-          metered_usage: metered,
-          seat_month_nano: price ?? 0,
-          trial_days: days ?? 0,
-          position: place ?? 0,
-        });
+    <SettingsForm
+      label={isNew ? "New plan" : `Plan ${p.name}`}
+      className="gap-4 rounded-md border border-hairline bg-bg1 p-3"
+      create={isNew}
+      loaded={p}
+      fields={(typed) => planFields(isNew, typed)}
+      save={(changed, plan) => (isNew ? addPlan(plan) : changePlan(p.id, changed))}
+      onSaved={(made) => {
+        refresh();
+        toast({ kind: "good", title: `The plan ${made.name} is saved` });
+        close();
       }}
-    >
-      <div className="grid gap-3 sm:grid-cols-2">
-        <TextField
-          label="Name"
-          required
-          autoFocus
-          maxLength={80}
-          value={name}
-          error={err("name")}
-          onChange={(e) => {
-            setName(e.target.value);
-            if (isNew && id === slug(name)) setId(slug(e.target.value));
-          }}
-        />
-        {isNew && (
-          <TextField
-            label="Id"
-            required
-            mono
-            maxLength={40}
-            spellCheck={false}
-            autoCapitalize="none"
-            value={id}
-            hint="In the API and in configurations; it stays."
-            error={err("id")}
-            onChange={(e) => setId(e.target.value)}
-          />
-        )}
-      </div>
-      <TextArea
-        label="What teams read of it"
-        rows={2}
-        maxLength={500}
-        value={description}
-        error={err("description")}
-        onChange={(e) => setDescription(e.target.value)}
-      />
-      <fieldset>
-        <legend className="font-medium">What it allows</legend>
-        <p className="mb-2 text-meta text-fg3">An empty field does not bind.</p>
-        <div className="grid grid-cols-2 gap-3 md:grid-cols-4">
-          {FIELDS.map((f) => (
-            <TextField
-              key={f.field}
-              label={f.label}
-              inputMode="decimal"
-              placeholder="no limit"
-              value={bounds[f.field]}
-              hint={f.hint}
-              error={read[f.field] === undefined ? "A whole number." : err(f.field)}
-              onChange={(e) => setBounds({ ...bounds, [f.field]: e.target.value })}
-            />
-          ))}
-        </div>
-      </fieldset>
-      <fieldset>
-        <legend className="mb-2 font-medium">What it costs</legend>
-        <div className="grid grid-cols-2 gap-3 md:grid-cols-4">
-          <TextField
-            label="Dollars a member and month"
-            inputMode="decimal"
-            placeholder="0"
-            value={seat === "0" ? "" : seat}
-            error={price === undefined ? "Dollars, such as 20 or 12.50." : err("seat_month_nano")}
-            onChange={(e) => setSeat(e.target.value)}
-          />
-          <TextField
-            label="Days to try it"
-            inputMode="numeric"
-            value={trial}
-            error={days === undefined ? "A whole number." : err("trial_days")}
-            onChange={(e) => setTrial(e.target.value)}
-          />
-          <TextField
-            label="Place in the list"
-            inputMode="numeric"
-            value={position}
-            error={place === undefined ? "A whole number." : err("position")}
-            onChange={(e) => setPosition(e.target.value)}
-          />
-        </div>
-        <Check
-          className="mt-2"
-          label="What is used is billed on top"
-          hint="Time of paid sandboxes is reported to the payment service."
-          checked={metered}
-          onChange={(e) => setMetered(e.target.checked)}
-        />
-        <Check
-          label="Teams may choose it themselves"
-          checked={offered}
-          onChange={(e) => setOffered(e.target.checked)}
-        />
-      </fieldset>
-      {!named.some(err) && <FormError error={save.error} />}
-      <div className="flex gap-2">
-        <Button type="submit" look="primary" disabled={wrong} busy={save.isPending && "Saving"}>
-          Save the plan
-        </Button>
-        <Button onClick={close}>Cancel</Button>
-      </div>
-    </form>
+      button="Save the plan"
+      cancel={close}
+    />
   );
 }
 

@@ -1,15 +1,16 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { fieldError } from "@/api/problem";
 import { executorsQuery } from "@/api/queries";
-import { exactUsd, momentUtc, readUsd, usdField } from "@/costs/amounts";
-import { addPrice, instanceKeys, type NewPrice, type Price, pricesQuery } from "@/costs/operator-api";
+import { exactUsd, momentUtc } from "@/costs/amounts";
+import { dollarsOrNothing } from "@/costs/codecs";
+import { addPrice, instanceKeys, type Price, pricesQuery } from "@/costs/operator-api";
 import { type Book, books, hourOf } from "@/costs/prices";
 import { hourly } from "@/format/money";
 import { useNow } from "@/format/now";
 import { Button } from "@/kit/button";
-import { Check, Field, inputClass, TextField } from "@/kit/field";
-import { Failure, FormError, Skeleton } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
+import type { Entry } from "@/kit/settings/schema";
+import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 
@@ -122,88 +123,80 @@ function Rates({ price: p }: { price: Price }) {
   );
 }
 
-const FIELDS = ["vcpu_second_nano", "gib_second_nano", "effective_from", "executor"];
+const A_SECOND: Entry<NewPriceValues>[] = (
+  [
+    ["vcpu_second_nano", "A core, $ a second"],
+    ["gib_second_nano", "A GiB of memory, $ a second"],
+  ] as const
+).map(([name, label]) => ({
+  name,
+  label,
+  type: "text",
+  codec: dollarsOrNothing("Dollars a second, such as 0.000014; at most nine digits after the point."),
+  placeholder: "0",
+  hint: (nano) => (nano ? `${hourly(nano * 3600)} an hour` : "nothing"),
+  input: { inputMode: "decimal" },
+}));
+
+interface NewPriceValues {
+  vcpu_second_nano: number;
+  gib_second_nano: number;
+  effective_from: string;
+  metered: boolean;
+}
 
 function NewPriceForm({ book, name, close }: { book: Book; name: string; close: () => void }) {
-  const client = useQueryClient();
   const p = book.now;
-  const [cpu, setCpu] = useState(p ? usdField(p.vcpu_second_nano) : "");
-  const [gib, setGib] = useState(p ? usdField(p.gib_second_nano) : "");
-  const [metered, setMetered] = useState(p?.metered ?? true);
-  const [day, setDay] = useState("");
-  const save = useMutation({
-    mutationFn: (n: NewPrice) => addPrice(n),
-    onSuccess: (made) => {
-      void client.invalidateQueries({ queryKey: instanceKeys.prices });
-      void client.invalidateQueries({ queryKey: ["team"] });
-      toast({
-        kind: "good",
-        title: `The price of ${name} is saved`,
-        text: `It holds from ${momentUtc(made.effective_from)}.`,
-      });
-      close();
-    },
-  });
-  const c = readUsd(cpu);
-  const g = readUsd(gib);
-  const bad = "Dollars a second, such as 0.000014; at most nine digits after the point.";
-  const wrong = c === undefined || g === undefined;
-  const err = (f: string) => fieldError(save.error, f);
-  const date = day ? Date.parse(`${day}T00:00:00Z`) : undefined;
   return (
-    <form
-      aria-label={`New price of ${name}`}
-      className="flex flex-col gap-3 rounded-md border border-hairline bg-bg1 p-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        if (wrong) return;
-        save.mutate({
-          executor: book.executor,
-          vcpu_second_nano: c ?? 0,
-          gib_second_nano: g ?? 0,
-          metered,
-          ...(date === undefined ? {} : { effective_from: date }),
-        });
+    <SettingsForm<NewPriceValues, Price>
+      label={`New price of ${name}`}
+      className="gap-3 rounded-md border border-hairline bg-bg1 p-3"
+      create
+      loaded={{
+        vcpu_second_nano: p?.vcpu_second_nano ?? 0,
+        gib_second_nano: p?.gib_second_nano ?? 0,
+        effective_from: "",
+        metered: p?.metered ?? true,
       }}
-    >
-      <div className="grid gap-3 sm:grid-cols-3">
-        <TextField
-          label="A core, $ a second"
-          inputMode="decimal"
-          placeholder="0"
-          value={cpu}
-          error={c === undefined ? bad : err("vcpu_second_nano")}
-          hint={c ? `${hourly(c * 3600)} an hour` : "nothing"}
-          onChange={(e) => setCpu(e.target.value)}
-        />
-        <TextField
-          label="A GiB of memory, $ a second"
-          inputMode="decimal"
-          placeholder="0"
-          value={gib}
-          error={g === undefined ? bad : err("gib_second_nano")}
-          hint={g ? `${hourly(g * 3600)} an hour` : "nothing"}
-          onChange={(e) => setGib(e.target.value)}
-        />
-        <Field label="From" hint="Empty: from now on. A day begins at 00:00 UTC." error={err("effective_from")}>
-          {(ids) => (
-            <input {...ids} type="date" value={day} onChange={(e) => setDay(e.target.value)} className={inputClass} />
-          )}
-        </Field>
-      </div>
-      <Check
-        label="Its time counts in quotas"
-        hint="Hours of a month and sandboxes at once are of such places only."
-        checked={metered}
-        onChange={(e) => setMetered(e.target.checked)}
-      />
-      {!FIELDS.some(err) && <FormError error={save.error} />}
-      <div className="flex gap-2">
-        <Button type="submit" look="primary" disabled={wrong} busy={save.isPending && "Saving"}>
-          Save the price
-        </Button>
-        <Button onClick={close}>Cancel</Button>
-      </div>
-    </form>
+      fields={[
+        {
+          className: "grid gap-3 sm:grid-cols-3",
+          fields: [
+            ...A_SECOND,
+            {
+              name: "effective_from",
+              label: "From",
+              type: "text",
+              hint: "Empty: from now on. A day begins at 00:00 UTC.",
+              input: { type: "date" },
+            },
+          ],
+        },
+        {
+          name: "metered",
+          label: "Its time counts in quotas",
+          type: "boolean",
+          hint: "Hours of a month and sandboxes at once are of such places only.",
+        },
+      ]}
+      save={(_, { effective_from: day, ...rest }) =>
+        addPrice({
+          executor: book.executor,
+          ...rest,
+          ...(day && { effective_from: Date.parse(`${day}T00:00:00Z`) }),
+        })
+      }
+      refresh={[instanceKeys.prices, ["team"]]}
+      onSaved={(made) => {
+        toast({
+          kind: "good",
+          title: `The price of ${name} is saved`,
+          text: `It holds from ${momentUtc(made.effective_from)}.`,
+        });
+        close();
+      }}
+      button="Save the price"
+      cancel={close}
+    />
   );
 }

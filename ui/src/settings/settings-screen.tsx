@@ -4,6 +4,7 @@ import { cx } from "@/kit/cx";
 import { Page } from "@/kit/page";
 import { NotFound } from "@/kit/pages";
 import { lazy } from "@/kit/part";
+import { LeaveGuard } from "@/kit/settings/leave-guard";
 import { Skeleton } from "@/kit/states";
 import { useNamedPart } from "@/kit/use-named-part";
 import { useMe, useTeam } from "@/state/team";
@@ -151,6 +152,7 @@ export function SettingsScreen() {
   const View = VIEWS[known];
   return (
     <Page title="Settings">
+      <LeaveGuard />
       <div className="flex flex-col gap-6 md:flex-row">
         <nav aria-label="Settings" className="flex shrink-0 gap-1 overflow-x-auto md:w-40 md:flex-col">
           {GROUPS.map(([group]) => (

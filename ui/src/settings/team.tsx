@@ -1,16 +1,13 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useRouter } from "@tanstack/react-router";
-import { Suspense, useState } from "react";
+import { useNavigate } from "@tanstack/react-router";
+import { Suspense } from "react";
 import { api, data } from "@/api/client";
-import { fieldError } from "@/api/problem";
-import { Button } from "@/kit/button";
-import { Check, TextField } from "@/kit/field";
+import { Check } from "@/kit/field";
 import { lazy } from "@/kit/part";
+import { SettingsForm } from "@/kit/settings/form";
 import { Skeleton } from "@/kit/states";
-import { refreshMe } from "@/people/api";
-import { confirm } from "@/state/confirm";
+import { useAction } from "@/kit/use-action";
+import { useRefreshMe } from "@/people/use-refresh-me";
 import { useMe, useTeam } from "@/state/team";
-import { toast, toastError } from "@/state/toasts";
 
 const Webhooks = lazy(() => import("./webhooks"));
 
@@ -33,68 +30,46 @@ export default function TeamSettings() {
   );
 }
 
+const ONE_LINE = { inline: true, look: "plain" } as const;
+
 function TeamName() {
   const team = useTeam();
-  const client = useQueryClient();
-  const router = useRouter();
-  const [name, setName] = useState(team.name);
-  const save = useMutation({
-    mutationFn: () =>
-      data(api.PATCH("/teams/{team}", { params: { path: { team: team.slug } }, body: { name: name.trim() } })),
-    onSuccess: async () => {
-      await refreshMe(client, router);
-      toast({ kind: "good", title: "Renamed" });
-    },
-  });
+  const refresh = useRefreshMe();
   return (
-    <form
-      className="flex items-start gap-2"
-      onSubmit={(e) => {
-        e.preventDefault();
-        save.mutate();
-      }}
-    >
-      <TextField
-        fieldClass="max-w-sm flex-1"
-        label="Name of the team"
-        required
-        value={name}
-        hint={`Its address stays /${team.slug}.`}
-        error={fieldError(save.error, "name") ?? (save.error ? save.error.message : undefined)}
-        onChange={(e) => setName(e.target.value)}
-      />
-      <Button
-        type="submit"
-        className="mt-6"
-        disabled={!name.trim() || name.trim() === team.name}
-        busy={save.isPending && "Saving"}
-      >
-        Save
-      </Button>
-    </form>
+    <SettingsForm
+      {...ONE_LINE}
+      loaded={{ name: team.name }}
+      fields={[
+        {
+          name: "name",
+          label: "Name of the team",
+          type: "text",
+          hint: `Its address stays /${team.slug}.`,
+          className: "max-w-sm flex-1",
+          input: { required: true },
+        },
+      ]}
+      save={(body) => data(api.PATCH("/teams/{team}", { params: { path: { team: team.slug } }, body }))}
+      onSaved={refresh}
+      button="Save"
+    />
   );
 }
 
 function SecondFactor() {
   const team = useTeam();
-  const client = useQueryClient();
-  const router = useRouter();
-  const save = useMutation({
-    mutationFn: (on: boolean) =>
+  const save = useAction({
+    act: (on: boolean) =>
       data(api.PATCH("/teams/{team}", { params: { path: { team: team.slug } }, body: { second_factor: on } })),
-    onSuccess: () => refreshMe(client, router),
-    onError: (error) => toastError("This was not changed", error),
-  });
-  const change = async (on: boolean) => {
-    const sure =
-      !on ||
-      (await confirm({
+    ask: (on) =>
+      on && {
         title: `Ask every member of ${team.name} for a second factor?`,
         body: "Members without one see nothing of the team until they have set one up. What their agents do goes on.",
         action: "Ask for it",
-      }));
-    if (sure) save.mutate(on);
-  };
+      },
+    done: useRefreshMe(),
+    failed: "This was not changed",
+  });
   return (
     <section aria-labelledby="security">
       <h2 id="security" className="mb-1 text-title font-semibold">
@@ -104,49 +79,39 @@ function SecondFactor() {
         label="Members need a second factor"
         hint="An authenticator app or a passkey, besides the password. You need one yourself to ask for it."
         checked={team.second_factor}
-        disabled={save.isPending}
-        onChange={(e) => void change(e.target.checked)}
+        disabled={save.busy}
+        onChange={(e) => void save.run(e.target.checked)}
       />
     </section>
   );
 }
 
 function NewTeam() {
-  const client = useQueryClient();
-  const router = useRouter();
   const navigate = useNavigate();
-  const [name, setName] = useState("");
-  const create = useMutation({
-    mutationFn: () => data(api.POST("/teams", { body: { name: name.trim() } })),
-    onSuccess: async (t) => {
-      await refreshMe(client, router);
-      await navigate({ to: "/$team/w", params: { team: t.slug } });
-    },
-  });
+  const refresh = useRefreshMe();
   return (
-    <form
-      className="flex items-start gap-2"
-      onSubmit={(e) => {
-        e.preventDefault();
-        create.mutate();
+    <SettingsForm
+      {...ONE_LINE}
+      create
+      loaded={{ name: "" }}
+      fields={[
+        {
+          name: "name",
+          label: "Make another team",
+          type: "text",
+          hint: "Teams share nothing. You become its owner.",
+          errors: ["slug"],
+          className: "max-w-sm flex-1",
+          input: { required: true },
+        },
+      ]}
+      save={(_, body) => data(api.POST("/teams", { body }))}
+      onSaved={async (made) => {
+        await refresh();
+        await navigate({ to: "/$team/w", params: { team: made.slug } });
       }}
-    >
-      <TextField
-        fieldClass="max-w-sm flex-1"
-        label="Make another team"
-        required
-        value={name}
-        hint="Teams share nothing. You become its owner."
-        error={
-          create.error
-            ? (fieldError(create.error, "name") ?? fieldError(create.error, "slug") ?? create.error.message)
-            : undefined
-        }
-        onChange={(e) => setName(e.target.value)}
-      />
-      <Button type="submit" className="mt-6" disabled={!name.trim()} busy={create.isPending && "Making"}>
-        Make
-      </Button>
-    </form>
+      button="Make"
+      busy="Making"
+    />
   );
 }

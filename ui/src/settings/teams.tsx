@@ -1,15 +1,13 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRouter } from "@tanstack/react-router";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
-import { fieldError } from "@/api/problem";
 import { exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { TextField } from "@/kit/field";
-import { Failure, FormError, Skeleton } from "@/kit/states";
-import { type InstanceTeam, instanceTeamsQuery, peopleKeys, refreshMe } from "@/people/api";
-import { confirm } from "@/state/confirm";
-import { toastError } from "@/state/toasts";
+import { SettingsForm } from "@/kit/settings/form";
+import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
+import { type InstanceTeam, instanceTeamsQuery, peopleKeys } from "@/people/api";
+import { useRefreshMe } from "@/people/use-refresh-me";
 
 /** Every team of this server, for operators. */
 export default function TeamsSettings() {
@@ -46,102 +44,79 @@ export default function TeamsSettings() {
   );
 }
 
-function useRefresh() {
-  const client = useQueryClient();
-  const router = useRouter();
-  return async () => {
-    await client.invalidateQueries({ queryKey: peopleKeys.teams });
-    await refreshMe(client, router);
-  };
-}
-
 function NewTeam({ close }: { close: () => void }) {
-  const refresh = useRefresh();
-  const [name, setName] = useState("");
-  const [owner, setOwner] = useState("");
-  const create = useMutation({
-    mutationFn: () =>
-      data(
-        api.POST("/instance/teams", {
-          body: { name: name.trim(), ...(owner.trim() ? { owner: owner.trim() } : {}) },
-        }),
-      ),
-    onSuccess: async () => {
-      await refresh();
-      close();
-    },
-  });
-  const shown = ["team", "name", "owner", "email", "slug"].some((f) => fieldError(create.error, f));
+  const refresh = useRefreshMe();
   return (
-    <form
-      aria-label="New team"
-      className="flex flex-col gap-3 rounded-md border border-hairline p-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        create.mutate();
+    <SettingsForm
+      label="New team"
+      className="gap-3 rounded-md border border-hairline p-3"
+      create
+      loaded={{ name: "", owner: "" }}
+      fields={[
+        {
+          className: "flex flex-wrap gap-3",
+          fields: [
+            {
+              name: "name",
+              label: "Name",
+              type: "text",
+              errors: ["team", "slug"],
+              className: "min-w-48 flex-1",
+              input: { required: true, autoFocus: true, maxLength: 100 },
+            },
+            {
+              name: "owner",
+              label: "Owner (optional)",
+              type: "text",
+              placeholder: "ada@example.com",
+              hint: "A user of this server. Nobody named: you.",
+              errors: ["email"],
+              className: "min-w-48 flex-1",
+              input: { type: "email", maxLength: 254 },
+            },
+          ],
+        },
+        {
+          words: () => (
+            <p className="text-meta text-fg3">
+              With a second team, places without isolation are no longer offered unless config.json allows them.
+            </p>
+          ),
+        },
+      ]}
+      save={(_, { name, owner }) => data(api.POST("/instance/teams", { body: { name, ...(owner && { owner }) } }))}
+      refresh={[peopleKeys.teams]}
+      onSaved={async () => {
+        await refresh();
+        close();
       }}
-    >
-      <div className="flex flex-wrap gap-3">
-        <TextField
-          fieldClass="min-w-48 flex-1"
-          label="Name"
-          required
-          autoFocus
-          maxLength={100}
-          value={name}
-          error={
-            fieldError(create.error, "team") ?? fieldError(create.error, "name") ?? fieldError(create.error, "slug")
-          }
-          onChange={(e) => setName(e.target.value)}
-        />
-        <TextField
-          fieldClass="min-w-48 flex-1"
-          label="Owner (optional)"
-          type="email"
-          maxLength={254}
-          placeholder="ada@example.com"
-          hint="A user of this server. Nobody named: you."
-          value={owner}
-          error={fieldError(create.error, "owner") ?? fieldError(create.error, "email")}
-          onChange={(e) => setOwner(e.target.value)}
-        />
-      </div>
-      <p className="text-meta text-fg3">
-        With a second team, places without isolation are no longer offered unless config.json allows them.
-      </p>
-      {!shown && <FormError error={create.error} />}
-      <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={create.isPending && "Making"}>
-          Make the team
-        </Button>
-        <Button onClick={close}>Cancel</Button>
-      </div>
-    </form>
+      button="Make the team"
+      busy="Making"
+      cancel={close}
+    />
   );
 }
 
 function TeamRow({ team: t }: { team: InstanceTeam }) {
-  const refresh = useRefresh();
   const params = { path: { id: t.id } };
-  const change = useMutation({
-    mutationFn: () =>
+  const change = useAction({
+    act: () =>
       data(
         t.suspended_at
           ? api.POST("/instance/teams/{id}/restore", { params })
           : api.POST("/instance/teams/{id}/suspend", { params }),
       ),
-    onSuccess: refresh,
-    onError: (error) => toastError(`${t.name} was not ${t.suspended_at ? "restored" : "suspended"}`, error),
+    ask: () =>
+      !t.suspended_at && {
+        title: `Suspend ${t.name}?`,
+        body: "Nobody works in it until you restore it. Its agents stop once their work is saved. Nothing is deleted.",
+        action: "Suspend",
+        danger: true,
+      },
+    done: useRefreshMe(),
+    refresh: [peopleKeys.teams],
+    failed: `${t.name} was not ${t.suspended_at ? "restored" : "suspended"}`,
   });
-  const suspend = async () => {
-    const sure = await confirm({
-      title: `Suspend ${t.name}?`,
-      body: "Nobody works in it until you restore it. Its agents stop once their work is saved. Nothing is deleted.",
-      action: "Suspend",
-      danger: true,
-    });
-    if (sure) change.mutate();
-  };
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-56">
@@ -163,15 +138,13 @@ function TeamRow({ team: t }: { team: InstanceTeam }) {
           {t.second_factor && " · needs a second factor"}
         </p>
       </div>
-      {t.suspended_at ? (
-        <Button busy={change.isPending} onClick={() => change.mutate()} aria-label={`Restore ${t.name}`}>
-          Restore
-        </Button>
-      ) : (
-        <Button busy={change.isPending} onClick={() => void suspend()} aria-label={`Suspend ${t.name}`}>
-          Suspend
-        </Button>
-      )}
+      <Button
+        busy={change.busy}
+        onClick={() => void change.run()}
+        aria-label={`${t.suspended_at ? "Restore" : "Suspend"} ${t.name}`}
+      >
+        {t.suspended_at ? "Restore" : "Suspend"}
+      </Button>
     </li>
   );
 }

@@ -1,18 +1,17 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { fieldError } from "@/api/problem";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { Check, Field, inputClass, TextField } from "@/kit/field";
+import { Check } from "@/kit/field";
 import { Once } from "@/kit/once";
-import { Failure, FormError, Skeleton } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
+import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { endToken, makeToken, type Scope, type Token } from "@/signin/calls";
 import { tokensKey, tokensQuery } from "@/signin/queries";
 import { ALL_SCOPES, heldBy, narrowed, SCOPES, scopeWords } from "@/signin/scopes";
-import { confirm } from "@/state/confirm";
 import { useMe } from "@/state/team";
-import { toastError } from "@/state/toasts";
 
 const DAY = 86_400_000;
 
@@ -50,95 +49,88 @@ export default function TokensSettings() {
 
 function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string }) => void }) {
   const { teams } = useMe();
-  const client = useQueryClient();
-  const [name, setName] = useState("");
-  const [days, setDays] = useState("90");
-  const [team, setTeam] = useState("");
-  const [scopes, setScopes] = useState<Scope[]>(["workspaces:write", "sessions:attach"]);
-  const create = useMutation({
-    mutationFn: () =>
-      makeToken({
-        name: name.trim(),
-        expires_at: days === "0" ? null : Date.now() + Number(days) * DAY,
-        scopes: narrowed(scopes),
-        team: team || null,
-      }),
-    onSuccess: (made) => {
-      onMade(made);
-      setName("");
-      void client.invalidateQueries({ queryKey: tokensKey });
-    },
-  });
-  const nameError = fieldError(create.error, "name");
   return (
-    <form
-      className="flex flex-col gap-3.5"
-      onSubmit={(e) => {
-        e.preventDefault();
-        create.mutate();
-      }}
-    >
-      <div className="flex flex-wrap items-start gap-3">
-        <TextField
-          fieldClass="min-w-48 flex-1"
-          label="What it is for"
-          required
-          maxLength={100}
-          placeholder="Nightly build"
-          value={name}
-          error={nameError}
-          onChange={(e) => setName(e.target.value)}
-        />
-        <Field label="Works in" className="w-40">
-          {(ids) => (
-            <select {...ids} value={team} onChange={(e) => setTeam(e.target.value)} className={inputClass}>
-              <option value="">all your teams</option>
-              {teams.map((t) => (
-                <option key={t.id} value={t.slug}>
-                  {t.name} only
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <Field label="Ends" className="w-32">
-          {(ids) => (
-            <select {...ids} value={days} onChange={(e) => setDays(e.target.value)} className={inputClass}>
-              <option value="7">in 7 days</option>
-              <option value="30">in 30 days</option>
-              <option value="90">in 90 days</option>
-              <option value="365">in a year</option>
-              <option value="0">never</option>
-            </select>
-          )}
-        </Field>
+    <SettingsForm
+      className="gap-3.5"
+      create
+      keep={["days", "team", "scopes"]}
+      loaded={NEW}
+      fields={[
+        {
+          className: "flex flex-wrap items-start gap-3",
+          fields: [
+            {
+              name: "name",
+              label: "What it is for",
+              type: "text",
+              placeholder: "Nightly build",
+              className: "min-w-48 flex-1",
+              input: { required: true, maxLength: 100 },
+            },
+            {
+              name: "team",
+              label: "Works in",
+              type: "choice",
+              className: "w-40",
+              options: [
+                { value: "", label: "all your teams" },
+                ...teams.map((t) => ({ value: t.slug, label: `${t.name} only` })),
+              ],
+            },
+            { name: "days", label: "Ends", type: "choice", className: "w-32", options: ENDS },
+          ],
+        },
+        {
+          name: "scopes",
+          label: "What it may do",
+          type: "own",
+          check: (scopes) => (scopes.length === 0 ? "Choose at least one." : undefined),
+          render: ({ value, set }) => <Scopes scopes={value} onChange={set} />,
+        },
+      ]}
+      save={(_, t) =>
+        makeToken({
+          name: t.name,
+          expires_at: t.days === "0" ? null : Date.now() + Number(t.days) * DAY,
+          scopes: narrowed(t.scopes),
+          team: t.team || null,
+        })
+      }
+      refresh={[tokensKey]}
+      onSaved={onMade}
+      button="Make a token"
+      busy="Making"
+    />
+  );
+}
+
+const NEW = { name: "", team: "", days: "90", scopes: ["workspaces:write", "sessions:attach"] as Scope[] };
+
+const ENDS = [
+  { value: "7", label: "in 7 days" },
+  { value: "30", label: "in 30 days" },
+  { value: "90", label: "in 90 days" },
+  { value: "365", label: "in a year" },
+  { value: "0", label: "never" },
+];
+
+function Scopes({ scopes, onChange }: { scopes: Scope[]; onChange: (scopes: Scope[]) => void }) {
+  return (
+    <fieldset>
+      <legend className="mb-1 font-medium">What it may do</legend>
+      <div className="grid gap-x-6 sm:grid-cols-2">
+        {ALL_SCOPES.map((s) => (
+          <Check
+            key={s}
+            label={SCOPES[s].label}
+            hint={SCOPES[s].hint}
+            checked={scopes.includes(s) || heldBy(scopes, s)}
+            disabled={heldBy(scopes, s)}
+            onChange={(e) => onChange(e.target.checked ? [...scopes, s] : scopes.filter((x) => x !== s))}
+          />
+        ))}
       </div>
-      <fieldset>
-        <legend className="mb-1 font-medium">What it may do</legend>
-        <div className="grid gap-x-6 sm:grid-cols-2">
-          {ALL_SCOPES.map((s) => (
-            <Check
-              key={s}
-              label={SCOPES[s].label}
-              hint={SCOPES[s].hint}
-              checked={scopes.includes(s) || heldBy(scopes, s)}
-              disabled={heldBy(scopes, s)}
-              onChange={(e) => setScopes(e.target.checked ? [...scopes, s] : scopes.filter((x) => x !== s))}
-            />
-          ))}
-        </div>
-      </fieldset>
-      <FormError error={nameError ? null : create.error} />
-      <Button
-        type="submit"
-        look="primary"
-        className="self-start"
-        disabled={scopes.length === 0}
-        busy={create.isPending && "Making"}
-      >
-        Make a token
-      </Button>
-    </form>
+    </fieldset>
   );
 }
 
@@ -150,27 +142,21 @@ function heirsOf(id: string, all: Token[]): number {
 
 function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
   const { teams } = useMe();
-  const client = useQueryClient();
   const now = useNow();
-  const end = useMutation({
-    mutationFn: () => endToken(t.id),
-    onSuccess: () => client.invalidateQueries({ queryKey: tokensKey }),
-    onError: (error) => toastError("The token was not ended", error),
+  const end = useAction({
+    act: () => endToken(t.id),
+    ask: {
+      title: `End the token ${t.name}?`,
+      body:
+        heirs > 0
+          ? `What uses it stops working at once. ${heirs === 1 ? "A token" : `${heirs} tokens`} made by it ${heirs === 1 ? "ends" : "end"}, too.`
+          : "What uses it stops working at once.",
+      action: "End it",
+      danger: true,
+    },
+    refresh: [tokensKey],
+    failed: "The token was not ended",
   });
-  const ask = async () => {
-    if (
-      await confirm({
-        title: `End the token ${t.name}?`,
-        body:
-          heirs > 0
-            ? `What uses it stops working at once. ${heirs === 1 ? "A token" : `${heirs} tokens`} made by it ${heirs === 1 ? "ends" : "end"}, too.`
-            : "What uses it stops working at once.",
-        action: "End it",
-        danger: true,
-      })
-    )
-      end.mutate();
-  };
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
@@ -207,7 +193,7 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
           )}
         </p>
       </div>
-      <Button busy={end.isPending} onClick={() => void ask()} aria-label={`End the token ${t.name}`}>
+      <Button busy={end.busy} onClick={() => void end.run()} aria-label={`End the token ${t.name}`}>
         End
       </Button>
     </li>

@@ -1,18 +1,18 @@
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
-import { fieldError } from "@/api/problem";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Check, TextField } from "@/kit/field";
 import { Menu, MenuItem } from "@/kit/menu";
 import { Once } from "@/kit/once";
-import { Failure, FormError, Skeleton } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
+import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { type InstanceUser, peopleKeys, usersQuery } from "@/people/api";
-import { confirm } from "@/state/confirm";
 import { useMe } from "@/state/team";
-import { toast, toastError } from "@/state/toasts";
+import { toast } from "@/state/toasts";
 
 interface Link {
   user: InstanceUser;
@@ -107,134 +107,138 @@ export default function UsersSettings() {
 }
 
 function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) => void }) {
-  const client = useQueryClient();
-  const [email, setEmail] = useState("");
-  const [name, setName] = useState("");
-  const [operator, setOperator] = useState(false);
-  const create = useMutation({
-    mutationFn: () => data(api.POST("/instance/users", { body: { email: email.trim(), name: name.trim(), operator } })),
-    onSuccess: (made) => {
-      void client.invalidateQueries({ queryKey: peopleKeys.users });
-      onMade(made);
-    },
-  });
-  const shown = ["email", "name"].some((f) => fieldError(create.error, f));
   return (
-    <form
-      aria-label="New user"
-      className="flex flex-col gap-3 rounded-md border border-hairline p-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        create.mutate();
-      }}
-    >
-      <div className="flex flex-wrap gap-3">
-        <TextField
-          fieldClass="min-w-48 flex-1"
-          label="Name"
-          required
-          autoFocus
-          maxLength={100}
-          value={name}
-          error={fieldError(create.error, "name")}
-          onChange={(e) => setName(e.target.value)}
-        />
-        <TextField
-          fieldClass="min-w-48 flex-1"
-          label="E-mail"
-          type="email"
-          required
-          maxLength={254}
-          value={email}
-          error={fieldError(create.error, "email")}
-          onChange={(e) => setEmail(e.target.value)}
-        />
-      </div>
-      <Check
-        label="Operator"
-        hint="Sees and changes the whole server: users, teams, places."
-        checked={operator}
-        onChange={(e) => setOperator(e.target.checked)}
-      />
-      <p className="text-meta text-fg3">
-        You are given a link by which they choose a password. To a team they come by an invite.
-      </p>
-      {!shown && <FormError error={create.error} />}
-      <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={create.isPending && "Making"}>
-          Make the user
-        </Button>
-        <Button onClick={close}>Cancel</Button>
-      </div>
-    </form>
+    <SettingsForm
+      label="New user"
+      className="gap-3 rounded-md border border-hairline p-3"
+      create
+      loaded={{ name: "", email: "", operator: false }}
+      fields={[
+        {
+          className: "flex flex-wrap gap-3",
+          fields: [
+            {
+              name: "name",
+              label: "Name",
+              type: "text",
+              className: "min-w-48 flex-1",
+              input: { required: true, autoFocus: true, maxLength: 100 },
+            },
+            {
+              name: "email",
+              label: "E-mail",
+              type: "text",
+              className: "min-w-48 flex-1",
+              input: { type: "email", required: true, maxLength: 254 },
+            },
+          ],
+        },
+        {
+          name: "operator",
+          label: "Operator",
+          type: "boolean",
+          hint: "Sees and changes the whole server: users, teams, places.",
+        },
+        {
+          words: () => (
+            <p className="text-meta text-fg3">
+              You are given a link by which they choose a password. To a team they come by an invite.
+            </p>
+          ),
+        },
+      ]}
+      save={(_, body) => data(api.POST("/instance/users", { body }))}
+      refresh={[peopleKeys.users]}
+      onSaved={onMade}
+      button="Make the user"
+      busy="Making"
+      cancel={close}
+    />
   );
+}
+
+/** One of the things an operator does with a user. */
+interface Deed {
+  act: () => Promise<unknown>;
+  failed: string;
+  /** What is asked first: the question, what it means, and the button that does it. */
+  ask?: [title: string, body: ReactNode, action: string];
 }
 
 function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) => void }) {
   const me = useMe();
-  const client = useQueryClient();
   const now = useNow();
   const params = { path: { id: u.id } };
-  const refresh = () => client.invalidateQueries({ queryKey: peopleKeys.users });
-  const change = useMutation({
-    mutationFn: ({ act }: { act: () => Promise<unknown>; failed: string }) => act(),
-    onSuccess: refresh,
-    onError: (error, { failed }) => toastError(failed, error),
+  const change = useAction({
+    act: ({ act }: Deed) => act(),
+    ask: ({ ask }) => ask && { title: ask[0], body: ask[1], action: ask[2], danger: true },
+    refresh: [peopleKeys.users],
+    failed: ({ failed }) => failed,
   });
-  const ask = async (title: string, body: ReactNode, action: string, failed: string, act: () => Promise<unknown>) => {
-    if (await confirm({ title, body, action, danger: true })) change.mutate({ act, failed });
-  };
   const suspend = () =>
-    ask(
-      `Suspend ${u.name}?`,
-      "They are signed out everywhere, their tokens end for good, and their agents stop once their work is saved. Nothing is deleted.",
-      "Suspend",
-      `${u.name} was not suspended`,
-      () => api.POST("/instance/users/{id}/suspend", { params }),
-    );
+    change.run({
+      ask: [
+        `Suspend ${u.name}?`,
+        "They are signed out everywhere, their tokens end for good, and their agents stop once their work is saved. Nothing is deleted.",
+        "Suspend",
+      ],
+      failed: `${u.name} was not suspended`,
+      act: () => api.POST("/instance/users/{id}/suspend", { params }),
+    });
+  const restore = () =>
+    change.run({
+      failed: `${u.name} was not restored`,
+      act: () => api.POST("/instance/users/{id}/restore", { params }),
+    });
   const factors = () => {
     let keep = false;
-    return ask(
-      `Forget the second factors of ${u.name}?`,
-      <>
-        <p>
-          Authenticator app, recovery codes and passkeys. For somebody who lost them: make sure it is them who asks.
-          They are signed out everywhere, and their API tokens end.
-        </p>
-        <Check
-          className="mt-2 text-fg"
-          label="Keep their API tokens"
-          onChange={(e) => {
-            keep = e.target.checked;
-          }}
-        />
-      </>,
-      "Forget them",
-      "The second factors were not forgotten",
-      async () => {
+    return change.run({
+      ask: [
+        `Forget the second factors of ${u.name}?`,
+        <>
+          <p>
+            Authenticator app, recovery codes and passkeys. For somebody who lost them: make sure it is them who asks.
+            They are signed out everywhere, and their API tokens end.
+          </p>
+          <Check
+            className="mt-2 text-fg"
+            label="Keep their API tokens"
+            onChange={(e) => {
+              keep = e.target.checked;
+            }}
+          />
+        </>,
+        "Forget them",
+      ],
+      failed: "The second factors were not forgotten",
+      act: async () => {
         await api.POST("/instance/users/{id}/reset-factors", { params, body: { keep_tokens: keep } });
         toast({ kind: "good", title: `${u.name} signs in with the password alone now` });
       },
-    );
+    });
   };
   const vouch = () =>
-    ask(
-      `Is ${u.email} the address of ${u.name}?`,
-      "They typed it themselves, and nobody has checked it. If you say yes, they see what is sent to this address, such as invitations to teams.",
-      "It is theirs",
-      "This was not changed",
-      () => api.PATCH("/instance/users/{id}", { params, body: { email: u.email } }),
-    );
+    change.run({
+      ask: [
+        `Is ${u.email} the address of ${u.name}?`,
+        "They typed it themselves, and nobody has checked it. If you say yes, they see what is sent to this address, such as invitations to teams.",
+        "It is theirs",
+      ],
+      failed: "This was not changed",
+      act: () => api.PATCH("/instance/users/{id}", { params, body: { email: u.email } }),
+    });
   const operator = () =>
-    ask(
-      u.operator ? `Take the operator's rights from ${u.name}?` : `Make ${u.name} an operator?`,
-      "Operators see and change the whole server: users, teams, places.",
-      u.operator ? "Take them" : "Make operator",
-      "This was not changed",
-      () => api.PATCH("/instance/users/{id}", { params, body: { operator: !u.operator } }),
-    );
+    change.run({
+      ask: [
+        u.operator ? `Take the operator's rights from ${u.name}?` : `Make ${u.name} an operator?`,
+        "Operators see and change the whole server: users, teams, places.",
+        u.operator ? "Take them" : "Make operator",
+      ],
+      failed: "This was not changed",
+      act: () => api.PATCH("/instance/users/{id}", { params, body: { operator: !u.operator } }),
+    });
   const reset = () =>
-    change.mutate({
+    change.run({
       failed: "No link was made",
       act: async () => onLink({ user: u, link: await data(api.POST("/instance/users/{id}/reset-link", { params })) }),
     });
@@ -264,21 +268,12 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
         </p>
       </div>
       {u.suspended_at ? (
-        <Button
-          busy={change.isPending}
-          aria-label={`Restore ${u.name}`}
-          onClick={() =>
-            change.mutate({
-              failed: `${u.name} was not restored`,
-              act: () => api.POST("/instance/users/{id}/restore", { params }),
-            })
-          }
-        >
+        <Button busy={change.busy} aria-label={`Restore ${u.name}`} onClick={() => void restore()}>
           Restore
         </Button>
       ) : (
         <>
-          <Button busy={change.isPending} onClick={reset} aria-label={`Password link for ${u.name}`}>
+          <Button busy={change.busy} onClick={() => void reset()} aria-label={`Password link for ${u.name}`}>
             Password link
           </Button>
           <Menu trigger={<Button aria-label={`More about ${u.name}`}>More</Button>}>

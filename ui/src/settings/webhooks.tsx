@@ -1,16 +1,16 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
-import { fieldError } from "@/api/problem";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { Check, Field, inputClass, TextField } from "@/kit/field";
+import { Check } from "@/kit/field";
 import { Once } from "@/kit/once";
-import { Failure, FormError, Skeleton } from "@/kit/states";
-import { confirm } from "@/state/confirm";
+import { SettingsForm } from "@/kit/settings/form";
+import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
-import { toast, toastError } from "@/state/toasts";
+import { toast } from "@/state/toasts";
 
 type Webhook = Schemas["Webhook"];
 type Kind = Schemas["NotifyKind"];
@@ -93,89 +93,72 @@ export default function Webhooks() {
 
 function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWebhook"]) => void }) {
   const team = useTeam();
-  const client = useQueryClient();
-  const [url, setUrl] = useState("");
-  const [name, setName] = useState("");
-  const [format, setFormat] = useState<Format>("json");
-  const [kinds, setKinds] = useState<Kind[]>(KINDS.map(([k]) => k));
-  const add = useMutation({
-    mutationFn: () =>
-      data(
-        api.POST("/teams/{team}/webhooks", {
-          params: { path: { team: team.slug } },
-          body: { url: url.trim(), name: name.trim() || undefined, format, kinds },
-        }),
-      ),
-    onSuccess: (m) => {
-      void client.invalidateQueries({ queryKey: keyOf(team.slug) });
-      made(m);
-    },
-  });
-  const guess = (address: string) => {
-    setUrl(address);
-    if (/^https:\/\/hooks\.slack\.com\//.test(address)) setFormat("slack");
-    else if (/^https:\/\/(\w+\.)?discord(app)?\.com\/api\/webhooks\//.test(address)) setFormat("discord");
-  };
   return (
-    <form
-      className="flex flex-col gap-3 rounded-md border border-hairline p-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        add.mutate();
-      }}
-    >
-      <TextField
-        label="Address"
-        type="url"
-        required
-        autoFocus
-        mono
-        maxLength={2048}
-        placeholder="https://hooks.example.com/…"
-        hint="Kept encrypted and not shown again."
-        value={url}
-        error={fieldError(add.error, "url")}
-        onChange={(e) => guess(e.target.value)}
-      />
-      <div className="flex flex-wrap gap-3">
-        <TextField
-          fieldClass="min-w-40 flex-1"
-          label="Name"
-          maxLength={200}
-          placeholder="Team channel"
-          value={name}
-          error={fieldError(add.error, "name")}
-          onChange={(e) => setName(e.target.value)}
-        />
-        <Field label="Format" className="w-48">
-          {(ids) => (
-            <select
-              {...ids}
-              value={format}
-              onChange={(e) => setFormat(e.target.value as Format)}
-              className={inputClass}
-            >
-              {FORMATS.map(([f, words]) => (
-                <option key={f} value={f}>
-                  {words}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-      </div>
-      <KindChecks kinds={kinds} onChange={setKinds} />
-      <FormError
-        error={add.error && !fieldError(add.error, "url") && !fieldError(add.error, "name") ? add.error : null}
-      />
-      <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={add.isPending && "Adding"} disabled={kinds.length === 0}>
-          Add
-        </Button>
-        <Button onClick={close}>Cancel</Button>
-      </div>
-    </form>
+    <SettingsForm
+      className="gap-3 rounded-md border border-hairline p-3"
+      create
+      loaded={{ url: "", name: "", format: "json" as Format, kinds: KINDS.map(([k]) => k) }}
+      fields={[
+        {
+          name: "url",
+          label: "Address",
+          type: "text",
+          mono: true,
+          placeholder: "https://hooks.example.com/…",
+          hint: "Kept encrypted and not shown again.",
+          also: formatOf,
+          input: { type: "url", required: true, autoFocus: true, maxLength: 2048 },
+        },
+        {
+          className: "flex flex-wrap gap-3",
+          fields: [
+            {
+              name: "name",
+              label: "Name",
+              type: "text",
+              placeholder: "Team channel",
+              className: "min-w-40 flex-1",
+              input: { maxLength: 200 },
+            },
+            {
+              name: "format",
+              label: "Format",
+              type: "choice",
+              className: "w-48",
+              options: FORMATS.map(([value, label]) => ({ value, label })),
+            },
+          ],
+        },
+        {
+          name: "kinds",
+          label: "When an agent",
+          type: "own",
+          check: (kinds) => (kinds.length === 0 ? "Choose at least one." : undefined),
+          render: ({ value, set }) => <KindChecks kinds={value} onChange={set} />,
+        },
+      ]}
+      save={(_, { name, ...rest }) =>
+        data(
+          api.POST("/teams/{team}/webhooks", {
+            params: { path: { team: team.slug } },
+            body: { ...rest, name: name || undefined },
+          }),
+        )
+      }
+      refresh={[keyOf(team.slug)]}
+      onSaved={made}
+      button="Add"
+      busy="Adding"
+      cancel={close}
+    />
   );
+}
+
+/** The format that an address asks for. */
+function formatOf(address: string): { format?: Format } {
+  if (/^https:\/\/hooks\.slack\.com\//.test(address)) return { format: "slack" };
+  if (/^https:\/\/(\w+\.)?discord(app)?\.com\/api\/webhooks\//.test(address)) return { format: "discord" };
+  return {};
 }
 
 function KindChecks({ kinds, onChange }: { kinds: Kind[]; onChange: (k: Kind[]) => void }) {
@@ -198,43 +181,35 @@ function KindChecks({ kinds, onChange }: { kinds: Kind[]; onChange: (k: Kind[]) 
 
 function Row({ webhook: w }: { webhook: Webhook }) {
   const team = useTeam();
-  const client = useQueryClient();
   const now = useNow();
   const [open, setOpen] = useState(false);
-  const refresh = () => {
-    void client.invalidateQueries({ queryKey: keyOf(team.slug) });
-    void client.invalidateQueries({ queryKey: deliveriesKey(w.id) });
-  };
+  const refresh = [keyOf(team.slug), deliveriesKey(w.id)];
   const path = { path: { id: w.id } };
-  const change = useMutation({
-    mutationFn: (body: Schemas["WebhookChange"]) => data(api.PATCH("/webhooks/{id}", { params: path, body })),
-    onSuccess: refresh,
-    onError: (error) => toastError(`${w.name} was not changed`, error),
+  const change = useAction({
+    act: (body: Schemas["WebhookChange"]) => data(api.PATCH("/webhooks/{id}", { params: path, body })),
+    refresh,
+    failed: `${w.name} was not changed`,
   });
-  const test = useMutation({
-    mutationFn: () => data(api.POST("/webhooks/{id}/test", { params: path })),
-    onSuccess: (d) => {
-      if (d.state === "delivered")
-        toast({ kind: "good", title: "It arrived", text: `${w.name} answered ${d.status}.` });
-      else toast({ kind: "bad", title: "It did not arrive", text: `${w.name}: ${d.error}.` });
-      refresh();
-    },
-    onError: (error) => toastError("The test was not sent", error),
+  const test = useAction({
+    act: () => data(api.POST("/webhooks/{id}/test", { params: path })),
+    done: (d) =>
+      d.state === "delivered"
+        ? toast({ kind: "good", title: "It arrived", text: `${w.name} answered ${d.status}.` })
+        : toast({ kind: "bad", title: "It did not arrive", text: `${w.name}: ${d.error}.` }),
+    refresh,
+    failed: "The test was not sent",
   });
-  const remove = useMutation({
-    mutationFn: () => api.DELETE("/webhooks/{id}", { params: path }),
-    onSuccess: refresh,
-    onError: (error) => toastError(`${w.name} was not deleted`, error),
-  });
-  const ask = async () => {
-    const sure = await confirm({
+  const remove = useAction({
+    act: () => api.DELETE("/webhooks/{id}", { params: path }),
+    ask: {
       title: `Delete the webhook ${w.name}?`,
       body: "What still waits to be sent to it is never sent.",
       action: "Delete",
       danger: true,
-    });
-    if (sure) remove.mutate();
-  };
+    },
+    refresh,
+    failed: `${w.name} was not deleted`,
+  });
   return (
     <li className="flex flex-col gap-2 py-2.5">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1.5">
@@ -245,16 +220,12 @@ function Row({ webhook: w }: { webhook: Webhook }) {
           </p>
           <Standing webhook={w} now={now} />
         </div>
-        <Button
-          busy={test.isPending && "Sending"}
-          onClick={() => test.mutate()}
-          aria-label={`Send a test to ${w.name}`}
-        >
+        <Button busy={test.busy && "Sending"} onClick={() => void test.run()} aria-label={`Send a test to ${w.name}`}>
           Test
         </Button>
         <Button
-          busy={change.isPending}
-          onClick={() => change.mutate({ enabled: !w.enabled })}
+          busy={change.busy}
+          onClick={() => void change.run({ enabled: !w.enabled })}
           aria-label={`Switch ${w.enabled ? "off" : "on"} ${w.name}`}
         >
           {w.enabled ? "Switch off" : "Switch on"}
@@ -265,9 +236,9 @@ function Row({ webhook: w }: { webhook: Webhook }) {
       </div>
       {open && (
         <div className="flex flex-col gap-3 border-l-2 border-hairline pl-3">
-          <KindChecks kinds={w.kinds} onChange={(kinds) => kinds.length > 0 && change.mutate({ kinds })} />
+          <KindChecks kinds={w.kinds} onChange={(kinds) => kinds.length > 0 && void change.run({ kinds })} />
           <Deliveries webhook={w} />
-          <Button look="danger" className="self-start" onClick={() => void ask()}>
+          <Button look="danger" className="self-start" onClick={() => void remove.run()}>
             Delete
           </Button>
         </div>
@@ -300,7 +271,6 @@ const STATES: Record<Schemas["WebhookDelivery"]["state"], string> = {
 };
 
 function Deliveries({ webhook: w }: { webhook: Webhook }) {
-  const client = useQueryClient();
   const now = useNow();
   const list = useQuery({
     queryKey: deliveriesKey(w.id),
@@ -309,11 +279,11 @@ function Deliveries({ webhook: w }: { webhook: Webhook }) {
         .items,
     refetchInterval: 5_000,
   });
-  const again = useMutation({
-    mutationFn: (id: string) =>
+  const again = useAction({
+    act: (id: string) =>
       data(api.POST("/webhooks/{id}/redeliver", { params: { path: { id: w.id } }, body: { delivery_id: id } })),
-    onSuccess: () => client.invalidateQueries({ queryKey: deliveriesKey(w.id) }),
-    onError: (error) => toastError("It was not sent again", error),
+    refresh: [deliveriesKey(w.id)],
+    failed: "It was not sent again",
   });
   if (!list.data) return <Skeleton rows={2} label="Loading the deliveries" />;
   if (list.data.length === 0) return <p className="text-fg3">Nothing was sent yet.</p>;
@@ -348,7 +318,7 @@ function Deliveries({ webhook: w }: { webhook: Webhook }) {
                   type="button"
                   className="min-h-6 text-accent hover:underline"
                   aria-label={`Send again what was sent ${ago(d.created_at, now)}`}
-                  onClick={() => again.mutate(d.id)}
+                  onClick={() => void again.run(d.id)}
                 >
                   Send again
                 </button>

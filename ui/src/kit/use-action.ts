@@ -1,0 +1,47 @@
+import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-query";
+import { confirm, type Question } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+
+type Ask = Omit<Question, "answer">;
+
+interface Action<V, R> {
+  act: (what: V) => Promise<R>;
+  /** What is asked before it is done; nothing where this gives nothing. */
+  ask?: Ask | ((what: V) => Ask | undefined | false);
+  /** Queries that are read again afterwards. */
+  refresh?: readonly QueryKey[];
+  /** What is said once it is done, or what follows. */
+  done?: string | ((answer: R, what: V) => unknown);
+  /** What has not happened, said with the reason when it fails. Without it the caller shows the error. */
+  failed?: string | ((what: V) => string);
+}
+
+/** Something that is done at the press of a button: asked for first where it cannot be undone, told of when it fails. */
+export function useAction<R, V = void>({ act, ask, refresh = [], done, failed }: Action<V, R>) {
+  const client = useQueryClient();
+  const mutation = useMutation<R, Error, V>({
+    mutationFn: act,
+    onSuccess: async (answer, what) => {
+      const again = () => Promise.all(refresh.map((queryKey) => client.invalidateQueries({ queryKey })));
+      if (typeof done === "string") toast({ kind: "good", title: done });
+      else await done?.(answer, what);
+      await again();
+    },
+    onError: (error, what) => {
+      if (failed !== undefined) toastError(typeof failed === "string" ? failed : failed(what), error);
+    },
+  });
+  return {
+    /** Asks, then does it. */
+    run: async (what: V) => {
+      const question = typeof ask === "function" ? ask(what) : ask;
+      if (!question || (await confirm(question))) mutation.mutate(what);
+    },
+    busy: mutation.isPending,
+    /** What it is done to, while it is done. */
+    to: mutation.isPending ? mutation.variables : undefined,
+    /** It was done, and the page has not moved on yet. */
+    done: mutation.isSuccess,
+    error: mutation.error,
+  };
+}
