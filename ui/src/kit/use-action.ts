@@ -2,7 +2,7 @@ import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-quer
 import { confirm, type Question } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 
-type Ask = Omit<Question, "answer">;
+export type Ask = Omit<Question, "answer">;
 
 interface Action<V, R> {
   act: (what: V) => Promise<R>;
@@ -10,7 +10,7 @@ interface Action<V, R> {
   ask?: Ask | ((what: V) => Ask | undefined | false);
   /** Queries that are read again afterwards. */
   refresh?: readonly QueryKey[];
-  /** What is said once it is done, or what follows. */
+  /** What is said once it is done, or what follows. It is not over before that has ended. */
   done?: string | ((answer: R, what: V) => unknown);
   /** What has not happened, said with the reason when it fails. Without it the caller shows the error. */
   failed?: string | ((what: V) => string);
@@ -40,8 +40,8 @@ export function useAction<R, V = void>({ act, ask, refresh = [], done, failed }:
     busy: mutation.isPending,
     /** What it is done to, while it is done. */
     to: mutation.isPending ? mutation.variables : undefined,
-    /** It was done, and the page has not moved on yet. */
-    done: mutation.isSuccess,
     error: mutation.error,
+    /** Forgets the error. */
+    reset: mutation.reset,
   };
 }

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { AccountList } from "@/agents/account-list";
 import { COMMAND, SHELL } from "@/agents/built-in";
 import type { Agent } from "@/api/client";
@@ -6,18 +6,15 @@ import { agentsQuery, refreshAgents } from "@/api/queries";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { CopyLine, Empty, Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { useMe, useTeam } from "@/state/team";
-import { toastError } from "@/state/toasts";
 
 /** The agents of the server and your accounts for each of them. */
 export default function AgentsSettings() {
   const team = useTeam();
   const client = useQueryClient();
   const list = useQuery(agentsQuery(team.slug));
-  const refresh = useMutation({
-    mutationFn: () => refreshAgents(client, team.slug),
-    onError: (error) => toastError("Could not look again", error),
-  });
+  const refresh = useAction({ act: () => refreshAgents(client, team.slug), failed: "Could not look again" });
   if (list.isPending) return <Skeleton rows={5} label="Looking which agents are installed" />;
   if (list.isError && !list.data)
     return <Failure what="The agents could not be listed." error={list.error} retry={() => void list.refetch()} />;
@@ -34,7 +31,7 @@ export default function AgentsSettings() {
           <AgentRow key={a.agent} agent={a} />
         ))}
       </ul>
-      <Button className="self-start" busy={refresh.isPending && "Looking"} onClick={() => refresh.mutate()}>
+      <Button className="self-start" busy={refresh.busy && "Looking"} onClick={() => void refresh.run()}>
         Look for programs again
       </Button>
     </div>

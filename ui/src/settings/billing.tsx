@@ -14,8 +14,9 @@ import {
 import { allows, amount, date, invoiceState, owing, price, stands } from "@/billing/words";
 import { useNow } from "@/format/now";
 import { Button } from "@/kit/button";
-import { TextField } from "@/kit/field";
+import { SettingsForm } from "@/kit/settings/form";
 import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
 
 const route = getRouteApi("/$team/settings/{-$section}");
@@ -139,15 +140,15 @@ function Allowed({ plan }: { plan: BillingPlan }) {
   );
 }
 
-/** Leaves for a page of the payment service. */
-const leave = (way: { url: string }) => location.assign(way.url);
+/** Leaves for a page of the payment service. Until this page is gone, nothing can be pressed again. */
+const leave = (way: { url: string }) => new Promise<never>(() => location.assign(way.url));
 
 function Portal() {
   const team = useTeam();
-  const open = useMutation({ mutationFn: () => openPortal(team.slug), onSuccess: leave });
+  const open = useAction({ act: () => openPortal(team.slug), done: leave });
   return (
     <div className="flex flex-col items-start gap-2">
-      <Button busy={(open.isPending || open.isSuccess) && "Opening"} onClick={() => open.mutate()}>
+      <Button busy={open.busy && "Opening"} onClick={() => void open.run()}>
         Manage payment
       </Button>
       <FormError error={open.error} />
@@ -177,13 +178,6 @@ function Offers({ b }: { b: Billing }) {
 function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; trial: boolean }) {
   const team = useTeam();
   const least = Math.max(members, 1);
-  const [seats, setSeats] = useState("");
-  const wanted = seats.trim() === "" ? undefined : Number(seats);
-  const wrong = wanted !== undefined && (!Number.isSafeInteger(wanted) || wanted < least);
-  const pay = useMutation({
-    mutationFn: () => beginCheckout(team.slug, plan.id, wanted === least ? undefined : wanted),
-    onSuccess: leave,
-  });
   return (
     <li className="rounded-md border border-hairline bg-bg1 p-3">
       <h3 className="font-semibold">{plan.name}</h3>
@@ -193,28 +187,27 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
       </p>
       {plan.description && <p className="text-fg2">{plan.description}</p>}
       <Allowed plan={plan} />
-      <form
-        className="mt-3 flex flex-wrap items-start gap-2"
-        onSubmit={(e) => {
-          e.preventDefault();
-          if (!wrong) pay.mutate();
-        }}
-      >
-        <TextField
-          fieldClass="w-56"
-          label="Seats"
-          inputMode="numeric"
-          placeholder={String(least)}
-          value={seats}
-          hint={`Empty: ${least}, as many as members`}
-          error={wrong ? `At least ${least}` : undefined}
-          onChange={(e) => setSeats(e.target.value)}
-        />
-        <Button type="submit" look="primary" className="mt-6" busy={(pay.isPending || pay.isSuccess) && "Opening"}>
-          Choose {plan.name}
-        </Button>
-      </form>
-      <FormError error={pay.error} />
+      <SettingsForm<{ seats: number }, { url: string }>
+        inline
+        className="mt-3 gap-2"
+        create
+        loaded={{ seats: 0 }}
+        fields={[
+          {
+            name: "seats",
+            label: "Seats",
+            type: "number",
+            placeholder: String(least),
+            hint: `Empty: ${least}, as many as members`,
+            check: (n) => (n !== 0 && n < least ? `At least ${least}` : undefined),
+            className: "w-56",
+          },
+        ]}
+        save={(_, { seats }) => beginCheckout(team.slug, plan.id, seats === 0 || seats === least ? undefined : seats)}
+        onSaved={leave}
+        button={`Choose ${plan.name}`}
+        busy="Opening"
+      />
     </li>
   );
 }

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -10,6 +10,7 @@ import Storage from "@/history/storage";
 import { Button } from "@/kit/button";
 import { Check } from "@/kit/field";
 import { Busy, Failure, FormError, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 
@@ -107,21 +108,20 @@ function DiskPart() {
 
 function Free({ uses }: { uses: Schemas["DiskUse"][] }) {
   const team = useTeam();
-  const client = useQueryClient();
   const [chosen, setChosen] = useState<Kind[]>([]);
   const shown = uses.filter((u) => u.bytes > 0);
-  const free = useMutation({
-    mutationFn: () =>
+  const free = useAction({
+    act: () =>
       data(api.POST("/teams/{team}/disk/free", { params: { path: { team: team.slug } }, body: { what: chosen } })),
-    onSuccess: (f) => {
+    done: (f) => {
       setChosen([]);
       toast({
         kind: f.failed.length > 0 ? "bad" : "good",
         title: `${bytes(f.bytes)} made free`,
         ...(f.failed.length > 0 && { text: f.failed.join(" ") }),
       });
-      void client.invalidateQueries({ queryKey: ["team", team.slug] });
     },
+    refresh: [["team", team.slug]],
   });
   if (shown.length === 0) return <p className="mt-3 text-fg2">There is nothing that could be made free.</p>;
   const sum = shown.filter((u) => chosen.includes(u.kind as Kind)).reduce((n, u) => n + u.bytes, 0);
@@ -131,7 +131,7 @@ function Free({ uses }: { uses: Schemas["DiskUse"][] }) {
       className="mt-3 flex max-w-xl flex-col gap-2"
       onSubmit={(e) => {
         e.preventDefault();
-        free.mutate();
+        void free.run();
       }}
     >
       <p>Up to {bytes(shown.reduce((n, u) => n + u.bytes, 0))} could be made free:</p>
@@ -153,7 +153,7 @@ function Free({ uses }: { uses: Schemas["DiskUse"][] }) {
           type="submit"
           look={chosen.includes("trash") ? "danger" : "plain"}
           disabled={chosen.length === 0}
-          busy={free.isPending && "Making room"}
+          busy={free.busy && "Making room"}
         >
           Make room
         </Button>

@@ -1,36 +1,49 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useQueryClient } from "@tanstack/react-query";
 import { type Draft, draftOf, limitOfDraft, type ModelLimits, modelKeys, saveLimits, wrongRule } from "@/costs/models";
 import { Button } from "@/kit/button";
 import { Check, inputClass } from "@/kit/field";
-import { FormError } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
 import { toast } from "@/state/toasts";
-
-let serial = 0;
 
 /** Which models may be asked and how often: edited together, saved as a whole. Without a team they are the whole server's. */
 export function ModelRules({ rules, team, editable }: { rules: ModelLimits; team?: string; editable: boolean }) {
   const client = useQueryClient();
-  const [drafts, setDrafts] = useState<Draft[]>(() => rules.items.map((l) => draftOf(l, ++serial)));
-  const save = useMutation({
-    mutationFn: () => saveLimits(drafts.map(limitOfDraft), team),
-    onSuccess: (now) => {
-      client.setQueryData(modelKeys.limits(team), now);
-      toast({ title: "Saved. It counts within seconds." });
-    },
-  });
-  const change = (key: number, patch: Partial<Draft>) =>
-    setDrafts((all) => all.map((d) => (d.key === key ? { ...d, ...patch } : d)));
-  const wrong = drafts.some((d) => wrongRule(d, drafts));
   return (
-    <form
-      aria-label={team ? "The team's rules" : "Rules for every team"}
-      className="flex flex-col gap-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        if (!wrong) save.mutate();
+    <SettingsForm
+      label={team ? "The team's rules" : "Rules for every team"}
+      className="gap-3"
+      loaded={{ rules: rules.items.map(draftOf) }}
+      fields={[
+        {
+          name: "rules",
+          label: "Rules",
+          type: "own",
+          check: (drafts) => (drafts.some((d) => wrongRule(d, drafts)) ? "A rule is not whole." : undefined),
+          render: ({ value, set }) => <Rules drafts={value} editable={editable} onChange={set} />,
+        },
+      ]}
+      save={(_, all) => saveLimits(all.rules.map(limitOfDraft), team)}
+      onSaved={(now) => {
+        client.setQueryData(modelKeys.limits(team), now);
+        toast({ title: "Saved. It counts within seconds." });
       }}
-    >
+      button={editable ? "Save the rules" : ""}
+    />
+  );
+}
+
+interface RulesProps {
+  drafts: Draft[];
+  editable: boolean;
+  onChange: (drafts: Draft[]) => void;
+}
+
+function Rules({ drafts, editable, onChange }: RulesProps) {
+  const change = (key: number, patch: Partial<Draft>) =>
+    onChange(drafts.map((d) => (d.key === key ? { ...d, ...patch } : d)));
+  const next = Math.max(-1, ...drafts.map((d) => d.key)) + 1;
+  return (
+    <>
       {drafts.length === 0 && (
         <p className="text-fg3">No rules: every model may be asked, as often as its provider allows.</p>
       )}
@@ -42,26 +55,19 @@ export function ModelRules({ rules, team, editable }: { rules: ModelLimits; team
             all={drafts}
             editable={editable}
             change={change}
-            remove={() => setDrafts((all) => all.filter((x) => x.key !== d.key))}
+            remove={() => onChange(drafts.filter((x) => x.key !== d.key))}
           />
         ))}
       </ul>
-      <FormError error={save.error} />
       {editable && (
-        <div className="flex flex-wrap gap-2">
-          <Button
-            onClick={() =>
-              setDrafts((all) => [...all, { key: ++serial, model: "", allowed: true, requests: "", tokens: "" }])
-            }
-          >
-            Add a rule
-          </Button>
-          <Button type="submit" look="primary" disabled={wrong} busy={save.isPending && "Saving"}>
-            Save the rules
-          </Button>
-        </div>
+        <Button
+          className="self-start"
+          onClick={() => onChange([...drafts, { key: next, model: "", allowed: true, requests: "", tokens: "" }])}
+        >
+          Add a rule
+        </Button>
       )}
-    </form>
+    </>
   );
 }
 

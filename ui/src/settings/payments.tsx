@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { count, plural } from "@/format/text";
@@ -6,8 +6,7 @@ import { exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
-import { confirm } from "@/state/confirm";
-import { toast, toastError } from "@/state/toasts";
+import { type Ask, useAction } from "@/kit/use-action";
 
 type Overview = Schemas["InstanceBilling"];
 
@@ -40,17 +39,9 @@ export default function PaymentsSettings() {
   );
 }
 
-/** What an operator asks for, told in a toast when it fails. */
-function useAsk<V>(fn: (v: V) => Promise<unknown>, done: string, failed: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: fn,
-    onSuccess: () => {
-      toast({ kind: "good", title: done });
-      return client.invalidateQueries({ queryKey: KEY });
-    },
-    onError: (error) => toastError(failed, error),
-  });
+/** What an operator asks of the payment service. */
+function useRequest<V>(act: (v: V) => Promise<unknown>, done: string, failed: string, ask?: (v: V) => Ask) {
+  return useAction({ act, done, failed, ask, refresh: [KEY] });
 }
 
 function Part({ id, title, about, children }: { id: string; title: string; about?: string; children: ReactNode }) {
@@ -68,7 +59,7 @@ function Part({ id, title, about, children }: { id: string; title: string; about
 }
 
 function State({ o }: { o: Overview }) {
-  const compare = useAsk(
+  const compare = useRequest<void>(
     () => data(api.POST("/instance/billing/reconcile")),
     "Compared",
     "The usage could not be compared",
@@ -107,7 +98,7 @@ function State({ o }: { o: Overview }) {
         ))}
       </ul>
       <div>
-        <Button busy={compare.isPending} onClick={() => compare.mutate(undefined)}>
+        <Button busy={compare.busy} onClick={() => void compare.run()}>
           Compare now
         </Button>
       </div>
@@ -143,12 +134,12 @@ const teamName = (t: Schemas["BilledTeam"]) => t.name ?? "A team that is gone";
 const figure = "px-2 py-1 text-right tabular-nums";
 
 function Teams({ o }: { o: Overview }) {
-  const sync = useAsk(
+  const sync = useRequest(
     (id: string) => data(api.POST("/instance/billing/teams/{id}/sync", { params: { path: { id } } })),
     "Read again",
     "The payment service could not be asked",
   );
-  const lift = useAsk(
+  const lift = useRequest(
     (id: string) => data(api.DELETE("/instance/billing/teams/{id}/suspension", { params: { path: { id } } })),
     "Lifted",
     "It was not lifted",
@@ -172,11 +163,11 @@ function Teams({ o }: { o: Overview }) {
             {t.suspended_for && <Mark kind="failed" word={`Held back: ${t.suspended_for}`} />}
             <span className="ml-auto flex gap-2">
               {t.suspended_for && (
-                <Button busy={lift.isPending && lift.variables === t.team.id} onClick={() => lift.mutate(t.team.id)}>
+                <Button busy={lift.to === t.team.id} onClick={() => void lift.run(t.team.id)}>
                   Lift<span className="sr-only"> what holds {teamName(t.team)} back</span>
                 </Button>
               )}
-              <Button busy={sync.isPending && sync.variables === t.team.id} onClick={() => sync.mutate(t.team.id)}>
+              <Button busy={sync.to === t.team.id} onClick={() => void sync.run(t.team.id)}>
                 Read again<span className="sr-only"> how {teamName(t.team)} stands</span>
               </Button>
             </span>
@@ -207,7 +198,7 @@ function Teams({ o }: { o: Overview }) {
 }
 
 function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
-  const accept = useAsk(
+  const accept = useRequest(
     (d: Schemas["Discrepancy"]) =>
       data(
         api.POST("/instance/billing/discrepancies/accept", {
@@ -216,16 +207,13 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
       ),
     "Left as it is",
     "It was not accepted",
-  );
-  if (list.length === 0) return null;
-  const ask = async (d: Schemas["Discrepancy"]) => {
-    const sure = await confirm({
+    (d) => ({
       title: "Leave this hour as it is?",
       body: `Stripe bills ${count(d.theirs)} ${meter(d.meter)} and the ledger has ${count(d.ours)}.`,
       action: "Leave it",
-    });
-    if (sure) accept.mutate(d);
-  };
+    }),
+  );
+  if (list.length === 0) return null;
   return (
     <Part
       id="payments-differ"
@@ -242,7 +230,7 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
             <td className={figure}>{count(d.ours)}</td>
             <td className={figure}>{count(d.theirs)}</td>
             <td className={figure}>
-              <Button onClick={() => void ask(d)}>Leave it</Button>
+              <Button onClick={() => void accept.run(d)}>Leave it</Button>
             </td>
           </tr>
         ))}
@@ -252,7 +240,7 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
 }
 
 function Reports({ list }: { list: Overview["reports"]["items"] }) {
-  const retry = useAsk(
+  const retry = useRequest(
     (identifier: string) =>
       data(api.POST("/instance/billing/reports/{identifier}/retry", { params: { path: { identifier } } })),
     "It is sent again",
@@ -271,10 +259,7 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
             <td className={figure}>{count(r.quantity)}</td>
             <td className="px-2 py-1 text-right">{r.reason ?? "Nobody knows whether it arrived"}</td>
             <td className={figure}>
-              <Button
-                busy={retry.isPending && retry.variables === r.identifier}
-                onClick={() => retry.mutate(r.identifier)}
-              >
+              <Button busy={retry.to === r.identifier} onClick={() => void retry.run(r.identifier)}>
                 Send again
               </Button>
             </td>
@@ -286,12 +271,12 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
 }
 
 function GivenUp({ o }: { o: Overview }) {
-  const event = useAsk(
+  const event = useRequest(
     (id: string) => data(api.POST("/instance/billing/events/{id}/retry", { params: { path: { id } } })),
     "It is tried again",
     "It was not tried again",
   );
-  const out = useAsk(
+  const out = useRequest(
     (id: string) => data(api.POST("/instance/billing/outbox/{id}/retry", { params: { path: { id } } })),
     "It is sent again",
     "It was not sent again",
@@ -308,7 +293,7 @@ function GivenUp({ o }: { o: Overview }) {
             <td className="px-2 py-1">{exact(e.received_at)}</td>
             <td className="px-2 py-1 text-right">{e.reason}</td>
             <td className={figure}>
-              <Button busy={event.isPending && event.variables === e.id} onClick={() => event.mutate(e.id)}>
+              <Button busy={event.to === e.id} onClick={() => void event.run(e.id)}>
                 Try again
               </Button>
             </td>
@@ -322,7 +307,7 @@ function GivenUp({ o }: { o: Overview }) {
             <td className="px-2 py-1">{exact(r.created_at)}</td>
             <td className="px-2 py-1 text-right">{r.reason}</td>
             <td className={figure}>
-              <Button busy={out.isPending && out.variables === r.id} onClick={() => out.mutate(r.id)}>
+              <Button busy={out.to === r.id} onClick={() => void out.run(r.id)}>
                 Send again
               </Button>
             </td>

@@ -1,20 +1,19 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Suspense, useState } from "react";
+import { Suspense } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
 import { bytes, plain, sentence } from "@/format/text";
 import { Button } from "@/kit/button";
-import { Check, Choice, Field, inputClass } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { lazy } from "@/kit/part";
-import { Failure, FormError, Skeleton } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
+import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { cachesQuery, placeKeys, policyQuery } from "@/sandboxes/queries";
 import { findPlace } from "@/sandboxes/which";
 import { BOUNDARIES } from "@/sandboxes/words";
-import { confirm } from "@/state/confirm";
 import { useMe, useTeam } from "@/state/team";
-import { toast, toastError } from "@/state/toasts";
 
 const InstancePlacesSettings = lazy(() => import("./instance-places"));
 
@@ -118,90 +117,74 @@ function Rules({ policy }: { policy: Policy }) {
   const team = useTeam();
   const client = useQueryClient();
   const manage = team.can("team.manage");
-  const [weakest, setWeakest] = useState<Schemas["Boundary"]>(policy.weakest_boundary || "none");
-  const [place, setPlace] = useState(policy.default_executor);
-  const [choice, setChoice] = useState(policy.allow_user_choice);
-  const save = useMutation({
-    mutationFn: () =>
-      data(
-        api.PUT("/teams/{team}/places", {
-          params: { path: { team: team.slug } },
-          body: {
-            weakest_boundary: weakest,
-            default_executor: place,
-            allow_user_choice: choice,
-          },
-        }),
-      ),
-    onSuccess: (saved) => {
-      client.setQueryData(placeKeys.policy(team.slug), saved);
-      void client.invalidateQueries({ queryKey: keys.executors(team.slug) });
-      toast({ kind: "good", title: "Saved" });
-    },
-  });
+  const server = policy.instance_weakest_boundary;
   return (
-    <form
-      className="flex flex-col gap-4"
-      onSubmit={(e) => {
-        e.preventDefault();
-        save.mutate();
+    <SettingsForm
+      loaded={{
+        weakest_boundary: policy.weakest_boundary || "none",
+        default_executor: policy.default_executor,
+        allow_user_choice: policy.allow_user_choice,
       }}
+      fields={[
+        {
+          disabled: !manage,
+          fields: [
+            {
+              name: "weakest_boundary",
+              label: "Weakest boundary that may be used",
+              type: "radio",
+              disabled: !manage,
+              options: BOUNDARIES.map((b) => ({
+                value: b.value,
+                label: b.value === "none" ? "Any" : `${b.name} or stronger`,
+                hint: b.value === "none" ? "Also places without isolation, where this server allows them." : b.means,
+              })),
+            },
+            {
+              name: "default_executor",
+              label: "Place for new workspaces",
+              type: "choice",
+              hint: "A project may name another, and whoever makes a workspace may choose where this server allows it.",
+              options: [
+                { value: "", label: "What this server says" },
+                ...policy.executors
+                  .filter((p) => !p.runner_id) // a machine is its owner's to choose
+                  .map((p) => ({
+                    value: p.kind,
+                    label: `${p.name}${p.available ? "" : " (cannot be used now)"}`,
+                    disabled: !p.available,
+                  })),
+              ],
+            },
+            {
+              name: "allow_user_choice",
+              label: "Members may choose another place for their workspaces",
+              type: "boolean",
+              hint: "Without this the place above is everybody's; admins may still choose for projects.",
+            },
+          ],
+        },
+        ...(manage
+          ? []
+          : [
+              {
+                words: () => <p className="text-meta text-fg3">An admin of the team can change this.</p>,
+              },
+            ]),
+      ]}
+      save={(_, body) => data(api.PUT("/teams/{team}/places", { params: { path: { team: team.slug } }, body }))}
+      onSaved={(saved) => client.setQueryData(placeKeys.policy(team.slug), saved)}
+      refresh={[keys.executors(team.slug)]}
+      button={manage ? "Save" : ""}
     >
       <h2 className="text-title font-semibold">Rules of the team</h2>
-      {policy.instance_weakest_boundary && policy.instance_weakest_boundary !== "none" && (
+      {server && server !== "none" && (
         <p className="text-fg2">
-          This server asks for{" "}
-          {BOUNDARIES.find((b) => b.value === policy.instance_weakest_boundary)?.name.toLowerCase()} or stronger,
-          whatever the team says.
+          This server asks for {BOUNDARIES.find((b) => b.value === server)?.name.toLowerCase()} or stronger, whatever
+          the team says.
         </p>
       )}
-      <fieldset disabled={!manage} className="contents">
-        <Choice
-          name="weakest"
-          legend="Weakest boundary that may be used"
-          value={weakest}
-          onChange={setWeakest}
-          options={BOUNDARIES.map((b) => ({
-            value: b.value,
-            disabled: !manage,
-            label: b.value === "none" ? "Any" : `${b.name} or stronger`,
-            hint: b.value === "none" ? "Also places without isolation, where this server allows them." : b.means,
-          }))}
-        />
-        <Field
-          label="Place for new workspaces"
-          hint="A project may name another, and whoever makes a workspace may choose where this server allows it."
-        >
-          {(ids) => (
-            <select {...ids} className={inputClass} value={place} onChange={(e) => setPlace(e.target.value)}>
-              <option value="">What this server says</option>
-              {policy.executors
-                .filter((p) => !p.runner_id) // a machine is its owner's to choose
-                .map((p) => (
-                  <option key={p.kind} value={p.kind} disabled={!p.available}>
-                    {p.name}
-                    {p.available ? "" : " (cannot be used now)"}
-                  </option>
-                ))}
-            </select>
-          )}
-        </Field>
-        <Check
-          label="Members may choose another place for their workspaces"
-          hint="Without this the place above is everybody's; admins may still choose for projects."
-          checked={choice}
-          onChange={(e) => setChoice(e.target.checked)}
-        />
-      </fieldset>
-      <FormError error={save.error} />
-      {manage ? (
-        <Button type="submit" look="primary" className="self-start" busy={save.isPending && "Saving"}>
-          Save
-        </Button>
-      ) : (
-        <p className="text-meta text-fg3">An admin of the team can change this.</p>
-      )}
-    </form>
+    </SettingsForm>
   );
 }
 
@@ -215,24 +198,18 @@ const CACHES: Record<string, string> = {
 /** What the team's sandboxes share so that each need not download everything again. */
 function Caches() {
   const team = useTeam();
-  const client = useQueryClient();
   const caches = useQuery(cachesQuery(team.slug));
-  const empty = useMutation({
-    mutationFn: () => api.DELETE("/teams/{team}/caches", { params: { path: { team: team.slug } } }),
-    onSuccess: () => {
-      void client.invalidateQueries({ queryKey: placeKeys.caches(team.slug) });
-      toast({ kind: "good", title: "The caches are empty" });
-    },
-    onError: (error) => toastError("The caches were not emptied", error),
-  });
-  const ask = async () => {
-    const yes = await confirm({
+  const empty = useAction({
+    act: () => api.DELETE("/teams/{team}/caches", { params: { path: { team: team.slug } } }),
+    ask: {
       title: "Empty the team's caches?",
       body: "Packages are downloaded again when they are needed next.",
       action: "Empty",
-    });
-    if (yes) empty.mutate();
-  };
+    },
+    refresh: [placeKeys.caches(team.slug)],
+    done: "The caches are empty",
+    failed: "The caches were not emptied",
+  });
   return (
     <section aria-labelledby="caches">
       <h2 id="caches" className="mb-1 text-title font-semibold">
@@ -263,7 +240,7 @@ function Caches() {
             ))}
           </ul>
           {team.can("team.manage") && (
-            <Button busy={empty.isPending && "Emptying"} onClick={() => void ask()}>
+            <Button busy={empty.busy && "Emptying"} onClick={() => void empty.run()}>
               Empty the caches
             </Button>
           )}

@@ -102,8 +102,8 @@ function DefaultPlan({ list }: { list: PlanList }) {
         <select
           {...ids}
           value={list.default_plan}
-          disabled={list.default_locked || change.isPending}
-          onChange={(e) => change.mutate(e.target.value)}
+          disabled={list.default_locked || change.busy}
+          onChange={(e) => void change.run(e.target.value)}
           className={inputClass}
         >
           {list.items.map((p) => (

@@ -6,6 +6,7 @@ import { canPush, keptId, subscribe, unsubscribe } from "@/inbox/notify/push";
 import { Button } from "@/kit/button";
 import { Segmented } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { toast, toastError } from "@/state/toasts";
 
 type Settings = Schemas["NotificationSettings"];
@@ -82,29 +83,25 @@ export function Push() {
 }
 
 function Browsers({ settings }: { settings: Settings }) {
-  const client = useQueryClient();
-  const refresh = () => client.invalidateQueries({ queryKey: KEY });
   const here = settings.browsers.find((b) => b.id === keptId());
-  const add = useMutation({
-    mutationFn: () => subscribe(settings.push_key),
-    onSuccess: () => {
-      toast({ kind: "good", title: "This browser is told" });
-      void refresh();
-    },
-    onError: (error) => toastError("This browser was not added", error),
+  const add = useAction({
+    act: () => subscribe(settings.push_key),
+    done: "This browser is told",
+    refresh: [KEY],
+    failed: "This browser was not added",
   });
   return (
     <div className="flex flex-col gap-2">
       {settings.browsers.length > 0 && (
         <ul className="divide-y divide-hairline border-y border-hairline">
           {settings.browsers.map((b) => (
-            <BrowserRow key={b.id} browser={b} mine={b.id === here?.id} done={refresh} />
+            <BrowserRow key={b.id} browser={b} mine={b.id === here?.id} />
           ))}
         </ul>
       )}
       {!here &&
         (canPush() ? (
-          <Button look="primary" className="self-start" busy={add.isPending && "Asking"} onClick={() => add.mutate()}>
+          <Button look="primary" className="self-start" busy={add.busy && "Asking"} onClick={() => void add.run()}>
             Tell this browser
           </Button>
         ) : (
@@ -117,30 +114,20 @@ function Browsers({ settings }: { settings: Settings }) {
   );
 }
 
-function BrowserRow({
-  browser: b,
-  mine,
-  done,
-}: {
-  browser: Schemas["PushSubscription"];
-  mine: boolean;
-  done: () => unknown;
-}) {
+function BrowserRow({ browser: b, mine }: { browser: Schemas["PushSubscription"]; mine: boolean }) {
+  const client = useQueryClient();
   const now = useNow();
   const name = b.label || "A browser";
-  const test = useMutation({
-    mutationFn: () => api.POST("/me/push-subscriptions/{id}/test", { params: { path: { id: b.id } } }),
-    onSuccess: () => toast({ kind: "good", title: "Sent", text: "It should show in a moment." }),
-    onError: (error) => {
-      toastError("The message was not taken", error);
-      void done();
-    },
+  const test = useAction({
+    act: () =>
+      api.POST("/me/push-subscriptions/{id}/test", { params: { path: { id: b.id } } }).catch((error) => {
+        void client.invalidateQueries({ queryKey: KEY }); // a browser that is gone is forgotten
+        throw error;
+      }),
+    done: () => void toast({ kind: "good", title: "Sent", text: "It should show in a moment." }),
+    failed: "The message was not taken",
   });
-  const remove = useMutation({
-    mutationFn: () => unsubscribe(b.id),
-    onSuccess: done,
-    onError: (error) => toastError(`${name} was not forgotten`, error),
-  });
+  const remove = useAction({ act: () => unsubscribe(b.id), refresh: [KEY], failed: `${name} was not forgotten` });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
@@ -153,10 +140,10 @@ function BrowserRow({
           {b.used_at ? <span title={exact(b.used_at)}> · told {ago(b.used_at, now)}</span> : " · not told yet"}
         </p>
       </div>
-      <Button busy={test.isPending && "Sending"} onClick={() => test.mutate()} aria-label={`Send a test to ${name}`}>
+      <Button busy={test.busy && "Sending"} onClick={() => void test.run()} aria-label={`Send a test to ${name}`}>
         Test
       </Button>
-      <Button busy={remove.isPending} onClick={() => remove.mutate()} aria-label={`Forget ${name}`}>
+      <Button busy={remove.busy} onClick={() => void remove.run()} aria-label={`Forget ${name}`}>
         Forget
       </Button>
     </li>

@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { spell } from "@/costs/amounts";
 import { costKeys, type QuotaList, type QuotaRow, type QuotasOf, quotasKey, saveQuotas } from "@/costs/api";
@@ -23,7 +23,9 @@ import { plural } from "@/format/text";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
+import { useUnsaved } from "@/kit/settings/unsaved";
 import { FormError } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { useMe } from "@/state/team";
 import { toast } from "@/state/toasts";
 
@@ -38,15 +40,15 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
   const selected = rows.filter((r) => marked.has(r.user.id));
   const ready = changes(edits, rows);
   const count = Object.keys(edits).length;
-  const save = useMutation({
-    mutationFn: () => saveQuotas(of, ready ?? []),
-    onSuccess: (now) => {
+  useUnsaved(count > 0);
+  const save = useAction({
+    act: () => saveQuotas(of, ready ?? []),
+    done: (now) => {
       client.setQueryData(quotasKey(of), now);
-      void client.invalidateQueries({ queryKey: ["team"] });
-      void client.invalidateQueries({ queryKey: costKeys.mine });
       setEdits({});
       toast({ kind: "good", title: "The quotas are saved", text: "They hold from now on." });
     },
+    refresh: [["team"], costKeys.mine],
   });
 
   const focusCell = (row: number, column: number) =>
@@ -174,8 +176,8 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
           <Button
             look="primary"
             disabled={ready === undefined}
-            busy={save.isPending && "Saving"}
-            onClick={() => save.mutate()}
+            busy={save.busy && "Saving"}
+            onClick={() => void save.run()}
           >
             Save
           </Button>

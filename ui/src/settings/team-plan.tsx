@@ -1,4 +1,4 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { tell } from "@/api/problem";
 import { quotasQuery } from "@/costs/api";
@@ -7,6 +7,7 @@ import { usePlansRefresh } from "@/costs/use-refresh";
 import { cx } from "@/kit/cx";
 import { Field, inputClass } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { instanceTeamsQuery } from "@/people/api";
 import { QuotaGrid } from "./quota-grid";
 
@@ -53,7 +54,7 @@ function TeamPlanPart({ id, plans }: { id: string; plans: Plan[] }) {
   const of = { teamId: id };
   const plan = useQuery(teamPlanQuery(id));
   const quotas = useQuery(quotasQuery(of));
-  const change = useMutation({ mutationFn: (p: string) => setTeamPlan(id, p || null), onSettled: refresh });
+  const change = useAction({ act: (p: string) => setTeamPlan(id, p || null), done: refresh });
   if (plan.isPending || quotas.isPending) return <Skeleton rows={3} label="Loading the team's plan" />;
   if (!plan.data || !quotas.data)
     return (
@@ -85,8 +86,8 @@ function TeamPlanPart({ id, plans }: { id: string; plans: Plan[] }) {
           <select
             {...ids}
             value={p.source === "operator" ? p.plan.id : ""}
-            disabled={change.isPending}
-            onChange={(e) => change.mutate(e.target.value)}
+            disabled={change.busy}
+            onChange={(e) => void change.run(e.target.value)}
             className={inputClass}
           >
             <option value="">{paid ? `What it pays for (${paid.name})` : "The default plan"}</option>

@@ -11,7 +11,7 @@ export interface FormProps<V extends object, R> extends Saving<V, R> {
   /** The form's name for screen readers, or the id of its heading. */
   label?: string;
   labelledBy?: string;
-  /** What the button says, and while it works. */
+  /** What the button says, and while it works; without words there is none. */
   button: string;
   busy?: string;
   look?: "primary" | "plain" | "danger";
@@ -31,7 +31,7 @@ export interface FormProps<V extends object, R> extends Saving<V, R> {
 export function SettingsForm<V extends object, R>(props: FormProps<V, R>) {
   const { label, labelledBy, button, busy = "Saving", look = "primary", cancel, inline, className, children } = props;
   const form = useSave(props);
-  const submit = (
+  const submit = button && (
     <Button
       type="submit"
       look={look}
