@@ -41,7 +41,7 @@ export interface FieldOf<K, T> {
   check?: (value: T, all: Partial<Record<string, unknown>>) => string | undefined;
   /** What else changes when this is typed. */
   also?: (value: T) => Record<string, unknown>;
-  /** Names under which the server tells of this field, beside its own. */
+  /** Further names under which the server tells of this field, and codes of refusals that are about it. */
   errors?: readonly string[];
   /** Attributes of the input. */
   input?: Omit<ComponentProps<"input">, "value" | "onChange">;

@@ -1,6 +1,6 @@
 import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { fieldError } from "@/api/problem";
+import { ApiError, fieldError } from "@/api/problem";
 import { type AnyField, type Entry, fieldsOf, read, same, shown, type Typed } from "./schema";
 import { useUnsaved } from "./unsaved";
 
@@ -12,7 +12,7 @@ export interface Saving<V extends object, R> {
   /** Sends what was changed; `all` has the other values, too. */
   save: (changed: Partial<V>, all: V) => Promise<R>;
   /** What follows once it is saved. The form shows the loaded values again when this has ended. */
-  onSaved?: (answer: R) => unknown;
+  onSaved?: (answer: R, all: V) => unknown;
   /** Queries that are read again then. */
   refresh?: readonly QueryKey[];
   /** Something new is made: it may be sent as it is, and nobody is asked before it is left. */
@@ -89,7 +89,7 @@ export function useSave<V extends object, R>(o: Saving<V, R>): Form<V> {
   const mutation = useMutation({
     mutationFn: ({ changed, all }: Sent<V>) => o.save(changed, all),
     onSuccess: async (answer, sent) => {
-      await o.onSaved?.(answer);
+      await o.onSaved?.(answer, sent.all);
       await Promise.all((o.refresh ?? []).map((queryKey) => client.invalidateQueries({ queryKey })));
       // What was typed while it was saved stays.
       const ended = (k: string, v: unknown) =>
@@ -99,7 +99,7 @@ export function useSave<V extends object, R>(o: Saving<V, R>): Form<V> {
   });
 
   const errorOf = (f: AnyField) =>
-    wrong[f.name] ?? [f.name, ...(f.errors ?? [])].map((name) => fieldError(mutation.error, name)).find(Boolean);
+    wrong[f.name] ?? [f.name, ...(f.errors ?? [])].map((name) => refusal(mutation.error, name)).find(Boolean);
   const all = { ...loaded, ...values } as V;
   return {
     entries,
@@ -126,3 +126,7 @@ export function useSave<V extends object, R>(o: Saving<V, R>): Form<V> {
     removing: mutation.isPending ? mutation.variables.removes : undefined,
   };
 }
+
+/** What the server refused, where that is about a field of this name or has this code. */
+const refusal = (error: unknown, name: string): string | undefined =>
+  error instanceof ApiError && error.code === name ? error.message : fieldError(error, name);

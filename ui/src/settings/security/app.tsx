@@ -1,4 +1,3 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 import { keys } from "@/api/queries";
 import { exact } from "@/format/time";
@@ -6,36 +5,28 @@ import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { lazy } from "@/kit/part";
 import { FormError, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { beginApp, type OwnWays, removeApp } from "@/signin/calls";
-import { confirm } from "@/state/confirm";
-import { toast, toastError } from "@/state/toasts";
 import { Part } from "./part";
 
 const SetUp = lazy(() => import("./set-up-app"));
 
 /** Codes of six digits from an app on one's phone, as a second step after the password. */
 export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }) {
-  const client = useQueryClient();
   const [making, setMaking] = useState<{ secret: string; uri: string } | undefined>();
-  const refresh = () => client.invalidateQueries({ queryKey: keys.me });
-  const begin = useMutation({ mutationFn: beginApp, onSuccess: setMaking });
-  const off = useMutation({
-    mutationFn: removeApp,
-    onSuccess: () => {
-      void refresh();
-      toast({ kind: "good", title: "The authenticator app is off" });
-    },
-    onError: (error) => toastError("The authenticator app was not turned off", error),
-  });
-  const ask = async () => {
-    const yes = await confirm({
+  const begin = useAction({ act: beginApp, done: setMaking });
+  const off = useAction({
+    act: removeApp,
+    ask: {
       title: "Turn the authenticator app off?",
       body: "Signing in then asks for no code. To move to another app, turn it off and set it up again.",
       action: "Turn off",
       danger: true,
-    });
-    if (yes) off.mutate();
-  };
+    },
+    refresh: [keys.me],
+    done: "The authenticator app is off",
+    failed: "The authenticator app was not turned off",
+  });
   const { enabled, confirmed_at: since } = own.totp;
 
   return (
@@ -56,12 +47,12 @@ export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }
             </span>
           ) : null}
           <span className="flex-1" />
-          <Button busy={off.isPending && "Turning off"} onClick={() => void ask()}>
+          <Button busy={off.busy && "Turning off"} onClick={() => void off.run()}>
             Turn off
           </Button>
         </div>
       ) : (
-        <Button busy={begin.isPending && "Starting"} onClick={() => begin.mutate()}>
+        <Button busy={begin.busy && "Starting"} onClick={() => void begin.run()}>
           Set up an authenticator app
         </Button>
       )}

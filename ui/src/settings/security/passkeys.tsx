@@ -1,12 +1,12 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { fieldError } from "@/api/problem";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { TextField } from "@/kit/field";
+import { SettingsForm } from "@/kit/settings/form";
 import { FormError } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import {
   addPasskey,
   newPasskeyOptions,
@@ -19,21 +19,17 @@ import {
 import { makePasskey, noPasskeysWords, passkeysHere } from "@/signin/passkey";
 import { ownWaysKey } from "@/signin/queries";
 import { deviceName } from "@/signin/words";
-import { confirm } from "@/state/confirm";
-import { toast, toastError } from "@/state/toasts";
+import { toast } from "@/state/toasts";
 import { Part } from "./part";
 
 export function Passkeys({ own, ways }: { own: OwnWays; ways: Ways }) {
-  const client = useQueryClient();
-  const add = useMutation({
-    mutationFn: async () => {
+  const add = useAction({
+    act: async () => {
       const credential = await makePasskey(await newPasskeyOptions());
       return addPasskey(deviceName(navigator.userAgent), credential);
     },
-    onSuccess: (made) => {
-      void client.invalidateQueries({ queryKey: keys.me });
-      toast({ kind: "good", title: `Passkey ${made.name} added` });
-    },
+    refresh: [keys.me],
+    done: (made) => void toast({ kind: "good", title: `Passkey ${made.name} added` }),
   });
   // Where the address is to blame the server says that there are none, too: the cure is told then.
   const why = passkeysHere();
@@ -55,7 +51,7 @@ export function Passkeys({ own, ways }: { own: OwnWays; ways: Ways }) {
       ) : !ways.passkeys ? (
         <p className="text-fg3">This server takes no passkeys at this address.</p>
       ) : (
-        <Button busy={add.isPending && "Waiting for your device"} onClick={() => add.mutate()}>
+        <Button busy={add.busy && "Waiting for your device"} onClick={() => void add.run()}>
           Add a passkey
         </Button>
       )}
@@ -70,24 +66,42 @@ function Row({ passkey: k }: { passkey: Passkey }) {
   const client = useQueryClient();
   const now = useNow();
   const [naming, setNaming] = useState(false);
-  const remove = useMutation({
-    mutationFn: () => removePasskey(k.id),
-    onSuccess: () => client.invalidateQueries({ queryKey: keys.me }),
-    onError: (error) => toastError("The passkey was not removed", error),
-  });
-  const ask = async () => {
-    const yes = await confirm({
+  const remove = useAction({
+    act: () => removePasskey(k.id),
+    ask: {
       title: `Remove the passkey ${k.name}?`,
       body: "It signs you in no more. The device may go on offering it: delete it there, too.",
       action: "Remove",
       danger: true,
-    });
-    if (yes) remove.mutate();
-  };
+    },
+    refresh: [keys.me],
+    failed: "The passkey was not removed",
+  });
   if (naming)
     return (
       <li className="py-2">
-        <Rename passkey={k} onClose={() => setNaming(false)} />
+        <SettingsForm
+          inline
+          create
+          look="plain"
+          loaded={{ name: k.name }}
+          fields={[
+            {
+              name: "name",
+              label: "Name of the passkey",
+              type: "text",
+              className: "min-w-48 flex-1",
+              input: { required: true, maxLength: 100, autoFocus: true },
+            },
+          ]}
+          save={(_, { name }) => renamePasskey(k.id, name)}
+          onSaved={async () => {
+            await client.invalidateQueries({ queryKey: ownWaysKey });
+            setNaming(false);
+          }}
+          button="Save"
+          cancel={() => setNaming(false)}
+        />
       </li>
     );
   return (
@@ -102,47 +116,9 @@ function Row({ passkey: k }: { passkey: Passkey }) {
       <Button look="quiet" onClick={() => setNaming(true)} aria-label={`Rename the passkey ${k.name}`}>
         Rename
       </Button>
-      <Button busy={remove.isPending} onClick={() => void ask()} aria-label={`Remove the passkey ${k.name}`}>
+      <Button busy={remove.busy} onClick={() => void remove.run()} aria-label={`Remove the passkey ${k.name}`}>
         Remove
       </Button>
     </li>
-  );
-}
-
-function Rename({ passkey: k, onClose }: { passkey: Passkey; onClose: () => void }) {
-  const client = useQueryClient();
-  const [name, setName] = useState(k.name);
-  const save = useMutation({
-    mutationFn: () => renamePasskey(k.id, name.trim()),
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: ownWaysKey });
-      onClose();
-    },
-  });
-  return (
-    <form
-      className="flex flex-wrap items-start gap-2"
-      onSubmit={(e) => {
-        e.preventDefault();
-        save.mutate();
-      }}
-    >
-      <TextField
-        fieldClass="min-w-48 flex-1"
-        label="Name of the passkey"
-        required
-        maxLength={100}
-        autoFocus
-        value={name}
-        error={fieldError(save.error, "name") ?? save.error?.message}
-        onChange={(e) => setName(e.target.value)}
-      />
-      <Button type="submit" className="mt-6" busy={save.isPending && "Saving"} disabled={!name.trim()}>
-        Save
-      </Button>
-      <Button className="mt-6" onClick={onClose}>
-        Cancel
-      </Button>
-    </form>
   );
 }

@@ -1,12 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "@/api/client";
-import { fieldError } from "@/api/problem";
 import { Button } from "@/kit/button";
-import { Check, TextField } from "@/kit/field";
-import { FormError } from "@/kit/states";
+import { SettingsForm } from "@/kit/settings/form";
+import type { Entry } from "@/kit/settings/schema";
 import type { OwnWays, Ways } from "@/signin/calls";
-import { newPasswordError } from "@/signin/password-error";
 import { loginSessionsKey, ownWaysKey, tokensKey, tokensQuery } from "@/signin/queries";
 import { toast } from "@/state/toasts";
 import { Part } from "./part";
@@ -37,77 +35,66 @@ export function Password({ own, ways, email }: { own: OwnWays; ways: Ways; email
 }
 
 function PasswordForm({ has, email, onClose }: { has: boolean; email: string; onClose: () => void }) {
-  const client = useQueryClient();
-  const [current, setCurrent] = useState("");
-  const [next, setNext] = useState("");
-  const [keep, setKeep] = useState(false);
   const tokens = useQuery(tokensQuery()).data?.length ?? 0;
-  const change = useMutation({
-    mutationFn: () =>
-      api.PUT("/me/password", { body: { current_password: current, new_password: next, keep_tokens: keep } }),
-    onSuccess: () => {
-      void client.invalidateQueries({ queryKey: ownWaysKey });
-      void client.invalidateQueries({ queryKey: loginSessionsKey });
-      void client.invalidateQueries({ queryKey: tokensKey });
-      toast({
-        kind: "good",
-        title: has ? "Password changed" : "Password set",
-        text:
-          tokens > 0 && !keep ? "Your other sign-ins and API tokens were ended." : "Your other sign-ins were ended.",
-      });
-      onClose();
-    },
-  });
-  const currentError = fieldError(change.error, "current_password");
-  const nextError = newPasswordError(change.error);
   return (
-    <form
-      className="flex max-w-sm flex-col gap-3.5"
-      onSubmit={(e) => {
-        e.preventDefault();
-        change.mutate();
+    <SettingsForm
+      className="max-w-sm gap-3.5"
+      create
+      loaded={{ current_password: "", new_password: "", keep_tokens: false }}
+      fields={[
+        { words: () => <input type="text" autoComplete="username" value={email} readOnly hidden /> },
+        ...(has ? [CURRENT] : []),
+        {
+          name: "new_password",
+          label: "New password",
+          type: "text",
+          hint: "At least 10 characters. Your other sign-ins end.",
+          errors: ["password", "weak_password"],
+          input: {
+            type: "password",
+            autoComplete: "new-password",
+            required: true,
+            autoFocus: !has,
+            minLength: 10,
+          },
+        },
+        ...(tokens > 0 ? [keepTokens(tokens)] : []),
+      ]}
+      save={(_, body) => api.PUT("/me/password", { body })}
+      onSaved={(_, { keep_tokens }) => {
+        toast({
+          kind: "good",
+          title: has ? "Password changed" : "Password set",
+          text:
+            tokens > 0 && !keep_tokens
+              ? "Your other sign-ins and API tokens were ended."
+              : "Your other sign-ins were ended.",
+        });
+        onClose();
       }}
-    >
-      <input type="text" autoComplete="username" value={email} readOnly hidden />
-      {has && (
-        <TextField
-          label="Current password"
-          type="password"
-          autoComplete="current-password"
-          required
-          autoFocus
-          value={current}
-          error={currentError}
-          onChange={(e) => setCurrent(e.target.value)}
-        />
-      )}
-      <TextField
-        label="New password"
-        type="password"
-        autoComplete="new-password"
-        required
-        autoFocus={!has}
-        minLength={10}
-        hint="At least 10 characters. Your other sign-ins end."
-        value={next}
-        error={nextError}
-        onChange={(e) => setNext(e.target.value)}
-      />
-      {tokens > 0 && (
-        <Check
-          label={tokens === 1 ? "Keep my API token" : `Keep my ${tokens} API tokens`}
-          hint={`Otherwise ${tokens === 1 ? "it ends" : "they end"} with the old password. Only if nobody else knew that password.`}
-          checked={keep}
-          onChange={(e) => setKeep(e.target.checked)}
-        />
-      )}
-      <FormError error={currentError || nextError ? null : change.error} />
-      <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={change.isPending && "Saving"}>
-          {has ? "Change password" : "Set password"}
-        </Button>
-        <Button onClick={onClose}>Cancel</Button>
-      </div>
-    </form>
+      refresh={[ownWaysKey, loginSessionsKey, tokensKey]}
+      button={has ? "Change password" : "Set password"}
+      cancel={onClose}
+    />
   );
 }
+
+interface Values {
+  current_password: string;
+  new_password: string;
+  keep_tokens: boolean;
+}
+
+const CURRENT: Entry<Values> = {
+  name: "current_password",
+  label: "Current password",
+  type: "text",
+  input: { type: "password", autoComplete: "current-password", required: true, autoFocus: true },
+};
+
+const keepTokens = (n: number): Entry<Values> => ({
+  name: "keep_tokens",
+  label: n === 1 ? "Keep my API token" : `Keep my ${n} API tokens`,
+  type: "boolean",
+  hint: `Otherwise ${n === 1 ? "it ends" : "they end"} with the old password. Only if nobody else knew that password.`,
+});

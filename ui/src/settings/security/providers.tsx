@@ -1,13 +1,11 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
+import { useAction } from "@/kit/use-action";
 import { type Identity, linkProvider, type OwnWays, type Provider, unlinkProvider, type Ways } from "@/signin/calls";
 import { ownWaysKey } from "@/signin/queries";
 import { refusal } from "@/signin/refusals";
-import { confirm } from "@/state/confirm";
-import { toastError } from "@/state/toasts";
 import { Part } from "./part";
 
 const route = getRouteApi("/$team/settings/{-$section}");
@@ -41,36 +39,32 @@ export function Providers({ own, ways }: { own: OwnWays; ways: Ways }) {
 }
 
 function Link({ provider: p }: { provider: Provider }) {
-  const link = useMutation({
-    mutationFn: () => linkProvider(p.id, location.pathname),
-    onSuccess: (url) => location.assign(url),
-    onError: (error) => toastError(`${p.name} was not linked`, error),
+  const link = useAction({
+    act: () => linkProvider(p.id, location.pathname),
+    done: (url) => location.assign(url),
+    failed: `${p.name} was not linked`,
   });
   return (
-    <Button busy={link.isPending && `Going to ${p.name}`} onClick={() => link.mutate()}>
+    <Button busy={link.busy && `Going to ${p.name}`} onClick={() => void link.run()}>
       Link {p.name}
     </Button>
   );
 }
 
 function Row({ identity: i, provider: p }: { identity: Identity; provider: Provider | undefined }) {
-  const client = useQueryClient();
   const now = useNow();
   const name = p?.name ?? i.provider;
-  const unlink = useMutation({
-    mutationFn: () => unlinkProvider(i.id),
-    onSuccess: () => client.invalidateQueries({ queryKey: ownWaysKey }),
-    onError: (error) => toastError(`${name} is still linked`, error),
-  });
-  const ask = async () => {
-    const yes = await confirm({
+  const unlink = useAction({
+    act: () => unlinkProvider(i.id),
+    ask: {
       title: `Unlink ${name}?`,
       body: `You can no longer sign in here with ${i.email || i.name || "it"}.`,
       action: "Unlink",
       danger: true,
-    });
-    if (yes) unlink.mutate();
-  };
+    },
+    refresh: [ownWaysKey],
+    failed: `${name} is still linked`,
+  });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
@@ -83,7 +77,7 @@ function Row({ identity: i, provider: p }: { identity: Identity; provider: Provi
           {i.last_used_at ? <span title={exact(i.last_used_at)}> · used {ago(i.last_used_at, now)}</span> : null}
         </p>
       </div>
-      <Button busy={unlink.isPending} onClick={() => void ask()} aria-label={`Unlink ${name}`}>
+      <Button busy={unlink.busy} onClick={() => void unlink.run()} aria-label={`Unlink ${name}`}>
         Unlink
       </Button>
     </li>

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
@@ -6,11 +6,12 @@ import { Button } from "@/kit/button";
 import { Check } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { endLoginSession, endOtherLoginSessions, type LoginSession, type Provider } from "@/signin/calls";
 import { loginSessionsKey, loginSessionsQuery, tokensKey, tokensQuery } from "@/signin/queries";
 import { factorWords } from "@/signin/words";
 import { confirm } from "@/state/confirm";
-import { toast, toastError } from "@/state/toasts";
+import { toast } from "@/state/toasts";
 import { Part } from "./part";
 
 /** Every browser one is signed in with. */
@@ -18,16 +19,14 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
   const client = useQueryClient();
   const list = useQuery(loginSessionsQuery());
   const tokens = useQuery(tokensQuery()).data ?? [];
-  const refresh = () => client.invalidateQueries({ queryKey: loginSessionsKey });
-  const others = useMutation({
-    mutationFn: endOtherLoginSessions,
-    onSuccess: (_, kept) => {
-      void refresh();
-      void client.invalidateQueries({ queryKey: tokensKey });
+  const others = useAction({
+    act: endOtherLoginSessions,
+    done: (_, kept) => {
       const all = tokens.length > 0 && !kept ? "All other sign-ins and your API tokens" : "All other sign-ins";
       toast({ kind: "good", title: `${all} were ended` });
     },
-    onError: (error) => toastError("The other sign-ins were not ended", error),
+    refresh: [loginSessionsKey, tokensKey],
+    failed: "The other sign-ins were not ended",
   });
   const ask = async () => {
     const own = await client.ensureQueryData(tokensQuery()).catch(() => tokens);
@@ -37,7 +36,7 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
       action: "End them",
       tokens: own.length,
     });
-    if (keep !== undefined) others.mutate(keep);
+    if (keep !== undefined) void others.run(keep);
   };
   return (
     <Part title="Where you are signed in" about="You do not know one of them? End it, then change your password.">
@@ -54,12 +53,11 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
                 session={s}
                 providers={providers}
                 tokens={tokens.filter((t) => t.parent?.kind === "session" && t.parent.id === s.id).length}
-                onEnded={refresh}
               />
             ))}
           </ul>
           {list.data.length > 1 && (
-            <Button className="mt-3" busy={others.isPending && "Ending"} onClick={() => void ask()}>
+            <Button className="mt-3" busy={others.busy && "Ending"} onClick={() => void ask()}>
               End all others
             </Button>
           )}
@@ -74,7 +72,6 @@ interface RowProps {
   providers: Provider[];
   /** How many API tokens were made in it. */
   tokens: number;
-  onEnded: () => Promise<void>;
 }
 
 /** Asks before sign-ins end, and whether API tokens stay; undefined when nothing is to end. */
@@ -107,27 +104,23 @@ async function asksToKeep(q: {
   return yes ? keep : undefined;
 }
 
-function Row({ session: s, providers, tokens, onEnded }: RowProps) {
+function Row({ session: s, providers, tokens }: RowProps) {
   const now = useNow();
-  const client = useQueryClient();
-  const end = useMutation({
-    mutationFn: (keep: boolean) => endLoginSession(s.id, keep),
-    onSuccess: () => {
-      void client.invalidateQueries({ queryKey: tokensKey });
-      return onEnded();
-    },
-    onError: (error) => toastError("The sign-in was not ended", error),
+  const end = useAction({
+    act: (keep: boolean) => endLoginSession(s.id, keep),
+    refresh: [tokensKey, loginSessionsKey],
+    failed: "The sign-in was not ended",
   });
   const browser = visible(s.browser) || "Unknown browser";
   const ask = async () => {
-    if (tokens === 0) return end.mutate(false);
+    if (tokens === 0) return end.run(false);
     const keep = await asksToKeep({
       title: `End the sign-in of ${browser}?`,
       body: tokens === 1 ? "An API token was made in it." : `${tokens} API tokens were made in it.`,
       action: "End it",
       tokens,
     });
-    if (keep !== undefined) end.mutate(keep);
+    if (keep !== undefined) void end.run(keep);
   };
   const by = factorWords(s.factors, (id) => providers.find((p) => p.id === id)?.name ?? id, s.provider ?? "");
   return (
@@ -148,7 +141,7 @@ function Row({ session: s, providers, tokens, onEnded }: RowProps) {
         </p>
       </div>
       {!s.current && (
-        <Button busy={end.isPending} onClick={() => void ask()} aria-label={`End the sign-in of ${browser} at ${s.ip}`}>
+        <Button busy={end.busy} onClick={() => void ask()} aria-label={`End the sign-in of ${browser} at ${s.ip}`}>
           End
         </Button>
       )}

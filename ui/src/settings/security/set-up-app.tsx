@@ -1,9 +1,10 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "@/api/queries";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { CopyLine, FormError } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { confirmApp } from "@/signin/calls";
 import { QrCode } from "@/signin/qr";
 import { digits, inFours } from "@/signin/words";
@@ -20,10 +21,13 @@ export default function SetUpApp({ made, email, onClose }: Props) {
   const client = useQueryClient();
   const [code, setCode] = useState("");
   const [codes, setCodes] = useState<string[] | undefined>();
-  const send = useMutation({
-    mutationFn: confirmApp,
-    onSuccess: setCodes,
-    onError: () => setCode(""),
+  const send = useAction({
+    act: (typed: string) =>
+      confirmApp(typed).catch((error) => {
+        setCode(""); // a code that was refused is of no use
+        throw error;
+      }),
+    done: setCodes,
   });
   const done = () => {
     void client.invalidateQueries({ queryKey: keys.me });
@@ -36,7 +40,7 @@ export default function SetUpApp({ made, email, onClose }: Props) {
       className="flex flex-col gap-4 rounded-md border border-hairline bg-bg1 p-4"
       onSubmit={(e) => {
         e.preventDefault();
-        if (!send.isPending) send.mutate(code);
+        if (!send.busy) void send.run(code);
       }}
     >
       <div className="flex flex-col gap-4 sm:flex-row">
@@ -66,12 +70,12 @@ export default function SetUpApp({ made, email, onClose }: Props) {
         onChange={(e) => {
           const next = digits(e.target.value);
           setCode(next);
-          if (next.length === 6 && code.length < 6 && !send.isPending) send.mutate(next);
+          if (next.length === 6 && code.length < 6 && !send.busy) void send.run(next);
         }}
       />
       <FormError error={send.error} />
       <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={send.isPending && "Checking"}>
+        <Button type="submit" look="primary" busy={send.busy && "Checking"}>
           Turn on
         </Button>
         <Button onClick={onClose}>Cancel</Button>
