@@ -196,7 +196,9 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
           {
             name: "seats",
             label: "Seats",
-            type: "number",
+            type: "text",
+            codec: { show: (n) => (n === 0 ? "" : String(n)), read: wholeOrNone, wrong: `At least ${least}` },
+            input: { inputMode: "numeric" },
             placeholder: String(least),
             hint: `Empty: ${least}, as many as members`,
             check: (n) => (n !== 0 && n < least ? `At least ${least}` : undefined),
@@ -264,3 +266,6 @@ function Invoices({ invoices }: { invoices: Invoice[] }) {
     </section>
   );
 }
+
+/** A whole number; 0 for an empty field, undefined for what is none. */
+const wholeOrNone = (text: string): number | undefined => (/^\s*\d{0,9}\s*$/.test(text) ? Number(text) : undefined);

@@ -93,7 +93,7 @@ const WHOLE = "A whole number, please.";
 /** What a field shows of a value. */
 export function shown(f: AnyField, value: unknown): unknown {
   if (f.codec) return f.codec.show(value);
-  if (f.type === "number") return typeof value === "number" && value !== 0 ? String(value) : "";
+  if (f.type === "number") return String(value);
   return value;
 }
 

@@ -25,6 +25,8 @@ export interface Form<V extends object> {
   entries: readonly Entry<V>[];
   /** The values by name; those that cannot be read are missing. */
   values: Partial<V>;
+  /** Those of them that differ from what was loaded. */
+  changed: Partial<V>;
   dirty: boolean;
   /** Something typed is no value. */
   wrong: boolean;
@@ -104,6 +106,7 @@ export function useSave<V extends object, R>(o: Saving<V, R>): Form<V> {
   return {
     entries,
     values: values as Partial<V>,
+    changed: changed as Partial<V>,
     dirty,
     wrong: isWrong,
     saving: mutation.isPending && !mutation.variables.removes,
