@@ -171,7 +171,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
           {problem.refusal ? (
             <UpgradeWays code={problem.refusal.code} scope={problem.refusal.scope} />
           ) : (
-            upgradeWords(problem.reason, operator)
+            upgradeWords(problem.reason, name, operator)
           )}
         </div>
       )}

@@ -196,6 +196,6 @@ describe("a sandbox", () => {
 });
 
 it("says who can raise what is used up", () => {
-  expect(upgradeWords("budget", false)).toContain("Ask an operator");
-  expect(upgradeWords("quota", true)).toContain("dashboard");
+  expect(upgradeWords("budget", "E2B", false)).toContain("Ask an operator");
+  expect(upgradeWords("quota", "E2B", true)).toContain("Raise it in E2B's dashboard");
 });

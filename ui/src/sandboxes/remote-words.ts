@@ -136,12 +136,12 @@ export function stillWords(s: RemoteSandbox, now: number): string {
 }
 
 /** Who raises what is used up, and where. */
-export function upgradeWords(reason: string, operator: boolean): string {
+export function upgradeWords(reason: string, place: string, operator: boolean): string {
   if (reason === "budget")
     return operator
       ? "Raise the monthly budget under Settings, Places, or wait for the next month."
       : "Ask an operator of this server to raise the monthly budget, or wait for the next month.";
   return operator
-    ? "The plan belongs to the E2B account whose key this server uses. Raise it in E2B's dashboard, under Billing; the new limits hold at once."
-    : "The plan belongs to the E2B account of this server. Ask an operator to raise it in E2B's dashboard.";
+    ? `The plan belongs to the ${place} account whose key this server uses. Raise it in ${place}'s dashboard, under Billing; the new limits hold at once.`
+    : `The plan belongs to the ${place} account of this server. Ask an operator to raise it in ${place}'s dashboard.`;
 }
