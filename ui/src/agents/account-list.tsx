@@ -1,10 +1,8 @@
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, data } from "@/api/client";
+import { api, data, type Schemas } from "@/api/client";
 import { Button } from "@/kit/button";
 import { Mark, type MarkKind } from "@/kit/mark";
-import { confirm } from "@/state/confirm";
-import { toastError } from "@/state/toasts";
+import { useAction } from "@/kit/use-action";
 import { type Account, AccountForm, accountWords, useRefreshAccounts } from "./account";
 
 interface Props {
@@ -79,38 +77,32 @@ interface RowProps {
 function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProps) {
   const refresh = useRefreshAccounts();
   const [editing, setEditing] = useState(false);
+  const [tested, setTested] = useState<Schemas["AgentAccountTest"] | undefined>();
   const path = { params: { path: { id: a.id } } };
-  const test = useMutation({ mutationFn: () => data(api.POST("/agent-accounts/{id}/test", path)) });
-  const setDefault = useMutation({
-    mutationFn: (on: boolean) => data(api.PATCH("/agent-accounts/{id}", { ...path, body: { default: on } })),
-    onSuccess: refresh,
-    onError: (error) => toastError(`${a.name} was not changed`, error),
+  const test = useAction({ act: () => data(api.POST("/agent-accounts/{id}/test", path)), done: setTested });
+  const setDefault = useAction({
+    act: (on: boolean) => data(api.PATCH("/agent-accounts/{id}", { ...path, body: { default: on } })),
+    done: refresh,
+    failed: `${a.name} was not changed`,
   });
-  const remove = useMutation({
-    mutationFn: () =>
-      data(
-        api.DELETE("/agent-accounts/{id}", {
-          params: { path: { id: a.id }, query: a.running_sessions > 0 ? { force: true } : {} },
-        }),
-      ),
-    onSuccess: refresh,
-    onError: (error) => toastError(`${a.name} was not deleted`, error),
-  });
-  const ask = async () => {
-    const n = a.running_sessions;
-    const used =
-      n === 0
-        ? "No session uses it now."
-        : `${n} running ${n === 1 ? "session uses" : "sessions use"} it: ${n === 1 ? "it keeps its" : "they keep their"} key until the end, but a login of its own is lost at once.`;
-    const yes = await confirm({
+  const n = a.running_sessions;
+  const remove = useAction({
+    act: () =>
+      data(api.DELETE("/agent-accounts/{id}", { params: { ...path.params, query: n > 0 ? { force: true } : {} } })),
+    ask: {
       title: `Delete ${a.name}?`,
-      body: `${used} The ${a.kind === "api_key" ? "key" : "login"} is forgotten; conversations stay and go on with another account.`,
+      body: `${
+        n === 0
+          ? "No session uses it now."
+          : `${n} running ${n === 1 ? "session uses" : "sessions use"} it: ${n === 1 ? "it keeps its" : "they keep their"} key until the end, but a login of its own is lost at once.`
+      } The ${a.kind === "api_key" ? "key" : "login"} is forgotten; conversations stay and go on with another account.`,
       action: "Delete",
       danger: true,
-    });
-    if (yes) remove.mutate();
-  };
-  const [mark, word] = test.data ? RESULTS[test.data.result] : (["idle", ""] as const);
+    },
+    done: refresh,
+    failed: `${a.name} was not deleted`,
+  });
+  const [mark, word] = tested ? RESULTS[tested.result] : (["idle", ""] as const);
   return (
     <li className="border-t border-hairline py-2 first:border-t-0">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -128,15 +120,15 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
         </div>
         {manage && (
           <div className="flex flex-wrap gap-1">
-            <Button look="quiet" busy={test.isPending && "Trying"} onClick={() => test.mutate()}>
+            <Button look="quiet" busy={test.busy && "Trying"} onClick={() => void test.run()}>
               Test<span className="sr-only"> {a.name}</span>
             </Button>
             {(!alone || !a.default) && (
               <Button
                 look="quiet"
-                busy={setDefault.isPending}
+                busy={setDefault.busy}
                 aria-pressed={a.default}
-                onClick={() => setDefault.mutate(!a.default)}
+                onClick={() => void setDefault.run(!a.default)}
               >
                 {a.default ? "Not the default" : "Make default"}
                 <span className="sr-only"> {a.name}</span>
@@ -146,17 +138,17 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
               {editing ? "Close" : "Edit"}
               <span className="sr-only"> {a.name}</span>
             </Button>
-            <Button look="quiet" busy={remove.isPending && "Deleting"} onClick={() => void ask()}>
+            <Button look="quiet" busy={remove.busy && "Deleting"} onClick={() => void remove.run()}>
               Delete<span className="sr-only"> {a.name}</span>
             </Button>
           </div>
         )}
       </div>
       <div role="status" className="text-meta empty:hidden">
-        {test.data && (
+        {tested && (
           <p className="mt-1 flex flex-wrap gap-x-2">
             <Mark kind={mark} word={word} />
-            <span className="min-w-0 break-words text-fg2">{test.data.detail}</span>
+            <span className="min-w-0 break-words text-fg2">{tested.detail}</span>
           </p>
         )}
         {test.error && <p className="mt-1 text-failed">{test.error.message}</p>}

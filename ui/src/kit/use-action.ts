@@ -8,7 +8,7 @@ interface Action<V, R> {
   act: (what: V) => Promise<R>;
   /** What is asked before it is done; nothing where this gives nothing. */
   ask?: Ask | ((what: V) => Ask | undefined | false);
-  /** Queries that are read again afterwards. */
+  /** Queries that are read again afterwards, also when it failed: what was shown may have been out of date. */
   refresh?: readonly QueryKey[];
   /** What is said once it is done, or what follows. It is not over before that has ended. */
   done?: string | ((answer: R, what: V) => unknown);
@@ -22,14 +22,13 @@ export function useAction<R, V = void>({ act, ask, refresh = [], done, failed }:
   const mutation = useMutation<R, Error, V>({
     mutationFn: act,
     onSuccess: async (answer, what) => {
-      const again = () => Promise.all(refresh.map((queryKey) => client.invalidateQueries({ queryKey })));
       if (typeof done === "string") toast({ kind: "good", title: done });
       else await done?.(answer, what);
-      await again();
     },
     onError: (error, what) => {
       if (failed !== undefined) toastError(typeof failed === "string" ? failed : failed(what), error);
     },
+    onSettled: () => Promise.all(refresh.map((queryKey) => client.invalidateQueries({ queryKey }))),
   });
   return {
     /** Asks, then does it. */

@@ -1,11 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
 import { plural } from "@/format/text";
 import { ago, clock, exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { confirm } from "@/state/confirm";
+import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
-import { toastError } from "@/state/toasts";
 import { endToken, machineKeys, type OpenToken, openTokensQuery } from "./api";
 
 /** Tokens that can still connect machines. Nothing where there is none. */
@@ -31,22 +30,18 @@ export function Tokens() {
 
 function Row({ token: t, now }: { token: OpenToken; now: number }) {
   const team = useTeam();
-  const client = useQueryClient();
   const name = t.name || "Without a name";
-  const end = useMutation({
-    mutationFn: () => endToken(t.id),
-    onError: (error) => toastError("The token was not ended", error),
-    onSettled: () => void client.invalidateQueries({ queryKey: machineKeys.tokens(team.slug) }),
-  });
-  const ask = async () => {
-    const yes = await confirm({
+  const end = useAction({
+    act: () => endToken(t.id),
+    ask: {
       title: `End the token ${name}?`,
       body: "It connects no further machine. Machines that are connected stay so.",
       action: "End it",
       danger: true,
-    });
-    if (yes) end.mutate();
-  };
+    },
+    refresh: [machineKeys.tokens(team.slug)],
+    failed: "The token was not ended",
+  });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
@@ -59,7 +54,7 @@ function Row({ token: t, now }: { token: OpenToken; now: number }) {
         </p>
       </div>
       {(t.mine || team.can("team.manage")) && (
-        <Button busy={end.isPending && "Ending"} onClick={() => void ask()} aria-label={`End the token ${name}`}>
+        <Button busy={end.busy && "Ending"} onClick={() => void end.run()} aria-label={`End the token ${name}`}>
           End
         </Button>
       )}

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useRouter } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -6,8 +6,7 @@ import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Failure } from "@/kit/states";
-import { confirm } from "@/state/confirm";
-import { toast, toastError } from "@/state/toasts";
+import { useAction } from "@/kit/use-action";
 import { type MyInvite, myInvitesQuery, peopleKeys } from "./api";
 import { asRole } from "./words";
 
@@ -39,35 +38,28 @@ function Row({ invite: i }: { invite: MyInvite }) {
   const navigate = useNavigate();
   const now = useNow();
   const path = { params: { path: { id: i.id } } };
-  const settled = () => client.invalidateQueries({ queryKey: peopleKeys.mine });
-  const accept = useMutation({
-    mutationFn: () => data(api.POST("/me/invites/{id}/accept", path)),
-    onSuccess: async (me) => {
+  const accept = useAction({
+    act: () => data(api.POST("/me/invites/{id}/accept", path)),
+    done: async (me) => {
       client.setQueryData(keys.me, me);
-      void settled();
       await router.invalidate();
       await navigate({ to: "/$team", params: { team: i.team.slug } });
     },
-    onError: (error) => {
-      void settled();
-      toastError(`You have not joined ${i.team.name}`, error);
-    },
+    refresh: [peopleKeys.mine],
+    failed: `You have not joined ${i.team.name}`,
   });
-  const decline = useMutation({
-    mutationFn: () => api.POST("/me/invites/{id}/decline", path),
-    onSuccess: () => toast({ kind: "good", title: `You declined to join ${i.team.name}` }),
-    onError: (error) => toastError("The invitation was not declined", error),
-    onSettled: settled,
-  });
-  const ask = async () => {
-    const yes = await confirm({
+  const decline = useAction({
+    act: () => api.POST("/me/invites/{id}/decline", path),
+    ask: {
       title: `Decline to join ${i.team.name}?`,
       body: "The invitation ends. Somebody of the team can invite you again.",
       action: "Decline",
       danger: true,
-    });
-    if (yes) decline.mutate();
-  };
+    },
+    done: `You declined to join ${i.team.name}`,
+    refresh: [peopleKeys.mine],
+    failed: "The invitation was not declined",
+  });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
@@ -86,13 +78,13 @@ function Row({ invite: i }: { invite: MyInvite }) {
       </div>
       <Button
         look="primary"
-        busy={accept.isPending && "Joining"}
-        onClick={() => accept.mutate()}
+        busy={accept.busy && "Joining"}
+        onClick={() => void accept.run()}
         aria-label={`Join ${i.team.name}`}
       >
         Join
       </Button>
-      <Button busy={decline.isPending} onClick={() => void ask()} aria-label={`Decline to join ${i.team.name}`}>
+      <Button busy={decline.busy} onClick={() => void decline.run()} aria-label={`Decline to join ${i.team.name}`}>
         Decline
       </Button>
     </li>

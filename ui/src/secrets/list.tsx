@@ -1,4 +1,4 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data } from "@/api/client";
@@ -7,9 +7,8 @@ import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { Empty, Failure, Skeleton } from "@/kit/states";
-import { confirm } from "@/state/confirm";
+import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
-import { toastError } from "@/state/toasts";
 import { SecretForm } from "./form";
 import { type Owner, type Secret, secretsQuery, useRefreshSecrets } from "./queries";
 import { about } from "./words";
@@ -55,20 +54,17 @@ function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manag
   const refresh = useRefreshSecrets();
   const now = useNow();
   const [editing, setEditing] = useState(false);
-  const remove = useMutation({
-    mutationFn: () => data(api.DELETE("/secrets/{id}", { params: { path: { id: s.id } } })),
-    onSuccess: refresh,
-    onError: (error) => toastError(`${s.name} was not deleted`, error),
-  });
-  const ask = async () => {
-    const yes = await confirm({
+  const remove = useAction({
+    act: () => data(api.DELETE("/secrets/{id}", { params: { path: { id: s.id } } })),
+    ask: {
       title: `Delete ${s.name}?`,
       body: `${s.sessions === 0 ? "No running session has it." : "Running sessions keep what they were given."} Its value is forgotten and cannot be brought back.`,
       action: "Delete",
       danger: true,
-    });
-    if (yes) remove.mutate();
-  };
+    },
+    done: refresh,
+    failed: `${s.name} was not deleted`,
+  });
   return (
     <li className="py-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -92,7 +88,7 @@ function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manag
               {editing ? "Close" : "Change"}
               <span className="sr-only"> {s.name}</span>
             </Button>
-            <Button look="quiet" busy={remove.isPending && "Deleting"} onClick={() => void ask()}>
+            <Button look="quiet" busy={remove.busy && "Deleting"} onClick={() => void remove.run()}>
               Delete<span className="sr-only"> {s.name}</span>
             </Button>
           </div>

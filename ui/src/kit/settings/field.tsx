@@ -108,6 +108,8 @@ export function SettingField({ field: f, form }: { field: AnyField; form: Form<o
           disabled={disabled}
           placeholder={f.placeholder}
           maxLength={f.input?.maxLength}
+          required={f.input?.required}
+          {...(f.mono && { spellCheck: false, autoComplete: "off" })}
           rows={f.rows}
           value={String(typed ?? "")}
           onChange={(e) => set(e.target.value)}
