@@ -88,11 +88,10 @@ export function SettingField({ field: f, form }: { field: AnyField; form: Form<o
             <Button
               look="danger"
               className="mt-2"
-              aria-label={`Remove: ${f.label}`}
               busy={form.removing === f.name && "Removing"}
               onClick={() => form.remove(f)}
             >
-              Remove
+              Remove<span className="sr-only"> the {f.label}</span>
             </Button>
           )}
         </div>

@@ -220,7 +220,7 @@ describe("a form of settings", () => {
     expect(control("API key").value).toBe("");
     expect(box.innerHTML).not.toContain("sk_1234");
     await type("Name", "Half typed");
-    await act(async () => button("Remove: API key").click());
+    await act(async () => button("Remove the API key").click());
     expect(save).toHaveBeenLastCalledWith({ key: "" }, expect.anything());
     expect(control("Name").value).toBe("Half typed");
   });
