@@ -20,7 +20,7 @@ interface Action<V, R> {
 export function useAction<R, V = void>({ act, ask, refresh = [], done, failed }: Action<V, R>) {
   const client = useQueryClient();
   const mutation = useMutation<R, Error, V>({
-    mutationFn: act,
+    mutationFn: (what) => act(what),
     onSuccess: async (answer, what) => {
       if (typeof done === "string") toast({ kind: "good", title: done });
       else await done?.(answer, what);
