@@ -187,25 +187,27 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
       </p>
       {plan.description && <p className="text-fg2">{plan.description}</p>}
       <Allowed plan={plan} />
-      <SettingsForm<{ seats: number }, { url: string }>
+      <SettingsForm<{ seats: number | null }, { url: string }>
         inline
         className="mt-3 gap-2"
         create
-        loaded={{ seats: 0 }}
+        loaded={{ seats: null }}
         fields={[
           {
             name: "seats",
             label: "Seats",
             type: "text",
-            codec: { show: (n) => (n === 0 ? "" : String(n)), read: wholeOrNone, wrong: `At least ${least}` },
+            codec: { show: (n) => String(n ?? ""), read: wholeOrNone, wrong: `At least ${least}` },
             input: { inputMode: "numeric" },
             placeholder: String(least),
             hint: `Empty: ${least}, as many as members`,
-            check: (n) => (n !== 0 && n < least ? `At least ${least}` : undefined),
+            check: (n) => (n !== null && n < least ? `At least ${least}` : undefined),
             className: "w-56",
           },
         ]}
-        save={(_, { seats }) => beginCheckout(team.slug, plan.id, seats === 0 || seats === least ? undefined : seats)}
+        save={(_, { seats }) =>
+          beginCheckout(team.slug, plan.id, seats === null || seats === least ? undefined : seats)
+        }
         onSaved={leave}
         button={`Choose ${plan.name}`}
         busy="Opening"
@@ -267,5 +269,8 @@ function Invoices({ invoices }: { invoices: Invoice[] }) {
   );
 }
 
-/** A whole number; 0 for an empty field, undefined for what is none. */
-const wholeOrNone = (text: string): number | undefined => (/^\s*\d{0,9}\s*$/.test(text) ? Number(text) : undefined);
+/** A whole number; null for an empty field, undefined for what is none. */
+function wholeOrNone(text: string): number | null | undefined {
+  if (text.trim() === "") return null;
+  return /^\s*\d{1,9}\s*$/.test(text) ? Number(text) : undefined;
+}
