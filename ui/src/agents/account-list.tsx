@@ -89,7 +89,7 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
   const remove = useAction({
     act: () =>
       data(api.DELETE("/agent-accounts/{id}", { params: { ...path.params, query: n > 0 ? { force: true } : {} } })),
-    ask: {
+    confirm: {
       title: `Delete ${a.name}?`,
       body: `${
         n === 0

@@ -4,31 +4,31 @@ import { readThresholds } from "./words";
 
 /** Nano-dollars typed as dollars; an empty field is null. */
 export const dollars: Codec<number | null> = {
-  show: usdField,
-  read: readUsd,
-  wrong: "Dollars, such as 500 or 12.50.",
+  format: usdField,
+  parse: readUsd,
+  message: "Dollars, such as 500 or 12.50.",
 };
 
 /** Nano-dollars typed as dollars; nothing is an empty field. */
 export const dollarsOrNothing = (wrong: string): Codec<number> => ({
-  show: (nano) => (nano === 0 ? "" : usdField(nano)),
-  read: (text) => {
+  format: (nano) => (nano === 0 ? "" : usdField(nano)),
+  parse: (text) => {
     const nano = readUsd(text);
     return nano === null ? 0 : nano;
   },
-  wrong,
+  message: wrong,
 });
 
 /** Seconds typed as minutes. */
 export const secondsInMinutes: Codec<number> = {
-  show: (seconds) => String(seconds / 60),
-  read: (text) => (/^\d{1,4}(\.\d)?$/.test(text.trim()) ? Math.round(Number(text) * 60) : undefined),
-  wrong: "Minutes, such as 5.",
+  format: (seconds) => String(seconds / 60),
+  parse: (text) => (/^\d{1,4}(\.\d)?$/.test(text.trim()) ? Math.round(Number(text) * 60) : undefined),
+  message: "Minutes, such as 5.",
 };
 
 /** Percents, typed one after the other. */
 export const percents: Codec<number[]> = {
-  show: (list) => list.join(", "),
-  read: readThresholds,
-  wrong: "Whole percents from 1 to 100, such as 80, 90, 100.",
+  format: (list) => list.join(", "),
+  parse: readThresholds,
+  message: "Whole percents from 1 to 100, such as 80, 90, 100.",
 };

@@ -4,13 +4,13 @@ import { type PlanList, setDefaultPlan } from "./operator-api";
 import { usePlansRefresh } from "./use-refresh";
 
 /** Changes which plan teams have that nobody gave one, by its id. */
-export function useDefaultPlan(said: (list: PlanList) => string) {
+export function useDefaultPlan(message: (list: PlanList) => string) {
   const refresh = usePlansRefresh();
   return useAction({
     act: setDefaultPlan,
     done: (list) => {
       refresh();
-      toast({ kind: "good", title: said(list) });
+      toast({ kind: "good", title: message(list) });
     },
   });
 }

@@ -35,7 +35,7 @@ export function ChoosePlan() {
       <FormError error={choose.error} />
       <div className="mt-2 flex flex-wrap gap-2">
         {offers.map((p) => (
-          <Button key={p.id} busy={choose.to === p.id} disabled={choose.busy} onClick={() => void choose.run(p.id)}>
+          <Button key={p.id} busy={choose.target === p.id} disabled={choose.busy} onClick={() => void choose.run(p.id)}>
             {p.name} · {p.hours}
           </Button>
         ))}

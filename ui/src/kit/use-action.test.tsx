@@ -44,7 +44,7 @@ test("is done to what was agreed to, and reads again what it changed", async () 
   const again = vi.spyOn(client, "invalidateQueries");
   await show({
     act: deed,
-    ask: (name) => name !== "nothing" && { title: `Delete ${name}?`, action: "Delete" },
+    confirm: (name) => name !== "nothing" && { title: `Delete ${name}?`, action: "Delete" },
     done,
     refresh: [["plans"]],
   });
@@ -73,8 +73,8 @@ test("says what it is done to while it is, and what failed", async () => {
     failed: (name) => `${name} was not deleted`,
   });
   await act(async () => void action.run("Pro"));
-  expect([action.busy, action.to]).toEqual([true, "Pro"]);
+  expect([action.busy, action.target]).toEqual([true, "Pro"]);
   await act(async () => fail(new Error("A team has it.")));
-  expect([action.busy, action.to, action.error?.message]).toEqual([false, undefined, "A team has it."]);
+  expect([action.busy, action.target, action.error?.message]).toEqual([false, undefined, "A team has it."]);
   expect(toasts.get()).toMatchObject([{ kind: "bad", title: "Pro was not deleted", text: "A team has it." }]);
 });

@@ -7,7 +7,7 @@ export type Ask = Omit<Question, "answer">;
 interface Action<V, R> {
   act: (what: V) => Promise<R>;
   /** What is asked before it is done; nothing where this gives nothing. */
-  ask?: Ask | ((what: V) => Ask | undefined | false);
+  confirm?: Ask | ((what: V) => Ask | undefined | false);
   /** Queries that are read again afterwards, also when it failed: what was shown may have been out of date. */
   refresh?: readonly QueryKey[];
   /** What is said once it is done, or what follows. It is not over before that has ended. */
@@ -17,7 +17,7 @@ interface Action<V, R> {
 }
 
 /** Something that is done at the press of a button: asked for first where it cannot be undone, told of when it fails. */
-export function useAction<R, V = void>({ act, ask, refresh = [], done, failed }: Action<V, R>) {
+export function useAction<R, V = void>({ act, confirm: question, refresh = [], done, failed }: Action<V, R>) {
   const client = useQueryClient();
   const mutation = useMutation<R, Error, V>({
     mutationFn: (what) => act(what),
@@ -33,12 +33,12 @@ export function useAction<R, V = void>({ act, ask, refresh = [], done, failed }:
   return {
     /** Asks, then does it. */
     run: async (what: V) => {
-      const question = typeof ask === "function" ? ask(what) : ask;
-      if (!question || (await confirm(question))) mutation.mutate(what);
+      const asked = typeof question === "function" ? question(what) : question;
+      if (!asked || (await confirm(asked))) mutation.mutate(what);
     },
     busy: mutation.isPending,
     /** What it is done to, while it is done. */
-    to: mutation.isPending ? mutation.variables : undefined,
+    target: mutation.isPending ? mutation.variables : undefined,
     error: mutation.error,
     /** Forgets the error. */
     reset: mutation.reset,

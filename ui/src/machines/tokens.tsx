@@ -33,7 +33,7 @@ function Row({ token: t, now }: { token: OpenToken; now: number }) {
   const name = t.name || "Without a name";
   const end = useAction({
     act: () => endToken(t.id),
-    ask: {
+    confirm: {
       title: `End the token ${name}?`,
       body: "It connects no further machine. Machines that are connected stay so.",
       action: "End it",

@@ -50,7 +50,7 @@ function Row({ invite: i }: { invite: MyInvite }) {
   });
   const decline = useAction({
     act: () => api.POST("/me/invites/{id}/decline", path),
-    ask: {
+    confirm: {
       title: `Decline to join ${i.team.name}?`,
       body: "The invitation ends. Somebody of the team can invite you again.",
       action: "Decline",

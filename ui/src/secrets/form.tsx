@@ -94,7 +94,7 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
     label: kind === "git" ? "Token" : "Value",
     type: "text",
     // A variable or a token loses the spaces and line ends around it, which nobody means.
-    codec: { show: (v: string) => v, read: (text: string) => text.trim(), wrong: "" },
+    codec: { format: (v: string) => v, parse: (text: string) => text.trim(), message: "" },
     input: { type: "password", autoComplete: "off", required },
   };
   const target = { name: "target", type: "text", mono: true, input: { required: true, maxLength: 255 } } as const;
@@ -152,7 +152,7 @@ const kindField = (personal: boolean): Entry<Values> => ({
 });
 
 /** What was pasted keeps its line ends. */
-const AS_PASTED: Codec<string> = { show: (v) => v, read: (text) => text, wrong: "" };
+const AS_PASTED: Codec<string> = { format: (v) => v, parse: (text) => text, message: "" };
 
 const USER_NAME: Entry<Values> = {
   name: "username",

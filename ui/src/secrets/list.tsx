@@ -56,7 +56,7 @@ function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manag
   const [editing, setEditing] = useState(false);
   const remove = useAction({
     act: () => data(api.DELETE("/secrets/{id}", { params: { path: { id: s.id } } })),
-    ask: {
+    confirm: {
       title: `Delete ${s.name}?`,
       body: `${s.sessions === 0 ? "No running session has it." : "Running sessions keep what they were given."} Its value is forgotten and cannot be brought back.`,
       action: "Delete",

@@ -197,7 +197,7 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
             name: "seats",
             label: "Seats",
             type: "text",
-            codec: { show: (n) => String(n ?? ""), read: wholeOrNone, wrong: `At least ${least}` },
+            codec: { format: (n) => String(n ?? ""), parse: wholeOrNone, message: `At least ${least}` },
             input: { inputMode: "numeric" },
             placeholder: String(least),
             hint: `Empty: ${least}, as many as members`,

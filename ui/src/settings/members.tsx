@@ -61,7 +61,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
   const self = m.user.id === me.user.id;
   const change = useAction({
     act: (role: Role) => data(api.PATCH("/teams/{team}/members/{id}", { params: { path }, body: { role } })),
-    ask: (role) =>
+    confirm: (role) =>
       self &&
       role !== m.role && {
         title: `Make yourself ${role} of ${team.name}?`,
@@ -75,7 +75,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
   });
   const remove = useAction({
     act: () => api.DELETE("/teams/{team}/members/{id}", { params: { path } }),
-    ask: {
+    confirm: {
       title: self ? `Leave ${team.name}?` : `Remove ${m.user.name} from ${team.name}?`,
       body: `${self ? "Your" : "Their"} workspaces stay in the team; private ones are then seen by its owners and admins. ${self ? "Your" : "Their"} agents' own accounts and machines stop serving it at once.`,
       action: self ? "Leave" : "Remove",
@@ -210,7 +210,7 @@ function NewInvite() {
             }),
           )
         }
-        keep={["role"]}
+        preserve={["role"]}
         onSaved={setMade}
         refresh={[peopleKeys.invites(team.slug)]}
         button="Make an invite"

@@ -75,9 +75,9 @@ const amount = (name: Exclude<keyof Values, "model">, label: string, required = 
   label,
   type: "text",
   codec: {
-    show: () => "", // nothing is loaded
-    read: (text) => (text === "" ? null : nanoOf(text)),
-    wrong: "An amount such as 0.125.",
+    format: () => "", // nothing is loaded
+    parse: (text) => (text === "" ? null : nanoOf(text)),
+    message: "An amount such as 0.125.",
   },
   placeholder: required ? "" : "as input",
   input: { inputMode: "decimal", required },

@@ -17,7 +17,7 @@ export function ModelRules({ rules, team, editable }: { rules: ModelLimits; team
         {
           name: "rules",
           label: "Rules",
-          type: "own",
+          type: "custom",
           check: (drafts) => (drafts.some((d) => wrongRule(d, drafts)) ? "A rule is not whole." : undefined),
           render: ({ value, set }) => <Rules drafts={value} editable={editable} onChange={set} />,
         },

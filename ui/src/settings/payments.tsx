@@ -40,8 +40,8 @@ export default function PaymentsSettings() {
 }
 
 /** What an operator asks of the payment service. */
-function useRequest<V>(act: (v: V) => Promise<unknown>, done: string, failed: string, ask?: (v: V) => Ask) {
-  return useAction({ act, done, failed, ask, refresh: [KEY] });
+function useRequest<V>(act: (v: V) => Promise<unknown>, done: string, failed: string, confirm?: (v: V) => Ask) {
+  return useAction({ act, done, failed, confirm, refresh: [KEY] });
 }
 
 function Part({ id, title, about, children }: { id: string; title: string; about?: string; children: ReactNode }) {
@@ -163,11 +163,11 @@ function Teams({ o }: { o: Overview }) {
             {t.suspended_for && <Mark kind="failed" word={`Held back: ${t.suspended_for}`} />}
             <span className="ml-auto flex gap-2">
               {t.suspended_for && (
-                <Button busy={lift.to === t.team.id} onClick={() => void lift.run(t.team.id)}>
+                <Button busy={lift.target === t.team.id} onClick={() => void lift.run(t.team.id)}>
                   Lift<span className="sr-only"> what holds {teamName(t.team)} back</span>
                 </Button>
               )}
-              <Button busy={sync.to === t.team.id} onClick={() => void sync.run(t.team.id)}>
+              <Button busy={sync.target === t.team.id} onClick={() => void sync.run(t.team.id)}>
                 Read again<span className="sr-only"> how {teamName(t.team)} stands</span>
               </Button>
             </span>
@@ -259,7 +259,7 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
             <td className={figure}>{count(r.quantity)}</td>
             <td className="px-2 py-1 text-right">{r.reason ?? "Nobody knows whether it arrived"}</td>
             <td className={figure}>
-              <Button busy={retry.to === r.identifier} onClick={() => void retry.run(r.identifier)}>
+              <Button busy={retry.target === r.identifier} onClick={() => void retry.run(r.identifier)}>
                 Send again
               </Button>
             </td>
@@ -293,7 +293,7 @@ function GivenUp({ o }: { o: Overview }) {
             <td className="px-2 py-1">{exact(e.received_at)}</td>
             <td className="px-2 py-1 text-right">{e.reason}</td>
             <td className={figure}>
-              <Button busy={event.to === e.id} onClick={() => void event.run(e.id)}>
+              <Button busy={event.target === e.id} onClick={() => void event.run(e.id)}>
                 Try again
               </Button>
             </td>
@@ -307,7 +307,7 @@ function GivenUp({ o }: { o: Overview }) {
             <td className="px-2 py-1">{exact(r.created_at)}</td>
             <td className="px-2 py-1 text-right">{r.reason}</td>
             <td className={figure}>
-              <Button busy={out.to === r.id} onClick={() => void out.run(r.id)}>
+              <Button busy={out.target === r.id} onClick={() => void out.run(r.id)}>
                 Send again
               </Button>
             </td>

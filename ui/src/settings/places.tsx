@@ -168,7 +168,7 @@ function Rules({ policy }: { policy: Policy }) {
           ? []
           : [
               {
-                words: () => <p className="text-meta text-fg3">An admin of the team can change this.</p>,
+                note: () => <p className="text-meta text-fg3">An admin of the team can change this.</p>,
               },
             ]),
       ]}
@@ -201,7 +201,7 @@ function Caches() {
   const caches = useQuery(cachesQuery(team.slug));
   const empty = useAction({
     act: () => api.DELETE("/teams/{team}/caches", { params: { path: { team: team.slug } } }),
-    ask: {
+    confirm: {
       title: "Empty the team's caches?",
       body: "Packages are downloaded again when they are needed next.",
       action: "Empty",

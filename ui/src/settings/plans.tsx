@@ -120,7 +120,7 @@ function DefaultPlan({ list }: { list: PlanList }) {
 function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpen: () => void }) {
   const remove = useAction({
     act: () => deletePlan(p.id),
-    ask: { title: `Delete the plan ${p.name}?`, body: "No team may have it.", action: "Delete", danger: true },
+    confirm: { title: `Delete the plan ${p.name}?`, body: "No team may have it.", action: "Delete", danger: true },
     done: usePlansRefresh(),
     failed: `The plan ${p.name} was not deleted`,
   });
@@ -151,15 +151,15 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
 }
 
 const SMALL: Codec<number> = {
-  show: String,
-  read: (text) => (/^\d{0,4}$/.test(text.trim()) ? Number(text) : undefined),
-  wrong: "A whole number.",
+  format: String,
+  parse: (text) => (/^\d{0,4}$/.test(text.trim()) ? Number(text) : undefined),
+  message: "A whole number.",
 };
 
 const bound = (field: keyof Quota): Codec<number | null> => ({
-  show: (v) => boundText(field, v),
-  read: (text) => readBound(field, text),
-  wrong: "A whole number.",
+  format: (v) => boundText(field, v),
+  parse: (text) => readBound(field, text),
+  message: "A whole number.",
 });
 
 const GRID = "grid grid-cols-2 gap-3 md:grid-cols-4";
@@ -172,7 +172,7 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
         name: "name",
         label: "Name",
         type: "text",
-        also: (name) => (isNew && typed.id === slug(typed.name) ? { id: slug(name) } : {}),
+        derive: (name) => (isNew && typed.id === slug(typed.name) ? { id: slug(name) } : {}),
         input: { required: true, autoFocus: true, maxLength: 80 },
       },
       ...(isNew ? [ID] : []),

@@ -61,7 +61,7 @@ function SecondFactor() {
   const save = useAction({
     act: (on: boolean) =>
       data(api.PATCH("/teams/{team}", { params: { path: { team: team.slug } }, body: { second_factor: on } })),
-    ask: (on) =>
+    confirm: (on) =>
       on && {
         title: `Ask every member of ${team.name} for a second factor?`,
         body: "Members without one see nothing of the team until they have set one up. What their agents do goes on.",

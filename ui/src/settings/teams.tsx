@@ -77,7 +77,7 @@ function NewTeam({ close }: { close: () => void }) {
           ],
         },
         {
-          words: () => (
+          note: () => (
             <p className="text-meta text-fg3">
               With a second team, places without isolation are no longer offered unless config.json allows them.
             </p>
@@ -106,7 +106,7 @@ function TeamRow({ team: t }: { team: InstanceTeam }) {
           ? api.POST("/instance/teams/{id}/restore", { params })
           : api.POST("/instance/teams/{id}/suspend", { params }),
       ),
-    ask: () =>
+    confirm: () =>
       !t.suspended_at && {
         title: `Suspend ${t.name}?`,
         body: "Nobody works in it until you restore it. Its agents stop once their work is saved. Nothing is deleted.",

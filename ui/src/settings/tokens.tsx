@@ -53,7 +53,7 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
     <SettingsForm
       className="gap-3.5"
       create
-      keep={["days", "team", "scopes"]}
+      preserve={["days", "team", "scopes"]}
       loaded={NEW}
       fields={[
         {
@@ -83,7 +83,7 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
         {
           name: "scopes",
           label: "What it may do",
-          type: "own",
+          type: "custom",
           check: (scopes) => (scopes.length === 0 ? "Choose at least one." : undefined),
           render: ({ value, set }) => <Scopes scopes={value} onChange={set} />,
         },
@@ -145,7 +145,7 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
   const now = useNow();
   const end = useAction({
     act: () => endToken(t.id),
-    ask: {
+    confirm: {
       title: `End the token ${t.name}?`,
       body:
         heirs > 0

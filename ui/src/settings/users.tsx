@@ -140,7 +140,7 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
           hint: "Sees and changes the whole server: users, teams, places.",
         },
         {
-          words: () => (
+          note: () => (
             <p className="text-meta text-fg3">
               You are given a link by which they choose a password. To a team they come by an invite.
             </p>
@@ -157,8 +157,8 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
   );
 }
 
-/** One of the things an operator does with a user. */
-interface Deed {
+/** Something an operator does to a user. */
+interface UserAction {
   act: () => Promise<unknown>;
   failed: string;
   /** What is asked first: the question, what it means, and the button that does it. */
@@ -170,8 +170,8 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
   const now = useNow();
   const params = { path: { id: u.id } };
   const change = useAction({
-    act: ({ act }: Deed) => act(),
-    ask: ({ ask }) => ask && { title: ask[0], body: ask[1], action: ask[2], danger: true },
+    act: ({ act }: UserAction) => act(),
+    confirm: ({ ask }) => ask && { title: ask[0], body: ask[1], action: ask[2], danger: true },
     refresh: [peopleKeys.users],
     failed: ({ failed }) => failed,
   });

@@ -106,7 +106,7 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
           mono: true,
           placeholder: "https://hooks.example.com/…",
           hint: "Kept encrypted and not shown again.",
-          also: formatOf,
+          derive: formatOf,
           input: { type: "url", required: true, autoFocus: true, maxLength: 2048 },
         },
         {
@@ -132,7 +132,7 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
         {
           name: "kinds",
           label: "When an agent",
-          type: "own",
+          type: "custom",
           check: (kinds) => (kinds.length === 0 ? "Choose at least one." : undefined),
           render: ({ value, set }) => <KindChecks kinds={value} onChange={set} />,
         },
@@ -201,7 +201,7 @@ function Row({ webhook: w }: { webhook: Webhook }) {
   });
   const remove = useAction({
     act: () => api.DELETE("/webhooks/{id}", { params: path }),
-    ask: {
+    confirm: {
       title: `Delete the webhook ${w.name}?`,
       body: "What still waits to be sent to it is never sent.",
       action: "Delete",

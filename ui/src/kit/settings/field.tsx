@@ -28,7 +28,7 @@ export function SettingField({ field: f, form }: { field: AnyField; form: Form<o
     onChange: (e: { target: { value: string } }) => set(e.target.value),
   };
   switch (f.type) {
-    case "own":
+    case "custom":
       return f.render?.({ value: typed, set, error, locked: Boolean(f.locked) });
     case "boolean":
       return (

@@ -26,9 +26,9 @@ const FIELDS: Entry<Server>[] = [
     label: "Budget",
     type: "text",
     codec: {
-      show: (nano) => String(nano / 1e9),
-      read: (text) => (/^\d+$/.test(text) ? Number(text) * 1e9 : undefined),
-      wrong: "Dollars, such as 5.",
+      format: (nano) => String(nano / 1e9),
+      parse: (text) => (/^\d+$/.test(text) ? Number(text) * 1e9 : undefined),
+      message: "Dollars, such as 5.",
     },
   },
   { name: "key", label: "API key", type: "secret", set: true, last_four: "wxyz" },

@@ -97,7 +97,7 @@ interface EntriesProps<V extends object> {
 function Entries<V extends object>({ entries, form, below }: EntriesProps<V>) {
   return entries.map((e, i) => {
     if ("fields" in e) return <GroupPart key={i} group={e} form={form} below={below} />;
-    if ("words" in e) return <Words key={i}>{e.words(form.values)}</Words>;
+    if ("note" in e) return <Note key={i}>{e.note(form.values)}</Note>;
     const f = e as unknown as AnyField;
     const extra = below?.(f.name, form);
     const field = <SettingField key={f.name} field={f} form={form as unknown as Form<object>} />;
@@ -112,7 +112,7 @@ function Entries<V extends object>({ entries, form, below }: EntriesProps<V>) {
   });
 }
 
-const Words = ({ children }: { children: ReactNode }) => children;
+const Note = ({ children }: { children: ReactNode }) => children;
 
 function GroupPart<V extends object>({
   group: g,

@@ -2,11 +2,11 @@ import type { ComponentProps, ReactNode } from "react";
 
 /** How a value that is no text stands in a field: nano-dollars as 12.50. */
 export interface Codec<T> {
-  show: (value: T) => string;
+  format: (value: T) => string;
   /** The value of what was typed; undefined when it is none. */
-  read: (text: string) => T | undefined;
+  parse: (text: string) => T | undefined;
   /** What is said of text that is no value. */
-  wrong: string;
+  message: string;
 }
 
 /** What a control of a field's own is given. */
@@ -21,7 +21,7 @@ export interface Control<T> {
 export interface FieldOf<K, T> {
   name: K;
   label: string;
-  type: "text" | "number" | "boolean" | "choice" | "radio" | "secret" | "area" | "own";
+  type: "text" | "number" | "boolean" | "choice" | "radio" | "secret" | "area" | "custom";
   hint?: ReactNode | ((value: T | undefined) => ReactNode);
   placeholder?: string;
   /** Of a number. */
@@ -40,7 +40,7 @@ export interface FieldOf<K, T> {
   /** What is wrong with a value beside the others; undefined when nothing is. */
   check?: (value: T, all: Partial<Record<string, unknown>>) => string | undefined;
   /** What else changes when this is typed. */
-  also?: (value: T) => Record<string, unknown>;
+  derive?: (value: T) => Record<string, unknown>;
   /** Further names under which the server tells of this field, and codes of refusals that are about it. */
   errors?: readonly string[];
   /** Attributes of the input. */
@@ -50,7 +50,7 @@ export interface FieldOf<K, T> {
   rows?: number;
   /** Classes of the whole field. */
   className?: string;
-  /** The control of a field of type "own". */
+  /** The control of a field of type "custom". */
   render?: (control: Control<T>) => ReactNode;
 }
 
@@ -75,7 +75,7 @@ export interface Group<V> {
 }
 
 /** What a form is made of, from top to bottom; words between fields may depend on the values. */
-export type Entry<V> = Field<V> | Group<V> | { words: (values: Partial<V>) => ReactNode };
+export type Entry<V> = Field<V> | Group<V> | { note: (values: Partial<V>) => ReactNode };
 
 /** What is typed, by field: text where the field has a codec, else the value itself. */
 export type Typed<V> = { [K in keyof V]: V[K] | string };
@@ -85,30 +85,30 @@ export type AnyField = FieldOf<string, unknown>;
 
 /** The fields of a schema, without groups and words. */
 export function fieldsOf<V>(entries: readonly Entry<V>[]): AnyField[] {
-  return entries.flatMap((e) => ("fields" in e ? fieldsOf(e.fields) : "words" in e ? [] : [e as unknown as AnyField]));
+  return entries.flatMap((e) => ("fields" in e ? fieldsOf(e.fields) : "note" in e ? [] : [e as unknown as AnyField]));
 }
 
 const WHOLE = "A whole number, please.";
 
 /** What a field shows of a value. */
-export function shown(f: AnyField, value: unknown): unknown {
-  if (f.codec) return f.codec.show(value);
+export function formatted(f: AnyField, value: unknown): unknown {
+  if (f.codec) return f.codec.format(value);
   if (f.type === "number") return String(value);
   return value;
 }
 
 /** The value of what was typed into a field, or what is wrong with it. */
-export function read(f: AnyField, typed: unknown): { value?: unknown; wrong?: string } {
+export function parse(f: AnyField, typed: unknown): { value?: unknown; wrong?: string } {
   if (f.codec) {
-    const value = f.codec.read(String(typed));
-    return value === undefined ? { wrong: f.codec.wrong } : { value };
+    const value = f.codec.parse(String(typed));
+    return value === undefined ? { wrong: f.codec.message } : { value };
   }
-  if (f.type === "number") return readNumber(f, String(typed).trim());
+  if (f.type === "number") return parseNumber(f, String(typed).trim());
   if (typeof typed !== "string" || f.type === "secret" || f.input?.type === "password") return { value: typed };
   return { value: typed.trim() };
 }
 
-function readNumber({ min = 0, max }: AnyField, text: string): { value?: number; wrong?: string } {
+function parseNumber({ min = 0, max }: AnyField, text: string): { value?: number; wrong?: string } {
   if (!/^-?\d{0,15}$/.test(text) || text === "-") return { wrong: WHOLE };
   const value = Number(text);
   if (value < min) return { wrong: text === "" ? WHOLE : `At least ${min}.` };
@@ -117,6 +117,6 @@ function readNumber({ min = 0, max }: AnyField, text: string): { value?: number;
 }
 
 /** Whether two values are the same, lists and records by what is in them. */
-export function same(a: unknown, b: unknown): boolean {
+export function isEqual(a: unknown, b: unknown): boolean {
   return Object.is(a, b) || JSON.stringify(a) === JSON.stringify(b);
 }

@@ -1,7 +1,7 @@
 import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, fieldError } from "@/api/problem";
-import { type AnyField, type Entry, fieldsOf, read, same, shown, type Typed } from "./schema";
+import { type AnyField, type Entry, fieldsOf, formatted, isEqual, parse, type Typed } from "./schema";
 import { useUnsaved } from "./unsaved";
 
 export interface Saving<V extends object, R> {
@@ -18,7 +18,7 @@ export interface Saving<V extends object, R> {
   /** Something new is made: it may be sent as it is, and nobody is asked before it is left. */
   create?: boolean;
   /** Which values stay typed for the next thing that is made. */
-  keep?: readonly (keyof V)[];
+  preserve?: readonly (keyof V)[];
 }
 
 export interface Form<V extends object> {
@@ -73,11 +73,11 @@ export function useSave<V extends object, R>(o: Saving<V, R>): Form<V> {
       values[f.name] = loaded[f.name];
       continue;
     }
-    const got = read(f, edits[f.name]);
+    const got = parse(f, edits[f.name]);
     if (got.wrong !== undefined) wrong[f.name] = got.wrong;
     else {
       values[f.name] = got.value;
-      if (!same(got.value, loaded[f.name])) changed[f.name] = got.value;
+      if (!isEqual(got.value, loaded[f.name])) changed[f.name] = got.value;
     }
   }
   for (const f of fields) {
@@ -95,7 +95,7 @@ export function useSave<V extends object, R>(o: Saving<V, R>): Form<V> {
       await Promise.all((o.refresh ?? []).map((queryKey) => client.invalidateQueries({ queryKey })));
       // What was typed while it was saved stays.
       const ended = (k: string, v: unknown) =>
-        k in sent.edits && same(v, sent.edits[k]) && !o.keep?.includes(k as keyof V);
+        k in sent.edits && isEqual(v, sent.edits[k]) && !o.preserve?.includes(k as keyof V);
       setEdits((now) => Object.fromEntries(Object.entries(now).filter(([k, v]) => !ended(k, v))));
     },
   });
@@ -112,8 +112,8 @@ export function useSave<V extends object, R>(o: Saving<V, R>): Form<V> {
     saving: mutation.isPending && !mutation.variables.removes,
     saved: mutation.isSuccess && !dirty,
     error: fields.some((f) => !(f.name in wrong) && errorOf(f)) ? null : mutation.error,
-    typed: (f) => (f.name in edits && !f.locked ? edits[f.name] : shown(f, loaded[f.name])),
-    set: (f, typed) => setEdits((now) => ({ ...now, [f.name]: typed, ...f.also?.(typed) })),
+    typed: (f) => (f.name in edits && !f.locked ? edits[f.name] : formatted(f, loaded[f.name])),
+    set: (f, typed) => setEdits((now) => ({ ...now, [f.name]: typed, ...f.derive?.(typed) })),
     errorOf,
     submit: () => {
       if (isWrong || mutation.isPending || !(dirty || o.create)) return;

@@ -17,7 +17,7 @@ export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }
   const begin = useAction({ act: beginApp, done: setMaking });
   const off = useAction({
     act: removeApp,
-    ask: {
+    confirm: {
       title: "Turn the authenticator app off?",
       body: "Signing in then asks for no code. To move to another app, turn it off and set it up again.",
       action: "Turn off",

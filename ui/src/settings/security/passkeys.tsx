@@ -68,7 +68,7 @@ function Row({ passkey: k }: { passkey: Passkey }) {
   const [naming, setNaming] = useState(false);
   const remove = useAction({
     act: () => removePasskey(k.id),
-    ask: {
+    confirm: {
       title: `Remove the passkey ${k.name}?`,
       body: "It signs you in no more. The device may go on offering it: delete it there, too.",
       action: "Remove",

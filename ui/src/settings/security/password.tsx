@@ -42,7 +42,7 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
       create
       loaded={{ current_password: "", new_password: "", keep_tokens: false }}
       fields={[
-        { words: () => <input type="text" autoComplete="username" value={email} readOnly hidden /> },
+        { note: () => <input type="text" autoComplete="username" value={email} readOnly hidden /> },
         ...(has ? [CURRENT] : []),
         {
           name: "new_password",

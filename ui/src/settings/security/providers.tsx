@@ -56,7 +56,7 @@ function Row({ identity: i, provider: p }: { identity: Identity; provider: Provi
   const name = p?.name ?? i.provider;
   const unlink = useAction({
     act: () => unlinkProvider(i.id),
-    ask: {
+    confirm: {
       title: `Unlink ${name}?`,
       body: `You can no longer sign in here with ${i.email || i.name || "it"}.`,
       action: "Unlink",

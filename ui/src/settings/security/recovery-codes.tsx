@@ -13,7 +13,7 @@ export default function RecoveryCodes({ own, email }: { own: OwnWays; email: str
   const [codes, setCodes] = useState<string[] | undefined>();
   const make = useAction({
     act: newRecoveryCodes,
-    ask: () =>
+    confirm: () =>
       own.recovery_codes_left > 0 && {
         title: "Make new recovery codes?",
         body: "The ones you have stop working.",
