@@ -16,7 +16,7 @@ interface Action<V, R> {
   failed?: string | ((what: V) => string);
 }
 
-/** Something that is done at the press of a button: asked for first where it cannot be undone, told of when it fails. */
+/** What a button does: it asks first where the user must confirm, runs once, and shows a toast when it fails. */
 export function useAction<R, V = void>({ act, confirm: question, refresh = [], done, failed }: Action<V, R>) {
   const client = useQueryClient();
   const mutation = useMutation<R, Error, V>({

@@ -27,7 +27,7 @@ export interface FormProps<V extends object, R> extends Saving<V, R> {
   below?: (name: string, form: Form<V>) => ReactNode;
 }
 
-/** A form rendered from its fields: what was changed is sent, and what is wrong is told where it was typed. */
+/** A form rendered from a list of fields. It sends the changed values and shows each error below its field. */
 export function SettingsForm<V extends object, R>(props: FormProps<V, R>) {
   const { label, labelledBy, button, busy = "Saving", look = "primary", cancel, inline, className, children } = props;
   const form = useSave(props);

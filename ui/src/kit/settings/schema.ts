@@ -30,7 +30,7 @@ export interface FieldOf<K, T> {
   max?: number;
   /** Of a choice. */
   options?: readonly Option[];
-  /** Of a secret: whether one is kept, and how it ends. */
+  /** Of a secret: whether the server has one, and its last four characters. */
   set?: boolean;
   last_four?: string;
   /** config.json or the environment says it. */
@@ -39,9 +39,9 @@ export interface FieldOf<K, T> {
   codec?: Codec<T>;
   /** What is wrong with a value beside the others; undefined when nothing is. */
   check?: (value: T, all: Partial<Record<string, unknown>>) => string | undefined;
-  /** What else changes when this is typed. */
+  /** Values of other fields that follow from this one. */
   derive?: (value: T) => Record<string, unknown>;
-  /** Further names under which the server tells of this field, and codes of refusals that are about it. */
+  /** Further names the server uses for this field in errors, and error codes that are about it. */
   errors?: readonly string[];
   /** Attributes of the input. */
   input?: Omit<ComponentProps<"input">, "value" | "onChange">;
