@@ -192,20 +192,21 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
     test(`operators set the places of the server, and see what config.json says, ${look}`, async () => {
       const page = await open(look, {}, "/settings/places");
       await page.getByRole("heading", { name: "The whole server" }).waitFor();
-      const budget = page.getByLabel("Budget a month in dollars");
+      const budget = page.getByLabel("Budget a month, dollars");
       assert.ok(await budget.isDisabled());
       assert.equal(await budget.inputValue(), "500");
       await page.getByText("set in config.json").first().waitFor();
       const e2b = page.getByRole("form", { name: /E2B/ });
       assert.ok(await e2b.getByRole("radio", { name: "8 cores, 8 GB by default" }).isDisabled());
-      await e2b.getByLabel("Idle minutes").fill("soon");
+      await e2b.getByLabel("Suspend when idle").fill("soon");
       await e2b.getByText("A whole number, please.").waitFor();
-      await e2b.getByLabel("Idle minutes").fill(look === "wide" ? "45" : "20");
+      await e2b.getByLabel("Suspend when idle").fill(look === "wide" ? "45" : "20");
       await e2b.getByRole("button", { name: "Save E2B" }).click();
       await page.getByText("Saved", { exact: true }).first().waitFor();
-      assert.equal((await instance.api("GET", "/instance/places")).e2b.idle_minutes.value, look === "wide" ? 45 : 20);
+      const kept = await instance.api("GET", "/instance/places/e2b");
+      assert.equal(kept.settings.find((s) => s.name === "idle_minutes").value, look === "wide" ? 45 : 20);
       const pool = page.getByRole("form", { name: "Sandboxes made ahead of time" });
-      await pool.getByLabel("Keep some ready").check();
+      await pool.getByLabel("Keep some sandboxes ready").check();
       await pool.getByLabel("Ready at least").fill("3");
       await pool.getByText("3 ready at the default size: $0.40 an hour").waitFor();
       await done(page, `cloud-places-${look}`);

@@ -86,7 +86,6 @@ const PAST: Record<string, string> = {
 const NOUNS: Record<string, string> = {
   me: "their account",
   totp: "authenticator app",
-  e2b: "E2B",
   api_token: "API token",
   exec: "command",
 };

@@ -1,86 +1,74 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { hourly, usd } from "@/format/money";
-import { remoteKeys } from "@/sandboxes/remote";
+import type { Entry, FieldOf } from "@/kit/settings/schema";
+import { remoteKeys, type Size } from "@/sandboxes/remote";
+import { sizeId } from "@/sandboxes/remote-words";
 
+export type PlaceSettings = Schemas["PlaceSettings"];
 export type PlaceTest = Schemas["PlaceTest"];
-
 type Setting = Schemas["Setting"];
-type Values = Schemas["SettingValues"]["values"];
-
-interface Held<T> {
-  value: T;
-  locked: boolean;
-}
-
-/** The settings by the parts of the form. */
-export interface InstancePlaces {
-  default_executor: Held<string>;
-  allow_user_choice: Held<boolean>;
-  monthly_budget_usd: Held<number>;
-  pool: { enabled: Held<boolean>; min: Held<number>; max: Held<number> };
-  e2b: Record<"domain" | "api_url" | "sandbox_url" | "template", Held<string>> &
-    Record<"default_cpus" | "default_memory_mb" | "max_session_minutes" | "idle_minutes", Held<number>> & {
-      fallback_to_local: Held<boolean>;
-      key: { set: boolean; last_four: string; locked: boolean };
-    };
-  test?: PlaceTest;
-}
-
-export interface InstancePatch {
-  default_executor?: string;
-  allow_user_choice?: boolean;
-  monthly_budget_usd?: number;
-  e2b?: Values & { api_key?: string };
-  pool?: Values;
-}
-
-function parts(all: Schemas["InstancePlaces"]): InstancePlaces {
-  const held = (settings: Setting[], name: string) => {
-    const s = settings.find((x) => x.name === name);
-    return { value: s?.value, locked: s?.locked ?? true };
-  };
-  const one = (name: string) => held(all.settings, name);
-  const cloud = all.places.find((p) => p.kind === "e2b")?.settings ?? [];
-  const key = cloud.find((s) => s.name === "api_key");
-  const names = [
-    ...["domain", "api_url", "sandbox_url", "template", "default_cpus", "default_memory_mb"],
-    ...["max_session_minutes", "idle_minutes", "fallback_to_local"],
-  ];
-  return {
-    ...Object.fromEntries(["default_executor", "allow_user_choice", "monthly_budget_usd"].map((n) => [n, one(n)])),
-    pool: { enabled: one("pool.enabled"), min: one("pool.min"), max: one("pool.max") },
-    e2b: {
-      ...Object.fromEntries(names.map((n) => [n, held(cloud, n)])),
-      key: { set: key?.set ?? false, last_four: key?.last_four ?? "", locked: key?.locked ?? true },
-    },
-  } as InstancePlaces;
-}
+type Value = Schemas["SettingValue"];
+export type Values = Record<string, Value>;
 
 export const instanceQuery = () =>
-  queryOptions({ queryKey: remoteKeys.instance, queryFn: async () => parts(await data(api.GET("/instance/places"))) });
+  queryOptions({ queryKey: remoteKeys.instance, queryFn: () => data(api.GET("/instance/places")) });
 
-const cloud = { params: { path: { kind: "e2b" } } };
+export const saveInstance = (values: Partial<Values>) =>
+  data(api.PUT("/instance/places", { body: { values: values as Values } }));
 
-export async function saveInstance({ e2b, pool, ...rest }: InstancePatch): Promise<InstancePlaces> {
-  const test =
-    e2b && (await data(api.PUT("/instance/places/{kind}", { ...cloud, body: { values: e2b as Values } }))).test;
-  const values: Values = { ...rest };
-  for (const [name, value] of Object.entries(pool ?? {})) values[`pool.${name}`] = value;
-  return { ...parts(await data(api.PUT("/instance/places", { body: { values } }))), ...(test ? { test } : {}) };
+export const savePlace = (kind: string, values: Partial<Values>) =>
+  data(api.PUT("/instance/places/{kind}", { params: { path: { kind } }, body: { values: named(values) } }));
+
+/** Tries a kind of place with settings that are kept or others; nothing is started. */
+export const testPlace = (kind: string, values: Partial<Values>) =>
+  data(api.POST("/instance/places/{kind}/test", { params: { path: { kind } }, body: { values: named(values) } }));
+
+/** The settings by name; a secret is never told. */
+export const valuesOf = (settings: readonly Setting[]): Values =>
+  Object.fromEntries(settings.map((s) => [s.name, s.value ?? ""]));
+
+/** The fields of settings; those that are rarely needed are folded. With `size` that stands for the cores and the memory. */
+export function fieldsOf(settings: readonly Setting[], size?: FieldOf<string, Value>): Entry<Values>[] {
+  const fields = (rare: boolean) =>
+    settings
+      .filter((s) => (s.group === "advanced") === rare && !(size && s.name === MEMORY))
+      .map((s) => (size && s.name === CPUS ? size : fieldOf(s)));
+  const rare = fields(true);
+  return [...fields(false), ...(rare.length > 0 ? [{ summary: "Advanced", fields: rare }] : [])];
 }
 
-/** Tries a key and addresses, those that are kept or others; nothing is started. */
-export const testE2B = (values: Values) =>
-  data(api.POST("/instance/places/{kind}/test", { ...cloud, body: { values } }));
+const fieldOf = (s: Setting): FieldOf<string, Value> => ({
+  ...s,
+  type: s.type === "size" ? "text" : s.type,
+  mono: s.type === "text" || s.type === "size",
+  ...(s.type === "number" && { input: { className: "max-w-48" } }),
+});
 
-/** A number as a field shows it: none is an empty field. */
-export const amount = (n: number): string => (n > 0 ? String(n) : "");
+// Where a place has sizes, its cores and memory are one choice among them.
+const CPUS = "default_cpus";
+const MEMORY = "default_memory_mb";
+export const SIZE = "size";
 
-/** What is wrong with what was typed as a whole number; undefined when nothing is. */
-export function wrongNumber(text: string): string | undefined {
-  return /^\s*\d{0,9}\s*$/.test(text) ? undefined : "A whole number, please.";
+/** The size that settings say by its cores and memory; undefined where they say none. */
+export function sizeOf(settings: readonly Setting[]): { size: string; locked: boolean } | undefined {
+  const [cpus, memory] = [CPUS, MEMORY].map((name) => settings.find((s) => s.name === name));
+  if (!cpus || !memory) return undefined;
+  const size = sizeId({ cpus: Number(cpus.value), memory_mb: Number(memory.value) });
+  return { size, locked: cpus.locked || memory.locked };
 }
+
+/** Values under the names the server knows: a size is its cores and its memory. */
+export function named({ [SIZE]: size, ...rest }: Partial<Values>): Values {
+  const [cpus, memory] = String(size ?? "")
+    .split("x")
+    .map(Number);
+  return { ...rest, ...(size !== undefined && { [CPUS]: cpus, [MEMORY]: memory }) } as Values;
+}
+
+/** What an hour costs of the size that workspaces have which ask for none. */
+export const priceOf = (place: { sizes: readonly Size[]; price_nano_per_hour: number } | undefined): number =>
+  place?.sizes.find((x) => x.default)?.price_nano_per_hour ?? place?.price_nano_per_hour ?? 0;
 
 const HOURS = 730; // of a month on average
 

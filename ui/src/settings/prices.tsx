@@ -1,6 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { executorsQuery } from "@/api/queries";
 import { exactUsd, momentUtc } from "@/costs/amounts";
 import { dollarsOrNothing } from "@/costs/codecs";
 import { addPrice, instanceKeys, type Price, pricesQuery } from "@/costs/operator-api";
@@ -11,36 +10,26 @@ import { Button } from "@/kit/button";
 import { SettingsForm } from "@/kit/settings/form";
 import type { Entry } from "@/kit/settings/schema";
 import { Failure, Skeleton } from "@/kit/states";
-import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
-
-/** Work on the server itself has no price. */
-const FREE: ReadonlySet<string> = new Set(["local", "bubblewrap"]);
+import { instanceQuery } from "./instance-api";
 
 /** What a second in each place costs, from when on. For operators. */
 export default function PricesSettings() {
-  const team = useTeam();
   const now = useNow(30_000);
   const prices = useQuery(pricesQuery());
-  const places = useQuery(executorsQuery(team.slug));
+  const places = useQuery(instanceQuery());
   const [changing, setChanging] = useState<Book | undefined>();
   if (prices.isPending) return <Skeleton rows={5} label="Loading the prices" />;
   if (prices.isError && !prices.data)
     return <Failure what="The prices could not be loaded." error={prices.error} retry={() => void prices.refetch()} />;
-  const kinds = [
-    ...new Map(
-      (places.data ?? [])
-        .filter((p) => !FREE.has(p.kind))
-        .map((p) => [p.kind, p.runner_id ? "Members' machines" : p.name]),
-    ).entries(),
-  ];
-  const name = (kind: string) => kinds.find(([k]) => k === kind)?.[1] ?? kind;
+  const kinds = (places.data?.places ?? []).filter((p) => !p.free);
+  const name = (kind: string) => kinds.find((p) => p.kind === kind)?.label ?? kind;
   const known = books(prices.data, now);
   const list = [
     ...known,
     ...kinds
-      .filter(([k]) => !known.some((b) => b.executor === k))
-      .map(([k]): Book => ({ executor: k, now: undefined, coming: [], past: [] })),
+      .filter((p) => !known.some((b) => b.executor === p.kind))
+      .map((p): Book => ({ executor: p.kind, now: undefined, coming: [], past: [] })),
   ];
   return (
     <section aria-labelledby="prices" className="flex flex-col gap-4">

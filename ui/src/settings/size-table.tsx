@@ -1,21 +1,20 @@
 import { hourly } from "@/format/money";
 import { plain, sentence } from "@/format/text";
+import { Lock } from "@/kit/settings/lock";
 import type { Size } from "@/sandboxes/remote";
 import { commandIn, sizeId, sizeName } from "@/sandboxes/remote-words";
 import { SizeCommands } from "@/sandboxes/terms";
-import { Lock } from "./instance-parts";
 
 interface Props {
   sizes: readonly Size[];
-  /** The size of workspaces that ask for none. */
-  chosen: { cpus: number; memory_mb: number };
+  /** The size of workspaces that ask for none, by its id. */
+  chosen: string;
   locked: boolean;
-  onChoose: (s: Size) => void;
+  onChoose: (size: string) => void;
 }
 
 /** The sizes of a place with their prices; one that is not there says why, and the command that builds it. */
 export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
-  if (sizes.length === 0) return <p className="text-fg2">Sizes and prices are shown once the key works.</p>;
   return (
     <fieldset className="min-w-0">
       <legend className="mb-1 flex w-full items-baseline justify-between gap-2 font-medium">
@@ -42,8 +41,8 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
                     aria-label={`${sizeName(s)} by default`}
                     className="size-3 accent-fill"
                     disabled={locked || !s.available}
-                    checked={sizeId(s) === sizeId(chosen)}
-                    onChange={() => onChoose(s)}
+                    checked={sizeId(s) === chosen}
+                    onChange={() => onChoose(sizeId(s))}
                   />
                 </td>
                 <td className="py-1.5 pr-3 whitespace-nowrap">{sizeName(s)}</td>

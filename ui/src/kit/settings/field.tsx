@@ -54,6 +54,7 @@ export function SettingField({ field: f, form }: { field: AnyField; form: Form<o
               value={String(typed)}
               onChange={(e) => set(e.target.value)}
             >
+              {!f.options?.some((o) => o.value === typed) && <option value={String(typed)}>{String(typed)}</option>}
               {f.options?.map((o) => (
                 <option key={o.value} value={o.value} disabled={o.disabled}>
                   {o.label}
