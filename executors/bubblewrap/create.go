@@ -152,9 +152,7 @@ func (e *Executor) identify(ctx context.Context, dir string, info *os.File, run 
 	if who.Identity, err = hostproc.Identify(first); err != nil {
 		return who, fmt.Errorf("looking at the first process of the box: %w: %s", err, hostproc.Tail(dir))
 	}
-	if who.Outer, err = hostproc.Identify(run.Pid); err != nil {
-		return who, fmt.Errorf("looking at bubblewrap: %w: %s", err, hostproc.Tail(dir))
-	}
+	who.Outer = run.Identity
 	return who, nil
 }
 

@@ -9,8 +9,9 @@ import (
 
 // Running is a process that was started here and outlives the server.
 type Running struct {
-	Pid   int
-	Ended <-chan struct{} // closed when it has ended and was reaped
+	Pid      int
+	Identity Identity
+	Ended    <-chan struct{} // closed when it has ended and was reaped
 }
 
 // StartDetached starts cmd in a session of its own, so that nothing that ends the server ends it.
@@ -22,12 +23,18 @@ func StartDetached(cmd *exec.Cmd) (*Running, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	pid, ended := cmd.Process.Pid, make(chan struct{}) // the process is the reaper's from here on
-	go func() {                                        // ends with it; nobody could wait for it, since it outlives the server
+	pid, ended := cmd.Process.Pid, make(chan struct{})
+	who, err := Identify(pid) // before the process is reaped: the kernel forgets one that ends at once only then
+	go func() {               // ends with the process; nobody could wait for it, since it outlives the server
 		defer close(ended)
 		Reap(cmd)
 	}()
-	return &Running{Pid: pid, Ended: ended}, nil
+	run := &Running{Pid: pid, Identity: who, Ended: ended}
+	if err != nil {
+		run.Kill()
+		return nil, err
+	}
+	return run, nil
 }
 
 // Kill ends it, unless it has ended.

@@ -56,10 +56,8 @@ func (e *Executor) launch(_ context.Context, s hostproc.Start) (who hostproc.Rec
 	if err != nil {
 		return who, nil, err
 	}
-	who.Identity, err = hostproc.Identify(run.Pid)
-	if err == nil {
-		err = hostproc.WriteRecord(s.Dir, who)
-	}
+	who.Identity = run.Identity
+	err = hostproc.WriteRecord(s.Dir, who)
 	if err == nil { // it starts nothing before it is asked, so that all it starts is in the group
 		err = e.enter(run.Pid, s.Spec)
 	}
