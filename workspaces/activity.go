@@ -13,7 +13,7 @@ func (s *Records) Activity(ctx context.Context, workspaceID string, pg page.Page
 	return s.store.Activity(ctx, workspaceID, pg)
 }
 
-// Record adds a line to a workspace's timeline. ID and At are filled in when they are empty; the team is the workspace's.
+// Record adds a line to a workspace's timeline. It fills in ID and At when they are empty, and sets the team to the workspace's.
 func (s *Records) Record(ctx context.Context, a Activity) error {
 	if a.TeamID == "" {
 		w, err := s.store.Workspace(ctx, a.WorkspaceID)
@@ -32,14 +32,14 @@ func (s *Records) Record(ctx context.Context, a Activity) error {
 	return s.store.InsertActivity(ctx, a)
 }
 
-// Note records what has already happened: a timeline that cannot be written is logged and stops nothing.
+// Note records something that has already happened. If the timeline cannot be written, Note only logs that.
 func (s *Records) Note(ctx context.Context, a Activity) {
 	if err := s.Record(context.WithoutCancel(ctx), a); err != nil {
 		s.cfg.Log.WarnContext(ctx, "activity could not be recorded", "workspace_id", a.WorkspaceID, "kind", a.Kind, "error", err)
 	}
 }
 
-// Tell writes into a workspace's timeline what was done to it that nobody asked for, and has those look who show it.
+// Tell records in a workspace's timeline something the server did unasked, and has open views reload.
 func (s *Records) Notify(ctx context.Context, workspaceID, kind, text string) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"errors"
 )
 
-// Causes with which work under way is cancelled.
+// Causes for cancelling work in progress.
 var (
 	ErrCancelled = errors.New("cancelled by a person")
 	ErrShutdown  = errors.New("the server was stopped")

@@ -4,94 +4,94 @@ package workspaces
 type UpdateRequest struct {
 	Strategy     string // merge, rebase
 	DryRun       bool
-	ExpectedBase string // commit the base was at when somebody looked; "" = whichever it is
+	ExpectedBase string // expected commit of the base; "" = any
 }
 
-// FileStatus is one file that a step changes.
+// FileStatus is one file changed by an operation.
 type FileStatus struct {
 	Path   string // raw bytes
 	Status string // added, modified, deleted
 }
 
-// UpdateResult says what an update did, or in a dry run would do. Conflicts and files that stand in the way are answers, not errors:
-// then nothing was changed.
+// UpdateResult is what an update did, or would do in a dry run. Conflicts and files in the way are results, not errors: nothing was changed
+// then.
 type UpdateResult struct {
 	Updated     bool
 	DryRun      bool
-	UpToDate    bool // the branch has everything of the base
+	UpToDate    bool // the branch already has everything of the base
 	FastForward bool
 	Strategy    string
 	Base        string
 	BaseCommit  string
-	Head        string // the branch before
-	Commit      string // the branch after; "" with conflicts
-	Commits     int    // of the base that the branch has not
+	Head        string // the branch before the update
+	Commit      string // the branch after the update; "" with conflicts
+	Commits     int    // commits of the base that the branch lacks
 	Files       []FileStatus
-	MoreFiles   int // files beyond those listed
+	MoreFiles   int // number of files beyond those listed
 	Conflicts   []Conflict
 	Dirty       []string // raw bytes: files with uncommitted changes that stand in the way
-	Carried     []string // raw bytes: files whose uncommitted changes are kept on top
-	SnapshotID  string   // of the workspace as it was before
+	Carried     []string // raw bytes: files whose uncommitted changes are reapplied on top
+	SnapshotID  string   // of the workspace before the update
 	Warnings    []string
 }
 
-// ConflictHunk is one place of a file where both sides differ.
+// ConflictHunk is one range of a file in which both sides differ.
 type ConflictHunk struct {
-	Line         int // of the file with both sides in it, from 1
+	Line         int // line in the file with conflict markers, from 1
 	Ours, Theirs string
 }
 
 // PushRequest asks to send a branch to the project's remote.
 type PushRequest struct {
-	Base   bool   // the base branch as it is here, instead of the workspace's branch
-	Branch string // its name there; "" = as here
-	Force  bool   // replace what is there, if it is what was seen there last
+	Base   bool   // push the local base branch instead of the workspace's branch
+	Branch string // its name on the remote; "" = the local name
+	Force  bool   // overwrite the remote branch if it is still at the commit last seen
 }
 
-// PushResult says what is where now.
+// PushResult describes a push: which commit is now where.
 type PushResult struct {
 	Remote   string // its URL, without credentials
 	Branch   string
 	Commit   string
-	URL      string // of a page the remote offered, such as one to open a pull request; "" = none
+	URL      string // of a page the remote offered, for example to open a pull request; "" = none
 	Created  bool
 	UpToDate bool
 	Forced   bool
-	Words    string // what the remote said
+	Words    string // the remote's messages
 
-	Notes        int    // reports that went along, as notes on commits
-	NotesProblem string // why they did not; the branch is there nevertheless
+	Notes        int    // number of reports sent along as git notes
+	NotesProblem string // why the reports were not sent; the branch was pushed nevertheless
 }
 
-// Pushed is where a workspace's branch is on the remote, as it was seen last.
+// Pushed is the state of a workspace's branch on the remote when last seen.
 type Pushed struct {
 	Branch, Commit string
-	Ahead, Behind  int // commits that only the branch here, only the remote's has
+	Ahead, Behind  int // commits only in the local branch, only in the remote's
 }
 
-// BranchStatus is how a workspace's branch and its base stand to each other.
+// BranchStatus compares a workspace's branch with its base.
 type BranchStatus struct {
 	Base       string
 	BaseCommit string
 	Head       string
-	Ahead      int // commits of the branch that the base has not
-	Behind     int // commits of the base that the branch has not
+	Ahead      int // commits of the branch that the base lacks
+	Behind     int // commits of the base that the branch lacks
 	UpToDate   bool
-	Merged     bool       // everything of the branch is in the base
-	Conflicts  []Conflict // of bringing the base into the branch
-	UnderWay   string     // merge, rebase, ... that was begun in the worktree and not ended, as far as this server can see
-	Remote     string     // of the project, without credentials; "" = none
+	Merged     bool       // the base contains everything of the branch
+	Conflicts  []Conflict // conflicts of merging the base into the branch
+	UnderWay   string     // unfinished merge, rebase, ... in the worktree, as far as this server can see
+	Remote     string     // URL of the project's remote without credentials; "" = none
 	Pushed     *Pushed
-	BaseAhead  int   // commits of the base here that the remote has not
-	BaseBehind int   // commits of the base on the remote that are not here
+	BaseAhead  int   // commits of the local base that the remote lacks
+	BaseBehind int   // commits of the remote's base missing locally
 	FetchedAt  int64 // ms UTC; 0 = never
 }
 
-// Resolve says how a resolving of conflicts was begun.
+// Resolve describes how a conflict resolution began.
 type Resolve struct {
 	Base, BaseCommit string
 	Strategy         string
-	Files            []string // raw bytes: with conflicts in the worktree
-	Prompt           string   // for an agent
+	Files            []string // raw bytes: files with conflicts in the worktree
+	Prompt           string   // prompt for an agent
 	SnapshotID       string
 }

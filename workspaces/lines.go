@@ -4,15 +4,15 @@ import (
 	"context"
 )
 
-// ProjectLine is a project in a line of a list.
+// ProjectLine is a project as one line of a list.
 type ProjectLine struct {
 	Name   string
-	Active int // workspaces neither archived nor deleted; 0 unless whoever made the line has counted them
+	Active int // workspaces neither archived nor deleted; 0 unless the caller has counted them
 	Checks []Check
 }
 
-// ProjectLines returns a line for every project of a team by its id, deleted ones included: workspaces in the trash still name
-// them. It does not count their workspaces. One query, however many there are.
+// ProjectLines returns a line for every project of a team by its id, deleted ones included: workspaces in the trash still refer to them. It
+// does not count their workspaces. It is one query regardless of their number.
 func (s *Records) ProjectLines(ctx context.Context, teamID string) (map[string]ProjectLine, error) {
 	return s.store.ProjectLines(ctx, teamID)
 }

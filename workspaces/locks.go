@@ -4,16 +4,15 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 )
 
-// Locks exclude requests from each other, in the order in which one request takes them: tests report who does not (locks.CheckOrder).
-// There is one Locks, made at the start, to which everything that works on workspaces holds a pointer. Locks that are not here are
-// never held while another one is waited for.
+// Locks serialize requests. A request takes them in the order listed here; tests detect violations (locks.CheckOrder). There is one Locks,
+// made at start, to which everything that works on workspaces holds a pointer. No other lock may be held while waiting for one of these.
 type Locks struct {
 	Busy      locks.Keyed // by workspace id: commit, merge, archive, delete and restore
-	Homing    locks.Keyed // by workspace id: bringing a sandbox's commits home
+	Homing    locks.Keyed // by workspace id: fetching a sandbox's commits into the repository
 	Snapshots locks.Keyed // by workspace id: taking a snapshot
 	Names     locks.Keyed // by project id: choosing a branch name and reserving it
 	Repos     locks.Keyed // by git dir: writing a repository's refs
-	Lending   locks.Keyed // by project id: packing what sandboxes may read
+	Lending   locks.Keyed // by project id: packing the objects sandboxes may read
 }
 
 // NewLocks makes the Locks.

@@ -10,14 +10,14 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Check is one command of a project that says whether work is good: it is, when it ends with 0. It runs in the workspace's sandbox.
+// Check is one command of a project that verifies work: it passes when it exits with 0. It runs in the workspace's sandbox.
 type Check struct {
-	ID             string `json:"id"` // within the project; stays when the rest is changed
+	ID             string `json:"id"` // unique in the project; unchanged when the rest is edited
 	Name           string `json:"name"`
 	Command        string `json:"command"`         // lines for /bin/sh
 	TimeoutSeconds int64  `json:"timeout_seconds"` // 0 = DefaultCheckSeconds
-	Required       bool   `json:"required"`        // nothing is merged by the queue, nor by hand where the project says so, before it passed
-	AfterTurn      bool   `json:"after_turn"`      // it runs by itself when an agent's turn ended
+	Required       bool   `json:"required"`        // must pass before the queue merges, and before a manual merge where the project requires that
+	AfterTurn      bool   `json:"after_turn"`      // runs automatically when an agent's turn ends
 }
 
 // Bounds of a project's checks.
@@ -29,15 +29,15 @@ const (
 	maxCheckName        = 100
 )
 
-// Merging says how a project's workspaces come home.
+// Merging is how a project merges its workspaces.
 type Merging struct {
-	Strategy        string `json:"strategy,omitempty"`         // what is offered first: merge, squash, rebase; "" = merge
-	Queue           bool   `json:"queue,omitempty"`            // everything goes through the merge queue
-	RequireChecks   bool   `json:"require_checks,omitempty"`   // the required checks must have passed on what is merged
-	RequireApproval bool   `json:"require_approval,omitempty"` // somebody must have approved what is merged
+	Strategy        string `json:"strategy,omitempty"`         // default choice: merge, squash, rebase; "" = merge
+	Queue           bool   `json:"queue,omitempty"`            // all merges go through the merge queue
+	RequireChecks   bool   `json:"require_checks,omitempty"`   // the required checks must have passed on exactly what is merged
+	RequireApproval bool   `json:"require_approval,omitempty"` // exactly what is merged must be approved
 }
 
-// CheckChecks checks what a person says about a project's checks, and gives those that are new their ids.
+// CheckChecks validates a project's checks and gives new ones their ids.
 func CheckChecks(list []Check) ([]Check, error) {
 	bad := func(format string, args ...any) ([]Check, error) {
 		return nil, fault.New(fault.Invalid, "check_invalid", format, args...).With("field", "checks")
@@ -62,7 +62,7 @@ func CheckChecks(list []Check) ([]Check, error) {
 		case c.TimeoutSeconds < 0 || c.TimeoutSeconds > MaxCheckSeconds:
 			return bad("The check %q may take from 1 second to %d hours.", c.Name, MaxCheckSeconds/3600)
 		case len(c.ID) > 64 || !plainWord(c.ID) || c.ID != "" && ids[c.ID]:
-			return bad("The id of the check %q is none that this server gave. Leave it out for a new check.", c.Name)
+			return bad("The check %q has an id that this server did not assign. Leave it out for a new check.", c.Name)
 		}
 		c.TimeoutSeconds = cmp.Or(c.TimeoutSeconds, DefaultCheckSeconds)
 		if c.ID == "" {
@@ -80,7 +80,7 @@ func plainText(s string, lines bool) bool {
 	}) < 0
 }
 
-// plainWord reports whether s has nothing but what ids are made of.
+// plainWord reports whether s consists only of characters used in ids.
 func plainWord(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
@@ -94,7 +94,7 @@ func CheckMerging(m Merging) error {
 	return nil
 }
 
-// HowToMerge is the strategy a project offers first.
+// HowToMerge returns the strategy a project offers first.
 func (m Merging) HowToMerge() string {
 	return cmp.Or(m.Strategy, StrategyMerge)
 }

@@ -6,72 +6,72 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// A workspace moves live: while its agents still work a snapshot is kept and the other place is tried; then they are asked to stop, files
-// and commits come home, the old sandbox ends, the row names the new place, and the agents go on there with their conversations. Until
-// the new sandbox runs whatever fails, or whoever cancels, has it go on where it was. The row of the move is stored first, so that the
-// next server goes on, or back, where one was killed.
+// A workspace moves while its agents still work: the server takes a snapshot and tests the target. Then it stops the agents, syncs files
+// and commits to the server, destroys the old sandbox, stores the new executor in the row, and resumes the agents there with their
+// conversations. Until the new sandbox runs, any failure or cancellation resumes the workspace where it was. The move's row is stored
+// first, so that after a crash the next server continues or rolls back.
 
 // States of a move.
 const (
 	MoveRunning   = "running"
 	MoveDone      = "done"
-	MoveFailed    = "failed"    // the workspace is where it was
+	MoveFailed    = "failed"    // rolled back: the workspace is where it was
 	MoveCancelled = "cancelled" // likewise
 )
 
-// What becomes of a session in a move.
+// What happens to a session in a move.
 const (
-	MoveResumes  = "resumes"  // it goes on with its conversation
-	MoveRestarts = "restarts" // the agent is started again and begins anew: its record stays behind
-	MoveEnds     = "ends"     // a shell, or a command
-	MoveWaits    = "waits"    // the place lacks the agent's program: it is resumed by hand once that is there
+	MoveResumes  = "resumes"  // it resumes its conversation
+	MoveRestarts = "restarts" // the agent starts over: its transcript stays behind
+	MoveEnds     = "ends"     // a shell or command: it ends
+	MoveWaits    = "waits"    // the target lacks the agent's program: people resume it once it is installed
 )
 
-// MovedSession is a session that ran when its workspace was moved.
+// MovedSession is a session that ran when its workspace moved.
 type MovedSession struct {
 	ID     string `json:"id"`
 	Agent  string `json:"agent"`
-	Name   string `json:"name"` // of the agent, for people
+	Name   string `json:"name"` // display name of the agent
 	Title  string `json:"title,omitempty"`
 	How    string `json:"how"`
-	Busy   bool   `json:"busy,omitempty"` // it was at work: it is told to go on
+	Busy   bool   `json:"busy,omitempty"` // it was busy: the server prompts it to continue
 	State  string `json:"state"`          // running, stopped, resumed, ended, failed
-	Next   string `json:"next,omitempty"` // the session it goes on in
+	Next   string `json:"next,omitempty"` // the session that continues it
 	Reason string `json:"reason,omitempty"`
 
-	Program string `json:"-"` // what the place has to have for it, where the place is to be asked; "" = it is known
-	Lacking string `json:"-"` // what is said when it has not
+	Program string `json:"-"` // program the target must have, if the target has to be asked; "" = already known
+	Lacking string `json:"-"` // message if the program is missing
 }
 
 // Moving is one move of a workspace.
 type Moving struct {
 	ID, TeamID, WorkspaceID string
-	From, To                string // kinds of places
-	Folder, FromFolder      string // on a member's machine, there and where it was
+	From, To                string // executors
+	Folder, FromFolder      string // machine ids of the target and of the source, for members' machines
 	State                   string
-	Reason                  string // why it failed, or what did not go on, in words
+	Reason                  string // why it failed, or what did not resume, for people
 	Steps                   []Step
 	Sessions                []MovedSession
 	ActorID                 string
-	CreatedAt, EndedAt      int64 // ms UTC; EndedAt 0 = it goes on
+	CreatedAt, EndedAt      int64 // ms UTC; EndedAt 0 = in progress
 }
 
-// Trier is an optional ability of Places: it sees that a place works for a workspace, over a folder that is not its worktree, while the
-// workspace goes on in its own place.
+// Trier is an optional ability of Places: it tests that an executor works for a workspace, in a folder other than its worktree, while the
+// workspace keeps running in its own sandbox.
 type Trier interface {
-	// lacks are those of programs that are not there.
+	// lacks are the required programs that are missing.
 	Try(ctx context.Context, workspaceID string, kind executors.Kind, root string, programs []string) (lacks []string, err error)
 }
 
-// Movers is an optional ability of Sessions, without which those that run keep a workspace from moving.
+// Movers is an optional ability of Sessions. Without it, running sessions prevent a move.
 type Movers interface {
-	// MovePlan says of each session that runs what becomes of it, the oldest first.
+	// MovePlan returns what will happen to each running session, oldest first.
 	MovePlan(ctx context.Context, workspaceID string, from, to executors.Capabilities) ([]MovedSession, error)
-	// Halt ends a session so that it can go on, and waits for its end.
+	// Halt ends a session so that it can be resumed, and waits until it has ended.
 	Halt(ctx context.Context, sessionID, reason string) error
-	// Halted waits for the end of one that a server died over stopping.
+	// Halted waits for the end of a session that an earlier server was stopping when it died.
 	Halted(ctx context.Context, sessionID string) error
-	// GoOn resumes one that has ended, as who started it, and tells it words when it was at work. Doing it again does nothing more.
+	// GoOn resumes a halted session as the user who started it, and sends it words if it was busy. It is idempotent.
 	GoOn(ctx context.Context, m MovedSession, words string) (nextID string, err error)
 }
 

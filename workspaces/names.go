@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-const maxSlug = 50 // characters of a name's slug
+const maxSlug = 50 // maximum characters of a name's slug
 
-// Slug makes a branch or folder name of a person's words: letters and digits of any script, in lower case, joined by dashes.
+// Slug makes a branch or folder name of text: letters and digits of any script, lower case, joined by dashes.
 func Slug(name string) string {
 	var b strings.Builder
 	n := 0
@@ -17,7 +17,7 @@ func Slug(name string) string {
 	for _, r := range norm.NFKD.String(name) {
 		switch {
 		case r == unicode.ReplacementChar, unicode.Is(unicode.Mn, r) && r < 0x370:
-			continue // the accents of Latin letters go, marks of other scripts stay
+			continue // drop the accents of Latin letters, keep marks of other scripts
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.M, r):
 			if dash && n > 0 {
 				b.WriteByte('-')
@@ -39,7 +39,7 @@ func Slug(name string) string {
 	return norm.NFC.String(b.String())
 }
 
-// insideFolder is where the worktree lies in a place with a disk of its own.
+// insideFolder is the worktree's path in a sandbox with its own disk.
 func insideFolder(p Project) string { return "/work/" + PathSlug(p.Name) }
 
 func StateWord(w Workspace) string {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// WithProgress fills in how far the clone of a project is.
+// WithProgress fills in how far a project's clone is.
 func (s *Records) WithProgress(p Project) Project {
 	if p.State == Cloning {
 		p.Progress = s.progress.line(p.ID)
@@ -14,7 +14,7 @@ func (s *Records) WithProgress(p Project) Project {
 	return p
 }
 
-// progress is how far the clones under way are.
+// progress holds the progress of running clones.
 type progress struct {
 	mu        sync.Mutex
 	lines     map[string]string    // by project id: git's last line
@@ -31,7 +31,7 @@ func (p *progress) line(projectID string) string {
 	return p.lines[projectID]
 }
 
-// set keeps the line, and reports whether it is time to publish one. An empty line forgets the project.
+// set stores the line and reports whether it is time to publish one. An empty line removes the project.
 func (p *progress) set(projectID, line string, now time.Time) (publish bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,14 +50,14 @@ func (p *progress) set(projectID, line string, now time.Time) (publish bool) {
 // progressEvery is how often a clone's progress is published.
 const progressEvery = 250 * time.Millisecond
 
-// SetProgress keeps git's last line and publishes it now and then. An empty line forgets the project.
+// SetProgress stores git's last line and publishes it from time to time. An empty line removes the project.
 func (s *Records) SetProgress(ctx context.Context, p Project, line string) {
 	if s.progress.set(p.ID, line, s.cfg.Now()) {
 		s.PublishProject(ctx, p)
 	}
 }
 
-// Project returns a project, with its progress while it is cloned.
+// Project returns a project, with its progress while it is being cloned.
 func (s *Records) Project(ctx context.Context, id string) (Project, error) {
 	p, err := s.store.Project(ctx, id)
 	if err != nil {

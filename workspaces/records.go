@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 )
 
-// IsLeaving reports whether the workspace is being put away: no sandbox is made for it.
+// IsLeaving reports whether the workspace is being archived or deleted: no sandbox may be created for it.
 func (s *Records) IsLeaving(workspaceID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,7 +26,7 @@ func (s *Records) Chooser() Chooser {
 	return c
 }
 
-// SharesCaches reports whether the sandboxes of a workspace share the team's caches: its project may say no.
+// SharesCaches reports whether the sandboxes of a workspace share the team's caches: its project may opt out.
 func (s *Records) SharesCaches(ctx context.Context, workspaceID string) (bool, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Records) SharesCaches(ctx context.Context, workspaceID string) (bool, e
 	return err == nil && !p.NoCaches, err
 }
 
-// RemoteSandboxes returns what is known of sandboxes with a disk of their own, nil where the server has none.
+// RemoteSandboxes returns access to sandboxes with their own disk, nil where the server has none.
 func (s *Records) RemoteSandboxes() RemoteSandboxes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,7 @@ func (s *Records) RemoteSandboxes() RemoteSandboxes {
 	return a
 }
 
-// Spec says what place the workspace needs and of which kind; it is how the executors' Manager asks.
+// Spec returns the sandbox the workspace needs and its executor, for the executors' Manager.
 func (s *Records) Spec(ctx context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Records) Spec(ctx context.Context, workspaceID string) (executors.Spec,
 	s.mu.Unlock()
 	if leaving || w.DeletedAt != 0 || w.State == Archived || w.State == Failed {
 		return executors.Spec{}, "", fault.New(fault.Conflict, "workspace_not_active",
-			"%s is put away or failed: it has no place to work. Restore it first.", w.Key())
+			"%s is archived, deleted or failed, so it has no sandbox. Restore it first.", w.Key())
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
@@ -65,16 +65,16 @@ func (s *Records) Spec(ctx context.Context, workspaceID string) (executors.Spec,
 		executors.Kind(w.Executor), nil
 }
 
-// HostGit is the git of this server, through which everything that works on workspaces runs it.
+// HostGit is this server's git. Everything that works on workspaces runs git through it.
 func (s *Records) HostGit() *hostgit.Git { return s.git }
 
-// Millis is the time, in ms UTC.
+// Millis is the current time in ms UTC.
 func (s *Records) Millis() int64 { return s.cfg.Now().UnixMilli() }
 
 // TmpDir is the folder for scratch repositories. Its contents are removed at each start.
 func (s *Records) TmpDir() string { return filepath.Join(s.cfg.DataDir, "tmp", "git") }
 
-// Connected returns the sandboxes and the sessions. Error: starting, before Connect.
+// Connected returns the sandboxes and the sessions. Before Connect it returns the error starting.
 func (s *Records) Connected() (Places, Sessions, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Records) PublishProject(ctx context.Context, p Project) {
 	}
 }
 
-// BeginLeaving lets no new sandbox be made for the workspace until the returned func is called.
+// BeginLeaving prevents new sandboxes for the workspace until the returned func is called.
 func (s *Records) BeginLeaving(workspaceID string) func() {
 	set := func(v bool) {
 		s.mu.Lock()
@@ -113,7 +113,7 @@ func (s *Records) BeginLeaving(workspaceID string) func() {
 	return func() { set(false) }
 }
 
-// Edit changes a workspace, notes when, and tells the team.
+// Edit changes a workspace, sets its update time, and publishes the change to the team.
 func (s *Records) Edit(ctx context.Context, workspaceID string, fn func(*Workspace) error) (Workspace, error) {
 	w, err := s.store.EditWorkspace(ctx, workspaceID, func(w *Workspace) error {
 		w.UpdatedAt = s.Millis()
@@ -136,7 +136,7 @@ func (s *Records) List(ctx context.Context, teamID string, f Filter, pg page.Pag
 	return s.store.Workspaces(ctx, teamID, f, pg)
 }
 
-// Limits returns what a workspace says of its sandbox's limits itself, and what its project says.
+// Limits returns the sandbox limits set by the workspace and by its project.
 func (s *Records) Limits(ctx context.Context, workspaceID string) (own, project executors.Limits, err error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {

@@ -17,17 +17,17 @@ const (
 	SourceRunner = "runner" // a folder of a member's own machine
 )
 
-// NewProject asks for a project.
+// NewProject is a request to add a project.
 type NewProject struct {
 	Name          string // "" = the last part of the source
 	Kind          string // url, path, sample, runner
-	URL           string // https, ssh or git; credentials in it are kept apart, 0600, and never shown
-	Path          string // a folder below an allowed root; of kind runner: one its machine's owner allows
-	RunnerID      string // of kind runner: the machine
-	DefaultBranch string // "" = what the repository says
+	URL           string // https, ssh or git; credentials in it are stored separately, mode 0600, and never shown
+	Path          string // a folder below an allowed root; for kind runner: one the machine's owner allows
+	RunnerID      string // for kind runner: the machine
+	DefaultBranch string // "" = the repository's default
 }
 
-// ProjectPatch changes a project's settings; nil leaves as it is.
+// ProjectPatch changes a project's settings; nil leaves a setting unchanged.
 type ProjectPatch struct {
 	Name          *string
 	DefaultBranch *string
@@ -41,7 +41,7 @@ type ProjectPatch struct {
 	KeepIgnored   *[]string
 }
 
-// Branches of a project. FetchError holds git's own words when a wanted fetch failed: the items are then as of FetchedAt.
+// Branches of a project. FetchError holds git's own message when a requested fetch failed: the items are then as of FetchedAt.
 type Branches struct {
 	Items      []Branch
 	FetchedAt  int64 // ms UTC; 0 = never
@@ -63,27 +63,27 @@ type Listing struct {
 	Breadcrumbs []Entry
 	Entries     []Entry
 	Roots       []string
-	Truncated   bool // more entries exist than are shown
+	Truncated   bool // there are more entries than shown
 }
 
-// NewWorkspace asks for a workspace.
+// NewWorkspace is a request for a workspace.
 type NewWorkspace struct {
 	ProjectID string
 	Name      string
 	Base      string // "" = the project's default branch; "origin/x" = the remote's; "refs/heads/x" = exactly that, without fetching
-	Branch    string // "" = prefix + slug of the name; one that exists is refused
-	Executor  string // "" = the project's place, else the team's, else the instance's
-	Folder    string // on a member's machine: the folder there whose repository it borrows; "" = the project's own, where it is there
+	Branch    string // "" = prefix + slug of the name; an existing one is an error
+	Executor  string // executor; "" = the project's, else the team's, else the instance's
+	Folder    string // on a member's machine: the folder there whose objects it shares; "" = the project's own, if it is there
 	Limits    executors.Limits
 
-	FallbackOK bool // it may work on this server when its place cannot serve
-	Private    bool // only who makes it sees it
+	FallbackOK bool // it may fall back to this server when its executor is unavailable
+	Private    bool // only its creator sees it
 }
 
-// Show says which workspaces a list holds.
+// Show says which workspaces a list includes.
 type Show string
 
-// What a list shows.
+// What a list includes.
 const (
 	ShowActive   Show = "active" // neither archived nor deleted
 	ShowArchived Show = "archived"
@@ -94,16 +94,16 @@ const (
 // Filter narrows a list of workspaces.
 type Filter struct {
 	ProjectID string
-	IDs       []string // of these alone; none = whatever else the filter says
+	IDs       []string // only these ids; none = as the rest of the filter says
 	State     State    // "" = any
 	Show      Show     // "" = active
-	Brief     bool     // only IDs, Num, Name, Executor, State, StateReason, CreatedBy, CreatedAt, UpdatedAt and Private are read of each
+	Brief     bool     // read only IDs, Num, Name, Executor, State, StateReason, CreatedBy, CreatedAt, UpdatedAt and Private of each
 
-	For     string // the user who looks: others' private workspaces are left out; "" = all
-	Orphans bool   // not those whose owner is no member any more
+	For     string // the viewer: private workspaces of others are left out; "" = all
+	Orphans bool   // leave out those whose owner is no longer a member
 }
 
-// Loss is what archiving or deleting would take away. All of it is kept in a snapshot when Restorable.
+// Loss is what archiving or deleting removes. When Restorable, a snapshot holds all of it.
 type Loss struct {
 	Uncommitted      []string // paths, raw bytes, at most 100
 	UncommittedCount int
@@ -112,7 +112,7 @@ type Loss struct {
 	Restorable       bool
 }
 
-// Commit is one commit.
+// Commit is one git commit.
 type Commit struct {
 	Commit  string
 	Parents []string
@@ -120,8 +120,8 @@ type Commit struct {
 	Body    string
 	Author  string
 	Email   string
-	At      int64 // ms UTC, author's time
-	Files   int   // files it changed against its first parent
+	At      int64 // ms UTC, author time
+	Files   int   // files changed against its first parent
 }
 
 // Strategies of a merge.
@@ -131,12 +131,12 @@ const (
 	StrategyRebase = "rebase"
 )
 
-// MergeRequest asks to bring the branch into its base.
+// MergeRequest is a request to merge the branch into its base.
 type MergeRequest struct {
 	Strategy string // merge, squash, rebase
-	Message  string // "" = made from branch and commits; not used by rebase
+	Message  string // "" = generated from branch and commits; not used by rebase
 	DryRun   bool
-	// What was shown to who asks: base_moved or head_moved when it is no longer so. "" = whatever it is.
+	// The commits the user saw: a difference is the error base_moved or head_moved. "" = any.
 	ExpectedBase, ExpectedHead string
 }
 
@@ -144,14 +144,13 @@ type MergeRequest struct {
 type Conflict struct {
 	Path string // raw bytes
 	Kind string // content, modify/delete, rename/rename, ...
-	// What each side did with it, in a word: changed, added, deleted. "" where that cannot be said.
+	// What each side did, in a word: changed, added, deleted. "" if unknown.
 	Ours, Theirs string
-	Hunks        []ConflictHunk // where that is looked at: the places where the two differ, the first of them
+	Hunks        []ConflictHunk // filled in on request: the first ranges in which the two differ
 	MoreHunks    int
 }
 
-// MergeResult says what a merge did, or in a dry run would do. Conflicts are an answer, not an error; nothing is ever half
-// merged.
+// MergeResult is what a merge did, or would do in a dry run. Conflicts are a result, not an error; no merge is ever left half done.
 type MergeResult struct {
 	Merged      bool
 	DryRun      bool
@@ -162,11 +161,11 @@ type MergeResult struct {
 	Commit      string // the base after the merge; "" with conflicts
 	FastForward bool
 	UpToDate    bool // nothing to merge
-	Commits     int  // of the branch that the base has not
-	Files       int  // that differ between BaseCommit and Commit
+	Commits     int  // commits of the branch that the base lacks
+	Files       int  // files that differ between BaseCommit and Commit
 	Conflicts   []Conflict
 	Warnings    []string
-	Blocked     string // in a dry run: why it must not be merged now
+	Blocked     string // in a dry run: why merging is not allowed now
 }
 
 // Activity is one line of a workspace's timeline.
@@ -175,7 +174,7 @@ type Activity struct {
 	TeamID      string
 	WorkspaceID string
 	At          int64  // ms UTC; 0 = now
-	ActorID     string // "" = Parawork itself
+	ActorID     string // "" = Parawork
 	Kind        string // workspace.created, session.started, commit, merge, ...
 	Text        string
 	Data        map[string]any

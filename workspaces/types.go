@@ -4,9 +4,9 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Missing is a file a snapshot does not hold, though it was there.
+// Missing is a file that existed but that a snapshot does not contain.
 type Missing struct {
-	Path   string `json:"path"` // wire form; "" = it is about the whole
+	Path   string `json:"path"` // wire form; "" = the whole worktree
 	Reason string `json:"reason"`
 	Size   int64  `json:"size,omitempty"`
 }
@@ -26,20 +26,20 @@ type Project struct {
 	ID, TeamID, Name string
 	SourceKind       string // url, path, sample, runner
 	Source           string // URL without credentials, or the folder
-	RunnerID         string // of kind runner: the member's machine that has the folder
+	RunnerID         string // for kind runner: the member's machine that has the folder
 	GitDir           string // common git dir on the host
 	DefaultBranch    string
 	State            ProjectState
-	StateReason      string // git's own words when it failed
+	StateReason      string // git's own message when it failed
 	SetupScript      string
 	CopyIgnored      []string // patterns of ignored files to copy into each workspace
-	Executor         string   // where its workspaces live that name no place; "" = the team's
+	Executor         string   // default executor of its workspaces; "" = the team's
 	NoCaches         bool     // its workspaces do not share the team's caches
 	Limits           executors.Limits
 	Network          executors.Network
 	Checks           []Check
 	Merging          Merging
-	KeepIgnored      []string // patterns of ignored files that snapshots keep too
+	KeepIgnored      []string // patterns of ignored files that snapshots include
 	FetchedAt        int64    // ms UTC; 0 = never
 	CreatedBy        string
 	CreatedAt        int64
@@ -59,7 +59,7 @@ const (
 	Archived  State = "archived"
 )
 
-// Step is one named step of a creation. State: pending, running, done, failed, cancelled, skipped.
+// Step is one named step of creating a workspace. State: pending, running, done, failed, cancelled, skipped.
 type Step struct {
 	Name      string `json:"name"` // fetch, worktree, copy_files, sandbox, setup
 	Title     string `json:"title"`
@@ -70,36 +70,36 @@ type Step struct {
 	SessionID string `json:"session_id,omitempty"` // the terminal that shows the step (setup script)
 }
 
-// Snapshot is what an archive or a deletion kept, restorable.
+// Snapshot is the restorable snapshot of an archive or a deletion.
 type Snapshot struct {
 	Ref         string `json:"ref"`    // hidden ref of the whole tree, untracked files included
 	Commit      string `json:"commit"` // its commit; parent is Head
 	HeadRef     string `json:"head_ref"`
 	Head        string `json:"head"`
 	Uncommitted int    `json:"uncommitted"`
-	Unmerged    int    `json:"unmerged"` // commits not in base
+	Unmerged    int    `json:"unmerged"` // commits that the base lacks
 	TakenAt     int64  `json:"taken_at"`
 
-	Missing []Missing `json:"missing,omitempty"` // what was there and is not in it
+	Missing []Missing `json:"missing,omitempty"` // files it lacks
 
-	// Going says that the workspace is being put away and not all of it is done: a server that takes over ends that, or undoes it.
+	// Going is set while the workspace is being archived or deleted: a server that takes over finishes or undoes that.
 	Going *Going `json:"going,omitempty"`
 }
 
-// Going is an archive or a deletion under way.
+// Going is an archive or a deletion in progress.
 type Going struct {
 	Delete bool   `json:"delete,omitempty"`
-	By     string `json:"by"` // who asked
+	By     string `json:"by"` // user who requested it
 }
 
 // Workspace is one piece of work: one branch in one git worktree of a project.
 type Workspace struct {
 	ID, TeamID, ProjectID string
-	Private               bool // only who made it sees it
+	Private               bool // only its creator sees it
 	Num                   int64
 	Name                  string
 	Branch                string
-	Base                  string // the base branch as people name it
+	Base                  string // the base branch as people write it
 	BaseCommit            string
 	Executor              string
 	State                 State
@@ -109,20 +109,20 @@ type Workspace struct {
 	MergedAt              int64
 	MergedCommit          string
 	Snapshot              *Snapshot
-	Limits                executors.Limits // on top of the project's
-	AllowedHosts          []string         // names its sandbox may reach beside the project's
+	Limits                executors.Limits // in addition to the project's
+	AllowedHosts          []string         // host names its sandbox may reach in addition to the project's
 	CreatedBy             string
 	CreatedAt, UpdatedAt  int64
 	ArchivedAt, DeletedAt int64
-	DeletedBy             string // who put it into the trash
-	FallbackOK            bool   // it may work on this server when its place cannot serve
-	Folder                string // on a member's machine: the folder there whose repository it borrows; "" = it was sent a copy
+	DeletedBy             string // who deleted it
+	FallbackOK            bool   // it may fall back to this server when its executor is unavailable
+	Folder                string // on a member's machine: the folder there whose objects it shares; "" = it has a full copy
 }
 
-// CheckedOutElsewhere says that a branch is checked out in a folder that is no workspace's.
+// CheckedOutElsewhere means that a branch is checked out in a folder that is not a workspace's.
 const CheckedOutElsewhere = "another folder"
 
-// Branch of a project as the new-workspace form shows it.
+// Branch is a branch of a project as the new-workspace form shows it.
 type Branch struct {
 	Name       string // "main", "origin/feature"
 	Commit     string
@@ -131,7 +131,7 @@ type Branch struct {
 	Remote     bool
 	Default    bool
 	CheckedOut string // key of the workspace where it is checked out, or CheckedOutElsewhere; "" = nowhere
-	Behind     int    // commits its upstream has and it has not
+	Behind     int    // commits its upstream has and it lacks
 	Ahead      int
 	Upstream   string
 }

@@ -1,6 +1,7 @@
-// Package assembly makes everything that works on workspaces, in order: each part is given those below it. It is the one place that knows all of them.
+// Package assembly constructs all services that work on workspaces, in order: each gets those below it. It is the only package that imports
+// all of them.
 //
-// It owns the goroutines of its parts: Run begins them and returns when all have ended.
+// It owns the goroutines of its parts: Run starts them and returns when all have ended.
 package assembly
 
 import (
@@ -36,7 +37,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Store is what the parts need of the storage.
+// Store is the storage all parts need.
 type Store interface {
 	workspaces.Store
 	git.Store
@@ -54,21 +55,21 @@ type Store interface {
 	move.Store
 }
 
-// Config is what Workspaces are made of. DataDir and AllowedRoots are absolute.
+// Config configures Workspaces. DataDir and AllowedRoots are absolute.
 type Config struct {
 	Store    Store
 	Events   events.Publisher    // optional
-	Places   workspaces.Places   // may be given later, by Records.Connect
-	Sessions workspaces.Sessions // may be given later, by Records.Connect
+	Places   workspaces.Places   // may be set later, by Records.Connect
+	Sessions workspaces.Sessions // may be set later, by Records.Connect
 
-	Machines transfer.Machines // members' own machines; nil = there are none
+	Machines transfer.Machines // members' own machines; nil = none
 
-	Credentials git.Credentials // for the hosts of remotes; nil = there are none
+	Credentials git.Credentials // for the hosts of remotes; nil = none
 
-	Trash     reclaim.TrashStore // nil = what was deleted stays
-	TrashKeep time.Duration      // how long what was deleted can be restored; 0 = for ever
+	Trash     reclaim.TrashStore // nil = deleted workspaces stay
+	TrashKeep time.Duration      // how long deleted workspaces can be restored; 0 = forever
 
-	// Locks and Jobs are shared with everything else that works on workspaces; nil = nothing else does.
+	// Locks and Jobs are shared with other users of workspaces; nil = there are none.
 	Locks *workspaces.Locks
 	Jobs  *jobs.Jobs // clones, creations and moves
 
@@ -76,25 +77,25 @@ type Config struct {
 	AllowedRoots []string // folders below which people may choose repositories
 	BranchPrefix string   // of the branches of workspaces, such as "parawork/"; "" = none
 	CopyIgnored  []string // patterns of ignored files copied for new projects, such as ".env"
-	// Outgoing judges every address that remotes lead to; nil = all may be reached. Connector is ssh's and git's way there:
-	// hostgit.Config.
+	// Outgoing checks every address that remotes lead to; nil = all are allowed. Connector is the proxy for ssh and git: hostgit.Config.
 	Outgoing  *egress.Guard
 	Connector string
 	Protocols []string         // of URLs; default https, ssh, git
-	MaxLimits executors.Limits // the most a project or a workspace may ask for
-	// DefaultExecutor is the kind of place a workspace gets where Places is no Chooser.
+	MaxLimits executors.Limits // the most a project or a workspace may request
+	// DefaultExecutor is used when Places is not a Chooser.
 	DefaultExecutor string
-	// FallBackAllowed says whether work may go on on this server when its kind of place, which is another machine, cannot serve. nil: never by itself.
+	// FallBackAllowed reports whether a workspace of this kind of remote executor may fall back to this server when that executor is unavailable. nil:
+	// never automatically.
 	FallBackAllowed func(context.Context, executors.Kind) bool
-	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
+	// Chown gives the files an isolated workspace may write to their own user. Only root can do that.
 	Chown bool
 
-	// Retention says how long snapshots are kept; nil = the defaults.
+	// Retention returns how long snapshots are retained; nil = the defaults.
 	Retention func() snapshot.Retention
 
-	GitPath         string        // default: git of PATH
-	CheckoutWorkers int           // default: one a core, at most 8
-	CloneTimeout    time.Duration // of a push, too
+	GitPath         string        // default: git in PATH
+	CheckoutWorkers int           // default: one per core, at most 8
+	CloneTimeout    time.Duration // also of a push
 	FetchTimeout    time.Duration
 	GitTimeout      time.Duration       // of other git calls
 	SetupTimeout    time.Duration       // of a setup script
@@ -109,7 +110,7 @@ type Config struct {
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
 	if c.Store == nil {
-		return errors.New("assembly: Store is needed")
+		return errors.New("assembly: Store is required")
 	}
 	if !filepath.IsAbs(c.DataDir) {
 		return errors.New("assembly: DataDir must be absolute")
@@ -152,7 +153,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Workspaces is everything that works on workspaces, from the lowest part to the highest.
+// Workspaces holds all services that work on workspaces, from the lowest to the highest.
 type Workspaces struct {
 	Records     *workspaces.Records
 	Repo        *git.Repo
@@ -173,7 +174,7 @@ type Workspaces struct {
 	jobs *jobs.Jobs
 }
 
-// New makes the parts. It starts nothing and panics on a Config that Validate refuses.
+// New makes the services. It starts nothing and panics on a Config that Validate rejects.
 func New(cfg Config) *Workspaces {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -217,7 +218,7 @@ func New(cfg Config) *Workspaces {
 	return w
 }
 
-// Peers are what works on workspaces needs that is itself made of workspaces.
+// Peers are services that workspaces need and that themselves need workspaces.
 type Peers struct {
 	Places    workspaces.Places
 	Sessions  workspaces.Sessions
@@ -225,13 +226,13 @@ type Peers struct {
 	Watcher   snapshot.Watcher
 	Sandboxed snapshot.Sandboxed
 	Gate      merge.Gate
-	// Reviewed says what a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there is none.
+	// Reviewed returns the state a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there is none.
 	Reviewed func(ctx context.Context, workspaceID, userID string) (rev string, err error)
-	// Snapped is called after each new snapshot, as OnSnapshot's fn is.
+	// Snapped is called after each new snapshot, like OnSnapshot's fn.
 	Snapped func(workspaceID string, s snapshot.Snap)
 }
 
-// Join gives the parts their peers: once, before Recover and Run.
+// Join sets the peers. It is called once, before Recover and Run.
 func (w *Workspaces) Join(p Peers) {
 	w.Records.Connect(p.Places, p.Sessions)
 	w.Stage.ConnectFiles(p.Files)
@@ -242,7 +243,7 @@ func (w *Workspaces) Join(p Peers) {
 	w.Merging.GateBy(p.Gate)
 }
 
-// Recover takes up what a server died over. Called once at start, before Run.
+// Recover resumes or rolls back what an earlier server left unfinished. It is called once at start, before Run.
 func (w *Workspaces) Recover(ctx context.Context) error {
 	if err := w.Lifecycle.Recover(ctx); err != nil {
 		return err
@@ -250,8 +251,8 @@ func (w *Workspaces) Recover(ctx context.Context) error {
 	return w.Moves.Recover(ctx)
 }
 
-// Run lets clones, creations and moves go on, fetches the commits of sandboxes, takes snapshots and empties the trash, until ctx is done; then it
-// cancels them and waits until they have cleaned up.
+// Run runs clones, creations and moves, fetches the commits of sandboxes, takes snapshots and empties the trash until ctx is done. It then
+// cancels running work and waits until that has cleaned up.
 func (w *Workspaces) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { w.Ingest.Run(ctx) })

@@ -15,12 +15,12 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// inFolder runs the lines of $2 in the folder $1, with what they print to standard error among the rest.
+// inFolder runs the script $2 in the folder $1, with standard error redirected to standard output.
 const inFolder = `cd -- "$1" || exit 126
 exec 2>&1
 exec /bin/sh -c "$2"`
 
-// batch brings runs that were begun together through, one after the other.
+// batch runs the checks that were started together, one after the other.
 func (s *Service) batch(runs []Run) {
 	ctx := s.life
 	unlock, err := s.turns.LockContext(ctx, runs[0].WorkspaceID)
@@ -38,7 +38,7 @@ func (s *Service) batch(runs []Run) {
 	}
 }
 
-// one brings a run on the workspace's own files through.
+// one runs one check on the workspace's own files to its end.
 func (s *Service) one(ctx context.Context, r Run) error {
 	ctx, done := s.cancellable(ctx, r.ID)
 	defer done()
@@ -75,17 +75,17 @@ func (s *Service) one(ctx context.Context, r Run) error {
 	changed := ""
 	switch {
 	case err != nil:
-		changed = "Whether files changed while it ran could not be seen, so it says nothing of those of now: " + words(err)
+		changed = "The server could not see whether files changed while it ran, so the result is not certain for the current ones: " + words(err)
 	case after.Tree == "" || r.Tree == "":
-		changed = "What its files were could not be seen, so it says nothing certain of those of now. Run it again."
+		changed = "The server could not read the state of the files, so the result is not certain for the current ones. Run it again."
 	case after.Tree != r.Tree:
-		changed = "Files changed while it ran, so it says nothing certain of those of now. Run it again."
+		changed = "Files changed while it ran, so the result is not certain for the current ones. Run it again."
 	}
 	return s.conclude(r.ID, cmd, changed)
 }
 
-// run starts the run's command in a folder of the sandbox, or finds it running, and waits for its end. A run that is cancelled has its
-// command ended; a server that stops lets go of it.
+// run starts the run's command in a folder of the sandbox, or finds it running, and waits for its end. Cancelling the run ends its command;
+// a stopping server leaves the command running.
 func (s *Service) run(ctx context.Context, r Run, dir string) (command.Command, error) {
 	if r.CommandID == "" {
 		env, err := s.cfg.Sandboxes.CheckEnv(ctx, r.WorkspaceID)
@@ -102,7 +102,7 @@ func (s *Service) run(ctx context.Context, r Run, dir string) (command.Command, 
 		failpoint.Reach(failpoint.CheckStarted)
 		r.CommandID = cmd.ID
 		if _, err := s.edit(context.WithoutCancel(ctx), r.ID, func(r *Run) error { r.CommandID = cmd.ID; return nil }); err != nil {
-			_, cerr := s.cfg.Commands.Cancel(s.life, cmd.ID) // nobody would know it
+			_, cerr := s.cfg.Commands.Cancel(s.life, cmd.ID) // nobody would track it
 			return cmd, errors.Join(err, cerr)
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Service) run(ctx context.Context, r Run, dir string) (command.Command, 
 	}
 	if err != nil && ctx.Err() != nil {
 		cmd, err = s.cfg.Commands.Cancel(s.life, r.CommandID)
-		if err == nil && !cmd.State.Ended() { // its place is away: it is ended once that is back
+		if err == nil && !cmd.State.Ended() { // its executor is unreachable: end it once that is back
 			cmd.State = command.Cancelled
 		}
 		return cmd, err
@@ -123,7 +123,7 @@ func (s *Service) run(ctx context.Context, r Run, dir string) (command.Command, 
 	return cmd, err
 }
 
-var errLost = errors.New("nobody knows how it ended: its sandbox is gone")
+var errLost = errors.New("the sandbox is gone, so how it ended is unknown")
 
 // timeout is how many seconds the run may take.
 func (s *Service) timeout(ctx context.Context, r Run) int64 {
@@ -140,7 +140,7 @@ func (s *Service) timeout(ctx context.Context, r Run) int64 {
 	return workspaces.DefaultCheckSeconds
 }
 
-// by is a context in which the place is asked for by who started the run.
+// by returns a context that acts as the user who started the run.
 func (s *Service) by(ctx context.Context, userID string) context.Context {
 	if userID == "" {
 		return ctx
@@ -148,7 +148,7 @@ func (s *Service) by(ctx context.Context, userID string) context.Context {
 	return executors.By(ctx, userID)
 }
 
-// conclude stores how a run's command ended. changed says why the result is not of the files it was begun on, "" = it is.
+// conclude stores how a run's command ended. changed says why the result does not apply to the files it started on, "" = it does.
 func (s *Service) conclude(runID string, cmd command.Command, changed string) error {
 	ctx := context.WithoutCancel(s.life)
 	_, err := s.edit(ctx, runID, func(r *Run) error {
@@ -158,7 +158,7 @@ func (s *Service) conclude(runID string, cmd command.Command, changed string) er
 			code := int64(*cmd.ExitCode)
 			r.ExitCode = &code
 		}
-		if r.State.Ended() { // cancelled: only what it had printed is added
+		if r.State.Ended() { // cancelled: only add its output
 			return nil
 		}
 		r.EndedAt, r.Reason = s.now(), cmd.Reason
@@ -186,7 +186,7 @@ func (s *Service) conclude(runID string, cmd command.Command, changed string) er
 	return nil
 }
 
-// fail ends a run that could not be brought through.
+// fail ends a run that could not be completed.
 func (s *Service) fail(runID string, err error) {
 	ctx := context.WithoutCancel(s.life)
 	_, serr := s.edit(ctx, runID, func(r *Run) error {
@@ -207,18 +207,18 @@ func (s *Service) fail(runID string, err error) {
 	}
 }
 
-// words is what a person is told of an error.
+// words is the message people see for an error.
 func words(err error) string {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f.Message
 	}
 	if errors.Is(err, errLost) {
-		return "Nobody knows how it ended: its sandbox is gone."
+		return "The sandbox is gone, so how it ended is unknown."
 	}
 	return "Something went wrong on the server. Its log says more."
 }
 
-// ending is the end of an output as text.
+// ending returns the end of an output as text.
 func ending(b []byte) (text string, cut bool) {
 	if len(b) > MaxOutput {
 		b, cut = b[len(b)-MaxOutput:], true

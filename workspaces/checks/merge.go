@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// anew is how often a result is computed and checked again because the base moved meanwhile.
+	// anew is how often the queue recomputes and rechecks a result because the base moved meanwhile.
 	anew = 5
-	// patience is how long a worker waits after the storage failed it.
+	// patience is how long a worker waits after a storage error.
 	patience = 5 * time.Second
 )
 
-// wake has somebody work on the project's queue.
+// wake starts a worker on the project's queue unless one runs.
 func (s *Service) wake(projectID string) {
 	s.mu.Lock()
 	if q := s.queues[projectID]; q != nil {
@@ -49,7 +49,7 @@ func (s *Service) wake(projectID string) {
 	})
 }
 
-// work brings the project's entries through, one after the other, until there is none.
+// work processes the project's entries, one after the other, until none is left.
 func (s *Service) work(projectID string) {
 	for s.life.Err() == nil {
 		open, err := s.cfg.Store.OpenEntries(s.life, projectID)
@@ -69,16 +69,16 @@ func (s *Service) work(projectID string) {
 	}
 }
 
-// entry brings one entry to its end. Its error is the storage's.
+// entry processes one entry to its end. Its error is the storage's.
 func (s *Service) entry(e Entry) error {
 	ctx, done := s.cancellable(s.life, e.ID)
 	defer done()
 	res, err := s.merge(ctx, e)
 	if s.life.Err() != nil {
-		return nil // the next server goes on
+		return nil // the next server continues
 	}
 	keep := context.WithoutCancel(s.life)
-	if errors.Is(context.Cause(ctx), errDequeued) { // it says so already
+	if errors.Is(context.Cause(ctx), errDequeued) { // the entry says so already
 		return nil
 	}
 	e, serr := s.editEntry(keep, e.ID, func(e *Entry) error {
@@ -108,12 +108,12 @@ func (s *Service) entry(e Entry) error {
 	return nil
 }
 
-// merge computes the result, checks it and lands it; again when the base moved meanwhile.
+// merge computes the result, checks it and lands it; it starts over when the base moved meanwhile.
 func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, error) {
 	var none workspaces.MergeResult
 	actor, err := s.cfg.Accounts.Actor(ctx, e.AddedBy)
 	if err != nil {
-		return none, fault.Wrap(err, fault.Forbidden, "queue_actor_gone", "Who added it to the queue is no member any more. Somebody else may add it again.")
+		return none, fault.Wrap(err, fault.Forbidden, "queue_actor_gone", "The person who added it to the queue is no longer a member. Somebody else can add it again.")
 	}
 	ctx = executors.By(ctx, actor.User.ID)
 	if e.State == EntryMerging { // the server was stopped while it landed
@@ -128,7 +128,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 			return none, err
 		}
 		if err := mayMerge(actor, w); err != nil {
-			return none, fault.Wrap(err, fault.Forbidden, "queue_actor_gone", "Who added it to the queue may not merge it any more. Somebody else may add it again.")
+			return none, fault.Wrap(err, fault.Forbidden, "queue_actor_gone", "The person who added it to the queue is no longer allowed to merge it. Somebody else can add it again.")
 		}
 		if err := s.unmoved(ctx, p, w, e); err != nil {
 			return none, err
@@ -140,7 +140,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 		case len(conflicts) > 0:
 			return none, conflicting(w, conflicts)
 		}
-		if err := s.unmoved(ctx, p, w, e); err != nil { // what was merged is what was asked for
+		if err := s.unmoved(ctx, p, w, e); err != nil { // merge exactly what was requested
 			return none, err
 		}
 		if e, err = s.step(ctx, e, func(e *Entry) { e.State, e.Commit, e.BaseCommit, e.Reason = EntryChecking, commit, base, "" }); err != nil {
@@ -171,13 +171,13 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 	return none, fault.New(fault.Conflict, "base_moved", "%s moved %d times while the result was checked. Nothing was merged: add it again when it is calmer.", e.Base, anew)
 }
 
-// again reports whether a landing failed because the base is not what the result was computed on.
+// again reports whether a landing failed because the base is no longer the one the result was computed on.
 func again(err error) bool {
 	code := fault.CodeOf(err)
 	return code == "base_moved" || code == "merged_unknown"
 }
 
-// step notes how far an entry is; errDequeued when somebody has taken it out.
+// step stores the progress of an entry; it returns errDequeued when somebody has removed it.
 func (s *Service) step(ctx context.Context, e Entry, fn func(*Entry)) (Entry, error) {
 	if err := context.Cause(ctx); err != nil {
 		return e, err
@@ -191,7 +191,7 @@ func (s *Service) step(ctx context.Context, e Entry, fn func(*Entry)) (Entry, er
 	})
 }
 
-// unmoved refuses a branch that is not what was asked for any more.
+// unmoved rejects a branch that has moved since it was enqueued.
 func (s *Service) unmoved(ctx context.Context, p workspaces.Project, w workspaces.Workspace, e Entry) error {
 	head, tree, err := s.cfg.Sandboxes.BranchNow(ctx, w.ID)
 	if err != nil {
@@ -215,13 +215,13 @@ func conflicting(w workspaces.Workspace, list []workspaces.Conflict) error {
 	return fault.New(fault.Conflict, "merge_conflicts", "It conflicts with %s in %s%s. Update the workspace from %s, then add it again.", w.Base, strings.Join(names, ", "), more, w.Base)
 }
 
-// checkMerged runs the project's setup script and checks on the merged result, in a folder of its own. The first required one that does
-// not pass is the error.
+// checkMerged runs the project's setup script and checks on the merged result, in a separate folder. The error is about the first required
+// one that does not pass.
 func (s *Service) checkMerged(ctx context.Context, p workspaces.Project, w workspaces.Workspace, e Entry) error {
 	if len(p.Checks) == 0 {
 		return nil
 	}
-	unlock, err := s.turns.LockContext(ctx, w.ID) // not while the workspace's own checks take its sandbox
+	unlock, err := s.turns.LockContext(ctx, w.ID) // wait until the workspace's own checks release its sandbox
 	if err != nil {
 		return err
 	}
@@ -232,10 +232,10 @@ func (s *Service) checkMerged(ctx context.Context, p workspaces.Project, w works
 	}
 	s.publish(ctx, "checks.updated", w.ID, w.ID, w.TeamID)
 	err = s.runMerged(ctx, w, e, runs)
-	for _, r := range runs { // those that nothing came of
+	for _, r := range runs { // those that never ran
 		_, eerr := s.edit(context.WithoutCancel(s.life), r.ID, func(r *Run) error {
 			if !r.State.Ended() && s.life.Err() == nil {
-				r.State, r.EndedAt, r.Reason = RunCancelled, s.now(), "It did not come to it."
+				r.State, r.EndedAt, r.Reason = RunCancelled, s.now(), "It did not run."
 			}
 			return nil
 		})
@@ -246,7 +246,7 @@ func (s *Service) checkMerged(ctx context.Context, p workspaces.Project, w works
 	return err
 }
 
-// queueRuns are the runs an entry needs: the setup script, the required checks, the others.
+// queueRuns returns the runs an entry needs: the setup script, the required checks, the others.
 func queueRuns(p workspaces.Project, w workspaces.Workspace, e Entry, now int64) []Run {
 	batch := id.New("bat")
 	one := func(c workspaces.Check) Run {
@@ -265,7 +265,7 @@ func queueRuns(p workspaces.Project, w workspaces.Workspace, e Entry, now int64)
 		}
 	}
 	for i := range runs {
-		runs[i].CreatedAt = now + int64(i) // their order
+		runs[i].CreatedAt = now + int64(i) // preserves their order
 	}
 	return runs
 }
@@ -278,7 +278,7 @@ func (s *Service) runMerged(ctx context.Context, w workspaces.Workspace, e Entry
 	defer func() {
 		dctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), time.Minute)
 		defer cancel()
-		if s.life.Err() != nil { // the next server begins with it
+		if s.life.Err() != nil { // the next server starts with it
 			return
 		}
 		if err := s.cfg.Sandboxes.DropCheckOut(dctx, w.ID); err != nil {

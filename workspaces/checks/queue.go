@@ -12,17 +12,17 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// EnqueueRequest asks for a merge when its turn comes.
+// EnqueueRequest is a request to merge when the workspace's turn comes.
 type EnqueueRequest struct {
 	Strategy     string // "" = the project's
 	Message      string
-	ExpectedHead string // what the reader saw of the branch, "" = whatever it is
+	ExpectedHead string // head of the branch the user saw, "" = any
 }
 
-// endedShown is how many entries that have ended a queue shows.
+// endedShown is how many ended entries a queue shows.
 const endedShown = 20
 
-// Enqueue puts a workspace into the merge queue of its project.
+// Enqueue adds a workspace to the merge queue of its project.
 func (s *Service) Enqueue(ctx context.Context, actor accounts.Actor, workspaceID string, r EnqueueRequest) (Entry, error) {
 	w, p, err := s.of(ctx, workspaceID)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Service) Enqueue(ctx context.Context, actor accounts.Actor, workspaceID
 	return e, nil
 }
 
-// Dequeue takes the workspace out of the queue. What is being landed at this moment stays.
+// Dequeue removes the workspace from the queue. It cannot stop an entry that is landing.
 func (s *Service) Dequeue(ctx context.Context, actor accounts.Actor, workspaceID string) error {
 	open, err := s.cfg.Store.NewestEntry(ctx, workspaceID)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Service) Dequeue(ctx context.Context, actor accounts.Actor, workspaceID
 	return nil
 }
 
-// Listed is an entry with its place in the queue and the checks that ran for it.
+// Listed is an entry with its position in the queue and the checks that ran for it.
 type Listed struct {
 	Entry
 	Place int // 1 = the next; 0 = it has ended
@@ -168,7 +168,7 @@ func (s *Service) InQueue(ctx context.Context, teamID string) (map[string]Listed
 	return out, nil
 }
 
-// editEntry changes an entry and tells of it.
+// editEntry changes an entry and publishes the change.
 func (s *Service) editEntry(ctx context.Context, id string, fn func(*Entry) error) (Entry, error) {
 	e, err := s.cfg.Store.EditEntry(ctx, id, func(e *Entry) error {
 		if err := fn(e); err != nil {

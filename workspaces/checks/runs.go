@@ -11,24 +11,24 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Standing is how one check stands.
+// Standing is the state of one check.
 type Standing struct {
 	Check workspaces.Check
 	State State
-	Run   *Run // its newest
+	Run   *Run // its newest run
 }
 
-// Overview is what there is to say of a workspace's checks.
+// Overview is the state of a workspace's checks.
 type Overview struct {
 	State   State
 	Items   []Standing
 	History []Run // the newest first
 }
 
-// historyShown is how many runs an Overview has.
+// historyShown is how many runs an Overview lists.
 const historyShown = 30
 
-// Start runs checks of the workspace's project on its files as they are; those named, or all. What runs already of them is cancelled.
+// Start runs checks of the workspace's project on its current files; those named, or all. It cancels their earlier runs.
 func (s *Service) Start(ctx context.Context, userID, workspaceID string, checkIDs []string) error {
 	w, p, err := s.of(ctx, workspaceID)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Service) Start(ctx context.Context, userID, workspaceID string, checkID
 	return s.begin(ctx, userID, w, list)
 }
 
-// AfterTurn runs the checks that are to run when an agent's turn ended.
+// AfterTurn runs the checks that the project runs when an agent's turn ends.
 func (s *Service) AfterTurn(workspaceID string) {
 	s.start(func() {
 		w, p, err := s.of(s.life, workspaceID)
@@ -78,7 +78,7 @@ func (s *Service) of(ctx context.Context, workspaceID string) (workspaces.Worksp
 	return w, p, err
 }
 
-// begin stores runs of these checks and has them worked on.
+// begin stores runs of these checks and starts them.
 func (s *Service) begin(ctx context.Context, userID string, w workspaces.Workspace, list []workspaces.Check) error {
 	open, err := s.cfg.Store.CheckRuns(ctx, w.ID, keepRuns)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Service) begin(ctx context.Context, userID string, w workspaces.Workspa
 	runs := make([]Run, 0, len(list))
 	for i, c := range list {
 		runs = append(runs, Run{ID: id.New("cru"), TeamID: w.TeamID, WorkspaceID: w.ID, ProjectID: w.ProjectID, BatchID: batch, CheckID: c.ID, Name: c.Name,
-			Command: c.Command, Required: c.Required, State: RunWaiting, StartedBy: userID, CreatedAt: now + int64(i)}) // their order
+			Command: c.Command, Required: c.Required, State: RunWaiting, StartedBy: userID, CreatedAt: now + int64(i)}) // preserves their order
 	}
 	if err := s.cfg.Store.InsertCheckRuns(ctx, runs); err != nil {
 		return err
@@ -108,12 +108,12 @@ func (s *Service) begin(ctx context.Context, userID string, w workspaces.Workspa
 	return nil
 }
 
-// Get returns a run with its output as it is stored.
+// Get returns a run with its stored output.
 func (s *Service) Get(ctx context.Context, id string) (Run, error) {
 	return s.cfg.Store.CheckRun(ctx, id)
 }
 
-// Output returns what a run printed so far, at most MaxOutput bytes: its end. cut says that there was more.
+// Output returns the output of a run so far: its end, at most MaxOutput bytes. cut reports whether there was more.
 func (s *Service) Output(ctx context.Context, runID string) (text string, cut bool, err error) {
 	r, err := s.Get(ctx, runID)
 	if err != nil || r.State.Ended() || r.CommandID == "" {
@@ -127,7 +127,7 @@ func (s *Service) Output(ctx context.Context, runID string) (text string, cut bo
 	return text, cut || c.Truncated, err
 }
 
-// Cancel ends a run. One that has ended stays as it ended.
+// Cancel ends a run. It does not change one that has ended.
 func (s *Service) Cancel(ctx context.Context, runID string) (Run, error) {
 	r, err := s.edit(ctx, runID, func(r *Run) error {
 		if !r.State.Ended() {
@@ -138,11 +138,11 @@ func (s *Service) Cancel(ctx context.Context, runID string) (Run, error) {
 	if err != nil {
 		return r, err
 	}
-	s.cancel(runID, errCancelled) // its command is ended by whoever follows it
+	s.cancel(runID, errCancelled) // the goroutine that follows it ends its command
 	return r, nil
 }
 
-// Overview says how the workspace's checks stand for its files as they are, as far as that is known without asking its sandbox.
+// Overview returns the state of the workspace's checks for its current files, as far as the server knows without asking its sandbox.
 func (s *Service) Overview(ctx context.Context, workspaceID string) (Overview, error) {
 	w, p, err := s.of(ctx, workspaceID)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Service) Overview(ctx context.Context, workspaceID string) (Overview, e
 	return o, nil
 }
 
-// Standing says how the project's checks stand for a tree, or a commit, of the workspace.
+// Standing returns the state of the project's checks for a tree, or a commit, of the workspace.
 func (s *Service) Standing(ctx context.Context, workspaceID, tree string) (State, []Standing, error) {
 	_, p, err := s.of(ctx, workspaceID)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Service) Standing(ctx context.Context, workspaceID, tree string) (State
 	return sum(items), items, nil
 }
 
-// States says, for each workspace of the team that has runs of checks, how they stand.
+// States returns the state of the checks of each workspace of the team that has runs.
 func (s *Service) States(ctx context.Context, teamID string, checks func(projectID string) []workspaces.Check, workspaceIDs ...string) (map[string]State, error) {
 	runs, err := s.cfg.Store.LatestRuns(ctx, teamID, workspaceIDs...)
 	if err != nil || len(runs) == 0 {
@@ -197,7 +197,7 @@ func (s *Service) States(ctx context.Context, teamID string, checks func(project
 	return out, nil
 }
 
-// stand says how each check stands for a tree or commit; "" = that nobody knows, and the newest runs count. runs are the newest first.
+// stand returns the state of each check for a tree or commit; "" = unknown, and the newest runs count. runs are the newest first.
 func stand(list []workspaces.Check, runs []Run, tree string) []Standing {
 	out := make([]Standing, 0, len(list))
 	for _, c := range list {
@@ -220,7 +220,7 @@ func stand(list []workspaces.Check, runs []Run, tree string) []Standing {
 	return out
 }
 
-// standsFor says what one run tells of a check for a tree.
+// standsFor returns the state that one run proves for a tree.
 func standsFor(r Run, c workspaces.Check, tree string) State {
 	switch {
 	case r.State == RunWaiting:
@@ -237,7 +237,7 @@ func standsFor(r Run, c workspaces.Check, tree string) State {
 	return Stale // cancelled, lost
 }
 
-// sum is how all of them stand.
+// sum combines the states of all checks.
 func sum(items []Standing) State {
 	has := map[State]bool{}
 	for _, i := range items {
@@ -257,7 +257,7 @@ func sum(items []Standing) State {
 	return None
 }
 
-// Gate says why the workspace's branch must not be merged by hand now, nil when it may.
+// Gate returns why the workspace's branch must not be merged manually now, nil when it may.
 func (s *Service) Gate(ctx context.Context, w workspaces.Workspace) error {
 	p, err := s.cfg.Records.Project(ctx, w.ProjectID)
 	if err != nil {
@@ -289,7 +289,7 @@ func (s *Service) Gate(ctx context.Context, w workspaces.Workspace) error {
 	return s.approved(ctx, p, w, tree)
 }
 
-// GateOf is Gate for a merge elsewhere, which lands the commit named: it must be the one that was judged.
+// GateOf is Gate for a merge on a forge, which lands the named commit: it must be the one that was judged.
 func (s *Service) GateOf(ctx context.Context, w workspaces.Workspace, head string) error {
 	if err := s.Gate(ctx, w); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (s *Service) GateOf(ctx context.Context, w workspaces.Workspace, head strin
 	}
 	commit, _, err := s.cfg.Sandboxes.BranchNow(ctx, w.ID)
 	if err == nil && commit != head {
-		err = fault.New(fault.Conflict, "head_moved", "What would be merged there is not what %s is at here, which the project's rules were asked of. Push or fetch, then look at it anew.", w.Branch)
+		err = fault.New(fault.Conflict, "head_moved", "The commit to be merged there is not the one %s is at here, to which the project's rules were applied. Push or fetch, then look at it again.", w.Branch)
 	}
 	return err
 }
@@ -314,21 +314,21 @@ func (s *Service) approved(ctx context.Context, p workspaces.Project, w workspac
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "approval_required", "The project asks for an approval of exactly what is merged. Commit everything, then have somebody approve it in Changes.")
+	return fault.New(fault.Conflict, "approval_required", "The project requires an approval of exactly what is merged. Commit everything, then have somebody approve it in Changes.")
 }
 
 func notPassed(st Standing) error {
 	what := "did not run on exactly what is merged. Commit everything, then run the checks"
 	switch st.State {
 	case Failed:
-		what = "failed. Look at its output, have it mended, commit and run the checks again"
+		what = "failed. Look at its output, have it fixed, commit and run the checks again"
 	case Running, Waiting:
 		what = "has not ended yet. Wait for it"
 	}
 	return fault.New(fault.Conflict, "checks_required", "The check %q %s.", st.Check.Name, what).With("check", st.Check.Name).With("state", string(st.State))
 }
 
-// mayMerge reports whether a person may still have the workspace merged.
+// mayMerge reports whether a user is still allowed to merge the workspace.
 func mayMerge(a accounts.Actor, w workspaces.Workspace) error {
 	return accounts.Can(a, accounts.MergeWorkspace, accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private})
 }

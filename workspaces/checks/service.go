@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store     Store
 	Records   Records
@@ -25,45 +25,45 @@ type Config struct {
 	Commands  Commands
 	Accounts  Accounts
 	Events    events.Publisher
-	// Approved says whether somebody approved these files of a workspace; nil = nobody ever did.
+	// Approved reports whether somebody approved these files of a workspace; nil = nobody ever did.
 	Approved func(ctx context.Context, workspaceID, tree string) (bool, error)
 	Now      func() time.Time
-	After    func(time.Duration) <-chan time.Time // the clock of what is tried again; default time.After
+	After    func(time.Duration) <-chan time.Time // timer of retries; default time.After
 	Log      *slog.Logger
 }
 
-// keepRuns is how many runs of a workspace are kept.
+// keepRuns is how many runs of a workspace are retained.
 const keepRuns = 60
 
-// Service is the room. Safe for concurrent use. Order of a start: New, Recover, Run.
+// Service runs checks and the merge queue. Safe for concurrent use. Order of a start: New, Recover, Run.
 type Service struct {
 	cfg Config
 
 	scope *tasks.Scope
-	life  context.Context // of what is under way: the scope's
+	life  context.Context // context of running work: the scope's
 
 	mu      sync.Mutex
-	begun   bool                               // Run runs
-	waiting []func()                           // what was asked for before that
+	begun   bool                               // Run is running
+	waiting []func()                           // work requested before that
 	turns   locks.Keyed                        // by workspace: its checks run one after the other
-	cancels map[string]context.CancelCauseFunc // by id of a run or an entry of the queue that is worked on
-	queues  map[string]*queue                  // by project: that is worked on
+	cancels map[string]context.CancelCauseFunc // by id of a run or a queue entry in progress
+	queues  map[string]*queue                  // by project: queues in progress
 }
 
-// queue is a project's queue while somebody works on it.
+// queue is a project's queue while a worker processes it.
 type queue struct{ again bool }
 
-// Causes with which work is ended.
+// Causes for ending work.
 var (
 	errStopping  = errors.New("the server is stopping")
 	errCancelled = errors.New("cancelled by a person")
 	errDequeued  = errors.New("taken out of the queue")
 )
 
-// New makes a Service. It starts nothing; it panics without a room it needs.
+// New makes a Service. It starts nothing; it panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Sandboxes == nil || cfg.Merges == nil || cfg.Commands == nil || cfg.Accounts == nil {
-		panic("checks: Store, Records, Sandboxes, Merges, Commands and Accounts are needed")
+		panic("checks: Store, Records, Sandboxes, Merges, Commands and Accounts are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -78,7 +78,7 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Run works until ctx ends. Commands under way go on in their sandboxes, and are followed again by the next server.
+// Run works until ctx ends. Running commands continue in their sandboxes, and the next server follows them again.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.begun = true
@@ -93,7 +93,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// start runs fn in a goroutine of Run's.
+// start runs fn in a goroutine owned by Run.
 func (s *Service) start(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,10 +101,10 @@ func (s *Service) start(fn func()) {
 		s.waiting = append(s.waiting, fn)
 		return
 	}
-	s.scope.Go(fn) // once the server stops, the next start takes it up
+	s.scope.Go(fn) // the server is stopping: the next start takes it up
 }
 
-// Recover takes up what an earlier server left. It comes after the commands' own Recover, and before Run.
+// Recover takes up the runs and entries an earlier server left. It comes after the commands' own Recover, and before Run.
 func (s *Service) Recover(ctx context.Context) error {
 	open, err := s.cfg.Store.OpenCheckRuns(ctx)
 	if err != nil {
@@ -113,8 +113,8 @@ func (s *Service) Recover(ctx context.Context) error {
 	batches := map[string][]Run{}
 	var order []string
 	for _, r := range open {
-		if r.QueueID != "" { // the entry begins anew
-			s.lose(ctx, r, "The server stopped while it ran. The queue begins anew.")
+		if r.QueueID != "" { // the entry starts over
+			s.lose(ctx, r, "The server stopped while it ran. The queue starts it over.")
 			continue
 		}
 		if batches[r.BatchID] == nil {
@@ -136,7 +136,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	return nil
 }
 
-// lose ends a run nobody knows the end of.
+// lose ends a run whose outcome is unknown.
 func (s *Service) lose(ctx context.Context, r Run, reason string) {
 	if r.CommandID != "" {
 		s.start(func() {
@@ -156,7 +156,7 @@ func (s *Service) lose(ctx context.Context, r Run, reason string) {
 	}
 }
 
-// edit changes a run and tells of it.
+// edit changes a run and publishes the change.
 func (s *Service) edit(ctx context.Context, id string, fn func(*Run) error) (Run, error) {
 	r, err := s.cfg.Store.EditCheckRun(ctx, id, fn)
 	if err == nil {
@@ -185,7 +185,7 @@ func (s *Service) cancellable(ctx context.Context, id string) (context.Context, 
 	}
 }
 
-// cancel ends what is worked on under this id, and reports whether there was anything.
+// cancel ends the work with this id, and reports whether there was any.
 func (s *Service) cancel(id string, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package checks runs a project's checks, the commands that say whether work is good, in the sandboxes of its workspaces, and brings
-// workspaces home one after the other: the merge queue checks each merged result before it lands.
+// Package checks runs a project's checks, the commands that verify work, in the sandboxes of its workspaces, and merges workspaces one
+// after the other: the merge queue checks each merged result before it lands.
 package checks
 
 import (
@@ -22,7 +22,7 @@ const (
 	RunFailed    RunState = "failed"
 	RunTimedOut  RunState = "timed_out"
 	RunCancelled RunState = "cancelled"
-	RunLost      RunState = "lost" // nobody knows how it ended
+	RunLost      RunState = "lost" // how it ended is unknown
 )
 
 // Ended reports whether s is final.
@@ -32,43 +32,43 @@ func (s RunState) Ended() bool { return s != RunWaiting && s != RunRunning }
 type Run struct {
 	ID, TeamID, WorkspaceID, ProjectID string
 
-	BatchID   string // runs that were begun together
+	BatchID   string // shared by runs that were started together
 	QueueID   string // the entry of the merge queue it is for; "" = it runs on the workspace's own files
 	CheckID   string
 	Name      string
 	Command   string
 	Required  bool
 	Tree      string // the files it ran on; "" = they changed while it ran
-	Commit    string // the commit that has these files; "" = none has
+	Commit    string // the commit with these files; "" = none
 	State     RunState
 	Reason    string
 	ExitCode  *int64
-	Output    string // its end, at most MaxOutput bytes, secrets masked; left out of lists
+	Output    string // its end, at most MaxOutput bytes, secrets masked; omitted in lists
 	Truncated bool
 	CommandID string // in the sandbox
-	StartedBy string // "" = Parawork itself
+	StartedBy string // "" = Parawork
 	CreatedAt int64
 	StartedAt int64
 	EndedAt   int64
 }
 
-// MaxOutput is how many bytes of a run's output are kept: its end.
+// MaxOutput is how many bytes of a run's output are stored: its end.
 const MaxOutput = 256 << 10
 
 // setupID is the check_id of a project's setup script, which runs before the checks on a merged result.
 const setupID = "setup"
 
-// State is how a check, or all of a workspace's, stands.
+// State is the state of a check, or of all checks of a workspace.
 type State string
 
-// How checks stand for certain files.
+// States of checks for a given set of files.
 const (
 	None    State = "none" // there are none, or they never ran
 	Waiting State = "waiting"
 	Running State = "running"
 	Passed  State = "passed"
 	Failed  State = "failed"
-	Stale   State = "stale" // they ran, but on other files, or nobody knows how they ended
+	Stale   State = "stale" // they ran on other files, or how they ended is unknown
 )
 
 // EntryState is the state of an entry of the merge queue.
@@ -88,13 +88,13 @@ const (
 type Entry struct {
 	ID, TeamID, ProjectID, WorkspaceID string
 
-	Base       string // the branch it is merged into, as people name it
+	Base       string // name of the branch it is merged into
 	Strategy   string
 	Message    string
 	State      EntryState
 	Reason     string
-	Head       string // of the branch, as it was asked for
-	BaseCommit string // what the result is computed on
+	Head       string // of the branch when it was enqueued
+	BaseCommit string // commit the result is computed on
 	Commit     string // the merged result
 	Position   int64  // grows with each entry of the project
 	AddedBy    string
@@ -103,19 +103,19 @@ type Entry struct {
 	EndedAt    int64
 }
 
-// Now is what the store knows of a workspace's files without asking anybody: the newest snapshot's.
+// Now is the state of a workspace's files that the store knows without asking a sandbox: the newest snapshot's.
 type Now struct{ Tree, Head string }
 
-// Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
+// Store stores runs and queue entries. Errors: fault.NotFound for an unknown id.
 type Store interface {
 	RunStore
 	QueueStore
 }
 
-// RunStore keeps runs of checks and the files they ran on.
+// RunStore stores runs of checks and the files they ran on.
 type RunStore interface {
 	InsertCheckRuns(ctx context.Context, runs []Run) error
-	// EditCheckRun changes a run in one transaction, output included; an error of fn changes nothing.
+	// EditCheckRun changes a run in one transaction, output included; an error of fn rolls it back.
 	EditCheckRun(ctx context.Context, id string, fn func(*Run) error) (Run, error)
 	// CheckRun returns a run with its output.
 	CheckRun(ctx context.Context, id string) (Run, error)
@@ -127,13 +127,13 @@ type RunStore interface {
 	LatestRuns(ctx context.Context, teamID string, workspaceIDs ...string) ([]Run, error)
 	// OpenCheckRuns returns every run that has not ended, oldest first.
 	OpenCheckRuns(ctx context.Context) ([]Run, error)
-	// DropCheckRuns forgets all ended runs of a workspace but the newest keep.
+	// DropCheckRuns deletes all ended runs of a workspace except the newest keep.
 	DropCheckRuns(ctx context.Context, workspaceID string, keep int) error
-	// FilesNow returns the newest snapshot of workspaces of a team; of one workspace, where it is named.
+	// FilesNow returns the newest snapshot of workspaces of a team; of one workspace if one is named.
 	FilesNow(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Now, error)
 }
 
-// QueueStore keeps the entries of merge queues.
+// QueueStore stores the entries of merge queues.
 type QueueStore interface {
 	// InsertEntry gives the entry the project's next position; fault.Conflict with the code merge_queued when the workspace has an open one.
 	InsertEntry(ctx context.Context, e Entry) (Entry, error)
@@ -155,15 +155,15 @@ type Records interface {
 	Record(ctx context.Context, a workspaces.Activity) error
 }
 
-// Sandboxes says what a workspace's files and branch are now, and puts commits where commands can run over them.
+// Sandboxes reads a workspace's current files and branch, and checks out commits for commands.
 type Sandboxes interface {
-	// FilesNow says what the files in the workspace's sandbox are.
+	// FilesNow returns the state of the files in the workspace's sandbox.
 	FilesNow(ctx context.Context, workspaceID string) (ingest.FilesNow, error)
-	// BranchNow says where the workspace's branch is: its commit and that one's tree.
+	// BranchNow returns the workspace's branch: its commit and that commit's tree.
 	BranchNow(ctx context.Context, workspaceID string) (commit, tree string, err error)
-	// CheckOut puts a commit of the project into a folder of its own in the workspace's sandbox.
+	// CheckOut checks a commit of the project out into a separate folder in the workspace's sandbox.
 	CheckOut(ctx context.Context, workspaceID, commit, branch string) (dir string, err error)
-	// DropCheckOut removes it.
+	// DropCheckOut removes that folder.
 	DropCheckOut(ctx context.Context, workspaceID string) error
 	// CheckEnv is the environment of a check.
 	CheckEnv(ctx context.Context, workspaceID string) (map[string]string, error)
@@ -171,13 +171,13 @@ type Sandboxes interface {
 
 // Merges merges workspaces' branches into their bases.
 type Merges interface {
-	// MergedTree computes what merging the workspace's branch into its base would land, and keeps it. With conflicts commit is "".
+	// MergedTree computes the result of merging the workspace's branch into its base, and stores it. With conflicts commit is "".
 	MergedTree(ctx context.Context, actor accounts.Actor, workspaceID, strategy, message string) (commit, base string, conflicts []workspaces.Conflict, err error)
-	// LandMerged makes it the base, if that is still what it was: else base_moved. Asked again after it landed it says so.
+	// LandMerged makes it the base if that has not moved, else it returns base_moved. It is idempotent.
 	LandMerged(ctx context.Context, actor accounts.Actor, workspaceID, commit, expectedBase string) (workspaces.MergeResult, error)
 }
 
-// Commands is what the room needs of the commands in sandboxes.
+// Commands runs commands in sandboxes.
 type Commands interface {
 	Exec(ctx context.Context, req command.Request) (command.Command, error)
 	Wait(ctx context.Context, commandID string) (command.Command, error)
@@ -185,7 +185,7 @@ type Commands interface {
 	Cancel(ctx context.Context, commandID string) (command.Command, error)
 }
 
-// Accounts is what the room needs of users.
+// Accounts knows users.
 type Accounts interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
 }

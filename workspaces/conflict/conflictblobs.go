@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// indexNow looks paths up in the agent's index; what is in conflict there is none.
+// indexNow looks up paths in the agent's index; it returns none that are in conflict.
 func indexNow(ctx context.Context, b *sandboxgit.Sandbox, paths []string) (map[string]git.FileEntry, error) {
 	said, err := indexSaid(ctx, b, paths)
 	if err != nil {
@@ -27,7 +27,7 @@ func indexNow(ctx context.Context, b *sandboxgit.Sandbox, paths []string) (map[s
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
 		if !ok || len(f) != 3 || !git.IsCommitID(f[1]) {
-			return nil, fmt.Errorf("box: ls-files answered %q", e)
+			return nil, fmt.Errorf("sandbox: ls-files answered %q", e)
 		}
 		if f[2] == "0" {
 			out[name] = git.FileEntry{Mode: f[0], OID: f[1], Size: -1}
@@ -36,7 +36,7 @@ func indexNow(ctx context.Context, b *sandboxgit.Sandbox, paths []string) (map[s
 	return out, nil
 }
 
-// indexSaid is what the agent's index says of paths, to tell when it says something else.
+// indexSaid is the state of paths in the agent's index, used to detect changes.
 func indexSaid(ctx context.Context, b *sandboxgit.Sandbox, paths []string) (said string, err error) {
 	err = git.EachBatch(paths, func(some []string) error {
 		list, err := b.Git(ctx, nil, append([]string{"ls-files", "-s", "-z", "--"}, some...)...)
@@ -79,7 +79,7 @@ func blobSizes(ctx context.Context, b *sandboxgit.Sandbox, all map[string][4]git
 	return out, nil
 }
 
-// textBlobs says which contents have lines, as git tells them from binary ones.
+// textBlobs reports which contents git treats as text.
 func textBlobs(ctx context.Context, b *sandboxgit.Sandbox, all map[string][4]git.FileEntry) (map[string]bool, error) {
 	out := make(map[string]bool)
 	err := git.EachBatch(blobs(all), func(some []string) error {
@@ -95,7 +95,7 @@ func textBlobs(ctx context.Context, b *sandboxgit.Sandbox, all map[string][4]git
 	return out, err
 }
 
-// conflictBlob reads a content where the agent works, as it is written into the file where out says so.
+// conflictBlob reads a content in the sandbox, converted as git would write it to the file out, if set.
 func conflictBlob(ctx context.Context, b *sandboxgit.Sandbox, name string, e git.FileEntry, out bool) ([]byte, error) {
 	args := []string{"cat-file", "blob", e.OID}
 	if out {
@@ -112,7 +112,7 @@ func conflictBlob(ctx context.Context, b *sandboxgit.Sandbox, name string, e git
 		return nil, git.SandboxFault(&git.CommandError{Sub: "cat-file", Result: r}, "worktree_unreadable", "Reading a file in conflict")
 	}
 	if !out && git.GitName(e.OID, r.Stdout) != e.OID {
-		return nil, fmt.Errorf("box: cat-file answered other bytes than %s", e.OID)
+		return nil, fmt.Errorf("sandbox: cat-file answered other bytes than %s", e.OID)
 	}
 	return r.Stdout, nil
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// grouping makes decisions of the paths in an index that has conflicts. git tells of one that is of several names (both sides renamed a file, a
-// file here and a link there) as of so many files.
+// grouping groups the conflicting paths of an index into decisions. A conflict that involves several names (both sides renamed a file, a
+// file on one side and a link on the other) is several paths to git.
 type grouping struct {
 	b            *sandboxgit.Sandbox
 	op, head     string
 	all          map[string][4]git.FileEntry
-	branch, base int // which stage is whose
+	branch, base int // which stage belongs to which side
 
 	out []OpenConflict
 }
@@ -43,7 +43,7 @@ func (g *grouping) groups(ctx context.Context) error {
 		}
 		g.out = append(g.out, c)
 	}
-	for _, p := range names { // both gave it another name
+	for _, p := range names { // both sides renamed it differently
 		st := g.all[p]
 		if !st[1].Is() || st[2].Is() || st[3].Is() {
 			continue
@@ -60,7 +60,7 @@ func (g *grouping) groups(ctx context.Context) error {
 			byReal[real] = append(byReal[real], p)
 		}
 	}
-	for _, real := range slices.Sorted(maps.Keys(byReal)) { // a name that each side has for something else
+	for _, real := range slices.Sorted(maps.Keys(byReal)) { // each side has something else at this name
 		paths := byReal[real]
 		if _, too := g.all[real]; too && !used[real] {
 			paths = append([]string{real}, paths...)
@@ -124,7 +124,7 @@ func flip(m map[string]string) map[string]string {
 	return out
 }
 
-// other is the commit that comes in: of a merge what is merged, of a rebase the branch's commit that is made anew. "" = git does not say.
+// other is the incoming commit: in a merge the merged one, in a rebase the branch's commit being replayed. "" = git does not say.
 func (g *grouping) other(ctx context.Context) string {
 	ref := "MERGE_HEAD"
 	if g.op == workspaces.StrategyRebase {
@@ -137,7 +137,7 @@ func (g *grouping) other(ctx context.Context) string {
 	return out
 }
 
-// moved finds names git made up (name~label) because something else has the name: by the made-up name the real one.
+// moved maps names git made up (name~label), because something else has the name, to the real names.
 func (g *grouping) moved(ctx context.Context) (map[string]string, error) {
 	var ask []string
 	maybe := make(map[string][]string)
@@ -175,7 +175,7 @@ func (g *grouping) moved(ctx context.Context) (map[string]string, error) {
 	out := make(map[string]string)
 	for p, real := range maybe {
 		if there[p] {
-			continue // a file of somebody's that is named so
+			continue // somebody's own file with such a name
 		}
 		for _, r := range real {
 			if there[r] {
@@ -187,7 +187,7 @@ func (g *grouping) moved(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// renamed says what each side has given other names, by the stage of the side. It is asked only where the stages alone do not tell.
+// renamed finds what each side has renamed, by the side's stage. It is called only where the stages do not suffice.
 func (g *grouping) renamed(ctx context.Context) ([4]map[string]string, error) {
 	var out [4]map[string]string
 	notifies := func(st [4]git.FileEntry) bool { return st[2].Is() && st[3].Is() }
@@ -220,10 +220,10 @@ func (g *grouping) renamed(ctx context.Context) ([4]map[string]string, error) {
 	return out, nil
 }
 
-// maxRenames bounds how many files are compared to find what was renamed, as merges do.
+// maxRenames bounds how many files are compared to detect renames, as in merges.
 const maxRenames = 7000
 
-// otherName makes up the name under which a second file of a conflict is kept: after the side that it is of.
+// otherName makes up the name for the second file of a conflict, from the name of its side.
 func otherName(name, base, branch string, c *OpenConflict) string {
 	label := base
 	if c.Base == nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// maxMarks is how many lines with marks are named of a file.
+// maxMarks is how many lines with conflict markers are listed per file.
 const maxMarks = 50
 
-// markPattern is a line with which git begins or ends a conflict. Of renamed files the marks are longer.
+// markPattern matches a line with which git starts or ends a conflict. In renamed files the markers are longer.
 const markPattern = "^(<{7,12}|>{7,12}) "
 
-// findMarks fills in the lines of files at which marks of a conflict are left: of those that are open in the folder, of those that were resolved
-// in what is staged. A line that a side itself has is none.
+// findMarks fills in the lines at which conflict markers are left: in the folder for open files, in the index for resolved ones. A
+// marker-like line that a side itself has does not count.
 func findMarks(ctx context.Context, b *sandboxgit.Sandbox, list []OpenConflict) error {
 	var open, staged []string
 	for _, c := range list {
@@ -37,7 +37,7 @@ func findMarks(ctx context.Context, b *sandboxgit.Sandbox, list []OpenConflict) 
 	if err != nil {
 		return err
 	}
-	again := make([]string, 0, len(in)) // staged with marks: what counts is the folder, which is staged anew
+	again := make([]string, 0, len(in)) // staged with markers: the folder counts, and is staged again
 	for name := range in {
 		again = append(again, name)
 	}
@@ -78,7 +78,7 @@ type mark struct {
 	text string
 }
 
-// marks finds the lines of files that begin with a conflict's marks.
+// marks finds the lines of files that start with a conflict marker.
 func marks(ctx context.Context, b *sandboxgit.Sandbox, files []string, where ...string) (map[string][]mark, error) {
 	out := make(map[string][]mark)
 	for some := range slices.Chunk(files, 200) { // as arguments: grep reads no list
@@ -100,8 +100,8 @@ func marks(ctx context.Context, b *sandboxgit.Sandbox, files []string, where ...
 	return out, nil
 }
 
-// ownMarks are lines like marks that a file had before the conflict. What git has merged itself, where both sides gave a file other names, has
-// its marks in the stages.
+// ownMarks are marker-like lines that a file had before the conflict. Where both sides renamed a file, git's merged content has its markers
+// in the stages.
 func ownMarks(ctx context.Context, b *sandboxgit.Sandbox, c *OpenConflict, name string) (map[string]bool, error) {
 	own := make(map[string]bool)
 	if c.Kind == ConflictRenames {
@@ -124,13 +124,13 @@ func ownMarks(ctx context.Context, b *sandboxgit.Sandbox, c *OpenConflict, name 
 	return own, nil
 }
 
-// MarkedFile is a file in which marks of a conflict are left.
+// MarkedFile is a file in which conflict markers are left.
 type MarkedFile struct {
 	Path  string `json:"path"` // in wire form
 	Lines []int  `json:"lines"`
 }
 
-// markedWords names lines for people.
+// markedWords lists lines for people.
 func markedWords(list []MarkedFile) string {
 	var names []string
 	for i, m := range list {

@@ -17,26 +17,26 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// Decision says what becomes of one conflict.
+// Decision is how one conflict is resolved.
 type Decision struct {
 	Path    string
-	Version string // of the conflict as it was shown
+	Version string // of the conflict as shown to the user
 	Take    string // one of its choices; "" with Undo
-	Undo    bool   // it is in conflict again
+	Undo    bool   // reopen the conflict
 }
 
-// Decisions are decided together.
+// Decisions are applied together.
 type Decisions struct {
 	List       []Decision
-	SnapshotID string // of an undo: the files come back as this snapshot has them; "" = as git left them
+	SnapshotID string // for an undo: restore the files from this snapshot; "" = as git left them
 }
 
-// maxDecisions is how many conflicts are decided at once.
+// maxDecisions is how many conflicts one request decides.
 const maxDecisions = 500
 
-// Decide takes sides in conflicts of a merge or rebase that is under way in the worktree: in the files, and in the agent's index, by which git
-// counts them as resolved. All files are kept in a snapshot first, and nothing is written over that is not in it or in the repository. Errors:
-// nothing_under_way, conflict_changed, choice_invalid, files_in_the_way, part_not_kept.
+// Decide resolves conflicts of a merge or rebase in progress in the worktree by choosing sides, in the files and in the agent's index,
+// where git then counts them as resolved. It first takes a snapshot of all files, and overwrites nothing that is neither in the snapshot
+// nor in the repository. Errors: nothing_under_way, conflict_changed, choice_invalid, files_in_the_way, part_not_kept.
 func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID string, r Decisions) (snapshotID string, err error) {
 	if len(r.List) == 0 {
 		return "", fault.New(fault.Invalid, "nothing_chosen", "No file was chosen.").With("field", "decisions")
@@ -88,7 +88,7 @@ func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID 
 		}
 	}
 	d.snap = snap
-	// From here on who asked may go: files and index belong together.
+	// From here on the caller may leave: files and index belong together.
 	ctx = context.WithoutCancel(ctx)
 	for i, one := range r.List {
 		if one.Undo {
@@ -116,7 +116,7 @@ func nothingUnderWay() error {
 	return fault.New(fault.Conflict, "nothing_under_way", "Neither a merge nor a rebase is under way in the workspace.")
 }
 
-// decidedWords is what the timeline says.
+// decidedWords is the text for the timeline.
 func decidedWords(list []Decision, base, branch string) string {
 	one := list[0]
 	if len(list) > 1 {
@@ -124,29 +124,29 @@ func decidedWords(list []Decision, base, branch string) string {
 	}
 	name := stage.NamesOf([]string{one.Path})
 	if one.Undo {
-		return "Took back what was decided of " + name
+		return "Undid the decision about " + name
 	}
 	return map[string]string{TakeBranch: "Took " + name + " as it is on " + branch, TakeBase: "Took " + name + " as it is on " + base, TakeBoth: "Kept both versions of " + name,
 		TakeKeep: "Kept " + name, TakeDelete: "Deleted " + name, TakeNow: "Took " + name + " as it lies in the folder"}[one.Take]
 }
 
-// chosen finds what a decision is about, as it was shown.
+// chosen finds the conflict a decision is about, unchanged since it was shown.
 func (cs *conflictSet) chosen(one Decision) (*OpenConflict, error) {
 	c := cs.named(one.Path)
 	if c == nil || c.Version != one.Version {
-		return nil, fault.New(fault.Conflict, "conflict_changed", "%q is not in conflict as you saw it any more: the agent or somebody else was at it. Nothing was changed: look again, then decide.", one.Path).
+		return nil, fault.New(fault.Conflict, "conflict_changed", "%q is no longer in conflict as you saw it: the agent or somebody else changed it. Nothing was changed: look again, then decide.", one.Path).
 			With("path", guest.EncodePath(one.Path))
 	}
 	switch {
 	case one.Undo && !c.Decided:
-		return nil, fault.New(fault.Conflict, "conflict_changed", "%q is in conflict: there is nothing to take back.", one.Path).With("path", guest.EncodePath(one.Path))
+		return nil, fault.New(fault.Conflict, "conflict_changed", "%q is in conflict: there is nothing to undo.", one.Path).With("path", guest.EncodePath(one.Path))
 	case !one.Undo && !slices.Contains(c.Choices, one.Take):
-		return nil, fault.New(fault.Invalid, "choice_invalid", "Of %q may be taken: %s.", one.Path, strings.Join(c.Choices, ", ")).With("field", "take")
+		return nil, fault.New(fault.Invalid, "choice_invalid", "For %q choose one of: %s.", one.Path, strings.Join(c.Choices, ", ")).With("field", "take")
 	}
 	return c, nil
 }
 
-// deciding is one call of Decide.
+// deciding is the state of one call of Decide.
 type deciding struct {
 	s     *Service
 	p     workspaces.Project
@@ -154,12 +154,12 @@ type deciding struct {
 	b     *sandboxgit.Sandbox
 	files stage.Files
 	actor accounts.Actor
-	snap  snapshot.Snap // as it was before
-	from  snapshot.Snap // what an undo brings back
+	snap  snapshot.Snap // the state before
+	from  snapshot.Snap // what an undo restores
 	done  []Decision
 }
 
-// take makes files and index what a choice says. Files first: cut in between, it is in conflict still, and may be decided anew.
+// take applies a choice to files and index. Files come first: if interrupted, the conflict is still open and can be decided again.
 func (d *deciding) take(ctx context.Context, c *OpenConflict, take string) error {
 	names := c.touched()
 	said, err := indexSaid(ctx, d.b, names)
@@ -204,7 +204,7 @@ func sizeOf(c *OpenConflict, e git.FileEntry) int64 {
 	return e.Size
 }
 
-// lying stages a conflict's file as it lies in the folder.
+// lying stages a conflict's file as it is in the folder.
 func (d *deciding) lying(ctx context.Context, c *OpenConflict) (map[string]git.FileEntry, error) {
 	pr, err := d.s.stage.Present(ctx, d.files, d.w, c.Path, d.b.Like, false)
 	if err != nil {
@@ -221,7 +221,7 @@ func (d *deciding) lying(ctx context.Context, c *OpenConflict) (map[string]git.F
 	return map[string]git.FileEntry{c.Path: {Mode: pr.Mode, OID: oid, Size: pr.Size}}, nil
 }
 
-// write makes the files of a conflict what they are to be. All is looked at before the first is written.
+// write writes the files a conflict's choice results in. It checks all of them before it writes the first.
 func (d *deciding) write(ctx context.Context, c *OpenConflict, names []string, to func(name string) (git.FileEntry, func(context.Context, bool) ([]byte, error))) error {
 	filtered, err := stage.Filtered(ctx, d.b, names)
 	if err != nil {
@@ -263,7 +263,7 @@ func (d *deciding) write(ctx context.Context, c *OpenConflict, names []string, t
 	return nil
 }
 
-// before reports whether an earlier decision made the file, which this one replaces.
+// before reports whether an earlier decision wrote the file, which this one replaces.
 func (d *deciding) before(c *OpenConflict, name string) bool {
 	return c.Decided && name == c.Other && c.Taken != "other"
 }
@@ -272,7 +272,7 @@ func inTheWayOf(name, what string) error {
 	return fault.New(fault.Conflict, "files_in_the_way", "%q is %s: move it away first, then decide.", name, what).With("paths", git.EncodePaths([]string{name}))
 }
 
-// kept makes sure that what is written over is in the snapshot, or is a side of the conflict, which git has.
+// kept makes sure that what is overwritten is in the snapshot, or is a side of the conflict, which git has.
 func (d *deciding) kept(ctx context.Context, c *OpenConflict, name string, pr stage.PresentFile, filtered bool) error {
 	if !pr.Is() {
 		return nil
@@ -299,7 +299,7 @@ func (d *deciding) kept(ctx context.Context, c *OpenConflict, name string, pr st
 	if have[name].Is() {
 		return sandboxgit.ChangedFault(name)
 	}
-	return fault.New(fault.Conflict, "part_not_kept", "%q is not kept by snapshots (it is ignored, or too large), so nothing is written over it. Decide it in a terminal.", name).With("path", guest.EncodePath(name))
+	return fault.New(fault.Conflict, "part_not_kept", "%q is in no snapshot (it is ignored, or too large), so it is not overwritten. Decide it in a terminal.", name).With("path", guest.EncodePath(name))
 }
 
 func (d *deciding) write1(ctx context.Context, name string, was stage.PresentFile, to git.FileEntry, filtered bool, read func(context.Context, bool) ([]byte, error)) error {

@@ -16,28 +16,28 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// Kinds of conflicts that have no marks between which a person could choose.
+// Kinds of conflicts. Only the first has markers in the file.
 const (
-	ConflictContent      = "content"     // both changed the same lines: both are in the file, between marks
-	ConflictBinary       = "binary"      // both changed a file that has no lines
+	ConflictContent      = "content"     // both changed the same lines: the file has both, between markers
+	ConflictBinary       = "binary"      // both changed a binary file
 	ConflictDeleted      = "deleted"     // one changed it, the other deleted it
-	ConflictMode         = "mode"        // both have the same file, one of them as a program
-	ConflictLink         = "symlink"     // both changed where a symbolic link leads
+	ConflictMode         = "mode"        // both have the same content, one of them executable
+	ConflictLink         = "symlink"     // both changed the target of a symbolic link
 	ConflictModule       = "submodule"   // both moved a submodule
-	ConflictTypes        = "types"       // a file here, a symbolic link or a submodule there
-	ConflictFolder       = "folder"      // a file here, a folder of that name there
-	ConflictRenames      = "renames"     // both gave it another name
-	ConflictRenameDelete = "rename_gone" // one gave it another name, the other deleted it
+	ConflictTypes        = "types"       // a file on one side, a symbolic link or a submodule on the other
+	ConflictFolder       = "folder"      // a file on one side, a folder of that name on the other
+	ConflictRenames      = "renames"     // both renamed it differently
+	ConflictRenameDelete = "rename_gone" // one renamed it, the other deleted it
 )
 
-// What may be taken of a conflict.
+// Choices for a conflict.
 const (
 	TakeBranch = "branch" // as the workspace's branch has it
 	TakeBase   = "base"   // as the base has it
 	TakeBoth   = "both"   // both, under two names
 	TakeKeep   = "keep"   // the file, where one side has none
 	TakeDelete = "delete" // no file
-	TakeNow    = "as_is"  // the file as it lies in the folder
+	TakeNow    = "as_is"  // the file as it is in the folder
 )
 
 // maxOpenConflicts bounds the files of one answer.
@@ -58,21 +58,22 @@ func (s *ConflictSide) entry() git.FileEntry {
 	return git.FileEntry{Mode: s.Mode, OID: s.OID, Size: s.Size}
 }
 
-// OpenConflict is a file in conflict of a merge or rebase that is under way, or several that are one decision. A side that is nil has no file.
+// OpenConflict is one decision of a merge or rebase in progress: a file in conflict, or several that belong together. A nil side has no
+// file.
 type OpenConflict struct {
-	Path         string // what it is named by
+	Path         string // its name in the list
 	Kind         string
-	Was          *ConflictSide // as both sides began
+	Was          *ConflictSide // the common ancestor
 	Branch, Base *ConflictSide
-	Marks        []int    // lines with marks of a conflict that are left in it
-	Choices      []string // what may be taken
-	Other        string   // the name that is made up where something is kept beside
-	Decided      bool     // nothing is left to decide; Taken says what was, "other" = something of its own
+	Marks        []int    // lines with conflict markers left in it
+	Choices      []string // possible choices
+	Other        string   // the made-up name of the second file when both are kept
+	Decided      bool     // resolved; Taken says how, "other" = something else
 	Taken        string
-	Version      string // of the conflict and its decision: another one is another conflict
+	Version      string // of the conflict and its decision: it changes when either does
 
 	paths   []string // of the index
-	restage []string // what is staged of it has marks, and is taken anew from the folder
+	restage []string // the staged content has markers; the folder's is staged instead
 	stages  map[string][4]git.FileEntry
 }
 
@@ -81,15 +82,15 @@ func (c *OpenConflict) text() bool { return c.Kind == ConflictContent }
 
 // OpenConflicts are the conflicts of a merge or rebase in the worktree.
 type OpenConflicts struct {
-	Operation string // merge, rebase; "" = none is under way
-	Asleep    bool   // the workspace has no sandbox that runs: only there it is known
+	Operation string // merge, rebase; "" = none in progress
+	Asleep    bool   // unknown: the workspace has no running sandbox
 	Base      string
 	Branch    string
 	Files     []OpenConflict
 	More      int
 }
 
-// OpenConflicts says what is in conflict in the worktree, and what of it was decided. Without wake, no sandbox is started for it.
+// OpenConflicts returns the conflicts in the worktree and what was decided of them. Without wake, it starts no sandbox.
 func (s *Service) OpenConflicts(ctx context.Context, workspaceID string, wake bool) (OpenConflicts, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Service) OpenConflicts(ctx context.Context, workspaceID string, wake bo
 	return out, nil
 }
 
-// ConflictFile reads a file of a conflict as one side has it: branch, base or was.
+// ConflictFile reads a file of a conflict from one side: branch, base or was.
 func (s *Service) ConflictFile(ctx context.Context, workspaceID, name, side string) ([]byte, *ConflictSide, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -165,7 +166,7 @@ func (s *Service) ConflictFile(ctx context.Context, workspaceID, name, side stri
 	return raw, of, err
 }
 
-// conflictSet is what a worktree says of its conflicts.
+// conflictSet is the state of a worktree's conflicts.
 type conflictSet struct {
 	op    string
 	head  string
@@ -181,7 +182,7 @@ func (cs *conflictSet) named(name string) *OpenConflict {
 	return nil
 }
 
-// conflicts reads the stages in the agent's index, and those that were in it before they were resolved, which git keeps until the commit.
+// conflicts reads the stages in the agent's index, and those it had before they were resolved, which git retains until the commit.
 func conflicts(ctx context.Context, b *sandboxgit.Sandbox, base string) (conflictSet, error) {
 	var cs conflictSet
 	var err error
@@ -205,7 +206,7 @@ func conflicts(ctx context.Context, b *sandboxgit.Sandbox, base string) (conflic
 	all := maps.Clone(decided)
 	maps.Copy(all, open)
 	g := grouping{b: b, op: cs.op, head: cs.head, all: all, branch: 2, base: 3}
-	if cs.op == workspaces.StrategyRebase { // the branch's commits are what comes in
+	if cs.op == workspaces.StrategyRebase { // a rebase: the branch's commits are incoming
 		g.branch, g.base = 3, 2
 	}
 	if err := g.groups(ctx); err != nil {
@@ -229,10 +230,10 @@ func stages(ctx context.Context, b *sandboxgit.Sandbox, which string) (map[strin
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
 		if !ok || len(f) != 3 || !git.IsCommitID(f[1]) || len(f[2]) != 1 || f[2] < "1" || f[2] > "3" {
-			return nil, fmt.Errorf("box: ls-files answered %q", e)
+			return nil, fmt.Errorf("sandbox: ls-files answered %q", e)
 		}
 		if sandboxgit.CheckPath(name) != nil {
-			continue // no git of ours has made it
+			continue // not made by any git of ours
 		}
 		st := list[name]
 		st[f[2][0]-'0'] = git.FileEntry{Mode: f[0], OID: f[1], Size: -1}
@@ -241,7 +242,7 @@ func stages(ctx context.Context, b *sandboxgit.Sandbox, which string) (map[strin
 	return list, nil
 }
 
-// describe says of each conflict what it is and what may be taken.
+// describe determines the kind of each conflict and its possible choices.
 func (g *grouping) describe(ctx context.Context, base string, open map[string][4]git.FileEntry) error {
 	sizes, err := blobSizes(ctx, g.b, g.all)
 	if err != nil {
@@ -286,7 +287,7 @@ func (g *grouping) describe(ctx context.Context, base string, open map[string][4
 	return nil
 }
 
-// settle says what kind of a conflict it is where its names did not say it, and what may be taken.
+// settle determines the kind of a conflict where its names did not, and its possible choices.
 func (c *OpenConflict) settle(text func(git.FileEntry) bool) {
 	a, z := c.Branch.entry(), c.Base.entry()
 	switch {
@@ -321,11 +322,11 @@ func (c *OpenConflict) settle(text func(git.FileEntry) bool) {
 		c.Choices = append(c.Choices, TakeNow)
 	}
 	if c.Kind != ConflictFolder && (c.Kind == ConflictRenames || !slices.Contains(c.Choices, TakeBoth)) {
-		c.Other = "" // no name has to be made up
+		c.Other = "" // no made-up name is needed
 	}
 }
 
-// result is what a choice makes of the names of a conflict. Those that are not in it have no file.
+// result maps the names of a conflict to the files a choice leaves. Names not in it have no file.
 func (c *OpenConflict) result(take string) map[string]git.FileEntry {
 	out := make(map[string]git.FileEntry)
 	put := func(side *ConflictSide, name string) {
@@ -361,7 +362,7 @@ func (c *OpenConflict) result(take string) map[string]git.FileEntry {
 	return out
 }
 
-// takenBy says which choice the index has made.
+// takenBy returns the choice that the index reflects.
 func (c *OpenConflict) takenBy(now map[string]git.FileEntry) string {
 	for _, take := range c.Choices {
 		if take == TakeNow {

@@ -23,7 +23,8 @@ import (
 const maxPromptFiles = 100
 
 // BeginResolve starts the update in the worktree, where git stops at its conflicts and leaves both sides in the files, for an agent or a
-// person to resolve. Where one was begun before, it says what is left of it. Errors: no_conflicts, files_in_the_way, operation_in_progress.
+// person to resolve. If one is already in progress, it returns what is left of it. Errors: no_conflicts, files_in_the_way,
+// operation_in_progress.
 func (s *Service) BeginResolve(ctx context.Context, actor accounts.Actor, workspaceID, strategy string) (workspaces.Resolve, error) {
 	if strategy != workspaces.StrategyMerge && strategy != workspaces.StrategyRebase {
 		return workspaces.Resolve{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge or rebase.")
@@ -66,7 +67,7 @@ func (s *Service) BeginResolve(ctx context.Context, actor accounts.Actor, worksp
 	return r, nil
 }
 
-// AbortResolve gives up a merge or rebase that is under way in the worktree: branch and files are as they were before it.
+// AbortResolve aborts a merge or rebase in progress in the worktree and restores the branch and files to their earlier state.
 func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, workspaceID string) error {
 	w, p, release, err := s.sandboxes.Begin(ctx, workspaceID)
 	if err != nil {
@@ -98,8 +99,8 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 	return s.sandboxes.FetchCommits(ctx, p, w, b)
 }
 
-// FinishResolve ends a merge or rebase that is under way in the worktree: texts as they are there now, other files as they were decided. It
-// returns the operation, and the files a rebase stopped at again. Errors: nothing_under_way, unresolved_conflicts, undecided_conflicts.
+// FinishResolve finishes a merge or rebase in progress in the worktree: texts as they are in the folder, other files as decided. It returns
+// the operation, and the files at which a rebase stopped again. Errors: nothing_under_way, unresolved_conflicts, undecided_conflicts.
 func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, workspaceID string) (op string, left []string, err error) {
 	w, p, release, err := s.sandboxes.Begin(ctx, workspaceID)
 	if err != nil {
@@ -135,7 +136,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 		}
 	}
 	failpoint.Reach(failpoint.ResolveTaken)
-	// By what is in them alone: of the other side may come a file of the same name.
+	// Stage by content alone: the other side may have a file of the same name.
 	secrets, err := s.secretFiles.SecretFiles(ctx, w.ID)
 	if err != nil {
 		return op, nil, err
@@ -166,7 +167,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 	return op, nil, s.sandboxes.FetchCommits(ctx, p, w, b)
 }
 
-// finished lists the files that are taken from the folder when the operation is finished, and refuses what nobody has decided.
+// finished lists the files staged from the folder when the operation finishes, and rejects undecided ones.
 func (cs *conflictSet) finished() ([]string, error) {
 	var files, undecided []string
 	var marked []MarkedFile
@@ -184,7 +185,7 @@ func (cs *conflictSet) finished() ([]string, error) {
 		}
 	}
 	if len(undecided) > 0 {
-		return nil, fault.New(fault.Conflict, "undecided_conflicts", "%s no lines in which both sides could stand (%s): decide what is taken, then finish.",
+		return nil, fault.New(fault.Conflict, "undecided_conflicts", "%s no lines in which both sides could stand (%s): decide which side to take, then finish.",
 			git.Plural(len(undecided), "file in conflict has", "files in conflict have"), stage.NamesOf(undecided)).With("paths", git.EncodePaths(undecided))
 	}
 	if len(marked) > 0 {
@@ -192,19 +193,19 @@ func (cs *conflictSet) finished() ([]string, error) {
 		for i, m := range marked {
 			paths[i] = m.Path
 		}
-		return nil, fault.New(fault.Conflict, "unresolved_conflicts", "%s <<<<<<< or >>>>>>> of a conflict left: %s. Resolve that first, then finish.",
+		return nil, fault.New(fault.Conflict, "unresolved_conflicts", "%s conflict markers (<<<<<<< or >>>>>>>) left: %s. Resolve that first, then finish.",
 			git.Plural(len(marked), "file has", "files have"), markedWords(marked)).With("paths", paths).With("marks", marked)
 	}
 	return files, nil
 }
 
-// unmerged lists the files with conflicts that are not resolved.
+// unmerged lists the files with unresolved conflicts.
 func unmerged(ctx context.Context, b *sandboxgit.Sandbox) ([]string, error) {
 	list, err := stages(ctx, b, "--unmerged")
 	return slices.Sorted(maps.Keys(list)), err
 }
 
-// resolvePrompt is what an agent is asked. Names of files are an agent's work, too: they are quoted, and cannot end their line.
+// resolvePrompt is the prompt for an agent. File names are the agent's work too, so they are quoted and cannot end their line.
 func resolvePrompt(w workspaces.Workspace, base, strategy string, files []string) string {
 	var b strings.Builder
 	how, end := "A merge of %s into %s is under way in this repository and stopped at conflicts in:\n", "git add each file, then finish with: git commit --no-edit"

@@ -1,7 +1,7 @@
-// Package conflict lets people and agents resolve the conflicts of an update: file by file, with both sides beside each other, undoable until the update
-// is finished.
+// Package conflict lets people and agents resolve the conflicts of an update: file by file, with both sides next to each other, undoable
+// until the update is finished.
 //
-// It begins no goroutine. Everything that writes begins with sandboxgit's Begin, which holds Locks.Busy.
+// It starts no goroutine. Everything that writes begins with sandboxgit's Begin, which holds Locks.Busy.
 package conflict
 
 import (
@@ -25,7 +25,7 @@ type Store interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store       Store
 	Records     *workspaces.Records
@@ -52,10 +52,10 @@ type Service struct {
 	merging     *merge.Service
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.SecretFiles == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Ingest == nil || cfg.Stage == nil || cfg.Merging == nil {
-		panic(errors.New("conflict: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Ingest, Stage, Merging are needed"))
+		panic(errors.New("conflict: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Ingest, Stage, Merging are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, ingest: cfg.Ingest, stage: cfg.Stage, merging: cfg.Merging}
 }

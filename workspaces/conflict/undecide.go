@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// undo makes a conflict that was decided one again: its stages are back in the index, its files as they were.
+// undo reopens a decided conflict: it restores the stages in the index and the files.
 func (d *deciding) undo(ctx context.Context, c *OpenConflict) error {
 	names := c.touched()
 	said, err := indexSaid(ctx, d.b, names)
@@ -89,7 +89,7 @@ func (d *deciding) restored(ctx context.Context, name string, e git.FileEntry, f
 	return conflictBlob(ctx, d.b, name, git.FileEntry{Mode: e.Mode, OID: oid, Size: e.Size}, true)
 }
 
-// remerge writes both sides of a text between marks, as git did when it stopped.
+// remerge writes both sides of a text between conflict markers, as git did when it stopped.
 func remerge(ctx context.Context, b *sandboxgit.Sandbox, c *OpenConflict) ([]byte, error) {
 	st := c.stages[c.paths[0]]
 	was := st[1].OID
@@ -104,7 +104,7 @@ func remerge(ctx context.Context, b *sandboxgit.Sandbox, c *OpenConflict) ([]byt
 	return []byte(out), err
 }
 
-// remergeScript merges three contents in files of its own: of a merge of two that conflict the exit is how often they do.
+// remergeScript merges three contents in temporary files: git merge-file exits with the number of conflicts.
 const remergeScript = `t=$(mktemp -d "$1/parawork-merge-XXXXXX") || exit 74
 trap 'rm -rf "$t"' EXIT
 git cat-file --filters --path="$5" "$2" > "$t/ours" && git cat-file --filters --path="$5" "$3" > "$t/was" && git cat-file --filters --path="$5" "$4" > "$t/theirs" || exit 74

@@ -1,6 +1,6 @@
-// Package disk counts what a team's work takes on this server's disk, and makes room: by what nothing needs any more, never by work.
+// Package disk counts what a team's work takes on this server's disk, and frees space: only what nothing needs any more, never work.
 //
-// Goroutines: Run has one, which counts for one team after the other.
+// Goroutines: Run has one, which counts one team after the other.
 package disk
 
 import (
@@ -27,18 +27,18 @@ type Kind string
 
 // Kinds of use.
 const (
-	Repositories Kind = "repositories" // clones, and in them what workspaces committed
+	Repositories Kind = "repositories" // clones, including what workspaces committed to them
 	Worktrees    Kind = "worktrees"    // files of workspaces, ignored ones included
-	Homes        Kind = "homes"        // of agents, and the git of their sandboxes
-	Snapshots    Kind = "snapshots"    // what only hidden refs of workspaces hold; it lies in the repositories
-	Terminals    Kind = "terminals"    // what sessions printed
-	Caches       Kind = "caches"       // what a team's sandboxes share
-	Trash        Kind = "trash"        // deleted and restorable, what of it lies in the repositories included
-	Leftovers    Kind = "leftovers"    // of deletions that were cut
-	Loose        Kind = "loose"        // objects of repositories in single files, which packing makes smaller
+	Homes        Kind = "homes"        // of agents, and the git dirs of their sandboxes
+	Snapshots    Kind = "snapshots"    // reachable only from hidden refs of workspaces; it is in the repositories
+	Terminals    Kind = "terminals"    // output of sessions
+	Caches       Kind = "caches"       // caches shared by a team's sandboxes
+	Trash        Kind = "trash"        // deleted but restorable, including its share of the repositories
+	Leftovers    Kind = "leftovers"    // of interrupted deletions
+	Loose        Kind = "loose"        // loose objects of repositories, which packing makes smaller
 )
 
-// Frees are the kinds that can be made smaller, in the order it is done.
+// Frees are the kinds that can be freed, in that order.
 var Frees = []Kind{Trash, Leftovers, Caches, Loose}
 
 // Use is how much of the disk one kind takes.
@@ -48,14 +48,14 @@ type Use struct {
 	Bytes int64
 }
 
-// Project is what a project's repository takes.
+// Project is the disk use of a project's repository.
 type Project struct {
 	ID, Name string
 	Bytes    int64
-	Ours     bool // it lies in the data folder; else in a folder of somebody's, which is not counted as used
+	Ours     bool // it is in the data folder; else in somebody's own folder, which does not count as used
 }
 
-// Workspace is what a workspace takes.
+// Workspace is the disk use of a workspace.
 type Workspace struct {
 	reclaim.WorkspaceUse
 	Num       int64
@@ -64,14 +64,14 @@ type Workspace struct {
 	Deleted   bool
 }
 
-// Count is what a team's work took when it was counted. Times are ms UTC.
+// Count is the disk use of a team's work at the time of counting. Times are ms UTC.
 type Count struct {
 	At         int64
 	Bytes      int64 // all of it, each byte once
 	By         []Use
-	Free       []Use // what can be made free
+	Free       []Use // what can be freed
 	Projects   []Project
-	Workspaces []Workspace // the largest first; private ones of others too: whoever shows it leaves them out
+	Workspaces []Workspace // the largest first; includes others' private ones, which the caller must leave out
 }
 
 // Projects lists the projects of a team.
@@ -84,7 +84,7 @@ type Records interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 }
 
-// Reclaim counts what workspaces take, and frees it.
+// Reclaim counts and frees what workspaces take.
 type Reclaim interface {
 	Trashed(ctx context.Context, teamID string) ([]reclaim.Trashed, error)
 	TrashedProject(ctx context.Context, id string) (workspaces.Project, error)
@@ -97,13 +97,13 @@ type Reclaim interface {
 	Collect(ctx context.Context, p workspaces.Project) (int64, error)
 }
 
-// CacheRoom is what is asked of the team's caches.
+// CacheRoom counts and empties the team's caches.
 type CacheRoom interface {
 	Bytes(ctx context.Context, teamID string) (int64, error)
 	Empty(ctx context.Context, teamID string) error
 }
 
-// Config of a Service. Projects, Records and Reclaim are required.
+// Config configures a Service. Projects, Records and Reclaim are required.
 type Config struct {
 	Projects Projects
 	Records  Records
@@ -119,7 +119,7 @@ type Service struct {
 	cfg Config
 
 	mu     sync.Mutex
-	counts map[string]Count // by team, the last
+	counts map[string]Count // by team, the last count
 	todo   []string         // teams to be counted
 	now    string           // the team that is being counted
 	wake   chan struct{}
@@ -134,10 +134,10 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, counts: make(map[string]Count), wake: make(chan struct{}, 1)}
 }
 
-// staleAfter is how old a count may be before looking at it counts anew.
+// staleAfter is how old a count may be before a read starts a new one.
 const staleAfter = 2 * time.Minute
 
-// Of returns what was counted last, and whether it is being counted now: looking at a count that is old, or is not there, begins one.
+// Of returns the last count and whether a new one is running. It starts one when the last is old or missing.
 func (s *Service) Of(teamID string) (c Count, known, counting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Service) Of(teamID string) (c Count, known, counting bool) {
 	return c, known, s.now == teamID || slices.Contains(s.todo, teamID)
 }
 
-// ask has a team counted; the lock is held.
+// ask queues a count of a team; the caller holds the lock.
 func (s *Service) ask(teamID string) {
 	if !slices.Contains(s.todo, teamID) && s.now != teamID {
 		s.todo = append(s.todo, teamID)
@@ -156,7 +156,7 @@ func (s *Service) ask(teamID string) {
 	tasks.Wake(s.wake)
 }
 
-// Run counts for who asked, until ctx is done.
+// Run performs requested counts until ctx is done.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -180,7 +180,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		if err != nil {
 			s.cfg.Log.WarnContext(ctx, "what a team's work takes on disk could not be counted", "team_id", team, "error", err)
-			c.At = s.cfg.Now().UnixMilli() // not again at once
+			c.At = s.cfg.Now().UnixMilli() // do not retry at once
 		}
 		s.mu.Lock()
 		if _, known := s.counts[team]; err == nil || !known {
@@ -194,7 +194,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// projects returns a team's projects, those in the trash too.
+// projects returns a team's projects, including those in the trash.
 func (s *Service) projects(ctx context.Context, teamID string, trash []reclaim.Trashed) ([]workspaces.Project, error) {
 	var all []workspaces.Project
 	for cursor := ""; ; {
@@ -264,7 +264,7 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 			}
 		}
 	}
-	// Workspaces first: a project goes for good after those of its workspaces, and what they kept has left its repository by then.
+	// Workspaces first: purging a project also needs what its workspaces stored to be gone from its repository.
 	slices.SortStableFunc(trash, func(a, b reclaim.Trashed) int { return -cmp.Compare(a.Kind, b.Kind) })
 	kept := map[string]int64{}
 	for _, t := range trash {
@@ -313,7 +313,7 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 	return c, nil
 }
 
-// workspace adds what one workspace takes. What is kept of it lies in the repository, which is counted already.
+// workspace adds what one workspace takes. Its snapshots are in the repository, which is counted already.
 func (s *Service) workspace(ctx context.Context, c *Count, add func(Kind, int64), gitDir string, w Workspace) error {
 	u, err := s.cfg.Reclaim.UseOfWorkspace(ctx, w.ID, gitDir)
 	if err != nil {
@@ -332,20 +332,20 @@ func (s *Service) workspace(ctx context.Context, c *Count, add func(Kind, int64)
 	return nil
 }
 
-// Freed is what making room came to.
+// Freed is the result of freeing disk space.
 type Freed struct {
 	Bytes  int64
 	Items  int
-	Failed []string // in sentences: what could not be done, and why
+	Failed []string // sentences: what could not be done, and why
 }
 
-// Free makes room by what nothing needs any more. Nothing that is not deleted loses work. hidden are workspaces in the trash that who asks does
-// not see: they stay. Errors: invalid_parameter.
+// Free frees what nothing needs any more. It loses no work except what is already deleted. hidden are workspaces in the trash that the
+// caller cannot see: they stay. Errors: invalid_parameter.
 func (s *Service) Free(ctx context.Context, teamID string, what []Kind, hidden map[string]bool) (Freed, error) {
 	var out Freed
 	for _, k := range what {
 		if !slices.Contains(Frees, k) {
-			return out, fault.New(fault.Invalid, "invalid_parameter", "%q cannot be made free: one of %v.", k, Frees).With("field", "what")
+			return out, fault.New(fault.Invalid, "invalid_parameter", "%q cannot be freed. Choose one of %v.", k, Frees).With("field", "what")
 		}
 	}
 	trash, err := s.cfg.Reclaim.Trashed(ctx, teamID)
@@ -358,7 +358,7 @@ func (s *Service) Free(ctx context.Context, teamID string, what []Kind, hidden m
 			words += f.Message
 		} else {
 			words += "it did not work."
-			s.cfg.Log.WarnContext(ctx, "no room could be made", "team_id", teamID, "what", what, "error", err)
+			s.cfg.Log.WarnContext(ctx, "disk space could not be freed", "team_id", teamID, "what", what, "error", err)
 		}
 		out.Failed = append(out.Failed, words)
 	}

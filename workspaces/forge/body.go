@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Limits of a pull request's words.
+// Limits of a pull request's texts.
 const (
 	longestTitle  = 250 // characters; GitLab takes 255, and a draft's mark comes before
 	longestBody   = 60_000
@@ -27,7 +27,7 @@ type Proposal struct {
 	Commits                   int
 }
 
-// Propose makes a title and a body of what the workspace is about: its name, what its agents were asked for, its commits, where it is.
+// Propose makes a title and a body from the workspace: its name, its agents' prompts, its commits, its link.
 func (s *Service) Propose(ctx context.Context, actor accounts.Actor, workspaceID string) (Proposal, error) {
 	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Service) Propose(ctx context.Context, actor accounts.Actor, workspaceID
 	return p, nil
 }
 
-// newRequest is what the forge is asked for.
+// newRequest is the request for the forge.
 func (s *Service) newRequest(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, a Ask) (NewRequest, error) {
 	p, err := s.Propose(ctx, actor, w.ID)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) newRequest(ctx context.Context, actor accounts.Actor, w worksp
 	n.Base = cmp.Or(n.Base, p.Base)
 	switch {
 	case p.Commits == 0:
-		return n, fault.New(fault.Conflict, "nothing_to_merge", "%s has no commits that %s has not. Commit first.", w.Branch, p.Base)
+		return n, fault.New(fault.Conflict, "nothing_to_merge", "%s has no commits that are missing in %s. Commit first.", w.Branch, p.Base)
 	case !utf8.ValidString(n.Title) || clean(n.Title, len(n.Title)) != n.Title || utf8.RuneCountInString(n.Title) > longestTitle:
 		return n, fault.New(fault.Invalid, "title_invalid", "The title is one line of at most %d characters.", longestTitle).With("field", "title")
 	case !utf8.ValidString(n.Body) || len(n.Body) > longestBody || strings.ContainsRune(n.Body, 0):
@@ -96,7 +96,7 @@ func (s *Service) newRequest(ctx context.Context, actor accounts.Actor, w worksp
 	return n, nil
 }
 
-// quoted puts text into a quote of Markdown, where it can neither end the quote nor call anybody.
+// quoted puts text into a Markdown quote that it can neither end nor mention anybody from.
 func quoted(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, ""))
 	if short := cut(text, longestPrompt); short != text {
@@ -109,12 +109,12 @@ func quoted(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// escape keeps text from being read as HTML, as mentions of people, or as references that close issues.
+// escape keeps text from being read as HTML, mentions of people, or references that close issues.
 func escape(s string) string {
 	return strings.NewReplacer("<", "&lt;", "@", "@\u200b", "#", "#\u200b", "![", "!\u200b[").Replace(s)
 }
 
-// cut shortens text to so many characters.
+// cut shortens text to a number of characters.
 func cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

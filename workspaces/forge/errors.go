@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// clean makes text of a forge fit to be shown in one line: no control characters, nothing that turns the direction, bounded.
+// clean makes a forge's text fit for one line: no control characters, no bidirectional overrides, bounded length.
 func clean(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -31,7 +31,7 @@ func clean(s string, most int) string {
 	return strings.TrimSpace(s[:most]) + "…"
 }
 
-// link returns an address a page may lead to, "" for any other.
+// link returns an address a page may link to, "" for any other.
 func link(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || len(raw) > 1000 || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
@@ -45,7 +45,7 @@ func isCommit(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// sentence is what people are told of an error.
+// sentence is the message people see for an error.
 func sentence(err error) string {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f.Message

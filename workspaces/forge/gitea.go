@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// giteaClient speaks to Gitea and to Forgejo, which keeps to the same API.
+// giteaClient speaks to Gitea and to Forgejo, which has the same API.
 type giteaClient struct {
 	at          Place
 	token       string
@@ -25,7 +25,7 @@ func newGitea(at Place, token string, rt http.RoundTripper) *giteaClient {
 	return &giteaClient{at, token, rt, owner, name}
 }
 
-// c is a client for calls within ctx: the library keeps it in the client. The version is not asked for: nothing that is used here is new.
+// c is a client for calls within ctx: the library stores it in the client. It skips the version check: nothing used here is new.
 func (g *giteaClient) c(ctx context.Context) (*gitea.Client, error) {
 	return gitea.NewClient(strings.TrimSuffix(g.at.APIURL, "/api/v1"), gitea.SetToken(g.token), gitea.SetContext(ctx), gitea.SetGiteaVersion(""),
 		gitea.SetHTTPClient(&http.Client{Transport: g.rt, CheckRedirect: stay}), gitea.SetUserAgent(userAgent))
@@ -66,8 +66,8 @@ func (g *giteaClient) Find(ctx context.Context, head, base string) (int64, error
 	return found, g.at.fail(err, "Looking for the pull request")
 }
 
-// among looks for the pull request of two branches: an open one, else the newest that was merged. Asking by branches would need names with a
-// slash in the path, which not every version takes.
+// among finds the pull request of two branches: an open one, else the newest that was merged. Querying by branches would put names with a
+// slash into the path, which not every version supports.
 func (g *giteaClient) among(c *gitea.Client, state gitea.StateType, head, base string) (found int64, err error) {
 	for page := 1; page <= pages; page++ {
 		list, _, err := c.ListRepoPullRequests(g.owner, g.name, gitea.ListPullRequestsOptions{State: state, ListOptions: gitea.ListOptions{Page: page, PageSize: 50}})
@@ -119,7 +119,7 @@ func (g *giteaClient) Read(ctx context.Context, number int64) (Seen, error) {
 		s.State, s.Mergeable, s.Blocked = Draft, "no", "It is a draft."
 	case pr.State == gitea.StateOpen:
 		s.State, s.Mergeable = Open, "yes"
-		if !pr.Mergeable { // also while it is being worked out, for a moment
+		if !pr.Mergeable { // also for a moment, while the forge computes it
 			s.Mergeable, s.Blocked = "no", "It conflicts with "+pr.Base.Ref+", or "+g.at.Kind.Name()+" still looks."
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// pages is how many pages of a list are read: 100 entries each.
+// pages is how many pages of a list are read, 100 entries each.
 const pages = 3
 
-// githubClient speaks REST, and GraphQL for the one thing REST has not: a draft made ready.
+// githubClient uses REST, and GraphQL to mark a draft as ready, which REST lacks.
 type githubClient struct {
 	at          Place
 	c           *github.Client
@@ -111,7 +111,7 @@ func githubBlocked(pr *github.PullRequest) (mergeable, why string) {
 	case "dirty":
 		return "no", "It conflicts with " + pr.GetBase().GetRef() + "."
 	case "blocked":
-		return "no", "Rules of the repository ask for something that is not done yet, such as a review or a check."
+		return "no", "The repository's rules require something that is not done yet, such as a review or a check."
 	case "behind":
 		return "no", "The branch must be brought up to date with " + pr.GetBase().GetRef() + " first."
 	case "draft":
@@ -125,7 +125,7 @@ func githubBlocked(pr *github.PullRequest) (mergeable, why string) {
 	return "yes", ""
 }
 
-// checks reads both of the ways in which others tell GitHub how a commit does.
+// checks reads both GitHub statuses and check runs of a commit.
 func (g *githubClient) checks(ctx context.Context, s *Seen) error {
 	for page := 1; page <= pages; page++ {
 		list, resp, err := g.c.Repositories.GetCombinedStatus(ctx, g.owner, g.name, s.HeadCommit, &github.ListOptions{PerPage: 100, Page: page})
@@ -164,7 +164,7 @@ func (g *githubClient) checks(ctx context.Context, s *Seen) error {
 	return nil
 }
 
-// reviews keeps what each person said last: a comment takes back no approval.
+// reviews returns the last verdict of each person: a comment withdraws no approval.
 func (g *githubClient) reviews(ctx context.Context, s *Seen) error {
 	var said opinions
 	for page := 1; page <= pages; page++ {
@@ -212,7 +212,8 @@ func (g *githubClient) Ready(ctx context.Context, number int64) error {
 	if !pr.GetDraft() {
 		return nil
 	}
-	// REST cannot do it: docs.github.com/graphql/reference/mutations#markpullrequestreadyforreview. The API of one's own server has it at /api/graphql.
+	// REST lacks this: docs.github.com/graphql/reference/mutations#markpullrequestreadyforreview. GitHub Enterprise Server has it at
+	// /api/graphql.
 	at := g.at.APIURL + "/graphql"
 	if own, ok := strings.CutSuffix(g.at.APIURL, "/v3"); ok {
 		at = own + "/graphql"

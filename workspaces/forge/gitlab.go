@@ -26,7 +26,7 @@ func newGitLab(at Place, token string, rt http.RoundTripper) (*gitlabClient, err
 	return &gitlabClient{at, c}, nil
 }
 
-// freely is the library's limiter, which has nothing to do: the wire keeps still where a forge asked for it.
+// freely disables the library's rate limiter: wire itself pauses where a forge asked for it.
 type freely struct{}
 
 func (freely) Wait(ctx context.Context) error { return ctx.Err() }
@@ -142,7 +142,7 @@ func gitlabBlocked(mr *gitlab.MergeRequest) (mergeable, why string) {
 	case "ci_must_pass":
 		return "no", "Its pipeline must pass first."
 	case "ci_still_running":
-		return "no", "Its pipeline still runs."
+		return "no", "Its pipeline is still running."
 	case "discussions_not_resolved":
 		return "no", "Its threads must be resolved first."
 	default:
@@ -150,7 +150,7 @@ func gitlabBlocked(mr *gitlab.MergeRequest) (mergeable, why string) {
 	}
 }
 
-// checks reads the jobs and statuses of the head; where the token may not see them, the pipeline as a whole.
+// checks reads the jobs and statuses of the head; if the token may not see them, the pipeline as a whole.
 func (g *gitlabClient) checks(ctx context.Context, s *Seen, mr *gitlab.MergeRequest) error {
 	for page := int64(1); page <= pages; page++ {
 		list, resp, err := g.c.Commits.GetCommitStatuses(g.at.Repository, s.HeadCommit, &gitlab.GetCommitStatusesOptions{ListOptions: gitlab.ListOptions{PerPage: 100, Page: page}}, gitlab.WithContext(ctx))
@@ -191,7 +191,7 @@ func gitlabState(s string) string {
 
 func (g *gitlabClient) Merge(ctx context.Context, number int64, m MergeAsk) error {
 	if m.Strategy == workspaces.StrategyRebase {
-		return fault.New(fault.Unsupported, "forge_strategy_unsupported", "GitLab merges in the way its project is set to. Choose merge or squash; to have no merge commits, set the merge method there to fast-forward.")
+		return fault.New(fault.Unsupported, "forge_strategy_unsupported", "GitLab merges with the method its project is set to. Choose merge or squash; to have no merge commits, set the merge method there to fast-forward.")
 	}
 	_, _, err := g.c.MergeRequests.AcceptMergeRequest(g.at.Repository, number, &gitlab.AcceptMergeRequestOptions{Squash: new(m.Strategy == workspaces.StrategySquash),
 		SHA: &m.Head}, gitlab.WithContext(ctx))

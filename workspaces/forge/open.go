@@ -12,8 +12,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Open opens a pull request for the workspace's branch, or takes up the open one that its forge has already. Errors: forge_*, those of
-// a push.
+// Open opens a pull request for the workspace's branch, or adopts the open one that its forge already has. Errors: forge_*, those of a
+// push.
 func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID string, a Ask) (PullRequest, error) {
 	release, err := s.lock(ctx, workspaceID)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID st
 		}
 		n.Head = pushed.Branch
 	}
-	// That it is asked for is stored first, so that a server that is killed between finds what the forge made of it.
+	// Store the request first, so that a server that is killed in between finds what the forge created.
 	asking := PullRequest{ID: id.New("pr"), TeamID: w.TeamID, WorkspaceID: w.ID, ProjectID: p.ID, Forge: at.Kind, Host: at.Host, Repository: at.Repository,
 		Seen: Seen{Title: clean(n.Title, maxTitle), State: asked, Head: n.Head, Base: n.Base}, OpenedBy: actor.User.ID, OpenedAt: s.now()}
 	if err := s.noteAsked(ctx, asking); err != nil {
@@ -63,14 +63,14 @@ func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID st
 	defer cancel()
 	number, err := c.Open(waits, n)
 	if err != nil {
-		// Without an answer the forge may have done it: it is looked for.
+		// Without an answer the forge may have created it: look for it.
 		if waits.Err() == nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Timeout) {
 			s.forget(ctx, asking)
 		}
 		return PullRequest{}, err
 	}
 	failpoint.Reach(failpoint.PullOpened)
-	// From here on it exists: whoever asked may go, it is kept all the same.
+	// From here on it exists: it is stored even if the caller has left.
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	pr, err := s.keep(ctx, w, asking, number, n.Draft)
@@ -80,40 +80,40 @@ func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID st
 	seen, err := s.read(ctx, pr, c)
 	if err != nil {
 		s.cfg.Log.InfoContext(ctx, "pull request not read after it was opened", "pull_request_id", pr.ID, "error", err)
-		return pr, nil // it is open; the next look tells more
+		return pr, nil // it is open; the next poll reads the rest
 	}
 	return seen, nil
 }
 
-// asked is the state of a row whose pull request a forge was asked for and that has no number yet. Nobody is shown it.
+// asked is the state of a row whose pull request was requested from a forge and has no number yet. It is never shown.
 const asked State = "asked"
 
-// noteAsked stores that a pull request is asked for, in the place of what an earlier try of the workspace left.
+// noteAsked stores that a pull request was requested, replacing what an earlier try of the workspace left.
 func (s *Service) noteAsked(ctx context.Context, asking PullRequest) error {
 	before, err := s.cfg.Store.PullRequestAt(ctx, asking.WorkspaceID, asking.Host, asking.Repository, 0)
 	switch {
 	case err == nil:
 		if err := s.cfg.Store.DropAskedPullRequest(ctx, before.ID); err != nil && !fault.Is(err, fault.NotFound) {
-			return fmt.Errorf("noting that a pull request is opened: %w", err)
+			return fmt.Errorf("storing the request for a pull request: %w", err)
 		}
 	case !fault.Is(err, fault.NotFound):
 		return err
 	}
 	if err := s.cfg.Store.InsertPullRequest(ctx, asking); err != nil {
-		return fmt.Errorf("noting that a pull request is opened: %w", err)
+		return fmt.Errorf("storing the request for a pull request: %w", err)
 	}
 	return nil
 }
 
-// forget drops the row of a pull request that was asked for.
+// forget deletes the row of a requested pull request.
 func (s *Service) forget(ctx context.Context, asking PullRequest) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.cfg.Store.DropAskedPullRequest(ctx, asking.ID); err != nil && !fault.Is(err, fault.NotFound) {
-		s.cfg.Log.WarnContext(ctx, "that a pull request was asked for could not be forgotten: it is looked for", "pull_request_id", asking.ID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "the request for a pull request could not be deleted: its forge will be searched for it", "pull_request_id", asking.ID, "error", err)
 	}
 }
 
-// keep stores the pull request that a forge made of what was asked for, unless it is known, and tells of it.
+// keep stores the pull request that a forge created, unless it is known, and publishes it.
 func (s *Service) keep(ctx context.Context, w workspaces.Workspace, asking PullRequest, number int64, draft bool) (PullRequest, error) {
 	pr, err := s.cfg.Store.PullRequestAt(ctx, w.ID, asking.Host, asking.Repository, number)
 	if fault.Is(err, fault.NotFound) {
@@ -127,10 +127,10 @@ func (s *Service) keep(ctx context.Context, w workspaces.Workspace, asking PullR
 		case err == nil:
 			failpoint.Reach(failpoint.PullKept)
 			s.note(ctx, w, pr.OpenedBy, "pull_request.opened", fmt.Sprintf("Opened %s %s", pr.Forge.Request(), pr.called()), pr)
-		case fault.Is(err, fault.Conflict): // another process looked for it, and was first
+		case fault.Is(err, fault.Conflict): // another process found it first
 			pr, err = s.cfg.Store.PullRequestAt(ctx, w.ID, asking.Host, asking.Repository, number)
 		default:
-			err = fmt.Errorf("keeping the pull request: %w", err)
+			err = fmt.Errorf("storing the pull request: %w", err)
 		}
 	}
 	if err == nil {
@@ -139,8 +139,8 @@ func (s *Service) keep(ctx context.Context, w workspaces.Workspace, asking PullR
 	return pr, err
 }
 
-// takeUp looks at its forge for a pull request that was asked for by a server that did not hear the answer. Somebody may have merged it
-// since. One that is not there was never made, once nobody can wait for it any more.
+// takeUp searches the forge for a pull request that was requested by a server that did not receive the answer. Somebody may have merged it
+// since. If it is missing and no caller can still be waiting for it, it was never created.
 func (s *Service) takeUp(ctx context.Context, asking PullRequest, c Client) error {
 	number, err := c.Find(ctx, asking.Head, asking.Base)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// known are the forges everybody knows by their address.
+// known are the forges recognized by their address.
 var known = map[string]Kind{"github.com": GitHub, "gitlab.com": GitLab, "codeberg.org": Forgejo, "gitea.com": Gitea, "code.forgejo.org": Forgejo, "salsa.debian.org": GitLab,
 	"invent.kde.org": GitLab, "code.videolan.org": GitLab, "framagit.org": GitLab, "gitlab.gnome.org": GitLab, "disroot.org": Forgejo}
 
-// sshHosts are names under which forges answer ssh where port 22 is closed.
+// sshHosts are host names under which forges answer ssh where port 22 is closed.
 var sshHosts = map[string]string{"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}
 
 var (
@@ -22,7 +22,7 @@ var (
 	repository = regexp.MustCompile(`^[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)+$`)
 )
 
-// remote reads where a remote is: its host as a browser names it, and the path of the repository.
+// remote parses a remote's URL: its host as a browser names it, and the path of the repository.
 func remote(raw string) (host, path string, ok bool) {
 	if !strings.Contains(raw, "://") {
 		m := scp.FindStringSubmatch(raw)
@@ -36,7 +36,7 @@ func remote(raw string) (host, path string, ok bool) {
 			return "", "", false
 		}
 		host, path = u.Hostname(), u.Path
-		if u.Scheme == "https" || u.Scheme == "http" { // ssh's port is not that of its pages
+		if u.Scheme == "https" || u.Scheme == "http" { // the ssh port is not that of the web pages
 			host = u.Host
 		}
 	}
@@ -47,7 +47,7 @@ func remote(raw string) (host, path string, ok bool) {
 	return host, strings.TrimSuffix(strings.Trim(path, "/"), ".git"), true
 }
 
-// kindOf says which program answers at a host, by its name; "" where that says nothing.
+// kindOf returns the forge software of a host by its name; "" if the name does not say.
 func kindOf(host string) Kind {
 	name, _, _ := strings.Cut(host, ":")
 	if k, ok := known[name]; ok {
@@ -65,7 +65,7 @@ func kindOf(host string) Kind {
 	return ""
 }
 
-// apiOf is where a forge at a host answers programs.
+// apiOf is the base URL of a forge's API.
 func apiOf(k Kind, host string) string {
 	switch {
 	case k == GitHub && host == "github.com":
@@ -80,7 +80,7 @@ func apiOf(k Kind, host string) string {
 	return "https://" + host + "/api/v1"
 }
 
-// suffixOf ends the address of a kind's API where pages and API share a host.
+// suffixOf is the path of a kind's API where pages and API share a host.
 func suffixOf(k Kind) string {
 	switch k {
 	case GitHub:
@@ -91,8 +91,7 @@ func suffixOf(k Kind) string {
 	return "/api/v1"
 }
 
-// tokenHost is the host whose credential is shown to an API: always the one the API itself is at, so that no setting has a token sent
-// anywhere else.
+// tokenHost is the host whose credential is sent to an API: always the API's own host, so that no setting can send a token anywhere else.
 func tokenHost(apiURL string) string {
 	u, err := url.Parse(apiURL)
 	if err != nil {
@@ -107,7 +106,7 @@ func tokenHost(apiURL string) string {
 	return strings.TrimSuffix(u.Host, ":443")
 }
 
-// locate works out a project's place. Where there is none it says why, and what would help.
+// locate determines a project's forge. If there is none it says why, and what would help.
 func locate(origin string, s Settings) (Place, string) {
 	if s.Kind == None {
 		return Place{}, "This project is set to have no forge."
@@ -124,7 +123,7 @@ func locate(origin string, s Settings) (Place, string) {
 		p.Kind = kindOf(host)
 	}
 	if p.Kind == "" {
-		return p, "Which forge " + host + " is cannot be told from its name. Say it in the project's settings."
+		return p, "Which forge " + host + " is cannot be derived from its name. Set it in the project's settings."
 	}
 	if p.APIURL == "" {
 		p.APIURL = apiOf(p.Kind, p.Host)
@@ -134,7 +133,7 @@ func locate(origin string, s Settings) (Place, string) {
 		if p.Kind == GitHub && tokenHost(s.APIURL) != strings.TrimSuffix(u.Host, ":443") { // api.github.com has no folder
 			p.APIURL = strings.TrimRight(s.APIURL, "/")
 		}
-		if below = strings.Trim(below, "/"); below != "" { // pages in a folder of a host: it is no part of the name
+		if below = strings.Trim(below, "/"); below != "" { // pages below a folder of a host: not part of the name
 			path = strings.TrimPrefix(path, below+"/")
 		}
 		if p.Host == "" {
@@ -143,7 +142,7 @@ func locate(origin string, s Settings) (Place, string) {
 	}
 	p.Repository = cmp.Or(p.Repository, path)
 	if !goodRepository(p.Kind, p.Repository) {
-		return p, "The remote's address does not say which repository of " + p.Host + " it is. Say it in the project's settings, as owner/name."
+		return p, "The remote's address does not say which repository of " + p.Host + " it is. Set it in the project's settings, as owner/name."
 	}
 	return p, ""
 }
@@ -156,11 +155,11 @@ func goodRepository(k Kind, name string) bool {
 	return len(parts) == 2 || k == GitLab
 }
 
-// Check judges settings somebody enters, cleaned. An address is judged by check, when it is not nil.
+// Check validates and cleans settings somebody enters. check validates an address, if not nil.
 func (s Settings) clean(check func(string) error) (Settings, error) {
 	s.APIURL, s.Repository = strings.TrimRight(strings.TrimSpace(s.APIURL), "/"), strings.Trim(strings.TrimSpace(s.Repository), "/")
 	if s.Kind != "" && !slices.Contains(Kinds, s.Kind) {
-		return s, fault.New(fault.Invalid, "forge_invalid", "The forge is one of github, gitlab, gitea, forgejo and none, or nothing to go by the remote's address.").With("field", "forge.kind")
+		return s, fault.New(fault.Invalid, "forge_invalid", "The forge is one of github, gitlab, gitea, forgejo and none, or empty to derive it from the remote's address.").With("field", "forge.kind")
 	}
 	if s.Repository != "" && !goodRepository(GitLab, s.Repository) {
 		return s, fault.New(fault.Invalid, "forge_invalid", "The repository has the form owner/name.").With("field", "forge.repository")

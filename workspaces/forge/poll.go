@@ -12,24 +12,24 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// Looking at pull requests without being told: often where something goes on, ever more rarely where nothing does or the forge fails.
+// The server polls pull requests: often while they are active, increasingly rarely when nothing happens or the forge fails.
 const (
-	atOnce       = 4                // forges asked at once
-	quietEvery   = 5 * time.Minute  // where nothing goes on
-	oldEvery     = 30 * time.Minute // where nothing has changed for a day
+	atOnce       = 4                // forges polled at once
+	quietEvery   = 5 * time.Minute  // inactive pull requests
+	oldEvery     = 30 * time.Minute // unchanged for a day
 	longestPause = time.Hour        // after failures
 	reread       = time.Minute      // of the list itself: another process may have opened one
 )
 
-// plan says when a pull request is looked at again.
+// plan says when a pull request is polled next.
 type plan struct {
 	at     time.Time
 	fails  int
-	change time.Time // when something of it last changed, or somebody looked
-	under  bool      // a look is under way
+	change time.Time // when it last changed, or somebody looked at it
+	under  bool      // a poll is in progress
 }
 
-// Run looks at open pull requests until ctx ends.
+// Run polls open pull requests until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -59,7 +59,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// due returns what is to be looked at now, marked as under way, and how long nothing else is.
+// due returns the pull requests to poll now, marked as in progress, and the time until the next one.
 func (s *Service) due(ctx context.Context) ([]PullRequest, time.Duration, error) {
 	open, err := s.cfg.Store.OpenPullRequests(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) due(ctx context.Context) ([]PullRequest, time.Duration, error)
 	var due []PullRequest
 	for _, pr := range open {
 		p, known := s.plan[pr.ID]
-		if !known { // from before the start: soon, and not all at once
+		if !known { // known since before the start: soon, but spread out
 			p = plan{at: now.Add(time.Duration(len(plans)) * 200 * time.Millisecond), change: now}
 		}
 		if !p.under && !now.Before(p.at) {
@@ -87,7 +87,7 @@ func (s *Service) due(ctx context.Context) ([]PullRequest, time.Duration, error)
 	return due, max(next, 100*time.Millisecond), nil
 }
 
-// visit looks at one pull request in the name of who opened it, or of nobody where they have left.
+// visit polls one pull request as the user who opened it, or as nobody if they have left.
 func (s *Service) visit(ctx context.Context, pr PullRequest) {
 	err := s.ask(ctx, pr)
 	s.mu.Lock()
@@ -118,7 +118,7 @@ func (s *Service) ask(ctx context.Context, pr PullRequest) error {
 	release, free := s.turns.TryLock(pr.WorkspaceID)
 	if !free {
 		s.again(pr.ID, s.cfg.Every)
-		return nil // somebody does something with it, which looks too
+		return nil // another operation on it is running, which reads it too
 	}
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
@@ -142,7 +142,8 @@ func (s *Service) ask(ctx context.Context, pr PullRequest) error {
 	return err
 }
 
-// opener is whose token follows a pull request: of who opened it, while they still may; "" for the project's and the team's alone.
+// opener is the user whose token is used to poll: who opened it, while they are allowed to; "" for the project's and the team's tokens
+// alone.
 func (s *Service) opener(ctx context.Context, pr PullRequest) string {
 	a, err := s.cfg.People.Actor(ctx, pr.OpenedBy)
 	if err != nil || accounts.Can(a, accounts.EditWorkspace, accounts.Object{TeamID: pr.TeamID}) != nil {
@@ -151,7 +152,7 @@ func (s *Service) opener(ctx context.Context, pr PullRequest) string {
 	return pr.OpenedBy
 }
 
-// replan sets when a pull request that was just stored is looked at again.
+// replan schedules the next poll of a pull request that was just stored.
 func (s *Service) replan(pr, before PullRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +172,7 @@ func (s *Service) replan(pr, before PullRequest) {
 	s.plan[pr.ID] = p
 }
 
-// look brings the next look forward because somebody reads what is known of it.
+// look brings the next poll forward because somebody is reading it.
 func (s *Service) look(prID string) {
 	s.mu.Lock()
 	p, known := s.plan[prID]

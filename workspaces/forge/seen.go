@@ -14,7 +14,7 @@ import (
 
 const userAgent = "Parawork"
 
-// Limits of what is kept of a pull request.
+// Limits of what is stored of a pull request.
 const (
 	maxTitle   = 300
 	maxName    = 200
@@ -22,16 +22,16 @@ const (
 	maxReviews = 100
 )
 
-// stay follows no redirect: the credential is for the host that was meant.
+// stay follows no redirect: the credential is for the original host.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// opinions are what each person said last, in the order in which they came.
+// opinions are the last verdicts of each person, in the order in which they came.
 type opinions struct{ list []Review }
 
 func (o *opinions) add(who, state string) {
 	for i := range o.list {
 		if o.list[i].Who == who {
-			if state != "comment" || o.list[i].State == "waiting" { // a comment takes back nothing
+			if state != "comment" || o.list[i].State == "waiting" { // a comment withdraws nothing
 				o.list[i].State = state
 			}
 			return
@@ -44,7 +44,7 @@ func (o *opinions) drop(who string) {
 	o.list = slices.DeleteFunc(o.list, func(r Review) bool { return r.Who == who })
 }
 
-// untold reports whether err says that the token may not see one thing beside the pull request itself, and notes that.
+// untold reports whether err says that the token may not see one aspect of the pull request, and notes that.
 func (s *Seen) untold(err error, what string) bool {
 	a, ok := errors.AsType[*answer](err)
 	if !ok || a.Status != http.StatusForbidden && a.Status != http.StatusNotFound {
@@ -57,7 +57,7 @@ func (s *Seen) untold(err error, what string) bool {
 	return true
 }
 
-// checked refuses what cannot be an answer about a pull request, and makes the rest fit to be shown.
+// checked rejects what cannot be an answer about a pull request, and makes the rest fit to be shown.
 func (s Seen) checked(at Place) (Seen, error) {
 	if s.Number <= 0 || s.State == "" || !isCommit(s.HeadCommit) || s.Head == "" || s.Base == "" || s.MergedCommit != "" && !isCommit(s.MergedCommit) {
 		return s, at.fail(errAnswer, "Reading the "+at.Kind.Request())
@@ -66,7 +66,7 @@ func (s Seen) checked(at Place) (Seen, error) {
 	s.Head, s.Base = clean(s.Head, 500), clean(s.Base, 500)
 	s.Blocked = clean(s.Blocked, maxWords)
 	if s.URL = link(s.URL); hostOf(s.URL) != at.Host {
-		s.URL = at.page(s.Number) // a page elsewhere is nobody's pull request
+		s.URL = at.page(s.Number) // a page on another host is not a pull request's
 	}
 	s.Checks = s.Checks[:min(len(s.Checks), maxChecks)]
 	for i, c := range s.Checks {
@@ -83,7 +83,7 @@ func (s Seen) checked(at Place) (Seen, error) {
 	return s, nil
 }
 
-// sum is the state of all checks: one that failed counts more than one that runs.
+// sum is the state of all checks: a failed one outweighs a running one.
 func sum(checks []Check) string {
 	out := ""
 	for _, c := range checks {
@@ -99,7 +99,7 @@ func sum(checks []Check) string {
 	return out
 }
 
-// statusState reads the words GitHub and Gitea have for statuses and the conclusions of checks.
+// statusState maps GitHub's and Gitea's statuses and conclusions of checks.
 func statusState(s string) string {
 	switch s {
 	case "success", "warning":
@@ -120,7 +120,7 @@ func hostOf(raw string) string {
 	return strings.TrimSuffix(strings.ToLower(u.Host), ":443")
 }
 
-// page is where people see a pull request.
+// page is the web page of a pull request.
 func (p Place) page(number int64) string {
 	n := strconv.FormatInt(number, 10)
 	switch p.Kind {
@@ -132,20 +132,20 @@ func (p Place) page(number int64) string {
 	return "https://" + p.Host + "/" + p.Repository + "/pulls/" + n
 }
 
-// headMoved says that what would be merged is not what was seen.
+// headMoved is the error that the commit to be merged is not the one the user saw.
 func (p Place) headMoved(err error) error {
 	words := ""
 	if a, ok := errors.AsType[*answer](err); ok && a.Words != "" {
 		words = " It said: " + a.Words
 	}
-	return fault.Wrap(err, fault.Conflict, "pull_request_moved", "The %s has other commits than you saw, or is being changed. Look at it anew, then merge.%s", p.Kind.Request(), words)
+	return fault.Wrap(err, fault.Conflict, "pull_request_moved", "The %s has other commits than you saw, or is being changed. Look at it again, then merge.%s", p.Kind.Request(), words)
 }
 
-// draftMarks begin the titles of drafts where a draft is a title: docs.gitlab.com/user/project/merge_requests/drafts, and
-// WORK_IN_PROGRESS_PREFIXES of docs.gitea.com/administration/config-cheat-sheet.
+// draftMarks are the title prefixes of drafts, where a draft is marked by its title: docs.gitlab.com/user/project/merge_requests/drafts,
+// and WORK_IN_PROGRESS_PREFIXES of docs.gitea.com/administration/config-cheat-sheet.
 var draftMarks = []string{"draft:", "[draft]", "(draft)", "wip:", "[wip]"}
 
-// plainTitle is a title without what makes it a draft's.
+// plainTitle is a title without its draft prefix.
 func plainTitle(title string) string {
 	for rest := strings.TrimSpace(title); ; {
 		cut := false

@@ -20,7 +20,7 @@ import (
 	"github.com/parawork/parawork/workspaces/origin"
 )
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store       Store
 	Workspaces  Workspaces
@@ -28,43 +28,43 @@ type Config struct {
 	Credentials Credentials
 	People      People
 	Events      events.Publisher
-	// Push brings the workspace's branch to the remote its project came from, in the actor's name.
+	// Push pushes the workspace's branch to the remote its project came from, in the actor's name.
 	Push func(ctx context.Context, actor accounts.Actor, workspaceID string) (Pushed, error)
-	// Gate says why a commit of a workspace must not be merged yet; nil = nothing does.
+	// Gate returns why a commit of a workspace must not be merged yet; nil = it may.
 	Gate func(ctx context.Context, w workspaces.Workspace, head string) error
-	// Prompts are what people asked the workspace's agents for, the oldest first, without secrets; nil = they are left out.
+	// Prompts are what people asked the workspace's agents to do, the oldest first, without secrets; nil = they are left out.
 	Prompts func(ctx context.Context, w workspaces.Workspace, userID string) ([]string, error)
 	// Link is the workspace's page; "" where the server has no public address. May be nil.
 	Link func(ctx context.Context, w workspaces.Workspace) string
 
-	HTTP     http.RoundTripper      // the way to addresses people enter; it follows no redirect
-	CheckURL func(raw string) error // judges an address somebody enters
+	HTTP     http.RoundTripper      // for addresses people enter; it follows no redirect
+	CheckURL func(raw string) error // validates an address somebody enters
 
-	Every time.Duration // between two looks at a pull request on which something goes on; default 1 min
+	Every time.Duration // interval of polling an active pull request; default 1 min
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
 	Log   *slog.Logger
 }
 
-// patience bounds all that one look asks a forge for.
+// patience bounds all requests of one poll.
 const patience = 45 * time.Second
 
-// Service is the room. Safe for concurrent use; New starts nothing.
+// Service opens, follows and merges pull requests. Safe for concurrent use; New starts nothing.
 type Service struct {
 	cfg  Config
 	wire *wire
 
 	mu   sync.Mutex
-	plan map[string]plan // when which pull request is looked at again
+	plan map[string]plan // when each pull request is polled next
 	wake chan struct{}
 
-	turns locks.Keyed // by workspace id: one at a time does something with its pull request
+	turns locks.Keyed // by workspace id: one operation on its pull request at a time
 }
 
-// New makes a Service. It panics without a room it needs.
+// New makes a Service. It panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Origin == nil || cfg.Credentials == nil || cfg.People == nil || cfg.Push == nil || cfg.HTTP == nil {
-		panic("forge: Store, Workspaces, Origin, Credentials, People, Push and HTTP are needed")
+		panic("forge: Store, Workspaces, Origin, Credentials, People, Push and HTTP are required")
 	}
 	if cfg.Every <= 0 {
 		cfg.Every = time.Minute
@@ -81,16 +81,16 @@ func New(cfg Config) *Service {
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
-// About is what is known of a project's forge.
+// About describes a project's forge.
 type About struct {
 	Place
 	Settings      Settings
-	HasCredential bool   // for who asks
+	HasCredential bool   // for the asking user
 	TokenHost     string // the host a git credential must be for
 	Reason        string // why no pull request can be opened; "" = one can
 }
 
-// About tells where a project's pull requests are, and whether who asks could open one.
+// About returns where a project's pull requests are, and whether the asking user could open one.
 func (s *Service) About(ctx context.Context, actor accounts.Actor, projectID string) (About, error) {
 	p, err := s.cfg.Workspaces.Project(ctx, projectID)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) About(ctx context.Context, actor accounts.Actor, projectID str
 }
 
 func noToken(host string) string {
-	return "No git credential for " + host + " is kept. Add one under your secrets, or the project's: its token opens and merges pull requests."
+	return "No git credential for " + host + " is stored. Add one under your secrets, or the project's: its token opens and merges pull requests."
 }
 
 func (s *Service) place(ctx context.Context, p workspaces.Project) (Place, Settings, string, error) {
@@ -132,10 +132,10 @@ func (s *Service) place(ctx context.Context, p workspaces.Project) (Place, Setti
 	return at, settings, why, nil
 }
 
-// CheckSettings judges what somebody enters, cleaned. Errors: forge_invalid, invalid_url, url_not_public.
+// CheckSettings validates and cleans the settings somebody enters. Errors: forge_invalid, invalid_url, url_not_public.
 func (s *Service) CheckSettings(n Settings) (Settings, error) { return n.clean(s.cfg.CheckURL) }
 
-// SetProject keeps what a project says of its forge. Errors: those of CheckSettings.
+// SetProject stores a project's forge settings. Errors: those of CheckSettings.
 func (s *Service) SetProject(ctx context.Context, projectID string, n Settings) error {
 	n, err := s.CheckSettings(n)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Service) SetProject(ctx context.Context, projectID string, n Settings) 
 	return s.cfg.Store.SetProjectForge(ctx, projectID, n)
 }
 
-// client speaks to a place in a person's name.
+// client makes a client for a repository that acts as a user.
 func (s *Service) client(ctx context.Context, at Place, userID, teamID, projectID string) (Client, error) {
 	host := tokenHost(at.APIURL)
 	cred, ok, err := s.cfg.Credentials.CredentialFor(ctx, userID, teamID, projectID, host)
@@ -162,10 +162,10 @@ func (s *Service) client(ctx context.Context, at Place, userID, teamID, projectI
 	case Gitea, Forgejo:
 		return newGitea(at, cred.Token, s.wire), nil
 	}
-	return nil, fault.New(fault.Unsupported, "forge_unknown", "Pull requests of %q are not known here.", at.Kind)
+	return nil, fault.New(fault.Unsupported, "forge_unknown", "Pull requests of %q are not supported here.", at.Kind)
 }
 
-// placeOf is where a pull request that exists is. Settings that were changed since count for the same host alone.
+// placeOf is the repository of an existing pull request. Settings changed since then apply only if they have the same host.
 func (s *Service) placeOf(ctx context.Context, pr PullRequest) (Place, error) {
 	at := Place{Kind: pr.Forge, Host: pr.Host, Repository: pr.Repository, APIURL: apiOf(pr.Forge, pr.Host)}
 	settings, err := s.cfg.Store.ProjectForge(ctx, pr.ProjectID)
@@ -193,7 +193,7 @@ func (s *Service) Of(ctx context.Context, workspaceID string) (PullRequest, bool
 	return pr, err == nil, err
 }
 
-// Get returns the workspace's pull request and the commit its branch is at here. Errors: pull_request_missing.
+// Get returns the workspace's pull request and the local commit of its branch. Errors: pull_request_missing.
 func (s *Service) Get(ctx context.Context, workspaceID string) (PullRequest, string, error) {
 	pr, ok, err := s.Of(ctx, workspaceID)
 	if err != nil {
@@ -202,19 +202,19 @@ func (s *Service) Get(ctx context.Context, workspaceID string) (PullRequest, str
 	if !ok {
 		return pr, "", errMissing
 	}
-	s.look(pr.ID) // somebody looks at it
+	s.look(pr.ID) // somebody is looking at it
 	ahead, err := s.cfg.Origin.Ahead(ctx, workspaceID)
 	return pr, ahead.Head, err
 }
 
 var errMissing = fault.New(fault.NotFound, "pull_request_missing", "The workspace has no pull request yet. Open one.")
 
-// PullRequests returns that of each workspace of a team that has one.
+// PullRequests returns the pull request of each workspace of a team that has one.
 func (s *Service) PullRequests(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]PullRequest, error) {
 	return s.cfg.Store.PullRequests(ctx, teamID, workspaceIDs...)
 }
 
-// called is how people speak of it: #12, !12 on GitLab.
+// called is its short name: #12, !12 on GitLab.
 func (p PullRequest) called() string {
 	if p.Forge == GitLab {
 		return fmt.Sprintf("!%d", p.Number)
@@ -222,7 +222,7 @@ func (p PullRequest) called() string {
 	return fmt.Sprintf("#%d", p.Number)
 }
 
-// note adds to the workspace's timeline what has happened.
+// note adds what happened to the workspace's timeline.
 func (s *Service) note(ctx context.Context, w workspaces.Workspace, actorID, kind, text string, pr PullRequest) {
 	err := s.cfg.Workspaces.Record(context.WithoutCancel(ctx), workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: kind, Text: text, Data: pr.data()})
 	if err != nil {
@@ -234,7 +234,7 @@ func (p PullRequest) data() map[string]any {
 	return map[string]any{"number": p.Number, "url": p.URL, "forge": string(p.Forge), "repository": p.Repository, "base": p.Base}
 }
 
-// read asks a forge how a pull request is, stores that, and brings home what was merged.
+// read reads a pull request from its forge, stores it, and fetches what was merged.
 func (s *Service) read(ctx context.Context, pr PullRequest, c Client) (PullRequest, error) {
 	before := pr
 	seen, err := c.Read(ctx, pr.Number)
@@ -251,10 +251,10 @@ func (s *Service) read(ctx context.Context, pr PullRequest, c Client) (PullReque
 	return pr, s.save(ctx, pr, before)
 }
 
-// awaited is stored with a merge until it is home, so that a server that is killed between takes it up again.
+// awaited is stored with a merge until it is fetched, so that after a crash the next server fetches it.
 const awaited = "Its merge is being fetched."
 
-// bringHome stores that a pull request was merged, then fetches what the base has now.
+// bringHome stores that a pull request was merged, then fetches the new commits of the base.
 func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRequest, error) {
 	if before.State != Merged {
 		pr.Error = awaited
@@ -269,11 +269,11 @@ func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRe
 		Text: fmt.Sprintf("%s %s was merged into %s on %s", title(at.Kind.Request()), pr.called(), pr.Base, pr.Host)})
 	pr.Error = ""
 	if err != nil {
-		pr.Error = "It was merged there, but could not be brought home: " + clean(sentence(err), maxWords)
-		s.cfg.Log.InfoContext(ctx, "merge elsewhere not brought home", "pull_request_id", pr.ID, "error", err)
+		pr.Error = "It was merged there, but the result could not be fetched: " + clean(sentence(err), maxWords)
+		s.cfg.Log.InfoContext(ctx, "merge on the forge not fetched", "pull_request_id", pr.ID, "error", err)
 	}
 	if ctx.Err() != nil {
-		return pr, context.Cause(ctx) // the next look goes on
+		return pr, context.Cause(ctx) // the next poll tries again
 	}
 	failpoint.Reach(failpoint.PullHome)
 	return pr, s.save(ctx, pr, before)
@@ -281,13 +281,13 @@ func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRe
 
 func title(s string) string { return string(s[0]-'a'+'A') + s[1:] }
 
-// failed keeps why a look failed, and returns that.
+// failed stores why a poll failed, and returns the error.
 func (s *Service) failed(ctx context.Context, pr PullRequest, err error) error {
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		return err // nobody waits: it says nothing of the forge
+		return err // the caller left: it says nothing about the forge
 	}
 	before := pr
-	if pr.State != Merged { // there the words say that its merge is not home
+	if pr.State != Merged { // its message says that its merge is not fetched yet
 		pr.Error = clean(sentence(err), maxWords)
 	}
 	if serr := s.save(context.WithoutCancel(ctx), pr, before); serr != nil {
@@ -296,10 +296,10 @@ func (s *Service) failed(ctx context.Context, pr PullRequest, err error) error {
 	return err
 }
 
-// save stores a pull request, and tells of it where something changed that people see.
+// save stores a pull request, and publishes it if something visible changed.
 func (s *Service) save(ctx context.Context, pr, before PullRequest) error {
 	if err := s.cfg.Store.SavePullRequest(ctx, pr); err != nil {
-		return fmt.Errorf("keeping the pull request: %w", err)
+		return fmt.Errorf("storing the pull request: %w", err)
 	}
 	s.replan(pr, before)
 	if s.cfg.Events != nil && !same(pr, before) {
@@ -308,13 +308,13 @@ func (s *Service) save(ctx context.Context, pr, before PullRequest) error {
 	return nil
 }
 
-// Refresh asks the forge now. Errors: forge_*, pull_request_missing.
+// Refresh polls the forge now. Errors: forge_*, pull_request_missing.
 func (s *Service) Refresh(ctx context.Context, actor accounts.Actor, workspaceID string) (PullRequest, error) {
 	return s.with(ctx, actor, workspaceID, nil)
 }
 
-// Merge has the forge merge the pull request as the reader saw it, and brings the result home. Errors: pull_request_moved, forge_*,
-// those of the gate.
+// Merge has the forge merge the pull request as the user saw it, and fetches the result. Errors: pull_request_moved, forge_*, those of the
+// gate.
 func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID string, m MergeAsk) (PullRequest, error) {
 	switch {
 	case m.Strategy != workspaces.StrategyMerge && m.Strategy != workspaces.StrategySquash && m.Strategy != workspaces.StrategyRebase:
@@ -333,7 +333,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	return s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
 		if pr.State == Merged || pr.State == Closed {
-			return fault.New(fault.Conflict, "pull_request_not_open", "The %s is %s already.", pr.Forge.Request(), pr.State)
+			return fault.New(fault.Conflict, "pull_request_not_open", "The %s is already %s.", pr.Forge.Request(), pr.State)
 		}
 		if err := c.Merge(ctx, pr.Number, m); err != nil {
 			return err
@@ -344,7 +344,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	})
 }
 
-// Ready makes a draft one that may be merged.
+// Ready marks a draft as ready.
 func (s *Service) Ready(ctx context.Context, actor accounts.Actor, workspaceID string) (PullRequest, error) {
 	return s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
 		return c.Ready(ctx, pr.Number)
@@ -355,21 +355,21 @@ func (s *Service) Ready(ctx context.Context, actor accounts.Actor, workspaceID s
 func (s *Service) Close(ctx context.Context, actor accounts.Actor, workspaceID string) (PullRequest, error) {
 	return s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
 		if pr.State == Merged {
-			return fault.New(fault.Conflict, "pull_request_not_open", "The %s is merged already.", pr.Forge.Request())
+			return fault.New(fault.Conflict, "pull_request_not_open", "The %s is already merged.", pr.Forge.Request())
 		}
 		return c.Close(ctx, pr.Number)
 	})
 }
 
-// lock waits until nobody else does something with a workspace's pull request. The result lets the next one.
+// lock waits until no other operation on a workspace's pull request runs. The returned func unlocks it.
 func (s *Service) lock(ctx context.Context, workspaceID string) (release func(), err error) {
 	if release, err = s.turns.LockContext(ctx, workspaceID); err != nil {
-		return nil, fault.Wrap(err, fault.Timeout, "pull_request_busy", "Something else is being done with this pull request. Try again in a moment.")
+		return nil, fault.Wrap(err, fault.Timeout, "pull_request_busy", "Another operation on this pull request is running. Try again in a moment.")
 	}
 	return release, nil
 }
 
-// with does something with a workspace's pull request in a person's name, and reads it anew.
+// with runs an operation on a workspace's pull request as a user, and reads it again.
 func (s *Service) with(ctx context.Context, actor accounts.Actor, workspaceID string, do func(context.Context, PullRequest, Client) error) (PullRequest, error) {
 	release, err := s.lock(ctx, workspaceID)
 	if err != nil {
@@ -399,7 +399,7 @@ func (s *Service) with(ctx context.Context, actor accounts.Actor, workspaceID st
 			return pr, err
 		}
 	}
-	// What was done is done: it is read although who asked has gone.
+	// The operation is done: read the result even if the caller has left.
 	ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(ctx), pr.TeamID), 2*patience)
 	defer cancel()
 	return s.read(ctx, pr, c)

@@ -1,6 +1,6 @@
-// Package forge knows the places where projects' repositories have their pull requests: GitHub, GitLab, Gitea and Forgejo. It opens
-// pull requests for workspaces' branches, follows their checks, reviews and state by asking, merges them there, and brings what was merged
-// home. What a forge answers is input to be checked: it is bounded, cleaned and never trusted with a place to go to.
+// Package forge knows the forges of projects' repositories: GitHub, GitLab, Gitea and Forgejo. It opens pull requests for workspaces'
+// branches, polls their checks, reviews and state, merges them there, and fetches what was merged. A forge's answer is untrusted input: it
+// is bounded, cleaned, and never decides which host is contacted.
 package forge
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/parawork/parawork/workspaces/origin"
 )
 
-// Kind says which program a forge is.
+// Kind is the software of a forge.
 type Kind string
 
-// The kinds. Forgejo speaks Gitea's API; it has a name of its own where people read.
+// The kinds. Forgejo speaks Gitea's API; it has its own name in texts.
 const (
 	GitHub  Kind = "github"
 	GitLab  Kind = "gitlab"
@@ -27,7 +27,7 @@ const (
 // Kinds are those a project may be set to.
 var Kinds = []Kind{GitHub, GitLab, Gitea, Forgejo, None}
 
-// Name is what people call it.
+// Name is the display name of the software.
 func (k Kind) Name() string {
 	switch k {
 	case GitHub:
@@ -50,7 +50,7 @@ func (k Kind) Request() string {
 	return "pull request"
 }
 
-// Settings are what a project says of its forge where the remote's address does not say it. Empty = as the address says.
+// Settings are a project's forge settings, for what the remote's address does not say. Empty = derived from the address.
 type Settings struct {
 	Kind       Kind   `json:"kind,omitempty"`
 	APIURL     string `json:"api_url,omitempty"`
@@ -60,7 +60,7 @@ type Settings struct {
 // Place is one repository on one forge.
 type Place struct {
 	Kind       Kind
-	Host       string // as people see it: of its pages
+	Host       string // host of its web pages
 	APIURL     string
 	Repository string // owner/name; GitLab's may have more parts
 }
@@ -76,15 +76,15 @@ const (
 	Closed State = "closed"
 )
 
-// The states of checks. Pending holds for what has not begun, too.
+// The states of checks. Pending includes what has not started.
 const (
 	Pending = "pending"
 	Passed  = "passed"
 	Failed  = "failed"
-	Skipped = "skipped" // of one check: it says neither
+	Skipped = "skipped" // of one check: neither passed nor failed
 )
 
-// Check is one check or status there.
+// Check is one check or status on the forge.
 type Check struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
@@ -92,13 +92,13 @@ type Check struct {
 	Text  string `json:"text,omitempty"`
 }
 
-// Review is what somebody there said last of the pull request.
+// Review is somebody's last verdict on the pull request.
 type Review struct {
 	Who   string `json:"who"`
 	State string `json:"state"` // approved, changes, comment, waiting
 }
 
-// Seen is what a forge says of a pull request. Times are ms UTC.
+// Seen is the state of a pull request on its forge. Times are ms UTC.
 type Seen struct {
 	Number       int64
 	URL          string
@@ -107,19 +107,19 @@ type Seen struct {
 	Head         string // branch
 	HeadCommit   string
 	Base         string
-	Mergeable    string // yes, no, "" = it does not know yet
-	Blocked      string // why it cannot be merged, in words
+	Mergeable    string // yes, no, "" = the forge does not know yet
+	Blocked      string // why it cannot be merged, for people
 	ChecksState  string
 	Checks       []Check
 	Reviews      []Review
 	MergedAt     int64
-	MergedCommit string // what the base got: with a rebase, the last of its commits
+	MergedCommit string // the commit on the base; with a rebase, the last one
 
-	Untold string // what the token was not allowed to see, in words; not stored as such
-	nodeID string // GitHub's own name of it
+	Untold string // what the token was not allowed to see, for people; not stored as such
+	nodeID string // GitHub's own id of it
 }
 
-// PullRequest is a pull request of a workspace's branch, as its forge said last.
+// PullRequest is a pull request of a workspace's branch, as last read from its forge.
 type PullRequest struct {
 	ID, TeamID, WorkspaceID, ProjectID string
 	Forge                              Kind
@@ -128,64 +128,64 @@ type PullRequest struct {
 	OpenedBy string
 	OpenedAt int64
 	SyncedAt int64
-	Error    string // why the last look failed, or what was not told
+	Error    string // why the last poll failed, or what it could not see
 }
 
-// Ask asks for a pull request.
+// Ask is a request to open a pull request.
 type Ask struct {
 	Title, Body string // "" = made from the workspace
 	Draft       bool
 	Base        string // "" = the workspace's base
-	Push        bool   // the branch, first
+	Push        bool   // push the branch first
 }
 
-// NewRequest is what a forge is told of a new pull request.
+// NewRequest is a new pull request as sent to a forge.
 type NewRequest struct {
 	Title, Body, Head, Base string
 	Draft                   bool
 }
 
-// MergeAsk asks a forge to merge. Head is the commit the reader saw: another one there is refused.
+// MergeAsk is a merge request to a forge. Head is the commit the user saw: the forge rejects another one.
 type MergeAsk struct {
 	Strategy string // workspaces.Strategy*
 	Head     string
 }
 
-// Client speaks to one repository on one forge with one token. Errors are of the stable codes forge_*.
+// Client speaks to one repository on one forge with one token. Errors have the stable codes forge_*.
 type Client interface {
-	// Open makes a pull request. An open one of the same branches is found instead.
+	// Open opens a pull request, or finds an open one of the same branches.
 	Open(ctx context.Context, n NewRequest) (number int64, err error)
 	// Find returns the pull request of two branches: an open one, else the newest that was merged; 0 where there is neither.
 	Find(ctx context.Context, head, base string) (number int64, err error)
 	// Read returns a pull request with its checks and reviews.
 	Read(ctx context.Context, number int64) (Seen, error)
 	Merge(ctx context.Context, number int64, m MergeAsk) error
-	// Ready makes a draft one that may be merged.
+	// Ready marks a draft as ready.
 	Ready(ctx context.Context, number int64) error
 	Close(ctx context.Context, number int64) error
 }
 
-// Store keeps pull requests and projects' settings.
+// Store stores pull requests and projects' settings.
 type Store interface {
 	ProjectForge(ctx context.Context, projectID string) (Settings, error)
 	SetProjectForge(ctx context.Context, projectID string, s Settings) error
 	// PullRequest returns the newest one of a workspace, an open one before others; fault.NotFound when there is none.
 	PullRequest(ctx context.Context, workspaceID string) (PullRequest, error)
-	// PullRequests returns that of each workspace of a team that has one.
+	// PullRequests returns the pull request of each workspace of a team that has one.
 	PullRequests(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]PullRequest, error)
-	// PullRequestAt returns the workspace's one of that number; fault.NotFound when there is none.
+	// PullRequestAt returns the workspace's pull request of that number; fault.NotFound when there is none.
 	PullRequestAt(ctx context.Context, workspaceID, host, repository string, number int64) (PullRequest, error)
-	// OpenPullRequests returns what is to be looked at again: all that are open or asked for, and those whose merge is not home yet, of workspaces
-	// that are not deleted.
+	// OpenPullRequests returns the pull requests to poll: all that are open or requested, and those whose merge is not fetched yet, of
+	// workspaces that are not deleted.
 	OpenPullRequests(ctx context.Context) ([]PullRequest, error)
 	InsertPullRequest(ctx context.Context, p PullRequest) error
-	// DropAskedPullRequest removes the row of one that was asked for and has no number; fault.NotFound when there is none.
+	// DropAskedPullRequest deletes the row of a requested pull request that has no number; fault.NotFound when there is none.
 	DropAskedPullRequest(ctx context.Context, id string) error
-	// SavePullRequest stores what was seen of one.
+	// SavePullRequest stores a pull request as it was read.
 	SavePullRequest(ctx context.Context, p PullRequest) error
 }
 
-// Workspaces is what the room needs of the work itself.
+// Workspaces knows workspaces and their projects.
 type Workspaces interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	Project(ctx context.Context, id string) (workspaces.Project, error)
@@ -194,24 +194,24 @@ type Workspaces interface {
 
 // Origin knows where the repositories of projects came from.
 type Origin interface {
-	// Origin is where a project's repository came from, without credentials; "" for nowhere another server could know.
+	// Origin is the URL a project's repository came from, without credentials; "" if there is none another server could reach.
 	Origin(ctx context.Context, projectID string) (string, error)
-	// Ahead is what the workspace's branch has that its base has not.
+	// Ahead is what the workspace's branch has and its base lacks.
 	Ahead(ctx context.Context, workspaceID string) (origin.Ahead, error)
-	// MergedThere brings home what was merged elsewhere. It may be told again.
+	// MergedThere fetches what was merged on the forge. It is idempotent.
 	MergedThere(ctx context.Context, workspaceID string, m origin.MergedThere) error
 }
 
-// Pushed says what of a branch a remote has now.
+// Pushed is the state of a branch on a remote.
 type Pushed struct{ Branch, Commit string }
 
 // Credentials opens tokens.
 type Credentials interface {
-	// CredentialFor returns the one for exactly this host that counts most for a person in a project; false when there is none.
+	// CredentialFor returns a user's preferred credential for exactly this host in a project; false when there is none.
 	CredentialFor(ctx context.Context, userID, teamID, projectID, host string) (secrets.Credential, bool, error)
 }
 
-// People knows who is who.
+// People knows users.
 type People interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
 }

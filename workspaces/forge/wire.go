@@ -18,17 +18,17 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Limits of what is taken from a forge.
+// Limits of what is read from a forge.
 const (
 	maxAnswer   = 8 << 20   // of one answer
-	maxKept     = 256 << 10 // of an answer kept for the next time it is asked for
+	maxKept     = 256 << 10 // of an answer cached for the next time
 	maxKeptSum  = 16 << 20  // of all of them
-	maxWords    = 600       // bytes of its words that people are shown
+	maxWords    = 600       // bytes of its message shown to people
 	defaultWait = time.Minute
 	longestWait = 2 * time.Hour
 )
 
-// answer is the error for what is no 2xx. Every library's calls end in it, so that its words are read in one place.
+// answer is the error for a response other than 2xx. Every library's calls end in it, so that its message is parsed in one place.
 type answer struct {
 	Status int
 	Words  string
@@ -36,7 +36,7 @@ type answer struct {
 
 func (a *answer) Error() string { return fmt.Sprintf("the forge answered %d: %s", a.Status, a.Words) }
 
-// Limited says that a forge wants to be left alone.
+// Limited says that a forge limits requests.
 type Limited struct{ Until time.Time }
 
 func (l *Limited) Error() string {
@@ -45,8 +45,8 @@ func (l *Limited) Error() string {
 
 var errTooLarge = errors.New("the forge's answer is too large")
 
-// wire is the way to all forges: it bounds answers, remembers them by their ETag, and keeps still where a forge asked for it. Both belong
-// to one token at one host: nobody is shown what another may see. Safe for concurrent use.
+// wire is the HTTP transport to all forges: it bounds answers, caches them by ETag, and pauses where a forge asked for it. Cache and pause
+// are per token and host: nobody sees what only another's token may see. Safe for concurrent use.
 type wire struct {
 	base http.RoundTripper
 	now  func() time.Time
@@ -58,7 +58,7 @@ type wire struct {
 	until map[who]time.Time
 }
 
-// who is one token at one host, unreadable.
+// who identifies one token at one host, hashed.
 type who struct {
 	host  string
 	token [sha256.Size]byte
@@ -91,7 +91,7 @@ func (w *wire) who(r *http.Request) who {
 	return who{host: r.URL.Host, token: [sha256.Size]byte(h.Sum(nil))}
 }
 
-// RoundTrip answers 2xx with a body of bounded size, or an error.
+// RoundTrip returns a 2xx response with a body of bounded size, or an error.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	id := w.who(r)
 	if until := w.waits(id); !until.IsZero() {
@@ -128,7 +128,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case resp.StatusCode == http.StatusNotModified && known != nil:
 		resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
-		for name, values := range known.header { // pages are told in headers
+		for name, values := range known.header { // pages are described in headers
 			if resp.Header.Get(name) == "" {
 				resp.Header[name] = values
 			}
@@ -188,7 +188,7 @@ func (w *wire) keep(key keptKey, resp *http.Response, body []byte) {
 	}
 }
 
-// asksToWait reads whether a forge wants no more requests for a while: Retry-After, and what is left of a budget of requests
+// asksToWait reads whether a forge wants no requests for a while: Retry-After, and the remaining budget of requests
 // (docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api; docs.gitlab.com/administration/settings/user_and_ip_rate_limits).
 func (w *wire) asksToWait(resp *http.Response) (time.Time, bool) {
 	now := w.now()
@@ -216,7 +216,7 @@ func (w *wire) asksToWait(resp *http.Response) (time.Time, bool) {
 	return until, until.After(now)
 }
 
-// wordsOf finds what a forge says is wrong, in the shapes the four have for it.
+// wordsOf finds the error message of a forge, in the formats the four use.
 func wordsOf(resp *http.Response, body []byte) string {
 	if at := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && at != "" {
 		return clean("it points to "+at, maxWords)
@@ -266,7 +266,7 @@ func wordsOf(resp *http.Response, body []byte) string {
 	return clean(strings.Join(out, ". "), maxWords)
 }
 
-// fail puts a failed call into words for who asked for it. doing is what was being done, as in "Opening the pull request".
+// fail words a failed call for the user. doing is the operation, as in "Opening the pull request".
 func (p Place) fail(err error, doing string) error {
 	if err == nil {
 		return nil
@@ -275,7 +275,7 @@ func (p Place) fail(err error, doing string) error {
 		return err
 	}
 	if l, ok := errors.AsType[*Limited](err); ok {
-		return fault.Wrap(err, fault.RateLimited, "forge_busy", "%s asks to be left alone for now. Try again after %s UTC.", p.Host, l.Until.UTC().Format("15:04")).With("until", l.Until.UnixMilli())
+		return fault.Wrap(err, fault.RateLimited, "forge_busy", "%s limits requests for now. Try again after %s UTC.", p.Host, l.Until.UTC().Format("15:04")).With("until", l.Until.UnixMilli())
 	}
 	a, ok := errors.AsType[*answer](err)
 	if !ok {
@@ -284,7 +284,7 @@ func (p Place) fail(err error, doing string) error {
 		if errors.As(err, &syntax) || errors.As(err, &shape) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, errTooLarge) || errors.Is(err, errAnswer) {
 			return fault.Wrap(err, fault.Unavailable, "forge_answer_wrong", "%s: what %s answered is not what %s says. Check the kind and the API's address in the project's settings.", doing, p.Host, p.Kind.Name())
 		}
-		return fault.Wrap(err, fault.Unavailable, "forge_unreachable", "%s: %s could not be asked: %s.", doing, p.Host, egress.Words(err))
+		return fault.Wrap(err, fault.Unavailable, "forge_unreachable", "%s: %s could not be reached: %s.", doing, p.Host, egress.Words(err))
 	}
 	words := ""
 	if a.Words != "" {
@@ -306,10 +306,10 @@ func (p Place) fail(err error, doing string) error {
 	return fault.Wrap(err, fault.Unavailable, "forge_unreachable", "%s: %s failed with %d. Try again in a moment.%s", doing, p.Host, a.Status, words)
 }
 
-// errAnswer is the cause where an answer is well formed and says nothing that could be.
-var errAnswer = errors.New("the forge's answer lacks what it must have")
+// errAnswer is the cause when an answer is well formed but makes no sense.
+var errAnswer = errors.New("the forge's answer lacks required data")
 
-// scopesOf says what a token needs.
+// scopesOf says which scopes a token needs.
 func scopesOf(k Kind) string {
 	switch k {
 	case GitHub:

@@ -15,25 +15,25 @@ import (
 	"github.com/parawork/parawork/internal/ignored"
 )
 
-// TransferFault says in words that the sending failed.
+// TransferFault is the user's error for a transfer that failed.
 func TransferFault(err error) error {
 	switch {
 	case fault.Is(err, fault.DiskFull):
-		return fault.Wrap(err, fault.DiskFull, "sandbox_disk_full", "The repository does not fit on the sandbox's disk. Choose a larger size, or another place.")
+		return fault.Wrap(err, fault.DiskFull, "sandbox_disk_full", "The repository does not fit on the sandbox's disk. Choose a larger size, or another executor.")
 	case fault.Is(err, fault.Unavailable), fault.Is(err, fault.Conflict):
-		return fault.Wrap(err, fault.Unavailable, "send_failed", "The repository could not be brought to the sandbox: %s", Reason(err))
+		return fault.Wrap(err, fault.Unavailable, "send_failed", "The repository could not be copied to the sandbox: %s", Reason(err))
 	}
 	return err
 }
 
-// Foreign reports whether an open file has names elsewhere and belongs to somebody else than owner, to whom everything in the tree was
-// given: it was never the workspace's, however it got there. An owner below 0 says nothing.
+// Foreign reports whether an open file has several hard links and another owner than owner, to whom the whole tree was given: then it never
+// belonged to the workspace. A negative owner disables the check.
 func Foreign(fi fs.FileInfo, owner int) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	return ok && owner >= 0 && st.Nlink > 1 && int(st.Uid) != owner
 }
 
-// FolderBytes adds up the files of a folder of ours.
+// FolderBytes adds up the sizes of the files below one of the server's folders.
 func FolderBytes(root *os.Root) int64 {
 	var sum int64
 	_ = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
@@ -51,7 +51,7 @@ func FolderBytes(root *os.Root) int64 {
 type Archive struct {
 	Ctx   context.Context
 	Tw    *tar.Writer
-	Owner int // see foreign
+	Owner int // see Foreign
 }
 
 // Text adds a file with this text.
@@ -63,7 +63,8 @@ func (a *Archive) Text(name, text string) error {
 	return err
 }
 
-// File writes one file or link. What is not there any more is left out; what cannot be read is an error, for it would be missing there.
+// File writes one file or link. It leaves out a file that no longer exists; an unreadable one is an error, because the bundle would lack
+// it.
 func (a *Archive) File(root *os.Root, name, prefix string) error {
 	if a.Ctx.Err() != nil {
 		return context.Cause(a.Ctx)
@@ -87,7 +88,7 @@ func (a *Archive) File(root *os.Root, name, prefix string) error {
 		}
 		return a.Tw.WriteHeader(h)
 	case !fi.Mode().IsRegular():
-		return nil // a FIFO, a socket, a device, or a folder where a file was
+		return nil // a FIFO, a socket, a device, or a folder that replaced a file
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// CheckBase checks the shape of a base a person named.
+// CheckBase checks the syntax of a base that a user named.
 func (s *Repo) CheckBase(ctx context.Context, base string) error {
 	name := base
 	for _, prefix := range [...]string{HeadsPrefix, "refs/remotes/"} {
@@ -21,11 +21,11 @@ func (s *Repo) CheckBase(ctx context.Context, base string) error {
 	return s.CheckBranch(ctx, name)
 }
 
-// ExactBase reports whether base names one ref in full: it is then taken as it is, without asking the remote.
+// ExactBase reports whether base is a full ref name: it is then used without asking the remote.
 func ExactBase(base string) bool { return strings.HasPrefix(base, "refs/") }
 
-// ResolveBase returns the commit a new workspace starts from, and what to tell about it. For a cloned project the local
-// branch is kept in step with the remote's; where they have parted the person must say which one is meant.
+// ResolveBase returns the commit a new workspace starts from, and notes for the user. In a cloned project it fast-forwards the local branch
+// to the remote's; when they have diverged, the user must choose one.
 func (s *Repo) ResolveBase(ctx context.Context, p workspaces.Project, base string) (commit, note string, err error) {
 	if ExactBase(base) {
 		commit, err = s.CommitOf(ctx, p.GitDir, base)
@@ -50,7 +50,7 @@ func (s *Repo) ResolveBase(ctx context.Context, p workspaces.Project, base strin
 		commit, err = s.CommitOf(ctx, p.GitDir, "refs/remotes/"+base)
 		return s.foundBase(p, base, commit, err)
 	case remote == "":
-		return local, "The remote has no branch " + base + ": it is used as it is here.", nil
+		return local, "The remote has no branch " + base + ": the local one is used.", nil
 	}
 	ahead, behind, err := s.StepBase(ctx, p, base)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Repo) ResolveBase(ctx context.Context, p workspaces.Project, base strin
 	switch {
 	case ahead > 0 && behind > 0:
 		return "", "", fault.New(fault.Conflict, "base_diverged",
-			"%s here has %d commits the remote has not, and lacks %d of its. Start from origin/%s (the remote's) or from refs/heads/%s (as it is here).",
+			"The local %s has %d commits that the remote lacks, and lacks %d of the remote's. Start from origin/%s (the remote's) or from refs/heads/%s (the local one).",
 			base, ahead, behind, base, base).With("ahead", ahead).With("behind", behind)
 	case ahead > 0:
 		return local, Plural(ahead, "commit is", "commits are") + " here that the remote has not.", nil
@@ -74,8 +74,8 @@ func (s *Repo) foundBase(p workspaces.Project, base, commit string, err error) (
 	return commit, "", err
 }
 
-// StepBase makes or fast-forwards the local branch of a cloned project to the remote's, and says how far they differ after
-// that. A branch that is checked out somewhere is not moved under whoever works there.
+// StepBase creates the local branch of a cloned project or fast-forwards it to the remote's, and returns how far they differ after that. It
+// does not move a branch that is checked out somewhere.
 func (s *Repo) StepBase(ctx context.Context, p workspaces.Project, base string) (ahead, behind int, err error) {
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Repo) StepBase(ctx context.Context, p workspaces.Project, base string) 
 	return 0, 0, nil
 }
 
-// CheckedOut returns the worktree that has the ref checked out, nil when none has.
+// CheckedOut returns the worktree that has the ref checked out, nil when there is none.
 func (s *Repo) CheckedOut(ctx context.Context, gitDir, ref string) (*Worktree, error) {
 	list, err := s.worktrees(ctx, gitDir)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Repo) CheckedOut(ctx context.Context, gitDir, ref string) (*Worktree, e
 	return nil, nil
 }
 
-// BranchTarget returns the local branch work based on base is merged into.
+// BranchTarget returns the local branch that work based on base merges into.
 func (s *Repo) BranchTarget(ctx context.Context, p workspaces.Project, base string) (string, error) {
 	if name, ok := strings.CutPrefix(base, HeadsPrefix); ok {
 		return name, nil

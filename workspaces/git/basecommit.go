@@ -12,10 +12,10 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// basis is the base of a workspace's changes and what the repository looked like when it was found.
+// basis is the base of a workspace's changes, with the state of the repository when it was computed.
 type basis struct{ stamp, commit string }
 
-// bases is what BaseCommit found last, by workspace id.
+// bases caches the results of BaseCommit, by workspace id.
 type bases struct {
 	mu sync.Mutex
 	of map[string]basis
@@ -35,16 +35,16 @@ func (b *bases) put(workspaceID string, v basis) {
 	b.of[workspaceID] = v
 }
 
-// ForgetBase forgets what is remembered of a workspace's base: the workspace has been put away.
+// ForgetBase drops the cached base of a workspace that was archived or deleted.
 func (s *Repo) ForgetBase(workspaceID string) {
 	s.bases.mu.Lock()
 	defer s.bases.mu.Unlock()
 	delete(s.bases.of, workspaceID)
 }
 
-// BaseCommit returns the commit a workspace's changes are counted against: where it started, what of it was merged last, or
-// what of its base was merged into it since, whichever is the newest. "" before the first is known. It is asked every few
-// seconds: git is only called when a ref it depends on has changed on disk.
+// BaseCommit returns the commit against which a workspace's changes are shown: where it started, what of it was merged last, or what of its
+// base was merged into it since, whichever is the newest. "" before the first is known. Callers ask every few seconds, so it calls git only
+// when a ref it depends on has changed on disk.
 func (s *Repo) BaseCommit(ctx context.Context, workspaceID string) (string, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil || !baseMoves(w) {
@@ -57,12 +57,12 @@ func (s *Repo) BaseCommit(ctx context.Context, workspaceID string) (string, erro
 	return BaseOf(ctx, s, p, w)
 }
 
-// baseMoves reports whether a workspace's base may be another than the one that is stored.
+// baseMoves reports whether a workspace's base may differ from the stored one.
 func baseMoves(w workspaces.Workspace) bool {
 	return w.BaseCommit != "" && (w.State == workspaces.Ready || w.State == workspaces.Paused)
 }
 
-// BaseOf is BaseCommit of a workspace that was read, with its project.
+// BaseOf is BaseCommit for a workspace that was already read, with its project.
 func BaseOf(ctx context.Context, s *Repo, p workspaces.Project, w workspaces.Workspace) (string, error) {
 	if !baseMoves(w) {
 		return w.BaseCommit, nil
@@ -79,8 +79,8 @@ func BaseOf(ctx context.Context, s *Repo, p workspaces.Project, w workspaces.Wor
 	return commit, nil
 }
 
-// NewestBase is the last commit of the base branch, here or on the remote, that the workspace's branch holds, or the stored
-// base where that is newer.
+// NewestBase is the last commit of the base branch, local or remote, that the workspace's branch contains, or the stored base if that is
+// newer.
 func (s *Repo) NewestBase(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (string, error) {
 	best := w.BaseCommit
 	head, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
@@ -113,7 +113,7 @@ func (s *Repo) NewestBase(ctx context.Context, p workspaces.Project, w workspace
 	return best, nil
 }
 
-// refStamp changes when a ref BaseCommit depends on may have changed. It only looks at files' times and sizes.
+// refStamp changes when a ref BaseCommit depends on may have changed. It only reads files' times and sizes.
 func refStamp(gitDir string, w workspaces.Workspace) string {
 	base := strings.TrimPrefix(strings.TrimPrefix(w.Base, HeadsPrefix), "refs/remotes/")
 	var b strings.Builder

@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// What whoever mirrors a sandbox's files needs to know of the repository. Nothing here touches a worktree.
+// Reads of the repository for the service that mirrors a sandbox's files. They touch no worktree.
 
 // Worktree is the absolute path of the workspace's worktree on this server; fault.Conflict when it has none now.
 func (s *Repo) Worktree(ctx context.Context, workspaceID string) (string, error) {
@@ -26,19 +26,19 @@ func (s *Repo) Worktree(ctx context.Context, workspaceID string) (string, error)
 		return "", err
 	}
 	if w.DeletedAt != 0 || w.State == workspaces.Archived || w.State == workspaces.Failed || w.Path == "" {
-		return "", fault.New(fault.Conflict, "workspace_not_active", "%s is put away or failed: it has no place to work. Restore it first.", w.Key())
+		return "", fault.New(fault.Conflict, "workspace_not_active", "%s is archived, deleted or failed, so it has no worktree. Restore it first.", w.Key())
 	}
 	return w.Path, nil
 }
 
-// Bounds of one look into a tree.
+// Bounds of one lookup in a tree.
 const (
 	AskPaths  = 400      // paths of one call of git
 	AskBytes  = 64 << 10 // bytes of their names
-	WholeTree = 4000     // paths from which on the whole tree is listed
+	WholeTree = 4000     // from so many paths on, list the whole tree
 )
 
-// BaseFiles returns what of paths there is in a commit, submodules among it, and folders of which nothing else is asked for; all files
+// BaseFiles returns those of paths that exist in a commit, including submodules, and folders if nothing below them is requested; all files
 // of it when paths is nil.
 func (s *Repo) BaseFiles(ctx context.Context, workspaceID, commit string, paths []string) ([]hostgit.TreeFile, error) {
 	p, err := s.ProjectOf(ctx, workspaceID)
@@ -81,7 +81,7 @@ func (s *Repo) BaseFiles(ctx context.Context, workspaceID, commit string, paths 
 	return out, nil
 }
 
-// listTree lists a whole commit, of which those in paths are kept; all when paths is nil.
+// listTree lists a whole commit and returns the entries in paths; all when paths is nil.
 func (s *Repo) listTree(ctx context.Context, p workspaces.Project, commit string, paths []string) ([]hostgit.TreeFile, error) {
 	var keep map[string]bool
 	if paths != nil {
@@ -105,7 +105,7 @@ func (s *Repo) listTree(ctx context.Context, p workspaces.Project, commit string
 	return out, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the files of "+commit)
 }
 
-// zeroSplit hands on records that end with NUL, as they are written.
+// zeroSplit passes on NUL-terminated records as they are written.
 type zeroSplit struct {
 	rest []byte
 	fn   func(string) error
@@ -136,7 +136,7 @@ func TreeRecord(rec string) (hostgit.TreeFile, error) {
 	if err != nil {
 		return hostgit.TreeFile{}, fmt.Errorf("ls-tree answered %q: %w", rec, err)
 	}
-	size, _ := strconv.ParseInt(f[3], 10, 64) // "-" for what is no file
+	size, _ := strconv.ParseInt(f[3], 10, 64) // "-" for anything but a file
 	return hostgit.TreeFile{Path: path, Mode: uint32(mode), Size: size, OID: f[2]}, nil
 }
 
@@ -164,7 +164,7 @@ func (s *Repo) BaseDiff(ctx context.Context, workspaceID, from, to string) ([]st
 	return out, GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing two commits")
 }
 
-// BaseBlobs hands the contents of files over, one after the other. fn need not read all of one; an error of fn ends the reading.
+// BaseBlobs passes the contents of files to fn, one after the other. fn need not read all of one; an error of fn stops the reading.
 func (s *Repo) BaseBlobs(ctx context.Context, workspaceID string, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error {
 	p, err := s.ProjectOf(ctx, workspaceID)
 	if err != nil {
@@ -173,24 +173,24 @@ func (s *Repo) BaseBlobs(ctx context.Context, workspaceID string, files []hostgi
 	return s.CommitBlobs(ctx, p.ID, files, fn)
 }
 
-// HereDiff asks for the difference of one file on this server to a commit.
+// HereDiff is a request for the diff of one file on this server against a commit.
 type HereDiff struct {
 	Base, Path, OldPath string
-	Mode                string    // of the file now, as git writes it; "" = there is none
-	Content             io.Reader // of the file now, or where the link leads
+	Mode                string    // current content, as git would store it; "" = no file
+	Content             io.Reader // of the current file, or the link's target
 	Size                int64     // of Content
-	Context             int       // lines around a hunk
+	Context             int       // context lines around a hunk
 }
 
-// Bounds of one diff, those of a sandbox's guest.
+// Bounds of one diff, equal to those of a sandbox's guest.
 const (
-	diffLarge   = 8 << 20  // bytes over which a file is not compared line by line
+	diffLarge   = 8 << 20  // bytes above which files are not compared line by line
 	diffMost    = 16 << 20 // bytes of a diff
 	diffContext = 1_000_000
 )
 
-// HereDiff writes the unified diff of one file that lies on this server, in the form a sandbox's guest gives it. The repository is
-// only read: what is compared is put into objects of its own, which go again.
+// HereDiff writes the unified diff of one file on this server, in the same form as a sandbox's guest. It only reads the repository:
+// compared contents go to a temporary object store.
 func (s *Repo) HereDiff(ctx context.Context, workspaceID string, d HereDiff, w io.Writer) error {
 	p, err := s.ProjectOf(ctx, workspaceID)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *Repo) HereDiff(ctx context.Context, workspaceID string, d HereDiff, w i
 	return err
 }
 
-// alternate writes a folder as GIT_ALTERNATE_OBJECT_DIRECTORIES takes it: several stand between colons there.
+// alternate formats a folder for GIT_ALTERNATE_OBJECT_DIRECTORIES, a list separated by colons.
 func alternate(dir string) string {
 	if !strings.ContainsAny(dir, ":\"\\\n") {
 		return dir

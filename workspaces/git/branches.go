@@ -13,11 +13,11 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-const MaxBranches = 2000 // shown of one project
+const MaxBranches = 2000 // shown per project
 
-const MaxCounted = 60 // local branches whose distance to their upstream is counted
+const MaxCounted = 60 // local branches compared with their upstream
 
-// CheckBranch checks a branch name a person gave.
+// CheckBranch checks a branch name that a user gave.
 func (s *Repo) CheckBranch(ctx context.Context, name string) error {
 	bad := fault.New(fault.Invalid, "branch_invalid",
 		"%q is not a branch name git accepts: no spaces, no \"..\", no leading dash or dot, none of ~^:?*[\\ and no \".lock\" at the end.", hostgit.Clean(name))
@@ -45,7 +45,7 @@ func (s *Repo) SuggestBranch(ctx context.Context, projectID, name string) (strin
 	return s.FreeBranch(ctx, p, s.cfg.BranchPrefix+workspaces.Slug(name), "")
 }
 
-// FreeBranch returns want, or want-2, want-3, ... when it is taken by a branch or by a workspace that is being made.
+// FreeBranch returns want, or want-2, want-3, ... if it is taken by a branch or by a workspace that is being created.
 func (s *Repo) FreeBranch(ctx context.Context, p workspaces.Project, want, exceptWorkspace string) (string, error) {
 	taken, err := s.takenNames(ctx, p, exceptWorkspace)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Repo) FreeBranch(ctx context.Context, p workspaces.Project, want, excep
 	return "", fault.New(fault.Conflict, "branch_exists", "No free name like %q was found. Give another name.", want)
 }
 
-// takenNames are the local branches of the repository and those that workspaces being made have reserved.
+// takenNames are the local branches of the repository and those reserved by workspaces that are being created.
 func (s *Repo) takenNames(ctx context.Context, p workspaces.Project, exceptWorkspace string) (map[string]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--format=%(refname) %(worktreepath)", "refs/heads"}})
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Repo) takenNames(ctx context.Context, p workspaces.Project, exceptWorks
 	return taken, nil
 }
 
-// blocking returns a taken branch that cannot exist beside name, because one would be a folder where the other is a file.
+// blocking returns a taken branch that cannot coexist with name, because one would be a folder where the other is a file.
 func blocking(taken map[string]string, name string) string {
 	for t := range taken {
 		if strings.HasPrefix(t, name+"/") || strings.HasPrefix(name, t+"/") {
@@ -108,10 +108,10 @@ func blocking(taken map[string]string, name string) string {
 }
 
 func nameBlocked(name, by string) error {
-	return fault.New(fault.Conflict, "branch_blocked", "git cannot keep a branch %q beside the branch %q. Choose another name.", name, by)
+	return fault.New(fault.Conflict, "branch_blocked", "git cannot have a branch %q next to the branch %q. Choose another name.", name, by)
 }
 
-// ClaimBranch checks that a branch name a person gave is free.
+// ClaimBranch checks that a branch name that a user gave is free.
 func (s *Repo) ClaimBranch(ctx context.Context, p workspaces.Project, name, exceptWorkspace string) error {
 	if err := s.CheckBranch(ctx, name); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (s *Repo) ClaimBranch(ctx context.Context, p workspaces.Project, name, exce
 		if at != "" {
 			return fault.New(fault.Conflict, "branch_checked_out", "The branch %q exists and is checked out in %s. Choose another name.", name, s.PlaceName(ctx, p, at)).With("checked_out", s.PlaceName(ctx, p, at))
 		}
-		return fault.New(fault.Conflict, "branch_exists", "The branch %q exists already. Choose another name.", name)
+		return fault.New(fault.Conflict, "branch_exists", "The branch %q already exists. Choose another name.", name)
 	}
 	if b := blocking(taken, name); b != "" {
 		return nameBlocked(name, b)
@@ -132,7 +132,7 @@ func (s *Repo) ClaimBranch(ctx context.Context, p workspaces.Project, name, exce
 	return nil
 }
 
-// PlaceName is a workspace's key where path is one's worktree, otherwise CheckedOutElsewhere: nobody is told where the server has what.
+// PlaceName is the key of the workspace whose worktree is at path, otherwise CheckedOutElsewhere: it does not reveal paths of the server.
 func (s *Repo) PlaceName(ctx context.Context, p workspaces.Project, path string) string {
 	ws, err := s.store.WorkspacesOf(ctx, p.ID)
 	if err != nil {
@@ -159,13 +159,13 @@ func (s *Repo) KeysByPath(ctx context.Context, p workspaces.Project) map[string]
 	return keys
 }
 
-// fetchFresh is how old a fetch may be to stand for one asked for meanwhile by somebody else.
+// fetchFresh is how old a fetch may be to serve a caller that waited for another one's fetch.
 const fetchFresh = 2 * time.Second
 
-// ErrNoRemote says that a repository comes from nowhere.
+// ErrNoRemote means that a repository has no remote.
 var ErrNoRemote = errors.New("the repository has no remote")
 
-// LocalProtocol allows file for a folder whose origin is another folder people may choose.
+// LocalProtocol allows the file protocol for a folder whose origin is another folder people may choose.
 func (s *Repo) LocalProtocol(p workspaces.Project, from string) []string {
 	path, isURL := strings.CutPrefix(from, "file://")
 	if !isURL && !strings.HasPrefix(path, "/") {
@@ -177,7 +177,7 @@ func (s *Repo) LocalProtocol(p workspaces.Project, from string) []string {
 	return []string{"file"}
 }
 
-// NotReady says that a project is still being cloned, or failed.
+// NotReady returns the error for a project that is still being cloned, or failed.
 func NotReady(p workspaces.Project) error {
 	if p.State == workspaces.Cloning {
 		return fault.New(fault.Conflict, "project_cloning", "The project %q is still being cloned. Wait until it is ready.", p.Name)
@@ -185,5 +185,5 @@ func NotReady(p workspaces.Project) error {
 	return fault.New(fault.Conflict, "project_failed", "The project %q could not be set up: %s", p.Name, p.StateReason)
 }
 
-// OriginPrefix begins the refs of the branches of the remote.
+// OriginPrefix is the prefix of the refs of the remote's branches.
 const OriginPrefix = "refs/remotes/origin/"

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// Folder writes all that is below a folder: files, folders and links.
+// Folder writes everything below a folder: files, folders and links.
 func (a *Archive) Folder(root *os.Root, name, prefix string) error {
 	return fs.WalkDir(root.FS(), name, func(p string, d fs.DirEntry, err error) error {
 		if a.Ctx.Err() != nil {

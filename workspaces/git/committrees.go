@@ -4,13 +4,13 @@ import (
 	"sync"
 )
 
-// CommitTrees remembers which tree and time commits have. A commit never changes.
+// CommitTrees caches the trees and times of commits, which never change.
 type CommitTrees struct {
 	mu *sync.Mutex
 	of map[CommitKey]CommitTree
 }
 
-// CommitKey names a commit of a repository.
+// CommitKey identifies a commit of a repository.
 type CommitKey struct{ GitDir, Commit string }
 
 // CommitTree is a commit's tree and when it was made.
@@ -19,7 +19,7 @@ type CommitTree struct {
 	At   int64 // ms UTC
 }
 
-// commitTreesMost bounds what is remembered.
+// commitTreesMost bounds the cache.
 const commitTreesMost = 10_000
 
 // NewCommitTrees makes an empty cache.
@@ -27,7 +27,7 @@ func NewCommitTrees() CommitTrees {
 	return CommitTrees{mu: new(sync.Mutex), of: make(map[CommitKey]CommitTree)}
 }
 
-// Get returns what is remembered of a commit.
+// Get returns the cached tree of a commit.
 func (c *CommitTrees) Get(k CommitKey) (CommitTree, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *CommitTrees) Get(k CommitKey) (CommitTree, bool) {
 	return t, ok
 }
 
-// Put remembers a commit's tree; the oldest ones are forgotten.
+// Put caches a commit's tree, and drops the oldest when the cache is full.
 func (c *CommitTrees) Put(k CommitKey, t CommitTree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

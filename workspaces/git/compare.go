@@ -13,31 +13,31 @@ import (
 	"github.com/parawork/parawork/internal/hostgit"
 )
 
-// CompareOptions say how two trees are compared.
+// CompareOptions are how two trees are compared.
 type CompareOptions struct {
-	IgnoreSpace bool // lines that differ only in white space count as the same
+	IgnoreSpace bool // ignore lines that differ only in white space
 	Renames     bool // a file that moved is one change, not two
 }
 
 // ChangedFile is one file in which two trees differ. Paths are raw bytes.
 type ChangedFile struct {
-	Path, OldPath        string // OldPath only where it moved
+	Path, OldPath        string // OldPath only if renamed
 	Status               string // added, modified, deleted, renamed, type_changed
-	Mode, OldMode        string // git's octal; "" = there is none
-	OldBlob, NewBlob     string // "" = there is none
+	Mode, OldMode        string // git's octal; "" = no file
+	OldBlob, NewBlob     string // "" = no file
 	Additions, Deletions int
-	Size                 int64 // of the new file; of the old one where it is deleted
+	Size                 int64 // of the new file; of the old one if deleted
 	Binary               bool
-	Generated            string // why it need not be read: generated, lock, "" = it is people's own
+	Generated            string // why reviewers may skip it: generated, lock; "" = written by people
 }
 
-// Mark names the two contents a file's change is between: another change has another one.
+// Mark identifies the two contents of a file's change: it changes when either does.
 func (f ChangedFile) Mark() string { return f.OldBlob + ".." + f.NewBlob + f.Mode }
 
 // HugeLines is how many changed lines a file may have before it is folded.
 const HugeLines = 800
 
-// Folded says why a reader sees the change folded at first: "", deleted, binary, generated, lock, huge.
+// Folded is the reason why a reader sees the change folded at first: "", deleted, binary, generated, lock, huge.
 func (f ChangedFile) Folded() string {
 	switch {
 	case f.Status == "deleted":
@@ -52,17 +52,17 @@ func (f ChangedFile) Folded() string {
 	return ""
 }
 
-// Comparison is two trees and what differs. Files are in the order of their paths' bytes.
+// Comparison is two trees and their differences. Files are sorted by the bytes of their paths.
 type Comparison struct {
 	Files                []ChangedFile
 	Additions, Deletions int
-	Truncated            bool // more than MaxCompared files differ: the others are left out
+	Truncated            bool // more than MaxCompared files differ: the rest is left out
 }
 
-// MaxCompared is how many files one comparison tells of.
+// MaxCompared is how many files one comparison lists.
 const MaxCompared = 20_000
 
-// compared keeps the last comparisons. Trees never change, so that they stay true.
+// compared caches the last comparisons. Trees never change, so they stay valid.
 type compared struct {
 	mu    *sync.Mutex
 	order *list.List // of comparedKey, the newest first
@@ -80,7 +80,7 @@ type comparedItem struct {
 	at *list.Element
 }
 
-// comparedFiles is how many files all kept comparisons may have together.
+// comparedFiles is how many files all cached comparisons may have together.
 const comparedFiles = 100_000
 
 func newCompared() compared {
@@ -113,7 +113,7 @@ func (c *compared) put(k comparedKey, v Comparison) {
 	}
 }
 
-// Compare says in which files two trees of a workspace differ. The answer is shared: it must not be changed.
+// Compare returns the files in which two trees of a workspace differ. The result is shared: callers must not change it.
 func (s *Repo) Compare(ctx context.Context, workspaceID string, from, to Tree, o CompareOptions) (Comparison, error) {
 	p, err := s.ProjectOf(ctx, workspaceID)
 	if err != nil {
@@ -147,7 +147,8 @@ func (s *Repo) Compare(ctx context.Context, workspaceID string, from, to Tree, o
 	return c, nil
 }
 
-// DiffArgs are what every comparison is made with: on a desk, where no attribute, driver or filter of anybody's counts.
+// DiffArgs are the arguments of every comparison. They run in a scratch repository, so no attributes, drivers or filters of the project
+// apply.
 func DiffArgs(o CompareOptions, more ...string) []string {
 	args := []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none", "--diff-algorithm=histogram"}
 	if o.Renames {
@@ -205,7 +206,7 @@ type lineStat struct {
 	binary         bool
 }
 
-// splitStat parts what diff-tree -z --raw --numstat printed: all raw records, then all figures by new path.
+// splitStat parses the output of diff-tree -z --raw --numstat: all raw records, then all counts by new path.
 func splitStat(out string) (raw string, stats map[string]lineStat) {
 	stats = make(map[string]lineStat)
 	at := 0
@@ -234,7 +235,7 @@ func splitStat(out string) (raw string, stats map[string]lineStat) {
 			continue
 		}
 		name := n[2]
-		if name == "" { // it moved: the two names follow
+		if name == "" { // renamed: the two names follow
 			if len(f) < 2 {
 				break
 			}
@@ -248,7 +249,7 @@ func splitStat(out string) (raw string, stats map[string]lineStat) {
 	return raw, stats
 }
 
-// sizes asks how large the files are.
+// sizes looks up the files' sizes.
 func sizes(ctx context.Context, scratch *hostgit.Scratch, files []ChangedFile) error {
 	var ask bytes.Buffer
 	var of []int
@@ -277,12 +278,12 @@ func sizes(ctx context.Context, scratch *hostgit.Scratch, files []ChangedFile) e
 	return nil
 }
 
-// Tree is the files of a workspace at a moment.
+// Tree is the files of a workspace at one time.
 type Tree struct {
-	Rev        string // as it was asked for
+	Rev        string // as requested
 	Commit     string
 	Tree       string
 	SnapshotID string // "" = a commit of the branch's history
 	At         int64  // ms UTC
-	Label      string // in words
+	Label      string // for people
 }

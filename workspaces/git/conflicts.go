@@ -10,16 +10,16 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Bounds of what is told of conflicts.
+// Bounds of reported conflicts.
 const (
-	MaxConflictFiles = 25       // whose places are shown
-	MaxConflictBlob  = 2 << 20  // bytes of a file whose places are shown
-	maxConflictHunks = 20       // of one file
-	maxConflictText  = 16 << 10 // bytes of one side of a place
+	MaxConflictFiles = 25       // files whose hunks are shown
+	MaxConflictBlob  = 2 << 20  // bytes of a file whose hunks are shown
+	maxConflictHunks = 20       // hunks of one file
+	maxConflictText  = 16 << 10 // bytes of one side of a hunk
 )
 
-// ParseConflicts reads what merge-tree -z says after the tree: the paths with their stages, an empty entry, then messages of
-// the form count, paths, kind, text.
+// ParseConflicts parses the output of merge-tree -z after the tree: the paths with their stages, an empty entry, then messages of the form
+// count, paths, kind, text.
 func ParseConflicts(out string) []workspaces.Conflict {
 	list := []workspaces.Conflict{}
 	at := make(map[string]int)
@@ -77,7 +77,7 @@ func ParseConflicts(out string) []workspaces.Conflict {
 	return list
 }
 
-// sideWord is what one side did with a file: base says whether it was there before, now whether that side has it.
+// sideWord is what one side did with a file: base says whether it existed before, now whether that side has it.
 func sideWord(base, now bool) string {
 	switch {
 	case base && now:
@@ -90,7 +90,7 @@ func sideWord(base, now bool) string {
 	return ""
 }
 
-// ConflictHunks finds the places between marks that name both sides: no line of a file's own can look like them, as it would have to know
+// ConflictHunks finds the hunks between conflict markers that name both sides. No line of a file can imitate them, as it would have to know
 // the commits.
 func ConflictHunks(text, ours, theirs string) (hunks []workspaces.ConflictHunk, more int) {
 	if !utf8.ValidString(text) {
@@ -128,13 +128,13 @@ func ConflictHunks(text, ours, theirs string) (hunks []workspaces.ConflictHunk, 
 	return hunks, more
 }
 
-// marks reports whether a line is git's mark of one side, which names its commit, with a path where the file was renamed.
+// marks reports whether a line is git's conflict marker of one side, which names its commit, with a path where the file was renamed.
 func marks(line, mark, commit string) bool {
 	rest, ok := strings.CutPrefix(line, mark+commit)
 	return ok && (rest == "" || rest[0] == ':')
 }
 
-// EncodePaths has raw paths in wire form.
+// EncodePaths converts raw paths to wire form.
 func EncodePaths(paths []string) []string {
 	out := make([]string, len(paths))
 	for i, p := range paths {

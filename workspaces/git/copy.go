@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// CheckPatterns checks the patterns of ignored files a person gave.
+// CheckPatterns checks the patterns of ignored files that a user gave.
 func CheckPatterns(patterns []string) error {
 	if len(patterns) > ignored.MaxPatterns {
 		return fault.New(fault.Invalid, "pattern_invalid", "More than %d patterns.", ignored.MaxPatterns)
@@ -29,8 +29,8 @@ func CheckPatterns(patterns []string) error {
 	return nil
 }
 
-// CopyIgnored copies the ignored files the project names from its folder into a new worktree and returns their names. Only
-// regular files; no link is followed on either side; nothing that exists is overwritten.
+// CopyIgnored copies the ignored files the project's patterns match from its folder into a new worktree and returns their names. It copies
+// regular files only, follows no link on either side, and overwrites nothing.
 func (s *Repo) CopyIgnored(ctx context.Context, p workspaces.Project, dest string) ([]string, error) {
 	src, err := os.OpenRoot(p.Source)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Repo) CopyIgnored(ctx context.Context, p workspaces.Project, dest strin
 	return c.Copied(), nil
 }
 
-// CopyFault says in words that ignored files could not be copied.
+// CopyFault is the user's error for ignored files that could not be copied.
 func CopyFault(err error) error {
 	switch {
 	case errors.Is(err, ignored.ErrTooLarge):

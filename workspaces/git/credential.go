@@ -16,17 +16,17 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Credentials keeps what the server proves who it is with to the hosts of projects' remotes.
+// Credentials stores the credentials with which the server authenticates to the hosts of remotes.
 type Credentials interface {
 	// Credential returns the one for a project's remote on exactly this host; false when there is none.
 	Credential(ctx context.Context, teamID, projectID, host string) (secrets.Credential, bool, error)
-	// CredentialFor returns the one with which a person does something themselves on this host: their own, else as Credential.
+	// CredentialFor returns the one for actions of a user on this host: their own, else that of Credential.
 	CredentialFor(ctx context.Context, userID, teamID, projectID, host string) (secrets.Credential, bool, error)
-	// KeepCredential keeps one that came with a project's URL, unless the project has one for the host.
+	// KeepCredential stores one that came with a project's URL, unless the project has one for the host.
 	KeepCredential(ctx context.Context, teamID, projectID, host, username, token, by string) error
 }
 
-// Credential returns what git proves who it is with to a project's own remote, nil without: only ever over https.
+// Credential returns the credential for a project's own remote, nil if there is none: only ever over https.
 func (s *Repo) Credential(ctx context.Context, p workspaces.Project, remote string) (*hostgit.Credential, error) {
 	if s.cfg.Credentials == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (s *Repo) Credential(ctx context.Context, p workspaces.Project, remote stri
 	return &hostgit.Credential{Host: c.Host, Username: c.Username, Token: c.Token}, nil
 }
 
-// Credential is what stood in an https URL itself, nil without.
+// Credential is the one in an https URL itself, nil without.
 func (r Remote) Credential() *hostgit.Credential {
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Scheme != "https" || r.Token == "" {
@@ -51,13 +51,13 @@ func (r Remote) Credential() *hostgit.Credential {
 	return &hostgit.Credential{Host: u.Host, Username: r.Username, Token: r.Token}
 }
 
-// KeepCredential keeps what came with a project's URL as a secret of the project.
+// KeepCredential stores the credential of a project's URL as a secret of the project.
 func (s *Repo) KeepCredential(ctx context.Context, p workspaces.Project, r Remote) error {
 	if r.Token == "" {
 		return nil
 	}
 	if s.cfg.Credentials == nil {
-		return fault.New(fault.Unsupported, "credentials_not_kept", "This server keeps no credentials. Use a URL without.")
+		return fault.New(fault.Unsupported, "credentials_not_kept", "This server stores no credentials. Use a URL without one.")
 	}
 	u, err := url.Parse(r.URL)
 	if err != nil {
@@ -66,10 +66,10 @@ func (s *Repo) KeepCredential(ctx context.Context, p workspaces.Project, r Remot
 	return s.cfg.Credentials.KeepCredential(ctx, p.TeamID, p.ID, u.Host, r.Username, r.Token, p.CreatedBy)
 }
 
-// legacyCredentials is where git's own store kept a project's credential before secrets did.
+// legacyCredentials is where git's own store had a project's credential before secrets existed.
 const legacyCredentials = ".git-credentials"
 
-// MoveCredentials makes secrets of the credentials that lie in the folders of projects. What cannot be moved stays, for the next start.
+// MoveCredentials converts the credential files in projects' folders to secrets. It leaves those it cannot move to the next start.
 func (s *Repo) MoveCredentials(ctx context.Context) error {
 	if s.cfg.Credentials == nil {
 		return nil
@@ -104,7 +104,7 @@ func (s *Repo) moveCredential(ctx context.Context, projectID, file string) error
 	}
 	r, err := ParseRemote(strings.TrimSpace(string(raw))+"/moved", []string{"https", "http"})
 	if err != nil {
-		return errors.New("the file is not one of git's store") // whose words may hold the credential
+		return errors.New("the file has not the format of git's credential store") // its text may contain the credential
 	}
 	if err := s.KeepCredential(ctx, p, r); err != nil {
 		return err
@@ -112,8 +112,8 @@ func (s *Repo) moveCredential(ctx context.Context, projectID, file string) error
 	return os.Remove(file)
 }
 
-// FetchIsolated fetches a remote's branches on a desk: git sees no config, hooks or attributes of the repository, which an agent may have
-// written, and so nothing there says where the credential goes. Then the repository's own refs follow. c says what the call may do.
+// FetchIsolated fetches a remote's branches in a scratch repository: git sees no config, hooks or attributes of the repository, which an
+// agent may have written, so nothing there can redirect the credential. Then it updates the repository's own refs. c configures the call.
 func (s *Repo) FetchIsolated(ctx context.Context, p workspaces.Project, remote string, c hostgit.Call) error {
 	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Repo) FetchIsolated(ctx context.Context, p workspaces.Project, remote s
 	}
 	var packed strings.Builder
 	for ref, id := range before {
-		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok { // what is had beside, so that it is not sent again
+		if name, ok := strings.CutPrefix(ref, HeadsPrefix); ok { // known objects, so that the remote does not send them again
 			ref = "refs/parawork/have/" + name
 		}
 		packed.WriteString(id + " " + ref + "\n")
@@ -146,7 +146,7 @@ func (s *Repo) FetchIsolated(ctx context.Context, p workspaces.Project, remote s
 	after := parseRefs(string(raw))
 	var gone, come []RefEdit
 	for ref, id := range after {
-		if before[ref] != id && (strings.HasPrefix(ref, OriginPrefix) || before[ref] == "") { // a tag that is there stays
+		if before[ref] != id && (strings.HasPrefix(ref, OriginPrefix) || before[ref] == "") { // existing tags stay
 			come = append(come, RefSet(ref, id))
 		}
 	}
@@ -155,7 +155,7 @@ func (s *Repo) FetchIsolated(ctx context.Context, p workspaces.Project, remote s
 			gone = append(gone, RefDrop(ref))
 		}
 	}
-	for _, edits := range [][]RefEdit{gone, come} { // one by one: a name may have become a folder of names
+	for _, edits := range [][]RefEdit{gone, come} { // one at a time: a name may have become a prefix of others
 		if len(edits) == 0 {
 			continue
 		}
@@ -179,7 +179,7 @@ func (s *Repo) refsOf(ctx context.Context, c hostgit.Call) (map[string]string, e
 	return parseRefs(string(raw)), nil
 }
 
-// parseRefs reads listRefs, without symbolic refs such as origin/HEAD.
+// parseRefs parses the output of listRefs and leaves out symbolic refs such as origin/HEAD.
 func parseRefs(raw string) map[string]string {
 	refs := map[string]string{}
 	for line := range strings.Lines(raw) {

@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/internal/hostgit"
 )
 
-// DefaultBranch checks the wanted default branch, or finds the one a repository means: what origin says, main or master,
-// what is checked out, the newest.
+// DefaultBranch checks the requested default branch, or finds the repository's: what origin says, main or master, the one checked out, the
+// newest.
 func (s *Repo) DefaultBranch(ctx context.Context, gitDir, wanted string) (string, error) {
 	has := func(name string) (bool, error) {
 		for _, ref := range [...]string{HeadsPrefix + name, "refs/remotes/origin/" + name} {
@@ -66,7 +66,7 @@ func (s *Repo) DefaultBranch(ctx context.Context, gitDir, wanted string) (string
 	return "", fault.New(fault.Invalid, "repository_empty", "The repository is empty. Make a first commit on a branch, then try again.")
 }
 
-// Allowed resolves path and its links and checks that it lies below an allowed root and outside Parawork's own data.
+// Allowed resolves path and its links and checks that it is below an allowed root and outside Parawork's own data.
 func (s *Repo) Allowed(path string) (string, error) {
 	deny := fault.New(fault.Forbidden, "path_not_allowed",
 		"This folder is not below an allowed root. An operator can allow it in config.json, projects.allowedRoots.")
@@ -78,7 +78,7 @@ func (s *Repo) Allowed(path string) (string, error) {
 		return "", fault.New(fault.Invalid, "path_invalid", "Give the folder's full path.")
 	}
 	clean := filepath.Clean(path)
-	// The name as given is checked first, so that what lies outside cannot be probed for.
+	// Check the given name before resolving it, so that callers cannot probe for what is outside.
 	if !slices.ContainsFunc(s.RootNames(), func(r string) bool { return Below(clean, r) }) {
 		return "", deny
 	}
@@ -95,7 +95,7 @@ func (s *Repo) Allowed(path string) (string, error) {
 	return real, nil
 }
 
-// InRoots reports whether the resolved path lies below an allowed root and not in Parawork's data.
+// InRoots reports whether the resolved path is below an allowed root and not in Parawork's data.
 func (s *Repo) InRoots(real string) bool {
 	if data, err := filepath.EvalSymlinks(s.cfg.DataDir); err == nil && Below(real, data) {
 		return false

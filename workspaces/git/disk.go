@@ -16,11 +16,11 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// DoomedPrefix marks folders that are being removed. A folder is renamed before anything in it is touched, so that no half
-// of it can be taken for the whole; what a crash leaves is swept at the next start.
+// DoomedPrefix marks folders that are being removed. A folder is renamed before anything in it is touched, so that a partly removed one is
+// never mistaken for a whole one. The next start removes what a crash leaves.
 const DoomedPrefix = ".doomed-"
 
-// RemoveFolder removes a folder of ours and everything in it. What is not there is no error.
+// RemoveFolder removes one of the server's folders and everything in it. A missing folder is no error.
 func (s *Repo) RemoveFolder(dir string) error {
 	doomed, err := Doom(dir)
 	if err != nil || doomed == "" {
@@ -41,13 +41,13 @@ func Doom(dir string) (string, error) {
 	return doomed, nil
 }
 
-// Somebody may still write into a folder that is removed: an agent's tool on its last legs, a git of a server that was killed.
+// Somebody may still write into the folder: a tool of an agent that is ending, or a git of a killed server.
 const (
 	removeTries = 20
 	removePause = 100 * time.Millisecond
 )
 
-// RemoveTree removes dir, also where folders in it forbid writing. Links are removed, never followed.
+// RemoveTree removes dir, even if folders in it are read-only. It removes links and never follows them.
 func RemoveTree(dir string) error {
 	err := removeOnce(dir)
 	for try := 1; try < removeTries && errors.Is(err, syscall.ENOTEMPTY); try++ {
@@ -61,7 +61,7 @@ func removeOnce(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
-	root, err := os.OpenRoot(dir) // nobody who still writes there leads us out of it
+	root, err := os.OpenRoot(dir) // a concurrent writer cannot lead us outside of it
 	if err != nil {
 		return errors.Join(os.Chmod(dir, 0o700), os.RemoveAll(dir))
 	}
@@ -76,7 +76,7 @@ func removeOnce(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// samePath compares paths as git may have resolved them.
+// samePath compares paths of which git may have resolved one.
 func samePath(a, b string) bool {
 	if a == b {
 		return true
@@ -86,13 +86,13 @@ func samePath(a, b string) bool {
 	return errA == nil && errB == nil && ra == rb
 }
 
-// WorkspaceDir holds a workspace's worktree and nothing else.
+// WorkspaceDir contains a workspace's worktree and nothing else.
 func (s *Repo) WorkspaceDir(workspaceID string) string {
 	return filepath.Join(s.cfg.DataDir, "worktrees", workspaceID)
 }
 
-// AdminDir returns git's own folder of the linked worktree at path, "" when the repository knows none. It is found from the
-// repository's side: the .git file in the worktree may be anything by now.
+// AdminDir returns git's own folder of the linked worktree at path, "" when the repository knows none. It searches from the repository,
+// since the worktree's .git file is not trustworthy.
 func AdminDir(gitDir, path string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(gitDir, "worktrees"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +119,8 @@ func AdminDir(gitDir, path string) (string, error) {
 	return "", nil
 }
 
-// ForgetWorktree removes git's own folder of a worktree that is gone. Others are left alone, also those whose folder cannot
-// be seen just now.
+// ForgetWorktree removes git's own folder of a removed worktree. It leaves others alone, also those whose folder is unreachable at the
+// moment.
 func ForgetWorktree(gitDir, path string) error {
 	dir, err := AdminDir(gitDir, path)
 	if err != nil || dir == "" {
@@ -133,7 +133,7 @@ func ForgetWorktree(gitDir, path string) error {
 	return nil
 }
 
-// HoldsTrash reports whether a repository keeps work of deleted workspaces.
+// HoldsTrash reports whether a repository has snapshots of deleted workspaces.
 func (s *Repo) HoldsTrash(ctx context.Context, p workspaces.Project) bool {
 	if _, err := os.Stat(p.GitDir); err != nil {
 		return false
@@ -162,19 +162,19 @@ func FileExists(path string) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// MakeFolders makes a folder of ours and those above it.
+// MakeFolders creates one of the server's folders and its parents.
 func MakeFolders(dir string) error { return os.MkdirAll(dir, 0o700) }
 
-// fullBelow is how many free bytes count as a full disk once a write has failed.
+// fullBelow is the number of free bytes below which a failed write is taken for a full disk.
 const fullBelow = 16 << 20
 
-// NearlyFull reports whether the disk of path has hardly any room left.
+// NearlyFull reports whether the disk of path is almost full.
 func NearlyFull(path string) bool {
 	free, ok := FreeBytes(path)
 	return ok && free < fullBelow
 }
 
-// FreeBytes is the room on the disk of path.
+// FreeBytes is the free space on the disk of path.
 func FreeBytes(path string) (n uint64, ok bool) {
 	var st syscall.Statfs_t
 	err := syscall.Statfs(path, &st)

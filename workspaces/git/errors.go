@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// CommandError is a git call in the box that did not exit with 0.
+// CommandError is a git call in the sandbox that did not exit with 0.
 type CommandError struct {
 	Sub    string
 	Result executors.SandboxResult
@@ -27,10 +27,10 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("git %s: exit %d: %s", e.Sub, e.Result.ExitCode, e.Words())
 }
 
-// Words is what git said on its standard error, cleaned.
+// Words is git's standard error output, cleaned.
 func (e *CommandError) Words() string { return hostgit.Words(string(e.Result.Stderr)) }
 
-// GitFault turns a failed git call into an error a person can act on: what was tried, git's own words, what to do.
+// GitFault turns a failed git call into an error for users: what was tried, git's own message, what to do.
 func GitFault(err error, kind fault.Kind, code, doing string) error {
 	if err == nil {
 		return nil
@@ -40,7 +40,7 @@ func GitFault(err error, kind fault.Kind, code, doing string) error {
 	}
 	g, ok := errors.AsType[*hostgit.Error](err)
 	if DiskIsFull(err) {
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Make room, then try again.", doing)
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Free some space, then try again.", doing)
 	}
 	if !ok {
 		return fault.Wrap(err, kind, code, "%s failed.", doing)
@@ -49,19 +49,19 @@ func GitFault(err error, kind fault.Kind, code, doing string) error {
 	refused, inside := errors.AsType[*hostgit.RefusedError](err)
 	switch {
 	case inside:
-		return fault.Wrap(err, fault.Invalid, "url_not_public", "%s failed: %s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", doing, hostgit.Clean(refused.Host))
+		return fault.Wrap(err, fault.Invalid, "url_not_public", "%s failed: %s is in a network this server must not connect to. An operator can allow it with outgoing.allow.", doing, hostgit.Clean(refused.Host))
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(err, fault.Timeout, code+"_timeout", "%s took too long and was ended. %s", doing, words)
+		return fault.Wrap(err, fault.Timeout, code+"_timeout", "%s took too long and was stopped. %s", doing, words)
 	case errors.Is(err, context.Canceled), errors.Is(err, workspaces.ErrCancelled), errors.Is(err, workspaces.ErrShutdown):
 		return err
 	case errors.Is(err, hostgit.ErrTooMuch):
 		return fault.Wrap(err, fault.TooLarge, code+"_too_large", "%s gave more output than Parawork reads.", doing)
 	}
-	words = cmp.Or(words, "git said nothing more")
+	words = cmp.Or(words, "git gave no reason")
 	return fault.Wrap(err, kind, code, "%s failed: %s%s", doing, words, cure(words))
 }
 
-// cures says what to do about git's commonest words about remotes.
+// cures are what to do about git's most common errors about remotes.
 var cures = [...]struct{ words, cure string }{
 	{"could not read Username", "The repository is private or does not exist. Add a git credential for its host to the secrets of the project or the team (or, for a new project, put it into the URL), or use an ssh URL."},
 	{"could not read Password", "The repository is private. Add a git credential for its host to the secrets of the project or the team, or use an ssh URL."},
@@ -82,7 +82,7 @@ func cure(words string) string {
 	return ""
 }
 
-// Reason is what a failed row says to people.
+// Reason is the text of a failed row for people.
 func Reason(err error) string {
 	switch {
 	case errors.Is(err, workspaces.ErrCancelled):
@@ -99,18 +99,18 @@ func Reason(err error) string {
 	return hostgit.Clean(err.Error())
 }
 
-// DiskFault turns an error of the file system into one a person can act on.
+// DiskFault turns a file system error into one for users.
 func DiskFault(err error, doing string) error {
 	switch {
 	case err == nil:
 		return nil
 	case DiskIsFull(err):
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Make room, then try again.", doing)
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Free some space, then try again.", doing)
 	}
 	return fault.Wrap(err, fault.Unavailable, "disk_failed", "%s failed.", doing)
 }
 
-// DiskIsFull reports whether an error is about a disk without room: the system's own, or git's words about one.
+// DiskIsFull reports whether an error means a full disk: the system's own error, or git's message about one.
 func DiskIsFull(err error) bool {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || fault.Is(err, fault.DiskFull) {
 		return true
@@ -122,7 +122,7 @@ func DiskIsFull(err error) bool {
 	return ok && saysFull(e.Words())
 }
 
-// saysFull knows git's words of a full disk: the system's, and those of what it writes with a checksum (csum-file.c).
+// saysFull recognizes git's messages about a full disk: the system's, and those of csum-file.c.
 func saysFull(words string) bool {
 	for _, full := range [...]string{"No space left on device", "Out of diskspace", "Disk quota exceeded"} {
 		if strings.Contains(words, full) {
@@ -132,7 +132,7 @@ func saysFull(words string) bool {
 	return false
 }
 
-// ExitCode returns the exit code of a git call in the box, -1 when it did not end by itself.
+// ExitCode returns the exit code of a git call in the sandbox, -1 when it was killed.
 func ExitCode(err error) int {
 	if e, ok := errors.AsType[*CommandError](err); ok && e.Result.Signal == "" {
 		return e.Result.ExitCode
@@ -140,18 +140,18 @@ func ExitCode(err error) int {
 	return -1
 }
 
-// SandboxFault is gitFault for calls in the box.
+// SandboxFault is GitFault for calls in the sandbox.
 func SandboxFault(err error, code, doing string) error {
 	if err == nil {
 		return nil
 	}
 	e, ok := errors.AsType[*CommandError](err)
 	if !ok {
-		return err // of the sandbox: it speaks for itself
+		return err // a guest's error needs no further words
 	}
 	words := e.Words()
 	if saysFull(words) {
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the disk is full. Make room, then try again.", doing)
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the disk is full. Free some space, then try again.", doing)
 	}
 	if words == "" {
 		words = e.Error()

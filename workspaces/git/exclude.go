@@ -13,12 +13,12 @@ import (
 	"syscall"
 )
 
-// ExcludePattern is the line of git's info/exclude that names one file, by its path below the worktree. A line cannot hold the end of one:
-// in its place any character counts, since to hide a file too much is better than not to hide the one that is meant.
+// ExcludePattern is the line of git's info/exclude that matches one file, by its path below the worktree. A pattern cannot contain a line
+// end: a wildcard replaces it, since hiding one file too many is better than exposing this one.
 func ExcludePattern(name string) string {
 	var b strings.Builder
 	b.WriteByte('/')
-	for _, c := range []byte(name) { // as it is: a name need not be valid text
+	for _, c := range []byte(name) { // unchanged: a name need not be valid text
 		switch {
 		case c == '\n', c == '\r':
 			c = '?'
@@ -30,11 +30,11 @@ func ExcludePattern(name string) string {
 	return b.String()
 }
 
-// MaxExclude bounds what is read of a repository's info/exclude.
+// MaxExclude bounds how much of a repository's info/exclude is read.
 const MaxExclude = 4 << 20
 
-// Exclude keeps files of a workspace's worktree out of what git sees in its repository: they are never shown as changes, committed or kept
-// in a snapshot unless somebody forces it. It changes the repository's info/exclude, which is never committed.
+// Exclude hides files of a workspace's worktree from git: they are not shown as changes, committed or put into a snapshot unless somebody
+// forces it. It changes the repository's info/exclude, which is never committed.
 func (s *Repo) Exclude(ctx context.Context, workspaceID string, names []string) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -57,12 +57,12 @@ func (s *Repo) Exclude(ctx context.Context, workspaceID string, names []string) 
 	return DiskFault(exclude(root, names), "Keeping a file out of git")
 }
 
-// exclude adds what is missing to info/exclude below root. A link there is somebody's trick, and not followed.
+// exclude adds missing lines to info/exclude below root. It does not follow a link there, which would be an attack.
 func exclude(root *os.Root, names []string) error {
 	if err := root.MkdirAll("info", 0o755); err != nil {
 		return err
 	}
-	// A Root follows links that stay below it, whatever O_NOFOLLOW says: one to the config would have patterns written there.
+	// A Root follows links that stay below it, whatever O_NOFOLLOW says: a link to the config would have us write patterns there.
 	notPlain := fmt.Errorf("info/exclude is no plain file: %w", fs.ErrInvalid)
 	if st, err := root.Lstat("info/exclude"); err == nil && !st.Mode().IsRegular() {
 		return notPlain

@@ -20,10 +20,10 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// maxPlain bounds one file copied into a private git dir: an index of some ten million files.
+// maxPlain bounds one file copied into a private git dir: an index of about ten million files.
 const maxPlain = 1 << 30
 
-// CopyPlain copies a regular file with its time, which git compares with those of the files.
+// CopyPlain copies a regular file with its modification time, which git compares with those of the files.
 func CopyPlain(from, to *os.Root, name string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -32,7 +32,7 @@ func CopyPlain(from, to *os.Root, name string) error {
 	defer in.Close()
 	fi, err := in.Stat()
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxPlain {
-		return errors.Join(err, fmt.Errorf("%s is no file that could be copied", name))
+		return errors.Join(err, fmt.Errorf("%s is not a file that can be copied", name))
 	}
 	out, err := to.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
@@ -45,15 +45,15 @@ func CopyPlain(from, to *os.Root, name string) error {
 	return to.Chtimes(name, fi.ModTime(), fi.ModTime())
 }
 
-// Below reports whether p is root or lies in it. Both are clean.
+// Below reports whether p is root or below it. Both are clean.
 func Below(p, root string) bool {
 	return p == root || root == "/" || strings.HasPrefix(p, root+string(filepath.Separator))
 }
 
-// FileEntry is a file as a tree or an index has it; the zero one is none.
+// FileEntry is a file in a tree or an index; the zero value is no file.
 type FileEntry struct {
 	Mode, OID string
-	Size      int64 // -1 = not known
+	Size      int64 // -1 = unknown
 }
 
 // Is reports whether there is a file.
@@ -68,7 +68,7 @@ func (e FileEntry) Link() bool { return e.Mode == "120000" }
 // Module reports whether it is a submodule.
 func (e FileEntry) Module() bool { return e.Mode == "160000" }
 
-// Perm are the rights a file is written with.
+// Perm is the permission a file is written with.
 func (e FileEntry) Perm() uint32 {
 	if e.Mode == "100755" {
 		return 0o755
@@ -79,7 +79,7 @@ func (e FileEntry) Perm() uint32 {
 // MaxArgs bounds the paths of one command line, in bytes.
 const MaxArgs = 512 << 10
 
-// EachBatch hands paths over in portions a command line can hold.
+// EachBatch passes on paths in batches that fit on a command line.
 func EachBatch(paths []string, fn func([]string) error) error {
 	for len(paths) > 0 {
 		n, size := 0, 0
@@ -95,12 +95,12 @@ func EachBatch(paths []string, fn func([]string) error) error {
 	return nil
 }
 
-// TreeFiles looks paths up in a tree of the repository. What is a folder there is refused.
+// TreeFiles looks paths up in a tree of the repository. A path of a folder is an error.
 func (s *Repo) TreeFiles(ctx context.Context, p workspaces.Project, tree string, paths []string) (map[string]FileEntry, error) {
 	out := make(map[string]FileEntry, len(paths))
 	few, err := inProcess(ctx, p.GitDir, func(r *reader) ([]hostgit.TreeFile, error) { return r.files(ctx, tree, paths, false) })
 	if err == nil {
-		paths = nil // all is answered
+		paths = nil // all found
 	}
 	for _, f := range few {
 		e := FileEntry{Mode: fmt.Sprintf("%06o", f.Mode), OID: f.OID, Size: f.Size}
@@ -125,7 +125,7 @@ func (s *Repo) TreeFiles(ctx context.Context, p workspaces.Project, tree string,
 	return out, err
 }
 
-// ParseTree reads what ls-tree -z -l printed.
+// ParseTree parses the output of ls-tree -z -l.
 func ParseTree(list string, out map[string]FileEntry) error {
 	for e := range strings.SplitSeq(list, "\x00") {
 		if e == "" {
@@ -145,19 +145,19 @@ func ParseTree(list string, out map[string]FileEntry) error {
 	return nil
 }
 
-// BlobHash makes git's name of a content of this size, in the form of another name of the repository.
+// BlobHash starts a hash of git's object id for a content of this size, with the algorithm of like.
 func BlobHash(like string, size int64) hash.Hash {
 	var h hash.Hash
 	if len(like) == 64 {
 		h = sha256.New()
 	} else {
-		h = sha1.New() // #nosec G401: git's name for it
+		h = sha1.New() // #nosec G401: git's object id
 	}
 	fmt.Fprintf(h, "blob %d\x00", size)
 	return h
 }
 
-// GitName is git's name of a content, in the hash that like is in.
+// GitName is git's object id of a content, with the hash algorithm of like.
 func GitName(like string, b []byte) string {
 	h := BlobHash(like, int64(len(b)))
 	h.Write(b)

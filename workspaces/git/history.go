@@ -17,20 +17,21 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// What of a repository's history a bundle holds: the commits of the workspace and of its base down to where all of them meet, so that
-// merge-base, the log of the branch and a rebase onto the base give there what they give here. Below that history is cut.
+// A bundle contains this part of a repository's history: the commits of the workspace and of its base down to where all of them meet, so
+// that merge-base, the log of the branch and a rebase onto the base give the same results in the sandbox as on the server. Below that the
+// history is shallow.
 
-// maxDepth is how many commits further down a bundle may go for branches, its own or merged ones, that left the base before the
-// workspace's did. What left earlier still is sent, too; its history is cut where it meets what is not.
+// maxDepth is how many commits further down a bundle may go for branches, its own or merged ones, that left the base before the workspace's
+// did. Older ones are sent too, but their history is cut where it meets commits that are not sent.
 const maxDepth = 500
 
-// History is a piece of the repository's.
+// History is a part of a repository's history.
 type History struct {
-	Tips    []string // commits and tags it is made of, and blobs that only an index names
-	Shallow []string // commits in it whose parents are not
+	Tips    []string // its tips: commits, tags, and blobs that only an index refers to
+	Shallow []string // its shallow commits: their parents are not included
 }
 
-// CutHistory says which part of the history the commits main need, and with it those of others.
+// CutHistory determines which part of the history the commits main need, and includes others with it.
 func (s *Repo) CutHistory(ctx context.Context, p workspaces.Project, main, others []string) (History, error) {
 	main, others = Unique(main), Unique(others)
 	floor, err := s.Meet(ctx, p, main)
@@ -42,7 +43,7 @@ func (s *Repo) CutHistory(ctx context.Context, p workspaces.Project, main, other
 	if err != nil {
 		return History{}, err
 	}
-	for low := slices.Concat(main, others); ; { // first those of the workspace's own, then what is cut off elsewhere than at the floor
+	for low := slices.Concat(main, others); ; { // first the workspace's own, then those cut off elsewhere than at the floor
 		if h.Shallow, err = s.Boundary(ctx, p, h.Tips, floor); err != nil || len(floor) == 0 {
 			return h, err
 		}
@@ -62,7 +63,7 @@ func (s *Repo) CutHistory(ctx context.Context, p workspaces.Project, main, other
 	}
 }
 
-// Meet returns the last commits all have in common, none where there are none.
+// Meet returns the merge base of all commits, none if there is none.
 func (s *Repo) Meet(ctx context.Context, p workspaces.Project, commits []string) ([]string, error) {
 	if len(commits) == 1 {
 		return commits, nil
@@ -77,7 +78,7 @@ func (s *Repo) Meet(ctx context.Context, p workspaces.Project, commits []string)
 	return strings.Fields(out), nil
 }
 
-// countBetween counts the commits that from has and to has not.
+// countBetween counts the commits that from has and to lacks.
 func (s *Repo) countBetween(ctx context.Context, p workspaces.Project, from, to []string) (int, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: Revs(from, to), Args: []string{"rev-list", "--count", "--stdin"}})
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *Repo) countBetween(ctx context.Context, p workspaces.Project, from, to 
 	return strconv.Atoi(out)
 }
 
-// Revs is what rev-list --stdin reads: these, and not those.
+// Revs is the input of rev-list --stdin for these without those.
 func Revs(these, not []string) *strings.Reader {
 	var b strings.Builder
 	for _, id := range these {
@@ -98,8 +99,8 @@ func Revs(these, not []string) *strings.Reader {
 	return strings.NewReader(b.String())
 }
 
-// Boundary returns the commits at which the history of tips above floor is cut: those of the floor, parents of commits above it, and
-// where the repository's own history is cut.
+// Boundary returns the shallow commits for a history of tips above floor: the floor, parents of commits above it, and the repository's own
+// shallow commits.
 func (s *Repo) Boundary(ctx context.Context, p workspaces.Project, tips, floor []string) (shallow []string, err error) {
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: Revs(tips, floor), Max: 256 << 20, Args: []string{"rev-list", "--boundary", "--stdin"}})
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Repo) Boundary(ctx context.Context, p workspaces.Project, tips, floor [
 	return Unique(append(shallow, floor...)), nil
 }
 
-// OwnShallow are the commits at which the repository's own history is cut.
+// OwnShallow are the shallow commits of the repository itself.
 func (s *Repo) OwnShallow(p workspaces.Project) map[string]bool {
 	cut := make(map[string]bool)
 	b, err := os.ReadFile(filepath.Join(p.GitDir, "shallow"))
@@ -137,10 +138,10 @@ func Unique(ids []string) []string {
 	return slices.Compact(ids)
 }
 
-// PackHistory writes packs, with their indexes, into dir. have are commits the receiver has: of their files nothing is packed.
+// PackHistory writes packs with their indexes into dir. have are commits the receiver has: objects of their trees are left out.
 func (s *Repo) PackHistory(ctx context.Context, p workspaces.Project, dir string, h History, have []string, say func(done, all int64)) error {
 	var ask strings.Builder
-	for _, id := range Unique(append(slices.Clone(have), h.Shallow...)) { // what the receiver has is not all that it comes from
+	for _, id := range Unique(append(slices.Clone(have), h.Shallow...)) { // the receiver may lack ancestors of what it has
 		ask.WriteString("--shallow " + id + "\n")
 	}
 	for _, id := range Unique(append(slices.Clone(h.Tips), h.Shallow...)) {
@@ -168,7 +169,7 @@ func SayPercent(line string, say func(done, all int64)) {
 	}
 }
 
-// Typed says of names which objects there are, and of what type.
+// Typed returns which of the named objects exist, and their types.
 func (s *Repo) Typed(ctx context.Context, p workspaces.Project, ids []string) (map[string]string, error) {
 	types := make(map[string]string)
 	if len(ids) == 0 {
@@ -188,13 +189,13 @@ func (s *Repo) Typed(ctx context.Context, p workspaces.Project, ids []string) (m
 
 var objectName = regexp.MustCompile(`\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b`)
 
-// Bounds of what is looked at of an operation under way.
+// Bounds of reading an operation in progress.
 const (
 	MaxOperationFile = 1 << 20
 	maxOperationTips = 2_000
 )
 
-// OperationTips are the commits that a merge, a rebase or the like under way names in a git dir, beside its refs.
+// OperationTips are the commits that a merge, a rebase or the like in progress names in a git dir, besides its refs.
 func (s *Repo) OperationTips(ctx context.Context, p workspaces.Project, gitDir string) ([]string, error) {
 	found := make(map[string]bool)
 	root, err := os.OpenRoot(gitDir)
@@ -226,7 +227,7 @@ func (s *Repo) OperationTips(ctx context.Context, p workspaces.Project, gitDir s
 	return slices.Sorted(maps.Keys(types)), err
 }
 
-// Peeled returns the commits that names stand for; a tag of something else stands for none.
+// Peeled returns the commits that names refer to; a tag of something else is left out.
 func (s *Repo) Peeled(ctx context.Context, p workspaces.Project, ids []string) ([]string, error) {
 	types, err := s.Typed(ctx, p, ids)
 	if err != nil {
@@ -248,8 +249,8 @@ func (s *Repo) Peeled(ctx context.Context, p workspaces.Project, ids []string) (
 	return out, nil
 }
 
-// StagedIn lists how the index of a git dir differs from head, as update-index --index-info reads it, the objects it names, and whether
-// conflicts are among it.
+// StagedIn lists how the index of a git dir differs from head, in the format of update-index --index-info, the objects it names, and
+// whether it has conflicts.
 func (s *Repo) StagedIn(ctx context.Context, gitDir, head string) (info string, blobs []string, conflicts bool, err error) {
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: gitDir, Max: 256 << 20, Args: []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", head}})
 	if err != nil {

@@ -4,14 +4,14 @@ import (
 	"bytes"
 )
 
-// maxEdits bounds how many lines two texts may differ by before the rest is taken as one difference: what is remembered grows with its square.
+// maxEdits bounds how many lines two texts may differ by before the rest counts as one difference: memory grows with its square.
 const maxEdits = 2_000
 
-// LineBlock is a stretch of lines that differs: lines a0 to a1 of one text stand where b0 to b1 of the other do. Lines count from 0, ends are
-// not part of it.
+// LineBlock is a run of lines that differs: lines a0 to a1 of one text correspond to b0 to b1 of the other. Lines count from 0, ends are
+// exclusive.
 type LineBlock struct{ A0, A1, B0, B1 int }
 
-// SplitLines parts a text after each line feed; the lines keep it.
+// SplitLines splits a text after each line feed; the lines include it.
 func SplitLines(text []byte) []string {
 	var out []string
 	for len(text) > 0 {
@@ -25,7 +25,8 @@ func SplitLines(text []byte) []string {
 	return out
 }
 
-// DiffLines finds where two texts differ, by the greedy algorithm of Myers ("An O(ND) Difference Algorithm and Its Variations", 1986).
+// DiffLines finds the differing lines of two texts with the greedy algorithm of Myers ("An O(ND) Difference Algorithm and Its Variations",
+// 1986).
 func DiffLines(a, b []string) []LineBlock {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -57,7 +58,7 @@ func DiffLines(a, b []string) []LineBlock {
 	return out
 }
 
-// commonLines returns the pairs of lines that stand in both texts, in order; false when they differ by more than maxEdits lines.
+// commonLines returns the pairs of lines that are in both texts, in order; false when they differ by more than maxEdits lines.
 func commonLines(a, b []string) ([][2]int, bool) {
 	ids := make(map[string]int32, len(a))
 	number := func(lines []string) []int32 {
@@ -74,7 +75,7 @@ func commonLines(a, b []string) ([][2]int, bool) {
 	}
 	x, y := number(a), number(b)
 	most := min(len(x)+len(y), maxEdits)
-	reach := make([]int32, 2*most+3) // how far in x each diagonal is, shifted by most+1
+	reach := make([]int32, 2*most+3) // how far in x each diagonal reaches, shifted by most+1
 	var trace [][]int32
 	for d := 0; d <= most; d++ {
 		trace = append(trace, append([]int32(nil), reach[most+1-d:most+2+d]...))
@@ -99,11 +100,11 @@ func commonLines(a, b []string) ([][2]int, bool) {
 	return nil, false
 }
 
-// walkBack follows the remembered reaches from the end to the beginning.
+// walkBack follows the recorded reaches from the end to the start.
 func walkBack(trace [][]int32, d, i, j int) [][2]int {
 	var out [][2]int
 	for ; d > 0; d-- {
-		was := func(k int) int { // before the d-th edit, where diagonals from -d to d are remembered
+		was := func(k int) int { // the state before the d-th edit, with diagonals from -d to d
 			return int(trace[d][k+d])
 		}
 		k := i - j
@@ -129,8 +130,8 @@ func walkBack(trace [][]int32, d, i, j int) [][2]int {
 	return out
 }
 
-// CarryRange says where lines a0 to a1 of one text stand in the other, given where the two differ. It fails where one of them differs, and, of
-// no lines at all, where something differs right there: the place could be either side of it.
+// CarryRange maps lines a0 to a1 of one text to the other, given where the two differ. It fails if one of the lines differs, or, for an
+// empty range, if there is a difference right at it: it could belong on either side.
 func CarryRange(blocks []LineBlock, a0, a1 int) (int, bool) {
 	shift := 0
 	for _, b := range blocks {

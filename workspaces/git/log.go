@@ -16,7 +16,7 @@ const MaxCommits = 500
 
 const commitFormat = "--format=%H%x00%P%x00%an%x00%ae%x00%at%x00%s%x00%b"
 
-// BranchTip is where the workspace's branch is, or what the last archive or deletion kept of it; "" when there is neither.
+// BranchTip is the head of the workspace's branch, or of the snapshot of its last archive or deletion; "" when there is neither.
 func (s *Repo) BranchTip(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (string, error) {
 	head, err := s.CommitOf(ctx, p.GitDir, HeadsPrefix+w.Branch)
 	if err != nil || head != "" || w.Snapshot == nil {
@@ -25,8 +25,7 @@ func (s *Repo) BranchTip(ctx context.Context, p workspaces.Project, w workspaces
 	return s.CommitOf(ctx, p.GitDir, w.Snapshot.HeadRef)
 }
 
-// UnmergedArgs are rev-list arguments for the commits in head that are neither in the base branch nor were merged into it in
-// another form.
+// UnmergedArgs are rev-list arguments for the commits of head that are neither in the base branch nor were merged into it in another form.
 func (s *Repo) UnmergedArgs(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string) ([]string, error) {
 	args := []string{head}
 	target, err := s.BranchTarget(ctx, p, w.Base)
@@ -100,7 +99,6 @@ func (s *Repo) ReadCommits(ctx context.Context, p workspaces.Project, args ...st
 	return commits, nil
 }
 
-// id0 is the first word of a line.
 func id0(l string) string {
 	w, _, _ := strings.Cut(strings.TrimSpace(l), " ")
 	return w

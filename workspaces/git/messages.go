@@ -7,12 +7,12 @@ import (
 )
 
 // Bounds of a patch.
-const patchPaths = 2_000 // that can be asked for at once
+const patchPaths = 2_000 // files per request
 
 // Bounds of a patch.
-const patchNames = 512 << 10 // bytes of their names: they are arguments, twice where files moved
+const patchNames = 512 << 10 // bytes of their paths: they are arguments, twice if renamed
 
-// PatchFits says how many of the first paths one patch can be of.
+// PatchFits returns how many of the first paths fit into one patch.
 func PatchFits(paths []string) int {
 	size := 0
 	for i, p := range paths {
@@ -23,7 +23,7 @@ func PatchFits(paths []string) int {
 	return len(paths)
 }
 
-// RootNames are the allowed roots as configured and as they resolve.
+// RootNames are the allowed roots, as configured and resolved.
 func (s *Repo) RootNames() []string {
 	var names []string
 	for _, r := range s.cfg.AllowedRoots {
@@ -35,7 +35,7 @@ func (s *Repo) RootNames() []string {
 	return names
 }
 
-// LowerFirst writes the first letter small.
+// LowerFirst returns the text with a lower-case first letter.
 func LowerFirst(s string) string {
 	if s == "" {
 		return s
@@ -43,7 +43,7 @@ func LowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// SizeWords is a size as people read it.
+// SizeWords is a size for people.
 func SizeWords(n int64) string {
 	switch {
 	case n < 1<<10:
@@ -54,10 +54,10 @@ func SizeWords(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 }
 
-// shownNames is how many files are named to people.
+// shownNames is how many files a message names.
 const shownNames = 4
 
-// SomeNames names a few files, in wire form, for people.
+// SomeNames lists a few file names, in wire form, for people.
 func SomeNames(names []string) string {
 	shown := names[:min(len(names), shownNames)]
 	out := strings.Join(shown, ", ")

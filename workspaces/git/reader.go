@@ -16,47 +16,47 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// reader reads a repository in this process with go-git's decoders: a ref, a commit, a folder or a small file takes less time than git's
-// program takes to start. It serves one call and remembers nothing after it, since a repository changes at any time.
+// reader reads a repository in this process with go-git's decoders: reading a ref, a commit, a folder or a small file takes less time than
+// starting git. It serves one call and caches nothing beyond it, since a repository can change at any time.
 //
-// Whatever it is not sure of it leaves to git's program, by an error: reftables, SHA-256 and other extensions, objects of alternates or of
-// promisors, histories that are cut, links in place of files, damage. Repositories may be hostile, and go-git's own storage inflates objects
-// and resolves chains of deltas without bound. So every size is read before its content, chains are walked in a loop of few steps, no index is
-// loaded, and an answer counts only if its content has the name it was asked by.
+// When it is not sure, it returns an error and git's program answers instead: reftables, SHA-256 and other extensions, objects of
+// alternates or promisors, shallow histories, links in place of files, damage. Repositories may be hostile, and go-git's own storage
+// inflates objects and resolves delta chains without bound. So reader checks every size before the content, follows chains in a loop with
+// few steps, loads no index, and verifies the object id of what it read.
 type reader struct {
 	own     *os.Root // the git dir, with HEAD
-	common  *os.Root // with refs and objects: another folder where own is a linked worktree's
-	shallow bool     // commits lack parents that they name
-	packed  []byte   // packed-refs, read when it is needed
-	packs   []*pack  // found when they are needed
+	common  *os.Root // with refs and objects: differs from own in a linked worktree
+	shallow bool     // shallow: some commits lack parents that they name
+	packed  []byte   // packed-refs, read on demand
+	packs   []*pack  // found on demand
 	listed  bool
 	opened  []io.Closer
 	left    int64 // bytes that may still be inflated
 }
 
-// errNotInProcess says that git's program is to answer.
+// errNotInProcess means that git's program must answer.
 var errNotInProcess = errors.New("not read in this process")
 
-// Bounds of what is read in this process.
+// Bounds of reads in this process.
 const (
-	mostObject = 256 << 10 // bytes of one object, or of one delta on the way to it: to check the name of more takes as long as git's start
+	mostObject = 256 << 10 // bytes of one object, or of one delta in its chain: hashing more takes as long as starting git
 	mostRefs   = 1 << 20   // bytes of packed-refs
 	mostConfig = 64 << 10  // bytes of a config
-	mostPacks  = 64        // packs that an object is looked for in
-	mostDeltas = 64        // deltas on the way to an object: git makes 50
-	mostLinks  = 5         // symbolic refs and tags on the way to a commit, as git has it
-	mostSteps  = 16        // commits of each side that are read to compare two
-	mostPaths  = 8         // paths that are looked up
+	mostPacks  = 64        // packs searched for an object
+	mostDeltas = 64        // length of a delta chain: git makes 50
+	mostLinks  = 5         // symbolic refs and tags followed to a commit, git's own limit
+	mostSteps  = 16        // commits read on each side to compare two
+	mostPaths  = 8         // paths looked up
 	mostFiles  = 64        // files of a folder
-	mostBlobs  = 8         // files whose contents are read, together of no more than one object's bytes
-	mostWork   = 16 << 20  // bytes that are inflated for one call
-	oneRead    = 4 << 10   // what each object counts for at least
+	mostBlobs  = 8         // files whose contents are read, together at most one object's bytes
+	mostWork   = 16 << 20  // bytes inflated per call
+	oneRead    = 4 << 10   // minimum each object counts for
 )
 
-// inProcess has fn read the repository. An error of any kind means that git's program is to be asked.
+// inProcess has fn read the repository. An error of any kind means that git's program must be asked.
 func inProcess[T any](ctx context.Context, gitDir string, fn func(*reader) (T, error)) (v T, err error) {
 	defer func() {
-		if p := recover(); p != nil { // a decoder may stumble over what somebody wrote to make it
+		if p := recover(); p != nil { // a crafted repository may make a decoder panic
 			err = fmt.Errorf("%w: %v", errNotInProcess, p)
 		}
 	}()
@@ -114,8 +114,8 @@ func (r *reader) open(gitDir string) (err error) {
 	return nil
 }
 
-// plain opens a file for reading, and nothing that is none: neither a pipe, which nobody may ever write to, nor a link, as os.Root follows those
-// that stay inside, whatever the flags.
+// plain opens a regular file for reading. It rejects pipes, which might block forever, and links, because os.Root follows those that stay
+// inside, whatever the flags.
 func plain(root *os.Root, name string) (*os.File, int64, error) {
 	fi, err := root.Lstat(name)
 	if err != nil {
@@ -138,7 +138,7 @@ func plain(root *os.Root, name string) (*os.File, int64, error) {
 	return f, fi.Size(), nil
 }
 
-// file reads a small file. One that grows meanwhile is somebody's who writes it in place, as git does not.
+// file reads a small file. It rejects one that grows meanwhile: git does not write files in place.
 func (r *reader) file(root *os.Root, name string, most int64) ([]byte, error) {
 	f, size, err := plain(root, name)
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *reader) file(root *os.Root, name string, most int64) ([]byte, error) {
 	return b[:n], nil
 }
 
-// hashOf is a name git gives, in SHA-1.
+// hashOf parses a SHA-1 object id.
 func hashOf(id string) (plumbing.Hash, error) {
 	if len(id) != 40 || !IsCommitID(id) {
 		return plumbing.ZeroHash, errNotInProcess
@@ -164,10 +164,10 @@ func hashOf(id string) (plumbing.Hash, error) {
 	return plumbing.NewHash(id), nil
 }
 
-// described ends what git takes for another way to name a commit when it knows no such ref.
+// described matches the suffix of a git describe name, which git resolves when it knows no such ref.
 var described = regexp.MustCompile(`-g[0-9a-f]+$`)
 
-// ref is what a full name of a ref stands for, "" when there is none.
+// ref is the object id a full ref name refers to, "" when there is none.
 func (r *reader) ref(name string) (string, error) {
 	for range mostLinks {
 		root := r.common
@@ -213,12 +213,12 @@ func (r *reader) packedRef(name string) (string, error) {
 	return string(line), err
 }
 
-// noRef makes sure that git, too, finds nothing by a name that is no ref: it tries others that end with it.
+// noRef makes sure that git finds nothing either for a name that is no ref: git tries other names that end with it.
 func (r *reader) noRef(name string) error {
 	if name == "HEAD" || described.MatchString(name) || bytes.Contains(r.packed, []byte("/"+name)) {
 		return errNotInProcess
 	}
-	for _, there := range [...]string{"HEAD", "objects", "refs"} { // else it is no repository
+	for _, there := range [...]string{"HEAD", "objects", "refs"} { // else it is not a repository
 		if _, err := r.common.Lstat(there); err != nil {
 			return err
 		}

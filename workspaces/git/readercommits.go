@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// commitOf is the commit that a name stands for, "" when there is no such ref: HEAD, a ref in full, an object, or the first parent of one.
+// commitOf is the commit that a name refers to, "" when there is no such ref: HEAD, a full ref, an object id, or the first parent of one.
 func (r *reader) commitOf(ctx context.Context, name string) (string, error) {
 	id, parent := strings.CutSuffix(name, "^1")
 	if !IsCommitID(id) {
@@ -58,7 +58,7 @@ func (r *reader) commitOf(ctx context.Context, name string) (string, error) {
 	return "", errNotInProcess
 }
 
-// parents are the parents of a commit in a history that is whole.
+// parents are the parents of a commit in a history that is not shallow.
 func (r *reader) parents(ctx context.Context, id string) ([]string, error) {
 	kind, content, err := r.object(ctx, id)
 	if err != nil || kind != plumbing.CommitObject || r.shallow {
@@ -68,7 +68,7 @@ func (r *reader) parents(ctx context.Context, id string) ([]string, error) {
 	return ids, err
 }
 
-// parentsIn reads the parents of a commit as git does, and returns what comes after them: they stand right below the tree.
+// parentsIn parses the parents of a commit as git does, and returns what follows them: they come right after the tree.
 func parentsIn(content string) (ids []string, rest string, err error) {
 	_, rest, _ = strings.Cut(content, "\n")
 	for strings.HasPrefix(rest, "parent ") {
@@ -81,7 +81,7 @@ func parentsIn(content string) (ids []string, rest string, err error) {
 	return ids, rest, nil
 }
 
-// tree reads a folder as git writes one: in order, with names of one part.
+// tree parses a tree object as git writes one: sorted, with names of one path element.
 func (r *reader) tree(ctx context.Context, id string) ([]object.TreeEntry, error) {
 	kind, content, err := r.object(ctx, id)
 	if err != nil || kind != plumbing.TreeObject {
@@ -108,7 +108,7 @@ func (r *reader) tree(ctx context.Context, id string) ([]object.TreeEntry, error
 	return t.Entries, nil
 }
 
-// treeOf is the tree of a commit, or of a tree itself.
+// treeOf is the tree of a commit, or a tree itself.
 func (r *reader) treeOf(ctx context.Context, id string) (string, error) {
 	kind, content, err := r.object(ctx, id)
 	switch {
@@ -128,14 +128,14 @@ func (r *reader) treeOf(ctx context.Context, id string) (string, error) {
 	return tree, err
 }
 
-// fork is where two histories part: the last commit they have in common, and how many commits each has above it.
+// fork is the merge base of two histories, and how many commits each has above it.
 type fork struct {
 	base          string
 	ahead, behind int
 }
 
-// fork is where the histories of a and b part. Both are followed as long as they are plain lines, in which there is one answer; where there are
-// merges the program knows better.
+// fork finds where the histories of a and b diverge. It follows both while they are linear, so that there is one answer; merges are left to
+// git's program.
 func (r *reader) fork(ctx context.Context, a, b string) (fork, error) {
 	at, seen := [2]string{a, b}, [2]map[string]int{{}, {}}
 	for n := range mostSteps {
@@ -159,15 +159,15 @@ func (r *reader) fork(ctx context.Context, a, b string) (fork, error) {
 	return fork{}, errNotInProcess
 }
 
-// files are those of paths that a commit or a tree has, folders among them, in its order and as ls-tree -l lists them. With all, they are the
-// files below one folder.
+// files are those of paths that exist in a commit or a tree, folders included, in its order and as ls-tree -l lists them. With all, they
+// are the files below one folder.
 func (r *reader) files(ctx context.Context, id string, paths []string, all bool) (out []hostgit.TreeFile, err error) {
 	if len(paths) > mostPaths {
 		return nil, errNotInProcess
 	}
 	for _, p := range paths {
 		if p == "" || filepath.Clean("/"+p) != "/"+p || strings.ContainsRune(p, 0) ||
-			slices.ContainsFunc(paths, func(below string) bool { return strings.HasPrefix(below, p+"/") }) { // ls-tree has its own idea of both
+			slices.ContainsFunc(paths, func(below string) bool { return strings.HasPrefix(below, p+"/") }) { // ls-tree treats both specially
 			return nil, errNotInProcess
 		}
 	}
@@ -214,7 +214,7 @@ func (r *reader) blobs(ctx context.Context, files []hostgit.TreeFile) ([][]byte,
 	return out, nil
 }
 
-// folder goes through the entries of a folder: fn gets each, with its whole name, and says whether to go into it.
+// folder walks the entries of a folder: fn gets each with its full path, and returns whether to descend into it.
 func (r *reader) folder(ctx context.Context, id, above string, fn func(name string, e object.TreeEntry) (into bool, err error)) error {
 	entries, err := r.tree(ctx, id)
 	if err != nil {
@@ -232,13 +232,13 @@ func (r *reader) folder(ctx context.Context, id, above string, fn func(name stri
 	return nil
 }
 
-// authored is an author's line as git writes it.
+// authored matches an author line as git writes it.
 var authored = regexp.MustCompile(`^author ([^<>\s](?:[^<>\n]*[^<>\s])?) <([^<>\s]+)> (\d{1,10}) [+-]\d{4}\n`)
 
-// mostCompared bounds, like mostWork, what is read to count a commit's files.
+// mostCompared bounds, like mostWork, how much is read to count a commit's files.
 const mostCompared = 1 << 20
 
-// logged is a commit as git's log tells of it, and how many files it changed in its first parent.
+// logged is a commit as in git log, with the number of files changed against its first parent.
 func (r *reader) logged(ctx context.Context, id string) (c workspaces.Commit, err error) {
 	r.left = min(r.left, mostCompared)
 	kind, content, err := r.object(ctx, id)
@@ -279,7 +279,7 @@ func (r *reader) logged(ctx context.Context, id string) (c workspaces.Commit, er
 	return c, err
 }
 
-// changed counts the files in which two trees differ, "" being an empty one. What becomes a folder is no file any more.
+// changed counts the files in which two trees differ, "" being an empty one. A file that became a folder counts as deleted.
 func (r *reader) changed(ctx context.Context, before, now string) (n int, err error) {
 	if before == now {
 		return 0, nil

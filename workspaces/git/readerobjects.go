@@ -16,7 +16,7 @@ import (
 	gogitsync "github.com/go-git/go-git/v5/utils/sync"
 )
 
-// object is the kind and content of an object, which has the name it is asked by.
+// object is the type and content of an object whose id was verified.
 func (r *reader) object(ctx context.Context, id string) (plumbing.ObjectType, []byte, error) {
 	kind, _, content, err := r.find(ctx, id, true)
 	if err == nil && plumbing.ComputeHash(kind, content).String() != id {
@@ -34,7 +34,7 @@ func (r *reader) size(ctx context.Context, id string) (int64, error) {
 	return n, err
 }
 
-// find looks for an object in the repository's own folder, and reads its content where that is wanted.
+// find looks for an object in the repository's own folder, and reads its content on request.
 func (r *reader) find(ctx context.Context, id string, whole bool) (plumbing.ObjectType, int64, []byte, error) {
 	name, err := hashOf(id)
 	if err != nil || !r.may(0) || ctx.Err() != nil {
@@ -61,13 +61,13 @@ func (r *reader) find(ctx context.Context, id string, whole bool) (plumbing.Obje
 	return 0, 0, nil, errNotInProcess
 }
 
-// may takes the reading of so many bytes from what the call has left, and reports whether that is enough.
+// may deducts bytes from what the call may still inflate, and reports whether that suffices.
 func (r *reader) may(size int64) bool {
 	r.left -= size + oneRead
 	return r.left >= 0
 }
 
-// loose reads an object that has a file of its own. (objfile.Reader looks for the end of the header without bound.)
+// loose reads a loose object. (objfile.Reader searches for the end of the header without bound.)
 func (r *reader) loose(f io.Reader, whole bool) (plumbing.ObjectType, int64, []byte, error) {
 	z, err := gogitsync.GetZlibReader(f)
 	defer gogitsync.PutZlibReader(z)
@@ -96,8 +96,8 @@ func (r *reader) loose(f io.Reader, whole bool) (plumbing.ObjectType, int64, []b
 	return kind, size, content, nil
 }
 
-// pack is one pack of a repository that a reader looks into. Its index is searched where it lies: loaded, as go-git does it, it would take
-// longer than the program's start and as much memory as whoever wrote it likes.
+// pack is one pack of a repository. Its index is searched on disk: loading it, as go-git does, would take longer than starting git, and as
+// much memory as the repository's author likes.
 type pack struct {
 	name  string // without .pack
 	index *os.File
@@ -105,17 +105,17 @@ type pack struct {
 	scan  *packfile.Scanner
 }
 
-// indexV2 begins an index of the only form that is read here.
+// indexV2 is the signature of the only supported index version.
 const indexV2 = "\xfftOc\x00\x00\x00\x02"
 
-// Places in an index: what is before the names, and how long one is.
+// Offsets in an index: the size of what precedes the ids, and of one id.
 const (
 	fanOut   = int64(len(indexV2))
 	fanEnd   = fanOut + 256*4
 	nameSize = 20
 )
 
-// listPacks finds the packs of the repository's own objects.
+// listPacks finds the packs of the repository itself, without alternates.
 func (r *reader) listPacks() error {
 	if r.listed {
 		return nil
@@ -144,7 +144,7 @@ func (r *reader) listPacks() error {
 	return nil
 }
 
-// offset is where in the pack an object is, 0 when it is not in it.
+// offset is the position of an object in the pack, 0 when it is not in it.
 func (p *pack) offset(r *reader, id plumbing.Hash) (int64, error) {
 	if p.index == nil {
 		f, size, err := plain(r.common, p.name+".idx")
@@ -186,7 +186,7 @@ func (p *pack) offset(r *reader, id plumbing.Hash) (int64, error) {
 			low = middle + 1
 		default:
 			at, err := p.number(fanEnd + p.count*(nameSize+4) + middle*4)
-			if err == nil && (at == 0 || at >= 1<<31) { // the second form: a pack of more than two gigabytes
+			if err == nil && (at == 0 || at >= 1<<31) { // 64-bit offsets: a pack of more than two gigabytes
 				err = errNotInProcess
 			}
 			return at, err
@@ -201,7 +201,7 @@ func (p *pack) number(at int64) (int64, error) {
 	return int64(binary.BigEndian.Uint32(b[:])), err
 }
 
-// read reads the object at an offset, and its content where that is wanted.
+// read reads the object at an offset, and its content on request.
 func (p *pack) read(r *reader, at int64, whole bool) (plumbing.ObjectType, int64, []byte, error) {
 	if p.scan == nil {
 		f, _, err := plain(r.common, p.name+".pack")
@@ -211,7 +211,7 @@ func (p *pack) read(r *reader, at int64, whole bool) (plumbing.ObjectType, int64
 		r.opened = append(r.opened, f)
 		p.scan = packfile.NewScanner(f)
 	}
-	var chain []*packfile.ObjectHeader // from the object down to what its deltas begin with
+	var chain []*packfile.ObjectHeader // from the object down to the base of its delta chain
 	for {
 		h, err := p.scan.SeekObjectHeader(at)
 		if err != nil {
@@ -252,7 +252,7 @@ func (p *pack) read(r *reader, at int64, whole bool) (plumbing.ObjectType, int64
 	return kind, int64(len(content)), content, nil
 }
 
-// sizeOf is the size of an object by its header or, of a delta, by how that begins.
+// sizeOf is the size of an object by its header or, for a delta, by the delta's start.
 func (p *pack) sizeOf(kind plumbing.ObjectType, h *packfile.ObjectHeader) (plumbing.ObjectType, int64, []byte, error) {
 	if h.Type == kind {
 		return kind, h.Length, nil, nil
@@ -264,7 +264,7 @@ func (p *pack) sizeOf(kind plumbing.ObjectType, h *packfile.ObjectHeader) (plumb
 	return 0, 0, nil, errors.Join(errNotInProcess, err)
 }
 
-// deltaSize is the size of what a delta makes, -1 where it does not say.
+// deltaSize is the size of a delta's result, -1 if malformed.
 func deltaSize(delta []byte) int64 {
 	_, n := binary.Uvarint(delta)
 	if n <= 0 {
@@ -277,7 +277,7 @@ func deltaSize(delta []byte) int64 {
 	return int64(size)
 }
 
-// inflate reads what belongs to a header, of which at most so many bytes.
+// inflate decompresses the data of an entry, up to a limit.
 func (p *pack) inflate(h *packfile.ObjectHeader, most int) ([]byte, error) {
 	if _, err := p.scan.SeekObjectHeader(h.Offset); err != nil {
 		return nil, err
@@ -287,7 +287,7 @@ func (p *pack) inflate(h *packfile.ObjectHeader, most int) ([]byte, error) {
 	return to.got, err
 }
 
-// atMost keeps what is written up to a bound, beyond which it ends the writing.
+// atMost buffers what is written up to a bound, beyond which writes fail.
 type atMost struct {
 	got  []byte
 	most int

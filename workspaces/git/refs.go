@@ -12,11 +12,11 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// HiddenRefs lists the hidden refs that keep something of a workspace: all that have its id as a part of their name.
+// HiddenRefs lists the hidden refs of a workspace: all that have its id as a part of their name.
 func (s *Repo) HiddenRefs(ctx context.Context, gitDir, workspaceID string) (map[string]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/parawork/"}})
 	if err != nil {
-		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
+		return nil, GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the hidden refs")
 	}
 	refs := make(map[string]string)
 	for l := range strings.SplitSeq(out, "\n") {
@@ -43,27 +43,27 @@ func (s *Repo) DropRefsOf(ctx context.Context, gitDir, workspaceID string) error
 		edits = append(edits, RefDelete(name, refs[name]))
 	}
 	if err := s.UpdateRefs(ctx, gitDir, "purge", edits...); err != nil {
-		return GitFault(err, fault.Unavailable, "purge_failed", "Letting go of what was kept")
+		return GitFault(err, fault.Unavailable, "purge_failed", "Deleting the hidden refs")
 	}
 	return nil
 }
 
-// Hidden refs of ours. They keep what a workspace needs from being collected, and are no branches.
+// The server's hidden refs. They protect what a workspace needs from garbage collection, and are not branches.
 func CreatingRef(workspaceID string) string { return "refs/parawork/creating/" + workspaceID }
 
-// BaseRef is the hidden ref of the commit a workspace began at.
+// BaseRef is the hidden ref of the commit a workspace started from.
 func BaseRef(workspaceID string) string { return "refs/parawork/base/" + workspaceID }
 
-// TrashTree is the hidden ref of a workspace's files as they were when it was put away.
+// TrashTree is the hidden ref of a workspace's files when it was archived or deleted.
 func TrashTree(workspaceID string) string { return "refs/parawork/trash/" + workspaceID + "/tree" }
 
-// TrashHead is the hidden ref of the commit those files stood on.
+// TrashHead is the hidden ref of the commit those files were based on.
 func TrashHead(workspaceID string) string { return "refs/parawork/trash/" + workspaceID + "/head" }
 
-// TrashNested is the hidden ref of the repositories inside those files.
+// TrashNested is the hidden ref of the repositories nested in those files.
 func TrashNested(workspaceID string) string { return "refs/parawork/trash/" + workspaceID + "/nested" }
 
-// HeadsPrefix begins the refs of branches.
+// HeadsPrefix is the prefix of the refs of branches.
 const HeadsPrefix = "refs/heads/"
 
 // IsCommitID reports whether h is a full object name.
@@ -74,7 +74,7 @@ func IsCommitID(h string) bool {
 	return strings.Trim(h, "0123456789abcdef") == ""
 }
 
-// CommitOf returns the commit a full ref name or object name stands for, "" when there is none.
+// CommitOf returns the commit that a full ref name or object id refers to, "" when there is none.
 func (s *Repo) CommitOf(ctx context.Context, gitDir, name string) (string, error) {
 	if c, err := inProcess(ctx, gitDir, func(r *reader) (string, error) { return r.commitOf(ctx, name) }); err == nil {
 		return c, nil
@@ -94,7 +94,7 @@ func (s *Repo) CommitOf(ctx context.Context, gitDir, name string) (string, error
 	return out, nil
 }
 
-// TreeOf is the tree of a commit, or of a tree itself.
+// TreeOf is the tree of a commit, or a tree itself.
 func (s *Repo) TreeOf(ctx context.Context, p workspaces.Project, object string) (string, error) {
 	if tree, err := inProcess(ctx, p.GitDir, func(r *reader) (string, error) { return r.treeOf(ctx, object) }); err == nil {
 		return tree, nil
@@ -112,7 +112,7 @@ func (s *Repo) TreeOf(ctx context.Context, p workspaces.Project, object string) 
 // RefEdit is one line of a ref transaction.
 type RefEdit string
 
-// RefCreate makes a ref that must not exist.
+// RefCreate creates a ref that must not exist.
 func RefCreate(ref, to string) RefEdit { return RefEdit("create " + ref + " " + to + "\n") }
 
 // RefUpdate moves a ref that must be at old.
@@ -120,16 +120,16 @@ func RefUpdate(ref, to, old string) RefEdit {
 	return RefEdit("update " + ref + " " + to + " " + old + "\n")
 }
 
-// RefSet makes or moves a ref, wherever it was.
+// RefSet creates or moves a ref, wherever it was.
 func RefSet(ref, to string) RefEdit { return RefEdit("update " + ref + " " + to + "\n") }
 
-// RefDelete removes a ref that must be at old.
+// RefDelete deletes a ref that must be at old.
 func RefDelete(ref, old string) RefEdit { return RefEdit("delete " + ref + " " + old + "\n") }
 
-// RefDrop removes a ref, wherever it was.
+// RefDrop deletes a ref, wherever it was.
 func RefDrop(ref string) RefEdit { return RefEdit("delete " + ref + "\n") }
 
-// UpdateRefs makes the edits all or none. Ref names come from checked branch names and ids only.
+// UpdateRefs makes the edits in one transaction. Ref names come from checked branch names and ids only.
 func (s *Repo) UpdateRefs(ctx context.Context, gitDir, why string, edits ...RefEdit) error {
 	var in strings.Builder
 	for _, e := range edits {
@@ -167,7 +167,7 @@ func (s *Repo) AheadBehind(ctx context.Context, gitDir, a, b string) (ahead, beh
 	return ahead, behind, err
 }
 
-// mergeBase is the last commit that two have in common, "" when there is none.
+// mergeBase is the best common ancestor of two commits, "" when there is none.
 func (s *Repo) mergeBase(ctx context.Context, gitDir, a, b string) (string, error) {
 	if f, err := inProcess(ctx, gitDir, func(r *reader) (fork, error) { return r.fork(ctx, a, b) }); err == nil {
 		return f.base, nil
@@ -218,5 +218,5 @@ func (s *Repo) worktrees(ctx context.Context, gitDir string) ([]Worktree, error)
 	return list, nil
 }
 
-// FetchSpec has every branch of the origin followed.
+// FetchSpec is the refspec that fetches every branch of the origin.
 const FetchSpec = "+refs/heads/*:refs/remotes/origin/*"

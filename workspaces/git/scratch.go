@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// ScratchOf makes a desk over a project's repository.
+// ScratchOf makes a scratch repository on a project's repository.
 func (s *Repo) ScratchOf(ctx context.Context, p workspaces.Project) (*hostgit.Scratch, error) {
 	return s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 }
@@ -18,7 +18,7 @@ type RawChange struct {
 	OldMode, NewMode, OldOID, NewOID, Status, Path, from string
 }
 
-// ParseRaw reads what git's --raw -z prints.
+// ParseRaw parses git's --raw -z output.
 func ParseRaw(out string) []RawChange {
 	var list []RawChange
 	f := strings.Split(out, "\x00")
@@ -40,7 +40,7 @@ func ParseRaw(out string) []RawChange {
 	return list
 }
 
-// SplitZero parts what git separates by NULs.
+// SplitZero splits git's NUL-separated output.
 func SplitZero(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == 0 })
 }

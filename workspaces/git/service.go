@@ -1,8 +1,8 @@
-// Package git reads and writes the repositories of projects on this server: branches, commits, trees, comparisons, credentials of remotes, and what
-// of a repository a sandbox elsewhere is sent. It knows projects and workspaces as rows, and nothing of sandboxes.
+// Package git reads and writes the repositories of projects on this server: branches, commits, trees, comparisons, credentials of remotes,
+// and the part of a repository that a remote sandbox is sent. It knows projects and workspaces as rows, and nothing about sandboxes.
 //
-// Goroutines: it begins none but those that feed git and end with the call. Locks: Locks.Repos is held while refs of a repository are written;
-// the mutexes over what is remembered (bases, comparisons, progress, works) are innermost.
+// Goroutines: it starts only those that feed git and end with the call. Locks: Locks.Repos is held while refs of a repository are written;
+// the mutexes of the caches (bases, comparisons, progress, works) are innermost.
 package git
 
 import (
@@ -25,7 +25,7 @@ type Store interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 }
 
-// Config is what a Repo is made of.
+// Config configures a Repo.
 type Config struct {
 	Store        Store
 	Records      *workspaces.Records
@@ -33,7 +33,7 @@ type Config struct {
 	Locks        *workspaces.Locks
 	AllowedRoots []string    // folders below which people may choose repositories
 	BranchPrefix string      // of the branches of workspaces, such as "parawork/"; "" = none
-	Credentials  Credentials // for the hosts of remotes; nil = there are none
+	Credentials  Credentials // for the hosts of remotes; nil = none
 	DataDir      string
 	Events       events.Publisher // optional
 	FetchTimeout time.Duration
@@ -54,10 +54,10 @@ type Repo struct {
 	works       *works
 }
 
-// New makes a Repo. It starts nothing and panics without what it needs.
+// New makes a Repo. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Repo {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Git == nil || cfg.Locks == nil {
-		panic(errors.New("git: Store, Records, Git, Locks are needed"))
+		panic(errors.New("git: Store, Records, Git, Locks are required"))
 	}
 	return &Repo{cfg: cfg, store: cfg.Store, records: cfg.Records, git: cfg.Git, locks: cfg.Locks, bases: newBases(), comparisons: newCompared(), works: newWorks()}
 }

@@ -16,23 +16,23 @@ import (
 // Remote is a parsed repository URL.
 type Remote struct {
 	URL      string // without credentials
-	Username string // that stood in the URL with a token; "" = none
-	Token    string // that stood in the URL; "" = none
-	Name     string // the last part, without .git
-	File     string // the folder of a file URL
+	Username string // user name in a URL with a token; "" = none
+	Token    string // token in the URL; "" = none
+	Name     string // last path element, without .git
+	File     string // folder of a file URL
 }
 
 var (
 	helperURL = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+.-]*::`)
-	// ScpURL is a remote as scp writes it, such as git@host:path.
+	// ScpURL is a remote in scp's form, such as git@host:path.
 	ScpURL = regexp.MustCompile(`^(?:([A-Za-z0-9_][A-Za-z0-9._-]*)@)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`)
-	// hostForm is a name or an address in brackets and a port: ssh has its host put into a line that a shell reads.
+	// hostForm matches a name, or an address in brackets, and a port: git puts an ssh host into a line that a shell reads.
 	hostForm = regexp.MustCompile(`^(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$`)
 	userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
 )
 
-// ParseRemote checks a repository URL a person gave: only the allowed protocols, nothing git or ssh could take for an
-// option or a helper, no credentials in what is kept.
+// ParseRemote checks a repository URL that a user gave. It accepts only the allowed protocols and nothing git or ssh could take for an
+// option or a helper, and separates credentials from the URL to store.
 func ParseRemote(raw string, protocols []string) (Remote, error) {
 	bad := func(format string, args ...any) (Remote, error) {
 		return Remote{}, fault.New(fault.Invalid, "url_invalid", format, args...)
@@ -78,7 +78,7 @@ func ParseRemote(raw string, protocols []string) (Remote, error) {
 		switch {
 		case u.Scheme == "https" || u.Scheme == "http":
 			if r.Username, r.Token = u.User.Username(), pass; pass == "" {
-				r.Username, r.Token = "", r.Username // the usual way to write a token alone
+				r.Username, r.Token = "", r.Username // the usual way to give a token alone
 			}
 			if r.Token != "" && u.Scheme != "https" {
 				return bad("A token is sent over https only. Use an https URL.")
@@ -114,7 +114,7 @@ func protocolWords(protocols []string) string {
 	return strings.Join(w, ", ")
 }
 
-// RepoName is a project's name when nobody gave one.
+// RepoName is a project's default name.
 func RepoName(p string) string {
 	n := path.Base(strings.TrimRight(p, "/"))
 	n = strings.TrimSuffix(n, ".git")
@@ -124,7 +124,7 @@ func RepoName(p string) string {
 	return n
 }
 
-// CheckName checks a name a person gave for a project or a workspace and returns it trimmed.
+// CheckName checks a name that a user gave for a project or a workspace and returns it trimmed.
 func CheckName(name, what string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch {

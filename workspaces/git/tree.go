@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// DefaultCommit is the newest commit of a project's default branch.
+// DefaultCommit is the head of a project's default branch.
 func (s *Repo) DefaultCommit(ctx context.Context, projectID string) (string, error) {
 	p, err := s.UsableProject(ctx, projectID)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Repo) DefaultCommit(ctx context.Context, projectID string) (string, err
 	return commit, err
 }
 
-// UsableProject returns a project whose repository is there.
+// UsableProject returns a project whose repository exists.
 func (s *Repo) UsableProject(ctx context.Context, projectID string) (workspaces.Project, error) {
 	p, err := s.records.Project(ctx, projectID)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Repo) CommitFiles(ctx context.Context, projectID, commit, dir string) (
 	return files, nil
 }
 
-// CommitBlobs hands the contents of files over, one after the other. fn need not read all of one; an error of fn ends the reading.
+// CommitBlobs passes the contents of files to fn, one after the other. fn need not read all of one; an error of fn stops the reading.
 func (s *Repo) CommitBlobs(ctx context.Context, projectID string, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error {
 	p, err := s.UsableProject(ctx, projectID)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Repo) blobsOf(ctx context.Context, gitDir string, files []hostgit.TreeF
 	defer cancel()
 	r, w := io.Pipe()
 	ran := make(chan error, 1)
-	go func() { // ends with git, which ends with ctx or when nobody reads
+	go func() { // ends with git, which ends with ctx or when its output is closed
 		_, err := s.git.Run(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(ask.String()), Stdout: w})
 		w.CloseWithError(err)
 		ran <- err
@@ -121,7 +121,7 @@ func (s *Repo) blobsOf(ctx context.Context, gitDir string, files []hostgit.TreeF
 	return err
 }
 
-// readBatch reads what cat-file --batch answers.
+// readBatch parses the output of cat-file --batch.
 func readBatch(r *bufio.Reader, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error {
 	for _, f := range files {
 		head, err := r.ReadString('\n')

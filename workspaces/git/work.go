@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Kinds of work that may take long.
+// Kinds of long git operations.
 const (
 	WorkFetch  = "fetch"
 	WorkPush   = "push"
@@ -22,21 +22,21 @@ const (
 	WorkMerge  = "merge"
 )
 
-// Work is something git does in a repository that may take long, or that waits for its turn there: what talks to the remote of one
-// repository takes turns. It is known to this process only: a server that stops ends it.
+// Work is a git operation in a repository that may take long, or that waits for its turn there: operations that talk to the remote of one
+// repository run one at a time. Only this process knows it: stopping the server ends it.
 type Work struct {
 	ID, TeamID, ProjectID string
 	WorkspaceID           string // "" = of the project
-	ActorID               string // "" = Parawork itself
+	ActorID               string // "" = Parawork
 	Kind                  string
 	Waiting               bool
 	Progress              string // git's last line
 	At, StartedAt         int64  // ms UTC; StartedAt 0 while it waits
 }
 
-// works are the works of all repositories, in the order they were asked for.
+// works are the operations of all repositories, in the order they were requested.
 type works struct {
-	turns  locks.Keyed // by git dir: what talks to a remote
+	turns  locks.Keyed // by git dir: operations that talk to a remote
 	mu     sync.Mutex
 	list   []*work
 	closed bool
@@ -51,7 +51,7 @@ type work struct {
 
 func newWorks() *works { return &works{} }
 
-// close cancels what is under way. Who asked for it waits for its end, as it is theirs.
+// close cancels what is in progress. Its callers wait for the end, as they own it.
 func (k *works) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,9 +63,9 @@ func (k *works) close() {
 
 type workKey struct{}
 
-// BeginWork notes a work and waits for its turn: one that talks to the remote waits for others that do. From its turn on it goes on when who
-// asked has left, unless it is a fetch; cancelling it ends it, and so does the end of the server. end is called when it is over. Work that
-// is part of another is that one.
+// BeginWork registers an operation and waits for its turn: one that talks to the remote waits for others that do. From then on it continues
+// after its caller has left, unless it is a fetch; cancelling it ends it, and so does stopping the server. Call end when it is over. An
+// operation within another one counts as that one.
 func (s *Repo) BeginWork(ctx context.Context, p workspaces.Project, workspaceID, actorID, kind string) (_ context.Context, end func(), err error) {
 	if outer, ok := ctx.Value(workKey{}).(*work); ok && outer.gitDir == p.GitDir {
 		return ctx, func() {}, nil
@@ -75,7 +75,7 @@ func (s *Repo) BeginWork(ctx context.Context, p workspaces.Project, workspaceID,
 		_, actorID = executors.AskerOf(ctx)
 	}
 	own := context.WithoutCancel(ctx)
-	if kind == WorkFetch { // nothing comes of it for anybody but who waits for it
+	if kind == WorkFetch { // only its caller needs the result
 		own = ctx
 	}
 	life, cancel := context.WithCancelCause(own)
@@ -100,7 +100,7 @@ func (s *Repo) BeginWork(ctx context.Context, p workspaces.Project, workspaceID,
 		s.publishWork(context.WithoutCancel(ctx), k)
 	}
 	if remote {
-		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) }) // who leaves while it waits takes it along
+		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) }) // a caller that leaves while waiting cancels it
 		free, err := s.works.turns.LockContext(life, p.GitDir)
 		if err == nil && !stop() && ctx.Err() != nil {
 			free()
@@ -119,7 +119,7 @@ func (s *Repo) BeginWork(ctx context.Context, p workspaces.Project, workspaceID,
 	return context.WithValue(life, workKey{}, k), end, nil
 }
 
-// workFault says of a work that a person cancelled that they did.
+// workFault words the error of an operation that a user cancelled.
 func workFault(err error) error {
 	if err == workspaces.ErrCancelled { //nolint:errorlint // the cause itself
 		return fault.New(fault.Conflict, "cancelled", "It was cancelled. Nothing was changed.")
@@ -127,7 +127,7 @@ func workFault(err error) error {
 	return err
 }
 
-// EndedBy has an error of a work that somebody cancelled say so.
+// EndedBy marks the error of an operation that somebody cancelled as such.
 func EndedBy(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), workspaces.ErrCancelled) {
 		return workFault(workspaces.ErrCancelled)
@@ -135,7 +135,7 @@ func EndedBy(ctx context.Context, err error) error {
 	return err
 }
 
-// ProgressOf returns what git's progress lines of the work under ctx are given to, nil without a work.
+// ProgressOf returns the receiver of git's progress lines for the operation of ctx, nil without one.
 func (s *Repo) ProgressOf(ctx context.Context) func(string) {
 	k, ok := ctx.Value(workKey{}).(*work)
 	if !ok {
@@ -156,10 +156,10 @@ func (s *Repo) ProgressOf(ctx context.Context) func(string) {
 	}
 }
 
-// progressPause is how many ms lie at least between two events of one work's progress.
+// progressPause is the minimum time in ms between two progress events of one operation.
 const progressPause = 500
 
-// Works returns what is under way or waits in a project's repository, also for other projects of it, the first asked for first.
+// Works returns the running and waiting operations in a project's repository, also those of other projects of it, the oldest first.
 func (s *Repo) Works(ctx context.Context, projectID string) ([]Work, error) {
 	p, err := s.store.Project(ctx, projectID)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Repo) Works(ctx context.Context, projectID string) ([]Work, error) {
 	return out, nil
 }
 
-// Work returns one work.
+// Work returns one operation.
 func (s *Repo) Work(_ context.Context, workID string) (Work, error) {
 	s.works.mu.Lock()
 	defer s.works.mu.Unlock()
@@ -185,10 +185,10 @@ func (s *Repo) Work(_ context.Context, workID string) (Work, error) {
 			return k.Work, nil
 		}
 	}
-	return Work{}, fault.New(fault.NotFound, "not_found", "There is no such work any more: it has ended.")
+	return Work{}, fault.New(fault.NotFound, "not_found", "There is no such operation any more: it has ended.")
 }
 
-// CancelWork ends a work. What it had done so far is taken back by git, or is harmless.
+// CancelWork cancels an operation. git undoes what it has done so far, or leaves it harmless.
 func (s *Repo) CancelWork(ctx context.Context, workID string) error {
 	if _, err := s.Work(ctx, workID); err != nil {
 		return err
@@ -209,5 +209,5 @@ func (s *Repo) publishWork(ctx context.Context, k *work) {
 	}
 }
 
-// Close cancels the work under way. Who asked for it waits for its end.
+// Close cancels the running operations. Their callers wait for their end.
 func (s *Repo) Close() { s.works.close() }

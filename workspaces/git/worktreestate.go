@@ -12,17 +12,17 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// WorktreeState is how a worktree on this machine differs from the checkout of a commit. Paths are raw bytes.
+// WorktreeState is how a worktree on this server differs from a commit. Paths are raw bytes.
 type WorktreeState struct {
-	Changed []string // tracked files whose bytes, mode or kind differ
-	Gone    []string // tracked files that are not there
+	Changed []string // tracked files whose bytes, mode or type differ
+	Gone    []string // tracked files that are missing
 	Others  []string // untracked files that are not ignored
-	Ignored []string // ignored files the project wants in each workspace
-	Nested  []string // folders with a repository of their own
+	Ignored []string // ignored files that match the project's patterns for each workspace
+	Nested  []string // folders with a nested repository
 }
 
-// WorktreeState compares a worktree with a commit. git sees it from a desk of ours: no config, filter or hook of the worktree's counts,
-// and no repository inside it is looked into.
+// WorktreeState compares a worktree with a commit. It uses a scratch repository, so no config, filter or hook of the worktree applies, and
+// does not look into nested repositories.
 func (s *Repo) WorktreeState(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string) (WorktreeState, error) {
 	var st WorktreeState
 	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
@@ -40,7 +40,7 @@ func (s *Repo) WorktreeState(ctx context.Context, p workspaces.Project, w worksp
 		out, err := scratch.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Timeout: s.cfg.StepTimeout, Args: args})
 		return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), err
 	}
-	// It ends with 1 where files differ, which is what is asked for.
+	// Exit code 1 means that files differ, which is what we ask.
 	if _, err := list("update-index", "-q", "--refresh"); err != nil && hostgit.ExitCode(err) != 1 {
 		return st, fmt.Errorf("reading the files: %w", err)
 	}
@@ -89,7 +89,8 @@ func (s *Repo) WorktreeState(ctx context.Context, p workspaces.Project, w worksp
 	return st, nil
 }
 
-// ScratchIndex gives a desk an index of head that knows, where the linked worktree's own does, which files need not be read.
+// ScratchIndex gives a scratch repository an index of head with the stat data of the linked worktree's index, so that unchanged files need
+// not be read.
 func (s *Repo) ScratchIndex(ctx context.Context, scratch *hostgit.Scratch, p workspaces.Project, w workspaces.Workspace, head string) error {
 	if admin := LinkedDir(p, w); admin != "" && copyFile(admin, scratch.Dir(), "index") == nil {
 		if _, err := scratch.Text(ctx, "read-tree", "--reset", head); err == nil {
@@ -101,8 +102,8 @@ func (s *Repo) ScratchIndex(ctx context.Context, scratch *hostgit.Scratch, p wor
 	return err
 }
 
-// ExcludesOn has a desk ignore what the repository ignores beside its own files, secrets' files among it. Where that is no plain file, as
-// when somebody has put a link there, it counts as empty.
+// ExcludesOn has a scratch repository ignore what the repository's info/exclude lists, secrets' files included. If that is not a regular
+// file, for example a link somebody put there, it counts as empty.
 func ExcludesOn(scratch *hostgit.Scratch, p workspaces.Project) error {
 	if err := os.MkdirAll(filepath.Join(scratch.Dir(), "info"), 0o700); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// CheckEnv is what a check is told of the workspace it runs for.
+// CheckEnv is the environment of a check, which describes its workspace.
 func (s *Service) CheckEnv(ctx context.Context, workspaceID string) (map[string]string, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -25,12 +25,12 @@ func (s *Service) CheckEnv(ctx context.Context, workspaceID string) (map[string]
 		return nil, err
 	}
 	env := transfer.SetupEnv(p, w)
-	env["CI"] = "true" // tools that would wait for somebody, or watch files, do not
+	env["CI"] = "true" // keep tools from waiting for input or watching files
 	return env, nil
 }
 
-// checkOutScript puts a commit into a folder of its own in the sandbox, as a repository that borrows the worktree's objects: what runs
-// there sees a checkout like any other, and leaves no trace in the worktree or its refs.
+// checkOutScript checks a commit out into a separate folder in the sandbox, as a repository that shares the worktree's objects: commands
+// there see an ordinary checkout, and leave no trace in the worktree or its refs.
 const checkOutScript = `set -e
 base="${XDG_CACHE_HOME:-$HOME/.cache}/parawork"
 mkdir -p "$base" 2>/dev/null || base="${TMPDIR:-/tmp}"
@@ -45,8 +45,9 @@ if [ -f "$common/shallow" ]; then cp "$common/shallow" "$dir/.git/shallow"; fi
 git -C "$dir" -c core.hooksPath=/dev/null -c core.fsmonitor=false -c advice.detachedHead=false checkout -q -B "$3" "$2" --
 printf '%s' "$dir"`
 
-// CheckOut puts a commit of the project into a folder of its own in the workspace's sandbox, on a branch named as given, with the ignored
-// files the project copies into each worktree. One folder a workspace: the one before is removed. Errors: checkout_failed.
+// CheckOut checks a commit of the project out into a separate folder in the workspace's sandbox, on a branch with the given name, with the
+// ignored files the project copies into each worktree. There is one such folder per workspace: it replaces the previous one. Errors:
+// checkout_failed.
 func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch string) (string, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 		return "", err
 	}
 	if !git.IsCommitID(commit) {
-		return "", errors.New("workspaces: CheckOut of no commit")
+		return "", errors.New("ingest: CheckOut without a commit")
 	}
 	if target, err := s.repo.BranchTarget(ctx, p, branch); err != nil || !sandboxgit.PlainRef(git.HeadsPrefix+target) {
 		branch = "merged"
@@ -78,7 +79,7 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 	dir := string(r.Stdout)
 	if r.ExitCode != 0 || !path.IsAbs(dir) || strings.ContainsAny(dir, "\n\x00") {
 		err := &git.CommandError{Sub: "checkout", Result: r}
-		return "", fault.Wrap(err, fault.Conflict, "checkout_failed", "The merged result could not be put into a folder of the sandbox: %s", err.Words())
+		return "", fault.Wrap(err, fault.Conflict, "checkout_failed", "The merged result could not be checked out into a folder of the sandbox: %s", err.Words())
 	}
 	if err := b.CopyIgnoredTo(ctx, p.CopyIgnored, dir); err != nil {
 		return "", err
@@ -86,7 +87,7 @@ func (s *Service) CheckOut(ctx context.Context, workspaceID, commit, branch stri
 	return dir, nil
 }
 
-// DropCheckOut removes what CheckOut made. Without a sandbox there is nothing to do.
+// DropCheckOut removes the folder of CheckOut. Without a sandbox it does nothing.
 func (s *Service) DropCheckOut(ctx context.Context, workspaceID string) error {
 	places, _, err := s.records.Connected()
 	if err != nil || !places.Live(workspaceID) {

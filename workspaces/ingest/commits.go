@@ -19,8 +19,8 @@ func (s *Service) Commits(ctx context.Context, workspaceID string) ([]workspaces
 		return nil, err
 	}
 	if err := s.FetchCommits(ctx, p, w); err != nil {
-		// What is home is told; that more could not be brought is told where it matters.
-		s.cfg.Log.WarnContext(ctx, "commits could not be brought home", "workspace_id", w.ID, "error", err)
+		// Return the commits on the server even if fetching more failed; callers that need them report that.
+		s.cfg.Log.WarnContext(ctx, "commits could not be fetched from the sandbox", "workspace_id", w.ID, "error", err)
 	}
 	head, err := s.repo.BranchTip(ctx, p, w)
 	if err != nil || head == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Branches lists the project's branches, the default one first, then the newest. With fetch the remote is asked first; when
-// that fails FetchError says why and the branches are as of FetchedAt.
+// Branches lists the project's branches, the default one first, then the newest. With fetch it asks the remote first; if that fails,
+// FetchError says why and the branches are as of FetchedAt.
 func (s *Service) Branches(ctx context.Context, projectID string, fetch bool) (workspaces.Branches, error) {
 	p, err := s.store.Project(ctx, projectID)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Service) listBranches(ctx context.Context, p workspaces.Project) ([]wor
 		b := &items[i]
 		if k, ok := keys[b.CheckedOut]; ok {
 			b.CheckedOut = k
-		} else if b.CheckedOut != "" { // a folder of the server's is nothing the team needs to know of
+		} else if b.CheckedOut != "" { // do not reveal a folder of the server to the team
 			b.CheckedOut = workspaces.CheckedOutElsewhere
 		}
 		if b.Remote {
@@ -108,7 +108,7 @@ func (s *Service) listBranches(ctx context.Context, p workspaces.Project) ([]wor
 	return items, nil
 }
 
-// Fetch asks the project's remote for its branches and notes when. did is false when there is no remote to ask.
+// Fetch fetches the branches of the project's remote and notes when. did is false when there is no remote.
 func (s *Service) Fetch(ctx context.Context, p *workspaces.Project) (did bool, err error) {
 	const doing = "Fetching"
 	asked := s.records.Millis()
@@ -118,7 +118,7 @@ func (s *Service) Fetch(ctx context.Context, p *workspaces.Project) (did bool, e
 	}
 	defer end()
 	if now, err := s.store.Project(ctx, p.ID); err == nil && now.FetchedAt >= asked {
-		p.FetchedAt = now.FetchedAt // somebody else fetched while this call waited
+		p.FetchedAt = now.FetchedAt // another caller fetched while this one waited
 		return true, nil
 	}
 	if err := s.askRemote(ctx, *p, doing); errors.Is(err, git.ErrNoRemote) {
@@ -140,7 +140,7 @@ func (s *Service) Fetch(ctx context.Context, p *workspaces.Project) (did bool, e
 	return true, nil
 }
 
-// askRemote asks whatever the project comes from for its branches.
+// askRemote fetches the branches of the project's source.
 func (s *Service) askRemote(ctx context.Context, p workspaces.Project, doing string) error {
 	if p.SourceKind == workspaces.SourceRunner {
 		return s.transfer.FetchBundle(ctx, p)
@@ -159,7 +159,7 @@ func (s *Service) askRemote(ctx context.Context, p workspaces.Project, doing str
 	if err != nil {
 		return git.GitFault(err, fault.Unavailable, "fetch_failed", doing)
 	}
-	// It is asked apart from the repository's config, which may be an agent's and could lead around every rule of ours, or name a program.
+	// Ask without the repository's config, which an agent may have written to bypass our rules or run a program.
 	elsewhere := slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" })
 	call := hostgit.Call{Folders: true, Also: s.repo.LocalProtocol(p, from)}
 	if r, err := git.ParseRemote(from, elsewhere); err == nil {

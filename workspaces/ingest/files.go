@@ -10,14 +10,14 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// FilesNow is what the files of a workspace are.
+// FilesNow is the current state of a workspace's files.
 type FilesNow struct {
-	Tree  string // of all files, untracked ones included, as git names it; "" = that could not be seen
-	Head  string // the commit the branch is at
-	Clean bool   // nothing differs from Head: its files are what was seen
+	Tree  string // git tree of all files, untracked ones included; "" = unknown
+	Head  string // head of the branch
+	Clean bool   // nothing differs from Head
 }
 
-// FilesNow says what the workspace's files are, making its sandbox if need be. Two answers with the same tree are of the same files.
+// FilesNow returns the state of the workspace's files, and creates its sandbox if needed. Equal trees mean equal files.
 func (s *Service) FilesNow(ctx context.Context, workspaceID string) (FilesNow, error) {
 	commit, tree, err := s.BranchNow(ctx, workspaceID)
 	if err != nil {
@@ -29,13 +29,13 @@ func (s *Service) FilesNow(ctx context.Context, workspaceID string) (FilesNow, e
 	}
 	now := FilesNow{Tree: sn.Tree, Head: commit}
 	if slices.ContainsFunc(sn.Missing, func(m workspaces.Missing) bool { return m.Path == "" }) {
-		now.Tree = "" // what they are could not be seen
+		now.Tree = "" // unknown state
 		return now, nil
 	}
 	if now.Clean = now.Tree == tree; now.Clean {
 		return now, nil
 	}
-	// Files that a filter of the repository keeps otherwise than they are on disk are not what the commit's tree names.
+	// With a filter of the repository, the tree of the files on disk differs from the commit's tree.
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
 		return now, err
@@ -53,7 +53,7 @@ func (s *Service) FilesNow(ctx context.Context, workspaceID string) (FilesNow, e
 	return now, err
 }
 
-// BranchNow says where the workspace's branch is, once what its sandbox committed is home: the commit and its tree.
+// BranchNow returns the workspace's branch, its commit and tree, after fetching what its sandbox committed.
 func (s *Service) BranchNow(ctx context.Context, workspaceID string) (commit, tree string, err error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {

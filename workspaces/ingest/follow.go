@@ -21,12 +21,12 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// moved are boxed workspaces whose commits are to be brought home soon.
+// moved are isolated or remote workspaces whose commits have to be fetched soon.
 type moved struct {
 	mu      *sync.Mutex
 	due     map[string]bool
 	busy    map[string]bool
-	refused map[string]string // by workspace id: why its commits were refused last, so that it is told once
+	refused map[string]string // by workspace id: why its commits were last rejected, so that it is reported once
 	wake    chan struct{}
 }
 
@@ -41,7 +41,7 @@ func (m *moved) add(id string) {
 	tasks.Wake(m.wake)
 }
 
-// take returns those that are due and not worked on; end is called for each.
+// take returns those that are due and not in progress; call end for each.
 func (m *moved) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *moved) take() []string {
 	return ids
 }
 
-// end says that one is done with. What became due meanwhile is next.
+// end marks one as done. If it became due meanwhile, it is next.
 func (m *moved) end(id string) {
 	m.mu.Lock()
 	delete(m.busy, id)
@@ -67,7 +67,7 @@ func (m *moved) end(id string) {
 	}
 }
 
-// first reports whether this refusal was not told yet; "" forgets.
+// first reports whether this rejection is new; "" clears it.
 func (m *moved) first(id, why string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,8 +80,8 @@ func (m *moved) first(id, why string) bool {
 	return news
 }
 
-// HeadMoved says that a workspace's sandbox is at another commit or became live: if the workspace is boxed or far, its commits are
-// brought home under Run.
+// HeadMoved notes that a workspace's sandbox has another HEAD or became live: if the workspace is isolated or remote, Run fetches its
+// commits.
 func (s *Service) HeadMoved(workspaceID string) {
 	if s.sandboxes.Separate(workspaceID) {
 		s.moved.add(workspaceID)
@@ -90,7 +90,7 @@ func (s *Service) HeadMoved(workspaceID string) {
 	s.snapshots.Committed(workspaceID)
 }
 
-// ProjectMoved has the project's sandboxes told of its branches.
+// ProjectMoved has the project's branches advertised to its sandboxes.
 func (s *Service) ProjectMoved(ctx context.Context, p workspaces.Project) {
 	list, err := s.store.WorkspacesOf(ctx, p.ID)
 	if err != nil {
@@ -103,14 +103,14 @@ func (s *Service) ProjectMoved(ctx context.Context, p workspaces.Project) {
 	}
 }
 
-// Bounds of what goes on beside people's own requests: a sandbox that is slow, or says every moment that it moved, holds up no other.
+// Bounds of background fetches: a sandbox that is slow, or constantly reports new commits, does not hold up others.
 const (
 	followAtOnce = 4
-	followPause  = time.Second // between two bringings home of one workspace
+	followPause  = time.Second // between two fetches of one workspace
 	followTime   = 2 * time.Minute
 )
 
-// Run fetches what HeadMoved named, until ctx is done.
+// Run fetches the commits of the workspaces that HeadMoved named, until ctx is done.
 func (s *Service) Run(ctx context.Context) {
 	s.resumeRemote()
 	var wg sync.WaitGroup
@@ -135,7 +135,7 @@ func (s *Service) Run(ctx context.Context) {
 				cancel()
 				<-turns
 				if err != nil && ctx.Err() == nil {
-					s.cfg.Log.WarnContext(ctx, "commits could not be brought home", "workspace_id", id, "error", err)
+					s.cfg.Log.WarnContext(ctx, "commits could not be fetched from the sandbox", "workspace_id", id, "error", err)
 				}
 				select {
 				case <-s.cfg.After(followPause):
@@ -146,12 +146,12 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// LiveRunner is an optional ability of Places: commands in sandboxes that live, without making one.
+// LiveRunner is an optional ability of Places: it runs commands in live sandboxes, without creating one.
 type LiveRunner interface {
 	RunLive(ctx context.Context, workspaceID string, c executors.SandboxCommand) (executors.SandboxResult, error)
 }
 
-// followOne brings one workspace's commits home if its sandbox lives. None is made for it.
+// followOne fetches one workspace's commits if its sandbox is live. It creates none.
 func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil || w.DeletedAt != 0 || w.State == workspaces.Archived || w.State == workspaces.Failed || s.records.IsLeaving(workspaceID) {
@@ -171,13 +171,13 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	s.sandboxes.Stirred(workspaceID)
 	run := places.RunInSandbox
 	if live, is := places.(LiveRunner); is {
-		run = live.RunLive // never waits for a sandbox whose end waits for this
+		run = live.RunLive // must not wait for a sandbox whose end waits for this
 	}
 	b, err := s.sandboxes.OpenWith(ctx, w, func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
 		return run(ctx, w.ID, c)
 	})
 	if fault.CodeOf(err) == "sandbox_not_live" {
-		return nil // it ended meanwhile: what it had is brought home before that
+		return nil // it has ended: its commits were fetched before that
 	}
 	if err != nil {
 		return err
@@ -202,20 +202,21 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	return nil
 }
 
-// Refused reports whether an error says that commits are whole in their sandbox, and are not taken from there as they are.
+// Refused reports whether an error means that the sandbox's commits are intact but were rejected.
 func Refused(err error) bool {
 	code := fault.CodeOf(err)
 	return code == "commits_refused" || code == "commits_hold_secret" || code == "secrets_unknown"
 }
 
-// noteRefused says once in the workspace's activity why its commits do not come home.
+// noteRefused records once in the workspace's activity why its commits were rejected.
 func (s *Service) noteRefused(ctx context.Context, w workspaces.Workspace, err error) {
 	if fault.CodeOf(err) != "secrets_unknown" && s.moved.first(w.ID, err.Error()) {
 		s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "commits.refused", Text: git.Reason(err)})
 	}
 }
 
-// FetchCommits brings home what a boxed workspace has committed, making its sandbox if need be. It asks nobody when nothing moved.
+// FetchCommits fetches the commits of an isolated or remote workspace, and creates its sandbox if needed. If nothing moved, it asks no
+// sandbox.
 func (s *Service) FetchCommits(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	if s.sandboxes.Synced(ctx, w) || w.State != workspaces.Ready && w.State != workspaces.Paused || w.DeletedAt != 0 {
 		return nil
@@ -227,7 +228,7 @@ func (s *Service) FetchCommits(ctx context.Context, p workspaces.Project, w work
 	return s.sandboxes.FetchCommits(ctx, p, w, b)
 }
 
-// FetchBeforeEnd brings home what a sandbox that is about to end on purpose has: commits, and what is staged. run runs commands in it.
+// FetchBeforeEnd fetches the commits and the staged changes of a sandbox that is about to be ended on purpose. run runs commands in it.
 func (s *Service) FetchBeforeEnd(ctx context.Context, workspaceID string, run func(context.Context, executors.SandboxCommand) (executors.SandboxResult, error)) error {
 	if !s.sandboxes.Separate(workspaceID) {
 		return nil
@@ -247,7 +248,7 @@ func (s *Service) FetchBeforeEnd(ctx context.Context, workspaceID string, run fu
 	b.Leave = s.sandboxes.Remote(workspaceID)
 	staged, unkept := staged(ctx, b)
 	if unkept != nil {
-		s.cfg.Log.InfoContext(ctx, "what is staged could not be kept", "workspace_id", w.ID, "error", unkept)
+		s.cfg.Log.InfoContext(ctx, "staged changes could not be saved", "workspace_id", w.ID, "error", unkept)
 		staged = ""
 	}
 	var extra []string
@@ -255,7 +256,7 @@ func (s *Service) FetchBeforeEnd(ctx context.Context, workspaceID string, run fu
 		extra = []string{staged}
 	}
 	err = s.sandboxes.FetchCommits(ctx, p, w, b, extra...)
-	if staged != "" && fault.CodeOf(err) == "commits_hold_secret" { // perhaps only what is staged holds it: the commits come all the same
+	if staged != "" && fault.CodeOf(err) == "commits_hold_secret" { // perhaps only staged content was rejected: fetch the commits anyway
 		staged = ""
 		err = s.sandboxes.FetchCommits(ctx, p, w, b)
 	}
@@ -265,8 +266,8 @@ func (s *Service) FetchBeforeEnd(ctx context.Context, workspaceID string, run fu
 		}
 		return err
 	}
-	if git.DiskIsFull(unkept) { // with room it could be kept: who may wait for that is told
-		return fault.Wrap(unkept, fault.DiskFull, "disk_full", "What is staged could not be kept: the disk of the workspace's place is full. Make room there, then try again.")
+	if git.DiskIsFull(unkept) { // it could be saved once there is space: tell the caller, who may wait
+		return fault.Wrap(unkept, fault.DiskFull, "disk_full", "The staged changes could not be saved: the disk of the workspace's sandbox is full. Free some space there, then try again.")
 	}
 	if err := s.saveStaged(ctx, p, w, staged); err != nil {
 		return err
@@ -278,10 +279,10 @@ func (s *Service) FetchBeforeEnd(ctx context.Context, workspaceID string, run fu
 	return nil
 }
 
-// saveStaged keeps what was staged in a sandbox that is left, "" = nothing.
+// saveStaged saves the staged changes of a sandbox that is being left, "" = none.
 func (s *Service) saveStaged(ctx context.Context, p workspaces.Project, w workspaces.Workspace, staged string) error {
 	home := s.sandboxes.ReadSyncState(w.ID)
-	if staged == "" { // what was staged when it was left before is not any more
+	if staged == "" { // what was staged the time before no longer is
 		home.Index = ""
 		return s.sandboxes.WriteSyncState(w.ID, home)
 	}
@@ -296,7 +297,7 @@ func (s *Service) saveStaged(ctx context.Context, p workspaces.Project, w worksp
 	return s.sandboxes.WriteSyncState(w.ID, home)
 }
 
-// staged makes a commit of what is staged, "" when that is what HEAD holds or cannot be one.
+// staged makes a commit of the staged changes, "" when there are none or the index cannot be committed.
 func staged(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
 	head, _, err := b.Head(ctx)
 	if err != nil {
@@ -306,7 +307,7 @@ func staged(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
 	switch {
 	case git.DiskIsFull(err):
 		return "", err
-	case err != nil: // conflicts that are not resolved
+	case err != nil: // unresolved conflicts
 		return "", nil
 	}
 	was, err := b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
@@ -319,13 +320,13 @@ func staged(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
 	return b.CommitTree(ctx, tree, head, "parawork: what was staged")
 }
 
-// ClearSandbox removes what a workspace that is put away had in its sandbox's git dir. Where that could not be brought home it stays, and
-// is what the workspace works with again when it is restored.
+// ClearSandbox removes the private git dir of an archived or deleted workspace. If it has commits that could not be fetched, it stays, and
+// the workspace uses it again when it is restored.
 func (s *Service) ClearSandbox(w workspaces.Workspace) error {
 	if !git.FolderExists(s.sandboxes.SandboxDir(w.ID)) {
 		return nil
 	}
-	if s.sandboxes.Remote(w.ID) { // what came home is in the snapshot
+	if s.sandboxes.Remote(w.ID) { // the snapshot has what was fetched
 		if err := s.sandboxes.ForgetRemote(w.ID); err != nil {
 			return err
 		}

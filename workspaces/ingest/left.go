@@ -17,16 +17,16 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// maxLeft bounds how many branches are made of what one sandbox holds that was left behind.
+// maxLeft bounds how many branches are made of one abandoned sandbox.
 const maxLeft = 20
 
-// SaveRemnants keeps what a sandbox holds that its workspace left behind and went on without: as branches of its own, beside the workspace's
-// work since then, which is not touched. What this server has already makes none. On an error nothing was kept for sure, and the sandbox
-// must not be ended.
+// SaveRemnants saves what an abandoned sandbox has, after its workspace continued without it: as separate branches, without touching the
+// workspace's work since then. It makes no branch of what this server already has. On an error it may have saved nothing, and the sandbox
+// must not be destroyed.
 func (s *Service) SaveRemnants(ctx context.Context, pl *executors.Place) error {
 	w, err := s.store.Workspace(ctx, pl.WorkspaceID)
 	if fault.Is(err, fault.NotFound) {
-		return nil // nobody could see it any more
+		return nil // it is no longer visible to anybody
 	}
 	if err != nil {
 		return err
@@ -63,13 +63,13 @@ func (s *Service) SaveRemnants(ctx context.Context, pl *executors.Place) error {
 	return s.nameLeft(ctx, p, w, pl, t, fresh)
 }
 
-// left is one line of work of a sandbox that was left behind.
+// left is one line of work of an abandoned sandbox.
 type left struct {
 	commit string
-	name   string // of its branch there, "" = where the worktree was
+	name   string // its branch there, "" = the worktree's HEAD
 }
 
-// takeLeft takes what this server does not have, and says which lines of work that are.
+// takeLeft fetches what this server lacks, and returns the lines of work.
 func (s *Service) takeLeft(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, t sandboxgit.Captured, v sandboxgit.SandboxView) ([]left, error) {
 	dirty, err := b.Git(ctx, nil, "diff-tree", "-r", "--name-only", t.Head, t.Commit)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Service) takeLeft(ctx context.Context, p workspaces.Project, w workspac
 		return nil, err
 	}
 	state := s.sandboxes.ReadSyncState(w.ID)
-	known := map[string]bool{was: true, w.BaseCommit: true, state.Head: true, state.Tip: true} // nothing the sandbox says: it might name what it may not read
+	known := map[string]bool{was: true, w.BaseCommit: true, state.Head: true, state.Tip: true} // do not trust the sandbox: it might name objects it may not read
 	for _, m := range [...]map[string]string{own, s.sandboxes.ReadAdvertised(w.ID)} {
 		for _, id := range m {
 			known[id] = true
@@ -134,7 +134,7 @@ func (s *Service) takeLeft(ctx context.Context, p workspaces.Project, w workspac
 	return s.separateLeft(ctx, p, fresh)
 }
 
-// separateLeft leaves out what another line of work contains.
+// separateLeft leaves out lines of work that another one contains.
 func (s *Service) separateLeft(ctx context.Context, p workspaces.Project, fresh []left) ([]left, error) {
 	var out []left
 	for i, l := range fresh {
@@ -158,7 +158,7 @@ func (s *Service) separateLeft(ctx context.Context, p workspaces.Project, fresh 
 	return out[:min(len(out), maxLeft)], nil
 }
 
-// nameLeft makes a branch of each line of work, and tells the workspace's people.
+// nameLeft makes a branch of each line of work, and notifies the workspace's people.
 func (s *Service) nameLeft(ctx context.Context, p workspaces.Project, w workspaces.Workspace, pl *executors.Place, t sandboxgit.Captured, fresh []left) error {
 	unlock, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Service) nameLeft(ctx context.Context, p workspaces.Project, w workspac
 		if err != nil {
 			return err
 		}
-		if again { // this server was stopped before the sandbox was ended
+		if again { // an earlier server was stopped before it destroyed the sandbox
 			continue
 		}
 		want := prefix
@@ -189,7 +189,7 @@ func (s *Service) nameLeft(ctx context.Context, p workspaces.Project, w workspac
 			return err
 		}
 		if err := s.repo.UpdateRefs(ctx, p.GitDir, "left on "+machine+" by "+w.Key(), git.RefCreate(git.HeadsPrefix+name, l.commit)); err != nil {
-			return git.GitFault(err, fault.Conflict, "home_failed", "Keeping what was left behind")
+			return git.GitFault(err, fault.Conflict, "home_failed", "Saving what was left behind")
 		}
 		names = append(names, name)
 	}
@@ -198,7 +198,7 @@ func (s *Service) nameLeft(ctx context.Context, p workspaces.Project, w workspac
 	}
 	paths, err := s.snapshots.SnapshotPaths(ctx, p, workspaces.Snapshot{Head: t.Head, Commit: t.Commit})
 	if err != nil {
-		paths = nil // it is kept: how much it is, is only told
+		paths = nil // it is saved: the count is only for the message
 	}
 	what := "What had been done there"
 	if n := len(paths); n > 0 {
@@ -209,14 +209,14 @@ func (s *Service) nameLeft(ctx context.Context, p workspaces.Project, w workspac
 		where = "the branches " + strings.Join(names, ", ")
 	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.left_kept",
-		Text: fmt.Sprintf("%s is back. %s and was not on this server is kept as %s. Merge it, or begin a workspace from it.", machine, what, where),
+		Text: fmt.Sprintf("%s is back. %s and was not on this server is saved as %s. Merge it, or start a workspace from it.", machine, what, where),
 		Data: map[string]any{"branches": names, "commit": fresh[0].commit}})
 	s.records.PublishProject(ctx, p)
 	s.records.PublishWorkspace(ctx, w)
 	return nil
 }
 
-// savedAlready reports whether a branch made here before holds the same files on the same commit.
+// savedAlready reports whether an earlier branch has the same files on the same commit.
 func (s *Service) savedAlready(ctx context.Context, p workspaces.Project, refs map[string]string, prefix, commit string) (bool, error) {
 	same := func(a, b string) (bool, error) {
 		out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", a + "^{tree}", b + "^{tree}", a + "^@", b + "^@"}})
@@ -241,17 +241,17 @@ func (s *Service) savedAlready(ctx context.Context, p workspaces.Project, refs m
 	return false, nil
 }
 
-// nothingLeft ends a sandbox whose worktree is none any more: its files are not a repository's. What cannot be read is not thrown away.
+// nothingLeft allows destroying a sandbox whose worktree is not a repository. It does not when the folder cannot be read.
 func (s *Service) nothingLeft(ctx context.Context, w workspaces.Workspace, pl *executors.Place, cause error) error {
 	list, err := pl.Guest.List(ctx, "")
 	if err == nil && len(list.Items) == 0 {
-		return nil // it never got anything
+		return nil // it never received anything
 	}
 	s.cfg.Log.WarnContext(ctx, "what was left behind cannot be read", "workspace_id", w.ID, "sandbox_id", pl.SandboxID, "error", cause)
 	return cause
 }
 
-// machineName is what people call a place.
+// machineName is the display name of an executor.
 func (s *Service) machineName(ctx context.Context, k executors.Kind) string {
 	if c := s.records.Chooser(); c != nil {
 		if caps, ok := c.Place(ctx, k); ok && caps.Name != "" {

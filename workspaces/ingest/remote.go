@@ -12,8 +12,8 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// PrepareSandbox prepares what an isolating place is given of the host, or finds it prepared. Called before each making of such a place, when
-// the workspace has none. What is there of an earlier place is kept as it is.
+// PrepareSandbox prepares what the host gives to an isolating sandbox, or finds it prepared. It is called before each creation of such a
+// sandbox, when the workspace has none, and keeps what an earlier sandbox left.
 func (s *Service) PrepareSandbox(ctx context.Context, workspaceID string) (executors.MountSpec, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) PrepareSandbox(ctx context.Context, workspaceID string) (execu
 		if err := s.sandboxes.MakePrivateGit(ctx, p, w); err != nil {
 			return executors.MountSpec{}, err
 		}
-	} else if err := s.sandboxes.ShareObjects(ctx, p, w); err != nil { // of an earlier version it has no store
+	} else if err := s.sandboxes.ShareObjects(ctx, p, w); err != nil { // an earlier version made no object store
 		return executors.MountSpec{}, err
 	}
 	gitfile := filepath.Join(dir, "gitfile")
@@ -70,13 +70,14 @@ func (s *Service) PrepareSandbox(ctx context.Context, workspaceID string) (execu
 	return b, nil
 }
 
-// PrepareRemote prepares for a place with a disk of its own: the linked worktree says where the work stands. Called before each making of one.
+// PrepareRemote prepares for a sandbox with its own disk: it records the position of the work from the linked worktree. It is called before
+// each creation of one.
 func (s *Service) PrepareRemote(ctx context.Context, workspaceID string) error {
 	return s.ReleaseSandbox(ctx, workspaceID)
 }
 
-// RestoreWorktree leads the linked worktree of a far workspace, whose sandbox has ended, to where that was. sandboxID is the sandbox it is
-// about, "" = whichever it was. Killed in between it is done again.
+// RestoreWorktree moves the linked worktree of a remote workspace whose sandbox has ended to the sandbox's position. sandboxID is that
+// sandbox, "" = any. After a crash it is repeated.
 func (s *Service) RestoreWorktree(ctx context.Context, w workspaces.Workspace, sandboxID string) error {
 	if !s.sandboxes.Remote(w.ID) {
 		return nil
@@ -96,7 +97,7 @@ func (s *Service) RestoreWorktree(ctx context.Context, w workspaces.Workspace, s
 	}
 	admin := git.LinkedDir(p, w)
 	if admin == "" {
-		return fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Put the workspace away and restore it.")
+		return fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Archive the workspace and restore it.")
 	}
 	if home := s.sandboxes.ReadSyncState(w.ID); f.Lived && home.Head != "" {
 		if err := s.sandboxes.RestoreWorktree(ctx, p, w, admin, home); err != nil {
@@ -119,13 +120,13 @@ func (s *Service) RestoreWorktree(ctx context.Context, w workspaces.Workspace, s
 	return nil
 }
 
-// Awoke says that a workspace's sandbox became live: it may hold what is not home.
+// Awoke notes that a workspace's sandbox became live: it may have unsynced work.
 func (s *Service) Awoke(workspaceID string) {
 	s.sandboxes.Stirred(workspaceID)
 	s.HeadMoved(workspaceID)
 }
 
-// SandboxEnded says that a sandbox of the workspace has ended, however that was. What it had is led home under Run.
+// SandboxEnded notes that a sandbox of the workspace has ended, for whatever reason. Run syncs the worktree to its position.
 func (s *Service) SandboxEnded(workspaceID, sandboxID string) {
 	s.transfer.Unpack(sandboxID)
 	if dir := s.transfer.BundleDir(sandboxID); git.FolderExists(dir) {
@@ -138,7 +139,7 @@ func (s *Service) SandboxEnded(workspaceID, sandboxID string) {
 	}
 }
 
-// resumeRemote has what ended while the server was away, or half-way through being led home, be looked at.
+// resumeRemote queues sandboxes that ended while the server was down, or whose sync was interrupted.
 func (s *Service) resumeRemote() {
 	marks, _ := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), "boxes", "*", "far"))
 	for _, m := range marks {
@@ -146,7 +147,7 @@ func (s *Service) resumeRemote() {
 	}
 }
 
-// endRemote leads a far workspace home whose sandbox has ended; done says that there is nothing more to do for it now.
+// endRemote restores the worktree of a remote workspace whose sandbox has ended; done means that nothing is left to do for now.
 func (s *Service) endRemote(ctx context.Context, w workspaces.Workspace) (done bool, err error) {
 	f, ok := s.sandboxes.ReadRemote(w.ID)
 	a := s.records.RemoteSandboxes()
@@ -160,14 +161,14 @@ func (s *Service) endRemote(ctx context.Context, w workspaces.Workspace) (done b
 	case stands:
 		return !a.Awake(w.ID), nil
 	case !git.FolderExists(w.Path):
-		return true, nil // it is put away
+		return true, nil // it is archived or deleted
 	}
 	return true, s.RestoreWorktree(ctx, w, f.Sandbox)
 }
 
-// ReleaseSandbox makes a workspace that was boxed an ordinary one again, for a place that does not isolate: git's own folder of the linked
-// worktree learns where HEAD and index are, the files become the server's, and the private git dir goes. Commits that are not home
-// yet keep it from happening.
+// ReleaseSandbox makes an isolated workspace an ordinary one again, for an executor that does not isolate: it copies HEAD and index to
+// git's own folder of the linked worktree, gives the files to the server's user, and removes the private git dir. It fails if there are
+// commits that were not fetched.
 func (s *Service) ReleaseSandbox(ctx context.Context, workspaceID string) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -186,21 +187,21 @@ func (s *Service) ReleaseSandbox(ctx context.Context, workspaceID string) error 
 	home := s.sandboxes.ReadSyncState(w.ID)
 	if stamp := s.sandboxes.Stamp(w.ID); home.Stamp == "" || stamp != home.Stamp {
 		return fault.New(fault.Conflict, "box_not_home",
-			"Commits of %s are still in the sandbox it worked in and have not come home. Start it there once more, then change its place.", w.Key())
+			"Commits of %s are still in the sandbox it worked in and were not copied to the server. Start it there once more, then change its executor.", w.Key())
 	}
 	admin := git.LinkedDir(p, w)
 	if admin == "" {
-		return fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Put the workspace away and restore it.")
+		return fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Archive the workspace and restore it.")
 	}
 	if err := s.sandboxes.RestoreWorktree(ctx, p, w, admin, home); err != nil {
 		return err
 	}
-	// A merge that was under way when the sandbox was made was ended there.
+	// A merge in progress when the sandbox was created has ended there.
 	if err := sandboxgit.DropOperation(admin); err != nil {
 		return git.DiskFault(err, "Bringing the worktree up to date")
 	}
 	if err := s.repo.RemoveFolder(s.sandboxes.PrivateGit(w.ID)); err != nil {
-		return git.DiskFault(err, "Putting the sandbox's git folder away")
+		return git.DiskFault(err, "Removing the sandbox's git folder")
 	}
 	return s.sandboxes.ReleaseSandbox(ctx, w)
 }

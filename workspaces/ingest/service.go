@@ -1,9 +1,9 @@
-// Package ingest brings commits into the repositories of projects: what sandboxes committed, as soon as it is seen and before a sandbox ends, what a
-// sandbox left behind, and what the project's remote has. It prepares a workspace's git dir for each new sandbox, and restores the worktree of one
-// whose sandbox has gone.
+// Package ingest brings commits into the repositories of projects: it fetches what sandboxes committed, as soon as that is seen and before
+// a sandbox ends, what an abandoned sandbox has, and what the project's remote has. It prepares a workspace's git dir for each new sandbox,
+// and restores the worktree of one whose sandbox has gone.
 //
-// Goroutines: Run has one that follows the sandboxes that moved, and at most followAtOnce that fetch. Locks: Locks.Names before Locks.Repos where
-// commits that were left get a branch; the mutex over what moved is innermost.
+// Goroutines: Run has one that follows the sandboxes that moved, and at most followAtOnce that fetch. Locks: Locks.Names before Locks.Repos
+// where commits of an abandoned sandbox get a branch; the mutex of moved is innermost.
 package ingest
 
 import (
@@ -22,7 +22,7 @@ import (
 
 // Store is what the package needs of the storage.
 type Store interface {
-	// BoxUser returns the number of the workspace's user on this machine, a new one when it has none. No number is given twice.
+	// BoxUser returns the workspace's user id on this machine, a new one when it has none. It never reuses an id.
 	BoxUser(ctx context.Context, workspaceID string) (int64, error)
 	EditProject(ctx context.Context, id string, fn func(*workspaces.Project) error) (workspaces.Project, error)
 	Project(ctx context.Context, id string) (workspaces.Project, error)
@@ -32,7 +32,7 @@ type Store interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store          Store
 	Records        *workspaces.Records
@@ -44,7 +44,7 @@ type Config struct {
 	Locks          *workspaces.Locks
 	After          func(time.Duration) <-chan time.Time
 	SandboxTimeout time.Duration // of one git call in a sandbox
-	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
+	// Chown gives the files an isolated workspace may write to their own user. Only root can do that.
 	Chown     bool
 	DataDir   string
 	Log       *slog.Logger
@@ -65,10 +65,10 @@ type Service struct {
 	moved     moved
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Transfer == nil || cfg.Git == nil || cfg.Locks == nil {
-		panic(errors.New("ingest: Store, Records, Repo, Sandboxes, Snapshots, Transfer, Git, Locks are needed"))
+		panic(errors.New("ingest: Store, Records, Repo, Sandboxes, Snapshots, Transfer, Git, Locks are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, transfer: cfg.Transfer, git: cfg.Git, locks: cfg.Locks, moved: newMoved()}
 }

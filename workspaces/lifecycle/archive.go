@@ -18,10 +18,10 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// maxLossPaths is how many paths a loss names.
+// maxLossPaths is how many paths a Loss lists.
 const maxLossPaths = 100
 
-// Loss says what archiving or deleting the workspace would take away.
+// Loss returns what archiving or deleting the workspace would remove.
 func (s *Service) Loss(ctx context.Context, workspaceID string) (workspaces.Loss, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -80,14 +80,14 @@ func (s *Service) Loss(ctx context.Context, workspaceID string) (workspaces.Loss
 	return l, err
 }
 
-// Archive puts a workspace away: sessions stopped, everything kept in hidden refs, sandbox and worktree removed. Its branch
+// Archive archives a workspace: it stops the sessions, stores everything in hidden refs, and removes sandbox and worktree. The branch
 // stays.
 func (s *Service) Archive(ctx context.Context, actor accounts.Actor, workspaceID string) (workspaces.Workspace, error) {
 	return s.putAway(ctx, actor, workspaceID, false)
 }
 
-// Delete does what Archive does, removes the branch too, and puts the workspace into the trash, from where Restore brings it
-// back. A creation under way is cancelled first.
+// Delete does what Archive does, also removes the branch, and puts the workspace into the trash, from where Restore brings it back. It
+// first cancels a creation in progress.
 func (s *Service) Delete(ctx context.Context, actor accounts.Actor, workspaceID string) (workspaces.Workspace, error) {
 	return s.putAway(ctx, actor, workspaceID, true)
 }
@@ -112,9 +112,9 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	defer release()
 	switch {
 	case w.DeletedAt != 0:
-		return workspaces.Workspace{}, fault.New(fault.Conflict, "already_deleted", "%s is deleted already.", w.Key())
+		return workspaces.Workspace{}, fault.New(fault.Conflict, "already_deleted", "%s is already deleted.", w.Key())
 	case w.State == workspaces.Archived && !remove:
-		return workspaces.Workspace{}, fault.New(fault.Conflict, "already_archived", "%s is archived already.", w.Key())
+		return workspaces.Workspace{}, fault.New(fault.Conflict, "already_archived", "%s is already archived.", w.Key())
 	case w.State == workspaces.Creating || w.State == workspaces.SettingUp:
 		return workspaces.Workspace{}, fault.New(fault.Conflict, "still_creating", "%s is still being created. Cancel that first.", w.Key())
 	case w.State == workspaces.Failed && !remove:
@@ -124,7 +124,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return workspaces.Workspace{}, err
 	}
-	// From here on it goes to its end, whoever asked.
+	// From here on it completes even if the caller leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
 	defer cancel()
 	doomed := ""
@@ -137,7 +137,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	return s.putAwayRest(ctx, actor.User.ID, p, w, doomed, remove)
 }
 
-// putAwayRest does what is left when sandbox and worktree are gone. It may be run again after a cut.
+// putAwayRest does what remains once sandbox and worktree are gone. It is idempotent, for a retry after a crash.
 func (s *Service) putAwayRest(ctx context.Context, by string, p workspaces.Project, w workspaces.Workspace, doomed string, remove bool) (workspaces.Workspace, error) {
 	if remove {
 		if err := s.repo.RemoveFolder(filepath.Join(s.sandboxes.SandboxDir(w.ID), "home")); err != nil {
@@ -150,7 +150,7 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p workspaces.Proje
 	failpoint.Reach(failpoint.PutAwayCleared)
 	now := s.records.Millis()
 	w, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
-		if w.Snapshot != nil && w.Snapshot.Commit == "" { // it only said that the workspace goes
+		if w.Snapshot != nil && w.Snapshot.Commit == "" { // it is only meaningful while the workspace is being removed
 			w.Snapshot = nil
 		} else if w.Snapshot != nil {
 			w.Snapshot.Going = nil
@@ -163,11 +163,11 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p workspaces.Proje
 		return nil
 	})
 	if err != nil {
-		return workspaces.Workspace{}, fmt.Errorf("storing that the workspace was put away: %w", err)
+		return workspaces.Workspace{}, fmt.Errorf("storing that the workspace was archived or deleted: %w", err)
 	}
 	s.repo.ForgetBase(w.ID)
 	if doomed != "" {
-		if err := git.RemoveTree(doomed); err != nil { // swept at the next start
+		if err := git.RemoveTree(doomed); err != nil { // removed at the next start
 			s.cfg.Log.WarnContext(ctx, "folder could not be removed", "workspace_id", w.ID, "error", err)
 		}
 	}
@@ -176,7 +176,7 @@ func (s *Service) putAwayRest(ctx context.Context, by string, p workspaces.Proje
 		kind, text = "workspace.deleted", "Deleted"
 	}
 	if sn := w.Snapshot; sn != nil && sn.Uncommitted+sn.Unmerged > 0 {
-		text += fmt.Sprintf("; kept %s and %s", git.Plural(sn.Uncommitted, "uncommitted change", "uncommitted changes"), git.Plural(sn.Unmerged, "unmerged commit", "unmerged commits"))
+		text += fmt.Sprintf("; saved %s and %s", git.Plural(sn.Uncommitted, "uncommitted change", "uncommitted changes"), git.Plural(sn.Unmerged, "unmerged commit", "unmerged commits"))
 	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: by, Kind: kind, Text: text})
 	return w, nil
@@ -198,8 +198,7 @@ func (s *Service) Acquire(ctx context.Context, workspaceID string) (workspaces.W
 	return w, release, nil
 }
 
-// clear stops what runs, keeps what is there, and takes sandbox and worktree away. Nothing is removed before the snapshot is
-// stored.
+// clear stops what runs, takes a snapshot, and removes sandbox and worktree. It removes nothing before the snapshot is stored.
 func (s *Service) clear(ctx context.Context, p workspaces.Project, w workspaces.Workspace, going *workspaces.Going) (workspaces.Workspace, string, error) {
 	places, sessions, err := s.records.Connected()
 	if err != nil {
@@ -238,14 +237,14 @@ func (s *Service) clear(ctx context.Context, p workspaces.Project, w workspaces.
 	return w, doomed, err
 }
 
-// takeAway removes sandbox and worktree of a workspace that is kept in a snapshot. It may be run again after a cut. doomed is the folder's new
-// name, "" when there was none.
+// takeAway removes sandbox and worktree of a workspace that has a snapshot. It is idempotent, for a retry after a crash. doomed is the
+// folder's new name, "" when there was none.
 func (s *Service) takeAway(ctx context.Context, places workspaces.Places, p workspaces.Project, w workspaces.Workspace) (doomed string, err error) {
-	defer s.records.BeginLeaving(w.ID)()                                 // nothing new may start in what is already kept
+	defer s.records.BeginLeaving(w.ID)()                                 // nothing new may start in files that the snapshot has already
 	if err := places.Destroy(executors.Discard(ctx), w.ID); err != nil { // the snapshot has what it held
 		return "", fmt.Errorf("ending the sandbox: %w", err)
 	}
-	free, err := s.locks.Snapshots.LockContext(ctx, w.ID) // a snapshot under way would take what goes for removed by somebody
+	free, err := s.locks.Snapshots.LockContext(ctx, w.ID) // a running snapshot would take the files for deleted by a user
 	if err != nil {
 		return "", err
 	}
@@ -267,9 +266,9 @@ func (s *Service) takeAway(ctx context.Context, places workspaces.Places, p work
 	return doomed, git.ForgetWorktree(p.GitDir, w.Path)
 }
 
-// snapshotAfterEnd is for files of a sandbox elsewhere whose own git cannot keep them, for want of a filter's program, say: the sandbox
-// ends without being given up, which brings everything home or is refused, and then the host takes them. What is on a machine that is
-// away stays there, and was is what is known of it.
+// snapshotAfterEnd takes the snapshot of a remote sandbox whose own git cannot, for example because a filter's program is missing: it ends
+// the sandbox without giving it up, which syncs everything to the host or fails, and then the host takes the snapshot. What is on an
+// unreachable machine stays there; then was is all that is known.
 func (s *Service) snapshotAfterEnd(ctx context.Context, places workspaces.Places, p workspaces.Project, w workspaces.Workspace, was *workspaces.Snapshot) (*workspaces.Snapshot, error) {
 	defer s.records.BeginLeaving(w.ID)()
 	err := places.Destroy(ctx, w.ID)
@@ -283,12 +282,12 @@ func (s *Service) snapshotAfterEnd(ctx context.Context, places workspaces.Places
 	return snap, err
 }
 
-// clearWithoutRepository puts a workspace away whose repository was removed from the server: no snapshot can be taken, so its
-// files are set aside instead of removed.
+// clearWithoutRepository archives or deletes a workspace whose repository was removed from the server: no snapshot is possible, so it moves
+// the files aside instead of removing them.
 func (s *Service) clearWithoutRepository(ctx context.Context, places workspaces.Places, w workspaces.Workspace, going *workspaces.Going) (workspaces.Workspace, string, error) {
 	w, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Snapshot = &workspaces.Snapshot{Going: going}; return nil })
 	if err != nil {
-		return w, "", fmt.Errorf("storing that the workspace goes: %w", err)
+		return w, "", fmt.Errorf("storing that the workspace is being removed: %w", err)
 	}
 	defer s.records.BeginLeaving(w.ID)()
 	if err := places.Destroy(ctx, w.ID); err != nil {
@@ -309,7 +308,7 @@ func (s *Service) clearWithoutRepository(ctx context.Context, places workspaces.
 	return w, "", nil
 }
 
-// dropBranch removes the workspace's branch where the snapshot holds all of it and nobody has it checked out.
+// dropBranch removes the workspace's branch if the snapshot has all of it and nobody has it checked out.
 func (s *Service) dropBranch(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	if w.Snapshot == nil {
 		return nil
@@ -333,7 +332,7 @@ func (s *Service) dropBranch(ctx context.Context, p workspaces.Project, w worksp
 	return s.repo.UpdateRefs(ctx, p.GitDir, "delete "+w.Key(), git.RefDelete(ref, tip))
 }
 
-// Restore brings an archived or deleted workspace back: branch, worktree and the uncommitted state, as uncommitted changes.
+// Restore brings an archived or deleted workspace back: branch, worktree and the uncommitted changes.
 func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID string) (workspaces.Workspace, error) {
 	w, release, err := s.Acquire(ctx, workspaceID)
 	if err != nil {
@@ -344,7 +343,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 		return workspaces.Workspace{}, fault.New(fault.Conflict, "not_archived", "%s is neither archived nor deleted.", w.Key())
 	}
 	if w.Snapshot == nil {
-		return workspaces.Workspace{}, fault.New(fault.Conflict, "nothing_to_restore", "Nothing of %s was kept: its creation had failed.", w.Key())
+		return workspaces.Workspace{}, fault.New(fault.Conflict, "nothing_to_restore", "There is no snapshot of %s: its creation had failed.", w.Key())
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if fault.Is(err, fault.NotFound) {
@@ -387,9 +386,9 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 	return w, nil
 }
 
-// rebuild makes branch, worktree and files anew from the snapshot.
+// rebuild recreates branch, worktree and files from the snapshot.
 func (s *Service) rebuild(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (workspaces.Workspace, error) {
-	if err := s.undo(ctx, w); err != nil { // what an earlier, cut restore left
+	if err := s.undo(ctx, w); err != nil { // remains of an earlier, interrupted restore
 		return w, err
 	}
 	snap := *w.Snapshot
@@ -399,7 +398,7 @@ func (s *Service) rebuild(ctx context.Context, p workspaces.Project, w workspace
 	if err := git.MakeFolders(filepath.Dir(w.Path)); err != nil {
 		return w, git.DiskFault(err, "Making the workspace's folder")
 	}
-	if err := os.Remove(s.sandboxes.OwnerMark(w.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) { // the files are made anew
+	if err := os.Remove(s.sandboxes.OwnerMark(w.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) { // the files are written again
 		return w, git.DiskFault(err, "Making the workspace's folder")
 	}
 	w, err := s.restoreBranch(ctx, p, w)
@@ -415,14 +414,13 @@ func (s *Service) rebuild(ctx context.Context, p workspaces.Project, w workspace
 	if err := s.transfer.RebuildIgnored(ctx, p, w); err != nil {
 		return w, err
 	}
-	if _, err := s.buildCopy(ctx, p, w); err != nil { // ignored files are not in the snapshot's tree; those kept beside it are there by now
+	if _, err := s.buildCopy(ctx, p, w); err != nil { // ignored files are not in the snapshot's tree; those snapshotted separately exist by now
 		s.cfg.Log.WarnContext(ctx, "ignored files could not be copied", "workspace_id", w.ID, "error", err)
 	}
 	return w, nil
 }
 
-// restoreBranch makes the branch where the snapshot's head is, or uses the one that is there; under another name when its own
-// is taken by something else.
+// restoreBranch creates the branch at the snapshot's head, or uses an existing one there; under another name when its own is taken.
 func (s *Service) restoreBranch(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (workspaces.Workspace, error) {
 	unlockNames, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Steps of a creation, in their order.
+// Steps of a creation, in order.
 const (
 	stepFetch    = "fetch"
 	stepWorktree = "worktree"
@@ -53,7 +53,7 @@ type Outcome struct {
 	Skipped bool
 }
 
-// build is the job behind a creation. It ends with the workspace ready, or failed with nothing left behind.
+// build is the job that creates a workspace. It ends with the workspace ready, or failed with nothing left behind.
 func (s *Service) build(ctx context.Context, workspaceID string) {
 	err := s.buildSteps(ctx, workspaceID)
 	if err == nil {
@@ -94,7 +94,7 @@ func (s *Service) buildSteps(ctx context.Context, workspaceID string) error {
 	return nil
 }
 
-// step runs one step under its limit and keeps its times, state and detail in the row.
+// step runs one step under its limit and stores its times, state and detail in the row.
 func (s *Service) step(ctx context.Context, workspaceID, name string, limit time.Duration, do func(ctx context.Context) (Outcome, error)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -111,12 +111,12 @@ func (s *Service) step(ctx context.Context, workspaceID, name string, limit time
 		return context.Cause(ctx) // failCreate marks the step
 	}
 	if err != nil && limited.Err() != nil && !fault.Is(err, fault.Timeout) {
-		err = fault.Wrap(err, fault.Timeout, "step_timeout", "It took longer than %s and was ended.", limit)
+		err = fault.Wrap(err, fault.Timeout, "step_timeout", "It took longer than %s and was stopped.", limit)
 	}
 	if err != nil {
 		why := git.Reason(err)
 		ended := s.setStep(context.WithoutCancel(ctx), workspaceID, name, func(st *workspaces.Step) { st.State, st.Detail, st.EndedAt = StepFailed, why, s.records.Millis() })
-		if ended != nil { // failCreate ends the steps that run, and says why
+		if ended != nil { // failCreate ends the running steps, and says why
 			s.cfg.Log.WarnContext(ctx, "how a step ended could not be stored", "workspace_id", workspaceID, "step", name, "error", ended)
 		}
 		return err
@@ -141,12 +141,12 @@ func (s *Service) setStep(ctx context.Context, workspaceID, name string, fn func
 	return err
 }
 
-// buildFetch fetches and resolves the base. What cannot be fetched is never quietly replaced by what was known before: only a
-// branch of this server's own, which is what was asked for, may be used without, and the step says so.
+// buildFetch fetches and resolves the base. If the fetch fails, it does not silently use what was known before: only a local branch, which
+// is what was requested, may be used, and the step says so.
 func (s *Service) buildFetch(ctx context.Context, p *workspaces.Project, w *workspaces.Workspace) (Outcome, error) {
 	out := Outcome{Skipped: true}
 	if git.ExactBase(w.Base) {
-		out.Detail = "Used as it is here, without asking the remote."
+		out.Detail = "The local branch is used, without asking the remote."
 	} else if p.SourceKind == workspaces.SourceSample {
 		out.Detail = "The sample has no remote."
 	} else {
@@ -164,7 +164,7 @@ func (s *Service) buildFetch(ctx context.Context, p *workspaces.Project, w *work
 			if own == "" {
 				return out, err
 			}
-			out.Detail = fmt.Sprintf("%s is a branch of this folder and is used as it is. The remote could not be asked: %s", w.Base, git.Reason(err))
+			out.Detail = fmt.Sprintf("%s is a branch of this folder and is used as it is. The remote could not be reached: %s", w.Base, git.Reason(err))
 		case !did:
 			out.Detail = "The repository has no remote."
 		default:
@@ -181,7 +181,7 @@ func (s *Service) buildFetch(ctx context.Context, p *workspaces.Project, w *work
 	return out, err
 }
 
-// buildWorktree makes branch and worktree. The branch and the mark that it is ours appear in one transaction, so that a
+// buildWorktree creates branch and worktree. The branch and the ref that marks it as created here appear in one transaction, so that a
 // clean-up after a crash never removes a branch somebody else made.
 func (s *Service) buildWorktree(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (Outcome, error) {
 	if err := os.MkdirAll(s.repo.WorkspaceDir(w.ID), 0o700); err != nil {
@@ -216,18 +216,18 @@ func (s *Service) addWorktree(ctx context.Context, p workspaces.Project, w works
 	return s.linkWorktree(ctx, p, w)
 }
 
-// linkWorktree registers the worktree with its branch, which follows nothing, without files. The repository's lock is held.
+// linkWorktree registers the worktree with its branch, without upstream and files. The caller holds the repository's lock.
 func (s *Service) linkWorktree(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Passing: true, Args: []string{"worktree", "add", "--quiet", "--no-checkout", w.Path, w.Branch}})
 	return git.GitFault(err, fault.Unavailable, "worktree_failed", "Making the worktree")
 }
 
-// checkout writes the files, on several workers at once.
+// checkout writes the files, with several workers.
 func (s *Service) checkout(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	return s.checkoutTree(ctx, p, w, "HEAD")
 }
 
-// checkoutTree writes the files of a commit into the new worktree. What differs from its HEAD is left as uncommitted changes.
+// checkoutTree writes the files of a commit into the new worktree. Differences from its HEAD appear as uncommitted changes.
 func (s *Service) checkoutTree(ctx context.Context, p workspaces.Project, w workspaces.Workspace, commit string) error {
 	admin, err := git.AdminDir(p.GitDir, w.Path)
 	if err != nil || admin == "" {
@@ -244,7 +244,7 @@ func (s *Service) checkoutTree(ctx context.Context, p workspaces.Project, w work
 		Progress: func(line string) {
 			if now := s.cfg.Now(); now.Sub(reported) >= time.Second {
 				reported = now
-				_ = s.setStep(ctx, w.ID, stepWorktree, func(st *workspaces.Step) { st.Detail = line }) // only shown: the next line says more
+				_ = s.setStep(ctx, w.ID, stepWorktree, func(st *workspaces.Step) { st.Detail = line }) // for display only: the next line says more
 			}
 		}})
 	if err == nil && commit != "HEAD" {
@@ -288,7 +288,7 @@ func (s *Service) buildSandbox(ctx context.Context, w workspaces.Workspace) (Out
 	return Outcome{}, places.Ensure(executors.As(ctx, executors.ForAgent, w.CreatedBy), w.ID)
 }
 
-// buildSetup runs the project's setup script as a session everybody can watch.
+// buildSetup runs the project's setup script as a session that the team can watch.
 func (s *Service) buildSetup(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (Outcome, error) {
 	if strings.TrimSpace(p.SetupScript) == "" {
 		return Outcome{"The project has no setup script.", true}, nil
@@ -335,7 +335,7 @@ func (s *Service) finishBuild(ctx context.Context, workspaceID string) error {
 		return err
 	}
 	failpoint.Reach(failpoint.WorkspaceReady)
-	// From here on the branch is the person's: a mark that stays is only a ref too many.
+	// From here on the branch belongs to the user: if the mark stays, it is only a superfluous ref.
 	if err := s.repo.UpdateRefs(context.WithoutCancel(ctx), p.GitDir, "ready", git.RefDrop(git.CreatingRef(workspaceID))); err != nil {
 		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", workspaceID, "error", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// choose says where a new workspace of p lives.
+// choose returns the executor of a new workspace of p.
 func (s *Service) choose(ctx context.Context, p workspaces.Project, wish string, fallbackOK bool) (string, error) {
 	if c := s.records.Chooser(); c != nil {
 		kind, err := s.chooseOrFallBack(ctx, c, p.TeamID, executors.Kind(wish), executors.Kind(p.Executor), fallbackOK)
@@ -23,12 +23,12 @@ func (s *Service) choose(ctx context.Context, p workspaces.Project, wish string,
 	return wish, nil
 }
 
-// DefaultExecutor is where new workspaces of a project live that name no place, as it is now.
+// DefaultExecutor is the executor of new workspaces of a project that name none, at this time.
 func (s *Service) DefaultExecutor(ctx context.Context, p workspaces.Project) (string, error) {
 	return s.choose(ctx, p, "", false)
 }
 
-// executorWords say in a timeline where a workspace lives, "" when nobody knows.
+// executorWords name a workspace's executor in a timeline, "" when it is unknown.
 func (s *Service) executorWords(ctx context.Context, kind string) string {
 	c := s.records.Chooser()
 	if c == nil {
@@ -38,10 +38,10 @@ func (s *Service) executorWords(ctx context.Context, kind string) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("; lives in %s: %s", caps.Name, strings.ToLower(caps.Boundary.Name()))
+	return fmt.Sprintf("; runs in %s: %s", caps.Name, strings.ToLower(caps.Boundary.Name()))
 }
 
-// CheckPlace says why a new workspace could have no place to work, for those wishes.
+// CheckPlace returns why no executor could run a new workspace with those wishes.
 func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project executors.Kind, fallbackOK bool) error {
 	c := s.records.Chooser()
 	if c == nil {
@@ -51,7 +51,7 @@ func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project e
 	return err
 }
 
-// chooseOrFallBack is Choose. What cannot be used now may be chosen where it is agreed what then happens.
+// chooseOrFallBack is Choose, but accepts an unavailable executor if a fallback is allowed.
 func (s *Service) chooseOrFallBack(ctx context.Context, c workspaces.Chooser, teamID string, wish, project executors.Kind, fallbackOK bool) (executors.Kind, error) {
 	kind, err := c.Choose(ctx, teamID, wish, project)
 	asked := cmp.Or(wish, project)
@@ -65,5 +65,5 @@ func (s *Service) chooseOrFallBack(ctx context.Context, c workspaces.Chooser, te
 	if _, herr := here.ChooseHere(ctx, teamID); herr != nil {
 		return kind, err
 	}
-	return asked, nil // it is given another place once its own is seen not to serve, and told so
+	return asked, nil // it falls back once its executor proves unavailable, and the timeline says so
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Create stores a workspace in state creating and returns it; its steps go on under Run and show in the row.
+// Create stores a workspace in state creating and returns it; Run does the steps, which show in the row.
 func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error) {
 	name, err := git.CheckName(n.Name, "workspace")
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	return w, nil
 }
 
-// reserve settles the branch's name and stores the row, which keeps the name from others until the branch exists.
+// reserve determines the branch's name and stores the row, which reserves the name until the branch exists.
 func (s *Service) reserve(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (workspaces.Workspace, error) {
 	unlock, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {
@@ -87,13 +87,13 @@ func (s *Service) reserve(ctx context.Context, p workspaces.Project, w workspace
 		return w, err
 	}
 	if err := s.numbers.raise(map[string]int64{w.TeamID: w.Num}); err != nil {
-		s.cfg.Log.WarnContext(ctx, "the highest number of a workspace could not be noted beside the database", "error", err)
+		s.cfg.Log.WarnContext(ctx, "the highest number of a workspace could not be stored outside the database", "error", err)
 	}
 	return w, nil
 }
 
 // All returns every workspace of the team that f lets through, in no order: for callers who know that they are few. Each statement names as
-// many IDs as fit on one page, so that none is looked for twice.
+// many IDs as fit on one page, so that none is looked up twice.
 func (s *Service) All(ctx context.Context, teamID string, f workspaces.Filter) ([]workspaces.Workspace, error) {
 	var out []workspaces.Workspace
 	parts := [][]string{nil}
@@ -120,7 +120,7 @@ func (s *Service) Trash(ctx context.Context, teamID string, pg page.Page) ([]wor
 	return s.store.Workspaces(ctx, teamID, workspaces.Filter{Show: workspaces.ShowTrash}, pg)
 }
 
-// Rename gives a workspace another name; branch and folder stay.
+// Rename renames a workspace; branch and folder stay.
 func (s *Service) Rename(ctx context.Context, workspaceID, name string) (workspaces.Workspace, error) {
 	name, err := git.CheckName(name, "workspace")
 	if err != nil {
@@ -129,13 +129,13 @@ func (s *Service) Rename(ctx context.Context, workspaceID, name string) (workspa
 	return s.records.Edit(ctx, workspaceID, func(w *workspaces.Workspace) error { w.Name = name; return nil })
 }
 
-// SetPrivate keeps a workspace to who made it, or gives it to the team. Only who made it keeps it to themselves; the caller has seen to
-// it that actor sees it at all.
+// SetPrivate makes a workspace private to its creator, or opens it to the team. Only its creator can make it private; the caller has
+// checked that actor sees it at all.
 func (s *Service) SetPrivate(ctx context.Context, actor accounts.Actor, workspaceID string, private bool) (workspaces.Workspace, error) {
 	was := private
 	w, err := s.records.Edit(ctx, workspaceID, func(w *workspaces.Workspace) error {
 		if private && !w.Private && w.CreatedBy != actor.User.ID {
-			return fault.New(fault.Forbidden, "not_the_owner", "Only who made %s can keep it to themselves.", w.Key()).With("field", "private")
+			return fault.New(fault.Forbidden, "not_the_owner", "Only the creator of %s can make it private.", w.Key()).With("field", "private")
 		}
 		was, w.Private = w.Private, private
 		return nil
@@ -156,7 +156,7 @@ func (s *Service) Private(ctx context.Context, teamID string) ([]workspaces.Work
 	return s.store.PrivateWorkspaces(ctx, teamID)
 }
 
-// Cancel ends a creation under way. It returns when everything the creation made is removed.
+// Cancel cancels a running creation. It returns when everything the creation made is removed.
 func (s *Service) Cancel(ctx context.Context, workspaceID string) (workspaces.Workspace, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Service) Cancel(ctx context.Context, workspaceID string) (workspaces.Wo
 	}
 }
 
-// RetryCreate starts a failed creation again, under the same key, branch and base.
+// RetryCreate starts a failed creation again, with the same key, branch and base.
 func (s *Service) RetryCreate(ctx context.Context, workspaceID string) (workspaces.Workspace, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {

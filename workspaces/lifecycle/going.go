@@ -10,13 +10,13 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// stay takes back that a workspace goes, after putting it away failed before anything was removed. Where its folder is gone already, the next
-// attempt or the next start ends it.
+// stay undoes the start of an archive or a deletion that failed before it removed anything. If the workspace's folder is already gone, the
+// next attempt or the next start finishes it.
 func (s *Service) stay(ctx context.Context, w workspaces.Workspace) {
 	if w.Snapshot == nil || w.Snapshot.Going == nil || !git.FolderExists(w.Path) {
 		return
 	}
-	// Also where putting it away ran out of time: else a later start would go on with it over work that was done since.
+	// Also after a timeout: else a later start would continue it and remove work done since.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stayTime)
 	defer cancel()
 	_, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
@@ -35,11 +35,11 @@ func (s *Service) stay(ctx context.Context, w workspaces.Workspace) {
 // stayTime bounds storing that a workspace stays.
 const stayTime = 30 * time.Second
 
-// toEndWith is the room, in bytes, that ending sessions and storing that a workspace is put away takes at most, with much to spare.
+// toEndWith is the disk space, in bytes, that ending sessions and storing an archive takes at most, with a large margin.
 const toEndWith = 4 << 20
 
-// fits refuses to put a workspace away whose files could not be kept, while its sessions still run: a full disk would refuse it only after they
-// had ended. What it keeps is what the snapshot after their end finds there already.
+// fits rejects archiving or deleting a workspace whose files would not fit into a snapshot, while its sessions still run: otherwise a full
+// disk would make it fail only after they had ended. The snapshot after their end then reuses the objects stored here.
 func (s *Service) fits(ctx context.Context, sessions workspaces.Sessions, p workspaces.Project, w workspaces.Workspace) error {
 	n, err := sessions.Running(ctx, w.ID)
 	if err != nil || n == 0 || !git.FolderExists(p.GitDir) {
@@ -50,24 +50,24 @@ func (s *Service) fits(ctx context.Context, sessions workspaces.Sessions, p work
 	}
 	for _, dir := range []string{p.GitDir, s.cfg.DataDir} {
 		if free, ok := git.FreeBytes(dir); ok && free < toEndWith {
-			return fault.New(fault.DiskFull, "disk_full", "The server's disk is nearly full, so nothing was ended or removed. Make room, then try again.")
+			return fault.New(fault.DiskFull, "disk_full", "The server's disk is nearly full, so nothing was ended or removed. Free some space, then try again.")
 		}
 	}
 	return nil
 }
 
-// recoverGoing ends archives and deletions that a server did not live to end, or undoes those that had removed nothing.
+// recoverGoing finishes archives and deletions that an earlier server did not complete, or undoes those that had removed nothing.
 func (s *Service) recoverGoing(ctx context.Context) error {
 	all, err := s.store.WorkspacesIn(ctx, workspaces.Ready, workspaces.Paused)
 	if err != nil {
-		return fmt.Errorf("listing cut deletions: %w", err)
+		return fmt.Errorf("listing interrupted deletions: %w", err)
 	}
 	for _, w := range all {
 		if w.Snapshot == nil || w.Snapshot.Going == nil {
 			continue
 		}
-		if err := s.endGoing(ctx, w); err != nil { // it is tried again by the next start, or by who asks for it again
-			s.cfg.Log.ErrorContext(ctx, "a cut archive or deletion could not be ended", "workspace_id", w.ID, "error", err)
+		if err := s.endGoing(ctx, w); err != nil { // the next start tries again, or the user
+			s.cfg.Log.ErrorContext(ctx, "an interrupted archive or deletion could not be finished", "workspace_id", w.ID, "error", err)
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func (s *Service) endGoing(ctx context.Context, w workspaces.Workspace) error {
 	if err != nil {
 		return err
 	}
-	// Files that are not on this machine went with their sandbox: the snapshot alone has them.
+	// Files on a remote disk went with their sandbox: only the snapshot has them.
 	if git.FolderExists(w.Path) && (!s.sandboxes.Remote(w.ID) || places.Live(w.ID)) {
 		s.stay(ctx, w)
 		what := "archived"

@@ -18,17 +18,17 @@ import (
 
 // Leftover is the worktree of a workspace that the database does not know.
 type Leftover struct {
-	ID      string // of the workspace, as its folder says
+	ID      string // of the workspace, from its folder's name
 	Path    string
 	Name    string
 	Branch  string
 	Project workspaces.Project
-	At      int64  // when its folder was made or changed last, ms UTC
-	Why     string // it cannot be brought back; "" = it can
+	At      int64  // when its folder was created or last changed, ms UTC
+	Why     string // why it cannot be adopted; "" = it can
 }
 
-// Forgotten finds worktrees below the data folder whose workspaces the database does not know, deleted ones included. It is for a database that
-// has lost rows. Git's side is read from the projects' repositories: what lies in a worktree may be anything.
+// Forgotten finds worktrees below the data folder whose workspaces the database does not know, not even as deleted. It is for a database
+// that has lost rows. It reads git's data from the projects' repositories, since the content of a worktree is not trustworthy.
 func (s *Service) Forgotten(ctx context.Context) ([]Leftover, error) {
 	dirs, err := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), "worktrees", "ws_*", "*"))
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) trace(ctx context.Context, projects []workspaces.Project, l *L
 	for _, p := range projects {
 		admin, err := git.AdminDir(p.GitDir, l.Path)
 		if err != nil || admin == "" {
-			continue // a repository that cannot be read says nothing
+			continue // skip a repository that cannot be read
 		}
 		head, err := os.ReadFile(filepath.Join(admin, "HEAD"))
 		branch, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
@@ -88,10 +88,10 @@ func (s *Service) trace(ctx context.Context, projects []workspaces.Project, l *L
 	return nil
 }
 
-// Adopt makes a leftover a workspace again, with its folder and branch as they are and a new number: the old one nobody knows.
+// Adopt makes a workspace of a leftover again, with its folder and branch as they are and a new number: the old one is unknown.
 func (s *Service) Adopt(ctx context.Context, actor accounts.Actor, l Leftover) (workspaces.Workspace, error) {
 	if l.Why != "" {
-		return workspaces.Workspace{}, fault.New(fault.Conflict, "not_adoptable", "%s cannot be brought back: %s.", l.Path, l.Why)
+		return workspaces.Workspace{}, fault.New(fault.Conflict, "not_adoptable", "%s cannot be adopted: %s.", l.Path, l.Why)
 	}
 	p := l.Project
 	base := p.DefaultBranch
@@ -113,6 +113,6 @@ func (s *Service) Adopt(ctx context.Context, actor accounts.Actor, l Leftover) (
 		return w, err
 	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.adopted",
-		Text: "Brought back by an operator: the database had lost it, and its folder and branch were on the disk", Data: map[string]any{"branch": w.Branch}})
+		Text: "Adopted by an operator: the database had lost it, and its folder and branch were on the disk", Data: map[string]any{"branch": w.Branch}})
 	return w, s.numbers.raise(map[string]int64{w.TeamID: w.Num})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// SetLimits changes what a workspace says itself. Errors: invalid_limit, limit_above_maximum.
+// SetLimits changes a workspace's own limits. Errors: invalid_limit, limit_above_maximum.
 func (s *Service) SetLimits(ctx context.Context, actor accounts.Actor, workspaceID string, l executors.Limits) (workspaces.Workspace, error) {
 	if err := l.Check(s.cfg.MaxLimits); err != nil {
 		return workspaces.Workspace{}, err

@@ -14,8 +14,8 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// numbers is a file apart from the database that remembers the highest number of a workspace each team has had. A database that came back older
-// than it was would give numbers again that people, branches and pull requests know as something else.
+// numbers is a file outside the database with the highest workspace number each team has had. A database restored from an old backup would
+// reuse numbers that people, branches and pull requests refer to.
 type numbers struct {
 	mu   sync.Mutex
 	path string
@@ -31,12 +31,12 @@ func (n *numbers) read() (map[string]int64, error) {
 	}
 	highest := map[string]int64{}
 	if err := json.Unmarshal(b, &highest); err != nil {
-		return map[string]int64{}, nil // damaged: the next write makes it anew
+		return map[string]int64{}, nil // damaged: the next write recreates it
 	}
 	return highest, nil
 }
 
-// raise notes numbers that were given; lower ones than those noted change nothing.
+// raise records assigned numbers; it ignores lower ones than those recorded.
 func (n *numbers) raise(given map[string]int64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,7 +58,7 @@ func (n *numbers) raise(given map[string]int64) error {
 	return atomicfile.WriteDurable(n.path, append(b, '\n'), 0o600)
 }
 
-// KeepNumbers notes apart from the database which numbers it has given.
+// KeepNumbers records the assigned numbers outside the database.
 func (s *Service) KeepNumbers(ctx context.Context) error {
 	given, err := s.store.NumbersGiven(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Service) KeepNumbers(ctx context.Context) error {
 	return s.numbers.raise(given)
 }
 
-// NumbersForgotten are the teams whose numbers the database would give again, each with the highest it has had.
+// NumbersForgotten returns the teams whose numbers the database would reuse, each with the highest it has had.
 func (s *Service) NumbersForgotten(ctx context.Context) (map[string]int64, error) {
 	given, err := s.store.NumbersGiven(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Service) NumbersForgotten(ctx context.Context) (map[string]int64, error
 	return highest, nil
 }
 
-// SkipNumbers has the database give only numbers that were never given. It returns how many teams that concerned.
+// SkipNumbers has the database assign only new numbers. It returns for how many teams that was needed.
 func (s *Service) SkipNumbers(ctx context.Context) (int, error) {
 	forgotten, err := s.NumbersForgotten(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// RestoreSnapshot makes files what they were in a snapshot. The branch stays where it is: what differs shows as changes. Before that
-// everything is kept, so that a restore can be taken back.
+// RestoreSnapshot sets files back to a snapshot. The branch stays where it is: differences show as changes. It takes a snapshot first, so
+// that a restore can be undone.
 func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn snapshot.Snap, r snapshot.RestoreRequest) (snapshot.Restored, error) {
 	if r.New {
 		if len(r.Paths) > 0 {
@@ -37,7 +37,7 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 			if busy, err := k.Working(ctx, w.ID); err != nil {
 				return snapshot.Restored{}, err
 			} else if busy {
-				return snapshot.Restored{}, fault.New(fault.Conflict, "agent_working", "An agent is working in %s: it would not know that its files are others now. Wait until it has finished, or restore even so.", w.Key())
+				return snapshot.Restored{}, fault.New(fault.Conflict, "agent_working", "An agent is working in %s and would not notice that its files changed. Wait until it has finished, or force the restore.", w.Key())
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "snapshot.restored",
 		Text: text, Data: map[string]any{"snapshot": sn.ID, "kept": out.Kept.ID}})
-	if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapPoll}); err != nil { // so that what was restored shows at once
+	if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapPoll}); err != nil { // so that the restored files show at once
 		s.cfg.Log.WarnContext(ctx, "restored files could not be kept", "workspace_id", w.ID, "error", err)
 	}
 	s.records.PublishWorkspace(ctx, w)

@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// restoreNew makes a workspace of its own of a snapshot: as one that was put away with it, and is brought back.
+// restoreNew makes a new workspace of a snapshot: as if it had been archived with it and were restored.
 func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snapshot.Snap, r snapshot.RestoreRequest) (snapshot.Restored, error) {
 	of, err := s.store.Workspace(ctx, sn.WorkspaceID)
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snaps
 	return out, err
 }
 
-// A workspace that is made of a snapshot has its refs before its row: a row without them could not be restored. Until the row is there a
-// file named as the workspace, which says where the repository is, has the next server look for refs that nothing else knows of.
+// Restoring into a new workspace makes refs before the row, because a row without them could not be restored. Until the row exists, a file
+// named after the workspace, which names the repository, has the next server remove refs that nothing else knows of.
 
 func (s *Service) newsDir() string { return filepath.Join(s.cfg.DataDir, "restoring") }
 
@@ -109,22 +109,22 @@ func (s *Service) forgetNew(ctx context.Context, workspaceID string) {
 	}
 }
 
-// dropNew lets go of what was named for a workspace that has no row. What cannot be removed is tried again by the next server.
+// dropNew removes the refs of a workspace that has no row. What it cannot remove is left to the next server.
 func (s *Service) dropNew(ctx context.Context, workspaceID, gitDir string) {
 	if git.FolderExists(gitDir) {
 		if err := s.repo.DropRefsOf(ctx, gitDir, workspaceID); err != nil {
-			s.cfg.Log.WarnContext(ctx, "what a restore kept for a workspace that was not made could not be removed", "workspace_id", workspaceID, "error", err)
+			s.cfg.Log.WarnContext(ctx, "the refs of a restore whose workspace was not created could not be removed", "workspace_id", workspaceID, "error", err)
 			return
 		}
 	}
 	s.forgetNew(ctx, workspaceID)
 }
 
-// recoverNew lets go of the refs of restores into a new workspace that were cut before its row was stored.
+// recoverNew removes the refs of restores into a new workspace that were interrupted before the row was stored.
 func (s *Service) recoverNew(ctx context.Context) error {
 	notes, err := os.ReadDir(s.newsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("looking for cut restores: %w", err)
+		return fmt.Errorf("looking for interrupted restores: %w", err)
 	}
 	for _, n := range notes {
 		gitDir, err := os.ReadFile(filepath.Join(s.newsDir(), n.Name()))

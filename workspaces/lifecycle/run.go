@@ -11,27 +11,27 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Recover cleans up what a crash cut: half-made clones and creations become failed with a reason, their remains are removed.
-// Called once at start, before Run.
+// Recover cleans up after a crash: it marks unfinished clones and creations as failed with a reason, and removes what they left. It is
+// called once at start, before Run.
 func (s *Service) Recover(ctx context.Context) error {
 	s.git.Sweep(ctx)
 	s.projects.WarnOfSharedFolders(ctx)
-	if err := s.KeepNumbers(ctx); err != nil { // what is older than the file of them
-		s.cfg.Log.WarnContext(ctx, "the highest numbers of workspaces could not be noted beside the database", "error", err)
+	if err := s.KeepNumbers(ctx); err != nil { // rows older than the numbers file
+		s.cfg.Log.WarnContext(ctx, "the highest numbers of workspaces could not be stored outside the database", "error", err)
 	}
 	if err := s.repo.MoveCredentials(ctx); err != nil {
 		return fmt.Errorf("looking for credentials of projects: %w", err)
 	}
 	projects, err := s.store.ProjectsIn(ctx, workspaces.Cloning)
 	if err != nil {
-		return fmt.Errorf("listing cut clones: %w", err)
+		return fmt.Errorf("listing interrupted clones: %w", err)
 	}
 	for _, p := range projects {
 		s.projects.FailClone(ctx, p, "The server was stopped while it cloned. Remove the project and add it again.")
 	}
 	cut, err := s.store.WorkspacesIn(ctx, workspaces.Creating, workspaces.SettingUp)
 	if err != nil {
-		return fmt.Errorf("listing cut creations: %w", err)
+		return fmt.Errorf("listing interrupted creations: %w", err)
 	}
 	for _, w := range cut {
 		s.failCreate(ctx, w.ID, workspaces.ErrShutdown)
@@ -46,7 +46,7 @@ func (s *Service) Recover(ctx context.Context) error {
 // Leftovers are patterns of folders below the data folder that nothing needs any more.
 var Leftovers = [...]string{"*/" + git.DoomedPrefix + "*", "boxes/*/" + git.DoomedPrefix + "*", "boxes/*/new-git-*", "boxes/*/new-home-*"}
 
-// sweep removes folders that deletions left behind and desks nobody works at.
+// sweep removes folders that deletions left behind, and unused scratch repositories.
 func (s *Service) sweep(ctx context.Context) {
 	_ = os.RemoveAll(s.records.TmpDir())
 	var doomed []string

@@ -1,8 +1,8 @@
-// Package lifecycle creates workspaces, puts them away and brings them back. A workspace's files are in a snapshot before its worktree is removed,
-// and whatever instant the server dies at, the next start ends or undoes what was cut.
+// Package lifecycle creates workspaces, archives and deletes them, and restores them. A workspace's files are in a snapshot before its
+// worktree is removed, and whenever the server dies, the next start finishes or undoes what was interrupted.
 //
-// Creating, undoing a creation, putting away and restoring are one package: they share the steps a workspace is built of. Goroutines: a creation
-// runs in the goroutine of its job (jobs.Jobs), which Run keeps going. Locks: Locks.Busy, then Locks.Names.
+// Creating, undoing a creation, archiving and restoring are one package: they share the steps a workspace is built of. Goroutines: a
+// creation runs in the goroutine of its job (jobs.Jobs), which Run drives. Locks: Locks.Busy, then Locks.Names.
 package lifecycle
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Rows are workspaces and projects as they are stored.
+// Rows are the stored workspaces and projects.
 type Rows interface {
 	Project(ctx context.Context, id string) (workspaces.Project, error)
 	// ProjectsIn returns every project in this state, for recovery.
@@ -44,9 +44,9 @@ type Rows interface {
 	PrivateWorkspaces(ctx context.Context, teamID string) ([]workspaces.Workspace, error)
 }
 
-// Numbers are those of workspaces, such as the 12 of PW-12.
+// Numbers are the numbers of workspaces, such as the 12 of PW-12.
 type Numbers interface {
-	// NumbersGiven is the highest number each team's workspaces have had; SkipNumbers has a team's next one be higher than num.
+	// NumbersGiven returns the highest number of each team's workspaces; SkipNumbers makes a team's next one higher than num.
 	NumbersGiven(ctx context.Context) (map[string]int64, error)
 	SkipNumbers(ctx context.Context, teamID string, num int64) error
 }
@@ -61,7 +61,7 @@ type Store interface {
 	UndeleteProject(ctx context.Context, id string) error
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store           Store
 	Records         *workspaces.Records
@@ -76,22 +76,23 @@ type Config struct {
 	Locks           *workspaces.Locks
 	Jobs            *jobs.Jobs
 	BranchPrefix    string // of the branches of workspaces, such as "parawork/"; "" = none
-	CheckoutWorkers int    // default: one a core, at most 8
+	CheckoutWorkers int    // default: one per core, at most 8
 	DataDir         string
-	// DefaultExecutor is the kind of place a workspace gets where Places is no Chooser.
+	// DefaultExecutor is used when Places is not a Chooser.
 	DefaultExecutor string
-	// FallBackAllowed says whether work may go on on this server when its kind of place, which is another machine, cannot serve. nil: never by itself.
+	// FallBackAllowed reports whether a workspace of this kind of remote executor may fall back to this server when that executor is unavailable. nil:
+	// never automatically.
 	FallBackAllowed func(context.Context, executors.Kind) bool
 	FetchTimeout    time.Duration
 	GitTimeout      time.Duration // of other git calls
 	Log             *slog.Logger
-	MaxLimits       executors.Limits // the most a project or a workspace may ask for
+	MaxLimits       executors.Limits // the most a project or a workspace may request
 	Now             func() time.Time
 	SetupTimeout    time.Duration // of a setup script
 	StepTimeout     time.Duration // of worktree and sandbox steps
 }
 
-// Service creates workspaces, puts them away and restores them. Safe for concurrent use.
+// Service creates workspaces, archives, deletes and restores them. Safe for concurrent use.
 type Service struct {
 	cfg       Config
 	store     Store
@@ -109,10 +110,10 @@ type Service struct {
 	numbers   numbers
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Transfer == nil || cfg.Ingest == nil || cfg.Merging == nil || cfg.Projects == nil || cfg.Git == nil || cfg.Locks == nil || cfg.Jobs == nil {
-		panic(errors.New("lifecycle: Store, Records, Repo, Sandboxes, Snapshots, Transfer, Ingest, Merging, Projects, Git, Locks, Jobs are needed"))
+		panic(errors.New("lifecycle: Store, Records, Repo, Sandboxes, Snapshots, Transfer, Ingest, Merging, Projects, Git, Locks, Jobs are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, transfer: cfg.Transfer, ingest: cfg.Ingest, merging: cfg.Merging, projects: cfg.Projects, git: cfg.Git, locks: cfg.Locks, jobs: cfg.Jobs, numbers: numbers{path: filepath.Join(cfg.DataDir, "numbers.json")}}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/workspaces/projects"
 )
 
-// failCreate removes everything a creation made and keeps the row, failed, with the reason and the steps.
+// failCreate removes everything a creation made and marks the row as failed, with the reason and the steps.
 func (s *Service) failCreate(ctx context.Context, workspaceID string, cause error) {
 	ctx, cancel := context.WithTimeout(ctx, projects.CleanupTime)
 	defer cancel()
@@ -23,7 +23,7 @@ func (s *Service) failCreate(ctx context.Context, workspaceID string, cause erro
 	s.cfg.Log.InfoContext(ctx, "creation failed", "workspace_id", workspaceID, "error", why)
 	if err := s.undo(ctx, w); err != nil {
 		s.cfg.Log.ErrorContext(ctx, "creation could not be cleaned up", "workspace_id", workspaceID, "error", err)
-		why += " Not everything it made could be removed: " + git.Reason(err)
+		why += " Not everything it created could be removed: " + git.Reason(err)
 	}
 	ended := StepFailed
 	if errors.Is(cause, workspaces.ErrCancelled) || errors.Is(cause, workspaces.ErrShutdown) {
@@ -51,8 +51,7 @@ func (s *Service) failCreate(ctx context.Context, workspaceID string, cause erro
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.failed", Text: why})
 }
 
-// undo removes sandbox, worktree and branch of a creation or restore that did not end well. Only a branch that carries the
-// mark of it is removed.
+// undo removes sandbox, worktree and branch of a failed creation or restore. It removes the branch only if it has the operation's mark.
 func (s *Service) undo(ctx context.Context, w workspaces.Workspace) error {
 	var errs []error
 	reached := func(step string) bool {

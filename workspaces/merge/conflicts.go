@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// showConflicts adds the places where both sides differ, of the first files. tree is what merge-tree made of ours and theirs: where a file's
-// contents conflict, both stand in it between marks that name them.
+// showConflicts adds the conflicting hunks of the first files. tree is merge-tree's result for ours and theirs: where a file's contents
+// conflict, it has both between markers that name them.
 func (m *merger) showConflicts(ctx context.Context, list []workspaces.Conflict, tree, ours, theirs string) {
 	if m.brief {
 		return
@@ -24,7 +24,7 @@ func (m *merger) showConflicts(ctx context.Context, list []workspaces.Conflict, 
 		}
 		shown++
 		raw, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"cat-file", "blob", tree + ":" + c.Path}, Max: git.MaxConflictBlob})
-		if err != nil { // it is shown without
+		if err != nil { // shown without hunks
 			if errors.Is(err, hostgit.ErrTooMuch) {
 				continue
 			}

@@ -6,14 +6,14 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Gate says whether a workspace's branch may be merged: checks that a project requires, an approval. It is asked before anything is
-// computed, and never while the workspace is held.
+// Gate says whether a workspace's branch may be merged: the checks and the approval that a project requires. It is asked before anything is
+// computed, and never while the workspace is locked.
 type Gate interface {
 	// Gate returns why the branch must not be merged now, nil when it may.
 	Gate(ctx context.Context, w workspaces.Workspace) error
 }
 
-// GateBy has merges asked of g. Called once, before Run.
+// GateBy sets the gate of merges. It is called once, before Run.
 func (s *Service) GateBy(g Gate) {
 	s.gate.Store(&g)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// land makes the planned commit the base. Where the base is checked out in a folder of a person's, folder and branch move
-// together or not at all. errBaseMoved when the base is no longer where the plan began.
+// land makes the planned commit the base. If somebody's folder has the base checked out, folder and branch move together or not at all.
+// errBaseMoved when the base is no longer where the plan started.
 func (m *merger) land(ctx context.Context, res workspaces.MergeResult) error {
 	unlock, err := m.s.locks.Repos.LockContext(ctx, m.p.GitDir)
 	if err != nil {
@@ -36,7 +36,7 @@ func (m *merger) land(ctx context.Context, res workspaces.MergeResult) error {
 	if err != nil {
 		return err
 	}
-	// From here on the caller may go: half a landing is what must not be.
+	// From here on the caller may leave: a landing must not stop halfway.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.s.cfg.GitTimeout)
 	defer cancel()
 	if at != nil {
@@ -55,7 +55,7 @@ func (m *merger) land(ctx context.Context, res workspaces.MergeResult) error {
 	return nil
 }
 
-// landInFolder fast-forwards a folder that has the base checked out. git refuses when a local change would be overwritten.
+// landInFolder fast-forwards a folder that has the base checked out. git rejects overwriting a local change.
 func (m *merger) landInFolder(ctx context.Context, at git.Worktree, res workspaces.MergeResult) error {
 	s := m.s
 	if place := s.repo.PlaceName(ctx, m.p, at.Path); place != workspaces.CheckedOutElsewhere {
@@ -68,7 +68,7 @@ func (m *merger) landInFolder(ctx context.Context, at git.Worktree, res workspac
 	if admin == "" {
 		admin = m.p.GitDir // the repository's main folder
 	}
-	// A branch can have options for every merge into it in the config, such as --squash, after which the branch would stay where it was.
+	// The config may have options for every merge into a branch, such as --squash, after which the branch would not move.
 	plain, err := s.NoFilters(ctx, admin, "branch."+m.Target+".mergeOptions")
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (m *merger) landInFolder(ctx context.Context, at git.Worktree, res workspac
 	now, e := s.repo.CommitOf(ctx, m.p.GitDir, git.HeadsPrefix+m.Target)
 	switch {
 	case e == nil && now == res.Commit:
-		return nil // the branch moved; what failed came after
+		return nil // the branch moved; a later step failed
 	case e == nil && now != res.BaseCommit:
 		return errBaseMoved
 	case err == nil && e == nil:
@@ -100,7 +100,7 @@ func (m *merger) landInFolder(ctx context.Context, at git.Worktree, res workspac
 	return git.GitFault(err, fault.Conflict, "base_folder_failed", "Fast-forwarding the folder that has "+m.Target)
 }
 
-// IdentityEnv is identity as environment entries.
+// IdentityEnv is an identity as environment entries.
 func IdentityEnv(u accounts.User, roles ...string) []string {
 	var env []string
 	for _, r := range roles {
@@ -111,9 +111,8 @@ func IdentityEnv(u accounts.User, roles ...string) []string {
 	return env
 }
 
-// NoFilters is an environment that switches off every content filter of a repository's config, wherever that includes it from. Filters are
-// programs: where agents work without walls they may have written them. They run in the sandbox, where git runs as usual. Settings named in
-// also count as empty, too.
+// NoFilters is an environment that switches off every content filter of a repository's config and its includes. Filters are programs, which
+// agents without isolation may have written. They run in the sandbox, where git runs as usual. Settings named in also are emptied too.
 func (s *Service) NoFilters(ctx context.Context, gitDir string, also ...string) ([]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"config", "--name-only", "-z", "--get-regexp", `^filter\.`}})
 	if err != nil && hostgit.ExitCode(err) != 1 {
@@ -125,7 +124,7 @@ func (s *Service) NoFilters(ctx context.Context, gitDir string, also ...string) 
 			names[key[:i]] = true
 		}
 	}
-	// By the environment: git reads -c up to the first =, which a filter's name may hold.
+	// Use the environment: git splits -c at the first =, which a filter's name may contain.
 	var env []string
 	n := 0
 	set := func(key, value string) {

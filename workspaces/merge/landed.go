@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Landed is what the workspace's last merge brought to its base, and the commits it was made of; nothing when there was none. A branch that
-// was merged differs from its base in nothing any more.
+// Landed returns what the workspace's last merge brought to its base, and the commits of it; nothing when there was none. A merged branch
+// no longer differs from its base.
 func (s *Service) Landed(ctx context.Context, workspaceID string) (git.Comparison, []workspaces.Commit, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {

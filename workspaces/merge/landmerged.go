@@ -14,11 +14,11 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// mergedRefs is where the repository keeps what a merge would land: the result under its strategy's name, and the head it was made of.
+// mergedRefs are the refs of a prepared merge: the result under its strategy's name, and the head it was made of.
 func mergedRefs(workspaceID string) string { return "refs/parawork/merged/" + workspaceID + "/" }
 
-// MergedTree computes what merging the workspace's branch would land, without landing it, and keeps it in the repository until the next
-// one of the workspace. base is what the base was at. With conflicts commit is empty. Errors: nothing_to_merge.
+// MergedTree computes the result of merging the workspace's branch, without landing it, and stores it in the repository until the
+// workspace's next one. base is the base's head. With conflicts commit is empty. Errors: nothing_to_merge.
 func (s *Service) MergedTree(ctx context.Context, actor accounts.Actor, workspaceID, strategy, message string) (commit, base string, conflicts []workspaces.Conflict, err error) {
 	if !slices.Contains([]string{workspaces.StrategyMerge, workspaces.StrategySquash, workspaces.StrategyRebase}, strategy) {
 		return "", "", nil, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.")
@@ -52,13 +52,12 @@ func (s *Service) MergedTree(ctx context.Context, actor accounts.Actor, workspac
 		}
 	}
 	if err := s.repo.UpdateRefs(ctx, m.p.GitDir, "merged result of "+m.Workspace.Key(), edits...); err != nil {
-		return "", "", nil, git.GitFault(err, fault.Unavailable, "merge_failed", "Keeping the merged result")
+		return "", "", nil, git.GitFault(err, fault.Unavailable, "merge_failed", "Storing the merged result")
 	}
 	return res.Commit, res.BaseCommit, nil, nil
 }
 
-// LandMerged makes a commit of MergedTree the base, if that is still at expectedBase. Asked again after it has landed it says so.
-// Errors: base_moved, merged_unknown.
+// LandMerged makes a commit of MergedTree the base, if that is still at expectedBase. It is idempotent. Errors: base_moved, merged_unknown.
 func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspaceID, commit, expectedBase string) (workspaces.MergeResult, error) {
 	m, release, err := s.Merger(ctx, actor, workspaceID, workspaces.MergeRequest{})
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 		}
 	}
 	if res.Strategy == "" || res.Head == "" || !git.IsCommitID(expectedBase) {
-		return workspaces.MergeResult{}, fault.New(fault.Conflict, "merged_unknown", "This is no merged result of %s. It is to be computed anew.", m.Workspace.Key())
+		return workspaces.MergeResult{}, fault.New(fault.Conflict, "merged_unknown", "This is not a merged result of %s. Compute it again.", m.Workspace.Key())
 	}
 	now, err := m.BaseTip(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 		}
 		failpoint.Reach(failpoint.MergePlanned)
 		if err = m.land(ctx, res); errors.Is(err, errBaseMoved) {
-			now, _ = m.BaseTip(ctx) // "" where it cannot be read: that it moved is what counts
+			now, _ = m.BaseTip(ctx) // "" if unreadable: what counts is that it moved
 			return workspaces.MergeResult{}, s.baseMoved(m.Target, expectedBase, now)
 		} else if err != nil {
 			return workspaces.MergeResult{}, err

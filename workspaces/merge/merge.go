@@ -17,15 +17,15 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// errBaseMoved says that the base got another commit between looking and landing.
+// errBaseMoved means that the base got another commit between planning and landing.
 var errBaseMoved = errors.New("the base moved")
 
-// mergeAttempts is how often a merge is computed anew when the base moves meanwhile.
+// mergeAttempts is how often a merge is recomputed when the base moves meanwhile.
 const mergeAttempts = 4
 
-// Merge brings the workspace's branch into its base, or says in a dry run what that would do. The result is computed from
-// objects alone, on a desk of ours, and lands in one step: conflicts, a base that moved, or local changes in a folder that has
-// the base checked out leave everything as it was.
+// Merge merges the workspace's branch into its base, or returns in a dry run what that would do. It computes the result from objects alone,
+// in a scratch repository, and lands it in one step: conflicts, a base that moved, or local changes in a folder that has the base checked
+// out leave everything as it was.
 func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.MergeRequest) (workspaces.MergeResult, error) {
 	if !slices.Contains([]string{workspaces.StrategyMerge, workspaces.StrategySquash, workspaces.StrategyRebase}, r.Strategy) {
 		return workspaces.MergeResult{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.")
@@ -47,7 +47,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	defer release()
 	warnings := s.freshBase(ctx, &m.p, m.Target)
 	warnings = append(warnings, s.workspaceWarnings(ctx, m.p, m.Workspace)...)
-	if !r.DryRun { // the rebase of a long branch takes its time
+	if !r.DryRun { // rebasing a long branch takes time
 		var end func()
 		if ctx, end, err = s.repo.BeginWork(ctx, m.p, m.Workspace.ID, actor.User.ID, git.WorkMerge); err != nil {
 			return workspaces.MergeResult{}, err
@@ -87,7 +87,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	return workspaces.MergeResult{}, fault.New(fault.Conflict, "base_moved", "%s keeps moving. Nothing was merged: try again in a moment.", m.Target)
 }
 
-// Merger takes the workspace for a merge, brings home what it committed and sets up a desk. release gives it all back.
+// Merger locks the workspace for a merge, fetches what it committed and makes a scratch repository. Call release to undo that.
 func (s *Service) Merger(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.MergeRequest) (*merger, func(), error) {
 	w, p, free, err := s.sandboxes.Begin(ctx, workspaceID)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Service) Merger(ctx context.Context, actor accounts.Actor, workspaceID 
 	return m, release, nil
 }
 
-// asSeen refuses what is not what was shown to who asks.
+// asSeen rejects a branch or base that is not the one the user saw.
 func (m *merger) asSeen(res workspaces.MergeResult) error {
 	switch {
 	case m.req.ExpectedBase != "" && m.req.ExpectedBase != res.BaseCommit:
@@ -126,20 +126,20 @@ func (m *merger) asSeen(res workspaces.MergeResult) error {
 	return nil
 }
 
-// baseMoved says that the base is not what somebody was shown.
+// baseMoved is the error that the base is not the one the user saw.
 func (s *Service) baseMoved(base, expected, now string) error {
 	return fault.New(fault.Conflict, "base_moved", "%s moved since you looked. Nothing was done: look at what would happen now, then decide again.", base).
 		With("base", base).With("expected", expected).With("base_commit", now)
 }
 
-// freshBase brings a cloned project's base up to date and says what kept it from being so.
+// freshBase brings a cloned project's base up to date and returns warnings if it could not.
 func (s *Service) freshBase(ctx context.Context, p *workspaces.Project, target string) []string {
 	if !p.Cloned() {
 		return nil
 	}
 	if s.records.Millis()-p.FetchedAt > mergeFetchAge {
 		if _, err := s.ingest.Fetch(ctx, p); err != nil {
-			return []string{fmt.Sprintf("The remote could not be asked, %s is as it is here. %s", target, git.Reason(err))}
+			return []string{fmt.Sprintf("The remote could not be reached, so the local %s is used. %s", target, git.Reason(err))}
 		}
 	}
 	ahead, behind, err := s.repo.StepBase(ctx, *p, target)
@@ -147,23 +147,23 @@ func (s *Service) freshBase(ctx context.Context, p *workspaces.Project, target s
 	case err != nil:
 		return []string{fmt.Sprintf("%s could not be brought up to date with the remote: %s", target, git.Reason(err))}
 	case ahead > 0 && behind > 0:
-		return []string{fmt.Sprintf("%s here and origin/%s have parted: %s only here, %s only there. Merge origin/%s into the workspace's branch in the terminal to join them.",
+		return []string{fmt.Sprintf("The local %s and origin/%s have diverged: %s only local, %s only on the remote. Merge origin/%s into the workspace's branch in the terminal to join them.",
 			target, target, git.Plural(ahead, "commit", "commits"), git.Plural(behind, "commit", "commits"), target)}
 	}
 	return nil
 }
 
-// mergeFetchAge is how many ms old a fetch may be before a merge asks the remote again.
+// mergeFetchAge is how old a fetch may be, in ms, before a merge asks the remote again.
 const mergeFetchAge = 30_000
 
-// workspaceWarnings says what of the workspace's work a merge would not take along. It stays where it is.
+// workspaceWarnings lists the workspace's work that a merge would not include. It stays where it is.
 func (s *Service) workspaceWarnings(ctx context.Context, p workspaces.Project, w workspaces.Workspace) []string {
 	if s.sandboxes.Asleep(ctx, w) {
 		return s.asleepWarnings(ctx, p, w)
 	}
 	b, err := s.sandboxes.Open(ctx, w)
 	if err != nil {
-		return []string{"Whether the workspace has uncommitted changes could not be seen: " + git.Reason(err)}
+		return []string{"Uncommitted changes of the workspace could not be checked: " + git.Reason(err)}
 	}
 	var out []string
 	if _, branch, err := b.Head(ctx); err == nil {
@@ -173,7 +173,7 @@ func (s *Service) workspaceWarnings(ctx context.Context, p workspaces.Project, w
 	return append(out, uncommittedWords(len(paths), err)...)
 }
 
-// asleepWarnings are workspaceWarnings of a far workspace whose sandbox is not asked: as the host knows it.
+// asleepWarnings are workspaceWarnings of a remote workspace whose sandbox is not asked, from what the host knows.
 func (s *Service) asleepWarnings(ctx context.Context, p workspaces.Project, w workspaces.Workspace) []string {
 	var out []string
 	if s.sandboxes.Unsynced(ctx, w.ID) {
@@ -186,7 +186,7 @@ func (s *Service) asleepWarnings(ctx context.Context, p workspaces.Project, w wo
 	return append(out, uncommittedWords(len(paths), err)...)
 }
 
-// elsewhere warns of a folder that is not on the workspace's branch.
+// elsewhere warns about a folder that is not on the workspace's branch.
 func elsewhere(w workspaces.Workspace, branch string) []string {
 	if branch == w.Branch {
 		return nil
@@ -198,11 +198,11 @@ func elsewhere(w workspaces.Workspace, branch string) []string {
 	return []string{fmt.Sprintf("The workspace's folder is on %s: commits made there are not part of %s and are not merged.", at, w.Branch)}
 }
 
-// uncommittedWords warns of what a merge leaves where it is.
+// uncommittedWords warns about changes that a merge leaves where they are.
 func uncommittedWords(n int, err error) []string {
 	switch {
 	case err != nil:
-		return []string{"Whether the workspace has uncommitted changes could not be seen: " + git.Reason(err)}
+		return []string{"Uncommitted changes of the workspace could not be checked: " + git.Reason(err)}
 	case n > 0:
 		return []string{fmt.Sprintf("%s in the workspace will not be merged; they stay as they are.", git.Plural(n, "uncommitted change", "uncommitted changes"))}
 	}
@@ -218,15 +218,15 @@ type merger struct {
 	Workspace workspaces.Workspace
 	Target    string // the local branch that is merged into
 	req       workspaces.MergeRequest
-	brief     bool // of conflicts only the files are asked for
+	brief     bool // list only the files of conflicts
 }
 
-// noSecrets refuses to land what holds something of a secret.
+// noSecrets rejects a result that contains part of a secret.
 func (m *merger) noSecrets(ctx context.Context, res workspaces.MergeResult) error {
 	return m.s.secretFiles.NoSecrets(ctx, m.Workspace, m.scratch, "merged", res.Commit, "^"+res.BaseCommit)
 }
 
-// keep notes a merge that has landed. What was merged is the new base of the workspace's changes, whatever form it landed in.
+// keep records a merge that has landed. The merged result is the new base of the workspace's changes, in whatever form it landed.
 func (m *merger) keep(ctx context.Context, res workspaces.MergeResult) error {
 	ctx = context.WithoutCancel(ctx)
 	s := m.s
@@ -238,7 +238,7 @@ func (m *merger) keep(ctx context.Context, res workspaces.MergeResult) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("noting the merge: %w", err)
+		return fmt.Errorf("recording the merge: %w", err)
 	}
 	how := map[string]string{workspaces.StrategyMerge: "Merged", workspaces.StrategySquash: "Squashed", workspaces.StrategyRebase: "Rebased"}[res.Strategy]
 	s.records.Note(ctx, workspaces.Activity{TeamID: m.Workspace.TeamID, WorkspaceID: m.Workspace.ID, ActorID: m.actor.User.ID, Kind: "merge",

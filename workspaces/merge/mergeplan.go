@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// plan computes the merge as objects: nothing refers to them until it lands.
+// plan computes the merge as objects, which no ref refers to until it lands.
 func (m *merger) plan(ctx context.Context) (workspaces.MergeResult, error) {
 	res := workspaces.MergeResult{DryRun: m.req.DryRun, Strategy: m.req.Strategy, Base: m.Target, Conflicts: []workspaces.Conflict{}, Warnings: []string{}}
 	var err error
@@ -50,8 +50,8 @@ func (m *merger) plan(ctx context.Context) (workspaces.MergeResult, error) {
 		res.UpToDate = true
 		return res, nil
 	}
-	// The agent's commits may hold names no checkout accepts, such as .git/config: they must not reach the base. Reading a
-	// tree into an index is where git checks names.
+	// The agent's commits may contain names no checkout accepts, such as .git/config: they must not reach the base. git checks names when
+	// it reads a tree into an index.
 	if _, err := m.scratch.Text(ctx, "read-tree", res.Commit); err != nil {
 		return res, git.GitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the merged files")
 	}
@@ -63,12 +63,12 @@ func (m *merger) plan(ctx context.Context) (workspaces.MergeResult, error) {
 	return res, nil
 }
 
-// MergeFault gives an error of git in a merge its code and words.
+// MergeFault gives a git error in a merge its code and text.
 func MergeFault(err error) error {
 	return git.GitFault(err, fault.Unavailable, "merge_failed", "Merging")
 }
 
-// BaseTip is the commit the target branch is at. A target only the remote has begins where that is.
+// BaseTip is the head of the target branch. A target that only the remote has starts at the remote's.
 func (m *merger) BaseTip(ctx context.Context) (string, error) {
 	for _, name := range [...]string{git.HeadsPrefix + m.Target, "refs/remotes/" + strings.TrimPrefix(m.Workspace.Base, "refs/remotes/")} {
 		c, err := m.s.repo.CommitOf(ctx, m.p.GitDir, name)
@@ -79,8 +79,8 @@ func (m *merger) BaseTip(ctx context.Context) (string, error) {
 	return "", fault.New(fault.Conflict, "base_missing", "The branch %s no longer exists in the project.", m.Target)
 }
 
-// from is the commit the branch's work is counted from: where it left the base, or what of it was merged before. The latter
-// keeps a branch that was squashed or rebased into its base mergeable: its old commits are not applied a second time.
+// from is the commit from which the branch's work counts: where it left the base, or what of it was merged before. The latter keeps a
+// branch that was squashed or rebased into its base mergeable: its old commits are not applied a second time.
 func (m *merger) from(ctx context.Context, base, head string) (string, error) {
 	mb, err := m.scratch.Text(ctx, "merge-base", base, head)
 	if err != nil && hostgit.ExitCode(err) != 1 {
@@ -106,7 +106,7 @@ func (m *merger) has(ctx context.Context, descendant, ancestor string) (bool, er
 	switch code := hostgit.ExitCode(err); {
 	case err == nil:
 		return true, nil
-	case code == 1 || code == 128: // 128: a commit that is not there any more is contained in nothing
+	case code == 1 || code == 128: // 128: a commit that no longer exists
 		return false, nil
 	}
 	return false, MergeFault(err)
@@ -125,7 +125,7 @@ func (m *merger) tree(ctx context.Context, commit string) (string, error) {
 	return t, MergeFault(err)
 }
 
-// planMerge makes the merge or squash commit, or fast-forwards where that says the same.
+// planMerge makes the merge or squash commit, or fast-forwards where that is equivalent.
 func (m *merger) planMerge(ctx context.Context, res *workspaces.MergeResult, from string) error {
 	onTop, err := m.has(ctx, res.Head, res.BaseCommit)
 	if err != nil {
@@ -153,7 +153,7 @@ func (m *merger) planMerge(ctx context.Context, res *workspaces.MergeResult, fro
 			return err
 		}
 		if was == tree {
-			res.Commit = res.BaseCommit // everything is in the base already
+			res.Commit = res.BaseCommit // the base already has everything
 			return nil
 		}
 	}
@@ -167,8 +167,8 @@ func (m *merger) planMerge(ctx context.Context, res *workspaces.MergeResult, fro
 	return err
 }
 
-// threeWay merges trees with a base of our choice. git 2.39 has no option for that, so the three are given a small history
-// of their own in which base is what the two have in common.
+// threeWay merges trees with a base of our choice. git 2.39 has no option for that, so the three get a small synthetic history in which
+// base is the common ancestor.
 func (m *merger) threeWay(ctx context.Context, res *workspaces.MergeResult, base, ours, theirs string) (string, error) {
 	root, err := m.synthetic(ctx, base)
 	if err != nil {
@@ -188,7 +188,7 @@ func (m *merger) threeWay(ctx context.Context, res *workspaces.MergeResult, base
 	return m.mergeTree(ctx, res, a, b)
 }
 
-// synthetic makes a commit with the tree of another. Fixed times make the same one twice instead of two.
+// synthetic makes a commit with the tree of another. Fixed times make it reproducible.
 func (m *merger) synthetic(ctx context.Context, of string, parents ...string) (string, error) {
 	tree, err := m.tree(ctx, of)
 	if err != nil {
@@ -214,7 +214,7 @@ func (m *merger) mergeTree(ctx context.Context, res *workspaces.MergeResult, our
 	return tree, nil
 }
 
-// commit makes a commit object on the desk.
+// commit makes a commit object in the scratch repository.
 func (m *merger) commit(ctx context.Context, tree, message string, env []string, parents ...string) (string, error) {
 	args := []string{"commit-tree", "-F", "-"}
 	for _, p := range parents {

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// message is what a merge or squash commit says when the person said nothing.
+// message is the default text of a merge or squash commit.
 func (m *merger) message(ctx context.Context, res workspaces.MergeResult, from string) (string, error) {
 	if m.req.Strategy == workspaces.StrategyMerge {
 		return fmt.Sprintf("Merge %s: %s\n\nBranch %s into %s", m.Workspace.Key(), m.Workspace.Name, m.Workspace.Branch, m.Target), nil

@@ -15,8 +15,8 @@ import (
 // maxReplay is how many commits a rebase replays.
 const maxReplay = 5000
 
-// planRebase replays the branch's commits on the base, one by one, as objects. Each is a merge of the commit into what came
-// before with the commit's parent as the base. The first that conflicts ends the plan.
+// planRebase replays the branch's commits on the base, one by one, as objects. Each is a three-way merge of the commit into the previous
+// result with the commit's parent as the base. It stops at the first conflict.
 func (m *merger) planRebase(ctx context.Context, res *workspaces.MergeResult, from string) error {
 	merges, err := m.count(ctx, "--merges", res.Head, "^"+res.BaseCommit, "^"+from)
 	if err != nil {
@@ -59,7 +59,7 @@ func (m *merger) planRebase(ctx context.Context, res *workspaces.MergeResult, fr
 	return nil
 }
 
-// replay makes the commit anew on tip. One whose change is in tip already is left out.
+// replay recreates the commit on tip. It skips one whose change is already in tip.
 func (m *merger) replay(ctx context.Context, res *workspaces.MergeResult, commit, tip string) (string, error) {
 	parent, err := m.scratch.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^1")
 	if hostgit.ExitCode(err) > 0 {
@@ -95,7 +95,7 @@ func (m *merger) replay(ctx context.Context, res *workspaces.MergeResult, commit
 	return m.commit(ctx, tree, message, env, tip)
 }
 
-// authorship reads who wrote a commit, when, and its message; the person who merges becomes its committer.
+// authorship reads a commit's author, time and message; the user who merges becomes its committer.
 func (m *merger) authorship(ctx context.Context, commit string) (message string, env []string, err error) {
 	out, err := m.scratch.Run(ctx, hostgit.Call{Config: []string{"i18n.logOutputEncoding=UTF-8"},
 		Args: []string{"log", "-1", "--no-notes", "--no-mailmap", "--date=raw", "--format=%an%x00%ae%x00%ad%x00%B", commit, "--"}})
@@ -116,7 +116,7 @@ func (m *merger) authorship(ctx context.Context, commit string) (message string,
 	return f[3], env, nil
 }
 
-// emptyCommit is a commit without files, the parent of those that have none.
+// emptyCommit is a commit without files, the parent of root commits.
 func (m *merger) emptyCommit(ctx context.Context) (string, error) {
 	out, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
 	if err != nil {

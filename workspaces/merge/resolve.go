@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// Start begins the merge or rebase in the worktree.
+// Start starts the merge or rebase in the worktree.
 func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, base string) (snapshotID string, err error) {
 	head, branch, err := b.Head(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 	if head != u.res.Head {
 		return "", headMovedOn(m.Workspace)
 	}
-	// git begins neither over changes of tracked files that it would have to touch: they are told at once, and all of them.
+	// git starts neither if it would have to touch changed tracked files: report all of them at once.
 	dirty, err := b.Uncommitted(ctx, "no")
 	if err != nil {
 		return "", err
@@ -45,7 +45,7 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 		return "", fault.New(fault.Conflict, "files_in_the_way", "%s: commit or discard them first, then resolve the conflicts.",
 			git.Plural(len(dirty), "file has uncommitted changes", "files have uncommitted changes")).With("paths", git.EncodePaths(dirty))
 	}
-	// Ignored files it writes over without a word, and no snapshot has them.
+	// git silently overwrites ignored files, and no snapshot has them.
 	if u.added, err = m.onlyIn(ctx, base, head); err != nil {
 		return "", err
 	}
@@ -76,12 +76,12 @@ func (m *merger) Start(ctx context.Context, b *sandboxgit.Sandbox, strategy, bas
 	_, err = b.Git(context.WithoutCancel(ctx), nil, args...)
 	failpoint.Reach(failpoint.ResolveBegun)
 	if err == nil || git.ExitCode(err) == 1 {
-		return kept.ID, nil // conflicts; or git found a way where the plan had none
+		return kept.ID, nil // conflicts; or git resolved what the plan could not
 	}
-	return kept.ID, git.SandboxFault(err, "update_failed", "Beginning the update in the workspace")
+	return kept.ID, git.SandboxFault(err, "update_failed", "Starting the update in the workspace")
 }
 
-// onlyIn lists the files a commit has and another has not, as raw paths.
+// onlyIn lists the files that one commit has and another lacks, as raw paths.
 func (m *merger) onlyIn(ctx context.Context, commit, other string) ([]string, error) {
 	out, err := m.scratch.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", other, commit}, Max: 256 << 20})
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package merge brings a workspace's branch and its base together: merges, squashes and rebases the branch into the base, updates the branch, and says
-// beforehand what would conflict. It changes only what the person saw: a branch that moved meanwhile is refused.
+// Package merge joins a workspace's branch and its base: it merges, squashes and rebases the branch into the base, updates the branch, and
+// predicts conflicts. It changes only what the user saw: it rejects a branch that moved meanwhile.
 //
-// Landing, updating and rebasing are one package: they share the plan of a merge. It begins no goroutine. Locks: Locks.Busy of the
+// Landing, updating and rebasing are one package: they share the plan of a merge. It starts no goroutine. Locks: Locks.Busy of the
 // workspace, then Locks.Repos.
 package merge
 
@@ -28,7 +28,7 @@ type Store interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store       Store
 	Records     *workspaces.Records
@@ -60,10 +60,10 @@ type Service struct {
 	gate        atomic.Pointer[Gate]
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.SecretFiles == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Ingest == nil || cfg.Git == nil || cfg.Locks == nil {
-		panic(errors.New("merge: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Ingest, Git, Locks are needed"))
+		panic(errors.New("merge: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Ingest, Git, Locks are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, ingest: cfg.Ingest, git: cfg.Git, locks: cfg.Locks}
 }

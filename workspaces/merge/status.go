@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// Status says how the workspace's branch and its base stand to each other, as this server knows them: nobody's sandbox is asked or
-// woken. With fetch the remote is asked first; what kept it from answering is in the warnings.
+// Status compares the workspace's branch with its base, as this server knows them: it asks and wakes no sandbox. With fetch it asks the
+// remote first; a failure of that becomes a warning.
 func (s *Service) Status(ctx context.Context, workspaceID string, fetch bool) (workspaces.BranchStatus, []string, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -60,10 +60,10 @@ func (s *Service) Status(ctx context.Context, workspaceID string, fetch bool) (w
 	return st, warnings, m.stand(ctx, &st)
 }
 
-// lookAtRemote asks the project's remote and brings the base here up to date with it.
+// lookAtRemote fetches from the project's remote and fast-forwards the local base.
 func (s *Service) lookAtRemote(ctx context.Context, p workspaces.Project, target string) ([]string, workspaces.Project) {
-	if _, err := s.ingest.Fetch(ctx, &p); err != nil { // somebody asks for it: also where it was asked a moment ago
-		return []string{"The remote could not be asked. " + git.Reason(err)}, p
+	if _, err := s.ingest.Fetch(ctx, &p); err != nil { // somebody asks: fetch even if the last fetch is recent
+		return []string{"The remote could not be reached. " + git.Reason(err)}, p
 	}
 	return s.freshBase(ctx, &p, target), p
 }
@@ -97,7 +97,7 @@ func (m *merger) stand(ctx context.Context, st *workspaces.BranchStatus) error {
 	return nil
 }
 
-// bring merges theirs into ours with from as what both began with.
+// bring merges theirs into ours with from as the common base.
 func (m *merger) bring(ctx context.Context, res *workspaces.MergeResult, from, ours, theirs string) (string, error) {
 	all, err := m.scratch.Text(ctx, "merge-base", "--all", ours, theirs)
 	if err != nil && hostgit.ExitCode(err) != 1 {
@@ -109,7 +109,7 @@ func (m *merger) bring(ctx context.Context, res *workspaces.MergeResult, from, o
 	return m.threeWay(ctx, res, from, ours, theirs)
 }
 
-// remoteStatus says what of branch and base the remote had when it was last asked.
+// remoteStatus compares branch and base with the remote as of the last fetch.
 func (s *Service) remoteStatus(ctx context.Context, p workspaces.Project, w workspaces.Workspace, st *workspaces.BranchStatus) error {
 	there, err := s.repo.CommitOf(ctx, p.GitDir, git.OriginPrefix+w.Branch)
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *Service) remoteStatus(ctx context.Context, p workspaces.Project, w work
 	return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the remote")
 }
 
-// UnderWay names the merge, rebase or the like that was begun in the worktree and not ended. Only whether files of certain names are
-// there is looked at; of a place with a disk of its own this server does not know.
+// UnderWay names the unfinished merge, rebase or the like in the worktree. It only checks for files of certain names; for a sandbox with
+// its own disk this server does not know.
 func (s *Service) underWay(p workspaces.Project, w workspaces.Workspace) string {
 	dir := git.LinkedDir(p, w)
 	switch {
@@ -156,7 +156,7 @@ func (s *Service) underWay(p workspaces.Project, w workspaces.Workspace) string 
 	return ""
 }
 
-// PushRemote is the project's remote, as far as something can be sent there.
+// PushRemote is the project's remote, if it accepts pushes.
 func (s *Service) PushRemote(ctx context.Context, p workspaces.Project) (git.Remote, error) {
 	none := fault.New(fault.Conflict, "no_remote", "The project has no remote to push to. Give its repository a remote named origin, or add the project by its URL.")
 	from := p.Source
@@ -174,7 +174,7 @@ func (s *Service) PushRemote(ctx context.Context, p workspaces.Project) (git.Rem
 			return git.Remote{}, git.GitFault(err, fault.Unavailable, "push_failed", "Reading the remote")
 		}
 	}
-	// A folder's own hooks would run as this server: nothing is pushed to one.
+	// Pushing to a folder would run its hooks as this server, so it is not allowed.
 	r, err := git.ParseRemote(from, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
 	if err != nil {
 		if isFolder := strings.HasPrefix(from, "/") || strings.HasPrefix(from, "file:") || strings.HasPrefix(from, "."); isFolder {

@@ -20,10 +20,10 @@ import (
 // maxUpdateFiles is how many files of an update are listed.
 const maxUpdateFiles = 2_000
 
-// Update brings the base into the workspace's branch, or says in a dry run what that would do. The result is made of objects alone, on a
-// desk, and then put into the worktree where the agent works: uncommitted changes stay, those in files that the base changed too are kept
-// on top where both fit together. Conflicts and files in the way leave everything as it was. Errors: base_moved, branch_switched,
-// operation_in_progress, worktree_moved, head_moved.
+// Update brings the base into the workspace's branch, or returns in a dry run what that would do. It computes the result from objects
+// alone, in a scratch repository, and then puts it into the worktree where the agent works. Uncommitted changes stay; those in files that
+// the base changed too are reapplied on top if they merge cleanly. Conflicts and files in the way leave everything as it was. Errors:
+// base_moved, branch_switched, operation_in_progress, worktree_moved, head_moved.
 func (s *Service) Update(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.UpdateRequest) (workspaces.UpdateResult, error) {
 	if r.Strategy != workspaces.StrategyMerge && r.Strategy != workspaces.StrategyRebase {
 		return workspaces.UpdateResult{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge or rebase.")
@@ -81,10 +81,10 @@ type updater struct {
 	req     workspaces.UpdateRequest
 	res     workspaces.UpdateResult
 	touched map[string]bool // raw paths that differ between Head and Commit
-	added   []string        // those of them that Head has not
+	added   []string        // those of them that Head lacks
 }
 
-// plan computes the branch as it would be.
+// plan computes the new state of the branch.
 func (u *updater) plan(ctx context.Context) error {
 	u.res = workspaces.UpdateResult{DryRun: u.req.DryRun, Strategy: u.req.Strategy, Base: u.Target, Conflicts: []workspaces.Conflict{}}
 	var err error
@@ -122,13 +122,13 @@ func (u *updater) plan(ctx context.Context) error {
 	if err != nil || len(u.res.Conflicts) > 0 {
 		return err
 	}
-	if _, err := u.scratch.Text(ctx, "read-tree", u.res.Commit); err != nil { // where git checks names, see merger.plan
+	if _, err := u.scratch.Text(ctx, "read-tree", u.res.Commit); err != nil { // git checks names here, see merger.plan
 		return git.GitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the files")
 	}
 	return u.files(ctx)
 }
 
-// planUpdate makes the merge commit, or goes to the base where the branch has nothing of its own.
+// planUpdate makes the merge commit, or fast-forwards to the base if the branch has no commits of its own.
 func (u *updater) planUpdate(ctx context.Context, scratch *workspaces.MergeResult, from string) error {
 	plain, err := u.has(ctx, u.res.BaseCommit, u.res.Head)
 	if err != nil {
@@ -171,9 +171,9 @@ func (u *updater) files(ctx context.Context) error {
 	return nil
 }
 
-// inTheWay returns those of paths that lie where the update changes files: the same, one below or one above.
+// inTheWay returns those of paths that collide with the update's files: the same, a parent or a child.
 func (u *updater) inTheWay(paths []string) []string {
-	above := make(map[string]bool) // folders of touched files
+	above := make(map[string]bool) // parent folders of touched files
 	for t := range u.touched {
 		for i := strings.LastIndexByte(t, '/'); i > 0; i = strings.LastIndexByte(t[:i], '/') {
 			if above[t[:i]] {
@@ -197,23 +197,23 @@ func (u *updater) inTheWay(paths []string) []string {
 	return out
 }
 
-// look says what of the worktree stands in the way. It changes nothing there.
+// look finds what in the worktree is in the way. It changes nothing there.
 func (u *updater) look(ctx context.Context) error {
 	if u.s.sandboxes.Asleep(ctx, u.Workspace) {
 		paths, err := u.s.sandboxes.LocalChanges(ctx, u.p, u.Workspace)
 		if err != nil {
-			u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+git.Reason(err))
+			u.res.Warnings = append(u.res.Warnings, "Uncommitted changes of the workspace could not be checked: "+git.Reason(err))
 			return nil
 		}
 		if way := u.inTheWay(paths); len(way) > 0 {
 			u.res.Dirty = way
-			u.res.Warnings = append(u.res.Warnings, "The workspace's sandbox is not awake: whether these changes fit on top is seen when it is.")
+			u.res.Warnings = append(u.res.Warnings, "The workspace's sandbox is suspended: whether these changes merge cleanly is checked when it runs.")
 		}
 		return nil
 	}
 	b, err := u.s.sandboxes.Open(ctx, u.Workspace)
 	if err != nil {
-		u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+git.Reason(err))
+		u.res.Warnings = append(u.res.Warnings, "Uncommitted changes of the workspace could not be checked: "+git.Reason(err))
 		return nil
 	}
 	defer b.Close(ctx)
@@ -228,8 +228,8 @@ func (u *updater) look(ctx context.Context) error {
 	return err
 }
 
-// carry works out what uncommitted changes the update meets. Where they fit on top of it, over is a commit of all files as they are now
-// and onto one of all files as they are to be; both are "" when no such file is met. What does not fit is in res.Dirty.
+// carry finds the uncommitted changes in files that the update touches. If they merge cleanly, over is a commit of all current files and
+// onto one of all resulting files; both are "" when there are no such changes. What does not merge is in res.Dirty.
 func (u *updater) carry(ctx context.Context, b *sandboxgit.Sandbox) (over, onto string, err error) {
 	paths, err := b.Uncommitted(ctx, "all")
 	if err != nil {
@@ -278,17 +278,17 @@ func headMovedOn(w workspaces.Workspace) error {
 	return fault.New(fault.Conflict, "head_moved", "The agent committed to %s at the same moment. Nothing was changed: look again, then update.", w.Branch)
 }
 
-// note tells of an update that is done.
+// note records a finished update.
 func (u *updater) note(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	s := u.s
-	// The branch has all of the base now: its changes are counted from there.
+	// The branch now has all of the base: its changes count from there.
 	if err := s.repo.UpdateRefs(ctx, u.p.GitDir, "updated "+u.Workspace.Key(), git.RefSet(git.BaseRef(u.Workspace.ID), u.res.BaseCommit)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.Workspace.ID, "error", err)
 	}
 	failpoint.Reach(failpoint.UpdateBased)
 	if _, err := s.records.Edit(ctx, u.Workspace.ID, func(w *workspaces.Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
-		return fmt.Errorf("noting the update: %w", err)
+		return fmt.Errorf("recording the update: %w", err)
 	}
 	how := "Merged " + u.Target + " into the branch"
 	if u.res.Strategy == workspaces.StrategyRebase {

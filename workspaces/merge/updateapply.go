@@ -17,8 +17,8 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// apply puts the planned branch into the worktree, where the agent works. Files first, then the index, the branch last: cut in between,
-// everything is there as uncommitted changes, and the next update finds that they fit.
+// apply puts the planned branch into the worktree, where the agent works. Files come first, then the index, the branch last: if
+// interrupted, everything exists as uncommitted changes, and the next update finds that they match.
 func (u *updater) apply(ctx context.Context) error {
 	b, err := u.s.sandboxes.Open(ctx, u.Workspace)
 	if err != nil {
@@ -50,7 +50,7 @@ func (u *updater) apply(ctx context.Context) error {
 	if err := u.s.sandboxes.Supply(ctx, u.p, u.Workspace, b, git.Unique([]string{u.res.Commit, onto})); err != nil {
 		return err
 	}
-	// From here on who asked may go: half an update is what must not be.
+	// From here on the caller may leave: an update must not stop halfway.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.s.cfg.StepTimeout)
 	defer cancel()
 	undo, err := u.move(ctx, b, over, onto)
@@ -61,7 +61,7 @@ func (u *updater) apply(ctx context.Context) error {
 	what := "update (parawork): " + u.req.Strategy + " " + u.Target
 	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", what, git.HeadsPrefix+branch, u.res.Commit, head); err != nil {
 		if done, derr := u.committed(ctx, b); derr == nil && done {
-			return headMovedOn(u.Workspace) // the agent's commit took the update along: files and index are as it has them
+			return headMovedOn(u.Workspace) // the agent's commit includes the update: leave files and index to it
 		}
 		if uerr := undo(); uerr != nil {
 			return fault.Wrap(errors.Join(err, uerr), fault.Conflict, "update_undone_in_part",
@@ -74,8 +74,8 @@ func (u *updater) apply(ctx context.Context) error {
 	return u.s.sandboxes.FetchCommits(ctx, u.p, u.Workspace, b)
 }
 
-// move changes the files and the agent's index from what they are to what they are to be, and says how that is taken back. git changes
-// nothing where a file is not as it is expected to be.
+// move changes the files and the agent's index from one tree to another, and returns how to undo that. git changes nothing if a file is not
+// as expected.
 func (u *updater) move(ctx context.Context, b *sandboxgit.Sandbox, over, onto string) (undo func() error, err error) {
 	if over == "" {
 		_, _ = b.Git(ctx, nil, "update-index", "-q", "--refresh") // exits with 1 where files differ
@@ -84,7 +84,7 @@ func (u *updater) move(ctx context.Context, b *sandboxgit.Sandbox, over, onto st
 		}
 		return func() error { return u.readTree(ctx, b.Git, u.res.Commit, u.res.Head) }, nil
 	}
-	// The temporary index knows every file as it was a moment ago: one that changed since stops this.
+	// The temporary index has the stat data of every file: one that changed since makes this fail.
 	if err := u.readTree(ctx, b.IndexGit, over, onto); err != nil || len(u.res.Dirty) > 0 {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (u *updater) move(ctx context.Context, b *sandboxgit.Sandbox, over, onto st
 	return undo, nil
 }
 
-// committed reports whether the branch holds the files of the update as they were planned.
+// committed reports whether the branch has the update's files as planned.
 func (u *updater) committed(ctx context.Context, b *sandboxgit.Sandbox) (bool, error) {
 	out, err := b.Git(ctx, nil, "diff-tree", "-r", "-z", "--name-only", "--no-renames", u.res.Commit, "HEAD")
 	if err != nil {
@@ -112,8 +112,8 @@ func (u *updater) committed(ctx context.Context, b *sandboxgit.Sandbox) (bool, e
 	return true, nil
 }
 
-// unseenFiles returns files that the update would lay others over and that git does not look at, because they are ignored or lie in a
-// repository of their own: no snapshot has them. known are those that are seen to anyway.
+// unseenFiles returns files that the update would overwrite and that git does not look at, because they are ignored or in a nested
+// repository: no snapshot has them. known are those handled elsewhere.
 func (u *updater) unseenFiles(ctx context.Context, b *sandboxgit.Sandbox, known []string) ([]string, error) {
 	if len(u.added) == 0 {
 		return nil, nil
@@ -122,7 +122,7 @@ func (u *updater) unseenFiles(ctx context.Context, b *sandboxgit.Sandbox, known 
 	if err != nil {
 		return nil, git.SandboxFault(err, "worktree_unreadable", "Reading the worktree")
 	}
-	others := make(map[string]bool) // files, and folders with a slash of which nothing is tracked
+	others := make(map[string]bool) // files, and folders with a slash in which nothing is tracked
 	for p := range strings.SplitSeq(out, "\x00") {
 		others[p] = true
 	}
@@ -147,7 +147,7 @@ func (u *updater) unseenFiles(ctx context.Context, b *sandboxgit.Sandbox, known 
 	if len(perhaps) == 0 {
 		return way, nil
 	}
-	// Which of them are there says an index that has them all.
+	// An index with all of them shows which exist.
 	if err := u.s.sandboxes.Supply(ctx, u.p, u.Workspace, b, []string{u.res.Commit}); err != nil {
 		return nil, err
 	}
@@ -169,10 +169,10 @@ func (u *updater) unseenFiles(ctx context.Context, b *sandboxgit.Sandbox, known 
 	return append(way, slices.DeleteFunc(perhaps, func(p string) bool { return gone[p] })...), nil
 }
 
-// inTheWayWords are git's when a file is not as it was expected.
+// inTheWayWords matches git's message about a file that is not as expected.
 var inTheWayWords = regexp.MustCompile(`(?m)^error: (?:Entry '(.+)' (?:not uptodate|would be overwritten)|Untracked working tree file '(.+)' would be|Updating '(.+)' would lose)`)
 
-// readTree moves files and index from one tree to another. What stands in the way is in res.Dirty; then nothing moved.
+// readTree moves files and index from one tree to another. What is in the way is in res.Dirty; then nothing moved.
 func (u *updater) readTree(ctx context.Context, run func(context.Context, []byte, ...string) (string, error), from, to string) error {
 	var err error
 	for try := range stage.IndexTries {
@@ -192,7 +192,7 @@ func (u *updater) readTree(ctx context.Context, run func(context.Context, []byte
 		return nil
 	}
 	if git.NearlyFull(u.Workspace.Path) { // git does not say why it could not write a file
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full: not every file of the update could be written. Make room and update again, which goes on from here. The files as they were are in the timeline.")
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full: not every file of the update could be written. Free some space and update again, which continues from here. The files as they were are in the timeline.")
 	}
 	if e, ok := errors.AsType[*git.CommandError](err); ok {
 		for _, m := range inTheWayWords.FindAllStringSubmatch(string(e.Result.Stderr), 1000) {
