@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Movable says why the workspace cannot be moved now.
+// Movable returns why the workspace cannot be moved now.
 func (s *Service) Movable(ctx context.Context, w workspaces.Workspace) error {
 	if w.DeletedAt != 0 {
 		return fault.New(fault.Conflict, "already_deleted", "%s is deleted. Restore it first.", w.Key())
@@ -30,7 +30,7 @@ func (s *Service) Movable(ctx context.Context, w workspaces.Workspace) error {
 	}
 	c := s.records.Chooser()
 	if c == nil {
-		return fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
+		return fault.New(fault.Unsupported, "executor_fixed", "Executors cannot be chosen on this server.")
 	}
 	n, err := sessions.Running(ctx, w.ID)
 	if err != nil {
@@ -38,17 +38,17 @@ func (s *Service) Movable(ctx context.Context, w workspaces.Workspace) error {
 	}
 	if n > 0 && !c.Lost(ctx, w.ID) {
 		return fault.Wrap(errRunning, fault.Conflict, "sessions_running",
-			"%s run in %s. Stop them first: they do not move along.", git.Plural(n, "session", "sessions"), w.Key()).With("running", n)
+			"%s run in %s. Stop them first: they cannot move.", git.Plural(n, "session", "sessions"), w.Key()).With("running", n)
 	}
 	return nil
 }
 
-// errRunning refuses to move what runs.
+// errRunning is the error that running sessions prevent a move.
 var errRunning = errors.New("sessions run")
 
-// Move gives a workspace another place, for good: its sandbox ends, the next one is made there. What was committed and what lies in the
-// worktree stays; what else the sandbox held goes. It says what changes, in words. Sessions must have ended, unless the old place
-// cannot be reached any more. folder is the one it borrows from on a member's machine, as in NewWorkspace.
+// Move gives a workspace another executor: its sandbox ends, and the next one is created there. Commits and the worktree's files stay; what
+// else the sandbox had is lost. It returns the changes, for people. Sessions must have ended, unless the old executor is unreachable.
+// folder is the one whose objects it shares on a member's machine, as in NewWorkspace.
 func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, executor, folder string) (workspaces.Workspace, []string, error) {
 	w, release, err := s.lifecycle.Acquire(ctx, workspaceID)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 				return workspaces.Workspace{}, nil, err
 			}
 		}
-		// A folder that is at no commit has nothing a snapshot could stand on; what lies in it stays.
+		// Without a commit there is nothing a snapshot could be based on; the files stay.
 		if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, snapshot.ErrNoHead) {
 			return workspaces.Workspace{}, nil, err
 		}
@@ -85,12 +85,12 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 	return s.moveTo(ctx, actor, w, c, to, folder)
 }
 
-// moveTo is Move for whoever has taken the workspace and knows where to.
+// moveTo is Move for a caller that has locked the workspace and knows the target.
 func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, c workspaces.Chooser, to executors.Kind, folder string) (workspaces.Workspace, []string, error) {
 	if string(to) == w.Executor {
 		return w, []string{}, nil
 	}
-	// From here on it goes to its end, whoever asked.
+	// From here on it completes even if the caller leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
 	defer cancel()
 	from := w.Executor
@@ -102,14 +102,14 @@ func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w workspaces
 	}
 	w, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = string(to), folder; return nil })
 	if err != nil {
-		return workspaces.Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
+		return workspaces.Workspace{}, nil, fmt.Errorf("storing the workspace's executor: %w", err)
 	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.moved",
 		Text: strings.TrimSpace(fmt.Sprintf("Moved from %s to %s. %s", s.placeWords(ctx, c, executors.Kind(from)), s.placeWords(ctx, c, to), strings.Join(changes, " "))), Data: map[string]any{"from": from, "to": string(to)}})
 	return w, changes, nil
 }
 
-// placeWords is what people call a place.
+// placeWords is the display name of an executor.
 func (s *Service) placeWords(ctx context.Context, c workspaces.Chooser, kind executors.Kind) string {
 	if kind.Member() == "" {
 		return string(kind)
@@ -117,10 +117,11 @@ func (s *Service) placeWords(ctx context.Context, c workspaces.Chooser, kind exe
 	if caps, ok := c.Place(ctx, kind); ok {
 		return caps.Name
 	}
-	return "a machine that is not connected any more"
+	return "a machine that is no longer connected"
 }
 
-// moveOut ends the sandbox. A place that does not isolate works on what the repository knows: commits come home first, or it stays.
+// moveOut ends the sandbox. An executor that does not isolate works on what the repository has: if fetching the commits fails, moveOut
+// fails.
 func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspaces.Workspace, to executors.Kind) error {
 	places, _, err := s.records.Connected()
 	if err != nil {
@@ -132,11 +133,11 @@ func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspace
 	caps, _ := c.Place(ctx, to)
 	open := s.sandboxes.OwnGitDir(w.ID) && (!caps.Isolated || caps.OwnDisk)
 	if open {
-		if err := places.Ensure(ctx, w.ID); err != nil { // what is not home then, Unbox says
-			s.cfg.Log.WarnContext(ctx, "sandbox could not be asked for its commits before the workspace is moved", "workspace_id", w.ID, "error", err)
+		if err := places.Ensure(ctx, w.ID); err != nil { // ReleaseSandbox reports what was not fetched
+			s.cfg.Log.WarnContext(ctx, "commits could not be fetched from the sandbox before the workspace is moved", "workspace_id", w.ID, "error", err)
 		}
 	}
-	defer s.records.BeginLeaving(w.ID)() // nothing new may start in the old place
+	defer s.records.BeginLeaving(w.ID)() // nothing new may start in the old sandbox
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
@@ -147,15 +148,15 @@ func (s *Service) moveOut(ctx context.Context, c workspaces.Chooser, w workspace
 	return s.ingest.ReleaseSandbox(ctx, w.ID)
 }
 
-// moveFromRemote ends the sandbox of a far workspace. One that stands still with work that is not home is woken for that; where its place
-// cannot be reached any more, what came home is all there is.
+// moveFromRemote ends the sandbox of a remote workspace. It wakes one that is suspended with unsynced work; if its executor is unreachable,
+// only what was synced is left.
 func (s *Service) moveFromRemote(ctx context.Context, c workspaces.Chooser, places workspaces.Places, w workspaces.Workspace) error {
 	if s.sandboxes.Unsynced(ctx, w.ID) && !c.Lost(ctx, w.ID) {
 		if err := places.Ensure(ctx, w.ID); err != nil {
 			return err
 		}
 	}
-	defer s.records.BeginLeaving(w.ID)() // nothing new may start in the old place
+	defer s.records.BeginLeaving(w.ID)() // nothing new may start in the old sandbox
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (s *Service) moveFromRemote(ctx context.Context, c workspaces.Chooser, plac
 	return s.ingest.RestoreWorktree(ctx, w, "")
 }
 
-// changes says in words what another place changes for a workspace.
+// changes describes for people what another executor changes for a workspace.
 func (s *Service) changes(ctx context.Context, c workspaces.Chooser, from, to executors.Kind) []string {
 	next, _ := c.Place(ctx, to)
 	old, known := c.Place(ctx, from)

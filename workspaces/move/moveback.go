@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/lifecycle"
 )
 
-// moveBack has a workspace go on where it was.
+// moveBack resumes a workspace where it was.
 func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause error) {
 	was := ctx
 	ctx, stop := unlessStopped(ctx)
@@ -46,7 +46,7 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 				m.Steps[i].State = lifecycle.StepSkipped
 			}
 		}
-		m.Steps = append(m.Steps, workspaces.Step{Name: moveBack, Title: "Go on in " + name, State: lifecycle.StepPending})
+		m.Steps = append(m.Steps, workspaces.Step{Name: moveBack, Title: "Resume in " + name, State: lifecycle.StepPending})
 	})
 	err := s.moveStep(ctx, j, moveBack, func(ctx context.Context) (lifecycle.Outcome, error) {
 		w, err := s.store.Workspace(ctx, m.WorkspaceID)
@@ -68,12 +68,12 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 		return
 	}
 	if err != nil {
-		cause = fault.Wrap(cause, fault.Unavailable, "move_back_failed", "%s It could not go on in %s either: %s", git.Reason(cause), name, git.Reason(err))
+		cause = fault.Wrap(cause, fault.Unavailable, "move_back_failed", "%s It could not be resumed in %s either: %s", git.Reason(cause), name, git.Reason(err))
 	}
 	s.endMove(ctx, j, state, cause)
 }
 
-// endMove stores how a move ended and lets go of the workspace.
+// endMove stores how a move ended and unlocks the workspace.
 func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause error) {
 	ctx = context.WithoutCancel(ctx)
 	s.movings.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause e
 	m := j.m.Clone()
 	s.movings.mu.Unlock()
 	if err := s.store.UpdateMove(ctx, m); err != nil {
-		s.cfg.Log.ErrorContext(ctx, "the end of a move could not be stored: the next start looks at it again", "workspace_id", m.WorkspaceID, "error", err)
+		s.cfg.Log.ErrorContext(ctx, "the end of a move could not be stored: the next start tries again", "workspace_id", m.WorkspaceID, "error", err)
 	}
 	s.movings.mu.Lock()
 	delete(s.movings.jobs, m.WorkspaceID)
@@ -106,24 +106,25 @@ func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause e
 	case workspaces.MoveDone:
 		a.Text = fmt.Sprintf("Moved from %s to %s. %s", from, to, strings.Join(s.changes(ctx, c, executors.Kind(m.From), executors.Kind(m.To)), " "))
 	case workspaces.MoveCancelled:
-		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s was cancelled: it goes on in %s.", from, to, from)
+		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s was cancelled: the workspace continues in %s.", from, to, from)
 	default:
-		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s failed: it goes on in %s. %s", from, to, from, m.Reason)
+		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s failed: the workspace continues in %s. %s", from, to, from, m.Reason)
 	}
 	s.records.Note(ctx, a)
 	s.records.PublishWorkspace(ctx, w)
 }
 
-// Recover takes up the moves a server died over: on to the new place where the row names that, else back to the old one.
+// Recover takes up the moves an earlier server left unfinished: forward to the new executor if the row names that, else back to the old
+// one.
 func (s *Service) Recover(ctx context.Context) error {
 	open, err := s.store.OpenMoves(ctx)
 	if err != nil {
-		return fmt.Errorf("listing cut moves: %w", err)
+		return fmt.Errorf("listing interrupted moves: %w", err)
 	}
 	for _, m := range open {
 		release, ok := s.locks.Busy.TryLock(m.WorkspaceID)
 		if !ok {
-			return fmt.Errorf("workspace %s of a cut move is busy", m.WorkspaceID)
+			return fmt.Errorf("workspace %s of an interrupted move is busy", m.WorkspaceID)
 		}
 		j := &moveJob{m: m, release: release}
 		s.movings.mu.Lock()
@@ -136,10 +137,10 @@ func (s *Service) Recover(ctx context.Context) error {
 	return nil
 }
 
-// machineBack is how long a move that is taken up, or goes back, waits for a member's machine that is away.
+// machineBack is how long a recovered or reverted move waits for a member's machine that is offline.
 const machineBack = time.Minute
 
-// awaitMachines waits until the machines of a move are there again, as long as that is to be hoped for.
+// awaitMachines waits until the machines of a move are online again, for at most machineBack.
 func (s *Service) awaitMachines(ctx context.Context, kinds ...string) {
 	ctx, cancel := context.WithTimeout(ctx, machineBack)
 	defer cancel()
@@ -178,7 +179,7 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 			}
 		}
 	}
-	err = error(fault.New(fault.Unavailable, "move_cut", "The server was stopped in the middle of it. It is where it was: move it again."))
+	err = error(fault.New(fault.Unavailable, "move_cut", "The server was stopped in the middle of the move. The workspace is where it was: move it again."))
 	_ = s.changeMove(ctx, j, func(m *workspaces.Moving) {
 		m.Steps = withoutStep(m.Steps, moveBack)
 		for i := range m.Steps {

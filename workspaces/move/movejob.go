@@ -22,7 +22,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Steps of a move, in their order. The last one is there only where the move had begun to change something and went back.
+// Steps of a move, in order. The last one is only present when the move had started to change something and was reverted.
 const (
 	moveKeep   = "keep"
 	moveTry    = "try"
@@ -34,12 +34,12 @@ const (
 	moveBack   = "back"
 )
 
-// moveEndTime bounds what is done after a failed or cut move has to come to an end.
+// moveEndTime bounds the work that must complete after a failed or cancelled move.
 const moveEndTime = 10 * time.Minute
 
 func moveSteps(to string) []workspaces.Step {
-	out := []workspaces.Step{{Name: moveKeep, Title: "Keep a snapshot"}, {Name: moveTry, Title: "Try " + to}, {Name: moveStop, Title: "Stop the agents"},
-		{Name: moveHome, Title: "Bring files and commits home"}, {Name: moveSwitch, Title: "Leave the old place"}, {Name: moveStart, Title: "Start in " + to},
+	out := []workspaces.Step{{Name: moveKeep, Title: "Take a snapshot"}, {Name: moveTry, Title: "Try " + to}, {Name: moveStop, Title: "Stop the agents"},
+		{Name: moveHome, Title: "Sync files and commits to the server"}, {Name: moveSwitch, Title: "Leave the old sandbox"}, {Name: moveStart, Title: "Start in " + to},
 		{Name: moveResume, Title: "Resume the agents"}}
 	for i := range out {
 		out[i].State = lifecycle.StepPending
@@ -47,7 +47,7 @@ func moveSteps(to string) []workspaces.Step {
 	return out
 }
 
-// MoveLive begins to move a workspace to another place with the agents that run in it, and returns with the move's row stored.
+// MoveLive starts to move a workspace to another executor together with its running agents, and returns when the move's row is stored.
 func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceID, to, folder string) (workspaces.Workspace, error) {
 	w, release, err := s.lifecycle.Acquire(ctx, workspaceID)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 	return w, nil
 }
 
-// mayMove refuses a move that cannot be.
+// mayMove rejects an impossible move.
 func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, to, folder string) (executors.Kind, string, error) {
 	c := s.records.Chooser()
 	switch {
@@ -91,7 +91,7 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspace
 	case w.State != workspaces.Ready && w.State != workspaces.Paused:
 		return "", "", fault.New(fault.Conflict, "workspace_not_ready", "%s is %s: a workspace is moved when it is ready.", w.Key(), w.State)
 	case c == nil:
-		return "", "", fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
+		return "", "", fault.New(fault.Unsupported, "executor_fixed", "Executors cannot be chosen on this server.")
 	}
 	kind, err := c.Choose(executors.As(ctx, "", actor.User.ID), w.TeamID, executors.Kind(to))
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspace
 		return "", "", err
 	}
 	if string(kind) == w.Executor {
-		return "", "", fault.New(fault.Conflict, "already_there", "%s lives in %s already.", w.Key(), s.placeTitle(ctx, c, kind))
+		return "", "", fault.New(fault.Conflict, "already_there", "%s already runs in %s.", w.Key(), s.placeTitle(ctx, c, kind))
 	}
 	if folder, err = transfer.FolderFor(p, string(kind), folder); err != nil || c.Lost(ctx, w.ID) {
 		return kind, folder, err
@@ -114,13 +114,13 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w workspace
 	switch err := s.unfinished(ctx, w, caps); {
 	case fault.CodeOf(err) == sandboxgit.CodeUnderWay:
 		return kind, folder, err
-	case err != nil: // it is asked again before it is left
-		s.cfg.Log.InfoContext(ctx, "whether a merge is under way could not be seen before a move", "workspace_id", w.ID, "error", err)
+	case err != nil: // it is checked again before leaving
+		s.cfg.Log.InfoContext(ctx, "whether a merge is in progress could not be checked before a move", "workspace_id", w.ID, "error", err)
 	}
 	return kind, folder, nil
 }
 
-// placeTitle is what people call a place, as a heading has it.
+// placeTitle is an executor's display name as a heading has it.
 func (s *Service) placeTitle(ctx context.Context, c workspaces.Chooser, kind executors.Kind) string {
 	if caps, ok := c.Place(ctx, kind); ok && caps.Name != "" {
 		return caps.Name
@@ -128,7 +128,7 @@ func (s *Service) placeTitle(ctx context.Context, c workspaces.Chooser, kind exe
 	return s.placeWords(ctx, c, kind)
 }
 
-// CancelMove has a move go back to where the workspace was, and returns when it did. One that has come to the new place goes on.
+// CancelMove reverts a move, and returns when the workspace is back where it was. A move that has reached the new executor continues.
 func (s *Service) CancelMove(ctx context.Context, workspaceID string) (workspaces.Workspace, error) {
 	m, ok := s.MoveOf(workspaceID)
 	if !ok {
@@ -144,7 +144,7 @@ func (s *Service) CancelMove(ctx context.Context, workspaceID string) (workspace
 	return s.store.Workspace(ctx, workspaceID)
 }
 
-// changeMove changes the move in memory and stores it. That it cannot be stored is an error where something irreversible follows.
+// changeMove changes the move in memory and stores it. A failure to store is an error if something irreversible follows.
 func (s *Service) changeMove(ctx context.Context, j *moveJob, fn func(*workspaces.Moving)) error {
 	s.movings.mu.Lock()
 	fn(&j.m)
@@ -152,7 +152,7 @@ func (s *Service) changeMove(ctx context.Context, j *moveJob, fn func(*workspace
 	s.movings.mu.Unlock()
 	err := s.store.UpdateMove(context.WithoutCancel(ctx), m)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "how far a move came could not be stored", "workspace_id", m.WorkspaceID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "the progress of a move could not be stored", "workspace_id", m.WorkspaceID, "error", err)
 	}
 	if w, werr := s.store.Workspace(ctx, m.WorkspaceID); werr == nil {
 		s.records.PublishWorkspace(ctx, w)
@@ -166,7 +166,7 @@ func (j *moveJob) of(s *Service) workspaces.Moving {
 	return j.m.Clone()
 }
 
-// moveStep runs one step and keeps its times, state and detail.
+// moveStep runs one step and stores its times, state and detail.
 func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func(ctx context.Context) (lifecycle.Outcome, error)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -202,7 +202,7 @@ func (s *Service) moveStep(ctx context.Context, j *moveJob, name string, do func
 	return errors.Join(err, serr)
 }
 
-// runMove is the job of a move: to the new place, or back.
+// runMove is the job of a move: it goes to the new executor, or reverts.
 func (s *Service) runMove(ctx context.Context, j *moveJob) {
 	m := j.of(s)
 	ctx = executors.As(context.WithValue(ctx, movingCtx{}, true), executors.ForAgent, m.ActorID)
@@ -212,7 +212,7 @@ func (s *Service) runMove(ctx context.Context, j *moveJob) {
 		return
 	}
 	if errors.Is(context.Cause(ctx), workspaces.ErrShutdown) {
-		s.letGoMove(j) // its row is open: the next server goes on
+		s.letGoMove(j) // its row is unfinished: the next server continues
 		return
 	}
 	s.moveBack(ctx, j, switched, err)
@@ -226,7 +226,7 @@ func (s *Service) letGoMove(j *moveJob) {
 	j.release()
 }
 
-// unlessStopped is ctx as long as the server runs: nobody cancels what is done under it.
+// unlessStopped is ctx without cancellation by people: it lasts as long as the server runs.
 func unlessStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -237,7 +237,7 @@ func unlessStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	return out, func() { stop(); cancel(nil) }
 }
 
-// moveThere goes all the way. switched says that the old sandbox may be gone.
+// moveThere does all steps. switched reports that the old sandbox may be gone.
 func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err error) {
 	m := j.of(s)
 	w, err := s.store.Workspace(ctx, m.WorkspaceID)
@@ -270,7 +270,7 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 	return true, s.moveIn(ctx, j)
 }
 
-// moveIn starts the sandbox in the new place, which the row names, and has the agents go on there.
+// moveIn starts the sandbox in the new executor, which the row names, and resumes the agents there.
 func (s *Service) moveIn(ctx context.Context, j *moveJob) error {
 	m := j.of(s)
 	err := s.moveStep(ctx, j, moveStart, func(ctx context.Context) (lifecycle.Outcome, error) {
@@ -300,7 +300,7 @@ func (s *Service) moveKeep(ctx context.Context, w workspaces.Workspace, m worksp
 	return lifecycle.Outcome{Detail: "All files, uncommitted ones included, are in the timeline."}, nil
 }
 
-// moveTry has a sandbox made in the new place while the agents work on in the old one.
+// moveTry creates a trial sandbox in the new executor while the agents keep working in the old one.
 func (s *Service) moveTry(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (lifecycle.Outcome, error) {
 	places, _, err := s.records.Connected()
 	if err != nil {
@@ -311,16 +311,16 @@ func (s *Service) moveTry(ctx context.Context, w workspaces.Workspace, m workspa
 		return lifecycle.Outcome{Skipped: true}, nil
 	}
 	if err := git.MakeFolders(s.sandboxes.SandboxDir(w.ID)); err != nil {
-		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new place")
+		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new executor")
 	}
-	dir, err := os.MkdirTemp(s.sandboxes.SandboxDir(w.ID), "new-home-try-") // one that is left over is swept at the next start
+	dir, err := os.MkdirTemp(s.sandboxes.SandboxDir(w.ID), "new-home-try-") // the next start removes what is left over
 	if err != nil {
-		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new place")
+		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new executor")
 	}
 	defer func() { _ = s.repo.RemoveFolder(dir) }()
 	root := filepath.Join(dir, "tree")
 	if err := os.Mkdir(root, 0o700); err != nil {
-		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new place")
+		return lifecycle.Outcome{}, git.DiskFault(err, "Trying the new executor")
 	}
 	if s.cfg.Chown {
 		n, err := s.store.BoxUser(ctx, w.ID)
@@ -345,10 +345,10 @@ func (s *Service) moveTry(ctx context.Context, w workspaces.Workspace, m workspa
 		return lifecycle.Outcome{}, err
 	}
 	failpoint.Reach(failpoint.MoveTried)
-	return lifecycle.Outcome{Detail: "A sandbox was made there, git ran in it, and it was ended."}, nil
+	return lifecycle.Outcome{Detail: "A trial sandbox was created there, git ran in it, and it was destroyed."}, nil
 }
 
-// moveStop stops what runs. From now on nothing new starts in the workspace but by this move.
+// moveStop stops the sessions. From now on only this move starts anything in the workspace.
 func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspace) (lifecycle.Outcome, error) {
 	_, sessions, err := s.records.Connected()
 	if err != nil {
@@ -368,7 +368,7 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 	for i := range plan {
 		plan[i].State = "running"
 	}
-	// What is to go on is stored before any of it is stopped.
+	// Store which sessions are to be resumed before stopping any.
 	if err := s.changeMove(ctx, j, func(m *workspaces.Moving) { m.Sessions = plan }); err != nil {
 		return lifecycle.Outcome{}, err
 	}
@@ -384,7 +384,7 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(fails...); err != nil && !j.lost { // in a place that cannot be reached they end with it
+	if err := errors.Join(fails...); err != nil && !j.lost { // in an unreachable executor they end with the sandbox
 		return lifecycle.Outcome{}, err
 	}
 	if err := s.changeMove(ctx, j, func(m *workspaces.Moving) {
@@ -401,14 +401,14 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 	return lifecycle.Outcome{Detail: git.Plural(len(plan), "session has", "sessions have") + " ended. Their terminals stay readable."}, nil
 }
 
-// moveHomeFirst brings home what the sandbox has, while it still stands, and keeps the files as the agents left them.
+// moveHomeFirst syncs what the sandbox has while it still exists, and takes a snapshot of the files as the agents left them.
 func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Workspace) (lifecycle.Outcome, error) {
 	m := j.of(s)
 	switch lost := s.records.Chooser().Lost(ctx, w.ID); {
-	case lost && !j.lost: // who asked was told that everything comes along
-		return lifecycle.Outcome{}, fault.New(fault.Unavailable, "move_place_away", "The place it lives in went away in the middle of the move: what was done there last has not come home. Move it again once that place is back; or move it now, and leave behind what is only there.")
+	case lost && !j.lost: // the plan said that everything comes along
+		return lifecycle.Outcome{}, fault.New(fault.Unavailable, "move_place_away", "The workspace's executor became unreachable in the middle of the move: the last work there is not synced to the server. Move it again once it is reachable; or move it now, and lose what is only there.")
 	case lost:
-		return lifecycle.Outcome{Skipped: true, Detail: "The old place cannot be reached: what came home before is what there is."}, nil
+		return lifecycle.Outcome{Skipped: true, Detail: "The old executor is unreachable: only what was synced earlier is there."}, nil
 	}
 	var there *snapshot.RemoteIgnored
 	if s.sandboxes.Separate(w.ID) {
@@ -441,20 +441,20 @@ func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Wo
 	return lifecycle.Outcome{Detail: there.Words()}, err
 }
 
-// shift ends the sandbox and has the row name another place.
+// shift ends the sandbox and stores another executor in the row.
 func (s *Service) shift(ctx context.Context, w workspaces.Workspace, to, folder string) error {
 	if err := s.moveOut(ctx, s.records.Chooser(), w, executors.Kind(to)); err != nil {
 		return err
 	}
 	failpoint.Reach(failpoint.MoveLeft)
 	if _, err := s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = to, folder; return nil }); err != nil {
-		return fmt.Errorf("storing the workspace's place: %w", err)
+		return fmt.Errorf("storing the workspace's executor: %w", err)
 	}
 	failpoint.Reach(failpoint.MoveSwitched)
 	return nil
 }
 
-// moveGoOn resumes the agents that were stopped. One that cannot be resumed is told of; its session can be resumed by hand.
+// moveGoOn resumes the agents that were stopped. It reports those that cannot be resumed; people can resume their sessions manually.
 func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (lifecycle.Outcome, error) {
 	_, sessions, err := s.records.Connected()
 	if err != nil {
@@ -465,7 +465,7 @@ func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (lifec
 	if !ok || len(m.Sessions) == 0 {
 		return lifecycle.Outcome{Skipped: true}, nil
 	}
-	words := fmt.Sprintf("This workspace was moved to another place (%s) while you worked: you were stopped, and programs that you had started have ended. Files and commits are as you left them. Go on where you were.",
+	words := fmt.Sprintf("This workspace was moved to another executor (%s) while you worked: you were stopped, and programs that you had started have ended. Files and commits are as you left them. Continue where you were.",
 		s.placeTitle(ctx, s.records.Chooser(), executors.Kind(place)))
 	var on, failed, waits int
 	for i, one := range m.Sessions {
@@ -495,10 +495,10 @@ func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (lifec
 	}
 	detail := git.Plural(on, "agent goes", "agents go") + " on."
 	if failed > 0 {
-		detail += " " + git.Plural(failed, "agent", "agents") + " could not be resumed: resume the session by hand."
+		detail += " " + git.Plural(failed, "agent", "agents") + " could not be resumed: resume the session manually."
 	}
 	if waits > 0 {
-		detail += " " + git.Plural(waits, "agent waits", "agents wait") + " until the place has its program: then resume the session by hand."
+		detail += " " + git.Plural(waits, "agent waits", "agents wait") + " until the target has its program: then resume the session manually."
 	}
 	return lifecycle.Outcome{Detail: detail, Skipped: on+failed+waits == 0}, nil
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Keepers is an optional ability of Places that have places with a disk of their own.
+// Keepers is an optional ability of Places whose executors have their own disk.
 type Keepers interface {
-	// OnlyThere says how many files the workspace's sandbox alone holds, because they are too large or of a kind that is not brought home.
+	// OnlyThere returns how many files only the workspace's sandbox has, because they are too large or of a type that is not synced.
 	OnlyThere(ctx context.Context, workspaceID string) (int64, error)
 }
 
-// liveBox is openBox for a sandbox that lives; nil where none does, and none is made or woken.
+// liveBox is openBox for a live sandbox; nil if there is none. It neither creates nor wakes one.
 func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*sandboxgit.Sandbox, error) {
 	places, _, err := s.records.Connected()
 	if err != nil {
@@ -43,14 +43,14 @@ func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*sandbox
 	return b, err
 }
 
-// leavesGit reports whether a move to another place leaves the git dir that the workspace's agents work with: commits, what is staged and
-// other refs come along, and nothing else of it does.
+// leavesGit reports whether a move to another executor leaves the git dir of the workspace's agents: commits, staged changes and other refs
+// come along, but nothing else of it does.
 func (s *Service) leavesGit(w workspaces.Workspace, to executors.Capabilities) bool {
 	return s.sandboxes.Remote(w.ID) || s.sandboxes.OwnGitDir(w.ID) && (!to.Isolated || to.OwnDisk)
 }
 
-// unfinished refuses to leave a git dir in which a merge, a rebase or the like is under way: what git noted of it would be lost, and the next
-// commit would be one of half a merge. A sandbox that does not live is not asked: it is looked at again before it is left.
+// unfinished rejects leaving a git dir with a merge, a rebase or the like in progress: its state would be lost, and the next commit would
+// be one of half a merge. It does not check a sandbox that is not live: that is checked again before leaving it.
 func (s *Service) unfinished(ctx context.Context, w workspaces.Workspace, to executors.Capabilities) error {
 	if !s.leavesGit(w, to) {
 		return nil
@@ -62,7 +62,7 @@ func (s *Service) unfinished(ctx context.Context, w workspaces.Workspace, to exe
 	return b.Idle(ctx)
 }
 
-// staysBehind refuses to leave a sandbox that alone holds files, in the words of who would refuse its end later.
+// staysBehind rejects leaving a sandbox that is the only one to have certain files, with the same message as ending it later would give.
 func (s *Service) staysBehind(ctx context.Context, w workspaces.Workspace) error {
 	places, _, err := s.records.Connected()
 	if err != nil || !s.sandboxes.Remote(w.ID) {
@@ -76,12 +76,12 @@ func (s *Service) staysBehind(ctx context.Context, w workspaces.Workspace) error
 	if err != nil || n == 0 {
 		return err
 	}
-	return fault.New(fault.Conflict, "sandbox_not_home", "%s in the sandbox alone, too large or of a kind that is not brought home. Move or remove what is listed as not synced, or have git ignore it if it may be lost.",
+	return fault.New(fault.Conflict, "sandbox_not_home", "%s in the sandbox only, too large or of a type that is not synced. Move or remove what is listed as not synced, or have git ignore it if it may be lost.",
 		git.Plural(int(n), "file is", "files are")).With("not_synced", n)
 }
 
-// leftIgnored names what git ignores in a workspace and would not come along, folders with a slash; nil where nobody can be asked now. along
-// are files that do.
+// leftIgnored lists the ignored files of a workspace that would not come along, folders with a slash; nil when no sandbox can be asked now.
+// along are files that do.
 func (s *Service) leftIgnored(ctx context.Context, b *sandboxgit.Sandbox, along func(name string) bool) []string {
 	if b == nil {
 		return nil
@@ -94,7 +94,7 @@ func (s *Service) leftIgnored(ctx context.Context, b *sandboxgit.Sandbox, along 
 	return slices.DeleteFunc(git.SplitZero(out), along)
 }
 
-// ignoredWords are what a plan says of ignored files. others says that it told of some already.
+// ignoredWords are a plan's text about ignored files. others says that the plan lists some already.
 func ignoredWords(names []string, others bool) string {
 	switch {
 	case len(names) == 0 && others:
@@ -107,8 +107,8 @@ func ignoredWords(names []string, others bool) string {
 	return "Files that git ignores: " + git.SomeNames(git.EncodePaths(names))
 }
 
-// planChosen says which of the ignored files that the project keeps come along to or from a place with a disk of its own: as its sandbox has
-// them, else as they came to this server last.
+// planChosen returns which of the ignored files that the project selects come along to or from a sandbox with its own disk: as its sandbox
+// has them, else as they were last synced to this server.
 func (s *Service) planChosen(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, lost bool) (transfer.ChosenFiles, error) {
 	switch {
 	case len(p.KeepIgnored) == 0:
@@ -136,10 +136,10 @@ func (s *Service) planChosen(ctx context.Context, p workspaces.Project, w worksp
 	return s.transfer.ChosenLocal(ctx, p, w, head, false)
 }
 
-// lackKey is what a trial's finding is kept under.
+// lackKey is the key of a trial's finding.
 func lackKey(workspaceID, kind string) string { return workspaceID + " " + kind }
 
-// planSessions says what becomes of the sessions that run, with what a trial of the place found.
+// planSessions returns what happens to the running sessions, given what a trial of the executor found.
 func (s *Service) planSessions(ctx context.Context, movers workspaces.Movers, w workspaces.Workspace, from, to executors.Capabilities) ([]workspaces.MovedSession, error) {
 	plan, err := movers.MovePlan(ctx, w.ID, from, to)
 	s.movings.mu.Lock()
@@ -161,7 +161,7 @@ func (s *Service) planSessions(ctx context.Context, movers workspaces.Movers, w 
 	return plan, err
 }
 
-// programsFor are the programs that the sessions which run need in the place a workspace goes to. asked are the sessions.
+// programsFor are the programs that the running sessions need in the target. asked are those sessions.
 func (s *Service) programsFor(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (asked []workspaces.MovedSession, programs []string, err error) {
 	_, sessions, err := s.records.Connected()
 	if err != nil {
@@ -185,8 +185,8 @@ func (s *Service) programsFor(ctx context.Context, w workspaces.Workspace, m wor
 	return asked, programs, nil
 }
 
-// noteLacks remembers what a trial found, and stops a move of which its plan did not say that an agent cannot go on: nothing was stopped yet.
-// Asked for again, it goes on without.
+// noteLacks records what a trial found, and stops a move if its plan did not say that an agent cannot be resumed: nothing was stopped yet.
+// Requested again, the move continues without that agent.
 func (s *Service) noteLacks(w workspaces.Workspace, m workspaces.Moving, asked []workspaces.MovedSession, lacks []string) error {
 	found := make(map[string]bool)
 	news := ""
@@ -207,5 +207,5 @@ func (s *Service) noteLacks(w workspaces.Workspace, m workspaces.Moving, asked [
 	if news == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, "agent_not_there", "%s. Nothing was stopped: it works on where it is. Move it again to go without the agent.", strings.TrimSuffix(news, "."))
+	return fault.New(fault.Conflict, "agent_not_there", "%s. Nothing was stopped: the workspace runs where it was. Move it again to go without the agent.", strings.TrimSuffix(news, "."))
 }

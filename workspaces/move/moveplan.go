@@ -17,26 +17,26 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// MoveItem is something that a move carries, loses or changes.
+// MoveItem is something that a move takes along, loses or changes.
 type MoveItem struct {
 	What   string // a stable word: branch, files, refs, scrollback, copied_files, home; processes, ignored, ports, temp, logins
-	Detail string // in words
-	Bytes  int64  // 0 = not known
+	Detail string // text for people
+	Bytes  int64  // 0 = unknown
 }
 
-// MovePlan is what a move would do, worked out without changing anything.
+// MovePlan is what a move would do. Making it changes nothing.
 type MovePlan struct {
 	From, To      executors.Capabilities
 	Possible      bool
-	Reason        string // why not, in words
-	Code          string // the stable code of the refusal
+	Reason        string // why not, for people
+	Code          string // the stable code of the error
 	Carried, Lost []MoveItem
-	Changes       []string // what else is different there, a sentence each
+	Changes       []string // other differences there, one sentence each
 	Sessions      []workspaces.MovedSession
-	PriceNano     int64 // nano-USD an hour there; 0 = free
+	PriceNano     int64 // nano-USD per hour there; 0 = free
 }
 
-// PlanMove says what moving a workspace to another place would carry and lose. What refuses the move is in the plan, not an error.
+// PlanMove returns what a move to another executor would take along and lose. A reason why it is not allowed is in the plan, not an error.
 func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceID, to, folder string) (MovePlan, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	}
 	c := s.records.Chooser()
 	if c == nil {
-		return MovePlan{}, fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
+		return MovePlan{}, fault.New(fault.Unsupported, "executor_fixed", "Executors cannot be chosen on this server.")
 	}
 	from, known := c.Place(ctx, executors.Kind(w.Executor))
 	if !known {
@@ -70,7 +70,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	}
 	if plan.To, known = c.Place(ctx, kind); !known {
 		plan.To = executors.Capabilities{Kind: kind}
-		return plan, nil // there is nothing to compare with
+		return plan, nil // nothing to compare with
 	}
 	plan.PriceNano = plan.To.PriceNano
 	if _, sessions, err := s.records.Connected(); err == nil {
@@ -89,12 +89,12 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 		s.planIgnored(ctx, p, w, &plan, lost)
 	}
 	if lost {
-		plan.loses("unseen", "What the old place holds and this server does not: it cannot be reached.")
+		plan.loses("unseen", "What only the old sandbox has and this server does not: it is unreachable.")
 	}
 	if plan.From.Isolated != plan.To.Isolated || plan.From.SharedHome || plan.To.SharedHome {
-		plan.loses("logins", "Logins and settings that agents keep in their home: they have another one there. Accounts chosen in Parawork come along.")
+		plan.loses("logins", "Logins and settings that agents have in their home: they get another one there. Accounts chosen in Parawork come along.")
 	}
-	plan.loses("temp", "/tmp and programs that were installed in the old place.")
+	plan.loses("temp", "/tmp and programs that were installed in the old sandbox.")
 	plan.Changes = executors.Differences(from, plan.To)
 	return plan, nil
 }
@@ -124,7 +124,7 @@ func (s *Service) planCarried(ctx context.Context, p workspaces.Project, w works
 		}
 	}
 	if lost {
-		add("files", 0, "Files and commits as they came to this server last: the old place cannot be reached.")
+		add("files", 0, "Files and commits as they were last synced to this server: the old sandbox is unreachable.")
 	}
 	switch apart := s.sandboxes.Separate(w.ID); {
 	case apart && (plan.To.Isolated || plan.To.OwnDisk):
@@ -141,7 +141,7 @@ func (s *Service) planCarried(ctx context.Context, p workspaces.Project, w works
 	return nil
 }
 
-// planFiles names what differs from the commit the worktree is at: as its sandbox has it, else as this server has it.
+// planFiles lists the differences from the worktree's commit: as its sandbox has them, else as this server has them.
 func (s *Service) planFiles(ctx context.Context, p workspaces.Project, w workspaces.Workspace) ([]string, error) {
 	b, err := s.liveBox(ctx, w)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Service) planFiles(ctx context.Context, p workspaces.Project, w workspa
 	return names, nil
 }
 
-// sizeBelow adds up the regular files among paths.
+// sizeBelow adds up the sizes of the regular files among paths.
 func sizeBelow(dir string, paths []string) (sum int64) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -182,7 +182,7 @@ func (plan *MovePlan) loses(what, format string, args ...any) {
 	plan.Lost = append(plan.Lost, MoveItem{What: what, Detail: fmt.Sprintf(format, args...)})
 }
 
-// planLost lists what stays behind or ends. here says that the workspace works in the project's own repository.
+// planLost lists what is lost or ends. here says that the workspace works in the project's own repository.
 func (s *Service) planLost(plan *MovePlan, here bool) {
 	ends, restarts, waits := 0, 0, 0
 	for _, m := range plan.Sessions {
@@ -199,35 +199,35 @@ func (s *Service) planLost(plan *MovePlan, here bool) {
 		plan.loses("shells", "%s: what runs in it ends.", git.Plural(ends, "shell or command", "shells and commands"))
 	}
 	if restarts > 0 {
-		plan.loses("conversations", "%s anew: the record of the conversation stays behind.", git.Plural(restarts, "agent begins", "agents begin"))
+		plan.loses("conversations", "%s restarted: the record of the conversation stays behind.", git.Plural(restarts, "agent begins", "agents begin"))
 	}
 	if waits > 0 {
-		plan.loses("agents", "%s until the place has its program. Move all the same, install it there first, or choose another place.", git.Plural(waits, "agent does not go on", "agents do not go on"))
+		plan.loses("agents", "%s until the target has its program. Move anyway, install it there first, or choose another executor.", git.Plural(waits, "agent is not resumed", "agents are not resumed"))
 	}
-	plan.loses("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
-	plan.loses("ports", "Previews of ports until their programs run again.")
+	plan.loses("processes", "Everything that runs in the old sandbox: servers, watchers, what agents started in the background.")
+	plan.loses("ports", "Previews of ports, until their programs run again.")
 	switch {
 	case here && plan.To.OwnDisk:
-		plan.loses("refs", "Stashes, and branches and tags beside the workspace's own and its base: they stay in the project's repository on this server.")
+		plan.loses("refs", "Stashes, and branches and tags other than the workspace's own and its base: they stay in the project's repository on this server.")
 	case here && plan.To.Isolated:
 		plan.loses("refs", "Stashes: they stay in the project's repository on this server.")
 	}
 }
 
-// planIgnored says what becomes of ignored files.
+// planIgnored lists what happens to ignored files.
 func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, plan *MovePlan, lost bool) {
 	if !plan.From.OwnDisk && !plan.To.OwnDisk {
-		plan.Carried = append(plan.Carried, MoveItem{What: "ignored", Detail: "Ignored files such as installed packages: both places work on the same folder."})
+		plan.Carried = append(plan.Carried, MoveItem{What: "ignored", Detail: "Ignored files such as installed packages: both executors work on the same folder."})
 		return
 	}
 	b, err := s.liveBox(ctx, w)
 	if err != nil {
-		b = nil // it is looked at as this server has it
+		b = nil // as this server has it
 	}
 	chosen, err := s.planChosen(ctx, p, w, b, lost)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "the ignored files a project keeps could not be looked at for the plan of a move", "workspace_id", w.ID, "error", err)
-		plan.Carried = append(plan.Carried, MoveItem{What: "kept_ignored", Detail: "Ignored files that the project keeps: they could not be looked at now. A move that cannot bring them along does not leave the old place."})
+		s.cfg.Log.WarnContext(ctx, "the ignored files that a project selects could not be listed for the plan of a move", "workspace_id", w.ID, "error", err)
+		plan.Carried = append(plan.Carried, MoveItem{What: "kept_ignored", Detail: "Ignored files that the project selects: they could not be listed now. A move that cannot bring them along does not leave the old sandbox."})
 	}
 	reported := make(map[string]bool)
 	var names []string
@@ -238,19 +238,19 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 	if len(names) > 0 {
 		as := ""
 		if s.sandboxes.Remote(w.ID) && (b == nil || lost) {
-			as = ", as they came to this server last"
+			as = ", as they were last synced to this server"
 		}
-		plan.Carried = append(plan.Carried, MoveItem{"kept_ignored", fmt.Sprintf("%s that the project keeps, %s%s: %s.", git.Plural(len(names), "ignored file", "ignored files"), git.SizeWords(chosen.Bytes()), as, git.SomeNames(names)), chosen.Bytes()})
+		plan.Carried = append(plan.Carried, MoveItem{"kept_ignored", fmt.Sprintf("%s that the project selects, %s%s: %s.", git.Plural(len(names), "ignored file", "ignored files"), git.SizeWords(chosen.Bytes()), as, git.SomeNames(names)), chosen.Bytes()})
 	}
 	stays := "They are not sent there, and stay on this server."
 	if plan.From.OwnDisk {
-		stays = "They end with the old place."
+		stays = "They are lost with the old sandbox."
 	}
 	for _, m := range chosen.Left {
 		reported[guest.DecodePath(m.Path)] = true
 	}
 	if len(chosen.Left) > 0 {
-		plan.loses("kept_left", "%s that the project keeps: %s. %s", git.Plural(len(chosen.Left), "ignored file", "ignored files"), snapshot.MissingWords(chosen.Left), stays)
+		plan.loses("kept_left", "%s that the project selects: %s. %s", git.Plural(len(chosen.Left), "ignored file", "ignored files"), snapshot.MissingWords(chosen.Left), stays)
 	}
 	if lost {
 		return
@@ -259,7 +259,7 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 		return reported[name] || !plan.From.OwnDisk && !strings.HasSuffix(name, "/") && ignored.Wants(p.CopyIgnored, name)
 	}), len(chosen.Files)+len(chosen.Left) > 0) + ". " + stays
 	if plan.To.OwnDisk && strings.TrimSpace(p.SetupScript) != "" {
-		words += " The setup script runs in the new place."
+		words += " The setup script runs in the new sandbox."
 	}
 	plan.loses("ignored", "%s", words)
 }

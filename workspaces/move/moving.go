@@ -8,22 +8,22 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// movings are the moves under way, by workspace id.
+// movings are the moves in progress, by workspace id.
 type movings struct {
 	mu    sync.Mutex
 	jobs  map[string]*moveJob
-	lacks map[string]map[string]bool // by workspace id and place: programs that a trial did not find there
+	lacks map[string]map[string]bool // by workspace id and executor: programs that a trial found missing there
 }
 
 type moveJob struct {
-	m       workspaces.Moving // under movings.mu
-	release func()            // of the workspace's busy lock
-	lost    bool              // the old place could not be reached when the move was asked for
+	m       workspaces.Moving // guarded by movings.mu
+	release func()            // unlocks the workspace's busy lock
+	lost    bool              // the old executor was unreachable when the move was requested
 }
 
 type movingCtx struct{}
 
-// Moving says why nothing may start in a workspace that is on its way to another place.
+// Moving returns why nothing may start in a workspace that is being moved.
 func (s *Service) Moving(ctx context.Context, workspaceID string) error {
 	if ctx.Value(movingCtx{}) != nil {
 		return nil
@@ -35,7 +35,7 @@ func (s *Service) Moving(ctx context.Context, workspaceID string) error {
 	return fault.New(fault.Conflict, "workspace_moving", "The workspace is being moved to another place. Wait until that is done, or cancel it.").With("move_id", m.ID)
 }
 
-// MoveOf returns the move of a workspace that is under way.
+// MoveOf returns the move of a workspace that is in progress.
 func (s *Service) MoveOf(workspaceID string) (workspaces.Moving, bool) {
 	s.movings.mu.Lock()
 	defer s.movings.mu.Unlock()

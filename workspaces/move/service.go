@@ -1,9 +1,9 @@
-// Package move gives workspaces another place to live: with the agents that run in them, or when nothing runs; and a place on this server
-// where their own cannot serve. Until the new sandbox runs, whatever fails or whoever cancels has a workspace go on where it was. The row of
-// a move is stored first, so that the next server goes on, or back, where one was killed.
+// Package move gives workspaces another executor, together with their running agents or when nothing runs, and lets them fall back to this
+// server when their own executor is unavailable. Until the new sandbox runs, any failure or cancellation resumes the workspace where it
+// was. The row of a move is stored first, so that after a crash the next server continues or reverts it.
 //
-// A move is a job (jobs.Jobs), in whose goroutine it runs. It holds the workspace's busy lock (workspaces.Locks) from its beginning to its
-// end; the lock over the moves under way is innermost and never held while anything else is waited for.
+// A move is a job (jobs.Jobs), in whose goroutine it runs. It holds the workspace's busy lock (workspaces.Locks) from start to end; the
+// lock of the moves in progress is innermost and never held while waiting for anything else.
 package move
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/parawork/parawork/workspaces/transfer"
 )
 
-// Rows keeps the rows of moves.
+// Rows stores the rows of moves.
 type Rows interface {
 	// InsertMove stores a move; fault.Conflict when the workspace has one that has not ended.
 	InsertMove(ctx context.Context, m workspaces.Moving) error
@@ -46,7 +46,7 @@ type Store interface {
 	BoxUser(ctx context.Context, workspaceID string) (int64, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store     Store
 	Records   *workspaces.Records
@@ -58,16 +58,17 @@ type Config struct {
 	Lifecycle *lifecycle.Service
 	Locks     *workspaces.Locks
 	Jobs      *jobs.Jobs
-	// FallBackAllowed says whether work may go on on this server when its kind of place, which is another machine, cannot serve. nil: never by itself.
+	// FallBackAllowed reports whether a workspace of this kind of remote executor may fall back to this server when that executor is unavailable. nil:
+	// never automatically.
 	FallBackAllowed func(context.Context, executors.Kind) bool
-	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
+	// Chown gives the files an isolated workspace may write to their own user. Only root can do that.
 	Chown bool
 	Now   func() time.Time // nil = the clock
 	Log   *slog.Logger     // nil = none
 }
 
-// Service moves workspaces. Safe for concurrent use. It starts nothing of its own: Recover is called once, after that of Workspaces and before
-// the jobs run.
+// Service moves workspaces. Safe for concurrent use. It starts no goroutine: Recover is called once, after that of the workspaces and
+// before the jobs run.
 type Service struct {
 	cfg       Config
 	records   *workspaces.Records
@@ -83,10 +84,10 @@ type Service struct {
 	movings   movings
 }
 
-// New makes a Service. It panics without what it needs.
+// New makes a Service. It panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Transfer == nil || cfg.Ingest == nil || cfg.Lifecycle == nil || cfg.Locks == nil || cfg.Jobs == nil {
-		panic(errors.New("move: Store, the packages below, Locks and Jobs are needed"))
+		panic(errors.New("move: Store, the packages below, Locks and Jobs are required"))
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

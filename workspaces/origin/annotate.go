@@ -13,11 +13,11 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// notesRef is where notes about merged work are, for `git log --notes=parawork`.
+// notesRef is the ref of notes about merged work, for `git log --notes=parawork`.
 const notesRef = "refs/notes/parawork"
 
-// Annotate makes a note on the commit the workspace was merged as, in the place of an older one. It returns the commit and the ref of the
-// notes. Errors: not_merged.
+// Annotate puts a note on the commit the workspace was merged as, replacing an older one. It returns the commit and the ref of the notes.
+// Errors: not_merged.
 func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceID, text string) (commit, ref string, err error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceI
 	if err != nil {
 		return "", "", err
 	}
-	text = secretfiles.Masked(secrets, text) // notes go to the remote
+	text = secretfiles.Masked(secrets, text) // notes are sent to the remote
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
 		return "", "", err

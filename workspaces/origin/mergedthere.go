@@ -13,9 +13,9 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Work that is merged elsewhere, on the forge its project came from: where that is, what would go there, and what came of it.
+// Work that is merged on the forge its project came from: where that is, what would be merged there, and the result.
 
-// Origin is where a project's repository came from, without credentials; "" for nowhere, or a folder.
+// Origin is the URL a project's repository came from, without credentials; "" for none, or a folder.
 func (s *Service) Origin(ctx context.Context, projectID string) (string, error) {
 	p, err := s.store.Project(ctx, projectID)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Service) Origin(ctx context.Context, projectID string) (string, error) 
 	default:
 		return "", nil
 	}
-	// What stands in a repository's config may be an agent's: it is an address or nothing.
+	// An agent may have written the repository's config: accept a URL only.
 	r, err := git.ParseRemote(raw, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
 	if err != nil {
 		return "", nil //nolint:nilerr // a folder, or what no server of ours asks
@@ -43,15 +43,15 @@ func (s *Service) Origin(ctx context.Context, projectID string) (string, error) 
 	return r.URL, nil
 }
 
-// Ahead is what a workspace's branch has that its base has not.
+// Ahead is what a workspace's branch has and its base lacks.
 type Ahead struct {
 	Branch   string
-	Head     string   // "" = the branch is gone
-	Target   string   // the branch it would be merged into
+	Head     string   // "" = the branch no longer exists
+	Target   string   // the branch it would merge into
 	Subjects []string // of the commits, the newest first, at most 50
 }
 
-// Ahead tells what the workspace's branch has that its base has not.
+// Ahead returns what the workspace's branch has and its base lacks.
 func (s *Service) Ahead(ctx context.Context, workspaceID string) (Ahead, error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -93,21 +93,21 @@ func (s *Service) Ahead(ctx context.Context, workspaceID string) (Ahead, error) 
 	return out, nil
 }
 
-// MergedThere says what was merged where.
+// MergedThere describes a merge on the forge.
 type MergedThere struct {
 	Base    string // the branch there
-	Head    string // of the branch, as it was merged
-	Commit  string // what the base got: merge, squash, or the last of what was rebased; "" = it was not told
+	Head    string // of the branch, when it was merged
+	Commit  string // the commit on the base: merge, squash, or the last rebased one; "" = unknown
 	Text    string // for the timeline
-	ActorID string // who merged it from here; "" = somebody there
+	ActorID string // who merged it from Parawork; "" = somebody on the forge
 	Data    map[string]any
 }
 
-// MergedThere fetches the base and marks the workspace as merged, whatever form its commits took: what was merged is the new base of its
-// changes, as after a merge here. It may be told of the same merge again, and then adds nothing.
+// MergedThere fetches the base and marks the workspace as merged, in whatever form its commits landed: the merged result is the new base of
+// its changes, as after a local merge. It is idempotent.
 func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedThere) error {
 	if !git.IsCommitID(m.Head) || m.Commit != "" && !git.IsCommitID(m.Commit) {
-		return fault.New(fault.Unavailable, "forge_answer_wrong", "The forge named something as merged that is no commit.")
+		return fault.New(fault.Unavailable, "forge_answer_wrong", "The forge reported a merge with an invalid commit id.")
 	}
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.repo.StepBase(ctx, p, target); err != nil { // it stays behind, and says so where it is asked for
-		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge elsewhere", "workspace_id", w.ID, "error", git.Reason(err))
+	if _, _, err := s.repo.StepBase(ctx, p, target); err != nil { // it stays behind the remote, and views of it say so
+		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge on the forge", "workspace_id", w.ID, "error", git.Reason(err))
 	}
 	unlock, err := s.locks.Busy.LockContext(ctx, workspaceID)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("noting the merge: %w", err)
+		return fmt.Errorf("recording the merge: %w", err)
 	}
 	if !again {
 		s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "merge", Text: m.Text, Data: m.Data})
@@ -167,7 +167,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 	return nil
 }
 
-// mergedPart is the last commit of the workspace's branch that was part of what was merged; "" when that cannot be told from here.
+// mergedPart is the last commit of the workspace's branch that was part of the merge; "" when this server cannot tell.
 func (s *Service) mergedPart(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string) (string, error) {
 	tip, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch)
 	if err != nil || tip == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Push sends the workspace's branch, or its base as it is here, to the project's remote, with the actor's own credential for its host,
-// else the project's or the team's. It runs on a desk: no config, hook or attribute of the repository has a say. Errors: no_remote,
+// Push pushes the workspace's branch, or the local base, to the project's remote, with the actor's own credential for its host, else the
+// project's or the team's. It runs in a scratch repository, so no config, hook or attribute of the repository applies. Errors: no_remote,
 // push_rejected, push_failed, branch_protected.
 func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.PushRequest) (workspaces.PushResult, error) {
 	w, p, release, err := s.sandboxes.Begin(ctx, workspaceID)
@@ -29,7 +29,7 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err == nil {
 		target, err = s.repo.BranchTarget(ctx, p, w.Base)
 	}
-	release() // a push may take long, and touches nothing that others could be at
+	release() // a push may take long, and needs no lock on the workspace
 	if err != nil {
 		return workspaces.PushResult{}, err
 	}
@@ -77,9 +77,9 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	failpoint.Reach(failpoint.PushSent)
 	done := context.WithoutCancel(ctx)
 	if err := s.repo.UpdateRefs(done, p.GitDir, "push", git.RefSet(git.OriginPrefix+r.Branch, commit)); err != nil {
-		s.cfg.Log.WarnContext(done, "what was pushed could not be noted", "workspace_id", w.ID, "error", err)
+		s.cfg.Log.WarnContext(done, "the pushed commit could not be recorded", "workspace_id", w.ID, "error", err)
 	}
-	// What the remote thinks of notes is not to fail a push that has landed.
+	// A failure to send notes must not fail a push that has landed.
 	if res.Notes, err = s.sendNotes(ctx, actor, p, to.URL, cred, commit); err != nil {
 		res.NotesProblem = git.Reason(git.GitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
 	}
@@ -92,7 +92,7 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	return res, nil
 }
 
-// noSecretsPushed refuses to send what the remote does not have when it holds something of a secret.
+// noSecretsPushed rejects commits new to the remote that contain part of a secret.
 func (s *Service) noSecretsPushed(ctx context.Context, p workspaces.Project, w workspaces.Workspace, commit string) error {
 	there, err := s.sandboxes.RefsBelow(ctx, p, git.OriginPrefix)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) noSecretsPushed(ctx context.Context, p workspaces.Project, w w
 	return s.secretFiles.NoSecrets(ctx, w, scratch, "pushed", revs...)
 }
 
-// pushCredential is what a push proves who it is with: the person's own credential for the host comes first. nil = none is needed or known.
+// pushCredential is the credential of a push: the user's own for the host comes first. nil = none is needed or known.
 func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p workspaces.Project, to git.Remote) (*hostgit.Credential, error) {
 	u, err := url.Parse(to.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
@@ -128,7 +128,7 @@ func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p wo
 	return to.Credential(), nil
 }
 
-// push runs git push on a desk.
+// push runs git push in a scratch repository.
 func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cred *hostgit.Credential, commit string, r workspaces.PushRequest) (workspaces.PushResult, error) {
 	scratch, err := s.git.Scratch(ctx, s.records.TmpDir(), p.GitDir)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cre
 		}
 		args = append(args, "--force-with-lease="+git.HeadsPrefix+r.Branch+":"+seen)
 	}
-	var words strings.Builder // what the remote itself says
+	var words strings.Builder // the remote's own messages
 	progress := s.repo.ProgressOf(ctx)
 	out, err := scratch.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.PushTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+git.HeadsPrefix+r.Branch),
 		Progress: func(line string) {
@@ -161,7 +161,7 @@ func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cre
 	case flag == '!':
 		return res, pushRefused(r.Branch, why, res.Words)
 	case err != nil && context.Cause(ctx) == workspaces.ErrCancelled: //nolint:errorlint // the cause itself
-		return res, fault.New(fault.Conflict, "cancelled", "It was cancelled. If the remote had everything by then, the branch is there nevertheless.")
+		return res, fault.New(fault.Conflict, "cancelled", "It was cancelled. If the remote had received everything by then, the branch is there nevertheless.")
 	case err != nil:
 		return res, git.GitFault(err, fault.Unavailable, "push_failed", "Pushing")
 	}
@@ -169,7 +169,7 @@ func (s *Service) push(ctx context.Context, p workspaces.Project, to string, cre
 	return res, nil
 }
 
-// pushed reads git push --porcelain: what became of the one ref.
+// pushed parses git push --porcelain: the result of the one ref.
 func pushed(out string) (flag byte, why string) {
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
@@ -180,24 +180,24 @@ func pushed(out string) (flag byte, why string) {
 	return 0, ""
 }
 
-// pushRefused says why the remote's branch is as it was.
+// pushRefused returns why the remote rejected the push.
 func pushRefused(branch, why, words string) error {
 	switch {
 	case strings.Contains(why, "stale info"):
-		return fault.New(fault.Conflict, "push_rejected", "%s on the remote is not as it was seen here last. Nothing was pushed: fetch, look at what is there, then push again.", branch)
+		return fault.New(fault.Conflict, "push_rejected", "%s on the remote is not where it was last seen. Nothing was pushed: fetch, look at what is there, then push again.", branch)
 	case strings.Contains(why, "fetch first"), strings.Contains(why, "non-fast-forward"):
-		return fault.New(fault.Conflict, "push_rejected", "%s on the remote has commits that this branch has not. Nothing was pushed: fetch and look, then push with force to replace them.", branch).With("diverged", true)
+		return fault.New(fault.Conflict, "push_rejected", "%s on the remote has commits that this branch lacks. Nothing was pushed: fetch and look, then push with force to replace them.", branch).With("diverged", true)
 	}
 	text := hostgit.Clean(why)
 	if words != "" {
 		text += "\n" + words
 	}
-	return fault.New(fault.Conflict, "push_rejected", "The remote refused %s: %s", branch, text)
+	return fault.New(fault.Conflict, "push_rejected", "The remote rejected %s: %s", branch, text)
 }
 
 var webPage = regexp.MustCompile(`https?://[^\s<>"']{1,500}`)
 
-// offered is the first page on the remote's own host that it names, such as one to open a pull request; "" = none.
+// offered is the first page on the remote's own host that its messages name, for example to open a pull request; "" = none.
 func offered(to, words string) string {
 	host := to
 	if u, err := url.Parse(to); err == nil && u.Host != "" {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// sentNotes are the notes of the remote as they were seen or sent last.
+	// sentNotes are the notes of the remote as last seen or sent.
 	sentNotes = "refs/parawork/notes/origin"
-	// maxNotesSent is how many notes one push sends; others go with the next.
+	// maxNotesSent is how many notes one push sends; the rest goes with the next.
 	maxNotesSent = 500
-	// maxNote bounds a note that is put together with another, in bytes.
+	// maxNote bounds a note merged from two, in bytes.
 	maxNote = 4 << 20
-	// notesTries is how often notes are merged anew because somebody else's came between.
+	// notesTries is how often notes are merged again because somebody else pushed notes in between.
 	notesTries = 3
 )
 
-// sendNotes sends the notes on what a push brought to the remote along, merged with those that are there: of a note that was changed on both
-// sides, both stay. It returns how many notes the remote has now that it had not, or had otherwise.
+// sendNotes sends the notes about pushed commits along with a push, merged with those on the remote: of a note changed on both sides, both
+// versions stay. It returns how many notes of the remote are new or changed.
 func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspaces.Project, to string, cred *hostgit.Credential, commit string) (int, error) {
 	local, err := s.repo.CommitOf(ctx, p.GitDir, notesRef)
 	if err != nil || local == "" {
@@ -69,7 +69,7 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspa
 			case flag == '!' && try < notesTries && (strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward") || strings.Contains(why, "stale")):
 				continue
 			case flag == '!':
-				return 0, fault.New(fault.Conflict, "push_rejected", "The remote refused %s: %s", notesRef, hostgit.Clean(why))
+				return 0, fault.New(fault.Conflict, "push_rejected", "The remote rejected %s: %s", notesRef, hostgit.Clean(why))
 			case err != nil:
 				return 0, err
 			}
@@ -78,7 +78,7 @@ func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p workspa
 	}
 }
 
-// adoptNotes brings what the remote has of notes into the repository's own, in which notes on what is not pushed stay.
+// adoptNotes merges the remote's notes into the repository's own, where notes on unpushed commits stay.
 func (s *Service) adoptNotes(ctx context.Context, p workspaces.Project, n notesSender, now string) error {
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Service) adoptNotes(ctx context.Context, p workspaces.Project, n notesS
 	return s.repo.UpdateRefs(ctx, p.GitDir, "notes", edits...)
 }
 
-// notesSender merges notes on a desk. Notes are by the object they are on, as the names of their texts.
+// notesSender merges notes in a scratch repository. Notes are keyed by the object they are on; values are the ids of their texts.
 type notesSender struct {
 	scratch    *hostgit.Scratch
 	env        []string
@@ -151,7 +151,7 @@ func (n *notesSender) list(ctx context.Context, commit string) (map[string]strin
 	return list, nil
 }
 
-// only leaves the notes on what the pushed commit has and that were not sent as they are: others stay here, with what they are about.
+// only returns the unsent notes on the pushed commit and its ancestors: others stay local, with their commits.
 func (n *notesSender) only(ctx context.Context, commit string) error {
 	for on, text := range n.mine {
 		if n.seen[on] == text {
@@ -174,13 +174,13 @@ func (n *notesSender) only(ctx context.Context, commit string) error {
 	}
 	for on := range n.mine {
 		if _, err := n.scratch.Text(ctx, "cat-file", "-e", on); err != nil || len(n.mine) > maxNotesSent {
-			delete(n.mine, on) // what it is about is gone; or it goes with the next push
+			delete(n.mine, on) // its commit no longer exists; or it goes with the next push
 		}
 	}
 	return nil
 }
 
-// fetch asks the remote for its notes; "" = it has none.
+// fetch fetches the remote's notes; "" = it has none.
 func (n *notesSender) fetch(ctx context.Context, c hostgit.Call, to string) (string, error) {
 	c.Args = []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--no-tags", "--", to, "+" + notesRef + ":refs/notes/there"}
 	if _, err := n.scratch.Run(ctx, c); err != nil {
@@ -192,7 +192,7 @@ func (n *notesSender) fetch(ctx context.Context, c hostgit.Call, to string) (str
 	return n.scratch.Text(ctx, "rev-parse", "--verify", "refs/notes/there")
 }
 
-// merge makes the notes the remote is to have of those it has. now is their commit.
+// merge merges the remote's notes with ours. now is the remote's notes commit.
 func (n *notesSender) merge(ctx context.Context, there string) (changed int, now string, err error) {
 	theirs, err := n.list(ctx, there)
 	if err != nil {
@@ -206,7 +206,7 @@ func (n *notesSender) merge(ctx context.Context, there string) (changed int, now
 		if text == mine {
 			continue
 		}
-		if text != "" && text != was { // it was changed there, too: both stay
+		if text != "" && text != was { // it was changed there too: keep both
 			if mine, err = n.both(ctx, text, mine); err != nil {
 				return 0, "", err
 			}
@@ -223,7 +223,7 @@ func (n *notesSender) merge(ctx context.Context, there string) (changed int, now
 	return changed, now, err
 }
 
-// both is a text that has two.
+// both is a text that combines two.
 func (n *notesSender) both(ctx context.Context, theirs, mine string) (string, error) {
 	var text [2]string
 	for i, oid := range []string{theirs, mine} {

@@ -1,8 +1,8 @@
-// Package origin knows where a project's repository came from: it sends branches and notes there, says how far a branch is ahead of what is
-// there, and brings home what was merged there.
+// Package origin works with the remote a project's repository came from: it pushes branches and notes there, compares a branch with the
+// remote, and fetches what was merged there.
 //
-// It owns no goroutines. A push holds the workspace's busy lock (workspaces.Locks) and takes its turn at the remote; the refs it moves are
-// written under the repository's lock.
+// It owns no goroutines. A push holds the workspace's busy lock (workspaces.Locks) and waits for its turn at the remote; the refs it moves
+// are written under the repository's lock.
 package origin
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// Store is what is needed of the storage.
+// Store is the storage this package needs.
 type Store interface {
 	// Workspace returns deleted ones too.
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	Project(ctx context.Context, id string) (workspaces.Project, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store       Store
 	Records     *workspaces.Records
@@ -39,7 +39,7 @@ type Config struct {
 	Merging     *merge.Service
 	Git         *hostgit.Git
 	Locks       *workspaces.Locks
-	Credentials git.Credentials  // for the hosts of remotes; nil = there are none
+	Credentials git.Credentials  // for the hosts of remotes; nil = none
 	Protocols   []string         // of URLs; default https, ssh, git
 	PushTimeout time.Duration    // default: two hours
 	Now         func() time.Time // nil = the clock
@@ -60,10 +60,10 @@ type Service struct {
 	locks       *workspaces.Locks
 }
 
-// New makes a Service. It panics without what it needs.
+// New makes a Service. It panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.SecretFiles == nil || cfg.Sandboxes == nil || cfg.Ingest == nil || cfg.Merging == nil || cfg.Git == nil || cfg.Locks == nil {
-		panic(errors.New("origin: Store, Records, Repo, SecretFiles, Sandboxes, Ingest, Merging, Git and Locks are needed"))
+		panic(errors.New("origin: Store, Records, Repo, SecretFiles, Sandboxes, Ingest, Merging, Git and Locks are required"))
 	}
 	if len(cfg.Protocols) == 0 {
 		cfg.Protocols = []string{"https", "ssh", "git"}

@@ -17,26 +17,25 @@ import (
 	"github.com/parawork/parawork/workspaces/merge"
 )
 
-// Span is a range of lines of the base's file that a change replaces, from 1. One that only adds lines stands for the two it adds
-// them between.
+// Span is a range of lines of the base's file that a change replaces, from 1. A pure insertion counts as the two lines around it.
 type Span struct{ From, To int }
 
-// Touched is one file a workspace's work changes.
+// Touched is one file changed in a workspace.
 type Touched struct {
-	Old, New string // objects; zeros = it is not there
-	Whole    bool   // there are no lines to compare: it is binary, added, deleted, or more than is read
-	Spans    []Span // in order
+	Old, New string // object ids; zeros = no file
+	Whole    bool   // not comparable by line: binary, added, deleted, or over the limit
+	Spans    []Span // sorted
 }
 
-// Footprint is what a workspace's work touches, uncommitted changes included.
+// Footprint is what a workspace changes, uncommitted changes included.
 type Footprint struct {
 	WorkspaceID string
-	Base        string // the commit the work is counted from
+	Base        string // the commit the work is compared with
 	Tree        string // its files
 	Files       map[string]Touched
 }
 
-// Rows is what Trees needs of the storage.
+// Rows is the storage that Trees needs.
 type Rows interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	// WorkspacesOf returns every workspace of a project that is not deleted.
@@ -46,7 +45,7 @@ type Rows interface {
 	WorkspacesIn(ctx context.Context, states ...workspaces.State) ([]workspaces.Workspace, error)
 }
 
-// Trees is Workspaces over the projects' repositories.
+// Trees implements Workspaces with the projects' repositories.
 type Trees struct {
 	records *workspaces.Records
 	repo    *git.Repo
@@ -61,16 +60,16 @@ func NewTrees(records *workspaces.Records, repo *git.Repo, rows Rows) *Trees {
 	return &Trees{records: records, repo: repo, git: records.HostGit(), Rows: rows}
 }
 
-// Active returns every workspace that is worked in.
+// Active returns every workspace in which work goes on.
 func (s *Trees) Active(ctx context.Context) ([]workspaces.Workspace, error) {
 	return s.WorkspacesIn(ctx, workspaces.Ready, workspaces.Paused)
 }
 
-// footprintMax bounds the text of one footprint's differences; what is longer counts by files.
+// footprintMax bounds the diff text of one footprint; beyond that, whole files count.
 const footprintMax = 48 << 20
 
-// Footprint says what the workspace's files, as the tree has them, touch; "" = those of its branch. known is an earlier answer, which
-// is given again while nothing it was made of has changed.
+// Footprint returns what the workspace's tree changes; "" = its branch's tree. known is an earlier result, which is returned again if its
+// inputs are unchanged.
 func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error) {
 	p, err := s.Project(ctx, w.ProjectID)
 	if err != nil {
@@ -113,11 +112,11 @@ func (s *Trees) Footprint(ctx context.Context, w workspaces.Workspace, tree stri
 	return f, err
 }
 
-// parseTouched reads what diff-tree -z --raw --patch --unified=0 says: an entry for each file, then their patches in the same order.
+// parseTouched parses diff-tree -z --raw --patch --unified=0: an entry for each file, then their patches in the same order.
 func parseTouched(out []byte) (map[string]Touched, error) {
 	type entry struct {
 		path  string
-		heads int // how many headers its patch has
+		heads int // number of headers of its patch
 	}
 	files := make(map[string]Touched)
 	var order []entry
@@ -136,7 +135,7 @@ func parseTouched(out []byte) (map[string]Touched, error) {
 		t.Whole = f[4] != "M" || t.Old == t.New || strings.HasSuffix(f[0], "160000")
 		files[e.path], order, out = t, append(order, e), rest
 	}
-	if len(out) == 0 { // without patches nothing is known of lines
+	if len(out) == 0 { // without patches the lines are unknown
 		for name, t := range files {
 			t.Whole = true
 			files[name] = t
@@ -170,7 +169,7 @@ func parseTouched(out []byte) (map[string]Touched, error) {
 			files[order[at].path] = t
 		}
 	}
-	for name, t := range files { // a change of its mode alone
+	for name, t := range files { // only its mode changed
 		if len(t.Spans) == 0 {
 			t.Whole = true
 			files[name] = t
@@ -179,7 +178,7 @@ func parseTouched(out []byte) (map[string]Touched, error) {
 	return files, nil
 }
 
-// parseSpan reads the old side of a hunk's head: @@ -start,lines +…
+// parseSpan parses the old side of a hunk header: @@ -start,lines +…
 func parseSpan(line string) (Span, bool) {
 	old, _, ok := strings.Cut(strings.TrimPrefix(line, "@@ -"), " ")
 	from, n, counted := strings.Cut(old, ",")
@@ -199,7 +198,7 @@ func parseSpan(line string) (Span, bool) {
 	return Span{start, start + lines - 1}, true
 }
 
-// Meets says which files both touch in the same place, so that only a merge can tell whether they go together.
+// Meets returns the files that both change in the same place, so that only a merge can tell whether they conflict.
 func (f Footprint) Meets(o Footprint) bool {
 	if len(o.Files) < len(f.Files) {
 		f, o = o, f
@@ -215,13 +214,13 @@ func (f Footprint) Meets(o Footprint) bool {
 func (t Touched) meets(o Touched) bool {
 	switch {
 	case t.New == o.New && t.Old == o.Old && !t.sameMode():
-		return false // the same change twice
+		return false // both made the same change
 	case t.Whole || o.Whole || t.Old != o.Old:
 		return true
 	}
 	for i, j := 0, 0; i < len(t.Spans) && j < len(o.Spans); {
 		a, b := t.Spans[i], o.Spans[j]
-		if a.From <= b.To+1 && b.From <= a.To+1 { // side by side is a conflict, too
+		if a.From <= b.To+1 && b.From <= a.To+1 { // adjacent lines conflict, too
 			return true
 		}
 		if a.To < b.To {
@@ -233,7 +232,7 @@ func (t Touched) meets(o Touched) bool {
 	return false
 }
 
-// sameMode reports that the file's mode is all that may have changed.
+// sameMode reports whether at most the file's mode changed.
 func (t Touched) sameMode() bool { return t.Old == t.New }
 
 // underFile reports whether o has a file where f adds a folder.
@@ -251,8 +250,8 @@ func underFile(f, o Footprint) bool {
 	return false
 }
 
-// Collide merges one with each of the others as git would and returns the conflicts of each pair, of which nothing is kept. What
-// conflicts only because one of the two is behind the base is left out.
+// Collide merges one with each of the others as git would and returns the conflicts of each pair, without storing any object. It leaves out
+// conflicts that arise only because one of the two is behind the base.
 func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, others []Footprint) ([][]workspaces.Conflict, error) {
 	found := make([][]workspaces.Conflict, len(others))
 	if len(others) == 0 {
@@ -304,7 +303,7 @@ func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, ot
 	return found, nil
 }
 
-// tips makes a commit of each footprint's files on its base. Parents and times are fixed.
+// tips makes a commit of each footprint's files on its base. Fixed parents and times make it reproducible.
 func tips(ctx context.Context, scratch *hostgit.Scratch, list []Footprint) ([]string, error) {
 	var names strings.Builder
 	for i, f := range list {
@@ -326,8 +325,8 @@ func tips(ctx context.Context, scratch *hostgit.Scratch, list []Footprint) ([]st
 	return ids, nil
 }
 
-// mergeTrees merges pairs of commits and returns the conflicts of each. A pair that cannot be merged at all, because the two have nothing
-// in common or objects are gone, has none.
+// mergeTrees merges pairs of commits and returns the conflicts of each. It returns none for a pair that cannot be merged at all, because
+// the two are unrelated or objects are missing.
 func mergeTrees(ctx context.Context, scratch *hostgit.Scratch, pairs []string) ([][]workspaces.Conflict, error) {
 	out, err := scratch.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "--stdin", "-z"}, Stdin: strings.NewReader(strings.Join(pairs, "\n") + "\n")})
 	if err == nil {
@@ -350,7 +349,7 @@ func mergeTrees(ctx context.Context, scratch *hostgit.Scratch, pairs []string) (
 	return found, nil
 }
 
-// parseMerges reads what merge-tree --stdin -z says of each pair: 1 and a tree when it merges, else 0, a tree, the paths with their
+// parseMerges parses the output of merge-tree --stdin -z for each pair: 1 and a tree when it merges, else 0, a tree, the paths with their
 // stages, an empty entry and messages; an empty entry ends it.
 func parseMerges(out string, n int) ([][]workspaces.Conflict, error) {
 	found := make([][]workspaces.Conflict, 0, n)

@@ -8,10 +8,10 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// maxFiles is how many files of one overlap are kept.
+// maxFiles is how many files of one overlap are stored.
 const maxFiles = 200
 
-// filesOf makes an overlap's files of what a merge said.
+// filesOf converts the conflicts of a merge to an overlap's files.
 func filesOf(list []workspaces.Conflict) []File {
 	var out []File
 	for _, c := range list[:min(len(list), maxFiles)] {
@@ -21,17 +21,17 @@ func filesOf(list []workspaces.Conflict) []File {
 	return slices.CompactFunc(out, func(a, b File) bool { return a.Path == b.Path })
 }
 
-// Placed is a workspace in an order of merging.
+// Placed is a workspace's position in a merge order.
 type Placed struct {
 	WorkspaceID string
-	Overlaps    int // with how many of those before it: 0 = it merges as it is
+	Overlaps    int // conflicts with how many of those before it: 0 = it merges as it is
 }
 
-// exact is up to how many workspaces that hang together the best order is looked for; beyond that, a good one.
+// exact is the largest number of connected workspaces for which the optimal order is computed; beyond that, a good one.
 const exact = 20
 
-// Order is an order of merging in which the fewest workspaces meet a conflict: as many as possible that do not conflict with one another
-// come first, those that must give way after them. Equal ones keep the order of rank.
+// Order returns a merge order in which the fewest workspaces get a conflict: a largest set without conflicts comes first, the others after
+// it. Ties keep the order of rank.
 func Order(list []Overlap, rank func(workspaceID string) int) []Placed {
 	meets := map[string]map[string]bool{}
 	for _, o := range list {
@@ -69,7 +69,7 @@ func Order(list []Overlap, rank func(workspaceID string) int) []Placed {
 	return out
 }
 
-// parts are those that hang together by overlaps.
+// parts are the connected components of the overlaps.
 func parts(ids []string, meets map[string]map[string]bool) [][]string {
 	var out [][]string
 	done := map[string]bool{}
@@ -92,7 +92,7 @@ func parts(ids []string, meets map[string]map[string]bool) [][]string {
 	return out
 }
 
-// apart are as many of ids as possible of which no two overlap.
+// apart is a large subset of ids of which no two overlap.
 func apart(ids []string, meets map[string]map[string]bool, by func(a, b string) int) []string {
 	slices.SortFunc(ids, by)
 	if len(ids) <= exact {
@@ -114,7 +114,7 @@ func apart(ids []string, meets map[string]map[string]bool, by func(a, b string) 
 		return out
 	}
 	var out []string
-	for left := slices.Clone(ids); len(left) > 0; { // again and again the one that meets the fewest
+	for left := slices.Clone(ids); len(left) > 0; { // repeatedly take the one with the fewest overlaps
 		degree := func(id string) (n int) {
 			for _, o := range left {
 				if meets[id][o] {
@@ -130,7 +130,7 @@ func apart(ids []string, meets map[string]map[string]bool, by func(a, b string) 
 	return out
 }
 
-// largest is a largest set within left of which no two are near each other; early ones are preferred.
+// largest is a largest subset of left without neighbours; early ones are preferred.
 func largest(left uint32, near []uint32, known map[uint32]uint32) uint32 {
 	if left == 0 {
 		return 0

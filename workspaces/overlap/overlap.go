@@ -1,5 +1,5 @@
-// Package overlap sees conflicts coming: which workspaces of a project change the same places, uncommitted work included, so that one of
-// them will not merge after the other.
+// Package overlap predicts conflicts: which workspaces of a project change the same places, uncommitted work included, so that one of them
+// will not merge cleanly after the other.
 package overlap
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// File is one file two workspaces cannot both bring home as it is.
+// File is one file that two workspaces cannot both merge as it is.
 type File struct {
 	Path string `json:"path"` // wire form
 	Kind string `json:"kind"` // content, add/add, modify/delete, ... as git calls it
@@ -25,21 +25,21 @@ type File struct {
 type Overlap struct {
 	TeamID, ProjectID     string
 	FirstID, SecondID     string
-	FirstTree, SecondTree string // what was compared
+	FirstTree, SecondTree string // the compared trees
 	Files                 []File
 	At                    int64 // ms UTC
 
-	// Of who is stored: how people know the two.
+	// Of the workspaces, only their display data is set, not stored.
 	First, Second Side
 }
 
-// Side is how people know a workspace.
+// Side is the display data of a workspace.
 type Side struct {
 	Num  int64
 	Name string
 }
 
-// Other is the other one of the two.
+// Other returns the other one of the two.
 func (o Overlap) Other(workspaceID string) string {
 	if o.FirstID == workspaceID {
 		return o.SecondID
@@ -47,57 +47,57 @@ func (o Overlap) Other(workspaceID string) string {
 	return o.FirstID
 }
 
-// Store is what the room needs of the storage.
+// Store stores overlaps.
 type Store interface {
-	// ReplaceOverlaps makes list all there is of overlaps of the workspace, and returns the workspaces for which that changed anything.
+	// ReplaceOverlaps replaces all overlaps of the workspace with list, and returns the workspaces for which that changed anything.
 	ReplaceOverlaps(ctx context.Context, workspaceID string, list []Overlap) (changed []string, err error)
 	ProjectOverlaps(ctx context.Context, projectID string) ([]Overlap, error)
 	TeamOverlaps(ctx context.Context, teamID string, workspaceIDs ...string) ([]Overlap, error)
-	// NewestTrees returns what the newest snapshot of each workspace of the project has.
+	// NewestTrees returns the trees of the newest snapshot of each workspace of the project.
 	NewestTrees(ctx context.Context, projectID string) (map[string]string, error)
 }
 
-// Workspaces is what the room needs of the workspaces.
+// Workspaces reads the workspaces and compares their files.
 type Workspaces interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	// WorkspacesOf returns every workspace of a project that is not deleted.
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
-	// Active returns every workspace that is worked in.
+	// Active returns every workspace in which work goes on.
 	Active(ctx context.Context) ([]workspaces.Workspace, error)
 	Footprint(ctx context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error)
 	Collide(ctx context.Context, projectID string, one Footprint, others []Footprint) ([][]workspaces.Conflict, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store      Store
 	Workspaces Workspaces
 	Events     events.Publisher
-	Bus        *events.Bus // what changed is heard there; nil = it is only told by Changed
+	Bus        *events.Bus // source of change events; nil = only Changed reports changes
 	Now        func() time.Time
 	After      func(time.Duration) <-chan time.Time
-	Settle     time.Duration // how long changes are gathered before anybody looks; default 2 s
+	Settle     time.Duration // how long changes are collected before they are processed; default 2 s
 	Log        *slog.Logger
 }
 
-// Service is the room. Safe for concurrent use.
+// Service tracks the overlaps of workspaces. Safe for concurrent use.
 type Service struct {
 	cfg Config
 
 	mu   sync.Mutex
-	due  map[string]string // workspaces whose files may have changed, with their projects where these are known
+	due  map[string]string // workspaces whose files may have changed, with their projects where known
 	wake chan struct{}
 
-	seen map[string]project // of Run alone, by project
+	seen map[string]project // used only by Run, by project
 }
 
-// project is what is known of a project's workspaces, so that only what changed is looked at again.
+// project caches the state of a project's workspaces, so that only changed ones are compared again.
 type project map[string]Footprint
 
-// New makes a Service. It starts nothing; it panics without a room it needs.
+// New makes a Service. It starts nothing; it panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Workspaces == nil {
-		panic("overlap: Store and Workspaces are needed")
+		panic("overlap: Store and Workspaces are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -112,7 +112,7 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, due: map[string]string{}, wake: make(chan struct{}, 1), seen: map[string]project{}}
 }
 
-// Changed says that a workspace's files, branch or state may have changed. It never blocks.
+// Changed notes that a workspace's files, branch or state may have changed. It never blocks.
 func (s *Service) Changed(workspaceID string) {
 	s.changed(workspaceID, "")
 }
@@ -124,7 +124,7 @@ func (s *Service) changed(workspaceID, projectID string) {
 	tasks.Wake(s.wake)
 }
 
-// all says that any workspace may have changed.
+// all notes that any workspace may have changed.
 func (s *Service) all(ctx context.Context) {
 	list, err := s.cfg.Workspaces.Active(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -135,11 +135,11 @@ func (s *Service) all(ctx context.Context) {
 	}
 }
 
-// listen hears what changes, until ctx ends.
+// listen receives change events until ctx ends.
 func (s *Service) listen(ctx context.Context) {
 	sub := s.cfg.Bus.Subscribe("", 0)
 	defer sub.Close()
-	s.all(ctx) // while no server ran
+	s.all(ctx) // changes from before the start
 	for {
 		select {
 		case <-ctx.Done():
@@ -156,7 +156,7 @@ func (s *Service) listen(ctx context.Context) {
 	}
 }
 
-// Run looks at what changed, until ctx ends.
+// Run processes changes until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -169,7 +169,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-s.wake:
 		}
-		select { // what an agent writes comes in bursts
+		select { // an agent's writes come in bursts
 		case <-ctx.Done():
 			return nil
 		case <-s.cfg.After(s.cfg.Settle):
@@ -180,7 +180,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.mu.Unlock()
 		for id, list := range s.byProject(ctx, due) {
 			if err := s.Look(ctx, id, list); err != nil && ctx.Err() == nil {
-				s.cfg.Log.WarnContext(ctx, "overlaps could not be worked out", "project_id", id, "error", err)
+				s.cfg.Log.WarnContext(ctx, "overlaps could not be computed", "project_id", id, "error", err)
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func (s *Service) byProject(ctx context.Context, due map[string]string) map[stri
 	return out
 }
 
-// Look works out the overlaps of these workspaces of a project with all others of it. It is not for several at once.
+// Look computes the overlaps of these workspaces of a project with all others of it. Calls must not run concurrently.
 func (s *Service) Look(ctx context.Context, projectID string, ids []string) error {
 	all, err := s.cfg.Workspaces.WorkspacesOf(ctx, projectID)
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *Service) Look(ctx context.Context, projectID string, ids []string) erro
 		list, err := s.overlaps(ctx, projectID, teams[id], f, now, pairs)
 		if err != nil {
 			errs = append(errs, err)
-			delete(now, id) // it is looked at again
+			delete(now, id) // it will be compared again
 			continue
 		}
 		changed, err := s.cfg.Store.ReplaceOverlaps(ctx, id, list)
@@ -254,7 +254,7 @@ func (s *Service) Look(ctx context.Context, projectID string, ids []string) erro
 	return errors.Join(errs...)
 }
 
-// found are the conflicts of pairs that were merged in one look, the smaller id first.
+// found are the conflicts of pairs merged in one call of Look, the smaller id first.
 type found map[[2]string][]workspaces.Conflict
 
 func pairOf(a, b string) [2]string {
@@ -302,7 +302,7 @@ func (s *Service) overlaps(ctx context.Context, projectID, teamID string, one Fo
 	return list, nil
 }
 
-// tell says whose overlaps have changed. teams are those of the workspaces that are not deleted.
+// tell publishes whose overlaps have changed. teams are those of the workspaces that are not deleted.
 func (s *Service) notify(ctx context.Context, ids map[string]bool, teams map[string]string) {
 	for id := range ids {
 		team, there := teams[id]

@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// CleanupTime bounds what is tidied after a failure or cancel.
+// CleanupTime bounds the clean-up after a failure or cancellation.
 const CleanupTime = 2 * time.Minute
 
 func (s *Service) createFromURL(ctx context.Context, p workspaces.Project, raw string) (workspaces.Project, error) {
@@ -29,7 +29,7 @@ func (s *Service) createFromURL(ctx context.Context, p workspaces.Project, raw s
 		if err != nil {
 			return workspaces.Project{}, err
 		}
-		if _, err := s.folderFree(ctx, p.TeamID, real); err != nil { // its branches are those of private workspaces, too
+		if _, err := s.folderFree(ctx, p.TeamID, real); err != nil { // its branches include those of private workspaces
 			return workspaces.Project{}, err
 		}
 	}
@@ -59,7 +59,7 @@ func (s *Service) createFromURL(ctx context.Context, p workspaces.Project, raw s
 	return p, nil
 }
 
-// checkOutgoing refuses at once what an address itself says is out of reach; a name is judged each time it is connected to.
+// checkOutgoing rejects an address that is itself out of reach; a host name is checked at each connection.
 func (s *Service) checkOutgoing(raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || s.cfg.Outgoing == nil {
@@ -70,12 +70,12 @@ func (s *Service) checkOutgoing(raw string) error {
 		return nil //nolint:nilerr // a name
 	}
 	if s.cfg.Outgoing.Check(netip.AddrPortFrom(ip, 0)) != nil {
-		return fault.New(fault.Invalid, "url_not_public", "%s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", u.Hostname())
+		return fault.New(fault.Invalid, "url_not_public", "%s is in a network this server must not connect to. An operator can allow it with outgoing.allow.", u.Hostname())
 	}
 	return nil
 }
 
-// clone is the job behind a project from a URL.
+// clone is the job that clones a project from a URL.
 func (s *Service) clone(ctx context.Context, p workspaces.Project) {
 	branch, err := s.cloneInto(ctx, p)
 	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), CleanupTime)
@@ -89,7 +89,7 @@ func (s *Service) clone(ctx context.Context, p workspaces.Project) {
 		return
 	}
 	if err := s.sandboxes.ShareClone(done, p); err != nil {
-		s.cfg.Log.InfoContext(done, "what came with the clone is packed again for its first sandbox", "project_id", p.ID, "error", err)
+		s.cfg.Log.InfoContext(done, "packs of the clone will be repacked for its first sandbox", "project_id", p.ID, "error", err)
 	}
 	p, err = s.store.EditProject(done, p.ID, func(p *workspaces.Project) error {
 		p.State, p.StateReason, p.DefaultBranch, p.FetchedAt = workspaces.ProjectReady, "", branch, s.records.Millis()
@@ -103,7 +103,7 @@ func (s *Service) clone(ctx context.Context, p workspaces.Project) {
 	s.records.PublishProject(done, p)
 }
 
-// FailClone removes what a clone left and says why it failed.
+// FailClone removes the remains of a clone and stores why it failed.
 func (s *Service) FailClone(ctx context.Context, p workspaces.Project, why string) {
 	if err := s.repo.RemoveFolder(s.transfer.ProjectDir(p.ID)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "project folder could not be removed", "project_id", p.ID, "error", err)
@@ -134,8 +134,8 @@ func (s *Service) cloneInto(ctx context.Context, p workspaces.Project) (string, 
 		{"init", "--quiet", "--bare", "--template=", p.GitDir},
 		{"config", "remote.origin.url", p.Source},
 		{"config", "remote.origin.fetch", git.FetchSpec},
-		{"config", "core.logAllRefUpdates", "true"}, // a bare repository keeps no reflog otherwise
-		{"config", "gc.pruneExpire", "never"},       // sandboxes may borrow objects
+		{"config", "core.logAllRefUpdates", "true"}, // bare repositories have no reflog by default
+		{"config", "gc.pruneExpire", "never"},       // sandboxes may share objects
 	} {
 		c := hostgit.Call{GitDir: p.GitDir, Dir: s.transfer.ProjectDir(p.ID), Args: args}
 		if _, err := s.git.Run(ctx, c); err != nil {
@@ -184,7 +184,7 @@ func (s *Service) network(p workspaces.Project, args ...string) hostgit.Call {
 	return hostgit.Call{GitDir: p.GitDir, Args: args, Network: true, Timeout: s.cfg.FetchTimeout}
 }
 
-// CancelClone ends a clone under way, removes what it left and returns the failed project.
+// CancelClone cancels a running clone, removes its remains and returns the failed project.
 func (s *Service) CancelClone(ctx context.Context, projectID string) (workspaces.Project, error) {
 	p, err := s.store.Project(ctx, projectID)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// repository is what was found in a folder.
+// repository is the repository found in a folder.
 type repository struct {
 	path   string // the folder, resolved
 	gitDir string // the common git dir, resolved
 	bare   bool
 }
 
-// discover finds the repository in a folder a person chose and checks that all of it lies where it may.
+// discover finds the repository in a folder that a user chose and checks that all of it is in allowed folders.
 func (s *Service) discover(ctx context.Context, path string) (repository, error) {
 	real, err := s.repo.Allowed(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Service) discover(ctx context.Context, path string) (repository, error)
 	if !looksLikeRepo(real) {
 		for up := filepath.Dir(real); s.repo.InRoots(up); up = filepath.Dir(up) {
 			if looksLikeRepo(up) {
-				return repository{}, fault.New(fault.Invalid, "not_repository_top", "This folder lies inside the repository %s. Choose that folder.", up).With("path", up)
+				return repository{}, fault.New(fault.Invalid, "not_repository_top", "This folder is inside the repository %s. Choose that folder.", up).With("path", up)
 			}
 			if up == filepath.Dir(up) {
 				break

@@ -16,18 +16,18 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// A folder of the server's belongs to one team. Two teams in one repository would read each other's work: its git keeps the snapshots of
-// both, and ignored files are copied out of the folder. So a folder is refused that is another team's, by any name, that lies in one or
-// holds one, whose git dir is one's, or that borrows one's objects; one in the trash counts, for it may come back.
+// A folder of the server belongs to one team. Two teams in one repository would read each other's work: it has the snapshots of both, and
+// ignored files are copied out of the folder. So a folder is rejected if it is another team's, by any name, if one contains the other, if
+// its git dir is another's, or if one shares the other's objects. Projects in the trash count, as they may be restored.
 
-// ErrFoldersChanged says that other folders became projects since they were listed.
+// ErrFoldersChanged means that other folders became projects since they were listed.
 var ErrFoldersChanged = errors.New("other folders became projects meanwhile")
 
-// claimTries bounds how often the check of a folder begins anew.
+// claimTries bounds how often the check of a folder is restarted.
 const claimTries = 5
 
-// claimFolder stores a project in a folder of the server's, unless another team has a part of it. insert stores the project, given the ids
-// of all projects in folders that were looked at.
+// claimFolder stores a project in a folder of the server, unless another team has a part of it. insert stores the project, given the ids of
+// all projects in folders that were checked.
 func (s *Service) claimFolder(ctx context.Context, p workspaces.Project, insert func(known []string) error) error {
 	var err error
 	for range claimTries {
@@ -42,7 +42,8 @@ func (s *Service) claimFolder(ctx context.Context, p workspaces.Project, insert 
 	return fault.Wrap(err, fault.Unavailable, "folders_changing", "Other folders are being added just now. Try again.")
 }
 
-// folderFree refuses folders that are, hold or lie in a folder of another team's project. It returns the ids of all projects in folders.
+// folderFree rejects folders that are, contain or are inside a folder of another team's project. It returns the ids of all projects in
+// folders.
 func (s *Service) folderFree(ctx context.Context, teamID string, folders ...string) (known []string, err error) {
 	all, err := s.store.FolderProjects(ctx)
 	if err != nil {
@@ -52,15 +53,15 @@ func (s *Service) folderFree(ctx context.Context, teamID string, folders ...stri
 	for _, other := range all {
 		known = append(known, other.ID)
 		if other.TeamID != teamID && mine.meets(placeOf(other.Source, other.GitDir)) {
-			return nil, fault.New(fault.Conflict, "folder_taken", "This folder belongs to a project of another team on this server, or lies in one, holds one or borrows its objects. "+
+			return nil, fault.New(fault.Conflict, "folder_taken", "This folder belongs to a project of another team on this server, or is inside one, contains one or shares its objects. "+
 				"Two teams in one repository would read each other's work. Add it by its URL, or as a copy made with git clone --no-hardlinks.")
 		}
 	}
 	return known, nil
 }
 
-// WarnOfSharedFolders tells the log of folders that two teams added before that was refused: nothing of theirs is taken away. It goes by
-// names alone: a start waits for no disk.
+// WarnOfSharedFolders logs folders that two teams added before that was rejected: it takes nothing away from them. It compares names only,
+// so that a start waits for no disk.
 func (s *Service) WarnOfSharedFolders(ctx context.Context) {
 	all, err := s.store.FolderProjects(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *Service) WarnOfSharedFolders(ctx context.Context) {
 	}
 }
 
-// SharedFolders returns the pairs of projects of two teams where one's folder is the other's, or lies in it. It goes by names alone.
+// SharedFolders returns the pairs of projects of two teams where one's folder is the other's, or inside it. It compares names only.
 func SharedFolders(all []workspaces.Project) [][2]workspaces.Project {
 	var pairs [][2]workspaces.Project
 	for i, p := range all {
@@ -88,15 +89,15 @@ func SharedFolders(all []workspaces.Project) [][2]workspaces.Project {
 	return pairs
 }
 
-// folderPlace is where a repository lies.
+// folderPlace is the location of a repository.
 type folderPlace struct {
 	names    []string // its folders
-	own      Inodes   // they, whatever they are called: links and mounts give a folder other names
-	around   Inodes   // they, and every folder they lie in
-	borrowed Inodes   // folders of objects it borrows, and every folder they lie in
+	own      Inodes   // their inodes: links and mounts give a folder other names
+	around   Inodes   // inodes of them and all their parents
+	borrowed Inodes   // inodes of folders of shared objects, and all their parents
 }
 
-// Inodes is a set of files, whatever their paths are.
+// Inodes is a set of files, independent of their paths.
 type Inodes map[sandboxgit.Inode]bool
 
 func placeOf(folders ...string) folderPlace {
@@ -111,7 +112,7 @@ func placeOf(folders ...string) folderPlace {
 	return f
 }
 
-// addFolder notes a folder, by the name as given and as it resolves, and around it those it lies in.
+// addFolder adds a folder by its given and resolved name, and its parents by inode.
 func addFolder(dir string, own, around Inodes) {
 	names := []string{filepath.Clean(dir)}
 	if real, err := filepath.EvalSymlinks(dir); err == nil && real != names[0] {
@@ -134,7 +135,8 @@ func addFolder(dir string, own, around Inodes) {
 	}
 }
 
-// meets reports whether one of two places is the other, lies in it or borrows from it. A folder that is not there now is known by name.
+// meets reports whether one of two locations is the other, is inside it or shares its objects. A folder that does not exist now is compared
+// by name.
 func (f folderPlace) meets(o folderPlace) bool {
 	for id := range f.own {
 		if o.around[id] || o.borrowed[id] {
@@ -151,10 +153,10 @@ func (f folderPlace) meets(o folderPlace) bool {
 	})
 }
 
-// maxAlternates bounds how many folders of objects a repository may borrow from in its turn.
+// maxAlternates bounds how many folders of objects a repository may use through alternates, recursively.
 const maxAlternates = 20
 
-// alternatesOf are the folders of objects that repositories borrow from.
+// alternatesOf are the folders of objects that repositories use through alternates.
 func alternatesOf(gitDirs []string) (out []string) {
 	var todo []string
 	for _, dir := range gitDirs {

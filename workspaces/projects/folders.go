@@ -17,20 +17,20 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Caps of the directory browser and the search.
+// Limits of the directory browser and the search.
 const (
-	maxEntries   = 1000  // shown of one folder
-	maxReadDir   = 20000 // read of one folder
-	maxFound     = 50    // repositories a search answers
-	searchDepth  = 6     // folders below a root
+	maxEntries   = 1000  // shown per folder
+	maxReadDir   = 20000 // read per folder
+	maxFound     = 50    // repositories a search returns
+	searchDepth  = 6     // depth below a root
 	searchVisits = 20000 // folders a search opens
 	searchTime   = 5 * time.Second
 )
 
-// skipDirs are folders no search goes into: large, and never the home of a project.
+// skipDirs are folders that a search skips: large, and never the parent of a project.
 var skipDirs = map[string]bool{"node_modules": true, "vendor": true, "__pycache__": true, "target": true, "proc": true, "sys": true, "dev": true}
 
-// Browse lists the folders in path, git repositories marked, hidden ones left out. An empty path lists the allowed roots.
+// Browse lists the folders in path, marking git repositories and leaving out hidden ones. An empty path lists the allowed roots.
 func (s *Service) Browse(ctx context.Context, path string) (workspaces.Listing, error) {
 	l := workspaces.Listing{Roots: slices.Clone(s.cfg.AllowedRoots), Entries: []workspaces.Entry{}, Breadcrumbs: []workspaces.Entry{}}
 	if path == "" {
@@ -94,16 +94,16 @@ func (s *Service) breadcrumbs(real string) []workspaces.Entry {
 	return out
 }
 
-// subfolders returns the sorted names of the folders in dir that are not hidden. Links are not followed.
+// subfolders returns the sorted names of the folders in dir that are not hidden. It does not follow links.
 func subfolders(dir string) (names []string, more bool, err error) {
-	// Only a folder is opened: the open of a FIFO would wait for a writer, for ever.
+	// Open folders only: opening a FIFO would block until there is a writer.
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if errors.Is(err, syscall.ENOTDIR) {
 			return nil, false, fault.New(fault.Invalid, "path_not_a_folder", "This is a file, not a folder.")
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, false, fault.New(fault.Forbidden, "path_unreadable", "The server may not read this folder.")
+			return nil, false, fault.New(fault.Forbidden, "path_unreadable", "The server is not allowed to read this folder.")
 		}
 		return nil, false, fault.Wrap(err, fault.NotFound, "path_not_found", "This folder does not exist.")
 	}
@@ -121,7 +121,7 @@ func subfolders(dir string) (names []string, more bool, err error) {
 	return names, len(entries) == maxReadDir, nil
 }
 
-// SearchRepos finds git repositories below the allowed roots whose path contains every word of q, the best first.
+// SearchRepos finds git repositories below the allowed roots whose path contains every word of q, the best match first.
 func (s *Service) SearchRepos(ctx context.Context, q string) ([]workspaces.Entry, error) {
 	words := strings.Fields(strings.ToLower(q))
 	if len(words) == 0 {
@@ -145,7 +145,7 @@ func (s *Service) SearchRepos(ctx context.Context, q string) ([]workspaces.Entry
 			path  string
 			depth int
 		}
-		queue := []place{{real, 0}} // breadth first: what lies near is found before the caps bite
+		queue := []place{{real, 0}} // breadth first, to find near ones before the limits apply
 		for len(queue) > 0 && visits < searchVisits && len(hits) < 4*maxFound && ctx.Err() == nil {
 			at := queue[0]
 			queue = queue[1:]
@@ -191,7 +191,7 @@ func (s *Service) SearchRepos(ctx context.Context, q string) ([]workspaces.Entry
 	return out, nil
 }
 
-// rankOf says how well a path matches: 1 the name itself, 2 its beginning, 3 inside it, 4 elsewhere in the path, 0 not.
+// rankOf is how well a path matches: 1 the name itself, 2 its prefix, 3 inside it, 4 elsewhere in the path, 0 no match.
 func rankOf(rel string, words []string) int {
 	for _, w := range words {
 		if !strings.Contains(rel, w) {

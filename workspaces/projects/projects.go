@@ -18,8 +18,8 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// CreateProject adds a repository to a team. A URL is cloned in the background: the project is returned in state cloning. A
-// folder and the sample are ready when it returns.
+// CreateProject adds a repository to a team. A URL is cloned in the background: the project is returned in state cloning. Projects in
+// folders and the sample are ready when it returns.
 func (s *Service) CreateProject(ctx context.Context, actor accounts.Actor, teamID string, n workspaces.NewProject) (workspaces.Project, error) {
 	p := workspaces.Project{ID: id.New("prj"), TeamID: teamID, Name: strings.TrimSpace(n.Name), SourceKind: n.Kind,
 		DefaultBranch: n.DefaultBranch, State: workspaces.ProjectReady, CopyIgnored: slices.Clone(s.cfg.CopyIgnored),
@@ -65,7 +65,7 @@ func (s *Service) createFromPath(ctx context.Context, p workspaces.Project, path
 	})
 }
 
-// insertProject stores p under its own name or the fallback and tells the team.
+// insertProject stores p under its own name or the fallback and publishes it.
 func (s *Service) insertProject(ctx context.Context, p workspaces.Project, fallback string) (workspaces.Project, error) {
 	return s.storeProject(ctx, p, fallback, func(p workspaces.Project) error { return s.store.InsertProject(ctx, p) })
 }
@@ -200,8 +200,8 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch wor
 	return s.records.WithProgress(p), nil
 }
 
-// DeleteProject puts a project without workspaces into the trash, from where RestoreProject brings it back. A clone under way is cancelled,
-// and nothing of one that is not whole is kept; a folder of the server's is left as it is.
+// DeleteProject puts a project without workspaces into the trash, from where RestoreProject brings it back. It cancels a running clone and
+// removes an incomplete one; it leaves a folder of the server as it is.
 func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, projectID string) error {
 	p, err := s.store.Project(ctx, projectID)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, proje
 	if len(left) > 0 {
 		var keys []string
 		for _, w := range left {
-			if w.Private { // its name is its owner's, who alone can delete it
+			if w.Private { // only its owner may know its name, and delete it
 				keys = append(keys, w.Key()+" (private)")
 				continue
 			}

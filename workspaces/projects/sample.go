@@ -19,8 +19,7 @@ type sampleStep struct {
 	files   map[string]string
 }
 
-// sampleSteps are the sample's history: a tiny program people and agents can change, run and test with nothing but python3
-// or sh at hand.
+// sampleSteps are the sample's history: a tiny program people and agents can change, run and test with only python3 or sh.
 func sampleSteps() []sampleStep {
 	return []sampleStep{
 		{"Start a word counter", map[string]string{
@@ -70,7 +69,7 @@ if __name__ == "__main__":
 	}
 }
 
-// createSample makes a small real repository on the spot, so that nobody needs one of their own to begin.
+// createSample makes a small real repository, so that nobody needs their own to start.
 func (s *Service) createSample(ctx context.Context, p workspaces.Project) (workspaces.Project, error) {
 	root := filepath.Join(s.transfer.ProjectDir(p.ID), "sample")
 	p.Source, p.GitDir, p.DefaultBranch = root, filepath.Join(root, ".git"), "main"
@@ -113,6 +112,6 @@ func writeSample(root string, now time.Time) error {
 			return err
 		}
 	}
-	// Ignored by git, copied into each workspace: shows what "copy ignored files" is for.
+	// Ignored by git, copied into each workspace: it demonstrates "copy ignored files".
 	return os.WriteFile(filepath.Join(root, ".env"), []byte("WORDCOUNT_GREETING=hello\n"), 0o600)
 }

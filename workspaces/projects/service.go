@@ -1,5 +1,5 @@
-// Package projects adds the repositories teams work on: by URL, from a folder of this server or of a member's machine, or as a sample. Clones are
-// jobs; one that a crash cut becomes failed with a reason.
+// Package projects adds the repositories teams work on: by URL, from a folder of this server or of a member's machine, or as a sample.
+// Clones are jobs; one that a crash interrupted becomes failed with a reason.
 //
 // Goroutines: a clone runs in the goroutine of its job (jobs.Jobs). Locks: none but the store's.
 package projects
@@ -26,11 +26,11 @@ type Store interface {
 	// DeleteProject marks the project deleted; fault.Conflict when workspaces that are not deleted belong to it.
 	DeleteProject(ctx context.Context, id, by string, at int64) error
 	EditProject(ctx context.Context, id string, fn func(*workspaces.Project) error) (workspaces.Project, error)
-	// EditProject changes a project in one transaction; an error of fn changes nothing.
-	// FolderProjects returns every team's projects in folders of the server's, those in the trash included.
+	// EditProject changes a project in one transaction; an error of fn rolls it back. FolderProjects returns every team's projects in
+	// folders of the server, those in the trash included.
 	FolderProjects(ctx context.Context) ([]workspaces.Project, error)
-	// InsertFolderProject stores a project in a folder, if known are the ids of all there are, else ErrFoldersChanged: of several that are
-	// added at once each sees those before it.
+	// InsertFolderProject stores a project in a folder, if known are the ids of all such projects, else it returns ErrFoldersChanged: of
+	// several added concurrently, each sees those before it.
 	InsertFolderProject(ctx context.Context, p workspaces.Project, known []string) error
 	InsertProject(ctx context.Context, p workspaces.Project) error
 	Project(ctx context.Context, id string) (workspaces.Project, error)
@@ -41,7 +41,7 @@ type Store interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store        Store
 	Records      *workspaces.Records
@@ -55,13 +55,12 @@ type Config struct {
 	CopyIgnored  []string // patterns of ignored files copied for new projects, such as ".env"
 	FetchTimeout time.Duration
 	Log          *slog.Logger
-	MaxLimits    executors.Limits // the most a project or a workspace may ask for
+	MaxLimits    executors.Limits // the most a project or a workspace may request
 	Now          func() time.Time
-	// Outgoing judges every address that remotes lead to; nil = all may be reached. Connector is ssh's and git's way there:
-	// hostgit.Config.
+	// Outgoing checks every address that remotes lead to; nil = all are allowed. Connector is the proxy for ssh and git: hostgit.Config.
 	Outgoing  *egress.Guard
 	Protocols []string // of URLs; default https, ssh, git
-	Trash     bool     // deleted projects stay until they are purged; without it nothing of them stays
+	Trash     bool     // deleted projects stay until they are purged; without it they are removed at once
 }
 
 // Service adds and changes projects. Safe for concurrent use.
@@ -76,10 +75,10 @@ type Service struct {
 	jobs      *jobs.Jobs
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.Sandboxes == nil || cfg.Transfer == nil || cfg.Git == nil || cfg.Jobs == nil {
-		panic(errors.New("projects: Store, Records, Repo, Sandboxes, Transfer, Git, Jobs are needed"))
+		panic(errors.New("projects: Store, Records, Repo, Sandboxes, Transfer, Git, Jobs are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, sandboxes: cfg.Sandboxes, transfer: cfg.Transfer, git: cfg.Git, jobs: cfg.Jobs}
 }

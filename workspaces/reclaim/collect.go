@@ -22,15 +22,16 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// collectAfter is how old an object nothing names must be before it is removed, in git's words: what is being written now is named soon.
+// collectAfter is how old an unreachable object must be before it is removed, in git's syntax: objects being written now become reachable
+// soon.
 const collectAfter = "1.day.ago"
 
-// collectingRef names, while a repository is collected, what sandboxes borrow from it.
+// collectingRef refers, during a collection, to the objects that sandboxes share.
 const collectingRef = "refs/parawork/collecting/"
 
-// Collect packs a repository of ours and removes objects nothing names any more. Sandboxes borrow objects from it that their own git may be
-// the only one to name: what its files name stays, and while one holds commits that are not here yet, nothing is removed. It returns how many
-// bytes of disk that made free. Errors: repository_borrowed.
+// Collect repacks one of the server's repositories and removes unreachable objects. Sandboxes share its objects, some of which only their
+// own git refers to: Collect protects what their files name, and while a sandbox has commits that were not fetched, it removes nothing. It
+// returns how many bytes of disk it freed. Errors: repository_borrowed.
 func (s *Service) Collect(ctx context.Context, p workspaces.Project) (freed int64, err error) {
 	if p.SourceKind == workspaces.SourcePath || !git.FolderExists(p.GitDir) {
 		return 0, nil
@@ -56,7 +57,7 @@ func (s *Service) Collect(ctx context.Context, p workspaces.Project) (freed int6
 		return 0, err
 	}
 	defer func() { err = joinFault(err, s.dropRefsBelow(context.WithoutCancel(ctx), p, collectingRef)) }()
-	// What nothing names but is too young to go stays in a pack of its own: as loose objects it would take many times the room.
+	// Unreachable objects that are too recent go into a separate pack: as loose objects they would take many times the space.
 	for _, args := range [][]string{{"repack", "--cruft", "-d", "-q", "--cruft-expiration=" + collectAfter}, {"prune", "--expire=" + collectAfter}} {
 		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Timeout: s.cfg.CloneTimeout, Args: args}); err != nil {
 			return 0, git.GitFault(err, fault.Unavailable, "collect_failed", "Packing the repository")
@@ -69,8 +70,8 @@ func (s *Service) Collect(ctx context.Context, p workspaces.Project) (freed int6
 	return max(was-now, 0), err
 }
 
-// noCollectHook refuses a repository whose config has git (2.42 and later) run a program while it packs: no flag switches that off, and
-// agents without walls write that config.
+// noCollectHook rejects a repository whose config has git (2.42 and later) run a program while it packs: no flag switches that off, and
+// agents without isolation write that config.
 func (s *Service) noCollectHook(ctx context.Context, p workspaces.Project) error {
 	_, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get-all", "gc.recentObjectsHook"}})
 	if hostgit.ExitCode(err) == 1 {
@@ -89,7 +90,8 @@ func joinFault(err, after error) error {
 	return after
 }
 
-// borrowings lists what the sandboxes of a repository's workspaces may need of it. Their git is theirs to write: its files are read as data.
+// borrowings lists the objects that the sandboxes of a repository's workspaces may need. Their git dirs are untrusted: it reads the files
+// as data.
 func (s *Service) borrowings(ctx context.Context, p workspaces.Project) ([]string, error) {
 	projects, err := s.store.ProjectsAt(ctx, p.GitDir)
 	if err != nil {
@@ -110,7 +112,7 @@ func (s *Service) borrowings(ctx context.Context, p workspaces.Project) ([]strin
 			}
 			named, passed, err := gitNames(s.sandboxes.PrivateGit(w.ID))
 			if errors.Is(err, errReftable) {
-				return nil, fault.New(fault.Conflict, "repository_borrowed", "%s keeps its refs in git's reftable format in its sandbox, which is not read here, so nothing was removed. "+
+				return nil, fault.New(fault.Conflict, "repository_borrowed", "%s stores its refs in git's reftable format in its sandbox, which this server cannot read, so nothing was removed. "+
 					"Run `git refs migrate --ref-format=files` in the workspace, then try again.", w.Key())
 			}
 			if err != nil {
@@ -120,7 +122,7 @@ func (s *Service) borrowings(ctx context.Context, p workspaces.Project) ([]strin
 				return nil, err
 			} else if lacks {
 				return nil, fault.New(fault.Conflict, "repository_borrowed",
-					"%s has commits in its sandbox that are not here yet, and may need what would be removed. Open the workspace, then try again.", w.Key())
+					"%s has commits in its sandbox that are not on this server yet, and may need what would be removed. Open the workspace, then try again.", w.Key())
 			}
 			for _, id := range named {
 				ids[id] = true
@@ -139,7 +141,7 @@ func (s *Service) borrowings(ctx context.Context, p workspaces.Project) ([]strin
 	return out, nil
 }
 
-// lacks reports whether one of these objects is not in the repository.
+// lacks reports whether one of these objects is missing in the repository.
 func (s *Service) lacks(ctx context.Context, p workspaces.Project, ids []string) (bool, error) {
 	if len(ids) == 0 {
 		return false, nil
@@ -148,17 +150,17 @@ func (s *Service) lacks(ctx context.Context, p workspaces.Project, ids []string)
 	return strings.Contains(out, " missing"), err
 }
 
-// kinds asks the repository what each object is: a line each, its name and its kind, or that it is missing.
+// kinds asks the repository about each object: a line each, its id and type, or that it is missing.
 func (s *Service) kinds(ctx context.Context, p workspaces.Project, ids []string) (string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Max: 256 << 20, Stdin: strings.NewReader(strings.Join(ids, "\n") + "\n"),
 		Args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"}})
 	if err != nil {
-		return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for what sandboxes borrow")
+		return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Looking for what sandboxes share")
 	}
 	return out, nil
 }
 
-// Most bytes and files of a sandbox's git that are read for the names in them.
+// Limits of reading a sandbox's git dir for object ids.
 const (
 	maxNamesFile  = 128 << 20
 	maxNamesFiles = 100_000
@@ -167,9 +169,9 @@ const (
 
 var hexName = regexp.MustCompile(`\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b`)
 
-// gitNames reads which objects a git dir that an agent may write names: named are those of its refs and of every HEAD in it, its own and
-// those of worktrees the agent made; passed are those of its indexes, its logs and of what git notes while it merges, rebases or bisects
-// (MERGE_HEAD, ORIG_HEAD, rebase-merge and the like). Everything beside its objects is read: which files git knows grows with its versions.
+// gitNames reads which object ids occur in a git dir that an agent may write: named are those of its refs and of every HEAD in it, its own
+// and those of worktrees the agent made; passed are those of its indexes, its logs and of the state of a merge, rebase or bisect
+// (MERGE_HEAD, ORIG_HEAD, rebase-merge and the like). It reads everything besides the objects, because new versions of git add files.
 func gitNames(dir string) (named, passed []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -184,7 +186,7 @@ func gitNames(dir string) (named, passed []string, err error) {
 		}
 		defer f.Close()
 		if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxNamesFile {
-			return nil, errors.Join(err, fmt.Errorf("%s is no file of git's", name))
+			return nil, errors.Join(err, fmt.Errorf("%s is not a file that git writes", name))
 		}
 		b, err := io.ReadAll(io.LimitReader(f, min(maxNamesFile, left+1)))
 		if left -= int64(len(b)); left < 0 {
@@ -198,13 +200,13 @@ func gitNames(dir string) (named, passed []string, err error) {
 	files := 0
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone meanwhile
+			return nil // removed meanwhile
 		}
 		if err != nil {
 			return err
 		}
 		if files++; files > maxNamesFiles {
-			return errors.New("too many files beside the objects")
+			return errors.New("too many files besides the objects")
 		}
 		if d.IsDir() {
 			if reftable(name) {
@@ -218,7 +220,7 @@ func gitNames(dir string) (named, passed []string, err error) {
 		ref := strings.HasPrefix(name, "refs/") || name == "packed-refs"
 		head := path.Base(name) == "HEAD" && !strings.HasPrefix(name, "logs/") && !strings.Contains(name, "/logs/")
 		if !d.Type().IsRegular() && !ref && !head && path.Base(name) != "index" {
-			return nil // git writes none: whatever it is, it names nothing git needs
+			return nil // not one of git's files, so git needs nothing it names
 		}
 		b, err := read(name)
 		switch {
@@ -241,27 +243,27 @@ func gitNames(dir string) (named, passed []string, err error) {
 	return named, passed, err
 }
 
-var errTooMuchNamed = fmt.Errorf("there are more than %d MB beside the objects", maxNames>>20)
+var errTooMuchNamed = fmt.Errorf("there are more than %d MB besides the objects", maxNames>>20)
 
-// errReftable says that a git dir keeps its refs in binary tables: object names in them are no text, and some may be packed away.
-var errReftable = errors.New("its refs are kept in git's reftable format")
+// errReftable means that a git dir stores its refs in binary tables: object ids in them are not text, and some may be compressed.
+var errReftable = errors.New("its refs are stored in git's reftable format")
 
-// reftable reports whether a folder of a git dir, or of a worktree's in it, holds refs as tables. A branch may have that name, too.
+// reftable reports whether a folder of a git dir, or of one of its worktrees, stores refs as tables. A branch may have that name, too.
 func reftable(name string) bool {
 	dir, last := path.Split(name)
 	return last == "reftable" && (dir == "" || path.Dir(path.Clean(dir)) == "worktrees")
 }
 
-// beside reports whether a folder of a git dir names no objects.
+// beside reports whether a folder of a git dir contains no object ids.
 func beside(name string) bool { return name == "objects" || name == "hooks" || name == "modules" }
 
-// namesFit refuses, before any of it is read, a git dir with more in it than the server has memory for: whoever writes it may have put anything there.
+// namesFit rejects a git dir with more in it than the server has memory for, before reading it: an agent may have put anything there.
 func namesFit(dir fs.FS) error {
 	files, left := 0, int64(maxNames)
 	return fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // gone meanwhile
+			return nil // removed meanwhile
 		case err != nil:
 			return err
 		case d.IsDir() && beside(name):
@@ -270,7 +272,7 @@ func namesFit(dir fs.FS) error {
 			return nil
 		}
 		if files++; files > maxNamesFiles {
-			return errors.New("too many files beside the objects")
+			return errors.New("too many files besides the objects")
 		}
 		fi, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -286,9 +288,9 @@ func namesFit(dir fs.FS) error {
 	})
 }
 
-// indexNames reads which objects an index names.
+// indexNames reads the object ids of an index.
 func indexNames(b []byte) (names []string, err error) {
-	defer func() { // what an agent wrote must not end the server
+	defer func() { // a crafted index must not crash the server
 		if r := recover(); r != nil {
 			names, err = nil, fmt.Errorf("the index cannot be read: %v", r)
 		}
@@ -303,7 +305,7 @@ func indexNames(b []byte) (names []string, err error) {
 	return names, nil
 }
 
-// nameBorrowed gives objects that are here names for as long as the repository is collected: commits one each, other objects in one tree.
+// nameBorrowed makes refs to existing objects for the duration of the collection: one per commit, and one tree with all other objects.
 func (s *Service) nameBorrowed(ctx context.Context, p workspaces.Project, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -330,7 +332,7 @@ func (s *Service) nameBorrowed(ctx context.Context, p workspaces.Project, ids []
 	if tree.Len() > 0 {
 		id, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(tree.String()), Args: []string{"mktree", "--missing"}})
 		if err != nil {
-			return git.GitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
+			return git.GitFault(err, fault.Unavailable, "collect_failed", "Protecting what sandboxes share")
 		}
 		edits = append(edits, git.RefSet(collectingRef+"tree", id))
 	}
@@ -338,7 +340,7 @@ func (s *Service) nameBorrowed(ctx context.Context, p workspaces.Project, ids []
 		return nil
 	}
 	if err := s.repo.UpdateRefs(ctx, p.GitDir, "collecting", edits...); err != nil {
-		return git.GitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
+		return git.GitFault(err, fault.Unavailable, "collect_failed", "Protecting what sandboxes share")
 	}
 	return nil
 }

@@ -19,20 +19,20 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// WorkspaceUse is what one workspace takes on disk, in bytes of blocks.
+// WorkspaceUse is the disk use of one workspace, in bytes of blocks.
 type WorkspaceUse struct {
 	ID       string
 	Worktree int64 // its files, ignored ones included
-	Home     int64 // of its agents, and the git of its sandbox
-	Kept     int64 // snapshots and what else only its hidden refs hold in the repository
+	Home     int64 // of its agents, and the git dir of its sandbox
+	Kept     int64 // snapshots and other objects that only its hidden refs reach in the repository
 	History  int64 // of its sessions
 }
 
 // Bytes is all of it.
 func (u WorkspaceUse) Bytes() int64 { return u.Worktree + u.Home + u.Kept + u.History }
 
-// UseOfWorkspace counts what a workspace takes on disk; of one in the trash that is what removing it for good would free. Links are not
-// followed, and files with several names count once.
+// UseOfWorkspace counts the disk use of a workspace; for one in the trash that is what purging it would free. It does not follow links, and
+// counts files with several names once.
 func (s *Service) UseOfWorkspace(ctx context.Context, workspaceID, gitDir string) (WorkspaceUse, error) {
 	u := WorkspaceUse{ID: workspaceID}
 	var err error
@@ -61,7 +61,7 @@ func (s *Service) UseOfWorkspace(ctx context.Context, workspaceID, gitDir string
 	return u, nil
 }
 
-// keptBytes is what of a repository only the hidden refs of one workspace hold.
+// keptBytes is the size of the objects that only the hidden refs of one workspace reach.
 func (s *Service) keptBytes(ctx context.Context, gitDir, workspaceID string) (int64, error) {
 	refs, err := s.repo.HiddenRefs(ctx, gitDir, workspaceID)
 	if err != nil || len(refs) == 0 {
@@ -69,7 +69,7 @@ func (s *Service) keptBytes(ctx context.Context, gitDir, workspaceID string) (in
 	}
 	all, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)"}})
 	if err != nil {
-		return 0, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
+		return 0, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Listing the hidden refs")
 	}
 	var in strings.Builder
 	for _, id := range refs {
@@ -82,20 +82,21 @@ func (s *Service) keptBytes(ctx context.Context, gitDir, workspaceID string) (in
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Stdin: strings.NewReader(in.String()), Args: []string{"rev-list", "--objects", "--disk-usage", "--ignore-missing", "--stdin"}})
 	if err != nil {
-		return 0, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Counting what is kept")
+		return 0, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Counting the objects of hidden refs")
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
 	return n, err
 }
 
-// RepositoryUse is what a repository takes on disk, in bytes of blocks.
+// RepositoryUse is the disk use of a repository, in bytes of blocks.
 type RepositoryUse struct {
 	Bytes int64
-	Loose int64 // of that in single files, which packing makes smaller
-	Ours  bool  // it lies in the server's own data folder; else it is a folder of somebody's, which is not packed
+	Loose int64 // of that, loose objects, which packing makes smaller
+	Ours  bool  // it is in the server's data folder; else in somebody's own folder, which is not packed
 }
 
-// UseOfRepository counts what a project's repository takes on disk, with what of it its sandboxes are shown. The worktrees that are linked to it are not in it.
+// UseOfRepository counts the disk use of a project's repository, including the parts shared with its sandboxes, without its linked
+// worktrees.
 func (s *Service) UseOfRepository(ctx context.Context, p workspaces.Project) (RepositoryUse, error) {
 	u := RepositoryUse{Ours: p.SourceKind != workspaces.SourcePath}
 	dir := p.GitDir
@@ -122,7 +123,7 @@ func (s *Service) UseOfRepository(ctx context.Context, p workspaces.Project) (Re
 	return u, nil
 }
 
-// Leftovers are folders that nothing needs any more: what was being removed when the server died. bytes is what they take.
+// Leftovers are folders that nothing needs any more: remains of deletions that a crash interrupted. bytes is their disk use.
 func (s *Service) Leftovers(ctx context.Context) (dirs []string, bytes int64, err error) {
 	for _, pattern := range lifecycle.Leftovers[:2] { // the others may be in use
 		found, _ := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), pattern))
@@ -139,7 +140,7 @@ func (s *Service) Leftovers(ctx context.Context) (dirs []string, bytes int64, er
 	return dirs, bytes, nil
 }
 
-// RemoveLeftovers removes them and says how many bytes that made free.
+// RemoveLeftovers removes them and returns how many bytes that freed.
 func (s *Service) RemoveLeftovers(ctx context.Context) (freed int64, err error) {
 	dirs, bytes, err := s.Leftovers(ctx)
 	if err != nil {
@@ -153,8 +154,7 @@ func (s *Service) RemoveLeftovers(ctx context.Context) (freed int64, err error) 
 	return bytes, nil
 }
 
-// treeBytes is what folders take on disk: blocks, each file once, nothing behind links, nothing that cannot be read. What is not there
-// takes nothing.
+// treeBytes is the disk use of folders: blocks, each file once, nothing behind links, nothing unreadable. A missing folder counts 0.
 func treeBytes(ctx context.Context, dirs ...string) (n int64, err error) {
 	seen := make(projects.Inodes)
 	for _, dir := range dirs {
@@ -166,14 +166,14 @@ func treeBytes(ctx context.Context, dirs ...string) (n int64, err error) {
 	return n, nil
 }
 
-// treeBytesBeside is treeBytes of one folder, without the files that were seen.
+// treeBytesBeside is treeBytes of one folder, without the files already seen.
 func treeBytesBeside(ctx context.Context, dir string, seen projects.Inodes) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			return nil // gone meanwhile, or closed to us: it is not ours to count
+			return nil // removed meanwhile, or not readable: then it is not the server's
 		}
 		info, err := d.Info()
 		if err != nil {

@@ -14,58 +14,58 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// TrashStore keeps what was deleted until it is removed for good. A row stays for the ledger and the audit; nothing shows it any more.
+// TrashStore stores what was deleted until it is purged. A purged row stays for the ledger and the audit, but is never shown.
 type TrashStore interface {
 	// Trash returns a team's deleted projects and workspaces, the newest first; those of all teams with "".
 	Trash(ctx context.Context, teamID string) ([]Trashed, error)
-	// BeginPurge notes that a deleted workspace or project is being removed for good, fault.NotFound when it is not in the trash, and
-	// fault.Conflict of a project that has workspaces there. From then on nobody sees it.
+	// BeginPurge marks a deleted workspace or project as being purged; fault.NotFound when it is not in the trash, and fault.Conflict for a
+	// project with workspaces there. From then on it is not shown.
 	BeginPurge(ctx context.Context, kind TrashKind, id string, at int64) error
-	// EndPurge notes that nothing of it is left, and forgets what the database holds beside its row.
+	// EndPurge marks the purge as complete, and deletes related rows.
 	EndPurge(ctx context.Context, kind TrashKind, id string) error
-	// CutPurges returns what began to be removed and did not end.
+	// CutPurges returns the purges that did not complete.
 	CutPurges(ctx context.Context) ([]Trashed, error)
 	// TrashedProject returns a deleted project, fault.NotFound when it is not in the trash.
 	TrashedProject(ctx context.Context, id string) (workspaces.Project, error)
-	// GitDirOf returns where a workspace's repository is, also of one nobody sees any more.
+	// GitDirOf returns where a workspace's repository is, also of one that is no longer shown.
 	GitDirOf(ctx context.Context, workspaceID string) (string, error)
-	// NoteSize stores how many bytes on disk it takes.
+	// NoteSize stores the disk use in bytes.
 	NoteSize(ctx context.Context, kind TrashKind, id string, bytes int64) error
 }
 
-// TrashKind says what lies in the trash.
+// TrashKind is a kind of deleted thing.
 type TrashKind string
 
-// What lies in the trash.
+// Kinds of deleted things.
 const (
 	TrashWorkspace TrashKind = "workspace"
 	TrashProject   TrashKind = "project"
 )
 
-// Trashed is something that was deleted and can still be restored. Times are ms UTC.
+// Trashed is something deleted that can still be restored. Times are ms UTC.
 type Trashed struct {
 	Kind       TrashKind
 	ID, TeamID string
-	ProjectID  string // of a workspace, and the project's own
+	ProjectID  string // of a workspace; its own id for a project
 	Num        int64  // of a workspace
 	Name       string
 	Private    bool
 	CreatedBy  string
 	DeletedAt  int64
 	DeletedBy  string
-	PurgeAt    int64 // when it is removed by itself, 0 = never
-	Bytes      int64 // on disk when it was last counted, -1 = not yet
-	Restorable bool  // something of it was kept
+	PurgeAt    int64 // when it is purged automatically, 0 = never
+	Bytes      int64 // on disk at the last count, -1 = not counted yet
+	Restorable bool  // it has a snapshot
 }
 
-// Forgetter is an optional ability of Sessions: it removes what it keeps of a workspace's sessions.
+// Forgetter is an optional ability of Sessions: it deletes the stored data of a workspace's sessions.
 type Forgetter interface {
 	Forget(ctx context.Context, workspaceID string) error
-	// HistoryBytes is what it keeps of a workspace's sessions on disk.
+	// HistoryBytes is the disk use of a workspace's sessions.
 	HistoryBytes(ctx context.Context, workspaceID string) (int64, error)
 }
 
-// Trashed returns what the trash of a team holds, or of all with "", the newest first.
+// Trashed returns the contents of a team's trash, or of all with "", the newest first.
 func (s *Service) Trashed(ctx context.Context, teamID string) ([]Trashed, error) {
 	all, err := s.cfg.Trash.Trash(ctx, teamID)
 	if err != nil {
@@ -84,13 +84,13 @@ func (s *Service) TrashedProject(ctx context.Context, id string) (workspaces.Pro
 	return s.cfg.Trash.TrashedProject(ctx, id)
 }
 
-// NoteSize remembers how many bytes on disk something in the trash takes.
+// NoteSize stores the disk use of something in the trash.
 func (s *Service) NoteSize(ctx context.Context, kind TrashKind, id string, bytes int64) error {
 	return s.cfg.Trash.NoteSize(ctx, kind, id, bytes)
 }
 
-// Purge removes what is in the trash for good: snapshots, branches kept, the agents' home, the history of its sessions. Its number, its name
-// and what it cost stay known. Errors: not_found, project_in_use.
+// Purge permanently deletes something in the trash: snapshots, saved branches, the agents' home, the history of its sessions. Its number,
+// its name and its cost stay known. Errors: not_found, project_in_use.
 func (s *Service) Purge(ctx context.Context, kind TrashKind, id string) error {
 	if kind == TrashWorkspace {
 		_, release, err := s.lifecycle.Acquire(ctx, id)
@@ -103,7 +103,7 @@ func (s *Service) Purge(ctx context.Context, kind TrashKind, id string) error {
 		return err
 	}
 	failpoint.Reach(failpoint.PurgeBegun)
-	// From here on it goes to its end, whoever asked; what a crash cuts is taken up again.
+	// From here on it completes even if the caller leaves; after a crash the next server continues it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
 	defer cancel()
 	return s.purge(ctx, kind, id)
@@ -123,7 +123,7 @@ func (s *Service) purge(ctx context.Context, kind TrashKind, id string) error {
 	return s.cfg.Trash.EndPurge(ctx, kind, id)
 }
 
-// purgeWorkspace removes everything of a workspace but its rows. It may be done again.
+// purgeWorkspace removes everything of a workspace except its rows. It is idempotent.
 func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
 	gitDir, err := s.cfg.Trash.GitDirOf(ctx, id)
 	if err != nil {
@@ -145,12 +145,12 @@ func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return git.DiskFault(err, "Removing what was kept")
+		return git.DiskFault(err, "Removing the hidden refs")
 	}
 	return nil
 }
 
-// RestoreProject brings a deleted project back as it was; its workspaces are restored one by one. Errors: not_found, snapshot_gone.
+// RestoreProject brings a deleted project back as it was; its workspaces are restored separately. Errors: not_found, snapshot_gone.
 func (s *Service) RestoreProject(ctx context.Context, projectID string) (workspaces.Project, error) {
 	if err := s.store.UndeleteProject(ctx, projectID); err != nil {
 		return workspaces.Project{}, err
@@ -163,10 +163,10 @@ func (s *Service) RestoreProject(ctx context.Context, projectID string) (workspa
 	return s.records.WithProgress(p), nil
 }
 
-// retainEvery is how often the trash is looked after.
+// retainEvery is how often the trash is checked.
 const retainEvery = time.Hour
 
-// Run removes what lay in the trash for long enough, and finishes what a crash cut, until ctx is done.
+// Run purges what has been in the trash for its retention time, and finishes interrupted purges, until ctx is done.
 func (s *Service) Run(ctx context.Context) {
 	if s.cfg.Trash == nil {
 		return
@@ -182,16 +182,16 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// Retain removes for good what lay in the trash for long enough, workspaces before the projects they are of.
+// Retain purges what has been in the trash for its retention time, workspaces before their projects.
 func (s *Service) Retain(ctx context.Context) {
 	cut, err := s.cfg.Trash.CutPurges(ctx)
 	if err != nil {
-		s.cfg.Log.ErrorContext(ctx, "what was being removed could not be read", "error", err)
+		s.cfg.Log.ErrorContext(ctx, "unfinished purges could not be read", "error", err)
 		return
 	}
 	for _, t := range cut {
 		if err := s.purge(ctx, t.Kind, t.ID); err != nil && ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "what was being removed for good is not gone yet", "kind", t.Kind, "id", t.ID, "error", err)
+			s.cfg.Log.WarnContext(ctx, "an unfinished purge failed again", "kind", t.Kind, "id", t.ID, "error", err)
 		}
 	}
 	if s.cfg.TrashKeep <= 0 {
@@ -207,15 +207,15 @@ func (s *Service) Retain(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if t.Kind != kind || t.PurgeAt > s.records.Millis() || git.FolderExists(filepath.Join(s.cfg.DataDir, "kept", t.ID)) { // what was set aside waits for a person
+			if t.Kind != kind || t.PurgeAt > s.records.Millis() || git.FolderExists(filepath.Join(s.cfg.DataDir, "kept", t.ID)) { // files that were moved aside wait for a person
 				continue
 			}
 			switch err := s.Purge(ctx, kind, t.ID); {
 			case err == nil:
-				s.cfg.Log.InfoContext(ctx, "removed for good: it lay in the trash for long enough", "kind", kind, "id", t.ID, "team_id", t.TeamID)
-			case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound): // somebody was faster, or it waits for a workspace of its own
+				s.cfg.Log.InfoContext(ctx, "purged: its time in the trash is over", "kind", kind, "id", t.ID, "team_id", t.TeamID)
+			case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound): // another caller was faster, or it waits for one of its workspaces
 			default:
-				s.cfg.Log.WarnContext(ctx, "what lay in the trash for long enough could not be removed", "kind", kind, "id", t.ID, "error", err)
+				s.cfg.Log.WarnContext(ctx, "something whose time in the trash is over could not be purged", "kind", kind, "id", t.ID, "error", err)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
-// Package reclaim frees disk: it removes for good what lay in the trash for its time, packs repositories again, and says beforehand how much that
-// would free.
+// Package reclaim frees disk space: it purges what has been in the trash for its retention time, repacks repositories, and estimates how
+// much that would free.
 //
-// Goroutines: Run, which looks at the trash. Locks: Locks.Busy and Locks.Snapshots of a workspace, Locks.Repos of a repository.
+// Goroutines: Run, which empties the trash. Locks: Locks.Busy and Locks.Snapshots of a workspace, Locks.Repos of a repository.
 package reclaim
 
 import (
@@ -30,7 +30,7 @@ type Store interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store        Store
 	Records      *workspaces.Records
@@ -45,11 +45,11 @@ type Config struct {
 	CloneTimeout time.Duration
 	DataDir      string
 	Log          *slog.Logger
-	Trash        TrashStore    // nil = what was deleted stays
-	TrashKeep    time.Duration // how long what was deleted can be restored; 0 = for ever
+	Trash        TrashStore    // nil = deleted workspaces stay
+	TrashKeep    time.Duration // how long deleted workspaces can be restored; 0 = forever
 }
 
-// Service frees disk. Safe for concurrent use.
+// Service frees disk space. Safe for concurrent use.
 type Service struct {
 	cfg       Config
 	store     Store
@@ -63,10 +63,10 @@ type Service struct {
 	locks     *workspaces.Locks
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Transfer == nil || cfg.Lifecycle == nil || cfg.Git == nil || cfg.Locks == nil {
-		panic(errors.New("reclaim: Store, Records, Repo, Sandboxes, Snapshots, Transfer, Lifecycle, Git, Locks are needed"))
+		panic(errors.New("reclaim: Store, Records, Repo, Sandboxes, Snapshots, Transfer, Lifecycle, Git, Locks are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, transfer: cfg.Transfer, lifecycle: cfg.Lifecycle, git: cfg.Git, locks: cfg.Locks}
 }

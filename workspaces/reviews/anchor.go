@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// hunk is a run of lines that two texts do not share, as `git diff --unified=0` tells of it: with no lines on a side, the start
-// there is the line before.
+// hunk is a run of lines in which two texts differ, as in `git diff --unified=0`: with no lines on a side, the start there is the line
+// before.
 type hunk struct{ oldStart, oldLines, newStart, newLines int }
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
-// readHunks reads the heads of the hunks of a patch of one file, without context.
+// readHunks parses the hunk headers of a patch of one file, without context.
 func readHunks(r io.Reader) ([]hunk, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var out []hunk
-	left := 0 // lines of the hunk: they may look like anything
+	left := 0 // skip the hunk's lines: they may look like headers
 	for {
 		line, err := in.ReadSlice('\n')
 		head := string(line[:min(len(line), 200)])
@@ -45,7 +45,7 @@ func readHunks(r io.Reader) ([]hunk, error) {
 	}
 }
 
-// hunkOf reads what hunkHead found.
+// hunkOf parses a match of hunkHead.
 func hunkOf(m []string) hunk {
 	n := func(i int) int {
 		if m[i] == "" {
@@ -57,12 +57,12 @@ func hunkOf(m []string) hunk {
 	return hunk{n(1), n(2), n(3), n(4)}
 }
 
-// shift says where the lines first to last of the old text begin in the new one. touched: they are not all there as they were,
-// side by side; at is then the nearest place.
+// shift returns where the lines first to last of the old text start in the new one. touched: they are not all there unchanged and adjacent;
+// at is then the nearest place.
 func shift(hunks []hunk, first, last int) (at int, touched bool) {
 	at = first
 	for _, h := range hunks {
-		end := h.oldStart + h.oldLines - 1 // of the old lines
+		end := h.oldStart + h.oldLines - 1 // number of old lines
 		if h.oldLines == 0 {
 			switch {
 			case h.oldStart < first:
@@ -76,7 +76,7 @@ func shift(hunks []hunk, first, last int) (at int, touched bool) {
 		case end < first:
 			at += h.newLines - h.oldLines
 		case h.oldStart > last:
-		case touched: // an earlier hunk has said where
+		case touched: // determined by an earlier hunk
 		default:
 			touched = true
 			if h.oldStart <= first {
@@ -87,8 +87,8 @@ func shift(hunks []hunk, first, last int) (at int, touched bool) {
 	return at, touched
 }
 
-// find looks for lines in a text by what they say and what stands around them. Of several places it takes the one whose
-// surroundings are most alike, then the nearest. Lines that differ in space alone are alike. It answers the first line's number.
+// find searches a text for lines by their content and surrounding lines. Of several matches it takes the one with the most similar
+// surroundings, then the nearest. It ignores differences in white space. It returns the first line's number.
 func find(text, lines []string, around Around, near int) (int, bool) {
 	if len(lines) == 0 || len(lines) > len(text) {
 		return 0, false
@@ -102,7 +102,7 @@ func find(text, lines []string, around Around, near int) (int, bool) {
 				best, bestScore, bestRemote = i+1, score, far
 			}
 		}
-		// A lone bracket is everywhere: without a neighbour it names no place.
+		// A lone bracket is everywhere: without a neighbour it does not identify a place.
 		if hits > 0 && (bestScore > 0 || hits == 1 && telling(lines)) {
 			return best, true
 		}
@@ -113,10 +113,10 @@ func find(text, lines []string, around Around, near int) (int, bool) {
 // sameButSpace reports whether lines differ at most in the space around them.
 func sameButSpace(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
 
-// places yields where in a text these lines stand, one after another. What is looked for and where are an agent's to choose, so each line
-// of the text is compared a bounded number of times, however often the lines repeat themselves (Knuth, Morris and Pratt's way).
+// places yields where these lines occur consecutively in a text. An agent can choose both, so each line of the text is compared a bounded
+// number of times, however repetitive the lines are (the algorithm of Knuth, Morris and Pratt).
 func places(text, lines []string, same func(a, b string) bool) iter.Seq[int] {
-	// back says, for lines that fit up to j, up to where they fit when they begin later.
+	// back is the failure function: for a match up to j, the length of the match that starts later.
 	back := make([]int, len(lines))
 	for j, k := 1, 0; j < len(lines); j++ {
 		for k > 0 && !same(lines[j], lines[k]) {
@@ -150,7 +150,7 @@ func places(text, lines []string, same func(a, b string) bool) iter.Seq[int] {
 	}
 }
 
-// likeness counts the lines around a place that are as they were.
+// likeness counts the unchanged lines around a place.
 func likeness(text []string, at, n int, around Around) int {
 	score := 0
 	for i := range around.Before {
@@ -166,7 +166,7 @@ func likeness(text []string, at, n int, around Around) int {
 	return score
 }
 
-// telling reports whether lines say enough to be known by: more than brackets and space.
+// telling reports whether lines have more than brackets and white space, so that they identify a place.
 func telling(lines []string) bool {
 	for _, l := range lines {
 		n := 0
@@ -182,12 +182,12 @@ func telling(lines []string) bool {
 	return false
 }
 
-// Limits of what is read and kept of a file.
+// Limits of what is read and stored of a file.
 const (
-	maxAnchorFile = 8 << 20 // of a file whose lines are commented
+	maxAnchorFile = 8 << 20 // of a commented file
 	maxQuoted     = 16 << 10
 	maxLineKept   = 1000 // bytes
-	maxLines      = 500  // that one comment is about
+	maxLines      = 500  // per comment
 	around        = 3
 )
 
@@ -203,7 +203,7 @@ func splitLines(text string) []string {
 	return lines
 }
 
-// quote are the lines first to last of a text as they are kept, and those around them.
+// quote returns the lines first to last of a text as stored, and the surrounding lines.
 func quote(lines []string, first, last int) (string, Around) {
 	var q []string
 	size := 0
@@ -224,7 +224,7 @@ func quote(lines []string, first, last int) (string, Around) {
 	return strings.Join(q, "\n"), Around{Before: cut(first-1-around, first-1), After: cut(last, last+around)}
 }
 
-// kept is a line as it can be stored: text, and not without end.
+// kept is a line as it is stored: valid text of bounded length.
 func kept(l string) string {
 	if len(l) > maxLineKept {
 		l = l[:maxLineKept]
@@ -232,7 +232,7 @@ func kept(l string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(l, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// keptLines are lines as kept would have them.
+// keptLines are lines as they are stored.
 func keptLines(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {

@@ -17,10 +17,10 @@ import (
 
 // Limits of what people write.
 const (
-	maxBody     = 64 << 10 // of a review
+	maxBody     = 64 << 10 // per review
 	maxComment  = 16 << 10
-	maxComments = 300 // of a draft
-	maxReviews  = 200 // in a list
+	maxComments = 300 // per draft
+	maxReviews  = 200 // per list
 )
 
 func checkText(field, text string, most int) error {
@@ -41,7 +41,7 @@ func checkVerdict(v Verdict) error {
 	return fault.New(fault.Invalid, "invalid_review", "verdict is one of comment, changes and approve.").With("field", "verdict")
 }
 
-// MyDraft returns a person's draft with its comments, an empty one that is not stored when there is none.
+// MyDraft returns a user's draft with its comments, or an empty one that is not stored.
 func (s *Service) MyDraft(ctx context.Context, w workspaces.Workspace, userID string) (Review, error) {
 	r, err := s.cfg.Store.Draft(ctx, w.ID, userID)
 	if fault.Is(err, fault.NotFound) {
@@ -58,7 +58,7 @@ func (s *Service) openDraft(ctx context.Context, w workspaces.Workspace, userID 
 	return s.cfg.Store.OpenDraft(ctx, Review{ID: id.New("rev"), TeamID: w.TeamID, WorkspaceID: w.ID, AuthorID: userID, State: Draft, CreatedAt: now, UpdatedAt: now})
 }
 
-// WriteDraft keeps what a person has written for the whole review so far. Errors: invalid_review.
+// WriteDraft stores the text of a user's draft. Errors: invalid_review.
 func (s *Service) WriteDraft(ctx context.Context, w workspaces.Workspace, userID, body string, verdict Verdict) (Review, error) {
 	if err := checkText("body", body, maxBody); err != nil {
 		return Review{}, err
@@ -86,10 +86,10 @@ func (s *Service) WriteDraft(ctx context.Context, w workspaces.Workspace, userID
 	return s.MyDraft(ctx, w, userID)
 }
 
-// errMoved is the answer to who changes a draft that is none any more.
+// errMoved is the error for changing a draft that was sent meanwhile.
 var errMoved = fault.New(fault.Conflict, "review_sent", "This review was sent meanwhile. Write the comment into a new one.")
 
-// ThrowAway puts a draft away. Its author can take it back; an empty one is gone. Errors: review_not_found.
+// ThrowAway discards a draft. Its author can restore it; an empty one is deleted. Errors: review_not_found.
 func (s *Service) ThrowAway(ctx context.Context, w workspaces.Workspace, userID string) (Review, error) {
 	d, err := s.cfg.Store.Draft(ctx, w.ID, userID)
 	if err != nil {
@@ -114,8 +114,8 @@ func (s *Service) ThrowAway(ctx context.Context, w workspaces.Workspace, userID 
 	return d, nil
 }
 
-// AddComment puts a comment into a person's draft. The lines are those of the revision the person looked at, not what they may be by
-// now. Errors: invalid_comment, comment_not_found, too_many_comments, file_not_found, revision_*.
+// AddComment adds a comment to a user's draft. Line numbers refer to the revision the user looked at, not to the current one. Errors:
+// invalid_comment, comment_not_found, too_many_comments, file_not_found, revision_*.
 func (s *Service) AddComment(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, n NewComment) (Comment, error) {
 	if err := checkText("body", n.Body, maxComment); err != nil {
 		return Comment{}, err
@@ -143,7 +143,7 @@ func (s *Service) AddComment(ctx context.Context, actor accounts.Actor, w worksp
 		return Comment{}, err
 	}
 	s.notify(ctx, w.ID, w.TeamID)
-	s.poke(w.ID, w.TeamID) // the files may have moved on since the person read them
+	s.poke(w.ID, w.TeamID) // the files may have changed since the user read them
 	return c, nil
 }
 
@@ -151,7 +151,7 @@ func invalid(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, "invalid_comment", format, args...).With("field", field)
 }
 
-// replyTo puts a comment where the one it answers is. An answer to an answer answers the first.
+// replyTo places a reply where the comment it answers is. A reply to a reply answers the first comment.
 func (s *Service) replyTo(ctx context.Context, c *Comment, to string) error {
 	p, err := s.cfg.Store.Comment(ctx, to)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Service) replyTo(ctx context.Context, c *Comment, to string) error {
 
 var errNoComment = fault.New(fault.NotFound, "comment_not_found", "There is no such comment.")
 
-// shown reports whether somebody may see a comment: drafts are their author's alone.
+// shown reports whether a user may see a comment: only its author sees a draft.
 func (s *Service) shown(ctx context.Context, c Comment, userID string) bool {
 	if c.AuthorID == userID {
 		return true
@@ -183,14 +183,14 @@ func (s *Service) shown(ctx context.Context, c Comment, userID string) bool {
 func (s *Service) place(ctx context.Context, c *Comment, w workspaces.Workspace, n NewComment) error {
 	raw := guest.DecodePath(n.Path)
 	if !inside(raw) {
-		return invalid("path", "This is no path of a file in the workspace.")
+		return invalid("path", "This is not the path of a file in the workspace.")
 	}
 	if n.Side != OldSide && n.Side != NewSide {
 		return invalid("side", "side is old or new.")
 	}
 	n.EndLine = cmp.Or(n.EndLine, n.Line)
 	if n.Line < 0 || n.EndLine < n.Line || n.Line == 0 && n.EndLine != 0 {
-		return invalid("line", "Lines begin with 1, and the last is not before the first; 0 is the whole file.")
+		return invalid("line", "Lines start at 1, and the last is not before the first; 0 is the whole file.")
 	}
 	if n.EndLine-n.Line >= maxLines {
 		return invalid("end_line", "A comment is about %d lines at most. Choose fewer, or comment on the file.", maxLines)
@@ -225,12 +225,12 @@ func (s *Service) place(ctx context.Context, c *Comment, w workspaces.Workspace,
 	return nil
 }
 
-// inside reports whether a path names something in a worktree.
+// inside reports whether a path is inside a worktree.
 func inside(raw string) bool {
 	return raw != "" && len(raw) <= 4096 && !path.IsAbs(raw) && path.Clean(raw) == raw && raw != "." && raw != ".." && !strings.HasPrefix(raw, "../")
 }
 
-// linesAt are the lines of a file of a tree. Errors: file_not_found, file_too_large.
+// linesAt returns the lines of a file of a tree. Errors: file_not_found, file_too_large.
 func (s *Service) linesAt(ctx context.Context, workspaceID string, t Tree, path string) ([]string, error) {
 	f, size, err := s.cfg.Trees.FileAt(ctx, workspaceID, t, path)
 	if err != nil {
@@ -247,8 +247,8 @@ func (s *Service) linesAt(ctx context.Context, workspaceID string, t Tree, path 
 	return splitLines(string(raw)), nil
 }
 
-// EditComment changes a comment: what it says while it is a draft, by its author; whether it is resolved once it was sent. Errors:
-// comment_not_found, not_your_comment, comment_sent, comment_not_sent, invalid_*.
+// EditComment changes a comment: its author changes the text of a draft; anybody resolves or reopens a sent one. Errors: comment_not_found,
+// not_your_comment, comment_sent, comment_not_sent, invalid_*.
 func (s *Service) EditComment(ctx context.Context, actor accounts.Actor, commentID string, e CommentEdit) (Comment, error) {
 	c, r, err := s.commentOf(ctx, actor, commentID)
 	if err != nil {
@@ -295,7 +295,7 @@ func (s *Service) EditComment(ctx context.Context, actor accounts.Actor, comment
 		return Comment{}, err
 	}
 	if e.State != nil && *e.State == Open {
-		s.poke(c.WorkspaceID, c.TeamID) // nobody looked for it while it was resolved
+		s.poke(c.WorkspaceID, c.TeamID) // nobody searched for it while it was resolved
 	}
 	s.notify(ctx, c.WorkspaceID, c.TeamID)
 	return c, nil
@@ -303,7 +303,7 @@ func (s *Service) EditComment(ctx context.Context, actor accounts.Actor, comment
 
 var errCommentSent = fault.New(fault.Conflict, "comment_sent", "This comment was sent. Answer it, or take the review back while the agent does not have it.")
 
-// DeleteComment removes a comment of a draft. Errors: comment_not_found, not_your_comment, comment_sent.
+// DeleteComment deletes a comment of a draft. Errors: comment_not_found, not_your_comment, comment_sent.
 func (s *Service) DeleteComment(ctx context.Context, actor accounts.Actor, commentID string) error {
 	c, r, err := s.commentOf(ctx, actor, commentID)
 	switch {
@@ -321,7 +321,7 @@ func (s *Service) DeleteComment(ctx context.Context, actor accounts.Actor, comme
 	return nil
 }
 
-// Comment returns a comment that somebody may see: drafts are their author's alone. Errors: comment_not_found.
+// Comment returns a comment that a user may see: only its author sees a draft. Errors: comment_not_found.
 func (s *Service) Comment(ctx context.Context, actor accounts.Actor, commentID string) (Comment, error) {
 	c, _, err := s.commentOf(ctx, actor, commentID)
 	return c, err

@@ -10,15 +10,15 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Limits of a review as an agent is given it.
+// Limits of a review as an agent gets it.
 const (
-	maxToldLines = 20  // of a quote
-	maxToldLine  = 300 // characters of one of them
+	maxToldLines = 20  // lines of a quote
+	maxToldLine  = 300 // characters of a line
 )
 
-// words writes a review as plain text for an agent. What people wrote stands as they wrote it; what is quoted of files may say anything,
-// so each of its lines begins with a bar and is shown without what a terminal or a reader would take for more than text. parents are
-// the comments that replies answer, names those of people.
+// words formats a review as plain text for an agent. People's text stays as it is; quotes of files may contain anything, so each of their
+// lines starts with a bar, without characters that a terminal or a reader would interpret. parents are the comments that replies answer,
+// names those of people.
 func words(r Review, parents map[string]Comment, names map[string]string) string {
 	var b strings.Builder
 	author := cmp.Or(names[r.AuthorID], "a person")
@@ -79,7 +79,7 @@ func whereOf(c Comment) string {
 	return p + ", " + lines
 }
 
-// quoteOf shows the lines a comment is about, numbered: the first and the last of many.
+// quoteOf formats the lines a comment is about, numbered: the first and the last of many.
 func quoteOf(c Comment) string {
 	if c.Line == 0 || c.Quoted == "" && c.EndLine > c.Line {
 		return ""
@@ -105,8 +105,8 @@ func barred(lines []string) string {
 	return b.String()
 }
 
-// plain is one line as text and nothing else, at most so many characters: tabs stay, other control characters, line ends of any kind and
-// what turns the direction of writing are named.
+// plain is one line of plain text with at most so many characters: tabs stay; other control characters, line ends of any kind and
+// bidirectional overrides are written as names.
 func plain(line string, most int) string {
 	var b strings.Builder
 	n := 0
@@ -129,11 +129,11 @@ func plain(line string, most int) string {
 	return b.String()
 }
 
-// tidy is a person's text: their lines, without what a terminal would take for a key.
+// tidy is a person's text, split into lines, without what a terminal would take for a key.
 func tidy(text string) string {
 	lines := splitLines(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"))
 	for i, l := range lines {
-		// A person's own text may be long, and joins emoji with what is else taken for invisible.
+		// People's own text may be long, and uses invisible characters that join emoji.
 		lines[i] = strings.TrimRight(strings.Map(func(r rune) rune {
 			if r != '\t' && unicode.IsControl(r) {
 				return -1

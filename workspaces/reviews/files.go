@@ -10,13 +10,13 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// Files shows repositories and snapshots as Trees.
+// Files implements Trees with repositories and snapshots.
 type Files struct {
 	Repo      *git.Repo
 	Snapshots *snapshot.Service
 }
 
-// Resolve names a tree.
+// Resolve resolves the name of a tree.
 func (f Files) Resolve(ctx context.Context, w workspaces.Workspace, rev, userID string) (Tree, error) {
 	t, err := f.Snapshots.Resolve(ctx, w, rev, userID)
 	return Tree{Commit: t.Commit, Tree: t.Tree, SnapshotID: t.SnapshotID}, err
@@ -26,7 +26,7 @@ func treeOf(t Tree) git.Tree {
 	return git.Tree{Commit: t.Commit, Tree: t.Tree, SnapshotID: t.SnapshotID}
 }
 
-// Changed lists what differs between two trees, renames found.
+// Changed lists the differences between two trees, with renames detected.
 func (f Files) Changed(ctx context.Context, workspaceID string, from, to Tree) ([]File, error) {
 	c, err := f.Repo.Compare(ctx, workspaceID, treeOf(from), treeOf(to), git.CompareOptions{Renames: true})
 	if err != nil {
@@ -43,12 +43,12 @@ func (f Files) Changed(ctx context.Context, workspaceID string, from, to Tree) (
 	return out, nil
 }
 
-// Patch is the unified diff, without context, of some paths.
+// Patch is the unified diff of some paths, without context.
 func (f Files) Patch(ctx context.Context, workspaceID string, from, to Tree, paths []string) (io.ReadCloser, error) {
 	return f.Snapshots.Patch(ctx, workspaceID, treeOf(from), treeOf(to), paths, 0, false)
 }
 
-// FileAt is a file of a tree and its size.
+// FileAt returns a file of a tree and its size.
 func (f Files) FileAt(ctx context.Context, workspaceID string, t Tree, path string) (io.ReadCloser, int64, error) {
 	return f.Snapshots.FileAt(ctx, workspaceID, treeOf(t), path)
 }

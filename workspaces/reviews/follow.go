@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxSnapshots = 100                    // turns and commits looked at in one go
-	gather       = 300 * time.Millisecond // between two looks: an agent that writes all the time costs a few a second
+	maxSnapshots = 100                    // turns and commits processed at once
+	gather       = 300 * time.Millisecond // between two searches: constant writes of an agent then cost only a few per second
 )
 
-// poke lets the comments of a workspace be looked for.
+// poke requests a search for the comments of a workspace.
 func (s *Service) poke(workspaceID, teamID string) {
 	s.mu.Lock()
 	s.behind[workspaceID] = teamID
@@ -27,8 +27,8 @@ func (s *Service) poke(workspaceID, teamID string) {
 	tasks.Wake(s.wake)
 }
 
-// Run hears of snapshots and prompts until ctx ends: it notes which reviews agents have, finds comments again in files that changed, and
-// notes what answered them.
+// Run processes events of snapshots and prompts until ctx ends: it records which reviews agents have, finds comments again in files that
+// changed, and records what answered them.
 func (s *Service) Run(ctx context.Context) error {
 	ctx = tenant.All(ctx, "one loop for the reviews of all teams")
 	sub := s.cfg.Bus.Subscribe("", 0)
@@ -54,7 +54,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-s.wake:
 		}
 		s.followAll(ctx)
-		select { // what comes meanwhile is gathered
+		select { // collect what comes meanwhile
 		case <-ctx.Done():
 			return nil
 		case <-beat.C:
@@ -62,12 +62,12 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// catchUp takes up what an earlier server left, or what was missed.
+// catchUp processes what happened before the start, or what was missed.
 func (s *Service) catchUp(ctx context.Context) {
 	s.settleAll(ctx, "", true)
 	all, err := s.cfg.Store.CommentedWorkspaces(ctx)
 	if err != nil {
-		s.warn(ctx, "comments are not followed", "error", err)
+		s.warn(ctx, "comments could not be followed", "error", err)
 	}
 	for ws, team := range all {
 		s.poke(ws, team)
@@ -83,12 +83,12 @@ func (s *Service) warn(ctx context.Context, what string, args ...any) {
 func (s *Service) settleAll(ctx context.Context, sessionID string, again bool) {
 	all, err := s.cfg.Store.QueuedReviews(ctx, sessionID)
 	if err != nil {
-		s.warn(ctx, "reviews that wait are not looked at", "error", err)
+		s.warn(ctx, "waiting reviews could not be read", "error", err)
 		return
 	}
 	for _, r := range all {
 		if err := s.settle(tenant.In(ctx, r.TeamID), r, again); err != nil {
-			s.warn(ctx, "a review that waits is not settled", "review_id", r.ID, "error", err)
+			s.warn(ctx, "a waiting review could not be settled", "review_id", r.ID, "error", err)
 		}
 	}
 }
@@ -103,12 +103,12 @@ func (s *Service) followAll(ctx context.Context) {
 			return
 		}
 		if err := s.follow(tenant.In(ctx, team), ws, team); err != nil {
-			s.warn(ctx, "comments are not found again", "workspace_id", ws, "error", err)
+			s.warn(ctx, "comments could not be found again", "workspace_id", ws, "error", err)
 		}
 	}
 }
 
-// turned says that an agent's turn has ended: it may have worked on somebody's review.
+// turned notes that an agent's turn has ended: it may have worked on somebody's review.
 func (s *Service) turned(ctx context.Context, workspaceID, teamID string, snaps []Snapshot) {
 	turn := ""
 	for _, sn := range snaps {
@@ -127,7 +127,7 @@ func (s *Service) turned(ctx context.Context, workspaceID, teamID string, snaps 
 	}
 }
 
-// follow finds a workspace's comments in its newest snapshot, and notes which turns and commits since they were sent changed their lines.
+// follow finds a workspace's comments in its newest snapshot, and records which turns and commits since they were sent changed their lines.
 func (s *Service) follow(ctx context.Context, workspaceID, teamID string) error {
 	comments, err := s.cfg.Store.OpenComments(ctx, workspaceID)
 	if err != nil {
@@ -141,13 +141,13 @@ func (s *Service) follow(ctx context.Context, workspaceID, teamID string) error 
 	}
 	most := maxSnapshots
 	if len(comments) == 0 {
-		most = 2 // all that is asked is whether a turn has ended
+		most = 2 // only check whether a turn has ended
 	}
 	snaps, err := s.cfg.Store.Snapshots(ctx, workspaceID, since, most)
 	if err != nil || len(snaps) == 0 {
 		return err
 	}
-	defer s.turned(ctx, workspaceID, teamID, snaps) // when what it answered is noted
+	defer s.turned(ctx, workspaceID, teamID, snaps) // after recording what answered it
 	if len(comments) == 0 {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (s *Service) follow(ctx context.Context, workspaceID, teamID string) error 
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.warn(ctx, "a comment is not found again", "comment_id", c.ID, "error", err)
+			s.warn(ctx, "a comment could not be found again", "comment_id", c.ID, "error", err)
 			continue
 		}
 		if now.NowPath == c.NowPath && now.NowLine == c.NowLine && now.Outdated == c.Outdated && now.AnchoredTree == c.AnchoredTree &&
@@ -195,19 +195,19 @@ func (s *Service) follow(ctx context.Context, workspaceID, teamID string) error 
 	return nil
 }
 
-// looker looks for comments in trees; what several of them need is read once.
+// looker finds comments in trees; it caches what several of them need.
 type looker struct {
 	s           *Service
 	workspaceID string
-	diffs       map[[2]string]differing // by the two trees
+	diffs       map[[2]string]differing // by pair of trees
 	spots       map[spotKey]spot
 }
 
-// differing is what differs between two trees.
+// differing is the difference between two trees.
 type differing struct {
-	byOld map[string]File // what was in the older one
-	into  []string        // raw paths of files that have lines the older tree had elsewhere, if anything has
-	added []run           // those lines; read when they are asked for
+	byOld map[string]File // files of the older one
+	into  []string        // raw paths of files with lines that the older tree had elsewhere, if any
+	added []run           // those lines; read on demand
 	read  bool
 }
 
@@ -216,14 +216,14 @@ type spotKey struct {
 	line, end                  int
 }
 
-// spot is where lines are in another tree.
+// spot is the position of lines in another tree.
 type spot struct {
-	path    string // raw; "" = the file is gone
+	path    string // raw; "" = the file no longer exists
 	line    int
-	changed bool // they are not there as they were
+	changed bool // they are no longer there unchanged
 }
 
-// follow brings a comment up to date with a workspace's snapshots, oldest first. sentAt is since when an agent can have answered it.
+// follow updates a comment from a workspace's snapshots, oldest first. sentAt is the earliest time an agent can have answered it.
 func (l *looker) follow(ctx context.Context, c *Comment, snaps []Snapshot, base Tree, sentAt int64) error {
 	newest := snaps[len(snaps)-1]
 	where := Tree{Commit: newest.Commit, Tree: newest.Tree}
@@ -242,11 +242,11 @@ func (l *looker) follow(ctx context.Context, c *Comment, snaps []Snapshot, base 
 	return l.answer(ctx, c, snaps, was, sentAt)
 }
 
-// rank says how much a kind of snapshot tells of what answered a comment.
+// rank is how well a kind of snapshot describes what answered a comment.
 var rank = map[string]int{"commit": 2, "turn": 1}
 
-// answer notes what changed a comment's lines after it was sent: the first commit that did, else the first turn, else the snapshot that was
-// without them first. Lines that are back were not answered. Snapshots up to that of the tree was have been looked at.
+// answer records what changed a comment's lines after it was sent: the first commit that did, else the first turn, else the first snapshot
+// without them. Lines that are back are not answered. Snapshots up to that of the tree was were processed before.
 func (l *looker) answer(ctx context.Context, c *Comment, snaps []Snapshot, was string, sentAt int64) error {
 	newest := snaps[len(snaps)-1]
 	if newest.At < sentAt {
@@ -282,7 +282,7 @@ func (l *looker) answer(ctx context.Context, c *Comment, snaps []Snapshot, was s
 		}
 		tree := Tree{Commit: sn.Commit, Tree: sn.Tree}
 		if sn.Kind == "commit" {
-			tree = Tree{Commit: sn.Head, Tree: sn.Head} // what was committed, not what lies about beside it
+			tree = Tree{Commit: sn.Head, Tree: sn.Head} // the committed tree, without uncommitted files
 		}
 		changed, err := l.answered(ctx, *c, tree)
 		if err != nil {
@@ -292,7 +292,7 @@ func (l *looker) answer(ctx context.Context, c *Comment, snaps []Snapshot, was s
 		case changed && sn.Kind == "commit":
 			c.AnsweredCommit, c.AnsweredAt = sn.Head, sn.At
 			return nil
-		case sn.Kind == "commit": // it left the lines; only the files beside it may be without them
+		case sn.Kind == "commit": // the commit has the lines; only uncommitted files lack them
 			if i == len(snaps)-1 && c.AnsweredCommit == "" {
 				c.AnsweredCommit, c.AnsweredAt = sn.Commit, sn.At
 			}
@@ -303,7 +303,7 @@ func (l *looker) answer(ctx context.Context, c *Comment, snaps []Snapshot, was s
 	return nil
 }
 
-// answered reports whether a tree is without the lines a comment is about; of lines that had been taken away, whether they are back.
+// answered reports whether a tree lacks the lines a comment is about; for deleted lines, whether they are back.
 func (l *looker) answered(ctx context.Context, c Comment, t Tree) (bool, error) {
 	sp, err := l.find(ctx, c, t)
 	if err != nil {
@@ -316,7 +316,7 @@ func (l *looker) answered(ctx context.Context, c Comment, t Tree) (bool, error) 
 	return changed, nil
 }
 
-// find looks where a comment's lines are in a tree.
+// find finds a comment's lines in a tree.
 func (l *looker) find(ctx context.Context, c Comment, t Tree) (spot, error) {
 	key := spotKey{c.Commit, t.Tree, c.Path, c.Quoted, c.Line, c.EndLine}
 	if sp, ok := l.spots[key]; ok {
@@ -337,7 +337,7 @@ func (l *looker) look(ctx context.Context, c Comment, t Tree) (spot, error) {
 		if ctx.Err() != nil {
 			return spot{}, ctx.Err()
 		}
-		// What the lines are of is not kept any more: what they say must do.
+		// The original tree is no longer stored: search by content.
 		return l.search(ctx, c, t, raw, c.Line)
 	}
 	f, differs := diff.byOld[c.Path]
@@ -380,7 +380,7 @@ func paths(a, b string) []string {
 	return []string{a, b}
 }
 
-// search looks for a comment's lines by what they say.
+// search finds a comment's lines by content.
 func (l *looker) search(ctx context.Context, c Comment, t Tree, path string, near int) (spot, error) {
 	text, err := l.s.linesAt(ctx, l.workspaceID, t, path)
 	switch {
@@ -397,7 +397,7 @@ func (l *looker) search(ctx context.Context, c Comment, t Tree, path string, nea
 	return spot{path: path, line: min(near, max(len(text), 1)), changed: true}, nil
 }
 
-// diff is what differs between two trees.
+// diff returns the difference between two trees.
 func (l *looker) diff(ctx context.Context, from, to Tree) (differing, error) {
 	key := [2]string{from.Tree, to.Tree}
 	if d, ok := l.diffs[key]; ok {

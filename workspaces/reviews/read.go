@@ -7,8 +7,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Reviews returns the newest reviews of a workspace, oldest first, as somebody sees them: their own draft is not among them, what they
-// threw away is.
+// Reviews returns the newest reviews of a workspace, oldest first, as a user sees them: without their draft, but with those they discarded.
 func (s *Service) Reviews(ctx context.Context, w workspaces.Workspace, userID string) ([]Review, error) {
 	all, err := s.read(ctx, w, userID)
 	if err != nil {
@@ -18,7 +17,7 @@ func (s *Service) Reviews(ctx context.Context, w workspaces.Workspace, userID st
 	return all, s.explain(ctx, w, all)
 }
 
-// read returns the reviews of a workspace once what became of those that waited is noted.
+// read returns the reviews of a workspace after settling those that waited.
 func (s *Service) read(ctx context.Context, w workspaces.Workspace, userID string) ([]Review, error) {
 	all, err := s.cfg.Store.Reviews(ctx, w.ID, userID, maxReviews)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Service) read(ctx context.Context, w workspaces.Workspace, userID strin
 	return all, nil
 }
 
-// Review returns a review with all there is to say of it. Errors: review_not_found.
+// Review returns a review with all details. Errors: review_not_found.
 func (s *Service) Review(ctx context.Context, w workspaces.Workspace, reviewID string) (Review, error) {
 	r, err := s.cfg.Store.Review(ctx, reviewID)
 	if err != nil {
@@ -49,8 +48,8 @@ func (s *Service) Review(ctx context.Context, w workspaces.Workspace, reviewID s
 	return all[0], err
 }
 
-// explain adds to reviews what is not stored with them: why they wait, what answered their comments, and how much changed since the
-// newest verdict.
+// explain adds to reviews what is not stored with them: why they wait, what answered their comments, and how much changed since the newest
+// verdict.
 func (s *Service) explain(ctx context.Context, w workspaces.Workspace, all []Review) error {
 	var commits []string
 	newest := -1
@@ -91,7 +90,7 @@ func (s *Service) explain(ctx context.Context, w workspaces.Workspace, all []Rev
 	return nil
 }
 
-// answerOf says what the commit is that answered a comment. A snapshot that is not kept any more is told by its time alone.
+// answerOf describes the commit that answered a comment. Of a snapshot that is no longer stored, only its time is known.
 func answerOf(c Comment, snaps []Snapshot) *Answer {
 	a := &Answer{Kind: "snapshot", At: c.AnsweredAt}
 	for _, sn := range snaps {
@@ -110,7 +109,7 @@ func answerOf(c Comment, snaps []Snapshot) *Answer {
 	return a
 }
 
-// waits says why an agent does not have a review yet.
+// waits returns why an agent does not have a review yet.
 func (s *Service) waits(ctx context.Context, r Review) string {
 	queue, err := s.cfg.Sessions.Prompts(ctx, r.SessionID)
 	if err != nil {
@@ -137,7 +136,7 @@ func (r Review) standing() bool {
 	return r.SentAt != 0 && (r.State == Sent || r.State == Queued) && (r.Verdict == Approve || r.Verdict == Changes)
 }
 
-// since counts the files that changed since a verdict, -1 when that cannot be said.
+// since counts the files that changed since a verdict, -1 when unknown.
 func (s *Service) since(ctx context.Context, w workspaces.Workspace, r Review) int {
 	snaps, err := s.cfg.Store.Snapshots(ctx, w.ID, s.now(), 1)
 	if err != nil || len(snaps) == 0 || r.Tree == "" {
@@ -154,8 +153,8 @@ func (s *Service) since(ctx context.Context, w workspaces.Workspace, r Review) i
 	return len(files)
 }
 
-// Approved reports whether these very files were approved, and by whom. The last word of all reviewers counts: who asks for changes after
-// an approval takes it away, and the other way round.
+// Approved reports whether exactly these files were approved, and by whom. The last verdict of all reviewers counts: a request for changes
+// after an approval revokes it, and vice versa.
 func (s *Service) Approved(ctx context.Context, workspaceID, tree string) (ok bool, by string, err error) {
 	all, err := s.cfg.Store.Reviews(ctx, workspaceID, "", maxReviews)
 	if err != nil {
@@ -173,7 +172,7 @@ func (s *Service) Approved(ctx context.Context, workspaceID, tree string) (ok bo
 	return true, last.AuthorID, nil
 }
 
-// Seen returns what somebody read when they last sent a review, for comparing with it: a snapshot's id or a commit, "" when they sent none.
+// Seen returns what a user read when they last sent a review, to compare with it: a snapshot's id or a commit, "" when they sent none.
 func (s *Service) Seen(ctx context.Context, workspaceID, userID string) (string, error) {
 	all, err := s.cfg.Store.Reviews(ctx, workspaceID, userID, maxReviews)
 	if err != nil {
@@ -197,10 +196,10 @@ func (s *Service) Summaries(ctx context.Context, teamID, userID string, workspac
 type Answered struct {
 	ReviewID, WorkspaceID, AuthorID, SessionID string
 	At                                         int64 // when the agent's turn ended
-	Comments, Changed                          int   // of the review: open ones, and those of them whose lines changed
+	Comments, Changed                          int   // of the review: open comments, and those of them whose lines changed
 }
 
-// AnsweredIn returns the reviews of a team's people that agents have worked on and whose authors have not had their say since.
+// AnsweredIn returns the reviews of a team's people that agents have worked on and whose authors have not responded since.
 func (s *Service) AnsweredIn(ctx context.Context, teamID string) ([]Answered, error) {
 	return s.cfg.Store.AnsweredReviews(ctx, teamID)
 }

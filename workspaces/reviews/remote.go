@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// Lines that are gone from their file may have been moved to another: they are looked for among the lines that came into the others.
+// Lines that are gone from their file may have moved to another: search the lines added to other files.
 
-// Limits of such a look.
+// Limits of such a search.
 const (
 	maxInto  = 500      // files
 	maxAdded = 8 << 20  // bytes of their differences
-	maxName  = 16 << 10 // bytes of a line that names a file
-	ownLines = 20       // letters and digits lines need to be known by when nothing beside them came along
+	maxName  = 16 << 10 // bytes of a diff line that names a file
+	ownLines = 20       // letters and digits that identify lines without their surroundings
 )
 
-// run is lines that came into a file, one after another.
+// run is a run of lines added to a file.
 type run struct {
 	path  string // raw
-	start int    // the number of the first
+	start int    // number of the first line
 	lines []string
 }
 
-// elsewhere looks for a comment's lines among those that came into other files than path; left is where they are when they are in none,
-// or in several that are as good.
+// elsewhere searches the lines added to files other than path for a comment's lines; it returns left when there is no match, or several
+// equally good ones.
 func (l *looker) elsewhere(ctx context.Context, c Comment, from, to Tree, path string, left spot) (spot, error) {
 	if c.Line == 0 {
 		return left, nil
@@ -65,7 +65,7 @@ func (l *looker) elsewhere(ctx context.Context, c Comment, from, to Tree, path s
 	return best, nil
 }
 
-// letters counts what lines say: brackets and space do not count.
+// letters counts the letters and digits of lines.
 func letters(lines []string) int {
 	n := 0
 	for _, l := range lines {
@@ -78,7 +78,7 @@ func letters(lines []string) int {
 	return n
 }
 
-// added are the lines that came into files between two trees; none when they are too many to be read.
+// added returns the lines added to files between two trees; none when there are too many to read.
 func (l *looker) added(ctx context.Context, from, to Tree) ([]run, error) {
 	d, err := l.diff(ctx, from, to)
 	if err != nil || d.read {
@@ -90,7 +90,7 @@ func (l *looker) added(ctx context.Context, from, to Tree) ([]run, error) {
 			return nil, err
 		}
 		d.added, err = readAdded(patch)
-		_ = patch.Close() // what is beyond the limit is not read to its end
+		_ = patch.Close() // stop reading beyond the limit
 		if err != nil {
 			return nil, err
 		}
@@ -100,11 +100,11 @@ func (l *looker) added(ctx context.Context, from, to Tree) ([]run, error) {
 	return d.added, nil
 }
 
-// readAdded reads what came into the files of a patch without context, up to maxAdded bytes.
+// readAdded parses the lines added in a patch without context, up to maxAdded bytes.
 func readAdded(r io.Reader) ([]run, error) {
 	in := bufio.NewReaderSize(io.LimitReader(r, maxAdded), 64<<10)
 	var out []run
-	path, left := "", 0 // lines of the hunk: they may look like anything
+	path, left := "", 0 // lines of the hunk: they may look like headers
 	for {
 		line, err := in.ReadSlice('\n')
 		text := string(line[:min(len(line), maxName)])
@@ -146,8 +146,8 @@ func readAdded(r io.Reader) ([]run, error) {
 	}
 }
 
-// patchName is the path in the head of a patch, "" where it names no file: git puts quotes around names with bytes that are no plain text,
-// and a tab behind those with spaces.
+// patchName parses the path in the header of a patch, "" for no file: git quotes names with special bytes, and puts a tab after those with
+// spaces.
 func patchName(s string) string {
 	if strings.HasPrefix(s, `"`) {
 		q, err := strconv.Unquote(strings.TrimRight(s, "\t"))

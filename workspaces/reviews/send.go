@@ -14,8 +14,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Send makes a person's draft a review that the team sees, and puts it into an agent's queue where one is named; an agent that has
-// ended is resumed. What cannot be queued stays a draft. Errors: nothing_to_send, invalid_review, session_*, queue_full, revision_*.
+// Send makes a user's draft a review that the team sees, and puts it into an agent's queue if one is named; it resumes an agent that has
+// ended. What cannot be queued stays a draft. Errors: nothing_to_send, invalid_review, session_*, queue_full, revision_*.
 func (s *Service) Send(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, n SendRequest) (Review, error) {
 	if err := checkVerdict(n.Verdict); err != nil {
 		return Review{}, err
@@ -79,7 +79,7 @@ func (s *Service) Send(ctx context.Context, actor accounts.Actor, w workspaces.W
 	return s.Review(ctx, w, r.ID)
 }
 
-// takesReviews says why a session is none for a review.
+// takesReviews returns why a session cannot receive a review.
 func (s *Service) takesReviews(ctx context.Context, w workspaces.Workspace, sessionID string) error {
 	row, err := s.cfg.Sessions.Recipient(ctx, sessionID)
 	if err != nil {
@@ -89,12 +89,12 @@ func (s *Service) takesReviews(ctx context.Context, w workspaces.Workspace, sess
 		return fault.New(fault.NotFound, "session_not_found", "The workspace has no such session.").With("field", "session_id")
 	}
 	if row.Agent == "shell" || row.Agent == "command" || row.Agent == "setup" {
-		return fault.New(fault.Conflict, "session_takes_no_review", "A %s reads no review: choose an agent, or send the review to people alone.", row.Agent).With("field", "session_id")
+		return fault.New(fault.Conflict, "session_takes_no_review", "A %s cannot read a review: choose an agent, or send the review to people only.", row.Agent).With("field", "session_id")
 	}
 	return nil
 }
 
-// wasRead names the trees that were compared.
+// wasRead resolves the compared trees.
 func (s *Service) wasRead(ctx context.Context, w workspaces.Workspace, userID string, n SendRequest) (read, from Tree, err error) {
 	rev, base := n.Revision, n.From
 	rev = cmp.Or(rev, "now")
@@ -106,7 +106,7 @@ func (s *Service) wasRead(ctx context.Context, w workspaces.Workspace, userID st
 	return read, from, err
 }
 
-// deliver puts a review into its agent's queue. It may be called again: the prompt's name is chosen before.
+// deliver puts a review into its agent's queue. It is idempotent: the prompt's id is fixed beforehand.
 func (s *Service) deliver(ctx context.Context, actor accounts.Actor, r Review) (Review, error) {
 	text, err := s.wordsOf(ctx, r.ID)
 	if err != nil {
@@ -121,12 +121,12 @@ func (s *Service) deliver(ctx context.Context, actor accounts.Actor, r Review) (
 		p = there
 	}
 	return s.cfg.Store.EditReview(ctx, r.ID, func(r *Review) error {
-		r.SessionID = p.SessionID // a session that had ended was resumed as another
+		r.SessionID = p.SessionID // an ended session was resumed under another id
 		return nil
 	})
 }
 
-// wordsOf writes a review for an agent. Its comments are read now: none comes to it any more.
+// wordsOf formats a review for an agent. It reads the comments now: no more are added to it.
 func (s *Service) wordsOf(ctx context.Context, reviewID string) (string, error) {
 	r, err := s.cfg.Store.Review(ctx, reviewID)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Service) wordsOf(ctx context.Context, reviewID string) (string, error) 
 	return words(r, parents, names), nil
 }
 
-// backToDraft gives a person their draft back when it could not be sent, and answers why.
+// backToDraft makes a review that could not be sent a draft again, and returns why.
 func (s *Service) backToDraft(ctx context.Context, r Review, why error) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.redraft(ctx, r.ID); err != nil {
@@ -171,7 +171,7 @@ func (s *Service) backToDraft(ctx context.Context, r Review, why error) error {
 	return why
 }
 
-// whyFailed is an error in words for the person.
+// whyFailed is an error in words for the user.
 func whyFailed(err error) string {
 	if fault.KindOf(err) == fault.Internal {
 		return "The server could not give it to the agent. Take it back and send it again."
@@ -191,7 +191,7 @@ func whyFailed(err error) string {
 	return words
 }
 
-// redraft makes a review its author's draft again: the row itself, or its comments go to the draft there is by now.
+// redraft makes a review its author's draft again: the row itself, or if there is a newer draft, the comments move there.
 func (s *Service) redraft(ctx context.Context, reviewID string) error {
 	r, err := s.cfg.Store.EditReview(ctx, reviewID, func(r *Review) error {
 		r.State, r.Reason, r.SessionID, r.PromptID = Draft, "", "", ""
@@ -223,8 +223,8 @@ func (s *Service) redraft(ctx context.Context, reviewID string) error {
 	return s.cfg.Store.DropReview(ctx, r.ID)
 }
 
-// TakeBack makes a review that the agent does not have, or a draft that was thrown away, its author's draft again. Of one that was sent
-// it takes back the verdict alone. Errors: review_not_found, not_your_review, prompt_sent, review_sent.
+// TakeBack makes a review that the agent does not have yet, or a discarded draft, its author's draft again. Of a review already sent it
+// only withdraws the verdict. Errors: review_not_found, not_your_review, prompt_sent, review_sent.
 func (s *Service) TakeBack(ctx context.Context, actor accounts.Actor, reviewID string) (Review, error) {
 	r, err := s.lookAt(ctx, actor, reviewID)
 	if err != nil {
@@ -266,7 +266,7 @@ func (s *Service) TakeBack(ctx context.Context, actor accounts.Actor, reviewID s
 	return s.MyDraft(ctx, w, actor.User.ID)
 }
 
-// lookAt returns a review somebody may see: drafts, and what was never sent, are their author's alone.
+// lookAt returns a review a user may see: only its author sees a draft, or one that was never sent.
 func (s *Service) lookAt(ctx context.Context, actor accounts.Actor, reviewID string) (Review, error) {
 	r, err := s.cfg.Store.Review(ctx, reviewID)
 	if err == nil && r.AuthorID != actor.User.ID && r.SentAt == 0 {
@@ -275,12 +275,12 @@ func (s *Service) lookAt(ctx context.Context, actor accounts.Actor, reviewID str
 	return r, err
 }
 
-// Find returns a review that somebody may see, as it is stored. Errors: review_not_found.
+// Find returns a review that a user may see, as it is stored. Errors: review_not_found.
 func (s *Service) Find(ctx context.Context, actor accounts.Actor, reviewID string) (Review, error) {
 	return s.lookAt(ctx, actor, reviewID)
 }
 
-// hold keeps settle from a review that is being sent or taken back.
+// hold prevents settle from processing a review that is being sent or taken back.
 func (s *Service) hold(reviewID string) {
 	s.mu.Lock()
 	s.held[reviewID]++
@@ -301,8 +301,7 @@ func (s *Service) isHeld(reviewID string) bool {
 	return s.held[reviewID] > 0
 }
 
-// settle notes what became of a review that waited: what its prompt says. again also gives it to the agent anew when a server ended
-// before it could.
+// settle updates a waiting review from the state of its prompt. again also gives it to the agent again if an earlier server could not.
 func (s *Service) settle(ctx context.Context, r Review, again bool) error {
 	if r.State != Queued || s.isHeld(r.ID) {
 		return nil
@@ -321,7 +320,7 @@ func (s *Service) settle(ctx context.Context, r Review, again bool) error {
 			state, reason = Failed, whyFailed(err)
 		}
 	case fault.Is(err, fault.NotFound):
-		return nil // it is on its way into the queue, maybe of another server
+		return nil // being put into the queue, perhaps by another server
 	case err != nil:
 		return err
 	case p.State == PromptSent:
@@ -339,7 +338,7 @@ func (s *Service) settle(ctx context.Context, r Review, again bool) error {
 			return nil
 		}
 		if p.SessionID != "" {
-			r.SessionID = p.SessionID // a resumed session has taken over what waited
+			r.SessionID = p.SessionID // a resumed session has taken over the queue
 		}
 		r.State, r.Reason = state, reason
 		if state != Queued {

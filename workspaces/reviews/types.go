@@ -1,20 +1,20 @@
-// Package reviews knows what people say of a workspace's changes: comments on lines, kept as drafts until they are sent to an
-// agent as one review, found again when the code moves, and verdicts bound to the files they were given for.
+// Package reviews manages people's reviews of a workspace's changes: comments on lines, stored as drafts until they are sent to an agent as
+// one review, found again when the code moves, and verdicts bound to the files they were given for.
 package reviews
 
-// State is what became of a review.
+// State is the state of a review.
 type State string
 
 // States of a review, as in the API.
 const (
 	Draft     State = "draft"     // only its author sees it
 	Queued    State = "queued"    // it waits for the agent
-	Sent      State = "sent"      // the agent has it; or it was for people alone
-	Failed    State = "failed"    // the agent could not be given it
-	Cancelled State = "cancelled" // it was taken out of the agent's queue, or thrown away before it was sent
+	Sent      State = "sent"      // the agent has it, or it was for people only
+	Failed    State = "failed"    // it could not be given to the agent
+	Cancelled State = "cancelled" // removed from the agent's queue, or discarded before it was sent
 )
 
-// Verdict is what a review comes to.
+// Verdict is the conclusion of a review.
 type Verdict string
 
 // Verdicts, as in the API; "" while a draft has none.
@@ -24,7 +24,7 @@ const (
 	Approve  Verdict = "approve"
 )
 
-// Side is which of two compared trees lines are of.
+// Side is the compared tree that lines belong to.
 type Side string
 
 // Sides, as in the API.
@@ -42,53 +42,53 @@ const (
 	Resolved CommentState = "resolved"
 )
 
-// Review is what one person says of a workspace's changes. Times are ms UTC.
+// Review is one person's review of a workspace's changes. Times are ms UTC.
 type Review struct {
 	ID, TeamID, WorkspaceID, AuthorID string
 	State                             State
 	Verdict                           Verdict
 	Body                              string
-	From                              string // the commit that was compared with
+	From                              string // the commit compared with
 	Revision                          string // what was read: a snapshot's id, or a commit
-	Tree                              string // git's name of the files that were read
-	SessionID                         string // the agent it was sent to; "" = it was for people alone
+	Tree                              string // git tree of the files that were read
+	SessionID                         string // the agent it was sent to; "" = for people only
 	PromptID                          string
 	Reason                            string // why it failed
 	CreatedAt, UpdatedAt              int64
-	SentAt                            int64 // 0 = it was never sent
+	SentAt                            int64 // 0 = never sent
 
 	Comments []Comment // oldest first
 
 	Waits string // why the agent does not have it yet; not stored
-	Since int    // files that changed since a verdict was given, -1 = not known; not stored
+	Since int    // files that changed since a verdict was given, -1 = unknown; not stored
 }
 
 // Comment is about some lines of a file, or about the whole file. Paths are in the wire form of guest.EncodePath.
 type Comment struct {
 	ID, TeamID, WorkspaceID, ReviewID string
-	ReplyTo                           string // the comment it answers
+	ReplyTo                           string // the comment it replies to
 	AuthorID                          string
 	Path                              string
 	Side                              Side
 	Line, EndLine                     int // the first is 1; 0 = the whole file
 	Quoted                            string
 	Around                            Around
-	Commit                            string // whose lines they are: a commit, or a snapshot's
+	Commit                            string // tree of the lines: a commit, or a snapshot's
 	NowPath                           string // where they are now, "" = nowhere
-	NowLine                           int    // their first line, or the nearest place when Outdated
-	Outdated                          bool   // they are no longer there as they were
-	AnchoredTree                      string // of when that was worked out
+	NowLine                           int    // their first line, or the nearest one when Outdated
+	Outdated                          bool   // they are no longer there unchanged
+	AnchoredTree                      string // time of that position
 	Body                              string
 	State                             CommentState
-	AnsweredCommit                    string // the first commit or snapshot without the lines, after the comment was sent
+	AnsweredCommit                    string // the first commit or snapshot without the lines after the comment was sent
 	AnsweredAt                        int64
 	ResolvedBy                        string
 	CreatedAt, UpdatedAt              int64
 
-	Answer *Answer // what AnsweredCommit is; not stored
+	Answer *Answer // details of AnsweredCommit; not stored
 }
 
-// Around are the lines beside those a comment is about, to find the place again.
+// Around are the lines around those a comment is about, to find the place again.
 type Around struct {
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
@@ -96,21 +96,21 @@ type Around struct {
 
 // Answer is what changed the lines of a comment after it was sent.
 type Answer struct {
-	Kind       string // commit, turn, or snapshot: between the two
-	Commit     string // of the branch; "" when Kind is another
-	SnapshotID string // "" when it is not kept any more
+	Kind       string // commit, turn, or snapshot (between the two)
+	Commit     string // of the branch; "" for other kinds
+	SnapshotID string // "" when it is no longer stored
 	Title      string
 	At         int64
 }
 
-// Snapshot is what the room reads of a workspace's timeline.
+// Snapshot is an entry of a workspace's timeline.
 type Snapshot struct {
 	ID, Kind, Title, SessionID string
 	Commit, Tree, Head         string
 	At                         int64
 }
 
-// Tree is all files of a workspace at a moment.
+// Tree is all files of a workspace at one time.
 type Tree struct {
 	Commit     string // a commit of the branch, or a snapshot's
 	Tree       string
@@ -123,23 +123,23 @@ type File struct {
 	Status        string // added, modified, deleted, renamed, ...
 }
 
-// Summary is what there is to say of a workspace's reviews in a line.
+// Summary is a one-line summary of a workspace's reviews.
 type Summary struct {
 	State        string // "", approved, stale (approved, and changed since), changes
 	By           string // whose verdict that is
 	At           int64
-	OpenComments int // sent and not resolved
-	Drafts       int // of who asks
+	OpenComments int // sent and unresolved
+	Drafts       int // of the asking user
 }
 
-// Standing words of a Summary.
+// Values of a Summary's verdict.
 const (
 	StandsApproved = "approved"
 	StandsStale    = "stale"
 	StandsChanges  = "changes"
 )
 
-// NewComment asks for a comment.
+// NewComment is a request to add a comment.
 type NewComment struct {
 	Path          string
 	Side          Side
@@ -149,17 +149,17 @@ type NewComment struct {
 	ReplyTo       string
 }
 
-// CommentEdit changes a comment; nil leaves as it is.
+// CommentEdit changes a comment; nil leaves a field unchanged.
 type CommentEdit struct {
 	Body  *string
 	State *CommentState
 }
 
-// SendRequest says what a review comes to and who gets it.
+// SendRequest is the verdict and the recipient of a review.
 type SendRequest struct {
 	Verdict   Verdict
 	Body      *string // nil = the draft's
 	SessionID string  // "" = no agent
-	From      string  // revision that was compared with; "" = base
-	Revision  string  // that was read; "" = now
+	From      string  // revision compared with; "" = base
+	Revision  string  // revision that was read; "" = now
 }
