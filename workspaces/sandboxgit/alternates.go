@@ -18,14 +18,14 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// No sandbox with walls is shown a project's repository: that holds snapshots, stashes, what is in the trash, private branches, and in a
-// folder of a person's whatever else was ever in it. Sandboxes are shown two folders of packs instead, read-only, which this server
-// writes: the project's shared one, of everything the team may read, and the workspace's own, of what only its sandbox may read beside
-// that. The workspace's own lies where the repository's objects would, and names the shared one as its alternate.
+// An isolated sandbox does not see a project's repository, because that has snapshots, stashes, the trash, private branches, and in
+// somebody's own folder whatever else was ever in it. It sees two read-only folders of packs instead, which this server writes: the
+// project's shared store, of everything the team may read, and the workspace's own store, of what only its sandbox may read in addition.
+// The workspace's own store is mounted in place of the repository's objects, and names the shared one as its alternate.
 //
-// Neither ever loses an object while a sandbox's git may stand on it: what a team could read it can read on.
+// Neither ever loses an object while a sandbox's git may depend on it: what a team could read stays readable.
 
-// objectStore is the folder around such a folder of objects.
+// objectStore is a folder with a store's objects.
 type objectStore string
 
 // Objects is the folder of the store's objects.
@@ -33,17 +33,17 @@ func (o objectStore) Objects() string { return filepath.Join(string(o), "objects
 
 func (o objectStore) tipsFile() string { return filepath.Join(string(o), "tips") }
 
-// SharedStore is what all sandboxes of a project are shown.
+// SharedStore is the store visible to all sandboxes of a project.
 func (s *Store) SharedStore(projectID string) objectStore {
 	return objectStore(filepath.Join(s.cfg.DataDir, "shared", projectID))
 }
 
-// OwnStore is what only the workspace's sandbox is shown. It lies beside what that may write.
+// OwnStore is the store visible to the workspace's sandbox only. It is outside of what that may write.
 func (s *Store) OwnStore(workspaceID string) objectStore {
 	return objectStore(filepath.Join(s.SandboxDir(workspaceID), "lent"))
 }
 
-// make makes the folders, with what they borrow from.
+// make creates the folders, with the store's alternates.
 func (o objectStore) make(alternate string) error {
 	if err := git.MakeFolders(string(o)); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (o objectStore) make(alternate string) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		if err := os.Chmod(dir, 0o755); err != nil { // whatever the server's own mask is
+		if err := os.Chmod(dir, 0o755); err != nil { // regardless of the server's umask
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (o objectStore) make(alternate string) error {
 	return os.Chmod(name, 0o444)
 }
 
-// tips are the objects of which the store is known to have everything they reach.
+// tips are objects that the store is known to contain, with everything reachable from them.
 func (o objectStore) tips() map[string]bool {
 	tips := make(map[string]bool)
 	b, err := os.ReadFile(o.tipsFile())
@@ -79,10 +79,10 @@ func (o objectStore) tips() map[string]bool {
 	return tips
 }
 
-// maxTips bounds what is remembered of a store. What is forgotten is packed again when it is asked for.
+// maxTips bounds the recorded tips of a store. Dropped ones are packed again on request.
 const maxTips = 3 * maxAdvertised
 
-// note remembers tips, which must be on disk with all they reach.
+// note records tips, which must be on disk with everything reachable from them.
 func (o objectStore) note(was map[string]bool, ids []string) error {
 	if len(was)+len(ids) > maxTips {
 		was = nil
@@ -91,8 +91,9 @@ func (o objectStore) note(was map[string]bool, ids []string) error {
 	return WriteOnce(o.tipsFile(), strings.Join(git.Unique(all), "\n")+"\n")
 }
 
-// ShareObjects makes sure that the workspace's sandbox may read ids, objects of the repository, and all they reach: who calls has decided that it
-// may. What the team may read goes into the shared store, the rest into the workspace's own. Objects that are not there are passed over.
+// ShareObjects makes sure that the workspace's sandbox can read ids, objects of the repository, and everything reachable from them: the
+// caller has decided that it may. What the team may read goes into the shared store, the rest into the workspace's own. Missing objects are
+// skipped.
 func (s *Store) ShareObjects(ctx context.Context, p workspaces.Project, w workspaces.Workspace, ids ...string) error {
 	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
@@ -129,7 +130,7 @@ func (s *Store) ShareObjects(ctx context.Context, p workspaces.Project, w worksp
 	return s.packInto(ctx, p, own, left, shared)
 }
 
-// Share brings the project's shared store up to what its team may read now, and returns the tips of that.
+// Share updates the project's shared store to what its team may read now, and returns the tips of that.
 func (s *Store) Share(ctx context.Context, p workspaces.Project) ([]string, error) {
 	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *Store) Share(ctx context.Context, p workspaces.Project) ([]string, erro
 	return s.shareRefs(ctx, p)
 }
 
-// shareRefs is share, with the project's lock.
+// shareRefs is Share; the caller holds the project's lock.
 func (s *Store) shareRefs(ctx context.Context, p workspaces.Project) (tips []string, err error) {
 	refs, err := s.repoRefs(ctx, p)
 	if err != nil {
@@ -169,7 +170,8 @@ func (s *Store) shareRefs(ctx context.Context, p workspaces.Project) (tips []str
 	return tips, s.packInto(ctx, p, shared, fresh)
 }
 
-// packInto packs everything ids reach that neither the store nor those beside it have, and notes that. Cut anywhere it is done again.
+// packInto packs everything reachable from ids that neither the store nor its alternates have, and records that. If interrupted, it is
+// repeated.
 func (s *Store) packInto(ctx context.Context, p workspaces.Project, o objectStore, ids []string, beside ...objectStore) error {
 	ids = git.Unique(ids)
 	has := o.tips()
@@ -198,7 +200,7 @@ func (s *Store) packInto(ctx context.Context, p workspaces.Project, o objectStor
 	if len(not) > 0 {
 		ask += "--not\n" + strings.Join(not, "\n") + "\n"
 	}
-	// What a folder of somebody's lacks, a partial clone's files for one, a sandbox lacks as well.
+	// Objects that somebody's own repository lacks, for example a partial clone's files, are also missing in a sandbox.
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(ask), Timeout: s.cfg.CloneTimeout, Passing: true,
 		Config: []string{"pack.packSizeLimit=0", "pack.island=", "core.compression=1"},
 		Args:   []string{"pack-objects", "--revs", "--delta-base-offset", "--no-use-bitmap-index", "--non-empty", "--missing=allow-any", "-q", filepath.Join(dir, "pack")}})
@@ -216,7 +218,7 @@ func (s *Store) packInto(ctx context.Context, p workspaces.Project, o objectStor
 	return nil
 }
 
-// noteLent remembers that a pack that came from the workspace's sandbox, and was put into its store, has all these reach.
+// noteLent records that a pack from the workspace's sandbox, which was put into its store, has everything reachable from these ids.
 func (s *Store) noteLent(ctx context.Context, p workspaces.Project, w workspaces.Workspace, ids []string) error {
 	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
@@ -225,17 +227,17 @@ func (s *Store) noteLent(ctx context.Context, p workspaces.Project, w workspaces
 	defer unlock()
 	own := s.OwnStore(w.ID)
 	if err := own.note(own.tips(), ids); err != nil {
-		return git.DiskFault(err, "Taking the workspace's commits home")
+		return git.DiskFault(err, "Fetching the workspace's commits")
 	}
 	s.packTogether(ctx, p, own)
 	return nil
 }
 
-// looseMost is how many packs a store has before they are put together.
+// looseMost is how many packs a store has before they are repacked into one.
 const looseMost = 50
 
-// packTogether makes one pack of a store that has many, whoever reads there: git looks again for what it finds no more. Failing costs
-// only time.
+// packTogether repacks the many packs of a store into one while sandboxes read it: git searches again for objects it no longer finds. A
+// failure costs only time.
 func (s *Store) packTogether(ctx context.Context, p workspaces.Project, o objectStore) {
 	packs, err := filepath.Glob(filepath.Join(hostgit.GlobEscape(o.Objects()), "pack", "pack-*.pack"))
 	if err != nil || len(packs) <= looseMost {
@@ -243,24 +245,24 @@ func (s *Store) packTogether(ctx context.Context, p workspaces.Project, o object
 	}
 	scratch, err := s.git.ScratchOver(ctx, s.records.TmpDir(), p.GitDir, o.Objects())
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "packs of sandboxes could not be put together", "project_id", p.ID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "packs of sandboxes could not be repacked", "project_id", p.ID, "error", err)
 		return
 	}
 	defer func() { _ = scratch.Close() }()
 	for _, args := range [][]string{{"multi-pack-index", "write"}, {"multi-pack-index", "repack", "--batch-size=0"}, {"multi-pack-index", "expire"}} {
 		if _, err := scratch.Run(ctx, hostgit.Call{Args: args, Timeout: s.cfg.CloneTimeout, Passing: true}); err != nil {
-			s.cfg.Log.WarnContext(ctx, "packs of sandboxes could not be put together", "project_id", p.ID, "error", err)
+			s.cfg.Log.WarnContext(ctx, "packs of sandboxes could not be repacked", "project_id", p.ID, "error", err)
 			break
 		}
 	}
 	made, _ := filepath.Glob(filepath.Join(hostgit.GlobEscape(o.Objects()), "pack", "*"))
-	for _, name := range made { // whatever the server's own mask is
+	for _, name := range made { // regardless of the server's umask
 		_ = os.Chmod(name, 0o444)
 	}
 }
 
-// borrowedBefore are the objects that a git dir which is older than the workspace's store may stand on: that of a sandbox of an earlier
-// version, which was shown the whole repository. They are the workspace's own, snapshots included, and what its sandbox was told.
+// borrowedBefore are the objects that a git dir older than the workspace's store may depend on: one of an earlier version, whose sandbox
+// saw the whole repository. They are the workspace's own, snapshots included, and those advertised to its sandbox.
 func (s *Store) borrowedBefore(ctx context.Context, p workspaces.Project, w workspaces.Workspace) ([]string, error) {
 	if !s.Separate(w.ID) {
 		return nil, nil
@@ -277,8 +279,8 @@ func (s *Store) borrowedBefore(ctx context.Context, p workspaces.Project, w work
 	return git.Unique(append(ids, tip)), err
 }
 
-// madeFrom are the objects a new private git dir is made of, beside what it is told: the refs of the workspace's own, and what git's folder
-// of the linked worktree names: HEAD, what is under way, what is staged, where HEAD was.
+// madeFrom are the objects that a new private git dir needs besides the advertised ones: the workspace's own refs, and what git's folder of
+// the linked worktree names: HEAD, an operation in progress, the index, the reflog.
 func (s *Store) madeFrom(ctx context.Context, p workspaces.Project, refs SandboxRefNames, admin string) ([]string, error) {
 	ids := slices.Collect(maps.Values(refs.Local))
 	ids = append(ids, refs.Stash...)
@@ -288,7 +290,7 @@ func (s *Store) madeFrom(ctx context.Context, p workspaces.Project, refs Sandbox
 	}
 	under, err := s.repo.OperationTips(ctx, p, admin)
 	if err != nil {
-		return nil, fmt.Errorf("reading what is under way: %w", err)
+		return nil, fmt.Errorf("reading the operation in progress: %w", err)
 	}
 	ids = append(append(ids, head), under...)
 	if head != "" {
@@ -301,10 +303,10 @@ func (s *Store) madeFrom(ctx context.Context, p workspaces.Project, refs Sandbox
 	return git.Unique(append(ids, loggedHeads(admin)...)), nil
 }
 
-// loggedMost is how many of the last places of HEAD stay readable in a new private git dir.
+// loggedMost is how many of the last positions of HEAD stay readable in a new private git dir.
 const loggedMost = 1_000
 
-// loggedHeads are where HEAD of a linked worktree was.
+// loggedHeads are the former positions of HEAD in a linked worktree.
 func loggedHeads(admin string) []string {
 	root, err := os.OpenRoot(admin)
 	if err != nil {
@@ -329,8 +331,8 @@ func loggedHeads(admin string) []string {
 	return ids
 }
 
-// ShareClone makes the shared store of a repository that was just cloned of the very packs that came: they hold what the team may read and
-// nothing else, and cost no room twice. Where that cannot be, the first sandbox makes it.
+// ShareClone makes the shared store of a new clone of the received packs themselves: they have exactly what the team may read, and take no
+// extra space. If that is impossible, the first sandbox makes the store.
 func (s *Store) ShareClone(ctx context.Context, p workspaces.Project) error {
 	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
@@ -359,8 +361,8 @@ func (s *Store) ShareClone(ctx context.Context, p workspaces.Project) error {
 	return shared.note(nil, ids)
 }
 
-// DropShared removes a project's shared store that no sandbox's git stands on: the next one makes it anew, without what no branch names any
-// more.
+// DropShared removes a project's shared store if no sandbox's git depends on it: the next sandbox makes it again, without what no branch
+// reaches any more.
 func (s *Store) DropShared(ctx context.Context, p workspaces.Project) error {
 	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
@@ -372,7 +374,7 @@ func (s *Store) DropShared(ctx context.Context, p workspaces.Project) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names { // those of workspaces in the trash, too: they may come back
+	for _, name := range names { // including those of workspaces in the trash, which may be restored
 		if b, err := os.ReadFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) || string(b) == shared.Objects()+"\n" {
 			return err
 		}
@@ -380,7 +382,7 @@ func (s *Store) DropShared(ctx context.Context, p workspaces.Project) error {
 	return s.drop(shared)
 }
 
-// drop removes a store. That it has anything is forgotten first.
+// drop removes a store, after its records.
 func (s *Store) drop(o objectStore) error {
 	if err := os.Remove(o.tipsFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -388,7 +390,7 @@ func (s *Store) drop(o objectStore) error {
 	return s.repo.RemoveFolder(string(o))
 }
 
-// DropStore removes the workspace's own store: its sandbox's git dir is gone.
+// DropStore removes the workspace's own store, once its sandbox's git dir is gone.
 func (s *Store) DropStore(workspaceID string) error {
 	return s.drop(s.OwnStore(workspaceID))
 }

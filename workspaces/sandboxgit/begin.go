@@ -9,10 +9,10 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// freeIn is how long an operation waits for one before it, such as a dry run of a merge nobody looks at any more.
+// freeIn is how long an operation waits for an earlier one, such as the dry run of a merge whose viewer has left.
 const freeIn = 20 * time.Second
 
-// Begin checks that a workspace can be worked with and takes it for one operation at a time.
+// Begin checks that a workspace is ready and locks it for one operation.
 func (s *Store) Begin(ctx context.Context, workspaceID string) (workspaces.Workspace, workspaces.Project, func(), error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) Begin(ctx context.Context, workspaceID string) (workspaces.Works
 	default:
 		return w, workspaces.Project{}, nil, BusyFault(w)
 	}
-	// Read again: what was true before the lock may have ended with the operation that held it.
+	// Read it again: the operation that held the lock before may have changed it.
 	if w, err = s.store.Workspace(ctx, workspaceID); err == nil && (w.DeletedAt != 0 || w.State != workspaces.Ready && w.State != workspaces.Paused) {
 		err = fault.New(fault.Conflict, "workspace_not_ready", "%s is %s.", w.Key(), workspaces.StateWord(w))
 	}
@@ -46,7 +46,7 @@ func (s *Store) Begin(ctx context.Context, workspaceID string) (workspaces.Works
 	return w, p, release, nil
 }
 
-// BusyFault says that something else works on the workspace.
+// BusyFault is the error that another operation on the workspace is running.
 func BusyFault(w workspaces.Workspace) error {
-	return fault.New(fault.Conflict, "workspace_busy", "Something else is being done with %s. Try again in a moment.", w.Key())
+	return fault.New(fault.Conflict, "workspace_busy", "Another operation on %s is running. Try again in a moment.", w.Key())
 }

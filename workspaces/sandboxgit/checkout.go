@@ -10,10 +10,10 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// copyScript copies the files named on its standard input, one after a NUL each, from the worktree to the folder $1.
+// copyScript copies the NUL-terminated files of its standard input from the worktree to the folder $1.
 const copyScript = `exec xargs -0 sh -c 'to=$1; shift; for f; do mkdir -p -- "$to/$(dirname -- "$f")" && cp -p -- "$f" "$to/$f" || exit 255; done' copy "$1"`
 
-// CopyIgnoredTo copies the ignored files that patterns want from the worktree to a folder of the same sandbox.
+// CopyIgnoredTo copies the ignored files that match patterns from the worktree to a folder of the same sandbox.
 func (b *Sandbox) CopyIgnoredTo(ctx context.Context, patterns []string, dir string) error {
 	if len(patterns) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (b *Sandbox) CopyIgnoredTo(ctx context.Context, patterns []string, dir stri
 	return err
 }
 
-// IgnoredNames names the ignored files of the sandbox's worktree that patterns want.
+// IgnoredNames lists the ignored files of the sandbox's worktree that match patterns.
 func (b *Sandbox) IgnoredNames(ctx context.Context, patterns []string) ([]string, error) {
 	out, err := b.Git(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chownTree gives a folder and all in it to a user and their group. No link is followed, and folders are only entered by their
-// handle, so that nobody who changes names meanwhile sends us elsewhere. A file that has names outside the tree is not given away,
-// for those who know it there would lose it: a copy takes its place. except is a name at the top that is left alone.
+// chownTree gives a folder and everything in it to a user and their group. It follows no link, and enters folders only by handle, so that a
+// concurrent rename cannot redirect it. It does not give away a file that also has names outside the tree, which would lose its owner
+// there: a copy replaces it. except is a name at the top level to skip.
 func chownTree(ctx context.Context, dir string, uid int, except string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -33,7 +33,7 @@ func chownTree(ctx context.Context, dir string, uid int, except string) error {
 	return o.settle(dir)
 }
 
-// Inode names a file on a disk, whatever its paths are.
+// Inode identifies a file on a disk, independent of its paths.
 type Inode struct {
 	Dev uint64
 	Ino uint64
@@ -42,13 +42,13 @@ type Inode struct {
 // sharedFile is a file with several names.
 type sharedFile struct {
 	links uint64
-	names []string // those in the tree
+	names []string // names in the tree
 }
 
 type owning struct {
 	ctx   context.Context
 	uid   int
-	queue chan struct{} // tokens of folders walked beside the one at hand
+	queue chan struct{} // tokens for folders walked concurrently
 	wg    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -68,7 +68,7 @@ func (o *owning) failed() bool {
 	return o.err != nil
 }
 
-// folder gives away an open folder and what is in it, and closes it.
+// folder gives away an open folder and its content, and closes it.
 func (o *owning) folder(d *os.File, rel, except string) {
 	defer d.Close()
 	if o.ctx.Err() != nil {
@@ -134,7 +134,7 @@ func (o *owning) entry(fd int, rel, name string) error {
 		}
 		return nil
 	case unix.S_IFBLK, unix.S_IFCHR:
-		return unix.Unlinkat(fd, name, 0) // nothing of a worktree's
+		return unix.Unlinkat(fd, name, 0) // not one of a worktree's files
 	case unix.S_IFREG:
 		if st.Nlink > 1 && int(st.Uid) != o.uid {
 			o.share(st, rel)
@@ -159,7 +159,7 @@ func (o *owning) share(st unix.Stat_t, rel string) {
 	f.names = append(f.names, rel)
 }
 
-// settle gives away the files with several names: those with all their names in the tree as they are, others as copies.
+// settle gives away the files with several names: as they are if all names are in the tree, else as copies.
 func (o *owning) settle(dir string) error {
 	if len(o.shared) == 0 {
 		return nil
@@ -173,7 +173,7 @@ func (o *owning) settle(dir string) error {
 		if uint64(len(f.names)) != f.links {
 			for _, name := range f.names {
 				if err := o.part(root, name); err != nil {
-					return fmt.Errorf("parting %q from its other names: %w", name, err)
+					return fmt.Errorf("separating %q from its other names: %w", name, err)
 				}
 			}
 			continue
@@ -185,7 +185,7 @@ func (o *owning) settle(dir string) error {
 	return nil
 }
 
-// giveShared gives a file away by its handle, once it is the one that was looked at and still has all its names here.
+// giveShared gives a file away by its handle, after checking that it is the same file and still has all its names in the tree.
 func (o *owning) giveShared(root *os.Root, key Inode, f *sharedFile) error {
 	h, err := root.OpenFile(f.names[0], os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -202,7 +202,7 @@ func (o *owning) giveShared(root *os.Root, key Inode, f *sharedFile) error {
 	return h.Chown(o.uid, o.uid)
 }
 
-// part replaces a name of a shared file by a copy of its own.
+// part replaces a name of a shared file by a separate copy.
 func (o *owning) part(root *os.Root, name string) error {
 	in, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

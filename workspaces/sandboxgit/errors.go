@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// PlainRef reports whether git accepts the full name of a ref. It is stricter than git where nobody needs more.
+// PlainRef reports whether git accepts the full name of a ref. It is stricter than git in cases nobody needs.
 func PlainRef(name string) bool {
 	if len(name) > 400 || !strings.HasPrefix(name, "refs/") || strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, ".") {
 		return false
@@ -26,7 +26,7 @@ func PlainRef(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("~^:?*[\\\uFFFD", r) })
 }
 
-// CheckPath refuses what is no path below a worktree, and git's own folder.
+// CheckPath rejects paths outside of a worktree, and git's own folder.
 func CheckPath(p string) error {
 	clean := strings.TrimSuffix(p, "/")
 	if clean == "" || strings.ContainsRune(p, 0) || len(p) > 4096 || path.IsAbs(p) || path.Clean(clean) != clean || clean == ".." ||
@@ -36,7 +36,7 @@ func CheckPath(p string) error {
 	return nil
 }
 
-// TidyMessage ends a message with exactly one newline and gives it Unix line ends.
+// TidyMessage ends a message with exactly one newline and converts it to Unix line ends.
 func TidyMessage(m string) string {
 	return strings.TrimSpace(strings.ReplaceAll(m, "\r\n", "\n")) + "\n"
 }
@@ -50,7 +50,7 @@ func FirstLine(m string) string {
 	return strings.TrimSpace(l)
 }
 
-// indexInfo is what update-index --index-info reads. What goes is told first: a file may stand where a folder was.
+// indexInfo is the input of update-index --index-info. Removals come first: a file may replace a folder.
 func indexInfo(set map[string]git.FileEntry) []byte {
 	var in bytes.Buffer
 	like := 40
@@ -72,10 +72,10 @@ func indexInfo(set map[string]git.FileEntry) []byte {
 	return in.Bytes()
 }
 
-// ErrNotPlain says that a name is not a regular file's.
-var ErrNotPlain = errors.New("no regular file")
+// ErrNotPlain means that a name is not a regular file's.
+var ErrNotPlain = errors.New("not a regular file")
 
-// ChangedFault says that a file is not what the person saw.
+// ChangedFault is the error that a file is not what the user saw.
 func ChangedFault(path string) error {
 	return fault.New(fault.Conflict, "part_changed", "%q has changed since you saw it. Refresh, and look at it again.", path).With("path", guest.EncodePath(path))
 }

@@ -18,32 +18,32 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Bounds of what is taken from a sandbox at a time.
+// Bounds of one fetch from a sandbox.
 const (
 	maxSyncPack   = 2 << 30  // bytes of a pack
 	maxSyncBlob   = 1 << 30  // bytes of one file
-	maxSyncTotal  = 32 << 30 // bytes of all packs of one workspace: what is taken once is not given up again
+	maxSyncTotal  = 32 << 30 // bytes of all packs of one workspace, which are never given back
 	maxSyncMemory = 3 << 30  // bytes git may allocate to check it
 	maxSyncRefs   = 2_000    // branches, tags and stashes
 	maxStashes    = 50
-	MaxNegatives  = 1_000 // commits a sandbox is told it need not send
-	maxKept       = 100   // commits kept that the sandbox no longer names
+	MaxNegatives  = 1_000 // commits that a sandbox is told to leave out
+	maxKept       = 100   // saved commits that the sandbox no longer names
 )
 
-// syncTime bounds a bringing home.
+// syncTime bounds a fetch.
 const syncTime = 10 * time.Minute
 
-// SandboxView is what a sandbox says its git dir holds. The names are checked, the commits not yet.
+// SandboxView is what a sandbox reports of its git dir. The names are checked, the commits not yet.
 type SandboxView struct {
 	branch, head string            // HEAD
-	Refs         map[string]string // refs/heads/*, refs/tags/* the host did not tell it
-	advertised   map[string]string // refs/remotes/* and told tags as they are there now
+	Refs         map[string]string // refs/heads/*, and refs/tags/* that the host did not advertise
+	advertised   map[string]string // refs/remotes/* and advertised tags, as they are there now
 	Stash        []string          // the newest first
 }
 
-// FetchCommits takes the commits a boxed workspace has made into the repository, where its branch and the refs of its own follow them,
-// and tells the sandbox what is new in the repository. extra are further commits to take. A workspace that is not boxed has
-// nothing to bring home. What a sandbox says is refused or checked: on an error the repository is as it was.
+// FetchCommits fetches the commits of an isolated or remote workspace into the repository, updates its branch and its own refs there, and
+// advertises what is new in the repository to the sandbox. extra are further commits to fetch. For other workspaces it does nothing. It
+// checks or rejects what the sandbox reports: on an error the repository is unchanged.
 func (s *Store) FetchCommits(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, extra ...string) error {
 	if !s.Separate(w.ID) {
 		return nil
@@ -67,7 +67,7 @@ func (s *Store) FetchCommits(ctx context.Context, p workspaces.Project, w worksp
 		if b.Leave {
 			return nil
 		}
-		// What is told moves refs in the sandbox: that these are home, too, is noted in another round.
+		// Advertising moves refs in the sandbox: another round records that these are synced, too.
 		if advertised, err := s.advertise(ctx, p, w, b, view); err != nil || !advertised {
 			return err
 		}
@@ -75,14 +75,13 @@ func (s *Store) FetchCommits(ctx context.Context, p workspaces.Project, w worksp
 	return nil
 }
 
-// advertiseRounds bounds how often a sandbox is told of a repository that keeps moving.
+// advertiseRounds bounds how often a changing repository is advertised in one fetch.
 const advertiseRounds = 3
 
-// Synced reports whether everything the sandbox has was brought home before. It is a hint: a sandbox that hides what it did only hides
-// its own work.
+// Synced reports whether everything in the sandbox was fetched before. It is a hint: a sandbox that hides its work only harms itself.
 func (s *Store) Synced(ctx context.Context, w workspaces.Workspace) bool {
 	if s.Remote(w.ID) {
-		return s.Asleep(ctx, w) // what came home is all there is
+		return s.Asleep(ctx, w) // what was fetched is all there is
 	}
 	if !s.OwnGitDir(w.ID) {
 		return true
@@ -91,7 +90,7 @@ func (s *Store) Synced(ctx context.Context, w workspaces.Workspace) bool {
 	return stamp != "" && stamp == s.ReadSyncState(w.ID).Stamp
 }
 
-// Look asks the sandbox for its refs and checks what they are called.
+// Look asks the sandbox for its refs and checks their names.
 func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (SandboxView, error) {
 	v := SandboxView{Refs: make(map[string]string), advertised: make(map[string]string)}
 	var err error
@@ -123,10 +122,10 @@ func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (S
 				return v, refused(fmt.Sprintf("it has more than %d branches and tags of its own", maxSyncRefs))
 			}
 		default:
-			return v, refused("it names refs it was not asked for")
+			return v, refused("it reports refs it was not asked for")
 		}
 	}
-	// HEAD was read a moment before: what its branch says by now is where it is.
+	// HEAD was read a moment before: its branch's current value counts.
 	if tip := v.Refs[git.HeadsPrefix+v.branch]; v.branch != "" && tip != "" {
 		v.head = tip
 	}
@@ -146,7 +145,7 @@ func (s *Store) Look(ctx context.Context, w workspaces.Workspace, b *Sandbox) (S
 }
 
 func refused(why string) error {
-	return fault.New(fault.Conflict, "commits_refused", "What the sandbox sent of its commits was refused: %s. The project is as it was.", why)
+	return fault.New(fault.Conflict, "commits_refused", "The commits that the sandbox sent were rejected: %s. The project is unchanged.", why)
 }
 
 // syncRefs are the refs of the repository that follow the sandbox's, by their names there.
@@ -167,7 +166,7 @@ func (v SandboxView) syncRefs(w workspaces.Workspace) map[string]string {
 	return refs
 }
 
-// importCommits takes what the repository does not have and moves its refs.
+// importCommits fetches what the repository lacks and moves its refs.
 func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, v SandboxView, stamp string, extra []string) error {
 	tip := v.Refs[git.HeadsPrefix+w.Branch]
 	was, err := s.repo.CommitOf(ctx, p.GitDir, git.HeadsPrefix+w.Branch)
@@ -186,7 +185,7 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 			known[id] = true
 		}
 	}
-	for name, id := range want { // a copy of the base's branch that nobody worked on is no work
+	for name, id := range want { // an unchanged copy of the base's branch is not work
 		if head := "refs/" + strings.TrimPrefix(name, AgentRefs(w.ID)); known[id] && have[name] == "" && advertised[head] == id {
 			delete(want, name)
 		}
@@ -206,14 +205,14 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 		add(id, true)
 	}
 	state := s.ReadSyncState(w.ID)
-	if len(tips) > 0 && s.Remote(w.ID) { // of a history that is cut not all that is known here is there
+	if len(tips) > 0 && s.Remote(w.ID) { // with a shallow history, the sandbox lacks some of what is known here
 		there, err := b.Has(ctx, FirstOf(known, MaxNegatives))
 		if err != nil {
 			return err
 		}
 		known = there
 	}
-	if len(tips) > 0 { // what was pruned of the repository must come again, though the sandbox still has it
+	if len(tips) > 0 { // objects pruned in the repository must be sent again, though the sandbox still has them
 		here, err := s.repo.Typed(ctx, p, slices.Sorted(maps.Keys(known)))
 		if err != nil {
 			return err
@@ -234,7 +233,7 @@ func (s *Store) importCommits(ctx context.Context, p workspaces.Project, w works
 	if state.Head != v.head {
 		index = ""
 	}
-	if s.Remote(w.ID) { // should its sandbox be gone in a moment, this is all that says where it was
+	if s.Remote(w.ID) { // if its sandbox is lost, only this says where it was
 		if err := s.WriteSyncState(w.ID, SyncState{Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes}); err != nil {
 			return err
 		}
@@ -252,9 +251,9 @@ func FirstOf(names map[string]bool, n int) []string {
 	return ids[:min(len(ids), n)]
 }
 
-// TakePack has the sandbox pack what the tips reach beyond known, which this server knows it may read, and takes it. What comes stands on
-// that alone: a sandbox that names an object of somebody else's does not get it by that. before is how many bytes were taken of the workspace up to now; it
-// returns how many came.
+// TakePack has the sandbox pack what is reachable from the tips beyond known, which this server knows it may read, and fetches that. The
+// result must be complete with known alone: a sandbox cannot obtain an object of others by naming it. before is how many bytes were taken
+// from the workspace so far; it returns how many came.
 func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, tips, known map[string]bool, before int64) (int64, error) {
 	if err := s.ShareObjects(ctx, p, w, slices.Sorted(maps.Keys(known))...); err != nil {
 		return 0, err
@@ -272,7 +271,7 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 	}
 	in, err := s.git.Quarantine(ctx, s.records.TmpDir(), p.GitDir, own)
 	if err != nil {
-		return 0, git.DiskFault(err, "Taking the workspace's commits home")
+		return 0, git.DiskFault(err, "Fetching the workspace's commits")
 	}
 	defer func() { _ = in.Close() }()
 	limits := hostgit.QuarantineLimits{Bytes: maxSyncPack, Blob: maxSyncBlob, Memory: maxSyncMemory, Time: syncTime}
@@ -281,7 +280,7 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 		return 0, err
 	}
 	done := make(chan error, 1)
-	go func() { // owned by this call: ends with the sandbox's command, which is bounded
+	go func() { // owned by this call: ends with the sandbox's command, which has a time limit
 		err := b.pack(ctx, ask.String(), pw)
 		_ = pw.Close()
 		done <- err
@@ -304,27 +303,27 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 		return 0, refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
 	}
 	if err != nil {
-		return 0, git.GitFault(err, fault.Unavailable, "home_failed", "Taking the workspace's commits home")
+		return 0, git.GitFault(err, fault.Unavailable, "home_failed", "Fetching the workspace's commits")
 	}
 	size := in.Size()
 	if before+size > maxSyncTotal {
 		return 0, refused(fmt.Sprintf("the workspace has sent more than %d GiB of commits in all", maxSyncTotal>>30))
 	}
-	if err := in.CopyTo(own); err != nil { // what it has sent it may stand on
-		return 0, git.DiskFault(err, "Taking the workspace's commits home")
+	if err := in.CopyTo(own); err != nil { // it may depend on what it has sent
+		return 0, git.DiskFault(err, "Fetching the workspace's commits")
 	}
 	failpoint.Reach(failpoint.HomeChecked)
 	if err := in.Keep(); err != nil {
-		return 0, git.DiskFault(err, "Taking the workspace's commits home")
+		return 0, git.DiskFault(err, "Fetching the workspace's commits")
 	}
 	return size, s.noteLent(ctx, p, w, slices.Sorted(maps.Keys(tips)))
 }
 
-// errPipe says that the taker had enough before the giver was done.
-var errPipe = errors.New("what was packed was not taken")
+// errPipe means that the reader stopped before the writer was done.
+var errPipe = errors.New("the pack was not read to its end")
 
-// packFault says why a sandbox did not pack its commits. What its git dies of, such as a branch or a commit that names what is not there,
-// is the same at the next try: the commits are refused, which is told to people, and not only to who merges.
+// packFault is the error of a sandbox that did not pack its commits. A cause in its git, such as a branch or a commit that refers to a
+// missing object, is the same at the next try: the commits are rejected, and people are notified, not only the caller.
 func packFault(e *git.CommandError) error {
 	err := git.SandboxFault(e, "home_failed", "Packing the workspace's commits")
 	if git.ExitCode(e) != 128 || fault.Is(err, fault.DiskFull) || e.Words() == "" {
@@ -333,7 +332,7 @@ func packFault(e *git.CommandError) error {
 	return refused("its git cannot pack them (" + strings.TrimSuffix(e.Words(), ".") + ")")
 }
 
-// noted remembers that a write failed.
+// noted records that a write failed.
 type noted struct {
 	w   *os.File
 	err error
@@ -347,8 +346,8 @@ func (n *noted) Write(p []byte) (int, error) {
 	return k, err
 }
 
-// moveBranches moves the refs of the repository after those of the sandbox. What they no longer reach is kept. was is where the workspace's
-// branch is here, before where it was there when it was asked last.
+// moveBranches moves the refs of the repository to those of the sandbox, and saves what they no longer reach. was is the workspace's local
+// branch, before its position in the sandbox at the last fetch.
 func (s *Store) moveBranches(ctx context.Context, p workspaces.Project, w workspaces.Workspace, v SandboxView, was, before string, have, want map[string]string) error {
 	tip := v.Refs[git.HeadsPrefix+w.Branch]
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
@@ -380,7 +379,7 @@ func (s *Store) moveBranches(ctx context.Context, p workspaces.Project, w worksp
 	if err != nil {
 		return err
 	}
-	// Names that go must be gone before others take their place: a, then a/b.
+	// Delete names before creating conflicting ones: a, then a/b.
 	for _, edits := range [][]git.RefEdit{append(keep, first...), then} {
 		if len(edits) == 0 {
 			continue
@@ -392,8 +391,8 @@ func (s *Store) moveBranches(ctx context.Context, p workspaces.Project, w worksp
 	return nil
 }
 
-// syncBranch says how the workspace's own branch follows the sandbox's: the sandbox is where its work is done. Only what somebody
-// added to it in the repository meanwhile is left where it is.
+// syncBranch determines how the workspace's own branch follows the sandbox's, where the work is done. It does not move the branch if
+// somebody else added commits to it in the repository meanwhile.
 func (s *Store) syncBranch(ctx context.Context, p workspaces.Project, w workspaces.Workspace, tip, was, before string) (first, then []git.RefEdit, lost []string, err error) {
 	ref := git.HeadsPrefix + w.Branch
 	switch {
@@ -412,14 +411,14 @@ func (s *Store) syncBranch(ctx context.Context, p workspaces.Project, w workspac
 			return nil, nil, nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
 		}
 		if behind && before != was && before == tip {
-			return nil, nil, nil, nil // somebody else moved it on; the sandbox is told
+			return nil, nil, nil, nil // somebody else advanced it; the sandbox gets that advertised
 		}
 		lost = []string{was}
 	}
 	return nil, []git.RefEdit{git.RefUpdate(ref, tip, was)}, lost, nil
 }
 
-// saveLost makes refs that keep what is reached from nowhere any more; the oldest give way.
+// saveLost makes refs for commits that no ref reaches any more, and drops the oldest ones.
 func (s *Store) saveLost(ctx context.Context, p workspaces.Project, w workspaces.Workspace, v SandboxView, lost []string) ([]git.RefEdit, error) {
 	var edits []git.RefEdit
 	if len(lost) == 0 {
@@ -463,7 +462,7 @@ func (s *Store) saveLost(ctx context.Context, p workspaces.Project, w workspaces
 	return edits, nil
 }
 
-// ReachedFrom reports whether a commit is reached from one of tips.
+// ReachedFrom reports whether a commit is reachable from one of tips.
 func (s *Store) ReachedFrom(ctx context.Context, p workspaces.Project, id string, tips []string) (bool, error) {
 	var in strings.Builder
 	in.WriteString(id + "\n")

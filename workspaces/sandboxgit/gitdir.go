@@ -18,8 +18,8 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// MakePrivateGit makes the git dir a boxed workspace's agents use: what the linked worktree knows (HEAD, index, what is under way),
-// the base's branches as those of a remote, and no objects of its own. It appears whole or not at all.
+// MakePrivateGit makes the git dir that an isolated workspace's agents use: the state of the linked worktree (HEAD, index, an operation in
+// progress), the base's branches as those of a remote, and no objects of its own. It appears complete or not at all.
 func (s *Store) MakePrivateGit(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	failed := func(err error) error {
 		if _, ok := errors.AsType[*fault.Error](err); ok {
@@ -65,15 +65,15 @@ func (s *Store) MakePrivateGit(ctx context.Context, p workspaces.Project, w work
 		_ = os.RemoveAll(fresh)
 		return failed(err)
 	}
-	home := s.ReadSyncState(w.ID) // of an earlier one: only how much was taken goes on
+	home := s.ReadSyncState(w.ID) // from an earlier one, only the count of fetched bytes is carried over
 	if err := s.WriteSyncState(w.ID, SyncState{Bytes: home.Bytes}); err != nil {
 		return failed(err)
 	}
 	return s.NoteAdvertised(w.ID, refs.Reported)
 }
 
-// FillPrivateGit fills a new folder. One that is here stands on the workspace's store, which it finds where the repository's objects would
-// be; one for elsewhere gets objects of its own.
+// FillPrivateGit fills a new git dir. A local one uses the workspace's object store, which is mounted in place of the repository's objects;
+// a remote one gets its own objects.
 func (s *Store) FillPrivateGit(ctx context.Context, p workspaces.Project, dir, admin, config string, refs SandboxRefNames, here bool) error {
 	for _, sub := range [...]string{"refs/heads", "refs/tags", "objects/info", "objects/pack", "info", "logs/refs"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -115,11 +115,11 @@ func (s *Store) FillPrivateGit(ctx context.Context, p workspaces.Project, dir, a
 	return copyAdmin(ctx, from, to)
 }
 
-// left out of what is copied of git's folder of the linked worktree: it says where that lies, or belongs to the host alone.
+// not copied from git's folder of the linked worktree: paths, and what belongs to the host alone.
 var notForSandbox = map[string]bool{"gitdir": true, "commondir": true, "config.worktree": true, "locked": true, "modules": true,
 	"objects": true, "config": true, "packed-refs": true, "shallow": true, "hooks": true}
 
-// copyAdmin copies the state of the worktree: HEAD, index, a merge or rebase under way, its log.
+// copyAdmin copies the state of the worktree: HEAD, index, a merge or rebase in progress, its reflog.
 func copyAdmin(ctx context.Context, from, to *os.Root) error {
 	return fs.WalkDir(from.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
@@ -146,13 +146,13 @@ func copyAdmin(ctx context.Context, from, to *os.Root) error {
 	})
 }
 
-// keptConfig are the settings of the repository that say how files and objects are kept. They start nothing.
+// keptConfig are the repository's settings about how files and objects are stored. They start no programs.
 var keptConfig = []string{"core.filemode", "core.symlinks", "core.ignorecase", "core.precomposeunicode", "core.autocrlf", "core.eol", "core.safecrlf",
 	"core.trustctime", "core.checkstat", "core.sparsecheckout", "core.sparsecheckoutcone", "core.longpaths", "index.sparse", "index.version", "feature.manyfiles",
 	"core.untrackedcache", "user.name", "user.email", "i18n.commitencoding", "merge.conflictstyle", "merge.renames", "diff.renames", "pull.rebase", "rebase.autosquash"}
 
-// SandboxConfig is the private git dir's config: written by us, with what is harmless of the repository's. worktree says where the files
-// are, "" = around the git dir.
+// SandboxConfig is the private git dir's config: written by the server, with harmless settings of the repository's. worktree says where the
+// files are, "" = the git dir's parent.
 func (s *Store) SandboxConfig(ctx context.Context, p workspaces.Project, admin, worktree string) (string, error) {
 	format, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--show-object-format"}})
 	if err != nil {
@@ -201,7 +201,7 @@ func configValue(v string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(v) + `"`
 }
 
-// publicRemote is where the project comes from, when that can be reached from elsewhere and without what only the host has.
+// publicRemote is the project's remote, if it is reachable from elsewhere without anything only the host has.
 func (s *Store) publicRemote(p workspaces.Project, origin string) string {
 	if p.SourceKind == workspaces.SourceURL {
 		origin = p.Source
@@ -216,14 +216,14 @@ func (s *Store) publicRemote(p workspaces.Project, origin string) string {
 	return r.URL
 }
 
-// SandboxRefNames are the refs a private git dir begins with.
+// SandboxRefNames are the initial refs of a private git dir.
 type SandboxRefNames struct {
-	Local    map[string]string // branches, tags and stash of the workspace's own
-	Reported map[string]string // what the host tells of the repository: refs/remotes/origin/* and tags
+	Local    map[string]string // branches, tags and stash of the workspace
+	Reported map[string]string // advertised by the host: refs/remotes/origin/* and tags
 	Stash    []string          // the oldest first
 }
 
-// maxAdvertised bounds how many refs of the repository a sandbox is told.
+// maxAdvertised bounds how many of the repository's refs are advertised to a sandbox.
 const maxAdvertised = 20_000
 
 // SandboxRefs reads them from the repository.
@@ -268,8 +268,8 @@ func (s *Store) SandboxRefs(ctx context.Context, p workspaces.Project, w workspa
 	return r, nil
 }
 
-// advertised is what a workspace's sandbox is told: the refs of the repository that the team may read, its own branch, and the branch its work
-// is based on, that under its own name, too.
+// advertised are the refs advertised to a workspace's sandbox: those of the repository that the team may read, its own branch, and the
+// branch its work is based on, the latter also under its local name.
 func (s *Store) advertised(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (map[string]string, error) {
 	refs, err := s.repoRefs(ctx, p)
 	if err != nil {
@@ -311,10 +311,10 @@ func (s *Store) repoRefs(ctx context.Context, p workspaces.Project) ([]repoRef, 
 	return refs, nil
 }
 
-// branchSet are names of branches.
+// branchSet is a set of branch names.
 type branchSet map[string]bool
 
-// Hide reports whether a ref is one of these branches, or was made of what a machine that was away had of one (see nameLeft).
+// Hide reports whether a ref is one of these branches, or was made of an abandoned sandbox's work on one (see nameLeft).
 func (b branchSet) Hide(ref string) bool {
 	name, ok := strings.CutPrefix(ref, git.HeadsPrefix)
 	if !ok {
@@ -347,8 +347,8 @@ func (s *Store) HiddenBranches(ctx context.Context, p workspaces.Project) (branc
 	return hidden, nil
 }
 
-// advertisedRefs are the repository's branches as those of the remote origin, and its tags. Where the repository knows what its own origin
-// has, that is what origin has; what only the repository has is shown beside it.
+// advertisedRefs are the repository's branches as those of the remote origin, and its tags. If the repository knows its own origin's
+// branches, those are used; branches that only the repository has are added.
 func advertisedRefs(refs []repoRef) map[string]string {
 	advertised := make(map[string]string)
 	var heads [][2]string
@@ -359,7 +359,7 @@ func advertisedRefs(refs []repoRef) map[string]string {
 			advertised[r.name] = r.id
 		}
 	}
-	folders := make(map[string]bool) // names that are folders of others: git keeps no ref there
+	folders := make(map[string]bool) // names that are prefixes of others: git cannot store such a ref
 	for name := range advertised {
 		for dir := path.Dir(name); dir != "refs"; dir = path.Dir(dir) {
 			folders[dir] = true
@@ -382,7 +382,7 @@ func advertisedRefs(refs []repoRef) map[string]string {
 	return advertised
 }
 
-// RefsBelow returns the refs whose names begin with prefix, which ends with a slash.
+// RefsBelow returns the refs whose names start with prefix, which ends with a slash.
 func (s *Store) RefsBelow(ctx context.Context, p workspaces.Project, prefix string) (map[string]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", strings.TrimSuffix(prefix, "/")}})
 	if err != nil {
@@ -397,7 +397,7 @@ func (s *Store) RefsBelow(ctx context.Context, p workspaces.Project, prefix stri
 	return refs, nil
 }
 
-// packed is all of it as git keeps many refs in one file.
+// packed is the content of a packed-refs file.
 func (r SandboxRefNames) packed() string {
 	all := make(map[string]string, len(r.Local)+len(r.Reported))
 	for _, m := range [...]map[string]string{r.Reported, r.Local} {
@@ -411,7 +411,7 @@ func (r SandboxRefNames) packed() string {
 	return b.String()
 }
 
-// stashLog is the log in which git keeps the older stashes. An entry of the very beginning of time is one that git does not show.
+// stashLog is the reflog of older stashes. git does not show an entry at time 0.
 func (r SandboxRefNames) stashLog() string {
 	var b strings.Builder
 	was := strings.Repeat("0", 40)
@@ -425,22 +425,22 @@ func (r SandboxRefNames) stashLog() string {
 	return b.String()
 }
 
-// AgentRefs is where the repository keeps the branches, tags and stashes of a boxed workspace beside its own branch: refs/heads/x of
-// the sandbox is heads/x below it.
+// AgentRefs is where the repository stores the branches, tags and stashes of an isolated workspace other than its own branch: refs/heads/x
+// of the sandbox is heads/x below it.
 func AgentRefs(workspaceID string) string { return "refs/parawork/agent/" + workspaceID + "/" }
 
-// keepRefs is where the repository keeps commits that a boxed workspace no longer names.
+// keepRefs is where the repository saves commits that an isolated workspace no longer names.
 func keepRefs(workspaceID string) string { return "refs/parawork/keep/" + workspaceID + "/" }
 
-// IndexRef keeps what was staged when a boxed workspace's sandbox ended.
+// IndexRef stores what was staged when an isolated workspace's sandbox ended.
 func IndexRef(workspaceID string) string { return "refs/parawork/index/" + workspaceID }
 
-// advertisedFile remembers what a sandbox was told last of the repository's refs. It lies beside what the sandbox may write.
+// advertisedFile stores which of the repository's refs were last advertised to a sandbox. It is outside of what the sandbox may write.
 func (s *Store) advertisedFile(workspaceID string) string {
 	return filepath.Join(s.SandboxDir(workspaceID), "told")
 }
 
-// NoteAdvertised remembers what the sandbox was told.
+// NoteAdvertised stores the advertised refs.
 func (s *Store) NoteAdvertised(workspaceID string, refs map[string]string) error {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
@@ -449,7 +449,7 @@ func (s *Store) NoteAdvertised(workspaceID string, refs map[string]string) error
 	return WriteOnce(s.advertisedFile(workspaceID), b.String())
 }
 
-// ReadAdvertised reads what NoteAdvertised remembered.
+// ReadAdvertised reads what NoteAdvertised stored.
 func (s *Store) ReadAdvertised(workspaceID string) map[string]string {
 	refs := make(map[string]string)
 	b, err := os.ReadFile(s.advertisedFile(workspaceID))

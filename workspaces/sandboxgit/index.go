@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// WithoutSecrets leaves secrets' files out of the temporary index when everything is committed, and else refuses those that were chosen.
+// WithoutSecrets leaves secrets' files out of the temporary index when everything is committed, and else rejects chosen ones.
 func (b *Sandbox) WithoutSecrets(ctx context.Context) error {
 	index := func(args ...string) (string, error) { return b.IndexGit(ctx, nil, args...) }
 	if !b.All {
@@ -47,14 +47,14 @@ func (b *Sandbox) WithoutSecrets(ctx context.Context) error {
 	return b.stagedValue(ctx, index)
 }
 
-// CommitTree makes a commit object and returns its name.
+// CommitTree makes a commit object and returns its id.
 func (b *Sandbox) CommitTree(ctx context.Context, tree, parent, message string) (string, error) {
 	out, err := b.Git(ctx, []byte(TidyMessage(message)), "commit-tree", "-p", parent, "-F", "-", tree)
 	if err != nil {
 		return "", git.SandboxFault(err, "commit_failed", "Making the commit")
 	}
 	if out = strings.TrimSpace(out); !git.IsCommitID(out) {
-		return "", fmt.Errorf("box: commit-tree answered %q", out)
+		return "", fmt.Errorf("sandbox: commit-tree answered %q", out)
 	}
 	return out, nil
 }
@@ -66,7 +66,7 @@ func (b *Sandbox) PutEntries(ctx context.Context, set map[string]git.FileEntry) 
 	return git.SandboxFault(err, "commit_failed", "Collecting the changes")
 }
 
-// Uncommitted lists what differs from HEAD in the worktree, untracked files included.
+// Uncommitted lists the differences from HEAD in the worktree, untracked files included.
 func (b *Sandbox) Uncommitted(ctx context.Context, untracked string) ([]string, error) {
 	out, err := b.Git(ctx, nil, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files="+untracked, "--ignore-submodules=none")
 	if err != nil {
@@ -82,9 +82,9 @@ func (b *Sandbox) Uncommitted(ctx context.Context, untracked string) ([]string, 
 }
 
 // Bounds of one request.
-const MaxPartBytes = 8 << 20 // of a file that is taken apart
+const MaxPartBytes = 8 << 20 // of a file of which parts are staged
 
-// RefuseBinary refuses what has no lines.
+// RefuseBinary rejects files without lines.
 func RefuseBinary(name string, e git.FileEntry) error {
 	switch {
 	case e.Link():
@@ -97,32 +97,32 @@ func RefuseBinary(name string, e git.FileEntry) error {
 	return nil
 }
 
-// TextOnly refuses to take a part of a binary file.
+// TextOnly rejects staging a part of a binary file.
 func TextOnly(name string, b []byte) error {
-	if bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 { // as git tells binary files
+	if bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 { // git's own test for binary files
 		return WholeOnly(name, "it is a binary file")
 	}
 	return nil
 }
 
-// WholeOnly says that a file can only be chosen as a whole.
+// WholeOnly is the error that a file can only be chosen as a whole.
 func WholeOnly(name, why string) error {
 	return fault.New(fault.Conflict, "part_whole_only", "%q can only be taken as a whole: %s.", name, why).With("path", guest.EncodePath(name))
 }
 
-// PutBlob makes a blob of these bytes as they are, where the agent works.
+// PutBlob writes these bytes as a blob in the sandbox.
 func (b *Sandbox) PutBlob(ctx context.Context, text []byte) (string, error) {
 	out, err := b.gitStdin(ctx, text, "hash-object", "-w", "--no-filters", "--stdin")
 	if err != nil {
 		return "", git.SandboxFault(err, "stage_failed", "Writing a part of a file")
 	}
 	if out = strings.TrimSpace(out); out != git.GitName(out, text) {
-		return "", fmt.Errorf("box: hash-object answered %q", out)
+		return "", fmt.Errorf("sandbox: hash-object answered %q", out)
 	}
 	return out, nil
 }
 
-// gitStdin is git for a call that reads its input even when that is empty.
+// gitStdin is git for a call whose input may be empty.
 func (b *Sandbox) gitStdin(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	if len(stdin) > 0 {
 		return b.Git(ctx, stdin, args...)
@@ -137,7 +137,7 @@ func (b *Sandbox) gitStdin(ctx context.Context, stdin []byte, args ...string) (s
 	return string(r.Stdout), nil
 }
 
-// OwnIndex looks paths up in the agent's index, and remembers what it said to tell when it changes. Unresolved conflicts are refused.
+// OwnIndex looks paths up in the agent's index, and remembers their state to detect changes. It rejects unresolved conflicts.
 func (b *Sandbox) OwnIndex(ctx context.Context, paths []string) (map[string]git.FileEntry, string, error) {
 	out := make(map[string]git.FileEntry)
 	said := ""
@@ -152,7 +152,7 @@ func (b *Sandbox) OwnIndex(ctx context.Context, paths []string) (map[string]git.
 	return out, said, err
 }
 
-// ParseIndex reads what ls-files -s -z printed.
+// ParseIndex parses the output of ls-files -s -z.
 func ParseIndex(list string, out map[string]git.FileEntry) error {
 	for e := range strings.SplitSeq(list, "\x00") {
 		if e == "" {
@@ -161,7 +161,7 @@ func ParseIndex(list string, out map[string]git.FileEntry) error {
 		meta, name, ok := strings.Cut(e, "\t")
 		f := strings.Fields(meta)
 		if !ok || len(f) != 3 || !git.IsCommitID(f[1]) {
-			return fmt.Errorf("box: ls-files answered %q", e)
+			return fmt.Errorf("sandbox: ls-files answered %q", e)
 		}
 		if f[2] != "0" {
 			return fault.New(fault.Conflict, "unresolved_conflicts", "The workspace has files with unresolved conflicts. Resolve them in the terminal first.")
@@ -171,7 +171,7 @@ func ParseIndex(list string, out map[string]git.FileEntry) error {
 	return nil
 }
 
-// OwnBlob reads a content the agent's git has.
+// OwnBlob reads a blob from the agent's git.
 func (b *Sandbox) OwnBlob(ctx context.Context, name string, e git.FileEntry) ([]byte, error) {
 	if !e.Is() {
 		return nil, nil
@@ -190,14 +190,14 @@ func (b *Sandbox) OwnBlob(ctx context.Context, name string, e git.FileEntry) ([]
 		return nil, WholeOnly(name, "it is larger than 8 MiB")
 	}
 	if git.GitName(e.OID, r.Stdout) != e.OID {
-		return nil, fmt.Errorf("box: cat-file answered other bytes than %s", e.OID)
+		return nil, fmt.Errorf("sandbox: cat-file answered other bytes than %s", e.OID)
 	}
 	return r.Stdout, TextOnly(name, r.Stdout)
 }
 
-// indexScript changes the agent's index if it still says what it said: under git's own lock, so that no git of the agent's comes between.
-// $1 is the git dir, $2 the name of what was said, $3 a name for a copy; the paths follow. The changes come by stdin. 75 = the lock is held,
-// 76 = it says something else.
+// indexScript changes the agent's index unless it has changed since it was read. It holds git's own lock, so that no git of the agent's
+// interferes. $1 is the git dir, $2 the hash of the state that was read, $3 a name for a copy; the paths follow. The changes come by stdin.
+// Exit codes: 75 = the lock is held, 76 = it has changed.
 const indexScript = `d=$1; want=$2; copy=$3; shift 3
 (set -C; : > "$d/index.lock") 2>/dev/null || exit 75
 trap 'rm -f "$d/index.lock" "$copy" "$copy.lock"' EXIT
@@ -209,11 +209,11 @@ said=$(git ls-files -s -z -- "$@" | git hash-object --stdin) || exit 74
 git update-index --add --remove --replace -z --index-info || exit 74
 mv -f "$copy" "$d/index"`
 
-// ErrIndexMoved says that the agent's index changed meanwhile.
+// ErrIndexMoved means that the agent's index changed meanwhile.
 var ErrIndexMoved = errors.New("the index changed meanwhile")
 
-// SetIndex makes the agent's index have these entries, the zero one for none. said is what OwnIndex remembered of paths: when it says
-// something else by now, the error is ErrIndexMoved.
+// SetIndex writes these entries to the agent's index, the zero one for none. said is the state OwnIndex read: if it differs by now, the
+// error is ErrIndexMoved.
 func (b *Sandbox) SetIndex(ctx context.Context, paths []string, said string, entries map[string]git.FileEntry, tries int) error {
 	if len(entries) == 0 {
 		return nil
@@ -221,7 +221,7 @@ func (b *Sandbox) SetIndex(ctx context.Context, paths []string, said string, ent
 	return b.SetIndexTo(ctx, paths, said, indexInfo(entries), tries)
 }
 
-// SetIndexTo is SetIndex for what update-index reads: in may have stages of a conflict.
+// SetIndexTo is SetIndex with input for update-index: in may have stages of a conflict.
 func (b *Sandbox) SetIndexTo(ctx context.Context, paths []string, said string, in []byte, tries int) error {
 	size := 0
 	for _, p := range paths {

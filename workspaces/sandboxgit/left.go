@@ -1,4 +1,4 @@
 package sandboxgit
 
-// LeftMark stands in the names of branches made of what a machine that was away had, behind the workspace's own.
+// LeftMark is part of the names of branches made of an abandoned sandbox's work, after the workspace's own.
 const LeftMark = "-on-"

@@ -22,9 +22,9 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// CaptureOnHost takes a snapshot without a sandbox. git only lists names, from a desk of ours; the files are read by the
-// server itself below the worktree and streamed to git fast-import: no filter, hook, config or nested repository of the
-// worktree's is ever looked at by git.
+// CaptureOnHost takes a snapshot without a sandbox. git only lists names, in a scratch repository; the server itself reads the files below
+// the worktree and streams them to git fast-import, so that git never looks at a filter, hook, config or nested repository of the
+// worktree's.
 func (s *Store) CaptureOnHost(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (Captured, error) {
 	head, err := s.LocalHead(ctx, p, w)
 	if err != nil {
@@ -86,8 +86,8 @@ func (s *Store) CaptureOnHost(ctx context.Context, p workspaces.Project, w works
 	return t, nil
 }
 
-// LocalHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree is at none. Of a boxed
-// or far workspace it is what came home last.
+// LocalHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree has none. For an isolated or
+// remote workspace it is the one last fetched.
 func (s *Store) LocalHead(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (string, error) {
 	if s.Separate(w.ID) {
 		if home := s.ReadSyncState(w.ID); home.Head != "" {
@@ -104,12 +104,12 @@ func (s *Store) LocalHead(ctx context.Context, p workspaces.Project, w workspace
 // importer writes a fast-import stream.
 type importer struct {
 	root  *os.Root
-	owner int // see foreign
+	owner int // see git.Foreign
 	w     *bufio.Writer
 	taken *Captured
 	seen  map[string]bool
 
-	secrets workspaces.SecretFiles // the project's other workspaces read what is in its repository
+	secrets workspaces.SecretFiles // the project's other workspaces can read what is in its repository
 }
 
 func (i *importer) write(head, key, tracked, others string, now int64) error {
@@ -122,7 +122,7 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 		if !ok || len(f) != 3 {
 			continue
 		}
-		if f[0] == "160000" { // a submodule stays what it is; its folder is kept apart
+		if f[0] == "160000" { // a submodule stays one; its folder is stored separately
 			fmt.Fprintf(i.w, "M 160000 %s %s\n", f[1], QuotePath(name))
 			i.taken.nested = append(i.taken.nested, name)
 			continue
@@ -134,7 +134,7 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 	for name := range strings.SplitSeq(others, "\x00") {
 		switch {
 		case name == "":
-		case strings.HasSuffix(name, "/"): // a repository of its own
+		case strings.HasSuffix(name, "/"): // a nested repository
 			i.taken.nested = append(i.taken.nested, strings.TrimSuffix(name, "/"))
 		default:
 			if err := i.file(name, ""); err != nil {
@@ -148,8 +148,8 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 	return i.w.Flush()
 }
 
-// file writes one file or link. What is not there any more is left out; what cannot be read is an error, for it would be lost. was is the
-// file as the head has it, which stands for a secret's; "" = it has none.
+// file writes one file or link. It leaves out a file that no longer exists; an unreadable one is an error, because it would be lost. was is
+// the file's blob in the head, which replaces a secret; "" = none.
 func (i *importer) file(name, was string) error {
 	if i.seen[name] || !ignored.PlainParents(i.root, name) {
 		return nil
@@ -177,7 +177,7 @@ func (i *importer) file(name, was string) error {
 		_, err = fmt.Fprintf(i.w, "M 120000 inline %s\ndata %d\n%s\n", QuotePath(name), len(link), link)
 		return err
 	case !fi.Mode().IsRegular():
-		return nil // a FIFO, socket, device, or a folder where a file was
+		return nil // a FIFO, socket, device, or a folder that replaced a file
 	}
 	f, err := i.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -217,7 +217,7 @@ func (i *importer) file(name, was string) error {
 	return i.w.WriteByte('\n')
 }
 
-// secret leaves a secret's file as the head has it.
+// secret writes a secret's file as it is in the head.
 func (i *importer) secret(name, was string, size int64) error {
 	i.miss(name, SecretMissing, size)
 	if was == "" {
@@ -231,7 +231,7 @@ func (i *importer) miss(name, why string, size int64) {
 	i.taken.Missing = append(i.taken.Missing, workspaces.Missing{Path: guest.EncodePath(name), Reason: why, Size: size})
 }
 
-// QuotePath quotes a path as fast-import reads it.
+// QuotePath quotes a path for fast-import.
 func QuotePath(p string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -250,5 +250,5 @@ func QuotePath(p string) string {
 	return b.String()
 }
 
-// LeftPad fills a number up with zeros, so that names sort as numbers do.
+// LeftPad pads a number with zeros, so that names sort numerically.
 func LeftPad(octal string) string { return strings.Repeat("0", 3-len(octal)) + octal }

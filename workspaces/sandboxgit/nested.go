@@ -22,14 +22,14 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Where the two kinds of folders lie in the archive of nested repositories.
+// Folders in the archive of nested repositories.
 const (
-	nestedTree    = "tree/"    // folders of the worktree that are repositories of their own
-	nestedModules = "modules/" // the git folders of submodules
+	nestedTree    = "tree/"    // folders of the worktree with a nested repository
+	nestedModules = "modules/" // the git dirs of submodules
 )
 
-// SnapshotNested keeps repositories inside the worktree, history and all, as one archive: git itself keeps no more of them
-// than a commit's name. It returns the commit that holds the archive, "" when there are none.
+// SnapshotNested stores nested repositories, history included, as one archive, because git itself stores only a commit id of them. It
+// returns the commit with the archive, "" when there are none.
 func (s *Store) SnapshotNested(ctx context.Context, p workspaces.Project, w workspaces.Workspace, t Captured) (string, error) {
 	folders := t.nested
 	if folders == nil {
@@ -60,7 +60,7 @@ func (s *Store) SnapshotNested(ctx context.Context, p workspaces.Project, w work
 	}
 	tmp, err := os.CreateTemp(s.records.TmpDir(), "nested-")
 	if err != nil {
-		return "", git.DiskFault(err, "Keeping nested repositories")
+		return "", git.DiskFault(err, "Saving nested repositories")
 	}
 	defer func() { _ = tmp.Close(); _ = os.Remove(tmp.Name()) }()
 	buf := bufio.NewWriterSize(tmp, 1<<20)
@@ -100,12 +100,12 @@ func (s *Store) SnapshotNested(ctx context.Context, p workspaces.Project, w work
 // archiveFault says when the disk is full and leaves other errors as they are.
 func archiveFault(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return git.DiskFault(err, "Keeping nested repositories")
+		return git.DiskFault(err, "Saving nested repositories")
 	}
 	return err
 }
 
-// tarFolder writes the files, folders and links below name; owner as in foreign.
+// tarFolder writes the files, folders and links below name; owner as in git.Foreign.
 func tarFolder(ctx context.Context, tw *tar.Writer, root *os.Root, name, prefix string, owner int) error {
 	return fs.WalkDir(root.FS(), name, func(p string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
@@ -152,7 +152,7 @@ func tarFolder(ctx context.Context, tw *tar.Writer, root *os.Root, name, prefix 
 	})
 }
 
-// RestoreNested brings the repositories inside a worktree back.
+// RestoreNested restores the nested repositories of a worktree.
 func (s *Store) RestoreNested(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	blob, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--quiet", "--verify", git.TrashNested(w.ID) + ":nested.tar"}})
 	if hostgit.ExitCode(err) > 0 {
@@ -183,12 +183,12 @@ func (s *Store) RestoreNested(ctx context.Context, p workspaces.Project, w works
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdout: pw, Timeout: s.cfg.StepTimeout, Args: []string{"cat-file", "blob", blob}})
 	pw.Close()
 	if uerr := <-done; uerr != nil {
-		return fault.Wrap(uerr, fault.Unavailable, "restore_failed", "Bringing back repositories inside the workspace failed.")
+		return fault.Wrap(uerr, fault.Unavailable, "restore_failed", "Restoring the nested repositories of the workspace failed.")
 	}
 	return err
 }
 
-// untar writes an archive of ours below the two roots. What exists is kept.
+// untar extracts an archive of SnapshotNested below the two roots. It overwrites nothing.
 func untar(r io.Reader, tree, modules *os.Root) error {
 	tr := tar.NewReader(r)
 	for {

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// pack streams a pack of what ask names.
+// pack streams a pack of the objects named in ask.
 func (b *Sandbox) pack(ctx context.Context, ask string, to *os.File) error {
 	broken := &noted{w: to}
 	r, err := b.Run(ctx, executors.SandboxCommand{Argv: b.Argv("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"), Stdin: []byte(ask),

@@ -16,33 +16,33 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// A boxed workspace is one whose agents work in a place that isolates. Its worktree is the linked one every workspace has, but
-// inside the place the worktree's .git file names a git dir of its own, below boxDir, which stands on the objects it may read (see lend).
-// git's own folder of the linked worktree, and the repository itself, are never shown inside. From the moment the private git dir is
-// handed over, the host runs no git on it and believes nothing in it: commits come home as a pack, see bringHome.
+// An isolated workspace is one whose agents work in a sandbox of an isolating executor. Its worktree is the linked one every workspace has,
+// but inside the sandbox the worktree's .git file names a private git dir below SandboxDir, which uses the objects it may read through
+// alternates. git's own folder of the linked worktree, and the repository itself, are never visible inside. Once the private git dir is
+// handed over, the host runs no git in it and trusts nothing in it: commits come back as a pack, see FetchCommits.
 
-// AgentHome is the agents' home inside every isolating place.
+// AgentHome is the agents' home in every isolating sandbox.
 const AgentHome = "/home/agent"
 
-// FirstSandboxUser is the id before that of the first workspace's user: far from what systems, people and containers use.
+// FirstSandboxUser is the id before that of the first workspace's user: far above those that systems, people and containers use.
 const FirstSandboxUser = 600_100_000
 
-// SandboxDir holds what a boxed workspace has beside its worktree. It belongs to the server; what is in it, to the workspace's user.
+// SandboxDir is the folder of an isolated workspace besides its worktree. It belongs to the server; its content to the workspace's user.
 func (s *Store) SandboxDir(workspaceID string) string {
 	return filepath.Join(s.cfg.DataDir, "boxes", workspaceID)
 }
 
-// PrivateGit is the git dir that the workspace's sandbox works in.
+// PrivateGit is the git dir that the workspace's sandbox uses.
 func (s *Store) PrivateGit(workspaceID string) string {
 	return filepath.Join(s.SandboxDir(workspaceID), "git")
 }
 
-// OwnGitDir reports whether the workspace's commits are made in a git dir of its own.
+// OwnGitDir reports whether the workspace's commits are made in a private git dir.
 func (s *Store) OwnGitDir(workspaceID string) bool {
 	return git.FolderExists(s.PrivateGit(workspaceID))
 }
 
-// MakeHomeFolder makes the agents' home. git asks for a name before it commits: until somebody gives a better one it has one.
+// MakeHomeFolder makes the agents' home, with a default name for git, which requires one for commits.
 func (s *Store) MakeHomeFolder(home string) error {
 	if git.FolderExists(home) {
 		return nil
@@ -60,7 +60,7 @@ func (s *Store) MakeHomeFolder(home string) error {
 	return err
 }
 
-// WriteOnce writes a small file of ours unless it says the same already.
+// WriteOnce writes a small file of the server unless it has that content already.
 func WriteOnce(path, text string) error {
 	if b, err := os.ReadFile(path); err == nil && string(b) == text {
 		return nil
@@ -68,17 +68,17 @@ func WriteOnce(path, text string) error {
 	return atomicfile.Write(path, []byte(text), 0o644)
 }
 
-// GitFile makes sure that the worktree has its .git file: it is what the sandbox's own is laid over.
+// GitFile makes sure that the worktree has its .git file, over which the sandbox's own is mounted.
 func (s *Store) GitFile(p workspaces.Project, w workspaces.Workspace) error {
 	broken := fault.New(fault.Conflict, "worktree_unreadable",
-		"The workspace's folder is no longer the top of its git worktree: its .git file was removed or replaced. Put the workspace away and restore it.")
+		"The workspace's folder is no longer the top of its git worktree: its .git file was removed or replaced. Archive the workspace and restore it.")
 	admin := git.LinkedDir(p, w)
 	if admin == "" {
 		return broken
 	}
 	root, err := os.OpenRoot(w.Path)
 	if err != nil {
-		return fault.Wrap(err, fault.Conflict, "worktree_missing", "The workspace's folder cannot be opened. Put the workspace away and restore it.")
+		return fault.Wrap(err, fault.Conflict, "worktree_missing", "The workspace's folder cannot be opened. Archive the workspace and restore it.")
 	}
 	defer root.Close()
 	fi, err := root.Lstat(".git")
@@ -91,12 +91,12 @@ func (s *Store) GitFile(p workspaces.Project, w workspaces.Workspace) error {
 	return nil
 }
 
-// OwnerMark says to which user the workspace's files were given last.
+// OwnerMark records the user to which the workspace's files were last given.
 func (s *Store) OwnerMark(workspaceID string) string {
 	return filepath.Join(s.SandboxDir(workspaceID), "owner")
 }
 
-// Owner is the user the workspace's files were given to, -1 when they are the server's.
+// Owner is the user who owns the workspace's files, -1 for the server's own.
 func (s *Store) Owner(workspaceID string) int {
 	b, err := os.ReadFile(s.OwnerMark(workspaceID))
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Store) Owner(workspaceID string) int {
 	return uid
 }
 
-// GiveToSandbox gives everything the sandbox may write to its user. Once that is done it stays so until giveBack: who writes there from
-// then on is that user.
+// GiveToSandbox gives everything the sandbox may write to its user. It is done once, until giveBack: from then on only that user writes
+// there.
 func (s *Store) GiveToSandbox(ctx context.Context, w workspaces.Workspace, uid int) error {
 	if uid < 0 {
 		return nil

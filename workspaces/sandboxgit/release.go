@@ -17,14 +17,14 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// SyncState is what came home last of a boxed workspace, checked by the host. It lies beside what the sandbox may write.
+// SyncState is what was last fetched from an isolated workspace and checked by the host. It is outside of what the sandbox may write.
 type SyncState struct {
-	Stamp  string `json:"stamp"`  // of the private git dir before it was asked
+	Stamp  string `json:"stamp"`  // of the private git dir before the fetch
 	Branch string `json:"branch"` // HEAD's branch, "" = detached
 	Head   string `json:"head"`   // HEAD's commit
-	Tip    string `json:"tip"`    // of the workspace's own branch, "" = it has none
-	Bytes  int64  `json:"bytes"`  // taken in all
-	Index  string `json:"index"`  // a commit on Head whose tree is the index, "" = not known
+	Tip    string `json:"tip"`    // of the workspace's own branch, "" = none
+	Bytes  int64  `json:"bytes"`  // total bytes fetched
+	Index  string `json:"index"`  // a commit on Head whose tree is the index, "" = unknown
 }
 
 func (s *Store) syncFile(workspaceID string) string {
@@ -50,11 +50,11 @@ func (s *Store) WriteSyncState(workspaceID string, h SyncState) error {
 	return WriteOnce(s.syncFile(workspaceID), string(b))
 }
 
-// maxStamped bounds how many names of a private git dir a stamp looks at.
+// maxStamped bounds how many names of a private git dir a stamp covers.
 const maxStamped = 20_000
 
-// Stamp changes when a ref of the private git dir may have changed. It only looks at names, times and sizes: nothing that is read
-// there is believed. "" when it cannot be told.
+// Stamp changes when a ref of the private git dir may have changed. It only reads names, times and sizes, whose content is not trusted. ""
+// when it is unknown.
 func (s *Store) Stamp(workspaceID string) string {
 	root, err := os.OpenRoot(s.PrivateGit(workspaceID))
 	if err != nil {
@@ -99,24 +99,24 @@ func (s *Store) Stamp(workspaceID string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// ReleaseSandbox gives the files of a workspace without a private git dir back, and forgets what was known of that.
+// ReleaseSandbox gives the files of a workspace without a private git dir back to the server, and removes its sync state.
 func (s *Store) ReleaseSandbox(ctx context.Context, w workspaces.Workspace) error {
 	if err := s.giveBack(ctx, w); err != nil {
 		return git.DiskFault(err, "Taking the workspace's files back from its sandbox")
 	}
 	if err := s.DropStore(w.ID); err != nil {
-		return git.DiskFault(err, "Putting the sandbox's git folder away")
+		return git.DiskFault(err, "Removing the sandbox's git folder")
 	}
 	for _, f := range [...]string{s.syncFile(w.ID), s.advertisedFile(w.ID)} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return git.DiskFault(err, "Putting the sandbox's git folder away")
+			return git.DiskFault(err, "Removing the sandbox's git folder")
 		}
 	}
 	return nil
 }
 
-// RestoreWorktree makes git's own folder of the linked worktree say what the sandbox's said. Only commits that the host has checked are
-// read; the index is made anew from one.
+// RestoreWorktree updates git's own folder of the linked worktree to the sandbox's last state. It uses only commits that the host has
+// checked, and makes the index from one.
 func (s *Store) RestoreWorktree(ctx context.Context, p workspaces.Project, w workspaces.Workspace, admin string, home SyncState) error {
 	unlock, err := s.locks.Repos.LockContext(ctx, p.GitDir)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) RestoreWorktree(ctx context.Context, p workspaces.Project, w wor
 			}
 		}
 		if tip != "" && tip != home.Head && home.Branch == w.Branch && home.Tip == home.Head && s.Remote(w.ID) {
-			// The move of the branch was cut. What else moved it is left where it is.
+			// An earlier move of the branch was interrupted. If something else moved it, it stays there.
 			if behind, err := s.repo.Contains(ctx, p.GitDir, home.Head, tip); err == nil && behind {
 				if err := s.repo.UpdateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), git.RefUpdate(ref, home.Head, tip)); err == nil {
 					tip = home.Head

@@ -14,16 +14,16 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// A far workspace is one whose agents work in a place with a disk of its own. Its repository there was sent as a bundle: what the work
-// needs, not the whole history. Commits come home as those of a boxed workspace do; there is nothing on this machine that could be
-// looked at, so a sandbox that is awake is asked, and of one that is not, what came home is all there is. Once the sandbox has ended,
-// the linked worktree is led to where it was, and the next place begins from there.
+// A remote workspace is one whose agents work in a sandbox with its own disk. It received its repository as a bundle: what the work needs,
+// not the whole history. Its commits come back like those of an isolated workspace. This machine has nothing of it to look at, so the
+// server asks a sandbox that is awake; for a suspended one, only what was synced is known. Once the sandbox has ended, the linked worktree
+// is moved to its position, and the next sandbox starts from there.
 
-// RemoteState marks a workspace as far. It lies beside what came home, see SyncState.
+// RemoteState marks a workspace as remote. It is stored next to SyncState.
 type RemoteState struct {
 	Sandbox string `json:"sandbox"` // the sandbox it works in
-	Bundle  string `json:"bundle"`  // what was sent there
-	Left    bool   `json:"left"`    // everything was brought home since it was last awake
+	Bundle  string `json:"bundle"`  // what was sent to it
+	Left    bool   `json:"left"`    // everything was synced since it was last awake
 	Lived   bool   `json:"lived"`   // somebody may have worked in it
 }
 
@@ -31,7 +31,7 @@ func (s *Store) remoteFile(workspaceID string) string {
 	return filepath.Join(s.SandboxDir(workspaceID), "far")
 }
 
-// ReadRemote returns the mark of a far workspace, false when it is none.
+// ReadRemote returns the mark of a remote workspace, false for others.
 func (s *Store) ReadRemote(workspaceID string) (RemoteState, bool) {
 	var f RemoteState
 	b, err := os.ReadFile(s.remoteFile(workspaceID))
@@ -41,7 +41,7 @@ func (s *Store) ReadRemote(workspaceID string) (RemoteState, bool) {
 	return f, true
 }
 
-// WriteRemote marks a workspace as one whose sandbox has a disk of its own.
+// WriteRemote marks a workspace as one whose sandbox has its own disk.
 func (s *Store) WriteRemote(workspaceID string, f RemoteState) error {
 	b, err := json.Marshal(f)
 	if err != nil {
@@ -50,19 +50,19 @@ func (s *Store) WriteRemote(workspaceID string, f RemoteState) error {
 	return WriteOnce(s.remoteFile(workspaceID), string(b))
 }
 
-// Remote reports whether the workspace works, or worked last, in a place with a disk of its own.
+// Remote reports whether the workspace works, or last worked, in a sandbox with its own disk.
 func (s *Store) Remote(workspaceID string) bool {
 	_, ok := s.ReadRemote(workspaceID)
 	return ok
 }
 
-// Separate reports whether the workspace's commits are made in a git dir other than the linked worktree's.
+// Separate reports whether the workspace's commits are made in another git dir than the linked worktree's.
 func (s *Store) Separate(workspaceID string) bool {
 	return s.OwnGitDir(workspaceID) || s.Remote(workspaceID)
 }
 
-// Asleep reports whether the workspace lives in a place with a disk of its own and has no sandbox there that can be asked now: then
-// nobody starts or wakes one, which costs money, for what this server can do itself.
+// Asleep reports whether the workspace's sandbox has its own disk and cannot be asked now: then the server neither starts nor wakes one,
+// which costs money, for what it can do itself.
 func (s *Store) Asleep(ctx context.Context, w workspaces.Workspace) bool {
 	if !s.Remote(w.ID) {
 		if c := s.records.Chooser(); c == nil || !workspaces.OnRemoteDisk(ctx, c, w.Executor) {
@@ -73,7 +73,7 @@ func (s *Store) Asleep(ctx context.Context, w workspaces.Workspace) bool {
 	return a == nil || !a.Awake(w.ID)
 }
 
-// Unsynced reports whether a far workspace's sandbox stands still with work that may not have come home.
+// Unsynced reports whether a remote workspace's sandbox is suspended with work that may not be synced.
 func (s *Store) Unsynced(ctx context.Context, workspaceID string) bool {
 	f, ok := s.ReadRemote(workspaceID)
 	a := s.records.RemoteSandboxes()
@@ -84,11 +84,11 @@ func (s *Store) Unsynced(ctx context.Context, workspaceID string) bool {
 	return err == nil && stands
 }
 
-// UnsyncedWords are told where that matters.
-const UnsyncedWords = "The workspace's sandbox stands still and was not asked: commits made there since it was last awake may be missing. Wake it to bring them along."
+// UnsyncedWords is the warning that a suspended sandbox may have more commits.
+const UnsyncedWords = "The workspace's sandbox is suspended and was not asked: commits made there since it was last awake may be missing. Wake it to include them."
 
-// DropOperation removes the marks of a merge, a rebase or the like from a git dir: what was under way when the work went elsewhere was
-// ended there, or is lost with the sandbox. Left here it would turn the next commit into one of it.
+// DropOperation removes the state of a merge, a rebase or the like from a git dir: the operation was finished in the sandbox, or is lost
+// with it. If it stayed, the next commit would become part of it.
 func DropOperation(gitDir string) error {
 	root, err := os.OpenRoot(gitDir)
 	if err != nil {
@@ -104,17 +104,17 @@ func DropOperation(gitDir string) error {
 	return nil
 }
 
-// ForgetRemote makes a far workspace an ordinary one.
+// ForgetRemote makes a remote workspace an ordinary one.
 func (s *Store) ForgetRemote(workspaceID string) error {
 	for _, f := range [...]string{s.remoteFile(workspaceID), s.syncFile(workspaceID), s.advertisedFile(workspaceID), s.SentFile(workspaceID)} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return git.DiskFault(err, "Forgetting the workspace's sandbox")
+			return git.DiskFault(err, "Removing the record of the workspace's sandbox")
 		}
 	}
 	return nil
 }
 
-// Stirred notes that a far workspace's sandbox works again.
+// Stirred notes that a remote workspace's sandbox works again.
 func (s *Store) Stirred(workspaceID string) {
 	if f, ok := s.ReadRemote(workspaceID); ok && (f.Left || !f.Lived) {
 		f.Left, f.Lived = false, true
@@ -124,7 +124,7 @@ func (s *Store) Stirred(workspaceID string) {
 	}
 }
 
-// LocalChanges lists what differs from the commit a worktree is at, untracked files included, as the host's copy of it has them.
+// LocalChanges lists the differences of the host's copy of a worktree from its commit, untracked files included.
 func (s *Store) LocalChanges(ctx context.Context, p workspaces.Project, w workspaces.Workspace) ([]string, error) {
 	head, err := s.LocalHead(ctx, p, w)
 	if err != nil {
@@ -139,12 +139,12 @@ func (s *Store) LocalChanges(ctx context.Context, p workspaces.Project, w worksp
 	return append(out, st.Nested...), nil
 }
 
-// SentFile says what of the ignored files was sent to a far workspace's sandbox: git's names of them, by path in wire form.
+// SentFile lists the ignored files that were sent to a remote workspace's sandbox: git's object ids, by path in wire form.
 func (s *Store) SentFile(workspaceID string) string {
 	return filepath.Join(s.SandboxDir(workspaceID), "ignored-sent")
 }
 
-// RemoteAdvertised is what a far sandbox is told of the repository's refs: the branch its work is based on, under all its names.
+// RemoteAdvertised are the refs advertised to a remote sandbox: the branch its work is based on, under all its names.
 func (s *Store) RemoteAdvertised(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (map[string]string, error) {
 	all, err := s.advertised(ctx, p, w)
 	if err != nil {

@@ -18,27 +18,27 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// maxOutput bounds what a git call in a sandbox may print.
+// maxOutput bounds the output of a git call in a sandbox.
 const maxOutput = 64 << 20
 
-// Sandbox runs git where the agent works: whatever the agent's hooks, filters and nested repositories run, they run there and not
-// on the host. What a box answers is checked before it is used outside.
+// Sandbox runs git where the agent works: the agent's hooks, filters and nested repositories run there and not on the host. Answers are
+// checked before they are used outside.
 type Sandbox struct {
 	do        func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error)
 	Workspace workspaces.Workspace
 	Limit     time.Duration
 	Env       map[string]string // of every call
-	Like      string            // a name as the repository gives them: of its length
-	GitDir    string            // the worktree's own git dir, as the box sees it
+	Like      string            // an object id of the repository, for its length
+	GitDir    string            // the worktree's private git dir, as the sandbox sees it
 	Index     string            // the temporary index
 
-	Secrets workspaces.SecretFiles // what no commit may hold
-	All     bool                   // what is committed is everything: of it they are left out
+	Secrets workspaces.SecretFiles // content that no commit may have
+	All     bool                   // everything is committed: leave secrets out
 
-	Leave bool // the sandbox is about to end or to stand still: it is told nothing more
+	Leave bool // the sandbox is about to end or to be suspended: advertise nothing to it
 }
 
-// Open makes the sandbox if need be and a temporary index that holds HEAD, so that the agent's own is not disturbed.
+// Open makes the sandbox if needed, and a temporary index with HEAD, so that the agent's own is not disturbed.
 func (s *Store) Open(ctx context.Context, w workspaces.Workspace) (*Sandbox, error) {
 	places, _, err := s.records.Connected()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Open(ctx context.Context, w workspaces.Workspace) (*Sandbox, err
 	})
 }
 
-// OpenWith is Open for a place that is there, in which do runs commands.
+// OpenWith is Open for an existing sandbox, in which do runs commands.
 func (s *Store) OpenWith(ctx context.Context, w workspaces.Workspace, do func(context.Context, executors.SandboxCommand) (executors.SandboxResult, error)) (*Sandbox, error) {
 	b := &Sandbox{do: do, Workspace: w, Limit: s.cfg.SandboxTimeout, Env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
 		"GIT_PAGER": "cat", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}}
@@ -69,14 +69,14 @@ func (s *Store) OpenWith(ctx context.Context, w workspaces.Workspace, do func(co
 	return b, nil
 }
 
-// Head returns the commit the worktree is at and the branch it is on, "" when detached.
+// Head returns the commit the worktree is at and its branch, "" when detached.
 func (b *Sandbox) Head(ctx context.Context) (commit, branch string, err error) {
 	out, err := b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	if err != nil {
 		return "", "", git.SandboxFault(err, "worktree_unreadable", "Reading the worktree's commit")
 	}
 	if commit = strings.TrimSpace(out); !git.IsCommitID(commit) {
-		return "", "", fmt.Errorf("box: HEAD is %q", commit)
+		return "", "", fmt.Errorf("sandbox: HEAD is %q", commit)
 	}
 	b.Like = commit
 	out, err = b.Git(ctx, nil, "symbolic-ref", "--quiet", "HEAD")
@@ -87,7 +87,7 @@ func (b *Sandbox) Head(ctx context.Context) (commit, branch string, err error) {
 	return commit, branch, nil
 }
 
-// UnderWay are the operations of git that leave a worktree between two states, by the file that marks them.
+// UnderWay are the git operations that leave a worktree in an intermediate state, by their marker files.
 var UnderWay = [...]struct{ File, Name, cure string }{
 	{"MERGE_HEAD", "merge", "git merge --continue, or git merge --abort"},
 	{"rebase-merge", "rebase", "git rebase --continue, or git rebase --abort"},
@@ -96,7 +96,7 @@ var UnderWay = [...]struct{ File, Name, cure string }{
 	{"REVERT_HEAD", "revert", "git revert --continue, or --abort"},
 }
 
-// Operation names the merge, rebase or the like that is under way in the worktree, "" when there is none.
+// Operation names the merge, rebase or the like in progress in the worktree, "" when there is none.
 func (b *Sandbox) Operation(ctx context.Context) (string, error) {
 	r, err := b.Run(ctx, executors.SandboxCommand{Argv: []string{"ls", "-A", "--", b.GitDir}})
 	if err != nil {
@@ -111,10 +111,10 @@ func (b *Sandbox) Operation(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// CodeUnderWay is the error code of a merge, rebase or the like that is under way in the worktree.
+// CodeUnderWay is the error code of an operation in progress in the worktree.
 const CodeUnderWay = "operation_in_progress"
 
-// Idle refuses while a merge, rebase or the like is under way in the worktree.
+// Idle returns an error while a merge, rebase or the like is in progress in the worktree.
 func (b *Sandbox) Idle(ctx context.Context) error {
 	name, err := b.Operation(ctx)
 	if err != nil {
@@ -122,13 +122,13 @@ func (b *Sandbox) Idle(ctx context.Context) error {
 	}
 	for _, op := range UnderWay {
 		if op.Name == name {
-			return fault.New(fault.Conflict, CodeUnderWay, "A %s is under way in the workspace. Finish it in the terminal first: %s.", op.Name, op.cure)
+			return fault.New(fault.Conflict, CodeUnderWay, "A %s is in progress in the workspace. Finish it in the terminal first: %s.", op.Name, op.cure)
 		}
 	}
 	return nil
 }
 
-// Fresh makes the temporary index: HEAD, with what the real index knows of the files, so that only changed ones are read.
+// Fresh makes the temporary index: HEAD, with the real index's stat data, so that only changed files are read.
 func (b *Sandbox) Fresh(ctx context.Context) error {
 	b.NewIndex()
 	if _, err := b.Git(ctx, nil, "read-tree", "--reset", "--index-output="+b.Index, "HEAD"); err == nil {
@@ -146,7 +146,7 @@ func (b *Sandbox) NewIndex() {
 	}
 }
 
-// Sh runs a script of ours; args are $1 and so on.
+// Sh runs one of the server's scripts; args are $1 and so on.
 func (b *Sandbox) Sh(ctx context.Context, script string, args ...string) (string, error) {
 	r, err := b.Run(ctx, executors.SandboxCommand{Argv: append([]string{"sh", "-c", script, "sh"}, args...)})
 	if err != nil {
@@ -168,7 +168,7 @@ func (b *Sandbox) Close(ctx context.Context) {
 	_, _ = b.Run(ctx, executors.SandboxCommand{Argv: []string{"rm", "-f", "--", b.Index, b.Index + ".lock"}})
 }
 
-// AddForced adds to the temporary index what was added by hand although it is ignored: nothing else would find it.
+// AddForced adds files to the temporary index that were force-added although they are ignored: nothing else would find them.
 func (b *Sandbox) AddForced(ctx context.Context) error {
 	out, err := b.Git(ctx, nil, "diff-index", "--cached", "--no-renames", "--diff-filter=A", "--name-only", "-z", "--ignore-submodules=all", "HEAD")
 	if err != nil || out == "" {
@@ -178,17 +178,17 @@ func (b *Sandbox) AddForced(ctx context.Context) error {
 	return git.SandboxFault(err, "worktree_unreadable", "Reading what is staged")
 }
 
-// Git runs git in the box with the agent's own index.
+// Git runs git in the sandbox with the agent's own index.
 func (b *Sandbox) Git(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	return b.GitEnv(ctx, nil, stdin, args...)
 }
 
-// IndexGit runs git in the box with the temporary index.
+// IndexGit runs git in the sandbox with the temporary index.
 func (b *Sandbox) IndexGit(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	return b.GitEnv(ctx, map[string]string{"GIT_INDEX_FILE": b.Index}, stdin, args...)
 }
 
-// GitEnv runs git in the sandbox with more environment.
+// GitEnv runs git in the sandbox with additional environment.
 func (b *Sandbox) GitEnv(ctx context.Context, env map[string]string, stdin []byte, args ...string) (string, error) {
 	r, err := b.Run(ctx, executors.SandboxCommand{Argv: b.Argv(args...), Env: env, Stdin: stdin})
 	if err != nil {
@@ -206,7 +206,7 @@ func (b *Sandbox) Argv(args ...string) []string {
 		"-c", "maintenance.auto=false", "-c", "core.quotePath=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"}, args...)
 }
 
-// Run runs a command in the sandbox, with the limits of all of them. Error: worktree_timeout.
+// Run runs a command in the sandbox with the usual limits. Error: worktree_timeout.
 func (b *Sandbox) Run(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error) {
 	env := make(map[string]string, len(b.Env)+len(c.Env))
 	maps.Copy(env, b.Env)
@@ -221,7 +221,7 @@ func (b *Sandbox) Run(ctx context.Context, c executors.SandboxCommand) (executor
 	return r, err
 }
 
-// Identity is who git shall say made a commit.
+// Identity is the author and committer of a commit.
 func Identity(role string, u accounts.User) map[string]string {
 	name, email := CleanIdent(u.Name), CleanIdent(u.Email)
 	name = cmp.Or(name, "Parawork user")
@@ -229,7 +229,7 @@ func Identity(role string, u accounts.User) map[string]string {
 	return map[string]string{"GIT_" + role + "_NAME": name, "GIT_" + role + "_EMAIL": email}
 }
 
-// CleanIdent removes what git does not take in a name.
+// CleanIdent removes characters git does not accept in a name.
 func CleanIdent(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '<' || r == '>' || r < ' ' {
@@ -243,7 +243,7 @@ func CleanIdent(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// Command runs a program in the box that must succeed.
+// Command runs a program in the sandbox that must succeed.
 func (b *Sandbox) Command(ctx context.Context, argv ...string) error {
 	r, err := b.Run(ctx, executors.SandboxCommand{Argv: argv})
 	if err == nil && r.ExitCode != 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// staged lists what of secrets' files an index would commit: git runs a command of git over it. What is taken out of git by a commit is none.
+// staged lists the secrets' files that an index would commit; git runs a git command with that index. Removing one from git is allowed.
 func staged(f workspaces.SecretFiles, run func(args ...string) (string, error)) (names []string, was map[string]git.FileEntry, err error) {
 	if !secretfiles.Some(f) {
 		return nil, nil, nil
@@ -29,7 +29,7 @@ func staged(f workspaces.SecretFiles, run func(args ...string) (string, error)) 
 	for i := 0; i+1 < len(words); i += 2 {
 		e, name := strings.Fields(strings.TrimPrefix(words[i], ":")), words[i+1]
 		if len(e) != 5 || !git.IsCommitID(e[2]) || !git.IsCommitID(e[3]) {
-			return nil, nil, fmt.Errorf("box: diff-index answered %q", words[i])
+			return nil, nil, fmt.Errorf("sandbox: diff-index answered %q", words[i])
 		}
 		if e[4] == "D" || !secretfiles.Has(f, name, e[3]) {
 			continue
@@ -42,16 +42,17 @@ func staged(f workspaces.SecretFiles, run func(args ...string) (string, error)) 
 	return names, was, nil
 }
 
-// NoSecret refuses to commit an index that has a secret's file.
+// NoSecret rejects committing an index that has a secret's file.
 func NoSecret(f workspaces.SecretFiles, run func(args ...string) (string, error)) error {
 	names, _, err := staged(f, run)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return fault.New(fault.Conflict, "secret_file_staged", "%q is a secret's file, and is not committed. Have git ignore it, and take it out of what is staged: git rm --cached.", names[0]).With("paths", git.EncodePaths(names))
+	return fault.New(fault.Conflict, "secret_file_staged", "%q is a secret's file and cannot be committed. Have git ignore it, and unstage it: git rm --cached.", names[0]).With("paths", git.EncodePaths(names))
 }
 
-// StagedValue refuses to commit files that hold a secret's value: git runs a command of git over the index, run one in the box.
+// StagedValue rejects committing files that contain a secret's value. git runs a git command with the index, run another one in the
+// sandbox.
 func (b *Sandbox) stagedValue(ctx context.Context, run func(args ...string) (string, error)) error {
 	if b.Secrets.Values == nil {
 		return nil

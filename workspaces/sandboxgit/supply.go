@@ -23,7 +23,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// advertise shows the sandbox the repository's branches as they are now. told says whether anything was new.
+// advertise updates the sandbox's copy of the repository's branches. It reports whether anything was new.
 func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, v SandboxView) (advertised bool, err error) {
 	far := s.Remote(w.ID)
 	now, err := s.advertised(ctx, p, w)
@@ -47,7 +47,7 @@ func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspace
 			continue
 		}
 		if own := v.Refs[name]; own != "" || strings.HasPrefix(name, git.HeadsPrefix) {
-			// A branch or tag the sandbox has itself follows only where nobody worked on it.
+			// A branch or tag of the sandbox's own follows only if nobody changed it there.
 			if own != was[name] || own == "" || v.branch == strings.TrimPrefix(name, git.HeadsPrefix) {
 				continue
 			}
@@ -68,14 +68,14 @@ func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspace
 			continue
 		}
 		if _, err := b.Git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
-			return false, git.SandboxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
+			return false, git.SandboxFault(err, "box_untold", "Advertising the repository's branches to the sandbox")
 		}
 		advertised = true
 	}
 	return advertised, s.NoteAdvertised(w.ID, now)
 }
 
-// Has says which of these objects are in the sandbox. One that lies only harms its own work.
+// Has returns which of these objects are in the sandbox. A sandbox that lies only harms its own work.
 func (b *Sandbox) Has(ctx context.Context, ids []string) (map[string]bool, error) {
 	there := make(map[string]bool)
 	if len(ids) == 0 {
@@ -93,13 +93,13 @@ func (b *Sandbox) Has(ctx context.Context, ids []string) (map[string]bool, error
 	return there, nil
 }
 
-// Supply makes objects readable in a sandbox that is going to be told of them, where its git does not have them yet. A far one is sent what
-// lies between them and what it has, or a history that is cut where it would go deeper.
+// Supply makes objects readable in a sandbox before refs to them are advertised, if its git lacks them. A remote one is sent what lies
+// between them and what it has, or a shallow history if that would go too deep.
 func (s *Store) Supply(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *Sandbox, ids []string) error {
 	ids = git.Unique(ids)
 	if !s.Remote(w.ID) {
 		if !s.OwnGitDir(w.ID) {
-			return nil // its git is the repository's
+			return nil // it uses the repository directly
 		}
 		return s.ShareObjects(ctx, p, w, ids...)
 	}
@@ -138,7 +138,7 @@ func (s *Store) Supply(ctx context.Context, p workspaces.Project, w workspaces.W
 	return s.sendObjects(ctx, p, w, h, have)
 }
 
-// knownFloor is where new commits of the repository meet what a far sandbox was sent or has sent.
+// knownFloor is where new commits of the repository meet what was sent to or fetched from a remote sandbox.
 func (s *Store) knownFloor(ctx context.Context, p workspaces.Project, w workspaces.Workspace, commits []string) ([]string, error) {
 	home := s.ReadSyncState(w.ID)
 	known := []string{home.Head, home.Tip}
@@ -162,11 +162,11 @@ func (s *Store) knownFloor(ctx context.Context, p workspaces.Project, w workspac
 	return git.Unique(floor), nil
 }
 
-// sendObjects brings a piece of history to a far workspace's live sandbox.
+// sendObjects sends a part of the history to a remote workspace's live sandbox.
 func (s *Store) sendObjects(ctx context.Context, p workspaces.Project, w workspaces.Workspace, h git.History, have []string) error {
 	a := s.records.RemoteSandboxes()
 	if a == nil {
-		return errors.New("there are no places with a disk of their own")
+		return errors.New("there are no sandboxes with their own disk")
 	}
 	place, ok := a.At(w.ID)
 	if !ok {

@@ -10,19 +10,19 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// ForeignMissing is why a file that has a second name, and is somebody else's, is in no snapshot.
-const ForeignMissing = "It is a second name of a file of somebody else's."
+// ForeignMissing is why a hard link to somebody else's file is in no snapshot.
+const ForeignMissing = "It is a hard link to somebody else's file."
 
 // SecretMissing is why a secret's file is in no snapshot.
 const SecretMissing = "It is a file of a secret."
 
-// ValueMissing is why a file is in a snapshot with stars where a secret's value stands.
-const ValueMissing = "It holds the value of a secret, which is masked in the snapshot."
+// ValueMissing is why a snapshot has a file with a secret's value masked.
+const ValueMissing = "It contains the value of a secret, which is masked in the snapshot."
 
-// SmallFile is how large a file may be that is held in memory while it is read.
+// SmallFile is the largest size of a file that is read into memory.
 const SmallFile = 1 << 20
 
-// BlobName is git's name of a blob, in the repository's kind of names, of which like is one.
+// BlobName is git's object id of a blob, with the repository's hash algorithm, of which like is an example.
 func BlobName(like string, data []byte) string {
 	var h hash.Hash = sha1.New() //nolint:gosec // git's names of objects
 	if len(like) == 64 {
@@ -33,9 +33,9 @@ func BlobName(like string, data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Captured is a snapshot's commit and the commit it stands on.
+// Captured is a snapshot's commit and its parent.
 type Captured struct {
 	Head, Commit string
-	nested       []string // folders with repositories of their own, when the taker met them
+	nested       []string // nested repositories, if the capture found them
 	Missing      []workspaces.Missing
 }

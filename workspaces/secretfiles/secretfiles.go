@@ -14,13 +14,13 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// ErrSecretFile says that nobody reads a file, because it is a secret's.
-var ErrSecretFile = fault.New(fault.Forbidden, "secret_file", "This file is a secret's: sessions read it, and it is shown to nobody. Who manages the secret can replace its value.")
+// ErrSecretFile means that a file is a secret's, so nobody may read it.
+var ErrSecretFile = fault.New(fault.Forbidden, "secret_file", "This file is a secret's: only sessions can read it. The secret's manager can replace its value.")
 
-// ErrSecretValue says that nobody reads a file, because a secret's value is in it.
-var ErrSecretValue = fault.New(fault.Forbidden, "secret_value", "This file holds a secret's value, and is shown to nobody. Have the agent read the value from its environment instead, or take it out in a terminal.")
+// ErrSecretValue means that a file contains a secret's value, so nobody may read it.
+var ErrSecretValue = fault.New(fault.Forbidden, "secret_value", "This file contains a secret's value, so it is not shown. Have the agent read the value from its environment instead, or remove it in a terminal.")
 
-// SecretFiles is what a workspace was ever given of secrets. On an error nothing of its files is shown or kept.
+// SecretFiles returns the secrets the workspace was ever given. On an error, callers show and store none of its files.
 func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspaces.SecretFiles, error) {
 	_, ss, err := s.records.Connected()
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspac
 	}
 	f, err := ss.SecretFiles(ctx, workspaceID)
 	if err != nil {
-		return workspaces.SecretFiles{}, fault.Wrap(err, fault.Unavailable, "secrets_unknown", "What must not be shown of the workspace's secrets could not be read. Try again in a moment.")
+		return workspaces.SecretFiles{}, fault.Wrap(err, fault.Unavailable, "secrets_unknown", "The list of the workspace's secrets could not be read. Try again in a moment.")
 	}
 	if f.Values != nil {
 		f.Hides = func(value string) bool { return !s.shownByBase(ctx, workspaceID, value) }
@@ -39,23 +39,23 @@ func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspac
 // Some reports whether there are any files.
 func Some(f workspaces.SecretFiles) bool { return len(f.Paths)+len(f.Blobs) > 0 }
 
-// Known reports whether anything is known.
+// Known reports whether there are any secrets.
 func Known(f workspaces.SecretFiles) bool { return Some(f) || f.Values != nil }
 
-// Has reports whether a file is one of them, by its name or by git's name of its content.
+// Has reports whether a file is one of them, by its name or by git's object id of its content.
 func Has(f workspaces.SecretFiles, path, blob string) bool {
 	return f.Paths[path] || blob != "" && f.Blobs[blob]
 }
 
-// HasSum reports whether a file is one of them, by its name or by the sha256 (hex) of its content, "" = not known.
+// HasSum reports whether a file is one of them, by its name or by the sha256 (hex) of its content, "" = unknown.
 func HasSum(f workspaces.SecretFiles, path, sum string) bool {
 	return f.Paths[path] || sum != "" && f.Sums[sum]
 }
 
-// Value reports whether a content holds a secret's value.
+// Value reports whether a content contains a secret's value.
 func Value(f workspaces.SecretFiles, content []byte) bool { return f.Values.In(content, f.Hides) }
 
-// Masked returns a text with the values of secrets masked, as what is stored and shown of names and messages.
+// Masked returns a text with secrets' values masked, for stored and displayed names and messages.
 func Masked(f workspaces.SecretFiles, text string) string {
 	if f.Masker == nil {
 		return text
@@ -68,7 +68,7 @@ func Reader(f workspaces.SecretFiles, r io.Reader) *redact.FoundReader {
 	return f.Values.Reader(r, f.Hides)
 }
 
-// MaskedLines returns lines with secrets' values masked, also those of several lines.
+// MaskedLines returns lines with secrets' values masked, including values of several lines.
 func MaskedLines(f workspaces.SecretFiles, lines []string) []string {
 	if f.Values == nil || len(lines) == 0 {
 		return lines
@@ -84,7 +84,7 @@ func MaskedLines(f workspaces.SecretFiles, lines []string) []string {
 	return out
 }
 
-// ReadCloser is Reader for what is closed.
+// ReadCloser is Reader for a ReadCloser.
 func ReadCloser(f workspaces.SecretFiles, r io.ReadCloser) io.ReadCloser {
 	if f.Values == nil {
 		return r
@@ -95,20 +95,20 @@ func ReadCloser(f workspaces.SecretFiles, r io.ReadCloser) io.ReadCloser {
 	}{Reader(f, r), r}
 }
 
-// In reports whether a change shows something of one of them.
+// In reports whether a change exposes one of them.
 func In(f workspaces.SecretFiles, c git.ChangedFile) bool {
 	return Has(f, c.Path, c.NewBlob) || Has(f, c.OldPath, c.OldBlob)
 }
 
-// Mark tells one such list from another.
+// Mark identifies a list of secrets.
 func Mark(f workspaces.SecretFiles) string {
 	return strings.Join(slices.Sorted(maps.Keys(f.Paths)), "\x00") + "\x01" + strings.Join(slices.Sorted(maps.Keys(f.Blobs)), "\x00") + "\x01" + f.Values.Mark()
 }
 
-// ShownOnly lists the files of a comparison, or those of paths or below them where any is named, that show nothing of a secret's file. all says
+// ShownOnly lists the files of a comparison, or those of paths or below them if any is named, that expose no secret's file. all reports
 // that this is the whole comparison.
 func ShownOnly(f workspaces.SecretFiles, c git.Comparison, paths []string) (shown []string, all bool) {
-	// git takes a name for that of a folder, too, where there is one on either side: none above a secret's file is given to it.
+	// git also takes a path for that of a folder, if there is one on either side: never pass it a parent of a secret's file.
 	hidden := make(map[string]bool)
 	hide := func(name string) {
 		for ; name != "" && name != "." && name != "/"; name = path.Dir(name) {
@@ -128,7 +128,7 @@ func ShownOnly(f workspaces.SecretFiles, c git.Comparison, paths []string) (show
 	}
 	asked := make(map[string]bool)
 	for _, name := range paths {
-		asked[path.Clean(name)] = true // as git reads it
+		asked[path.Clean(name)] = true // as git sees it
 	}
 	wanted := func(name string) bool {
 		for ; name != "." && name != "/"; name = path.Dir(name) {

@@ -18,23 +18,24 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Bounds of looking for secrets in a repository.
+// Bounds of searching a repository for secrets.
 const (
-	secretsTime = 10 * time.Minute // in all commits that come home, are pushed or merged
+	secretsTime = 10 * time.Minute // in all commits that are fetched, pushed or merged
 	baseTime    = 20 * time.Second // in the base, for one value
-	maxOpen     = 4096             // answers about values in bases that are remembered
+	maxOpen     = 4096             // cached results about values in bases
 )
 
-// opens remembers which values bases show.
+// opens caches which values bases expose.
 type opens struct {
 	mu sync.Mutex
 	of map[[32]byte]bool
 }
 
-// shownByBase reports whether the workspace's base has a value in one of its files: whoever sees the workspace may read it there, and what is
-// a setting rather than a secret, such as the name of a region, must not keep commits from coming home. What cannot be found out is a secret.
+// shownByBase reports whether the workspace's base has a value in one of its files: everybody who sees the workspace can read it there. It
+// is then a setting rather than a secret, such as the name of a region, and must not prevent fetching commits. If it cannot be determined,
+// the value is a secret.
 func (s *Service) shownByBase(ctx context.Context, workspaceID, value string) bool {
-	if strings.ContainsAny(value, "\n\x00") { // git looks for lines
+	if strings.ContainsAny(value, "\n\x00") { // git searches by line
 		return false
 	}
 	p, err := s.repo.ProjectOf(ctx, workspaceID)
@@ -54,7 +55,7 @@ func (s *Service) shownByBase(ctx context.Context, workspaceID, value string) bo
 	}
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"grep", "-q", "-a", "--fixed-strings", "-f", "-", base, "--"}, Stdin: strings.NewReader(value + "\n"), Timeout: baseTime})
 	if err != nil && hostgit.ExitCode(err) != 1 {
-		s.cfg.Log.WarnContext(ctx, "whether a base shows a value could not be found out", "workspace_id", workspaceID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "whether a base exposes a value could not be determined", "workspace_id", workspaceID, "error", err)
 		return false
 	}
 	s.opens.mu.Lock()
@@ -66,8 +67,8 @@ func (s *Service) shownByBase(ctx context.Context, workspaceID, value string) bo
 	return err == nil
 }
 
-// secretIn looks for secrets in what a walk reaches: names of files, contents, names of all kinds, messages. It answers with what was found,
-// in words, "" = nothing.
+// secretIn searches what a rev-list walk reaches for secrets: file names, contents, names of refs and authors, messages. It describes what
+// it found, "" = nothing.
 func secretIn(ctx context.Context, f workspaces.SecretFiles, w hostgit.Walk) (string, error) {
 	for name := range f.Paths {
 		if strings.ContainsAny(name, "\n\x00") {
@@ -95,23 +96,24 @@ func secretIn(ctx context.Context, f workspaces.SecretFiles, w hostgit.Walk) (st
 	}
 	switch o.Kind {
 	case "commit":
-		return fmt.Sprintf("the message or the author of commit %s holds the value of a secret", short(o.ID)), nil
+		return fmt.Sprintf("the message or the author of commit %s contains the value of a secret", short(o.ID)), nil
 	case "tag":
-		return "a tag holds the value of a secret", nil
+		return "a tag contains the value of a secret", nil
 	}
 	name, err := w.PathOf(ctx, o.ID)
 	if err != nil {
 		return "", err
 	}
 	if name = Masked(f, name); o.Kind == "tree" {
-		return fmt.Sprintf("the name of a file in the folder %q holds the value of a secret", "/"+name), nil
+		return fmt.Sprintf("the name of a file in the folder %q contains the value of a secret", "/"+name), nil
 	}
-	return fmt.Sprintf("%q holds the value of a secret", name), nil
+	return fmt.Sprintf("%q contains the value of a secret", name), nil
 }
 
 func short(commit string) string { return commit[:min(len(commit), 12)] }
 
-// NoSecrets refuses commits that hold something of a secret. revs are those of a walk on the desk; doing is what is refused, such as "pushed".
+// NoSecrets rejects commits that contain part of a secret. revs are those of a rev-list walk in the scratch repository; doing is the
+// rejected operation, such as "pushed".
 func (s *Service) NoSecrets(ctx context.Context, w workspaces.Workspace, scratch *hostgit.Scratch, doing string, revs ...string) error {
 	f, err := s.SecretFiles(ctx, w.ID)
 	if err != nil || !Known(f) {
@@ -127,7 +129,7 @@ func (s *Service) NoSecrets(ctx context.Context, w workspaces.Workspace, scratch
 	return fault.New(fault.Conflict, "commits_hold_secret", "Nothing was %s: %s. Take it out of the commits in a terminal (git rebase, or git reset and a new commit), then try again.", doing, what)
 }
 
-// CheckCommits refuses what a sandbox sent when it holds something of a secret.
+// CheckCommits rejects what a sandbox sent if it contains part of a secret.
 func (s *Service) CheckCommits(ctx context.Context, workspaceID string, in *hostgit.Quarantine, tips, known map[string]bool, l hostgit.QuarantineLimits) error {
 	f, err := s.SecretFiles(ctx, workspaceID)
 	if err != nil || !Known(f) {
@@ -142,11 +144,11 @@ func (s *Service) CheckCommits(ctx context.Context, workspaceID string, in *host
 		return err
 	}
 	return fault.New(fault.Conflict, "commits_hold_secret",
-		"The sandbox's commits did not come home: %s. Take it out of the commits there (git rm --cached and git commit --amend, or git rebase); they come home by themselves then.", what)
+		"The sandbox's commits were not copied to the server: %s. Take it out of the commits there (git rm --cached and git commit --amend, or git rebase); the server then fetches them automatically.", what)
 }
 
-// StagedValue says that a file which is staged holds a secret's value.
+// StagedValue is the error that a staged file contains a secret's value.
 func StagedValue(name string) error {
-	return fault.New(fault.Conflict, "secret_value_staged", "%q holds the value of a secret, and is not committed. Take the value out of the file, or leave the file out.", name).
+	return fault.New(fault.Conflict, "secret_value_staged", "%q contains the value of a secret and cannot be committed. Remove the value from the file, or leave the file out.", name).
 		With("paths", []string{guest.EncodePath(name)})
 }

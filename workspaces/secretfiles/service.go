@@ -1,7 +1,7 @@
-// Package secretfiles says which files and commits show something of the secrets a workspace was given: nothing of them is kept, shown or brought
-// into a repository. Values that the base of a workspace shows to everybody anyway are no secrets.
+// Package secretfiles decides which files and commits expose the secrets a workspace was given: these are not stored, shown or brought into
+// a repository. Values that a workspace's base exposes anyway do not count as secrets.
 //
-// It begins no goroutine. Its mutex, over which values bases show, is innermost.
+// It starts no goroutine. Its mutex, which guards the cache of values in bases, is innermost.
 package secretfiles
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Records *workspaces.Records
 	Repo    *git.Repo
@@ -21,7 +21,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Service knows what workspaces were given of secrets. Safe for concurrent use.
+// Service knows the secrets that workspaces were given. Safe for concurrent use.
 type Service struct {
 	cfg     Config
 	records *workspaces.Records
@@ -30,10 +30,10 @@ type Service struct {
 	opens   opens
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Records == nil || cfg.Repo == nil || cfg.Git == nil {
-		panic(errors.New("secretfiles: Records, Repo, Git are needed"))
+		panic(errors.New("secretfiles: Records, Repo, Git are required"))
 	}
 	return &Service{cfg: cfg, records: cfg.Records, repo: cfg.Repo, git: cfg.Git}
 }

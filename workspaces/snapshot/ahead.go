@@ -9,11 +9,11 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// A snapshot asks git several things that do not wait for each other: what the newest snapshot has otherwise than the base while the
-// sandbox is looked at, where branch and ref are while the files are listed. Each is a program to be started.
+// A snapshot asks git several independent questions: how the newest snapshot differs from the base while the sandbox looks at its files,
+// where branch and ref are while the files are listed. Each starts a program, so they run concurrently.
 
-// ahead is a comparison that was made before it was known whether it is needed. Trees never change, so it is right whenever it is about
-// the two that are asked for.
+// ahead is a comparison that was started before it is known to be needed. Trees never change, so it is valid whenever it is about the two
+// in question.
 type ahead struct {
 	done     chan struct{}
 	from, to string // trees
@@ -21,7 +21,7 @@ type ahead struct {
 	err      error
 }
 
-// compareAhead begins to compare the base with the newest snapshot. Who began waits for it by wait.
+// compareAhead starts to compare the base with the newest snapshot. The caller must call wait.
 func (s *Service) compareAhead(ctx context.Context, p workspaces.Project, w workspaces.Workspace) *ahead {
 	a := &ahead{done: make(chan struct{})}
 	go func() { // ends with the call of git, whose context is the caller's
@@ -53,14 +53,14 @@ func (s *Service) compareBase(ctx context.Context, p workspaces.Project, w works
 	return err
 }
 
-// wait returns when the comparison has ended.
+// wait waits for the end of the comparison.
 func (a *ahead) wait() {
 	if a != nil {
 		<-a.done
 	}
 }
 
-// compare says what differs between two trees.
+// compare returns the differences between two trees.
 func (t *Job) compare(ctx context.Context, from, to string) ([]git.RawChange, error) {
 	if a := t.f.ahead; a != nil {
 		a.wait()
@@ -100,16 +100,16 @@ func (s *Service) rootOf(ctx context.Context, p workspaces.Project, scratch *hos
 	return tree, nil
 }
 
-// refTips are where the worktree and the ref of a snapshot are.
+// refTips are the positions of the worktree and of a snapshot's ref.
 type refTips struct {
 	done   chan struct{}
 	head   string
-	ref    string // the one that was read
-	before string // "" = it is not there
+	ref    string // the ref that was read
+	before string // "" = it does not exist
 	err    error
 }
 
-// readTips begins to read them. Who began waits for done.
+// readTips starts to read them. The caller must wait for done.
 func (t *Job) readTips(ctx context.Context, ref string) *refTips {
 	r := &refTips{done: make(chan struct{}), ref: ref}
 	go func() { // ends with its calls of git, whose context is the caller's
@@ -124,17 +124,17 @@ func (t *Job) readTips(ctx context.Context, ref string) *refTips {
 	return r
 }
 
-// waitTips returns when they are read, and notes the head.
+// waitTips waits until they are read, and stores the head.
 func (t *Job) waitTips() error {
 	<-t.tips.done
 	t.Head = t.tips.head
 	return t.tips.err
 }
 
-// beforeOn is the snapshot the ref holds now, "" when it holds none.
+// beforeOn is the snapshot the ref has now, "" when none.
 func (t *Job) beforeOn(ctx context.Context, ref string) (string, error) {
 	if ref == t.tips.ref {
 		return t.tips.before, nil
 	}
-	return t.s.repo.CommitOf(ctx, t.p.GitDir, ref) // the day has ended meanwhile
+	return t.s.repo.CommitOf(ctx, t.p.GitDir, ref) // midnight has passed meanwhile
 }

@@ -16,11 +16,10 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// Snapshot keeps everything of a workspace in hidden refs of its repository: where its worktree is (head), all its files,
-// untracked ones included and ignored ones not (tree, a commit on head), and repositories inside it (nested). It is taken in
-// the sandbox; where that cannot be, the host takes it without running anything of the worktree's. It never half succeeds:
-// on an error nothing may be removed. behind says that the host took it although a sandbox elsewhere has the files: what had not come
-// from there is not in it.
+// Snapshot stores everything of a workspace in hidden refs of its repository: its worktree's HEAD (head), all its files, untracked ones
+// included and ignored ones not (tree, a commit on head), and nested repositories (nested). It is taken in the sandbox; if that is
+// impossible, the host takes it without running anything of the worktree's. It never succeeds partly: on an error nothing may be removed.
+// behind reports that the host took it although a remote sandbox has the files: unsynced changes are missing.
 func (s *Service) Snapshot(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (_ *workspaces.Snapshot, behind bool, _ error) {
 	if fi, err := os.Lstat(w.Path); errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
 		snap, err := s.snapshotOfNothing(ctx, p, w)
@@ -39,7 +38,7 @@ func (s *Service) Snapshot(ctx context.Context, p workspaces.Project, w workspac
 		if ctx.Err() != nil {
 			return nil, false, context.Cause(ctx)
 		}
-		if fault.Is(err, fault.Timeout) { // the host would wait for the same
+		if fault.Is(err, fault.Timeout) { // the host would block on the same
 			return nil, false, err
 		}
 		if !errors.Is(err, errAsleep) {
@@ -58,18 +57,18 @@ func (s *Service) Snapshot(ctx context.Context, p workspaces.Project, w workspac
 	return snap, behind, err
 }
 
-// notKept says why a workspace cannot be put away: what of it could not be kept.
+// notKept is the error that a workspace cannot be archived or deleted because no snapshot of it could be taken.
 func notKept(err error, what string) error {
 	if git.DiskIsFull(err) {
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s could not be kept, so nothing was removed: the server's disk is full. Make room, then try again.", what)
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s could not be saved, so nothing was removed: the server's disk is full. Free some space, then try again.", what)
 	}
-	return fault.Wrap(err, fault.Unavailable, "snapshot_failed", "%s could not be kept, so nothing was removed: %s", what, git.Reason(err))
+	return fault.Wrap(err, fault.Unavailable, "snapshot_failed", "%s could not be saved, so nothing was removed: %s", what, git.Reason(err))
 }
 
-// errAsleep says that nobody starts or wakes a sandbox for what the host can do.
+// errAsleep means that a sandbox is not started or woken for what the host can do.
 var errAsleep = errors.New("the sandbox is asleep")
 
-// captureInSandbox builds the tree where the agent works.
+// captureInSandbox makes the tree where the agent works.
 func (s *Service) captureInSandbox(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (sandboxgit.Captured, error) {
 	b, err := s.sandboxes.Open(ctx, w)
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *Service) captureInSandbox(ctx context.Context, p workspaces.Project, w 
 	return t, err
 }
 
-// Everything makes a commit of all files of the worktree as they are, on the commit it is at. Who opened the box closes it.
+// Everything makes a commit of all current files of the worktree, on the worktree's commit. The caller closes the sandbox.
 func Everything(ctx context.Context, b *sandboxgit.Sandbox, message string) (sandboxgit.Captured, error) {
 	for _, role := range [...]string{"AUTHOR", "COMMITTER"} {
 		b.Env["GIT_"+role+"_NAME"], b.Env["GIT_"+role+"_EMAIL"] = "Parawork", "parawork@localhost"
@@ -109,13 +108,13 @@ func Everything(ctx context.Context, b *sandboxgit.Sandbox, message string) (san
 		return sandboxgit.Captured{}, git.SandboxFault(err, "snapshot_failed", "Writing the tree")
 	}
 	if tree = strings.TrimSpace(tree); !git.IsCommitID(tree) {
-		return sandboxgit.Captured{}, fmt.Errorf("box: write-tree answered %q", tree)
+		return sandboxgit.Captured{}, fmt.Errorf("sandbox: write-tree answered %q", tree)
 	}
 	commit, err := b.CommitTree(ctx, tree, head, message)
 	return sandboxgit.Captured{Head: head, Commit: commit}, err
 }
 
-// unhide clears the marks that make git look away from changed files.
+// unhide clears the index flags that make git ignore changed files.
 func unhide(ctx context.Context, b *sandboxgit.Sandbox) error {
 	out, err := b.IndexGit(ctx, nil, "ls-files", "-v", "-z")
 	if err != nil {
@@ -148,7 +147,7 @@ func unhide(ctx context.Context, b *sandboxgit.Sandbox) error {
 	return nil
 }
 
-// checkSnapshot makes sure on the host that the commit a box named is there, whole, and stands on the head it named.
+// checkSnapshot verifies on the host that the commit a sandbox named exists, is complete, and is on the head it named.
 func (s *Service) checkSnapshot(ctx context.Context, p workspaces.Project, t sandboxgit.Captured) error {
 	c, err := s.repo.CommitOf(ctx, p.GitDir, t.Commit)
 	if err != nil {
@@ -168,8 +167,8 @@ func (s *Service) checkSnapshot(ctx context.Context, p workspaces.Project, t san
 	return nil
 }
 
-// snapshotOfNothing is the snapshot of a workspace whose folder was removed by hand: what its branch holds, or what an
-// earlier, cut deletion kept.
+// snapshotOfNothing is the snapshot of a workspace whose folder was removed manually: its branch, or what an earlier, interrupted deletion
+// stored.
 func (s *Service) snapshotOfNothing(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (*workspaces.Snapshot, error) {
 	if w.Snapshot != nil {
 		if c, err := s.repo.CommitOf(ctx, p.GitDir, w.Snapshot.HeadRef); err != nil || c == w.Snapshot.Head {
@@ -188,10 +187,10 @@ func (s *Service) snapshotOfNothing(ctx context.Context, p workspaces.Project, w
 			return s.keepSnapshot(ctx, p, w, sandboxgit.Captured{Head: c, Commit: c}, "")
 		}
 	}
-	return nil, nil // there is nothing any more that could be lost
+	return nil, nil // nothing is left that could be lost
 }
 
-// keepSnapshot makes the hidden refs and says what they hold.
+// keepSnapshot makes the hidden refs and describes their content.
 func (s *Service) keepSnapshot(ctx context.Context, p workspaces.Project, w workspaces.Workspace, t sandboxgit.Captured, nested string) (*workspaces.Snapshot, error) {
 	edits := []git.RefEdit{git.RefSet(git.TrashHead(w.ID), t.Head), git.RefSet(git.TrashTree(w.ID), t.Commit)}
 	if nested != "" {
@@ -200,7 +199,7 @@ func (s *Service) keepSnapshot(ctx context.Context, p workspaces.Project, w work
 		edits = append(edits, git.RefDrop(git.TrashNested(w.ID)))
 	}
 	if err := s.repo.UpdateRefs(ctx, p.GitDir, "snapshot of "+w.Key(), edits...); err != nil {
-		return nil, git.GitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
+		return nil, git.GitFault(err, fault.Unavailable, "snapshot_failed", "Storing the snapshot")
 	}
 	snap := &workspaces.Snapshot{Ref: git.TrashTree(w.ID), Commit: t.Commit, HeadRef: git.TrashHead(w.ID), Head: t.Head, TakenAt: s.records.Millis(), Missing: t.Missing}
 	paths, err := s.SnapshotPaths(ctx, p, *snap)
@@ -212,7 +211,7 @@ func (s *Service) keepSnapshot(ctx context.Context, p workspaces.Project, w work
 	return snap, err
 }
 
-// SnapshotPaths lists what differs between the snapshot's files and its head.
+// SnapshotPaths lists the differences between the snapshot's files and its head.
 func (s *Service) SnapshotPaths(ctx context.Context, p workspaces.Project, snap workspaces.Snapshot) ([]string, error) {
 	if snap.Commit == snap.Head {
 		return nil, nil
@@ -224,7 +223,7 @@ func (s *Service) SnapshotPaths(ctx context.Context, p workspaces.Project, snap 
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), nil
 }
 
-// CountUnmerged counts the commits that the workspace's base does not have.
+// CountUnmerged counts the commits that the workspace's base lacks.
 func (s *Service) CountUnmerged(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string) (int, error) {
 	args, err := s.repo.UnmergedArgs(ctx, p, w, head)
 	if err != nil {

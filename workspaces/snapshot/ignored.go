@@ -24,17 +24,17 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// The ignored files a project wants kept go along with a workspace, also to and from places with a disk of their own. A bundle brings them
-// there. Each snapshot that asks the sandbox for them leaves the newest of them at a ref, and when the sandbox has ended, however that was,
-// they are put into the worktree on this server: the next place has them from there, be it another folder of this server or a bundle again.
-// What can be brought home can be sent, and no more: the bounds are those of askIgnored.
+// The ignored files that a project selects move along with a workspace, also to and from sandboxes with their own disk. A bundle takes them
+// there. Each snapshot that asks the sandbox for them stores the newest ones at a ref, and when the sandbox has ended, for whatever reason,
+// they are written to the worktree on this server: the next sandbox gets them from there, be it another folder of this server or a bundle
+// again. What can be synced back can be sent, and no more: the bounds are those of askIgnored.
 
-// RemoteIgnoredRef holds the ignored files that a far workspace's sandbox had when it was asked last. It ends with the sandbox.
+// RemoteIgnoredRef stores the ignored files that a remote workspace's sandbox had when last asked. It is deleted with the sandbox.
 func RemoteIgnoredRef(workspaceID string) string {
 	return "refs/parawork/far/" + workspaceID + "/ignored"
 }
 
-// MissingWords name files and why they are left out, those with the same reason together.
+// MissingWords lists files and why they are left out, grouped by reason.
 func MissingWords(list []workspaces.Missing) string {
 	var whys []string
 	by := make(map[string][]string)
@@ -56,37 +56,37 @@ func MissingWords(list []workspaces.Missing) string {
 	return strings.Join(out, "; ")
 }
 
-// Ignored files that a project wants kept are in no snapshot's tree: reviews, approvals, checks and comparisons are bound to trees, and git
-// would commit them. They are a commit of their own, a further parent of the snapshot's, and live and end with it.
+// Ignored files that a project selects are in no snapshot's tree, because reviews, approvals, checks and comparisons are bound to trees,
+// and git would commit them. They are a separate commit, an additional parent of the snapshot's, and are deleted with it.
 
-// Bounds of the ignored files one snapshot holds, in bytes and files. Those in a sandbox with a disk of its own are asked for one by one.
+// Bounds of the ignored files of one snapshot, in bytes and files. Those in a sandbox with its own disk are requested one by one.
 const (
 	ignoredFile, ignoredTotal, ignoredCount                   = 64 << 20, 256 << 20, 2000
 	RemoteIgnoredFile, RemoteIgnoredTotal, RemoteIgnoredCount = 8 << 20, 64 << 20, 300
 )
 
-// ignoredNamed is how many ignored files that are not kept a snapshot names.
+// ignoredNamed is how many left-out ignored files a snapshot lists.
 const ignoredNamed = 100
 
-// TrashIgnored holds the ignored files of a workspace that was put away.
+// TrashIgnored stores the ignored files of an archived or deleted workspace.
 func TrashIgnored(workspaceID string) string {
 	return "refs/parawork/trash/" + workspaceID + "/ignored"
 }
 
-// WantsIgnored reports whether a snapshot of the kind has the ignored files the project chose, too.
+// WantsIgnored reports whether a snapshot of the kind includes the ignored files the project selects.
 func WantsIgnored(p workspaces.Project, kind string) bool {
 	return len(p.KeepIgnored) > 0 && (kind == SnapKept || kind == SnapManual)
 }
 
-// RemoteIgnored are ignored files as they are in a sandbox with a disk of its own.
+// RemoteIgnored are the ignored files of a sandbox with its own disk.
 type RemoteIgnored struct {
 	files   []edit
 	missing []workspaces.Missing
-	Failed  string // why not all of them could be read, in words; "" = all could that the bounds let in
+	Failed  string // why not all could be read, for people; "" = all within the bounds were
 }
 
-// saveIgnored makes the commit of the ignored files, "" where there are none. What is left out is named. An error is one of this server's
-// own, such as a full disk: what the worktree does to git's listing stops no snapshot.
+// saveIgnored makes the commit of the ignored files, "" when there are none, and lists what is left out. It returns only errors of this
+// server, such as a full disk: a worktree that breaks git's listing does not stop a snapshot.
 func (t *Job) saveIgnored(ctx context.Context, root *os.Root) (commit string, n int, err error) {
 	if !WantsIgnored(t.p, t.f.Kind) {
 		return "", 0, nil
@@ -114,10 +114,10 @@ func (t *Job) saveIgnored(ctx context.Context, root *os.Root) (commit string, n 
 	case t.s.sandboxes.Remote(t.w.ID):
 		commit, n, err := t.lastIgnored(ctx)
 		if err != nil || commit != "" {
-			t.Missing = append(t.Missing, workspaces.Missing{Reason: "The sandbox could not be asked: ignored files are as it had them when it was."})
+			t.Missing = append(t.Missing, workspaces.Missing{Reason: "The sandbox could not be asked: ignored files are from the last time it was."})
 			return commit, n, err
 		}
-		t.Missing = append(t.Missing, workspaces.Missing{Reason: "The sandbox could not be asked: ignored files are as they were sent there."})
+		t.Missing = append(t.Missing, workspaces.Missing{Reason: "The sandbox could not be asked: ignored files are as they were sent to it."})
 		fallthrough
 	default:
 		if files, err = t.readIgnored(ctx, root); err != nil {
@@ -131,7 +131,7 @@ func (t *Job) saveIgnored(ctx context.Context, root *os.Root) (commit string, n 
 	return commit, len(files), err
 }
 
-// fewOf bounds how many files are named.
+// fewOf bounds how many files are listed.
 func fewOf(list []workspaces.Missing) []workspaces.Missing {
 	if len(list) <= ignoredNamed {
 		return list
@@ -161,7 +161,7 @@ func (t *Job) readIgnored(ctx context.Context, root *os.Root) ([]edit, error) {
 			t.miss(name, ExcludedMissing, 0)
 			continue
 		case len(out.list) >= ignoredCount:
-			t.miss(name, fmt.Sprintf("A snapshot keeps %d ignored files at most.", ignoredCount), 0)
+			t.miss(name, fmt.Sprintf("A snapshot has at most %d ignored files.", ignoredCount), 0)
 			continue
 		}
 		e, ok, err := t.readFile(ctx, root, name, entry{})
@@ -178,9 +178,9 @@ func (t *Job) readIgnored(ctx context.Context, root *os.Root) ([]edit, error) {
 	return out.list, nil
 }
 
-// ExcludedMissing is why an ignored file is not kept that the repository's info/exclude names: a secret's file that somebody changed stays
-// when its session ends, and is a secret's still.
-const ExcludedMissing = "The repository's info/exclude names it, as it does files of secrets."
+// ExcludedMissing is why a snapshot leaves out an ignored file that the repository's info/exclude lists: a secret's file that somebody
+// changed stays when its session ends, and is still a secret.
+const ExcludedMissing = "The repository's info/exclude lists it, like files of secrets."
 
 // ExcludedNames are the lines of a repository's info/exclude.
 func ExcludedNames(gitDir string) (map[string]bool, error) {
@@ -191,7 +191,7 @@ func ExcludedNames(gitDir string) (map[string]bool, error) {
 	defer root.Close()
 	lines := make(map[string]bool)
 	f, err := root.OpenFile("info/exclude", os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil { // there is none, or somebody's trick
+	if err != nil { // there is none, or it is not a plain file
 		return lines, nil //nolint:nilerr // as git without one
 	}
 	defer f.Close()
@@ -204,7 +204,7 @@ func ExcludedNames(gitDir string) (map[string]bool, error) {
 	return lines, nil
 }
 
-// ListIgnored names the ignored files the project's patterns want. git only lists names, from a desk of ours.
+// ListIgnored lists the ignored files that match the project's patterns. git only lists names, in a scratch repository.
 func (t *Job) ListIgnored(ctx context.Context, root *os.Root) ([]string, error) {
 	if err := git.ExcludesOn(t.Scratch, t.p); err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (t *Job) ListIgnored(ctx context.Context, root *os.Root) ([]string, error) 
 	if err := t.s.repo.ScratchIndex(ctx, t.Scratch, t.p, t.w, t.Head); err != nil {
 		return nil, err
 	}
-	list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
+	list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore blocks git forever
 	defer cancel()
 	out, err := t.Scratch.Run(list, hostgit.Call{WorkTree: t.w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"}})
 	if err != nil {
@@ -228,7 +228,7 @@ func (t *Job) ListIgnored(ctx context.Context, root *os.Root) ([]string, error) 
 	return t.tidy(names), nil
 }
 
-// writeIgnored makes the commit. The same files make the same commit, whenever they are kept.
+// writeIgnored makes the commit. The same files always make the same commit.
 func (t *Job) writeIgnored(ctx context.Context, files []edit) (string, error) {
 	const message = "parawork: ignored files\n"
 	pr, pw := io.Pipe()
@@ -255,13 +255,13 @@ func (t *Job) writeIgnored(ctx context.Context, files []edit) (string, error) {
 	return commit, nil
 }
 
-// AskIgnored reads the ignored files of a sandbox with a disk of its own that is awake; nil where there is none, or none is wanted. It is
-// asked before the snapshot's lock is taken: files on their way here are snapshots themselves.
+// AskIgnored reads the ignored files of an awake sandbox with its own disk; nil when there is none, or no file is selected. Call it before
+// taking the snapshot's lock: syncing files takes snapshots itself.
 func (s *Service) AskIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, kind string) *RemoteIgnored {
 	if !WantsIgnored(p, kind) || !s.sandboxes.Remote(w.ID) || s.sandboxes.Asleep(ctx, w) {
 		return nil
 	}
-	pl, ok := s.records.RemoteSandboxes().At(w.ID) // it may be about to stand still or to end, and nobody makes or wakes another
+	pl, ok := s.records.RemoteSandboxes().At(w.ID) // it may be about to be suspended or to end: do not create or wake another
 	if !ok {
 		return nil
 	}
@@ -289,13 +289,13 @@ func (s *Service) AskIgnored(ctx context.Context, p workspaces.Project, w worksp
 		}
 		switch {
 		case BadName(name) || !filepath.IsLocal(name):
-			miss("git keeps no file of this name.")
+			miss("git cannot store a file of this name.")
 			continue
 		case secret[git.ExcludePattern(name)]:
 			miss(ExcludedMissing)
 			continue
 		case len(t.files) >= RemoteIgnoredCount:
-			miss(fmt.Sprintf("A snapshot keeps %d ignored files of such a sandbox at most.", RemoteIgnoredCount))
+			miss(fmt.Sprintf("A snapshot has at most %d ignored files of such a sandbox.", RemoteIgnoredCount))
 			continue
 		}
 		mode, data, err := readPlain(ctx, b, name, RemoteIgnoredFile)
@@ -321,10 +321,10 @@ func unlisted(err error) *RemoteIgnored {
 	return &RemoteIgnored{missing: []workspaces.Missing{{Reason: why}}, Failed: why}
 }
 
-// readPlainScript prints x or -, whether a file can be run, and at most $2 bytes of it. It reads neither links nor what is no file.
+// readPlainScript prints x or - for whether a file is executable, and at most $2 bytes of it. It reads regular files only.
 const readPlainScript = `[ -f "$1" ] && [ ! -L "$1" ] || exit 3; if [ -x "$1" ]; then printf x; else printf -; fi; exec head -c "$2" "$1"`
 
-// readPlain reads a regular file of the sandbox, at most a byte more than limit.
+// readPlain reads a regular file of the sandbox, at most one byte more than limit.
 func readPlain(ctx context.Context, b *sandboxgit.Sandbox, name string, limit int64) (mode string, data []byte, err error) {
 	r, err := b.Run(ctx, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", readPlainScript, "read", "./" + name, fmt.Sprint(limit + 1)}})
 	switch {
@@ -340,7 +340,7 @@ func readPlain(ctx context.Context, b *sandboxgit.Sandbox, name string, limit in
 	return "100644", append([]byte{}, r.Stdout[1:]...), nil
 }
 
-// IgnoredFiles are the files of a commit of ignored files that may be written now: those of secrets are not.
+// IgnoredFiles are the files of a commit of ignored files that may be written now: without those of secrets.
 func (s *Service) IgnoredFiles(ctx context.Context, p workspaces.Project, workspaceID, commit string) ([]git.ChangedFile, error) {
 	list, err := s.repo.CommitFiles(ctx, p.ID, commit, "")
 	if err != nil {
@@ -359,8 +359,8 @@ func (s *Service) IgnoredFiles(ctx context.Context, p workspaces.Project, worksp
 	return out, nil
 }
 
-// RestoreIgnored brings ignored files of a snapshot back where nothing lies under their names. What lies there with other bytes is left as it
-// is, and named.
+// RestoreIgnored restores ignored files of a snapshot if there are no others of these names. It leaves files with other content as they
+// are, and lists them.
 func (s *Service) RestoreIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, commit string, dryRun bool, out *Restored) error {
 	files, err := s.IgnoredFiles(ctx, p, w.ID, commit)
 	if err != nil {
@@ -377,7 +377,7 @@ func (s *Service) RestoreIgnored(ctx context.Context, p workspaces.Project, w wo
 		as.OldBlob = f.NewBlob
 		if _, same, err := s.StillAs(ctx, p, root, as); err != nil {
 			return err
-		} else if same { // as it was
+		} else if same { // unchanged
 			continue
 		}
 		lack = append(lack, f)

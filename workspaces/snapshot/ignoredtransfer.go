@@ -6,7 +6,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// noteRemoteIgnored has the ref name what the sandbox of a far workspace had just now.
+// noteRemoteIgnored points the ref to the ignored files that a remote workspace's sandbox has just reported.
 func (t *Job) noteRemoteIgnored(ctx context.Context, commit string) error {
 	if t.f.Ignored == nil || t.f.Ignored.Failed != "" || !t.s.sandboxes.Remote(t.w.ID) {
 		return nil
@@ -18,7 +18,7 @@ func (t *Job) noteRemoteIgnored(ctx context.Context, commit string) error {
 	return t.s.DropRefs(ctx, t.p, []git.RefEdit{edit})
 }
 
-// lastIgnored is what the sandbox of a far workspace had when it was asked last; "" = it was not asked.
+// lastIgnored are those a remote workspace's sandbox had when last asked; "" = it was not asked.
 func (t *Job) lastIgnored(ctx context.Context) (commit string, n int, err error) {
 	if commit, err = t.s.repo.CommitOf(ctx, t.p.GitDir, RemoteIgnoredRef(t.w.ID)); err != nil || commit == "" {
 		return "", 0, err
@@ -27,7 +27,7 @@ func (t *Job) lastIgnored(ctx context.Context) (commit string, n int, err error)
 	return commit, len(files), err
 }
 
-// Words say what became of the files.
+// Words describe what happened to the files.
 func (t *RemoteIgnored) Words() string {
 	if t == nil || len(t.files)+len(t.missing) == 0 {
 		return ""

@@ -20,7 +20,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// dayOf names the day of a time, in UTC.
+// dayOf is the day of a time, in UTC.
 func dayOf(at int64) string { return time.UnixMilli(at).UTC().Format("20060102") }
 
 // Hidden refs of snapshots.
@@ -32,7 +32,7 @@ func pinRef(workspaceID, id string) string { return snapRefs(workspaceID) + "pin
 
 func snapRefs(workspaceID string) string { return "refs/parawork/snapshots/" + workspaceID + "/" }
 
-// chainRef is the ref a snapshot is kept by while it is not pinned.
+// chainRef is the ref of a snapshot that is not pinned.
 func chainRef(sn Snap) string {
 	if sn.Kind == SnapPoll {
 		return pollsRef(sn.WorkspaceID, dayOf(sn.At))
@@ -40,11 +40,11 @@ func chainRef(sn Snap) string {
 	return keptRef(sn.WorkspaceID, dayOf(sn.At))
 }
 
-// entry is what a tree holds under a name.
+// entry is an entry of a tree.
 type entry struct{ mode, oid string }
 
-// capture takes one snapshot. seen says what differs: with Base, everything that does; without, what may since the snapshot before; nil,
-// the worktree is read. made is false where nothing changed and none was asked for.
+// capture takes one snapshot. seen lists the differences: with Base, all of them; without, those possible since the previous snapshot; if
+// nil, the worktree is read. made is false when nothing changed and no snapshot was requested explicitly.
 func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request, seen *Seen) (sn Snap, made bool, err error) {
 	unlock, err := s.locks.Snapshots.LockContext(ctx, w.ID)
 	if err != nil {
@@ -61,10 +61,10 @@ func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request
 	}
 	part := seen != nil && seen.Base == "" && seen.Tree == "" && seen.Stale == ""
 	if part && !seen.All && !s.compared(w.ID) {
-		// The newest snapshot is of an earlier server, which may have died between files that changed and the snapshot with them.
+		// The newest snapshot is of an earlier server, which may have died between changing files and taking the snapshot.
 		seen = &Seen{Paths: seen.Paths, All: true}
 	}
-	// From here on it goes to its end, whoever asked: what was read is stored.
+	// From here on it completes even if the caller leaves: what was read is stored.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
 	defer cancel()
 	if f.Title = hostgit.Clean(f.Title); len([]rune(f.Title)) > maxSnapTitle {
@@ -78,16 +78,16 @@ func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request
 		t.limit, t.total = keepFile, keepTotal
 	}
 	sn, made, err = t.run(ctx, seen)
-	if err != nil { // it may be in the repository already: the next one looks for rows that are not there
+	if err != nil { // it may be in the repository already: the next one searches for unstored rows
 		s.keeps.mu.Lock()
 		delete(s.keeps.last, w.ID)
 		s.keeps.mu.Unlock()
 	}
 	if git.DiskIsFull(err) {
-		return Snap{}, false, fault.Wrap(err, fault.DiskFull, "disk_full", "The workspace's files could not be kept: the server's disk is full. Make room, then try again.")
+		return Snap{}, false, fault.Wrap(err, fault.DiskFull, "disk_full", "The workspace's files could not be saved: the server's disk is full. Free some space, then try again.")
 	}
 	if err != nil {
-		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be kept: %s", git.Reason(err))
+		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be saved: %s", git.Reason(err))
 	}
 	s.keeps.mu.Lock()
 	if seen == nil || seen.Stale == "" && (!part || seen.All) {
@@ -116,7 +116,7 @@ const maxSnapTitle = 200
 
 // Bounds of what one snapshot reads, in bytes.
 const (
-	pollFile  = 32 << 20 // one file, where nobody asked for the snapshot
+	pollFile  = 32 << 20 // one file, unless the snapshot was requested
 	pollTotal = 512 << 20
 	keepFile  = 1 << 30
 	keepTotal = 16 << 30
@@ -133,14 +133,14 @@ type Job struct {
 
 	Head     string
 	Secrets  workspaces.SecretFiles
-	byHost   bool            // the paths are what git found without the settings of the worktree's own
-	reported map[string]bool // those among them that somebody named who knows these settings
+	byHost   bool            // git found the paths without the worktree's own settings
+	reported map[string]bool // those of them that were reported with these settings in effect
 	Scratch  *hostgit.Scratch
 	tips     *refTips
 	Missing  []workspaces.Missing
 }
 
-// LookAt is a job that takes no snapshot: it looks at the files of a worktree that is at head.
+// LookAt is a job that takes no snapshot: it reads the files of a worktree at head.
 func (s *Service) LookAt(p workspaces.Project, w workspaces.Workspace, head string) *Job {
 	return &Job{s: s, p: p, w: w, Head: head}
 }
@@ -205,10 +205,10 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 		return Snap{}, false, err
 	}
 	if sn.Tree == t.prev.Tree && needless {
-		return t.prev, false, nil // written, but to what it was
+		return t.prev, false, nil // written without a change
 	}
 	counted := make(chan error, 1)
-	go func() { counted <- countSnap(ctx, t.Scratch, &sn, from) }() // beside the ref's own step; waited for below
+	go func() { counted <- countSnap(ctx, t.Scratch, &sn, from) }() // concurrent with the ref's update; waited for below
 	failpoint.Reach(failpoint.SnapshotWritten)
 	err = t.s.moveRef(ctx, t.p, ref, sn.Commit, before)
 	if cerr := <-counted; err == nil {
@@ -224,18 +224,18 @@ func (t *Job) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	return sn, true, nil
 }
 
-// moveRef has a ref of snapshots hold another commit than before, "" where there was none.
+// moveRef moves a ref of snapshots from one commit to another, "" for none before.
 func (s *Service) moveRef(ctx context.Context, p workspaces.Project, ref, commit, before string) error {
 	edit := git.RefCreate(ref, commit)
 	if before != "" {
 		edit = git.RefUpdate(ref, commit, before)
 	}
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(string(edit)), Args: []string{"update-ref", "--stdin"}})
-	return git.GitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
+	return git.GitFault(err, fault.Unavailable, "snapshot_failed", "Storing the snapshot")
 }
 
-// candidates says which tree the snapshot begins with, which paths are read, and, where everything that differs from a commit is known,
-// what the others have in that commit (no entry: they are not in it).
+// candidates returns the tree the snapshot starts from, the paths to read, and, if all differences from a commit are known, the entries of
+// the other paths in that commit (no entry: they do not exist in it).
 func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths []string, clean map[string]entry, err error) {
 	if seen != nil && seen.Stale != "" {
 		t.Missing = append(t.Missing, workspaces.Missing{Reason: seen.Stale})
@@ -257,7 +257,7 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 			return "", nil, nil, err
 		}
 		commit = t.Head
-		list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
+		list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore blocks git forever
 		st, err := t.s.repo.WorktreeState(list, t.p, t.w, t.Head)
 		cancel()
 		if err != nil {
@@ -273,7 +273,7 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 			paths = append(paths, seen.Paths...)
 		}
 		for _, n := range st.Nested {
-			t.miss(n, "It is a repository of its own.", 0)
+			t.miss(n, "It is a nested repository.", 0)
 		}
 	}
 	if start, err = t.s.rootOf(ctx, t.p, t.Scratch, commit); err != nil {
@@ -282,7 +282,7 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 	if t.prev.Tree == "" || t.prev.Tree == start {
 		return start, t.tidy(paths), nil, nil
 	}
-	// What the snapshot before had otherwise is read again, or is as the commit has it.
+	// Paths changed in the previous snapshot are read again, or are as in the commit.
 	listed := make(map[string]bool, len(paths))
 	for _, p := range paths {
 		listed[p] = true
@@ -298,7 +298,7 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 	}
 	for _, r := range raws {
 		if !listed[r.Path] {
-			ignored := t.byHost && r.OldMode == "000000" // git lists no such file: whether it is there is looked up
+			ignored := t.byHost && r.OldMode == "000000" // git lists no such file: check whether it exists
 			if !since[r.Path] && !ignored {
 				clean[r.Path] = entry{r.OldMode, r.OldOID}
 			}
@@ -308,8 +308,8 @@ func (t *Job) candidates(ctx context.Context, seen *Seen) (start string, paths [
 	return t.prev.Tree, t.tidy(paths), clean, nil
 }
 
-// since names what changed by snapshots that were taken after the files were looked at: the look does not tell of it. start is the tree it
-// was compared with.
+// since returns the paths changed by snapshots that were taken after the files were looked at, which the look does not include. start is
+// the tree it was compared with.
 func (t *Job) since(ctx context.Context, seen *Seen, start string) (map[string]bool, error) {
 	if seen == nil || seen.After == "" || seen.After == t.prev.Tree {
 		return nil, nil
@@ -329,20 +329,20 @@ func (t *Job) since(ctx context.Context, seen *Seen, start string) (map[string]b
 	return names, nil
 }
 
-// tidy sorts paths, leaves out those said twice, and those git has no names for.
+// tidy sorts paths, and leaves out duplicates and names git cannot store.
 func (t *Job) tidy(paths []string) []string {
 	out := slices.Clone(paths)
 	slices.Sort(out)
 	return slices.DeleteFunc(slices.Compact(out), func(name string) bool {
 		bad := BadName(name)
 		if bad {
-			t.miss(name, "git keeps no file of this name.", 0)
+			t.miss(name, "git cannot store a file of this name.", 0)
 		}
 		return bad
 	})
 }
 
-// entries returns what a tree holds under the names.
+// entries looks names up in a tree.
 func (t *Job) entries(ctx context.Context, tree string, paths []string) (map[string]entry, error) {
 	out := make(map[string]entry, len(paths))
 	all := len(paths) > git.WholeTree
@@ -382,7 +382,7 @@ func (t *Job) entries(ctx context.Context, tree string, paths []string) (map[str
 	return out, nil
 }
 
-// snapNote is what the commit of a snapshot says of it, so that a row that was not stored can be made again.
+// snapNote is the metadata in a snapshot's commit from which a row that was not stored can be recreated.
 type snapNote struct {
 	ID         string               `json:"id"`
 	Workspace  string               `json:"workspace"`
@@ -394,9 +394,9 @@ type snapNote struct {
 	Head       string               `json:"head"`
 	BaseCommit string               `json:"base_commit"`
 	At         int64                `json:"at"`
-	Before     string               `json:"before,omitempty"` // the tree its changes are counted from
+	Before     string               `json:"before,omitempty"` // the tree its changes are counted against
 	Missing    []workspaces.Missing `json:"missing,omitempty"`
-	Ignored    string               `json:"ignored,omitempty"` // the last parent, where it is not ""
+	Ignored    string               `json:"ignored,omitempty"` // the last parent, unless ""
 	IgnoredN   int                  `json:"ignored_files,omitempty"`
 }
 
@@ -405,7 +405,7 @@ func noteOf(sn Snap, before string) (string, error) {
 	return "parawork: snapshot\n\n" + string(b) + "\n", err
 }
 
-// since is the tree a snapshot's changes are counted from: that of the snapshot before; of the first, where the workspace began.
+// since is the tree a snapshot's changes are counted against: that of the previous snapshot; for the first, where the workspace started.
 func (s *Service) since(ctx context.Context, sn Snap) (string, error) {
 	prev, err := s.snapBefore(ctx, sn)
 	if fault.Is(err, fault.NotFound) {
@@ -414,8 +414,8 @@ func (s *Service) since(ctx context.Context, sn Snap) (string, error) {
 	return prev.Tree, err
 }
 
-// snapBefore is the snapshot before another. Before a turn, a commit or what somebody kept that is the last such one, not the file that
-// was seen a moment ago: what a turn changed is all it changed.
+// snapBefore is the snapshot before another. Before a turn, a commit or a requested snapshot that is the last such one, not the last poll:
+// a turn's changes are all it changed.
 func (s *Service) snapBefore(ctx context.Context, sn Snap) (Snap, error) {
 	if sn.Kind == SnapPoll {
 		return s.store.SnapshotBefore(ctx, sn.WorkspaceID, sn.At)
@@ -449,7 +449,7 @@ func countSnap(ctx context.Context, scratch *hostgit.Scratch, sn *Snap, from str
 			continue
 		}
 		sn.Files++
-		a, _ := strconv.Atoi(f[0]) // "-" of what is no text
+		a, _ := strconv.Atoi(f[0]) // "-" for binary files
 		d, _ := strconv.Atoi(f[1])
 		sn.Additions += a
 		sn.Deletions += d
@@ -457,8 +457,8 @@ func countSnap(ctx context.Context, scratch *hostgit.Scratch, sn *Snap, from str
 	return nil
 }
 
-// lastSnap is the newest snapshot of a workspace, the zero one when there is none. The first time it is asked for, rows that a killed
-// server did not store are made. Only with the workspace's lock.
+// lastSnap is the newest snapshot of a workspace, the zero one when there is none. The first call recreates rows that a killed server did
+// not store. The caller holds the workspace's lock.
 func (s *Service) lastSnap(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (Snap, error) {
 	s.keeps.mu.Lock()
 	sn, ok := s.keeps.last[w.ID]
@@ -476,7 +476,7 @@ func (s *Service) lastSnap(ctx context.Context, p workspaces.Project, w workspac
 	if sn.Commit != "" {
 		if c, err := s.repo.CommitOf(ctx, p.GitDir, sn.Commit); err != nil {
 			return Snap{}, err
-		} else if c == "" { // the repository was put back to an older state: begin anew
+		} else if c == "" { // the repository was reset to an older state: start over
 			sn = Snap{At: sn.At}
 		}
 	}
@@ -486,7 +486,7 @@ func (s *Service) lastSnap(ctx context.Context, p workspaces.Project, w workspac
 	return sn, nil
 }
 
-// repairSnaps makes the rows of snapshots that are in the repository and were not stored: a server was killed in between.
+// repairSnaps recreates the rows of snapshots that are in the repository but were not stored because the server was killed in between.
 func (s *Service) repairSnaps(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	for _, chain := range [...]string{"polls/", "kept/"} {
 		tips, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--sort=-refname", "--count=1", "--format=%(objectname)", snapRefs(w.ID) + chain}})
@@ -514,7 +514,7 @@ func (s *Service) repairSnaps(ctx context.Context, p workspaces.Project, w works
 				return err
 			}
 			if err := s.store.InsertSnapshot(ctx, sn); err != nil && !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("storing a snapshot that was cut: %w", err)
+				return fmt.Errorf("storing an interrupted snapshot: %w", err)
 			}
 			at = c.before
 		}
@@ -522,11 +522,11 @@ func (s *Service) repairSnaps(ctx context.Context, p workspaces.Project, w works
 	return nil
 }
 
-// chained is a commit among those of a day.
+// chained is a commit in the chain of a day.
 type chained struct {
-	note   snapNote // the zero one = it is no snapshot of the workspace
+	note   snapNote // the zero one = not a snapshot of the workspace
 	tree   string
-	before string // the one before it that day, "" = it is the first
+	before string // the previous one that day, "" = it is the first
 }
 
 func (s *Service) readChained(ctx context.Context, p workspaces.Project, workspaceID, commit string) (chained, error) {
@@ -544,7 +544,7 @@ func (s *Service) readChained(ctx context.Context, p workspaces.Project, workspa
 	if n.Ignored != "" {
 		names = names[:len(names)-1]
 	}
-	if len(names) > 2 { // what the first of its day stands on is no snapshot
+	if len(names) > 2 { // the parent of a day's first is not a snapshot
 		c.before = names[1]
 	}
 	return c, nil

@@ -20,20 +20,20 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// dueSnap is a snapshot that is to be taken soon, beside what people ask for.
+// dueSnap is a requested background snapshot.
 type dueSnap struct {
 	workspaceID string
 	f           Request
 }
 
-// queue are snapshots to be taken under Run.
+// queue are snapshots to be taken by Run.
 type queue struct {
 	mu   sync.Mutex
 	due  []dueSnap
 	wake chan struct{}
 }
 
-// maxNoted bounds what waits: a session that begins and ends turns all the time gets fewer snapshots, and loses no version of a file.
+// maxNoted bounds the queue: a session that constantly starts and ends turns gets fewer snapshots, but loses no version of a file.
 const maxNoted = 1000
 
 func (q *queue) add(n dueSnap) {
@@ -53,24 +53,24 @@ func (q *queue) take() []dueSnap {
 	return out
 }
 
-// TurnEnded says that an agent has finished a turn: its files are kept under Run. prompt is what it was asked, "" where nobody knows. It
-// does not block.
+// TurnEnded notes that an agent has finished a turn: Run takes a snapshot. prompt is what the agent was asked, "" if unknown. It does not
+// block.
 func (s *Service) TurnEnded(workspaceID, sessionID, prompt string) {
 	s.keeps.queue.add(dueSnap{workspaceID, Request{Kind: SnapTurn, SessionID: sessionID, Title: sandboxgit.FirstLine(prompt)}})
 }
 
-// Committed says that a workspace's branch may have moved.
+// Committed notes that a workspace's branch may have moved.
 func (s *Service) Committed(workspaceID string) {
 	s.keeps.queue.add(dueSnap{workspaceID, Request{Kind: SnapCommit}})
 }
 
-// Pauses of the loop.
+// Intervals of the loop.
 const (
 	pruneEvery = time.Hour
 	takeAtOnce = 2
 )
 
-// Run takes the snapshots that are noted and lets go of old ones, until ctx is done.
+// Run takes the queued snapshots and deletes old ones, until ctx is done.
 func (s *Service) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -134,7 +134,7 @@ func (s *Service) keepNoted(ctx context.Context, n dueSnap) error {
 	return err
 }
 
-// commitTitle is the subject of the newest commit, and how many there are beside it.
+// commitTitle is the subject of the newest commit, with the number of further ones.
 func (s *Service) commitTitle(ctx context.Context, p workspaces.Project, since, head string) (string, error) {
 	c, err := s.repo.ReadCommit(ctx, p, head)
 	if err != nil {
@@ -151,17 +151,17 @@ func (s *Service) commitTitle(ctx context.Context, p workspaces.Project, since, 
 	return c.Subject, nil
 }
 
-// TakeBefore is Keep for who goes on whether it succeeds or not, such as an end that cannot be put off: it logs what fails. A workspace
-// whose files are as in its newest snapshot gets no further one.
+// TakeBefore takes a snapshot for a caller that continues even if it fails, such as an end that cannot be delayed: it logs errors. It takes
+// none if the files are as in the newest one.
 func (s *Service) TakeBefore(ctx context.Context, workspaceID, reason string) {
 	_, err := s.Take(ctx, workspaceID, Request{Kind: SnapKept, Reason: reason, Changed: true})
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		s.cfg.Log.WarnContext(ctx, "a workspace's files could not be kept", "workspace_id", workspaceID, "before", reason, "error", err)
+		s.cfg.Log.WarnContext(ctx, "a snapshot of a workspace could not be taken", "workspace_id", workspaceID, "before", reason, "error", err)
 	}
 }
 
-// KeepAway puts into the timeline what an archive or a deletion has kept by refs of its own, and keeps the ignored files the project chose.
-// An error says that these are not kept: nothing may be removed then.
+// KeepAway puts the snapshot of an archive or a deletion into the timeline, and stores the ignored files the project selects. On an error
+// these are not stored: nothing may be removed then.
 func (s *Service) KeepAway(ctx context.Context, p workspaces.Project, w workspaces.Workspace, snap *workspaces.Snapshot, why string) error {
 	if snap == nil || !s.HasFiles(w) {
 		return nil
@@ -182,16 +182,16 @@ func (s *Service) KeepAway(ctx context.Context, p workspaces.Project, w workspac
 		return err
 	}
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "what was put away could not be put into the timeline", "workspace_id", w.ID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "the snapshot of an archive or a deletion could not be put into the timeline", "workspace_id", w.ID, "error", err)
 	}
 	return nil
 }
 
-// pruneOn lets go of snapshots whose time is over.
+// pruneOn deletes expired snapshots.
 func (s *Service) pruneOn(ctx context.Context) {
-	all, keep := tenant.All(ctx, "snapshots of all teams end as they are told to now"), s.Retention()
+	all, keep := tenant.All(ctx, "the retention of all teams' snapshots is set"), s.Retention()
 	if err := s.store.SetSnapshotEnds(all, keep.Polls.Milliseconds(), keep.Others.Milliseconds()); err != nil && ctx.Err() == nil {
-		s.cfg.Log.WarnContext(ctx, "the ends of snapshots could not be set", "error", err)
+		s.cfg.Log.WarnContext(ctx, "the expiry of snapshots could not be set", "error", err)
 	}
 	for {
 		if n, err := s.PruneSnapshots(ctx); err != nil && ctx.Err() == nil {
@@ -211,10 +211,10 @@ func (s *Service) pruneOn(ctx context.Context) {
 // pruneBatch is how many rows one step removes.
 const pruneBatch = 500
 
-// PruneSnapshots lets go of every snapshot whose time is over, and says how many there were. What only they held is freed by git's next
-// clean-up of the repository. Rows go last: killed in between, it is done again.
+// PruneSnapshots deletes all expired snapshots, and returns how many. git's next garbage collection of the repository frees their objects.
+// Rows go last: if killed in between, it is repeated.
 func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
-	ctx = tenant.All(ctx, "snapshots of all teams end")
+	ctx = tenant.All(ctx, "expired snapshots of all teams")
 	total := 0
 	for {
 		old, err := s.store.OldSnapshots(ctx, s.records.Millis(), pruneBatch)
@@ -239,8 +239,8 @@ func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
 	}
 }
 
-// dropSnaps removes snapshots of one workspace whose days are over, with the refs of those days. gitDir is its project's repository, "" where
-// the project is gone.
+// dropSnaps removes snapshots of one workspace whose days have expired, with the refs of those days. gitDir is its project's repository, ""
+// if the project is gone.
 func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old []Snap) error {
 	unlock, err := s.locks.Snapshots.LockContext(ctx, workspaceID)
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old
 	if gitDir != "" && git.FolderExists(gitDir) {
 		var edits []git.RefEdit
 		for _, sn := range old {
-			edits = append(edits, git.RefDrop(pinRef(workspaceID, sn.ID))) // of one that was pinned once
+			edits = append(edits, git.RefDrop(pinRef(workspaceID, sn.ID))) // of one that was once pinned
 			e := git.RefDrop(chainRef(sn))
 			if slices.Contains(edits, e) {
 				continue
@@ -280,7 +280,7 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old
 	return s.store.DeleteSnapshots(ctx, ids)
 }
 
-// stillOld leaves of snapshots those whose time is still over: one may have been pinned since they were listed.
+// stillOld returns the snapshots that are still expired: one may have been pinned since they were listed.
 func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
 	ids := make([]string, len(list))
 	for i, sn := range list {
@@ -290,7 +290,8 @@ func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
 	return slices.DeleteFunc(now, func(sn Snap) bool { return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.records.Millis() }), err
 }
 
-// dayNeeded reports whether the ref of a snapshot's day holds others that are to stay: how long they do may have been set anew meanwhile, and a review's stays.
+// dayNeeded reports whether the ref of a snapshot's day has others that stay: their expiry may have changed meanwhile, and a review's
+// stays.
 func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, error) {
 	kinds := []string{SnapPoll}
 	if sn.Kind != SnapPoll {
@@ -307,7 +308,7 @@ func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, err
 				return false, nil
 			}
 			if !it.Pinned && !slices.ContainsFunc(old, func(o Snap) bool { return o.ID == it.ID }) {
-				return true, nil // its time is not over, a review is about it, or it is removed next
+				return true, nil // it has not expired, a review refers to it, or it is removed next
 			}
 		}
 		cursor = next
@@ -315,20 +316,20 @@ func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, err
 	return false, nil
 }
 
-// DropRefs removes refs of snapshots.
+// DropRefs deletes refs of snapshots.
 func (s *Service) DropRefs(ctx context.Context, p workspaces.Project, edits []git.RefEdit) error {
 	var in strings.Builder
 	for _, e := range edits {
 		in.WriteString(string(e))
 	}
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(in.String()), Args: []string{"update-ref", "--stdin"}})
-	return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Letting go of old snapshots")
+	return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Deleting old snapshots")
 }
 
-// packAfter is how many snapshots a repository gets before their objects, which lie in files of their own, are put together.
+// packAfter is how many snapshots a repository gets before their loose objects are packed.
 const packAfter = 500
 
-// packSnaps puts the objects of snapshots together where there are many: a folder of a hundred thousand files makes git slow.
+// packSnaps packs the objects of snapshots when there are many: a folder of a hundred thousand files makes git slow.
 func (s *Service) packSnaps(ctx context.Context) {
 	s.keeps.mu.Lock()
 	var dirs []string
@@ -342,7 +343,7 @@ func (s *Service) packSnaps(ctx context.Context) {
 	for _, dir := range dirs {
 		_, err := s.git.Run(ctx, hostgit.Call{GitDir: dir, Args: []string{"maintenance", "run", "--task=loose-objects", "--quiet"}, Timeout: s.cfg.StepTimeout})
 		if err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-			s.cfg.Log.WarnContext(ctx, "objects of snapshots could not be put together", "git_dir", dir, "error", err)
+			s.cfg.Log.WarnContext(ctx, "objects of snapshots could not be packed", "git_dir", dir, "error", err)
 		}
 	}
 }

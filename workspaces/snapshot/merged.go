@@ -10,11 +10,11 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// maxLandedLook is how many of the newest things that happened are looked through for a merge.
+// maxLandedLook is how many of the newest activities are searched for a merge.
 const maxLandedLook = 200
 
-// landing are the commits of a merge: where the base was before, the branch then, and what it became. All empty where there was none, or it
-// is not in the repository any more.
+// landing are the commits of a merge: the base before, the branch then, and the result. All are empty if there was none, or it is no longer
+// in the repository.
 type landing struct{ Base, Head, Commit string }
 
 // LandedAs finds the workspace's last merge.
@@ -30,7 +30,7 @@ func (s *Service) LandedAs(ctx context.Context, p workspaces.Project, w workspac
 	if err != nil {
 		return landing{}, err
 	}
-	if base == "" { // merged elsewhere: what the commit itself did
+	if base == "" { // merged on the forge: the commit's own change
 		base = commit + "^1"
 	}
 	if base, err = s.repo.CommitOf(ctx, p.GitDir, base); err != nil || base == "" {
@@ -40,7 +40,7 @@ func (s *Service) LandedAs(ctx context.Context, p workspaces.Project, w workspac
 	return landing{base, head, commit}, nil
 }
 
-// resolveMerged finds what the workspace's last merge became, or with before what the base was until then.
+// resolveMerged returns the result of the workspace's last merge, or with before the base until then.
 func (s *Service) resolveMerged(ctx context.Context, p workspaces.Project, w workspaces.Workspace, rev string, before bool) (git.Tree, error) {
 	l, err := s.LandedAs(ctx, p, w)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Service) resolveMerged(ctx context.Context, p workspaces.Project, w wor
 	return t, s.FillTree(ctx, p, &t)
 }
 
-// mergeNoted is where the base was before the workspace's last merge, and the branch then; "" where that was not noted here.
+// mergeNoted returns the base before the workspace's last merge, and the branch then; "" if that was not recorded.
 func (s *Service) mergeNoted(ctx context.Context, w workspaces.Workspace) (base, head string, err error) {
 	items, _, err := s.store.Activity(ctx, w.ID, page.Page{Limit: maxLandedLook})
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 )
 
 // Bounds of a patch.
-const patchContext = 1_000_000 // lines around a hunk
+const patchContext = 1_000_000 // context lines of a hunk
 
-// Patch returns the unified diff of two trees, of the named paths (raw bytes) only; of all when none is named. A file that moved is found by
-// its new name. Files of secrets are left out, and secrets' values are masked. Who reads it closes it, and gets git's failure as the reader's.
+// Patch returns the unified diff of two trees, of the named paths (raw bytes) only; of all when none is named. A renamed file is found by
+// its new name. It leaves out secrets' files and masks secrets' values. The caller closes the reader, which returns git's error.
 func (s *Service) Patch(ctx context.Context, workspaceID string, from, to git.Tree, paths []string, lines int, ignoreSpace bool) (io.ReadCloser, error) {
 	p, err := s.repo.ProjectOf(ctx, workspaceID)
 	if err != nil {
@@ -73,13 +73,13 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to git.Tr
 	return secretfiles.ReadCloser(secrets, s.gitReader(ctx, scratch, hostgit.Call{Args: append(args, want...)}, "Comparing two trees")), nil
 }
 
-// gitReader runs git on a desk and hands on what it prints while it is read. Closing ends git and the desk.
+// gitReader runs git in a scratch repository and streams its output. Closing it ends git and removes the repository.
 func (s *Service) gitReader(ctx context.Context, scratch *hostgit.Scratch, call hostgit.Call, doing string) io.ReadCloser {
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	g := &gitPipe{PipeReader: r, cancel: cancel, done: make(chan struct{})}
 	call.Stdout = w
-	go func() { // ends with git, which ends with ctx or when nobody reads: Close waits for it
+	go func() { // ends with git, which ends with ctx or when its output is closed: Close waits for it
 		defer close(g.done)
 		_, err := scratch.Run(ctx, call)
 		_ = scratch.Close()
@@ -104,7 +104,7 @@ func (g *gitPipe) Close() error {
 	return err
 }
 
-// FileAt returns a file of a tree, or where a link leads; none of a secret, and with secrets' values masked. Who reads it closes it.
+// FileAt returns a file of a tree, or a link's target; not a secret's file, and with secrets' values masked. The caller closes it.
 func (s *Service) FileAt(ctx context.Context, workspaceID string, t git.Tree, path string) (io.ReadCloser, int64, error) {
 	p, err := s.repo.ProjectOf(ctx, workspaceID)
 	if err != nil {
@@ -151,9 +151,9 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t git.Tree, pa
 	return nil, 0, missing
 }
 
-// Hit is a line of a comparison that holds what was looked for.
+// Hit is a line of a comparison that contains the search text.
 type Hit struct {
-	Path string // raw bytes; the new one where it moved
+	Path string // raw bytes; the new path of a renamed file
 	Side string // old, new
 	Line int
 	Text string // at most maxHitText bytes of it
@@ -164,11 +164,11 @@ const (
 	maxHitText = 400
 )
 
-// SearchDiff looks for text in the lines two trees differ in, and the three around each; capitals count as small letters. more says that
-// there are further hits.
+// SearchDiff searches the changed lines of two trees, and the three around each, for text; capitals in the diff match small letters. more
+// reports that there are further hits.
 func (s *Service) SearchDiff(ctx context.Context, workspaceID string, from, to git.Tree, text string, ignoreSpace bool) (hits []Hit, more bool, err error) {
 	if text = strings.TrimRight(text, "\r\n"); text == "" || len(text) > 1000 || strings.ContainsAny(text, "\n\x00") {
-		return nil, false, fault.New(fault.Invalid, "invalid_parameter", "Look for text within one line, of at most 1,000 bytes.").With("field", "q")
+		return nil, false, fault.New(fault.Invalid, "invalid_parameter", "Search for text within one line, of at most 1,000 bytes.").With("field", "q")
 	}
 	c, err := s.repo.Compare(ctx, workspaceID, from, to, git.CompareOptions{IgnoreSpace: ignoreSpace, Renames: true})
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Service) SearchDiff(ctx context.Context, workspaceID string, from, to g
 	find := patchSearch{want: []byte(strings.ToLower(text)), byName: make(map[string]string, 2*len(c.Files))}
 	for _, f := range c.Files {
 		find.byName[quoteC("b/"+f.Path)] = f.Path
-		find.byName[quoteC("a/"+f.Path)] = f.Path // of a deleted one
+		find.byName[quoteC("a/"+f.Path)] = f.Path // of a deleted file
 	}
 	err = find.run(bufio.NewReaderSize(r, 256<<10))
 	if errors.Is(err, errEnough) {
@@ -193,20 +193,20 @@ func (s *Service) SearchDiff(ctx context.Context, workspaceID string, from, to g
 
 var errEnough = errors.New("enough was found")
 
-// patchSearch reads a unified diff and keeps the lines that hold want.
+// patchSearch reads a unified diff and collects the lines that contain want.
 type patchSearch struct {
-	want     []byte // in small letters
+	want     []byte // in lower case
 	byName   map[string]string
 	hits     []Hit
 	path     string
-	old, new int // the next line of each side
+	old, new int // the next line number of each side
 	left     [2]int
 }
 
 func (p *patchSearch) run(r *bufio.Reader) error {
 	for {
 		line, err := r.ReadSlice('\n')
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a line longer than the buffer is not looked at
+		for errors.Is(err, bufio.ErrBufferFull) { // ignore the rest of a line longer than the buffer
 			head := bytes.Clone(line)
 			for errors.Is(err, bufio.ErrBufferFull) {
 				_, err = r.ReadSlice('\n')
@@ -276,7 +276,7 @@ func (p *patchSearch) line(l []byte) error {
 	return nil
 }
 
-// hunkHead reads "@@ -a,b +c,d @@".
+// hunkHead parses "@@ -a,b +c,d @@".
 func hunkHead(l string) (oldAt, oldLines, newAt, newLines int) {
 	f := strings.Fields(l)
 	if len(f) < 3 {
@@ -296,7 +296,7 @@ func hunkHead(l string) (oldAt, oldLines, newAt, newLines int) {
 	return oldAt, oldLines, newAt, newLines
 }
 
-// quoteC writes a name as git does in a patch with core.QuotePath=false.
+// quoteC quotes a name as git does in a patch with core.QuotePath=false.
 func quoteC(name string) string {
 	plain := true
 	var b strings.Builder

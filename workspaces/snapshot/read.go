@@ -22,20 +22,20 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// edit is one path in which a snapshot differs from the tree it begins with.
+// edit is one path in which a snapshot differs from the tree it starts from.
 type edit struct {
 	path string
 	entry
-	data []byte // of an object that is not in the repository yet; entry.oid is its name
+	data []byte // of an object that is not in the repository yet; entry.oid is its id
 	gone bool
 }
 
-// miss notes a file that is not kept.
+// miss records a file that is left out.
 func (t *Job) miss(path, why string, size int64) {
 	t.Missing = append(t.Missing, workspaces.Missing{Path: guest.EncodePath(path), Reason: why, Size: size})
 }
 
-// read looks at each path and says what is to be changed in the tree. What git runs sees none of it: the files are read below root.
+// read reads each path and records its change to the tree. It reads the files below root, without any program that git would run.
 func (t *Job) read(ctx context.Context, root *os.Root, paths []string, had, clean map[string]entry) ([]edit, error) {
 	out := edits{t: t}
 	for _, name := range paths {
@@ -43,7 +43,7 @@ func (t *Job) read(ctx context.Context, root *os.Root, paths []string, had, clea
 			return nil, context.Cause(ctx)
 		}
 		was, known := had[name]
-		if e, ok := clean[name]; ok { // as the commit has it
+		if e, ok := clean[name]; ok { // as in the commit
 			switch {
 			case e.mode == "000000" || e.mode == "":
 				if known {
@@ -70,17 +70,17 @@ func (t *Job) read(ctx context.Context, root *os.Root, paths []string, had, clea
 	return out.list, nil
 }
 
-// heldMost is how many bytes of small files are in memory at once: a worktree may hold any number of them.
+// heldMost is how many bytes of small files are in memory at once: a worktree may have any number of them.
 const heldMost = 32 << 20
 
 // edits are files that were read: small ones are in memory, up to heldMost.
 type edits struct {
 	t            *Job
 	list         []edit
-	held, stored int // bytes in memory, and how many of list have theirs in the repository
+	held, stored int // bytes in memory, and how many of list are in the repository
 }
 
-// add notes a file, and puts what is in memory into the repository when it has become much.
+// add adds a file, and writes what is in memory to the repository when it is too much.
 func (l *edits) add(ctx context.Context, e edit) error {
 	l.list = append(l.list, e)
 	if l.held += len(e.data); l.held <= heldMost {
@@ -93,7 +93,7 @@ func (l *edits) add(ctx context.Context, e edit) error {
 	return nil
 }
 
-// storeSmall puts what edits hold in memory into the repository.
+// storeSmall writes the edits' content in memory to the repository.
 func (t *Job) storeSmall(ctx context.Context, edits []edit) error {
 	pr, pw := io.Pipe()
 	done := make(chan struct{})
@@ -122,7 +122,7 @@ func (t *Job) storeSmall(ctx context.Context, edits []edit) error {
 	return nil
 }
 
-// readFile reads one file or link. ok is false when there is none that can be kept; one that was too large to be kept stays as it was.
+// readFile reads one file or link. ok is false when there is none that can be stored; one that is too large stays as it was.
 func (t *Job) readFile(ctx context.Context, root *os.Root, name string, was entry) (e edit, ok bool, err error) {
 	e = edit{path: name}
 	if !ignored.PlainParents(root, name) {
@@ -142,7 +142,7 @@ func (t *Job) readFile(ctx context.Context, root *os.Root, name string, was entr
 	case fi.Mode()&fs.ModeSymlink != 0:
 		to, err := root.Readlink(name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) {
-			return e, false, nil // it was another a moment ago
+			return e, false, nil // it was another type a moment ago
 		}
 		if err != nil {
 			return e, false, fmt.Errorf("reading the link %q: %w", name, err)
@@ -153,7 +153,7 @@ func (t *Job) readFile(ctx context.Context, root *os.Root, name string, was entr
 		return e, true, nil
 	case fi.IsDir():
 		if _, err := root.Lstat(name + "/.git"); err == nil && was.mode != "160000" {
-			t.miss(name, "It is a repository of its own.", 0)
+			t.miss(name, "It is a nested repository.", 0)
 		}
 		return e, false, nil
 	case !fi.Mode().IsRegular():
@@ -193,7 +193,7 @@ func (t *Job) readFile(ctx context.Context, root *os.Root, name string, was entr
 		e.mode = "100755"
 	}
 	if fi.Size() > sandboxgit.SmallFile {
-		var from io.Reader = f // as it is, where nothing is looked for: git reads it itself
+		var from io.Reader = f // unchanged, if nothing is searched for: git reads it itself
 		masked := secretfiles.Reader(t.Secrets, f)
 		if t.Secrets.Values != nil {
 			from = masked
@@ -210,7 +210,7 @@ func (t *Job) readFile(ctx context.Context, root *os.Root, name string, was entr
 		}
 		return e, true, nil
 	}
-	// One byte more than it had: whoever appends to it all the time ends here, too.
+	// Read one byte more than its size, to stop at a file that is constantly appended to.
 	if e.data, err = io.ReadAll(io.LimitReader(f, sandboxgit.SmallFile+1)); err != nil {
 		return keepWas("It could not be read.")
 	}
@@ -223,14 +223,14 @@ func (t *Job) readFile(ctx context.Context, root *os.Root, name string, was entr
 		e.oid = sandboxgit.BlobName(t.Head, e.data)
 		return e, true, nil
 	}
-	// git on the host takes other line ends for a change even where the worktree's own settings made them; who looks from inside does not.
+	// On the host, git reports other line ends as a change even where the worktree's own settings made them; the sandbox's git does not.
 	if t.byHost && !t.reported[name] && e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && sandboxgit.BlobName(t.Head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
 		e.oid, e.data = was.oid, nil // checked out with other line ends
 	}
 	return e, true, nil
 }
 
-// BadName reports whether git refuses to keep a name: a part of it is git's own folder, in whatever spelling.
+// BadName reports whether git cannot store a name: a part of it is git's own folder, in any spelling.
 func BadName(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." || strings.EqualFold(part, ".git") {
@@ -240,7 +240,7 @@ func BadName(name string) bool {
 	return false
 }
 
-// storeLarge puts a file into the repository without holding it in memory.
+// storeLarge writes a file to the repository without holding it in memory.
 func (t *Job) storeLarge(ctx context.Context, f io.Reader) (string, error) {
 	b, err := t.Scratch.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin"}, Stdin: f, Timeout: t.s.cfg.StepTimeout})
 	oid := strings.TrimSpace(string(b))
@@ -250,12 +250,12 @@ func (t *Job) storeLarge(ctx context.Context, f io.Reader) (string, error) {
 	return oid, err
 }
 
-// BlobNames are git's names of a content, in a repository of SHA-1 and in one of SHA-256.
+// BlobNames are git's object ids of a content, in SHA-1 and in SHA-256.
 func BlobNames(data []byte) (sha1Name, sha256Name string) {
 	return sandboxgit.BlobName(strings.Repeat("0", 40), data), sandboxgit.BlobName(strings.Repeat("0", 64), data)
 }
 
-// writeEdits writes what is changed, not what is gone, as fast-import reads it.
+// writeEdits writes changed files, not removed ones, as fast-import commands.
 func writeEdits(b *bufio.Writer, edits []edit) {
 	for _, e := range edits {
 		switch {
@@ -270,7 +270,7 @@ func writeEdits(b *bufio.Writer, edits []edit) {
 	}
 }
 
-// write makes the snapshot's commit: the tree it begins with, changed by the edits, on the snapshot before and the head.
+// write makes the snapshot's commit: the tree it starts from, changed by the edits, with the previous snapshot and the head as parents.
 func (t *Job) write(ctx context.Context, sn *Snap, start, before, since string, edits []edit) error {
 	message, err := noteOf(*sn, since)
 	if err != nil {
@@ -291,7 +291,7 @@ func (t *Job) write(ctx context.Context, sn *Snap, start, before, since string, 
 			fmt.Fprintf(b, "merge %s\n", sn.Ignored)
 		}
 		fmt.Fprintf(b, "M 040000 %s \"\"\n", start)
-		for _, e := range edits { // a name that goes may make room for a folder, or the other way round
+		for _, e := range edits { // a removed name may make room for a folder, or vice versa
 			if e.gone {
 				fmt.Fprintf(b, "D %s\n", sandboxgit.QuotePath(e.path))
 			}
@@ -300,7 +300,7 @@ func (t *Job) write(ctx context.Context, sn *Snap, start, before, since string, 
 		b.WriteString("\nget-mark :1\nls :1 \"\"\ndone\n")
 		pw.CloseWithError(b.Flush())
 	}()
-	// Names another system would not take are kept all the same: they are only read here.
+	// Store names that other systems do not accept: they are only read here.
 	out, err := t.Scratch.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout,
 		Config: []string{"core.protectHFS=false", "core.protectNTFS=false"}})
 	pr.CloseWithError(io.ErrClosedPipe)

@@ -26,33 +26,33 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// RestoreRequest says what of a snapshot is brought back, and where.
+// RestoreRequest is what to restore of a snapshot, and where.
 type RestoreRequest struct {
-	New              bool     // into a new workspace, not the one the snapshot is of
+	New              bool     // into a new workspace, not the snapshot's
 	Name             string   // of a new workspace; "" = the old one's, with the snapshot's time
-	Paths            []string // raw bytes: only these files, and those below folders of these names; empty = all
-	DryRun           bool     // only say what would change
-	EvenWhileWorking bool     // although an agent works in it now
-	Ignored          bool     // also the ignored files it holds, where nothing lies under their names
+	Paths            []string // raw bytes: only these files, and those below these folders; empty = all
+	DryRun           bool     // only return what would change
+	EvenWhileWorking bool     // even if an agent is working in it
+	Ignored          bool     // also its ignored files, if there are no others of these names
 }
 
-// Restored is what a restore did, or would do.
+// Restored is the result of a restore, or of its dry run.
 type Restored struct {
 	Workspace workspaces.Workspace
-	Kept      Snap     // taken before anything was changed; the zero Snap of a dry run and of a new workspace
+	Kept      Snap     // taken before the restore; the zero Snap for a dry run and for a new workspace
 	Changed   []string // raw bytes
-	Conflicts []string // files that somebody changed meanwhile: they were left as they are
+	Conflicts []string // files that somebody changed meanwhile: they were not restored
 
-	Ignored     []string // raw bytes: ignored files that were brought back
-	IgnoredLeft []string // those whose name something else has: it was left as it is
+	Ignored     []string // raw bytes: restored ignored files
+	IgnoredLeft []string // those whose names are taken: they were not restored
 }
 
-// Sandboxed writes files where a workspace's sandbox has a disk of its own.
+// Sandboxed writes files of workspaces whose sandbox has its own disk.
 type Sandboxed interface {
-	// FilesInSandbox reports whether the files people work with lie in a sandbox that runs, not on this server.
+	// FilesInSandbox reports whether the current files are in a running sandbox, not on this server.
 	FilesInSandbox(ctx context.Context, workspaceID string) (bool, error)
-	// Put writes a file there and Remove removes one, both only where the present bytes have this sha256, in hex; Put with "" only where
-	// there is none, Remove with "" whatever is there. Else the error is of kind Precondition, or its code is file_exists. Paths are raw bytes.
+	// Put writes a file there and Remove removes one, both only if the present bytes have this sha256, in hex; Put with "" only if there is
+	// none, Remove with "" regardless of content. Else the error is of kind Precondition, or its code is file_exists. Paths are raw bytes.
 	Put(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string, mode uint32) error
 	Remove(ctx context.Context, workspaceID, path, ifMatch string) error
 }
@@ -63,7 +63,7 @@ type Worker interface {
 	Working(ctx context.Context, workspaceID string) (bool, error)
 }
 
-// Wanted reports whether a path is one of paths or lies below one; all are when none is named.
+// Wanted reports whether a path is one of paths or below one; all are when none is named.
 func Wanted(name string, paths []string) bool {
 	for _, p := range paths {
 		if p = strings.TrimSuffix(p, "/"); name == p || strings.HasPrefix(name, p+"/") {
@@ -73,7 +73,7 @@ func Wanted(name string, paths []string) bool {
 	return len(paths) == 0
 }
 
-// Apply makes files what the new side of a comparison has. What goes makes room for what comes: it goes first.
+// Apply changes files to the new side of a comparison. It removes files first, to make room for others.
 func (s *Service) Apply(ctx context.Context, p workspaces.Project, w workspaces.Workspace, files []git.ChangedFile, out *Restored) error {
 	var to filesOf
 	s.keeps.mu.Lock()
@@ -131,15 +131,15 @@ func (s *Service) Apply(ctx context.Context, p workspaces.Project, w workspaces.
 	return nil
 }
 
-// Found is what was found under a name before something else is written there.
+// Found is what was found under a name before writing there.
 type Found struct {
-	sum   string               // sha256 hex of a file's bytes; "" = there is none
+	sum   string               // sha256 hex of a file's bytes; "" = none
 	link  bool                 // it is a link
-	Still func() (bool, error) // looks once more whether it is the same
+	Still func() (bool, error) // checks again whether it is the same
 }
 
-// StillAs reports whether a file on this server is what the old side of a comparison has, and what it is. It is read whole, however large
-// it is: a snapshot leaves out what is too large for it and has an older state there, and whoever writes may write to large files too.
+// StillAs reports whether a file on this server equals the old side of a comparison, and what it is. It reads the whole file, however
+// large: a snapshot leaves out files that are too large and has an older version of them, and callers may overwrite large files too.
 func (s *Service) StillAs(ctx context.Context, p workspaces.Project, root *os.Root, f git.ChangedFile) (was Found, same bool, err error) {
 	fi, err := root.Lstat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -150,7 +150,7 @@ func (s *Service) StillAs(ctx context.Context, p workspaces.Project, root *os.Ro
 	}
 	switch {
 	case fi.IsDir():
-		return was, f.OldBlob == "", nil // its files are dealt with by themselves
+		return was, f.OldBlob == "", nil // its files are handled separately
 	case fi.Mode()&fs.ModeSymlink != 0:
 		was.link = true
 		to, err := root.Readlink(f.Path)
@@ -189,20 +189,20 @@ func (s *Service) StillAs(ctx context.Context, p workspaces.Project, root *os.Ro
 	return was, sandboxgit.BlobName(f.OldBlob, []byte(strings.ReplaceAll(string(have), "\r\n", "\n"))) == f.OldBlob, nil
 }
 
-// ErrInTheWay says that something lies where a file is to be, which no snapshot holds.
-var ErrInTheWay = errors.New("something else lies there")
+// ErrInTheWay means that there is something at a file's path that no snapshot has.
+var ErrInTheWay = errors.New("something else is in the way")
 
-// filesOf is where files are written.
+// filesOf writes files of a worktree.
 type filesOf interface {
-	// put and remove change what was found under the name; ErrInTheWay, or what Sandboxed says, where it is another by now.
+	// put and remove change what was found under the name; if it has changed, the error is ErrInTheWay, or Sandboxed's.
 	Put(ctx context.Context, path, mode string, r io.Reader, was Found) error
 	remove(ctx context.Context, path string, was Found) error
 }
 
-// HereFiles are files of a worktree on this server. Nothing is followed out of it.
+// HereFiles are files of a worktree on this server. It follows no link out of it.
 type HereFiles struct {
 	Root *os.Root
-	UID  int // whose they are; -1 = the server's
+	UID  int // owner; -1 = the server's user
 }
 
 func (h HereFiles) own(name string) error {
@@ -247,7 +247,7 @@ func (h HereFiles) Put(_ context.Context, name, mode string, r io.Reader, was Fo
 		return ErrInTheWay
 	}
 	if fi, err := h.Root.Lstat(name); err == nil && fi.IsDir() {
-		if err := h.Root.Remove(name); err != nil { // an empty one makes room
+		if err := h.Root.Remove(name); err != nil { // an empty folder makes room
 			return ErrInTheWay
 		}
 	}
@@ -267,7 +267,7 @@ func (h HereFiles) Put(_ context.Context, name, mode string, r io.Reader, was Fo
 	if err := h.own(temp); err != nil {
 		return git.DiskFault(err, "Writing a file")
 	}
-	if was.Still != nil { // writing it may have taken a while
+	if was.Still != nil { // writing may have taken a while: check again
 		if same, err := was.Still(); err != nil || !same {
 			return cmp.Or(err, ErrInTheWay)
 		}
@@ -298,7 +298,7 @@ func (h HereFiles) remove(_ context.Context, name string, _ Found) error {
 	if err := h.Root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return git.DiskFault(err, "Removing a file")
 	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // git knows no empty folders
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // git does not know empty folders
 		if h.Root.Remove(dir) != nil {
 			break
 		}
@@ -306,7 +306,7 @@ func (h HereFiles) remove(_ context.Context, name string, _ Found) error {
 	return nil
 }
 
-// remoteFiles are files in a sandbox with a disk of its own.
+// remoteFiles are files in a sandbox with its own disk.
 type remoteFiles struct {
 	s   *Service
 	w   workspaces.Workspace
@@ -314,7 +314,7 @@ type remoteFiles struct {
 }
 
 func (f remoteFiles) Put(ctx context.Context, name, mode string, r io.Reader, was Found) error {
-	if was.link { // it makes room for whatever comes
+	if was.link { // it makes room for what comes
 		if err := f.box.Remove(ctx, f.w.ID, name, ""); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
@@ -355,13 +355,13 @@ func (f remoteFiles) room(ctx context.Context, name, script string, args ...stri
 	return err
 }
 
-// inTheWay is the exit code of emptyFolder where the folder is not empty.
+// inTheWay is the exit code of emptyFolder if the folder is not empty.
 const inTheWay = 99
 
-// emptyFolder makes room where an empty folder lies, $1: git knows none. A link to a folder is no folder.
+// emptyFolder removes an empty folder, $1, to make room: git does not know them. A link to a folder does not count.
 const emptyFolder = `if [ -d "$1" ] && [ ! -L "$1" ]; then rmdir -- "$1" || exit 99; fi`
 
-// emptyFolders removes the folders that are named, from the innermost on, until one is not empty.
+// emptyFolders removes the given folders, from the innermost on, until one is not empty.
 const emptyFolders = `for d; do rmdir -- "$d" 2>/dev/null || exit 0; done`
 
 func (f remoteFiles) remove(ctx context.Context, name string, was Found) error {

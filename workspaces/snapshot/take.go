@@ -15,17 +15,17 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// A snapshot is all files of a workspace at a moment: a commit under hidden refs of the project's repository, and a row. Those of kind
-// poll follow each other within a day, so that a day goes with one ref; the others have a chain of their own for each day, so that they
-// outlive the polls around them; a pinned one has a ref of its own.
+// A snapshot is all files of a workspace at one time: a commit under hidden refs of the project's repository, and a row. Those of kind poll
+// form a chain per day, so that a day is deleted with one ref; the others have a separate chain per day, so that they outlive the polls
+// around them; a pinned one has its own ref.
 
 // Kinds of snapshots.
 const (
 	SnapPoll   = "poll"   // files changed
 	SnapTurn   = "turn"   // an agent's turn ended
 	SnapCommit = "commit" // the branch has new commits
-	SnapKept   = "kept"   // before something that changes or removes files
-	SnapManual = "manual" // somebody asked for it
+	SnapKept   = "kept"   // before an operation that changes or removes files
+	SnapManual = "manual" // requested by a user
 )
 
 var snapKinds = []string{SnapPoll, SnapTurn, SnapCommit, SnapKept, SnapManual}
@@ -36,79 +36,79 @@ type Snap struct {
 	TeamID      string
 	WorkspaceID string
 	Kind        string
-	Reason      string // of kept: stop (whoever ends the sandbox), archive, delete, discard, update, move, restore, edit, take
-	Title       string // a commit's subject, the beginning of a turn's prompt, what a person wrote
-	ActorID     string // "" = Parawork itself
+	Reason      string // for kind kept: stop (the sandbox ends), archive, delete, discard, update, move, restore, edit, take
+	Title       string // a commit's subject, the start of a turn's prompt, a user's text
+	ActorID     string // "" = Parawork
 	SessionID   string // of a turn
 	Commit      string // the hidden commit
 	Tree        string
-	Head        string // where the branch was
+	Head        string // head of the branch
 	BaseCommit  string
 	At          int64 // ms UTC; grows strictly within a workspace
-	ExpiresAt   int64 // ms UTC; 0 = with the workspace
-	Files       int   // that differ from the snapshot before
+	ExpiresAt   int64 // ms UTC; 0 = expires with the workspace
+	Files       int   // files changed since the previous snapshot
 	Additions   int
 	Deletions   int
 	Missing     []workspaces.Missing
-	Ignored     string // the commit of the ignored files it holds beside Tree; "" = none
-	IgnoredN    int    // how many these are
-	Pinned      bool   // kept until a person lets go
+	Ignored     string // the commit of its ignored files besides Tree; "" = none
+	IgnoredN    int    // their number
+	Pinned      bool   // stored until a user deletes it
 }
 
-// Request says what a snapshot is taken for.
+// Request says why a snapshot is taken.
 type Request struct {
 	Kind      string // "" = kept
 	Reason    string
 	Title     string
 	ActorID   string
 	SessionID string
-	Changed   bool // take none where the files are as in the newest one
+	Changed   bool // take none if the files are as in the newest one
 
-	Ignored *RemoteIgnored // of a sandbox with a disk of its own
-	ahead   *ahead         // what was compared while the sandbox was looked at; nil = nothing
+	Ignored *RemoteIgnored // of a sandbox with its own disk
+	ahead   *ahead         // comparison made while the sandbox looked at its files; nil = none
 }
 
-// Seen is what differs from a commit in a workspace's files.
+// Seen are the differences of a workspace's files from a commit.
 type Seen struct {
 	Base  string   // the commit
-	Paths []string // raw bytes; everything else is as Base has it
-	Tree  string   // all files, where somebody else has collected them just now; "" = nobody has
-	After string   // the tree of the newest snapshot when the look began, where it is known; noTree = there was none
-	Stale string   // why files may have changed since, in words; "" = they were looked at now
-	All   bool     // nobody knows what else differs: this server compares all files it has, Paths among them
+	Paths []string // raw bytes; everything else is as in Base
+	Tree  string   // all files, if the caller has just collected them; "" = unknown
+	After string   // the tree of the newest snapshot when the look started, if known; noTree = there was none
+	Stale string   // why files may have changed since, for people; "" = they were just looked at
+	All   bool     // other differences are unknown: this server compares all its files, including Paths
 
-	Missing []workspaces.Missing // what Tree does not hold
+	Missing []workspaces.Missing // files that Tree lacks
 
-	// Kept is told, once, whether a snapshot of it was taken: who looked takes none then. nil = nobody asks.
+	// Kept is called once with whether a snapshot of it was taken: if so, the watcher takes none. nil = nobody needs to know.
 	Kept func(ok bool)
 }
 
 // noTree stands for the tree of no snapshot.
 const noTree = "none"
 
-// Watcher knows what differs in a workspace's files without the host's reading them all.
+// Watcher knows which of a workspace's files differ without the host reading all of them.
 type Watcher interface {
-	// Look looks at the workspace's files where its sandbox runs, and waits until they are on this server. It makes and wakes none. ok is
-	// false where nobody is there to look: then this server reads the worktree itself.
+	// Look looks at the workspace's files where its sandbox runs, and waits until they are synced to this server. It neither creates nor
+	// wakes one. ok is false if no sandbox can look: then this server reads the worktree itself.
 	Look(ctx context.Context, workspaceID string) (s Seen, ok bool, err error)
 }
 
 // lookTime bounds how long a snapshot waits for a sandbox.
 const lookTime = 2 * time.Minute
 
-// keeps is what the room knows of snapshots while it runs.
+// keeps is the package's state of snapshots while it runs.
 type keeps struct {
 	mu        sync.Mutex
 	watcher   Watcher
 	sandboxed Sandboxed
 	reviewed  func(ctx context.Context, workspaceID, userID string) (rev string, err error)
 	hooks     []func(workspaceID string, s Snap)
-	last      map[string]Snap // by workspace id: the newest; a zero one = there is none
+	last      map[string]Snap // by workspace id: the newest; a zero one = none
 	sure      map[string]bool // by workspace id: a snapshot was compared with all files since the server started
 	trees     git.CommitTrees
-	roots     git.CommitTrees // their times are not known
+	roots     git.CommitTrees // their expiry is unknown
 	sizes     map[string]keptSize
-	loose     map[string]int // by git dir: snapshots taken since its objects were put together
+	loose     map[string]int // by git dir: snapshots taken since its objects were packed
 	queue     queue
 }
 
@@ -116,7 +116,7 @@ func newKeeps() *keeps {
 	return &keeps{last: make(map[string]Snap), sure: make(map[string]bool), trees: git.NewCommitTrees(), roots: git.NewCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: queue{wake: make(chan struct{}, 1)}}
 }
 
-// ForgetSnapshots forgets what is remembered of a workspace's snapshots: the workspace is purged.
+// ForgetSnapshots drops the cached state of a workspace that was purged.
 func (s *Service) ForgetSnapshots(workspaceID string) {
 	s.keeps.mu.Lock()
 	defer s.keeps.mu.Unlock()
@@ -125,35 +125,34 @@ func (s *Service) ForgetSnapshots(workspaceID string) {
 	delete(s.keeps.sizes, workspaceID)
 }
 
-// Watch gives the room who knows what differs in workspaces' files. Called once, before Run.
+// Watch sets the Watcher. It is called once, before Run.
 func (s *Service) Watch(w Watcher) {
 	s.keeps.mu.Lock()
 	defer s.keeps.mu.Unlock()
 	s.keeps.watcher = w
 }
 
-// ConnectSandboxed gives the room who writes files in sandboxes with a disk of their own. Called once, before Run.
+// ConnectSandboxed sets the writer of files in sandboxes with their own disk. It is called once, before Run.
 func (s *Service) ConnectSandboxed(b Sandboxed) {
 	s.keeps.mu.Lock()
 	defer s.keeps.mu.Unlock()
 	s.keeps.sandboxed = b
 }
 
-// OnSnapshot has fn called after each new snapshot, in the order they are taken. It must not block, nor ask for a snapshot of the same
-// workspace before it returns. Called before Run.
+// OnSnapshot has fn called after each new snapshot, in the order they are taken. fn must not block, nor request a snapshot of the same
+// workspace before it returns. OnSnapshot is called before Run.
 func (s *Service) OnSnapshot(fn func(workspaceID string, s Snap)) {
 	s.keeps.mu.Lock()
 	defer s.keeps.mu.Unlock()
 	s.keeps.hooks = append(s.keeps.hooks, fn)
 }
 
-// Take takes a snapshot of everything a workspace has on disk now: whoever is about to change or remove files calls it first, and goes no
-// further when it fails. A workspace that has no files now, because it is put away or was never made, answers its newest snapshot, or
-// the zero Snap.
+// Take takes a snapshot of everything a workspace has on disk now. Callers that change or remove files call it first, and stop if it fails.
+// For a workspace without files, because it is archived or deleted or was never created, it returns its newest snapshot, or the zero Snap.
 func (s *Service) Take(ctx context.Context, workspaceID string, f Request) (Snap, error) {
 	f.Kind = cmp.Or(f.Kind, SnapKept)
 	if !slices.Contains(snapKinds, f.Kind) {
-		return Snap{}, fmt.Errorf("workspaces: %q is no kind of snapshot", f.Kind)
+		return Snap{}, fmt.Errorf("snapshot: %q is not a kind of snapshot", f.Kind)
 	}
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -170,11 +169,11 @@ func (s *Service) Take(ctx context.Context, workspaceID string, f Request) (Snap
 	if err != nil {
 		return Snap{}, err
 	}
-	if !s.sandboxes.Remote(w.ID) { // there much may come home before
+	if !s.sandboxes.Remote(w.ID) { // syncing from there may bring many changes first
 		f.ahead = s.compareAhead(ctx, p, w)
 		defer f.ahead.wait()
 	}
-	seen, err := s.lookAround(ctx, w) // whoever looked has to be told by Kept from here on
+	seen, err := s.lookAround(ctx, w) // from here on the watcher's Kept must be called
 	if err != nil {
 		return Snap{}, err
 	}
@@ -193,7 +192,7 @@ func (s *Service) HasFiles(w workspaces.Workspace) bool {
 	return w.DeletedAt == 0 && (w.State == workspaces.Ready || w.State == workspaces.Paused || w.State == workspaces.SettingUp) && w.Path != "" && git.FolderExists(w.Path)
 }
 
-// lookAround finds out what differs, before the snapshot's lock is taken: files on their way here are snapshots themselves.
+// lookAround finds the differences, before the snapshot's lock is taken: syncing files takes snapshots itself.
 func (s *Service) lookAround(ctx context.Context, w workspaces.Workspace) (*Seen, error) {
 	s.keeps.mu.Lock()
 	watcher := s.keeps.watcher
@@ -219,7 +218,7 @@ func (s *Service) lookAround(ctx context.Context, w workspaces.Workspace) (*Seen
 	switch {
 	case err != nil && s.sandboxes.Remote(w.ID):
 		s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at for a snapshot", "workspace_id", w.ID, "error", err)
-		return &Seen{Stale: "The sandbox could not be asked: what changed in it lately is not in this snapshot. " + git.Reason(err)}, nil
+		return &Seen{Stale: "The sandbox could not be asked: its latest changes are not in this snapshot. " + git.Reason(err)}, nil
 	case err != nil:
 		s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at for a snapshot, the host reads its files", "workspace_id", w.ID, "error", err)
 		return nil, nil
@@ -230,9 +229,9 @@ func (s *Service) lookAround(ctx context.Context, w workspaces.Workspace) (*Seen
 	return &seen, nil
 }
 
-// Polled is told of files that differ from what they were when a workspace was looked at last, and takes a snapshot when they do. It
-// returns when that is stored. whole says that paths are all that differ from base; without a base, that nobody knows what else differs, so
-// that all files on this server are compared.
+// Polled receives the files that differ since a workspace was last looked at, and takes a snapshot if they do. It returns when that is
+// stored. whole means that paths are all differences from base; without a base, that other differences are unknown, so that all files on
+// this server are compared.
 func (s *Service) Polled(ctx context.Context, workspaceID, base string, paths []string, whole bool) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil || !s.HasFiles(w) {
@@ -256,7 +255,7 @@ func (s *Service) SnapshotByID(ctx context.Context, id string) (Snap, error) {
 func (s *Service) Snap(ctx context.Context, workspaceID, id string) (Snap, error) {
 	sn, err := s.store.Snapshot(ctx, id)
 	if err == nil && sn.WorkspaceID != workspaceID || fault.Is(err, fault.NotFound) {
-		return Snap{}, fault.New(fault.NotFound, "snapshot_not_found", "There is no such snapshot, or it is no longer kept.")
+		return Snap{}, fault.New(fault.NotFound, "snapshot_not_found", "There is no such snapshot, or it is no longer stored.")
 	}
 	return sn, err
 }
@@ -289,5 +288,5 @@ func (s *Service) reportedSnap(ctx context.Context, sn Snap) {
 	}
 }
 
-// ErrNoHead says that a worktree is at no commit yet.
+// ErrNoHead means that a worktree has no commit yet.
 var ErrNoHead = errors.New("the worktree is at no commit")

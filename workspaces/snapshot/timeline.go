@@ -12,16 +12,16 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// Names of a tree that are no ids.
+// Names of trees that are not ids.
 const (
-	RevBase   = "base"   // what the workspace's changes are counted from
-	RevHead   = "head"   // its branch
-	RevNow    = "now"    // its files as they are
+	RevBase   = "base"   // what the workspace's changes are compared with
+	RevHead   = "head"   // the head of its branch
+	RevNow    = "now"    // its current files
 	RevReview = "review" // what the reader's last review saw
-	RevMerged = "merged" // what its last merge became; with ^ behind it, what the base was until then
+	RevMerged = "merged" // the result of its last merge; with ^ after it, the base until then
 )
 
-// Retention says how long snapshots are kept that nobody pinned; 0 = as long as the workspace.
+// Retention is how long snapshots that are not pinned are retained; 0 = as long as the workspace.
 type Retention struct{ Polls, Others time.Duration }
 
 // Defaults of Retention.
@@ -30,7 +30,7 @@ const (
 	OthersKept = 30 * 24 * time.Hour
 )
 
-// Retention says how long snapshots are kept.
+// Retention returns how long snapshots are retained.
 func (s *Service) Retention() Retention {
 	r := Retention{PollsKept, OthersKept}
 	if s.cfg.Retention != nil {
@@ -39,7 +39,7 @@ func (s *Service) Retention() Retention {
 	return r
 }
 
-// snapEnd is when a snapshot is no longer kept: at the end of its day, for days go as a whole.
+// snapEnd is when a snapshot expires: at the end of its day, because days are deleted as a whole.
 func (s *Service) snapEnd(sn Snap) int64 {
 	if sn.Pinned {
 		return 0
@@ -54,7 +54,8 @@ func (s *Service) snapEnd(sn Snap) int64 {
 	return time.UnixMilli(sn.At).UTC().Truncate(24 * time.Hour).Add(24*time.Hour + keep).UnixMilli()
 }
 
-// ConnectReviews says who knows what a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there is none.
+// ConnectReviews sets the function that returns what a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there
+// is none.
 func (s *Service) ConnectReviews(seen func(ctx context.Context, workspaceID, userID string) (rev string, err error)) {
 	s.keeps.mu.Lock()
 	defer s.keeps.mu.Unlock()
@@ -66,20 +67,20 @@ func (s *Service) Snapshots(ctx context.Context, workspaceID string, kinds []str
 	return s.store.Snapshots(ctx, workspaceID, kinds, pg)
 }
 
-// Now returns the newest snapshot of a workspace; where there is none yet, one is taken.
+// Now returns the newest snapshot of a workspace; it takes one if there is none yet.
 func (s *Service) Now(ctx context.Context, workspaceID string) (Snap, error) {
 	sn, err := s.newestSnap(ctx, workspaceID)
 	if !fault.Is(err, fault.NotFound) {
 		return sn, err
 	}
 	if sn, err = s.Take(ctx, workspaceID, Request{Kind: SnapPoll}); err == nil && sn.ID == "" {
-		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now and none were kept.")
+		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now, and there is no snapshot of it.")
 	}
 	return sn, err
 }
 
-// Resolve finds the tree a name stands for: base, head, now, review, merged, a snapshot's id, or a commit of the workspace's history; with ^ behind
-// an id, what was before it.
+// Resolve finds the tree that a name refers to: base, head, now, review, merged, a snapshot's id, or a commit of the workspace's history;
+// with ^ after an id, the one before it.
 func (s *Service) Resolve(ctx context.Context, w workspaces.Workspace, rev, userID string) (git.Tree, error) {
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
@@ -173,7 +174,7 @@ func (s *Service) resolveReview(ctx context.Context, w workspaces.Workspace, use
 
 func unknownRev(rev string) error {
 	return fault.New(fault.NotFound, "revision_not_found",
-		"%.80q is not known here: name base, head, now, review, merged, a snapshot of this workspace or a commit of its branch, in full.", rev)
+		"%.80q is unknown: name base, head, now, review, merged, a snapshot of this workspace or a commit of its branch, in full.", rev)
 }
 
 // resolveID finds a snapshot's or a commit's tree.
@@ -206,9 +207,9 @@ func (s *Service) resolveID(ctx context.Context, p workspaces.Project, w workspa
 		return s.resolveID(ctx, p, w, strings.Replace(rev, name, sn.ID, 1))
 	case err != nil && !fault.Is(err, fault.NotFound):
 		return git.Tree{}, err
-	case err != nil: // no head of a snapshot's: is it in the branch's history?
+	case err != nil: // not a snapshot's head: check the branch's history
 		if base, berr := s.repo.BaseCommit(ctx, w.ID); berr == nil && base == name {
-			break // what most comparisons begin with
+			break // the most common case
 		}
 		tips, terr := s.historyTips(ctx, p, w)
 		if terr != nil {
@@ -235,7 +236,7 @@ func (s *Service) resolveID(ctx context.Context, p workspaces.Project, w workspa
 		if err != nil {
 			return git.Tree{}, err
 		}
-		if parent == "" { // of the very first commit: nothing
+		if parent == "" { // before the very first commit: nothing
 			return s.emptyTree(ctx, p, t)
 		}
 		t.Commit, t.Label = parent, "before "+name[:8]
@@ -243,7 +244,7 @@ func (s *Service) resolveID(ctx context.Context, p workspaces.Project, w workspa
 	return t, s.FillTree(ctx, p, &t)
 }
 
-// historyTips are the commits a workspace's history ends with.
+// historyTips are the last commits of a workspace's history.
 func (s *Service) historyTips(ctx context.Context, p workspaces.Project, w workspaces.Workspace) ([]string, error) {
 	var tips []string
 	head, err := s.repo.BranchTip(ctx, p, w)
@@ -278,7 +279,7 @@ func (s *Service) emptyTree(ctx context.Context, p workspaces.Project, t git.Tre
 	return t, nil
 }
 
-// SnapLabel says in a few words what a snapshot is of.
+// SnapLabel describes a snapshot in a few words.
 func SnapLabel(sn Snap) string {
 	if sn.Title != "" {
 		return sn.Title

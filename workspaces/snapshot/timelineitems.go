@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// PinSnapshot keeps a snapshot until a person lets go of it: by a ref of its own, and a commit that holds no other snapshot with it.
+// PinSnapshot keeps a snapshot until a user deletes it: it gets its own ref, with a commit that does not reach other snapshots.
 func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, error) {
 	unlock, err := s.locks.Snapshots.LockContext(ctx, sn.WorkspaceID)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, err
 	if pin {
 		commit, err = s.pinCommit(ctx, p, sn)
 	} else if commit, err = s.chainCommit(ctx, p, sn); err == nil && commit == "" {
-		err = fault.New(fault.Conflict, "snapshot_last", "Only its pin keeps this snapshot: the others of its day are gone. Delete it to let go of it.")
+		err = fault.New(fault.Conflict, "snapshot_last", "Only its pin keeps this snapshot: the others of its day are gone. Delete it instead.")
 	}
 	if err != nil {
 		return Snap{}, err
@@ -47,7 +47,7 @@ func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, err
 	if err != nil {
 		return Snap{}, err
 	}
-	if !pin { // only now: killed before, it is pinned still
+	if !pin { // last: if killed before, it is still pinned
 		if err := s.DropRefs(ctx, p, []git.RefEdit{git.RefDrop(pinRef(sn.WorkspaceID, sn.ID))}); err != nil {
 			s.cfg.Log.WarnContext(ctx, "the ref of a snapshot that was pinned could not be removed", "snapshot_id", sn.ID, "error", err)
 		}
@@ -81,7 +81,7 @@ func (s *Service) pinCommit(ctx context.Context, p workspaces.Project, sn Snap) 
 	return commit, s.DropRefs(ctx, p, []git.RefEdit{git.RefSet(pinRef(sn.WorkspaceID, sn.ID), commit)})
 }
 
-// chainCommit finds the commit of a snapshot among those of its day, "" when the day is gone.
+// chainCommit finds the commit of a snapshot in the chain of its day, "" when the day is gone.
 func (s *Service) chainCommit(ctx context.Context, p workspaces.Project, sn Snap) (string, error) {
 	at, err := s.repo.CommitOf(ctx, p.GitDir, chainRef(sn))
 	for err == nil && at != "" {
@@ -107,7 +107,7 @@ func (s *Service) NameSnapshot(ctx context.Context, sn Snap, title string) (Snap
 	return done, err
 }
 
-// DeleteSnapshot takes a snapshot out of the timeline. What only it holds is freed with its day.
+// DeleteSnapshot removes a snapshot from the timeline. Its objects are freed with its day.
 func (s *Service) DeleteSnapshot(ctx context.Context, sn Snap) error {
 	unlock, err := s.locks.Snapshots.LockContext(ctx, sn.WorkspaceID)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Service) DeleteSnapshot(ctx context.Context, sn Snap) error {
 	if err != nil {
 		return err
 	}
-	// The row goes first: killed in between, the snapshot is there once more, whole.
+	// The row goes first: if killed in between, the snapshot is back, complete.
 	if err := s.store.DeleteSnapshots(ctx, []string{sn.ID}); err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (s *Service) DeleteSnapshot(ctx context.Context, sn Snap) error {
 	return s.dropTips(ctx, p, sn)
 }
 
-// dropTips lets go of what a snapshot that was deleted was held by: its pin, and the end of its day as far as nothing there is a snapshot
-// any more, which a server that starts would take for one whose row was not stored.
+// dropTips deletes the refs of a deleted snapshot: its pin, and the end of its day's chain where nothing is a snapshot any more, which a
+// starting server would mistake for one whose row was not stored.
 func (s *Service) dropTips(ctx context.Context, p workspaces.Project, sn Snap) error {
 	if !git.FolderExists(p.GitDir) {
 		return nil
@@ -167,7 +167,7 @@ func (s *Service) dropTips(ctx context.Context, p workspaces.Project, sn Snap) e
 	return s.DropRefs(ctx, p, edits)
 }
 
-// snapChanged tells of a snapshot that was changed or removed.
+// snapChanged publishes that a snapshot was changed or removed.
 func (s *Service) snapChanged(ctx context.Context, sn Snap) {
 	s.keeps.mu.Lock()
 	if last, ok := s.keeps.last[sn.WorkspaceID]; ok && last.ID == sn.ID {
@@ -190,7 +190,7 @@ func (m Moment) key() page.Key {
 	return page.Key{At: m.Activity.At, ID: m.Activity.ID}
 }
 
-// KindActivity names, among kinds of snapshots, what is none.
+// KindActivity names, among kinds of snapshots, the activities.
 const KindActivity = "activity"
 
 // Timeline returns a page of what happened in a workspace, the newest first; of these kinds only, all when none is named.
@@ -204,7 +204,7 @@ func (s *Service) Timeline(ctx context.Context, workspaceID string, kinds []stri
 		case slices.Contains(snapKinds, k):
 			snaps = append(snaps, k)
 		default:
-			return nil, "", fault.New(fault.Invalid, "invalid_parameter", "kind is a list with commas of %s, %s.", strings.Join(snapKinds, ", "), KindActivity).With("field", "kind")
+			return nil, "", fault.New(fault.Invalid, "invalid_parameter", "kind is a list, separated by commas, of %s, %s.", strings.Join(snapKinds, ", "), KindActivity).With("field", "kind")
 		}
 	}
 	var all []Moment
@@ -229,7 +229,7 @@ func (s *Service) Timeline(ctx context.Context, workspaceID string, kinds []stri
 	slices.SortFunc(all, func(a, b Moment) int {
 		return cmp.Or(cmp.Compare(b.key().At, a.key().At), strings.Compare(b.key().ID, a.key().ID))
 	})
-	more := len(all) >= pg.Size() // a list that was full may go on
+	more := len(all) >= pg.Size() // if a list was full, there may be more
 	all = all[:min(len(all), pg.Size())]
 	next := ""
 	if more && len(all) > 0 {
@@ -238,10 +238,10 @@ func (s *Service) Timeline(ctx context.Context, workspaceID string, kinds []stri
 	return all, next, nil
 }
 
-// keptBytesEvery is how often the size of a workspace's snapshots is counted at most.
+// keptBytesEvery is the minimum interval of counting the size of a workspace's snapshots.
 const keptBytesEvery = 5 * time.Minute
 
-// KeptBytes is how much of the repository's disk only snapshots of a workspace hold, compressed as it is; -1 = not known yet.
+// KeptBytes is the size of the repository's objects that only snapshots of a workspace reach, compressed; -1 = unknown yet.
 func (s *Service) KeptBytes(ctx context.Context, workspaceID string) (int64, error) {
 	s.keeps.mu.Lock()
 	was, ok := s.keeps.sizes[workspaceID]
@@ -259,7 +259,7 @@ func (s *Service) KeptBytes(ctx context.Context, workspaceID string) (int64, err
 	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Timeout: 20 * time.Second, Args: []string{"rev-list", "--objects", "--disk-usage", "--glob=" + snapRefs(w.ID) + "*", "--not", "--branches", "--remotes", "--glob=" + git.BaseRef(w.ID)}})
 	if err != nil {
-		return -1, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Counting what snapshots hold")
+		return -1, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Counting the objects of snapshots")
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
 	if err != nil {
