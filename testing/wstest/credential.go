@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 )
 
-// Vault keeps credentials by project and host.
+// Vault stores credentials by project and host.
 type Vault struct {
 	mu   sync.Mutex
 	Kept map[string]secrets.Credential
@@ -139,11 +139,11 @@ func BareRepo(t *testing.T, h *Env, root, name string) (work string) {
 	return work
 }
 
-// Program writes a program to be run as git.
+// Program writes a program that replaces git.
 func Program(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "git")
-	syscall.ForkLock.RLock() // a program that is forked just now would keep it open for writing
+	syscall.ForkLock.RLock() // a concurrently forked process would keep it open for writing
 	defer syscall.ForkLock.RUnlock()
 	Must(t, os.WriteFile(path, []byte(text), 0o755))
 	return path

@@ -27,7 +27,7 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// Env is the room with a real store and real git; sandboxes and sessions run commands straight in the worktree.
+// Env is all workspace services with a real store and real git; sandboxes and sessions run commands straight in the worktree.
 type Env struct {
 	Db        *store.DB
 	T         testing.TB
@@ -38,8 +38,8 @@ type Env struct {
 	Roots     string // the allowed root
 	Data      string
 	Sandboxes *Sandboxes
-	walls     *walls // instead of box, where workspaces are boxed
-	Away      *away  // instead of box, where workspaces are far
+	walls     *walls // replaces box in isolated environments
+	Away      *away  // replaces box in remote environments
 	Ses       *Setups
 	Bus       *bus
 	Cfg       assembly.Config
@@ -77,7 +77,7 @@ func New(t testing.TB, db *store.DB, change ...func(*assembly.Config)) *Env {
 	return h
 }
 
-// The services under their own names: embedded, their methods are those of parts.
+// The services under their own names: the methods of parts come from embedding.
 type (
 	core  = assembly.Workspaces
 	moves = move.Service
@@ -85,7 +85,7 @@ type (
 	trees = overlap.Trees
 )
 
-// parts are the services that work on workspaces, as one.
+// parts combines the services that work on workspaces.
 type parts struct {
 	*core
 	*moves
@@ -99,7 +99,7 @@ func (h *Env) Build() parts {
 	return parts{w, w.Moves, w.Origin, overlap.NewTrees(w.Records, w.Repo, h.Store)}
 }
 
-// Recover takes up what a server died over, in the order of a start.
+// Recover runs the recoveries in the order of a start.
 func (p parts) Recover(ctx context.Context) error {
 	return p.core.Recover(ctx)
 }
@@ -128,11 +128,11 @@ func (h *Env) Path(id string) (string, error) {
 	return w.Path, err
 }
 
-// Sandboxes are sandboxes without walls.
+// Sandboxes are sandboxes without isolation.
 type Sandboxes struct {
 	cache     string // of the programs in them
 	paths     func(string) (string, error)
-	broken    atomic.Pointer[error] // Ensure and RunInSandbox answer it
+	broken    atomic.Pointer[error] // error of Ensure and RunInSandbox
 	calls     atomic.Int64
 	Destroyed atomic.Int64
 	OnEnsure  func(ctx context.Context) error
@@ -209,7 +209,7 @@ func (b *Sandboxes) RunInSandbox(ctx context.Context, id string, c executors.San
 // Setups are sessions that run setup scripts.
 type Setups struct {
 	Mu      sync.Mutex
-	passed  []string           // from which workspace to which secrets were made known
+	passed  []string           // the workspaces between which secrets were passed on
 	running map[string]*script // by workspace id
 	Open    int
 	Stopped int
@@ -279,7 +279,7 @@ func (s *Setups) Running(context.Context, string) (int, error) {
 	return s.Open, nil
 }
 
-// bus remembers what was published.
+// bus records published events.
 type bus struct {
 	mu sync.Mutex
 	ev []events.Event
@@ -317,7 +317,7 @@ func WantCode(t testing.TB, err error, code string) {
 	}
 }
 
-// Git runs git as a person would, in dir.
+// Git runs git in dir, like a user.
 func Git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	out, err := TryGit(dir, args...)
@@ -413,7 +413,7 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("waited too long for %s", what)
 		}
-		time.Sleep(5 * time.Millisecond) // the interval of looking, not of waiting
+		time.Sleep(5 * time.Millisecond) // the polling interval
 	}
 }
 
@@ -459,7 +459,7 @@ func StepOf(t testing.TB, w workspaces.Workspace, name string) workspaces.Step {
 	return workspaces.Step{}
 }
 
-// NothingLeft checks that no worktree, branch or mark of the workspace exists.
+// NothingLeft checks that no worktree, branch or creation ref of the workspace exists.
 func (h *Env) NothingLeft(p workspaces.Project, w workspaces.Workspace) {
 	h.T.Helper()
 	if Exists(h.Data, "worktrees/"+w.ID) {

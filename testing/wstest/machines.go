@@ -24,7 +24,7 @@ const (
 	laptopKind executors.Kind = executors.Runner + ":" + Laptop
 )
 
-// owners is a member's own machine: what runs there on the repositories of its owner is the real thing, the way to it is not.
+// owners is a member's own machine: its operations on its owner's repositories are real, the connection to it is not.
 type owners struct {
 	*folder.Folders
 	t    testing.TB
@@ -33,7 +33,7 @@ type owners struct {
 
 	mu      sync.Mutex
 	Offline bool
-	Answer  func(ask wire.BundleAsk) (io.ReadCloser, error) // instead of its own bundles
+	Answer  func(ask wire.BundleAsk) (io.ReadCloser, error) // replaces its own bundles
 	Asked   []wire.LendRequest
 	Sent    int // bytes of bundles
 }
@@ -105,7 +105,7 @@ func (o *owners) Deliver(ctx context.Context, id string, ask wire.DeliverAsk) (w
 	return o.Folders.Deliver(ctx, folder.Delivery{Path: w.Folder, WorkspaceID: w.ID, Branch: ask.Branch, Run: p.Run})
 }
 
-// arrival is what is known of a sandbox while a workspace arrives there.
+// arrival is the state of a sandbox while a workspace is transferred there.
 type arrival struct{ folder, root string }
 
 func (a *away) arriving(sandboxID string) arrival {
@@ -114,7 +114,7 @@ func (a *away) arriving(sandboxID string) arrival {
 	return a.arrivals[sandboxID]
 }
 
-// RunnerEnv is a harness with a member's machine, on which its workspaces live.
+// RunnerEnv is an Env with a member's machine, on which its workspaces run.
 func RunnerEnv(t testing.TB, change ...func(*assembly.Config)) (*Env, *away, *owners) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -122,7 +122,7 @@ func RunnerEnv(t testing.TB, change ...func(*assembly.Config)) (*Env, *away, *ow
 	o := &owners{t: t, Dir: dir}
 	o.Folders, err = folder.New(folder.Config{Dir: t.TempDir(), Allowed: func(path string) error {
 		if path != dir && !strings.HasPrefix(path, dir+"/") {
-			return fault.New(fault.Forbidden, wire.CodeOutside, "The folder lies outside those its owner allows.")
+			return fault.New(fault.Forbidden, wire.CodeOutside, "The folder is outside those its owner allows.")
 		}
 		return nil
 	}})

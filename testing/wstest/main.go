@@ -1,7 +1,7 @@
-// Package wstest makes workspaces for tests: a team and its member, projects with repositories, sandboxes without walls or on a disk of their own, and
-// git as a person runs it. Everything is real but the sandboxes, which are folders.
+// Package wstest makes workspaces for tests: a team and its member, projects with repositories, sandboxes without isolation or with their
+// own disk, and git as a user runs it. Everything is real except the sandboxes, which are folders.
 //
-// Nothing of it is part of the program.
+// Only tests import it.
 package wstest
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Main runs the tests of a package. They fail when a goroutine outlives them, or when locks were taken out of order.
 func Main(m *testing.M) {
-	if filepath.Base(os.Args[0]) == ConnectorName { // this program as ssh's and git's way out
+	if filepath.Base(os.Args[0]) == ConnectorName { // this program as the proxy command of ssh and git
 		if err := egress.Connect(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -42,5 +42,5 @@ func Main(m *testing.M) {
 	}))
 }
 
-// ConnectorName is what the test's own program is called when it is git's way out: see Main.
+// ConnectorName is the name of the test's own program when it is git's proxy command: see Main.
 const ConnectorName = "test-connect"

@@ -6,7 +6,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Parted makes a workspace with two commits and a base that moved on meanwhile.
+// Parted makes a workspace with two commits whose base has diverged.
 func Parted(t *testing.T, h *Env, dir string, p workspaces.Project) workspaces.Workspace {
 	t.Helper()
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "Work"})

@@ -1,6 +1,6 @@
 package wstest
 
-// Set makes so many sessions run.
+// Set sets the number of running sessions.
 func (s *Setups) Set(n int) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

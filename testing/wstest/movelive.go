@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Movers are sessions that move: one agent that is at work, and a shell.
+// Movers are sessions that can move: one busy agent, and a shell.
 type Movers struct {
 	*Setups
 	Mu    sync.Mutex
@@ -18,7 +18,7 @@ type Movers struct {
 	goE   error
 	onTry func(ctx context.Context) error
 	Went  []string
-	Needs string // the program the agent's place has to have
+	Needs string // the program that the agent's executor must have
 }
 
 func (m *Movers) MovePlan(context.Context, string, executors.Capabilities, executors.Capabilities) ([]workspaces.MovedSession, error) {

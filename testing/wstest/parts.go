@@ -122,7 +122,7 @@ func (f TreeFiles) RemoveIf(ctx context.Context, id, wire, ifMatch string) error
 	return os.Remove(p)
 }
 
-// Lines are n numbered lines, of which some were changed.
+// Lines are n numbered lines, some of them changed.
 func Lines(n int, changed ...string) string {
 	var b strings.Builder
 	for i := 1; i <= n; i++ {
@@ -137,7 +137,7 @@ func Lines(n int, changed ...string) string {
 	return b.String()
 }
 
-// Hunks are the hunks of a file as they would be shown now, and the parts request they belong to.
+// Hunks are the hunks of a file as they would be shown now, and their parts request.
 func (h *Env) Hunks(w workspaces.Workspace, path, from string) (stage.Parts, []stage.Hunk) {
 	h.T.Helper()
 	f, err := h.S.Stage.Hunks(h.T.Context(), h.Actor.User.ID, w.ID, path, from, "now")

@@ -22,14 +22,14 @@ import (
 	"github.com/parawork/parawork/workspaces/ingest"
 )
 
-// away are sandboxes with a disk of their own: real guests, a real Manager, folders that begin empty.
+// away are sandboxes with their own disk: real guests, a real Manager, folders that start empty.
 type away struct {
 	*executortest.Managed
 	t     testing.TB
 	h     *Env
 	World *fake.World
 	Exec  *fake.Executor
-	home  *fake.Executor // a place on this machine, to move to
+	home  *fake.Executor // an executor on this machine, to move to
 
 	mu       sync.Mutex
 	Say      []string
@@ -49,13 +49,13 @@ func (a *away) Live(id string) bool {
 
 const RemoteKind executors.Kind = "far"
 
-// RemoteEnv is a harness whose workspaces are far. wrap may lay something around their executor.
+// RemoteEnv is an Env whose workspaces are remote. wrap may wrap their executor.
 func RemoteEnv(t testing.TB, wrap ...func(executors.Executor) executors.Executor) (*Env, *away) {
 	t.Helper()
 	return RemoteEnvWith(t, func(c *assembly.Config) { c.DefaultExecutor = string(RemoteKind) }, fake.Knobs{OwnDisk: true, Kind: RemoteKind}, wrap...)
 }
 
-// RemoteEnvWith is a RemoteEnv with another place.
+// RemoteEnvWith is a RemoteEnv with another executor.
 func RemoteEnvWith(t testing.TB, change func(*assembly.Config), knobs fake.Knobs, wrap ...func(executors.Executor) executors.Executor) (*Env, *away) {
 	t.Helper()
 	db := storetest.SQLite(t)
@@ -105,7 +105,7 @@ func RemoteEnvWith(t testing.TB, change func(*assembly.Config), knobs fake.Knobs
 	leave := func(ctx context.Context, p *executors.Place) error {
 		err := h.S.Ingest.FetchBeforeEnd(ctx, p.WorkspaceID, p.Run)
 		if err != nil && !ingest.Refused(err) {
-			t.Errorf("taking leave: %v", err)
+			t.Errorf("leaving the sandbox: %v", err)
 		}
 		if p.OwnDisk {
 			a.mirror(ctx, p)
@@ -123,17 +123,17 @@ func RemoteEnvWith(t testing.TB, change func(*assembly.Config), knobs fake.Knobs
 	return h, a
 }
 
-// hook is for a service that was started anew: the Manager's hooks ask the harness for it.
+// hook serves restarted services: the Manager's hooks look up the current service of the Env.
 func (a *away) hook(parts) {}
 
-// specs asks the harness's present service.
+// specs asks the current service of the Env.
 type specs struct{ h *Env }
 
 func (s specs) Spec(ctx context.Context, id string) (executors.Spec, executors.Kind, error) {
 	return s.h.S.Records.Spec(ctx, id)
 }
 
-// mirror brings the files home, as the room that does so would: all that git tells of, and nothing else.
+// mirror syncs the files to the server like filesync: everything that git lists, and nothing else.
 func (a *away) mirror(ctx context.Context, p *executors.Place) {
 	w, err := a.h.Store.Workspace(ctx, p.WorkspaceID)
 	Must(a.t, err)
@@ -172,7 +172,7 @@ func (a *away) mirror(ctx context.Context, p *executors.Place) {
 	}))
 }
 
-// Root is where a live sandbox's worktree lies.
+// Root is the folder of a live sandbox's worktree.
 func (a *away) Root(w workspaces.Workspace) string {
 	a.t.Helper()
 	p, ok := a.Manager.Live(w.ID)
@@ -206,7 +206,7 @@ func (a *away) trySh(w workspaces.Workspace, script string) (string, error) {
 
 func (a *away) Creates() int { return a.Exec.Creates() }
 
-// End ends the sandbox and waits until the worktree is led home.
+// End ends the sandbox and waits until the worktree is at its position.
 func (a *away) End(w workspaces.Workspace) {
 	a.t.Helper()
 	Must(a.t, a.Destroy(context.Background(), w.ID))
@@ -215,10 +215,10 @@ func (a *away) End(w workspaces.Workspace) {
 
 func (a *away) Led(w workspaces.Workspace) {
 	a.t.Helper()
-	WaitFor(a.t, "the worktree to be led home", func() bool { return !Exists(a.h.Data, "boxes/"+w.ID+"/far") })
+	WaitFor(a.t, "the worktree to be at the sandbox's position", func() bool { return !Exists(a.h.Data, "boxes/"+w.ID+"/far") })
 }
 
-// LongRepo is a repository with a history that is longer than what work needs.
+// LongRepo is a repository with more history than the work needs.
 func (h *Env) LongRepo(name string) string {
 	dir := h.Repo(name)
 	var in strings.Builder

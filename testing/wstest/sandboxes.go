@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Owner is whose a file is.
+// Owner is the owner of a file.
 func Owner(t *testing.T, path string) int {
 	t.Helper()
 	fi, err := os.Lstat(path)

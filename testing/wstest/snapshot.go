@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// Keep takes a snapshot that somebody asks for.
+// Keep takes a snapshot of kind kept.
 func (h *Env) Keep(id string, f snapshot.Request) snapshot.Snap {
 	h.T.Helper()
 	sn, err := h.S.Snapshots.Take(context.Background(), id, f)

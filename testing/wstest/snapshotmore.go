@@ -15,7 +15,7 @@ func (h *Env) Snaps(w workspaces.Workspace) []snapshot.Snap {
 	return items
 }
 
-// SecretSessions are sessions that were given files of secrets.
+// SecretSessions are sessions with files of secrets.
 type SecretSessions struct {
 	*Setups
 	Files workspaces.SecretFiles

@@ -19,8 +19,8 @@ import (
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
-// walls are sandboxes with real walls: each command runs in a bubblewrap of its own that shows nothing but what the workspace was
-// given. They stand for any isolating place.
+// walls are isolated sandboxes: each command runs in a separate bubblewrap that shows only what the workspace was given. They stand for any
+// isolating executor.
 type walls struct {
 	t  testing.TB
 	h  *Env
@@ -34,14 +34,14 @@ type walls struct {
 	Answer func(c executors.SandboxCommand) (executors.SandboxResult, bool) // a sandbox that lies
 }
 
-// IsolatedEnv is a harness whose workspaces are boxed.
+// IsolatedEnv is an Env whose workspaces are isolated.
 func IsolatedEnv(t testing.TB, change ...func(*assembly.Config)) (*Env, *walls) {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("bubblewrap is not installed: testing/scripts/test-setup.sh installs it")
 		}
-		t.Skip("bubblewrap is not installed (apt-get install bubblewrap): what a boxed workspace does is not tested")
+		t.Skip("bubblewrap is not installed (apt-get install bubblewrap): isolated workspaces are not tested")
 	}
 	h := SQLiteEnv(t, append([]func(*assembly.Config){func(c *assembly.Config) { c.Chown = os.Geteuid() == 0 }}, change...)...)
 	b := &walls{t: t, h: h, open: make(map[string]executors.MountSpec), broken: make(map[string]error)}
@@ -77,14 +77,14 @@ func (b *walls) place(ctx context.Context, id string) (executors.MountSpec, erro
 	return box, err
 }
 
-// Breaks makes every place answer err, nil = none.
+// Breaks makes every sandbox return err, nil = none.
 func (b *walls) Breaks(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bad = err
 }
 
-// FallFor ends the workspace's place and makes no other while err is not nil.
+// FallFor ends the workspace's sandbox and creates no other while err is not nil.
 func (b *walls) FallFor(id string, err error) {
 	b.Fall(id)
 	b.mu.Lock()
@@ -92,7 +92,7 @@ func (b *walls) FallFor(id string, err error) {
 	b.broken[id] = err
 }
 
-// Fall ends the workspace's place, as a crash does.
+// Fall ends the workspace's sandbox, as a crash does.
 func (b *walls) Fall(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,14 +105,14 @@ func (b *walls) Destroy(ctx context.Context, id string) error {
 			return b.RunInSandbox(ctx, id, c)
 		}
 		if err := b.h.S.Ingest.FetchBeforeEnd(ctx, id, run); err != nil {
-			b.t.Logf("taking leave: %v", err)
+			b.t.Logf("leaving the sandbox: %v", err)
 		}
 	}
 	b.Fall(id)
 	return nil
 }
 
-// Choose and what follows make walls places to move between: "local" has none.
+// Choose and the following methods make walls executors to move between: "local" does not isolate.
 func (b *walls) Choose(_ context.Context, _ string, wishes ...executors.Kind) (executors.Kind, error) {
 	for _, k := range wishes {
 		if k != "" {
@@ -180,7 +180,7 @@ func (b *walls) RunInSandbox(ctx context.Context, id string, c executors.Sandbox
 	args := []string{"--unshare-pid", "--unshare-net", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
 		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--die-with-parent"}
 	for _, m := range box.Mounts {
-		for i, c := range m.Target { // bubblewrap makes them for root alone
+		for i, c := range m.Target { // only root may create them with bubblewrap
 			if c == '/' && i > 0 {
 				args = append(args, "--perms", "0755", "--dir", m.Target[:i])
 			}
@@ -219,7 +219,7 @@ func (b *walls) RunInSandbox(ctx context.Context, id string, c executors.Sandbox
 	return r, nil
 }
 
-// Try runs a shell line as the agent does.
+// Try runs a shell line like the agent does.
 func (b *walls) Try(w workspaces.Workspace, line string) (string, error) {
 	r, err := b.RunInSandbox(context.Background(), w.ID, executors.SandboxCommand{Argv: []string{"/bin/sh", "-ec", line}})
 	if err == nil && r.ExitCode != 0 {
@@ -232,7 +232,7 @@ func (b *walls) Sh(w workspaces.Workspace, line string) string {
 	b.t.Helper()
 	out, err := b.Try(w, line)
 	if err != nil {
-		b.t.Fatalf("in the box: %s: %v\n%s", line, err, out)
+		b.t.Fatalf("in the sandbox: %s: %v\n%s", line, err, out)
 	}
 	return out
 }

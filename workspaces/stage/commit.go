@@ -19,8 +19,8 @@ import (
 	"github.com/parawork/parawork/workspaces/secretfiles"
 )
 
-// Commit makes a commit of the chosen paths, or of everything that changed, on the workspace's branch with the person as its
-// author. It is built beside the agent's index, which afterwards knows the committed paths and keeps everything else.
+// Commit commits the chosen paths, or everything that changed, on the workspace's branch with the user as author. It builds the commit with
+// a temporary index; the agent's index then gets the committed paths and retains everything else.
 func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID string, r CommitRequest) (workspaces.Commit, error) {
 	if err := checkCommit(r); err != nil {
 		return workspaces.Commit{}, err
@@ -41,7 +41,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 		return workspaces.Commit{}, err
 	}
 	if secretfiles.Value(b.Secrets, []byte(r.Message)) {
-		return workspaces.Commit{}, fault.New(fault.Invalid, "secret_in_message", "The message holds the value of a secret: everybody who has the repository would read it. Write it without.").With("field", "message")
+		return workspaces.Commit{}, fault.New(fault.Invalid, "secret_in_message", "The message contains the value of a secret: everybody who has the repository could read it. Write it without that.").With("field", "message")
 	}
 	b.All = len(r.Paths)+len(r.Parts.List) == 0 && !r.Staged
 
@@ -63,17 +63,17 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	if err != nil {
 		return workspaces.Commit{}, err
 	}
-	// The index is told first: a crash before the branch moves leaves work that is staged. The other way round it would leave an
-	// index that takes the work back, unseen, with the agent's next commit.
+	// Update the index first: a crash before the branch moves leaves the work staged. The other way round, the agent's next commit would
+	// silently revert the work.
 	reported := index.notify(ctx, commit, 1) == nil
 	failpoint.Reach(failpoint.CommitStaged)
 	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+sandboxgit.FirstLine(r.Message), git.HeadsPrefix+branch, commit, head); err != nil {
 		if reported {
 			if err := index.takeBack(context.WithoutCancel(ctx)); err != nil {
-				s.cfg.Log.WarnContext(ctx, "index could not be taken back", "workspace_id", w.ID, "error", err)
+				s.cfg.Log.WarnContext(ctx, "index could not be restored", "workspace_id", w.ID, "error", err)
 			}
 		}
-		return workspaces.Commit{}, git.SandboxFault(err, "branch_moved", "The branch moved on meanwhile; moving it to the new commit")
+		return workspaces.Commit{}, git.SandboxFault(err, "branch_moved", "The branch moved meanwhile; moving it to the new commit")
 	}
 	failpoint.Reach(failpoint.CommitMoved)
 	if !reported {
@@ -121,7 +121,7 @@ func checkCommit(r CommitRequest) error {
 	return nil
 }
 
-// WrongBranch says that the worktree is not on the workspace's branch.
+// WrongBranch is the error that the worktree is not on the workspace's branch.
 func WrongBranch(w workspaces.Workspace, branch string) error {
 	at := "no branch (detached HEAD)"
 	if branch != "" {
@@ -130,7 +130,7 @@ func WrongBranch(w workspaces.Workspace, branch string) error {
 	return fault.New(fault.Conflict, "branch_switched", "The workspace's folder is on %s, not on %s. Switch back in the terminal: git switch %s.", at, w.Branch, w.Branch)
 }
 
-// resolved refuses while files have unresolved conflicts.
+// resolved returns an error while files have unresolved conflicts.
 func resolved(ctx context.Context, b *sandboxgit.Sandbox) error {
 	out, err := b.Git(ctx, nil, "ls-files", "--unmerged", "-z")
 	if err != nil {
@@ -142,7 +142,7 @@ func resolved(ctx context.Context, b *sandboxgit.Sandbox) error {
 	return nil
 }
 
-// stage builds the tree of the commit: HEAD with the chosen paths as they are in the worktree.
+// stage makes the tree of the commit: HEAD with the chosen paths as they are in the worktree.
 func stage(ctx context.Context, b *sandboxgit.Sandbox, paths []string) (string, error) {
 	if err := resolved(ctx, b); err != nil {
 		return "", err
@@ -173,7 +173,7 @@ func changedTree(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
 		return "", git.SandboxFault(err, "commit_failed", "Writing the tree")
 	}
 	if tree = strings.TrimSpace(tree); !git.IsCommitID(tree) {
-		return "", fmt.Errorf("box: write-tree answered %q", tree)
+		return "", fmt.Errorf("sandbox: write-tree answered %q", tree)
 	}
 	was, err := b.Git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
 	if err != nil {
@@ -185,7 +185,7 @@ func changedTree(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
 	return tree, nil
 }
 
-// addPaths stages exactly the named paths. One that is ignored counts when it was staged by hand.
+// addPaths stages exactly the named paths. It accepts an ignored one that was staged manually.
 func addPaths(ctx context.Context, b *sandboxgit.Sandbox, paths []string) error {
 	var rest []string
 	forced := make(map[string]bool)
@@ -224,11 +224,11 @@ func addPaths(ctx context.Context, b *sandboxgit.Sandbox, paths []string) error 
 	return git.SandboxFault(err, "commit_failed", "Collecting the changes")
 }
 
-// IndexTries is how often the agent's index is asked for, 200 ms apart.
+// IndexTries is how often the agent's index is tried, 200 ms apart.
 const IndexTries = 10
 
-// Refresh makes the agent's index know of paths, of everything without any, what a commit holds; HEAD stays where it is. The
-// index may be held by a git of the agent's for a moment.
+// Refresh updates the agent's index for paths, or everything without any, to what a commit has; HEAD stays where it is. The agent's git may
+// hold the index's lock for a moment.
 func Refresh(ctx context.Context, b *sandboxgit.Sandbox, commit string, paths []string, tries int) error {
 	if len(paths) == 0 {
 		paths = []string{"."}

@@ -14,19 +14,19 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// commitIndex is how the agent's index learns of a commit, and forgets it again.
+// commitIndex updates the agent's index for a commit, and undoes that.
 type commitIndex struct {
 	b     *sandboxgit.Sandbox
 	whole bool     // everything, or paths
 	paths []string // of whole; none = everything
-	none  bool     // it needs to learn nothing
+	none  bool     // no update is needed
 
-	// Of parts: what the entries were and become. What else is staged stays.
+	// For parts: the entries before and after. Other staged changes stay.
 	said     string
 	old, new map[string]git.FileEntry
 }
 
-// tell makes the index know what commit holds.
+// tell updates the index to what commit has.
 func (i commitIndex) notify(ctx context.Context, commit string, tries int) error {
 	switch {
 	case i.none:
@@ -37,7 +37,7 @@ func (i commitIndex) notify(ctx context.Context, commit string, tries int) error
 	return i.set(ctx, i.new, tries)
 }
 
-// takeBack makes the index forget it.
+// takeBack undoes tell.
 func (i commitIndex) takeBack(ctx context.Context) error {
 	switch {
 	case i.none:
@@ -55,7 +55,7 @@ func (i commitIndex) takeBack(ctx context.Context) error {
 
 func (i commitIndex) names() []string { return slices.Sorted(maps.Keys(i.new)) }
 
-// set changes the entries. Where the agent changed one of them since, it learns of the commit as of a whole file's.
+// set changes the entries. If the agent changed one of them since, that one is updated as for a whole file.
 func (i commitIndex) set(ctx context.Context, entries map[string]git.FileEntry, tries int) error {
 	err := i.b.SetIndex(ctx, i.names(), i.said, entries, tries)
 	if !errors.Is(err, sandboxgit.ErrIndexMoved) {
@@ -72,7 +72,7 @@ func (i commitIndex) set(ctx context.Context, entries map[string]git.FileEntry, 
 	if err := sandboxgit.ParseIndex(said, now); err != nil {
 		return err
 	}
-	// An entry that is as wished already needs nothing; another one is the agent's own, newer choice and stays.
+	// Skip an entry that already has the wanted value; any other value is the agent's own, newer choice and stays.
 	left := make(map[string]git.FileEntry)
 	was := make(map[string]git.FileEntry)
 	if err := sandboxgit.ParseIndex(i.said, was); err != nil {
@@ -86,7 +86,7 @@ func (i commitIndex) set(ctx context.Context, entries map[string]git.FileEntry, 
 	return i.b.SetIndex(ctx, i.names(), said, left, tries)
 }
 
-// commitFiles builds the tree of a commit.
+// commitFiles makes the tree of a commit.
 func (s *Service) commitFiles(ctx context.Context, actor accounts.Actor, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, r CommitRequest) (string, commitIndex, error) {
 	index := commitIndex{b: b, whole: true, paths: r.Paths}
 	switch {
@@ -100,7 +100,7 @@ func (s *Service) commitFiles(ctx context.Context, actor accounts.Actor, p works
 	return tree, index, err
 }
 
-// stagedTree is the tree of what is staged.
+// stagedTree is the tree of the index.
 func stagedTree(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
 	if err := resolved(ctx, b); err != nil {
 		return "", err
@@ -115,7 +115,7 @@ func stagedTree(ctx context.Context, b *sandboxgit.Sandbox) (string, error) {
 	return tree, err
 }
 
-// commitParts builds the tree of HEAD with parts of what differs.
+// commitParts makes the tree of HEAD with the chosen parts.
 func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, r Parts) (string, commitIndex, error) {
 	var none commitIndex
 	if err := r.check(); err != nil {
@@ -137,7 +137,7 @@ func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p works
 	if err != nil {
 		return "", none, err
 	}
-	// Files that were staged by hand although they are ignored are found by the agent's index only.
+	// Only the agent's index lists files that were staged manually although they are ignored.
 	if err := copyIndex(ctx, b); err != nil {
 		return "", none, err
 	}
@@ -162,7 +162,7 @@ func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p works
 		if part.whole() || own[name].OID == head[name].OID && own[name].Mode == head[name].Mode {
 			continue
 		}
-		// Other lines of it are staged: they stay so, beside what is committed.
+		// Other lines of it are staged: they stay so, in addition to what is committed.
 		if e, err := alsoIn(ctx, b, name, head[name], set[name], own[name]); err != nil {
 			return "", none, err
 		} else if e.Is() {
@@ -172,7 +172,7 @@ func (s *Service) commitParts(ctx context.Context, actor accounts.Actor, p works
 	return tree, index, nil
 }
 
-// alsoIn is what the agent has staged of a file with what became of another by a commit; the zero entry where the two cannot be had together.
+// alsoIn applies what a commit changed to what the agent has staged of a file; the zero entry if they conflict.
 func alsoIn(ctx context.Context, b *sandboxgit.Sandbox, name string, before, after, staged git.FileEntry) (git.FileEntry, error) {
 	var text [3][]byte
 	for i, e := range [...]git.FileEntry{before, after, staged} {
@@ -194,7 +194,7 @@ func alsoIn(ctx context.Context, b *sandboxgit.Sandbox, name string, before, aft
 		picks = append(picks, pick{LineBlock: x})
 	}
 	made, err := takeForward(name, picks, old, now, git.SplitLines(text[2]))
-	if err != nil { // they overlap: what is committed counts, the rest is still in the file
+	if err != nil { // they overlap: the commit counts, the rest is still in the file
 		return git.FileEntry{}, nil //nolint:nilerr // no entry: as above
 	}
 	e := git.FileEntry{Mode: staged.Mode}

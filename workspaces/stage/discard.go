@@ -21,22 +21,22 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// Discarded says what was discarded, and where it is kept.
+// Discarded is what was discarded, and the snapshot that has it.
 type Discarded struct {
 	SnapshotID string // of all files as they were before
-	After      string // the commit that stands for them afterwards; "" where it could not be kept
+	After      string // the commit with the files afterwards; "" if it could not be stored
 	Files      []string
 }
 
-// Discard takes parts out of the files: what was shown as new goes, what was shown as old comes back. All files are kept in a snapshot first,
-// and nothing is written over that is not in it.
+// Discard removes parts from the files: it deletes lines shown as new, and restores lines shown as old. It first takes a snapshot of all
+// files, and overwrites nothing that is not in it.
 func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID string, r Parts) (Discarded, error) {
 	if err := r.check(); err != nil {
 		return Discarded{}, err
 	}
 	r.From = cmp.Or(r.From, "head")
 	if r.From == indexRev || r.To == indexRev {
-		return Discarded{}, fault.New(fault.Invalid, "revision_invalid", "What is discarded is told by a commit and by the files.").With("field", "from")
+		return Discarded{}, fault.New(fault.Invalid, "revision_invalid", "A discard compares a commit with the files: from and to cannot be index.").With("field", "from")
 	}
 	w, p, release, err := s.sandboxes.Begin(ctx, workspaceID)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 			return Discarded{}, err
 		}
 	}
-	// All is worked out before anything is written: one part that cannot be discarded discards nothing.
+	// Compute everything before writing: if one part cannot be discarded, none is.
 	for _, part := range r.List {
 		if err := d.plan(ctx, part); err != nil {
 			return Discarded{}, err
@@ -117,16 +117,16 @@ type discarding struct {
 	w        workspaces.Workspace
 	v        shown
 	files    Files
-	b        *sandboxgit.Sandbox // nil where no sandbox runs: then there is no index, and git changes nothing on its way
+	b        *sandboxgit.Sandbox // nil without a running sandbox: then there is no index, and no file has git filters
 	filtered map[string]bool
 	steps    []discardStep
 }
 
-// discardStep is what is written of one file.
+// discardStep is the change to one file.
 type discardStep struct {
 	name  string
 	was   PresentFile
-	to    git.FileEntry // what it becomes; without oid it goes
+	to    git.FileEntry // new content; without oid it is removed
 	text  []byte        // of a part
 	whole bool
 	part  Part
@@ -203,7 +203,7 @@ func (d *discarding) plan(ctx context.Context, part Part) error {
 	return nil
 }
 
-// asShown refuses a file that is not what was shown.
+// asShown rejects a file that is not the one shown.
 func (d *discarding) asShown(ctx context.Context, name string, pr PresentFile) error {
 	n := d.v.now[name]
 	if d.v.anyNow || n.OID == pr.OID && (n.Mode == pr.Mode || !pr.Is()) {
@@ -218,7 +218,7 @@ func (d *discarding) asShown(ctx context.Context, name string, pr PresentFile) e
 	return sandboxgit.ChangedFault(name)
 }
 
-// checkKept makes sure that the snapshot holds what is about to be written over.
+// checkKept makes sure that the snapshot has what is about to be overwritten.
 func (d *discarding) checkKept(ctx context.Context, snap snapshot.Snap) error {
 	var names []string
 	for _, st := range d.steps {
@@ -238,20 +238,20 @@ func (d *discarding) checkKept(ctx context.Context, snap snapshot.Snap) error {
 		if !st.was.Is() || k.OID == st.was.OID {
 			continue
 		}
-		if d.b != nil && d.filtered[st.name] && k.Is() { // a snapshot taken by git has it as the repository would
+		if d.b != nil && d.filtered[st.name] && k.Is() { // a snapshot taken by git has it in the repository's form
 			if out, err := d.b.Git(ctx, nil, "hash-object", "--", st.name); err == nil && strings.TrimSpace(out) == k.OID {
 				continue
 			}
 		}
 		if !k.Is() {
-			return fault.New(fault.Conflict, "part_not_kept", "%q is not kept by snapshots (it is ignored, or too large), so it is not discarded. Change it in a terminal.", st.name).With("path", guest.EncodePath(st.name))
+			return fault.New(fault.Conflict, "part_not_kept", "%q is in no snapshot (it is ignored, or too large), so it is not discarded. Change it in a terminal.", st.name).With("path", guest.EncodePath(st.name))
 		}
 		return sandboxgit.ChangedFault(st.name)
 	}
 	return nil
 }
 
-// write makes one file what it becomes, if it is still what it was.
+// write changes one file, unless it has changed meanwhile.
 func (d *discarding) write(ctx context.Context, st discardStep) error {
 	err := d.write1(ctx, st)
 	if fault.Is(err, fault.Precondition) || fault.CodeOf(err) == "file_exists" {
@@ -270,7 +270,7 @@ func (d *discarding) write1(ctx context.Context, st discardStep) error {
 	return d.s.putEntry(ctx, EntryPut{p: d.p, Workspace: d.w, Sandbox: d.b, Files: d.files, Name: st.name, Was: st.was, to: st.to, filtered: d.filtered[st.name]})
 }
 
-// RemoveFile removes a file that is still what it was, and the folders that are empty then.
+// RemoveFile removes a file unless it has changed, and then its empty parent folders.
 func RemoveFile(ctx context.Context, files Files, workspaceID, name string, was PresentFile) error {
 	if err := files.RemoveIf(ctx, workspaceID, guest.EncodePath(name), was.hash); err != nil {
 		return err
@@ -283,7 +283,7 @@ func RemoveFile(ctx context.Context, files Files, workspaceID, name string, was 
 	return nil
 }
 
-// PutFile writes a file through who writes files, if it is what was seen.
+// PutFile writes a file through Files, unless it has changed.
 func PutFile(ctx context.Context, files Files, workspaceID, name string, r io.Reader, was PresentFile, to git.FileEntry) error {
 	if was.Link() { // a link is not written through
 		if err := files.RemoveIf(ctx, workspaceID, guest.EncodePath(name), ""); err != nil {
@@ -293,17 +293,17 @@ func PutFile(ctx context.Context, files Files, workspaceID, name string, r io.Re
 	}
 	mode := to.Perm()
 	if was.Is() && was.Mode == to.Mode {
-		mode = 0 // its own rights stay
+		mode = 0 // its permissions stay
 	}
 	_, err := files.Put(ctx, workspaceID, guest.EncodePath(name), r, was.hash, mode)
 	return err
 }
 
-// EntryPut is a file of the repository that becomes one of a worktree.
+// EntryPut is a file of the repository to be written to a worktree.
 type EntryPut struct {
 	p         workspaces.Project // whose repository has it
 	Workspace workspaces.Workspace
-	Sandbox   *sandboxgit.Sandbox // nil: git changes nothing on its way
+	Sandbox   *sandboxgit.Sandbox // nil: no file has git filters
 	Files     Files
 	Name      string
 	Was       PresentFile
@@ -311,7 +311,7 @@ type EntryPut struct {
 	filtered  bool
 }
 
-// MaxFiltered bounds a file that git changes on its way out, in bytes.
+// MaxFiltered bounds the size of a file that git's filters change when it is checked out, in bytes.
 const MaxFiltered = 48 << 20
 
 func (s *Service) putEntry(ctx context.Context, e EntryPut) error {
@@ -338,7 +338,7 @@ func (s *Service) putEntry(ctx context.Context, e EntryPut) error {
 	})
 }
 
-// CommitBlob hands a file of a commit over.
+// CommitBlob passes on a file of a commit.
 func (s *Service) CommitBlob(ctx context.Context, p workspaces.Project, e git.FileEntry, fn func(io.Reader) error) error {
 	return s.repo.CommitBlobs(ctx, p.ID, []hostgit.TreeFile{{Size: e.Size, OID: e.OID}}, func(_ hostgit.TreeFile, r io.Reader) error { return fn(r) })
 }
@@ -355,7 +355,7 @@ func (s *Service) putLink(ctx context.Context, e EntryPut) error {
 	return MakeLink(ctx, e, to.String())
 }
 
-// MakeLink makes a symbolic link in the place of what was there.
+// MakeLink makes a symbolic link, replacing what was there.
 func MakeLink(ctx context.Context, e EntryPut, to string) error {
 	if e.Was.Is() {
 		if err := e.Files.RemoveIf(ctx, e.Workspace.ID, guest.EncodePath(e.Name), e.Was.hash); err != nil {
@@ -366,8 +366,8 @@ func MakeLink(ctx context.Context, e EntryPut, to string) error {
 	return err
 }
 
-// unstage takes what was discarded out of the index, too, where the same is staged: else the next commit would bring it back. What differs
-// there stays. Nothing depends on it.
+// unstage also removes what was discarded from the index, if it is staged: else the next commit would bring it back. Other staged content
+// stays. Nothing depends on its success.
 func (d *discarding) unstage(ctx context.Context) {
 	if d.b == nil {
 		return

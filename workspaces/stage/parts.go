@@ -21,18 +21,19 @@ const maxParts = 2_000
 // Bounds of one request.
 const maxHunks = 5_000
 
-// Hunk is a stretch of lines of the older and of the newer state, as in the head of a unified diff: of no lines, the start is the line before.
+// Hunk is a run of lines of the older and of the newer state, as in a hunk header of a unified diff: without lines, the start is the line
+// before.
 type Hunk struct {
 	OldStart, OldLines int
 	NewStart, NewLines int
-	Hash               string // what Hunks said of it; "" = not checked
+	Hash               string // hash from Hunks; "" = not checked
 }
 
 // Part is a file, or a part of one.
 type Part struct {
 	Path  string // raw
-	Hunks []Hunk // with Old and New empty too: the whole file
-	// Old and New are lines of the older and the newer state, counted from 1: of the hunks only these.
+	Hunks []Hunk // if Old and New are empty too: the whole file
+	// Old and New are lines of the older and the newer state, counted from 1: only these of the hunks.
 	Old, New []int
 }
 
@@ -40,8 +41,8 @@ func (p Part) whole() bool { return len(p.Hunks) == 0 && len(p.Old) == 0 && len(
 
 // Parts are parts of what differs between two states.
 type Parts struct {
-	From string // a revision, or "index"; "" = what the operation works from
-	To   string // a revision, or "index"; "" = as the files are now, whatever that is
+	From string // a revision, or "index"; "" = the operation's default
+	To   string // a revision, or "index"; "" = the current files, whatever they are
 	List []Part
 }
 
@@ -51,18 +52,18 @@ type HunkLines struct {
 	Removed, Added []string // with their line feeds
 }
 
-// FileHunks is how a file differs.
+// FileHunks is the diff of a file.
 type FileHunks struct {
 	Path         string
-	From, To     string // the commits the two states stand for; "" = the index
-	Binary       bool   // or larger than is taken apart: it can be had as a whole only
+	From, To     string // the commits of the two states; "" = the index
+	Binary       bool   // or too large: only available as a whole
 	Hunks        []HunkLines
-	OldOID       string // git's names of the content; "" = there is none
+	OldOID       string // git object ids of the content; "" = no file
 	NewOID       string
 	Mode, OldMod string
 }
 
-// Files reads and writes files of worktrees, where these are. Paths are in wire form. *filesync.Service is one.
+// Files reads and writes files of worktrees, wherever they are. Paths are in wire form. *filesync.Service implements it.
 type Files interface {
 	Stat(ctx context.Context, workspaceID, path string) (guest.FileInfo, error)
 	Read(ctx context.Context, workspaceID, path string) (io.ReadCloser, guest.FileInfo, error)
@@ -71,10 +72,10 @@ type Files interface {
 	RemoveIf(ctx context.Context, workspaceID, path, ifMatch string) error
 }
 
-// ConnectFiles gives who writes files, which itself needs workspaces. Called once, before Run.
+// ConnectFiles sets the Files, which need workspaces themselves. It is called once, before Run.
 func (s *Service) ConnectFiles(f Files) { s.files.Store(&f) }
 
-// FileWriter returns who writes files.
+// FileWriter returns the Files.
 func (s *Service) FileWriter() (Files, error) {
 	files := s.files.Load()
 	if files == nil {
@@ -96,7 +97,7 @@ func (r Parts) check() error {
 			return err
 		}
 		if strings.HasSuffix(p.Path, "/") || seen[p.Path] {
-			return fault.New(fault.Invalid, "path_invalid", "%q is named twice, or is no file.", p.Path)
+			return fault.New(fault.Invalid, "path_invalid", "%q is listed twice, or is not a file.", p.Path)
 		}
 		seen[p.Path] = true
 		if len(p.Hunks) > maxHunks || len(p.Old)+len(p.New) > 200_000 {
@@ -118,7 +119,7 @@ func (r Parts) paths() []string {
 // pick is a difference of which all or some lines were chosen.
 type pick struct {
 	git.LineBlock
-	old, new []bool // which lines were; nil = all
+	old, new []bool // the chosen lines; nil = all
 }
 
 func movedFault(path string) error {
@@ -160,7 +161,8 @@ func (p Part) picks(old, now []string) ([]pick, error) {
 	return out, nil
 }
 
-// chosen leaves of the blocks what the chosen lines are of. Where as many lines came as went, each stands for one.
+// chosen returns the parts of the blocks that the chosen lines cover. If a block removes as many lines as it adds, they correspond one to
+// one.
 func (p Part) chosen(blocks []git.LineBlock) []pick {
 	oldSet, newSet := make(map[int]bool), make(map[int]bool)
 	for _, n := range p.Old {
@@ -201,7 +203,7 @@ func (p Part) chosen(blocks []git.LineBlock) []pick {
 	return out
 }
 
-// in turns what the head of a diff says into lines counted from 0.
+// in converts line numbers of a hunk header to ones that count from 0.
 func (h Hunk) in(old, now int) (git.LineBlock, bool) {
 	b := git.LineBlock{A0: h.OldStart, A1: h.OldStart + h.OldLines, B0: h.NewStart, B1: h.NewStart + h.NewLines}
 	if h.OldLines > 0 {
@@ -213,7 +215,7 @@ func (h Hunk) in(old, now int) (git.LineBlock, bool) {
 	return b, h.OldLines >= 0 && h.NewLines >= 0 && h.OldLines+h.NewLines > 0 && b.A0 >= 0 && b.B0 >= 0 && b.A1 <= old && b.B1 <= now && b.A1 >= 0 && b.B1 >= 0
 }
 
-// hunkOf is in the other way round.
+// hunkOf is the inverse of in.
 func hunkOf(b git.LineBlock) Hunk {
 	h := Hunk{OldStart: b.A0 + 1, OldLines: b.A1 - b.A0, NewStart: b.B0 + 1, NewLines: b.B1 - b.B0}
 	if h.OldLines == 0 {
@@ -225,7 +227,7 @@ func hunkOf(b git.LineBlock) Hunk {
 	return h
 }
 
-// hunkHash names a hunk by where it is and what it says.
+// hunkHash identifies a hunk by its position and content.
 func hunkHash(h Hunk, old, now []string) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "@@ -%d,%d +%d,%d @@\n", h.OldStart, h.OldLines, h.NewStart, h.NewLines)
@@ -238,7 +240,7 @@ func hunkHash(h Hunk, old, now []string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// forward is what stands in the place of the old lines once the pick is taken.
+// forward is the text that replaces the old lines when the pick is applied.
 func (k pick) forward(old, now []string) []string {
 	var out []string
 	for i, l := range old[k.A0:k.A1] {
@@ -254,7 +256,7 @@ func (k pick) forward(old, now []string) []string {
 	return out
 }
 
-// backward is what stands in the place of the new lines once the pick is taken back.
+// backward is the text that replaces the new lines when the pick is reverted.
 func (k pick) backward(old, now []string) []string {
 	var out []string
 	for i, l := range old[k.A0:k.A1] {
@@ -270,13 +272,13 @@ func (k pick) backward(old, now []string) []string {
 	return out
 }
 
-// lineEdit puts lines in the place of others.
+// lineEdit replaces lines by others.
 type lineEdit struct {
 	from, to int
 	with     []string
 }
 
-// applyEdits makes the text of edits that do not overlap.
+// applyEdits applies edits that do not overlap to a text.
 func applyEdits(text []string, edits []lineEdit) ([]byte, bool) {
 	slices.SortStableFunc(edits, func(a, b lineEdit) int { return a.from - b.from })
 	var out []string
@@ -299,8 +301,8 @@ func applyEdits(text []string, edits []lineEdit) ([]byte, bool) {
 	return []byte(b.String()), true
 }
 
-// takeForward puts picks of the way from old to now into target, which need not be old. What is there already stays. It fails with
-// part_overlaps where target differs in the same lines in another way.
+// takeForward applies picks of the diff from old to now to target, which may differ from old. It skips what target already has. It fails
+// with part_overlaps if target differs in the same lines in another way.
 func takeForward(path string, picks []pick, old, now, target []string) ([]byte, error) {
 	fromOld, fromNow, toNow := git.DiffLines(old, target), git.DiffLines(now, target), []git.LineBlock(nil)
 	var edits []lineEdit
@@ -310,7 +312,7 @@ func takeForward(path string, picks []pick, old, now, target []string) ([]byte, 
 			continue
 		}
 		b0, b1 := k.B0, k.B1
-		if b0 == b1 { // nothing is left of it: then the lines around it tell
+		if b0 == b1 { // nothing is left of it: compare the lines around it
 			b0, b1 = max(b0-1, 0), min(b1+1, len(now))
 		}
 		if _, there := git.CarryRange(fromNow, b0, b1); there && k.old == nil && b1 > b0 {
@@ -333,7 +335,7 @@ func takeForward(path string, picks []pick, old, now, target []string) ([]byte, 
 	return out, nil
 }
 
-// within are the differences between a target and the new text that a whole pick holds.
+// within are the differences between a target and the new text that are within a whole pick.
 func within(toNow []git.LineBlock, k pick, now []string) ([]lineEdit, bool) {
 	if k.old != nil {
 		return nil, false
@@ -350,7 +352,7 @@ func within(toNow []git.LineBlock, k pick, now []string) ([]lineEdit, bool) {
 	return out, len(out) > 0
 }
 
-// takeBack takes picks of the way from old to now out of target. With exact they must stand in it where they were shown.
+// takeBack reverts picks of the diff from old to now in target. With exact they must be in it where they were shown.
 func takeBack(picks []pick, old, now, target []string, exact bool) ([]byte, bool) {
 	moved := git.DiffLines(now, target)
 	var edits []lineEdit
@@ -367,7 +369,7 @@ func takeBack(picks []pick, old, now, target []string, exact bool) ([]byte, bool
 	return applyEdits(target, edits)
 }
 
-// unmoved says whether the picks stand in target where they do in now.
+// unmoved reports whether the picks are in target where they are in now.
 func unmoved(picks []pick, now, target []string) bool {
 	moved := git.DiffLines(now, target)
 	for _, k := range picks {

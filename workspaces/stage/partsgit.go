@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// blobText reads a file of the repository that is taken apart; none is an empty one.
+// blobText reads a file of the repository of which parts are taken; a missing one is empty.
 func (s *Service) blobText(ctx context.Context, p workspaces.Project, name string, e git.FileEntry) ([]byte, error) {
 	if !e.Is() {
 		return nil, nil
@@ -39,11 +39,11 @@ func (s *Service) blobText(ctx context.Context, p workspaces.Project, name strin
 type PresentFile struct {
 	git.FileEntry
 	hash string // sha256
-	text []byte // where it was asked for
+	text []byte // if requested
 	What string // file, symlink, dir, other; "" = nothing
 }
 
-// Present reads what is at a path. With text, the bytes of a file up to MaxPartBytes come along.
+// Present reads what is at a path. With text, it includes the bytes of a file up to MaxPartBytes.
 func (s *Service) Present(ctx context.Context, files Files, w workspaces.Workspace, name, like string, text bool) (PresentFile, error) {
 	wire := guest.EncodePath(name)
 	info, err := files.Stat(ctx, w.ID, wire)
@@ -91,7 +91,7 @@ func (s *Service) Present(ctx context.Context, files Files, w workspaces.Workspa
 	return out, nil
 }
 
-// Filtered says which files git changes between the worktree and the repository: line ends, large files kept elsewhere, encryption.
+// Filtered returns which files git changes between the worktree and the repository: line ends, large files stored elsewhere, encryption.
 func Filtered(ctx context.Context, b *sandboxgit.Sandbox, paths []string) (map[string]bool, error) {
 	out := make(map[string]bool)
 	all := false

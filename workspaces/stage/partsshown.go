@@ -12,16 +12,16 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// indexRev names the agent's index where a revision is asked for.
+// indexRev is the revision that means the agent's index.
 const indexRev = "index"
 
-// shown are the two states parts are told by.
+// shown are the two states that parts refer to.
 type shown struct {
-	from, to git.Tree // of "index" and where none was named: without a commit
+	from, to git.Tree // for "index" and for the default: without a commit
 	old, now map[string]git.FileEntry
 	fromOwn  bool // old is the agent's index
-	toOwn    bool // now is
-	anyNow   bool // no newer state was named: files as they are
+	toOwn    bool // now is the agent's index
+	anyNow   bool // no newer state was named: the current files
 }
 
 // side is what stands for one of the two.
@@ -32,7 +32,7 @@ func (s *Service) resolvePart(ctx context.Context, w workspaces.Workspace, rev, 
 	return s.snapshots.Resolve(ctx, w, rev, userID)
 }
 
-// shownParts looks up what the parts are of. r.From must be set.
+// shownParts looks up the states that the parts refer to. r.From must be set.
 func (s *Service) shownParts(ctx context.Context, p workspaces.Project, w workspaces.Workspace, r Parts, userID string) (shown, error) {
 	v := shown{fromOwn: r.From == indexRev, toOwn: r.To == indexRev, anyNow: r.To == ""}
 	var err error
@@ -53,7 +53,7 @@ func (s *Service) shownParts(ctx context.Context, p workspaces.Project, w worksp
 	return v, err
 }
 
-// text reads a file of one of the two states: of the agent's index in the box, of others in the repository.
+// text reads a file of one of the two states: of the agent's index in the sandbox, of others in the repository.
 func (s *Service) partText(ctx context.Context, p workspaces.Project, b *sandboxgit.Sandbox, own bool, name string, e git.FileEntry) ([]byte, error) {
 	if own {
 		return b.OwnBlob(ctx, name, e)
@@ -61,8 +61,8 @@ func (s *Service) partText(ctx context.Context, p workspaces.Project, b *sandbox
 	return s.blobText(ctx, p, name, e)
 }
 
-// Hunks says how a file differs between two states, hunk by hunk. From and To are revisions or "index"; "" = the last commit, and the files as
-// they are now.
+// Hunks returns the diff of a file between two states, by hunk. From and To are revisions or "index"; "" = the last commit, and the current
+// files.
 func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to string) (FileHunks, error) {
 	if err := sandboxgit.CheckPath(name); err != nil {
 		return FileHunks{}, err
@@ -77,7 +77,7 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 	}
 	from = cmp.Or(from, "head")
 	to = cmp.Or(to, snapshot.RevNow)
-	if to == snapshot.RevNow { // the newest snapshot may be a moment old
+	if to == snapshot.RevNow { // the newest snapshot may be slightly out of date
 		if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapPoll}); err != nil {
 			return FileHunks{}, err
 		}
@@ -134,28 +134,29 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 	return out, nil
 }
 
-// LookInSandbox opens the box of a workspace whose sandbox lives. It starts none: looking costs nothing.
+// LookInSandbox opens the live sandbox of a workspace. It starts none: viewing must not cost anything.
 func (s *Service) LookInSandbox(ctx context.Context, w workspaces.Workspace) (*sandboxgit.Sandbox, error) {
 	places, _, err := s.records.Connected()
 	if err != nil {
 		return nil, err
 	}
 	if s.sandboxes.Asleep(ctx, w) || !places.Live(w.ID) {
-		return nil, fault.New(fault.Conflict, "sandbox_asleep", "%s has no sandbox that runs now, and what is staged is only known there. Wake it, or open a terminal.", w.Key())
+		return nil, fault.New(fault.Conflict, "sandbox_asleep", "%s has no running sandbox, and only there it is known what is staged. Wake it, or open a terminal.", w.Key())
 	}
 	return s.sandboxes.Open(ctx, w)
 }
 
-// FileState is how a file stands in the agent's index. Each of the two is added, modified, deleted, type_changed or conflicted; "" = nothing.
+// FileState is the state of a file in the agent's index. Each of the two is added, modified, deleted, type_changed or conflicted; "" =
+// unchanged.
 type FileState struct {
 	Path             string
 	Staged, Unstaged string
 	Untracked        bool
 }
 
-// Index is what is staged of a workspace, and what is not.
+// Index lists the staged and the unstaged changes of a workspace.
 type Index struct {
-	Live  bool // the workspace has a sandbox that runs: only then is it known
+	Live  bool // the workspace has a running sandbox: only then it is known
 	Head  string
 	Files []FileState
 }

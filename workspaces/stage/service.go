@@ -1,7 +1,7 @@
-// Package stage works on parts of a workspace's changes: files, hunks and lines are staged, unstaged, discarded, committed, or taken from another
-// workspace. Whatever it would overwrite is kept in a snapshot first.
+// Package stage works on parts of a workspace's changes: it stages, unstages, discards and commits files, hunks and lines, and takes files
+// from another workspace. It first takes a snapshot of whatever it would overwrite.
 //
-// It begins no goroutine. Everything that writes begins with sandboxgit's Begin, which holds Locks.Busy.
+// It starts no goroutine. Everything that writes begins with sandboxgit's Begin, which holds Locks.Busy.
 package stage
 
 import (
@@ -25,7 +25,7 @@ type Store interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store       Store
 	Records     *workspaces.Records
@@ -50,10 +50,10 @@ type Service struct {
 	files       atomic.Pointer[Files]
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.SecretFiles == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Git == nil {
-		panic(errors.New("stage: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Git are needed"))
+		panic(errors.New("stage: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Git are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, git: cfg.Git}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// indexLook bounds a look at what is staged.
+// indexLook bounds one read of the index.
 const indexLook = 30 * time.Second
 
-// stageTries is how often staging begins anew because the agent changed its index meanwhile.
+// stageTries is how often staging starts over because the agent changed its index meanwhile.
 const stageTries = 5
 
-// Stage puts parts into the agent's index as they were shown, or with unstage takes them out of it. The files stay as they are.
+// Stage puts parts into the agent's index as they were shown, or with unstage removes them from it. The files stay as they are.
 func (s *Service) Stage(ctx context.Context, actor accounts.Actor, workspaceID string, r Parts, unstage bool) error {
 	if err := r.check(); err != nil {
 		return err
@@ -39,11 +39,11 @@ func (s *Service) Stage(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	if unstage {
 		if r.To != "" && r.To != indexRev {
-			return fault.New(fault.Invalid, "revision_invalid", "What is taken out of the index is told by what is in it: to must be index.").With("field", "to")
+			return fault.New(fault.Invalid, "revision_invalid", "Unstaging compares with the index: to must be index.").With("field", "to")
 		}
 		r.To = indexRev
 	} else if r.To == indexRev {
-		return fault.New(fault.Invalid, "revision_invalid", "What is in the index is staged already.").With("field", "to")
+		return fault.New(fault.Invalid, "revision_invalid", "What is in the index is already staged.").With("field", "to")
 	}
 	v, err := s.shownParts(ctx, p, w, r, actor.User.ID)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Service) unstageOnce(ctx context.Context, p workspaces.Project, b *sand
 	return b.SetIndex(ctx, r.paths(), said, set, IndexTries)
 }
 
-// partOld reads the older side of a part: of what was named, or of the agent's last commit.
+// partOld reads the older side of a part: of the named revision, or of the agent's last commit.
 func (s *Service) partOld(ctx context.Context, p workspaces.Project, b *sandboxgit.Sandbox, v shown, name string, head git.FileEntry) ([]byte, error) {
 	if v.from.Commit != "" {
 		return s.blobText(ctx, p, name, v.old[name])
@@ -145,8 +145,8 @@ func (s *Service) stageOnce(ctx context.Context, p workspaces.Project, w workspa
 	return b.SetIndex(ctx, r.paths(), said, set, IndexTries)
 }
 
-// takeParts works out what the temporary index, and what goes out from it, must have for the parts: whole files as git adds them, of others
-// target with what was chosen. Nothing is taken that is not as it was shown.
+// takeParts computes what the temporary index, and the changes from it, must have for the parts: whole files as git adds them, for others
+// target with what was chosen. It rejects parts that are not as they were shown.
 func (s *Service) takeParts(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, r Parts, v shown, own, target map[string]git.FileEntry) (map[string]git.FileEntry, error) {
 	out := make(map[string]git.FileEntry)
 	var whole, some []Part
@@ -189,7 +189,7 @@ func (s *Service) takeParts(ctx context.Context, p workspaces.Project, w workspa
 	return out, nil
 }
 
-// takeSome puts the chosen lines of one file into target.
+// takeSome applies the chosen lines of one file to target.
 func (s *Service) takeSome(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox, files Files, part Part, v shown, own, target git.FileEntry) (git.FileEntry, error) {
 	name := part.Path
 	old := v.old[name]
@@ -245,12 +245,12 @@ func (s *Service) takeSome(ctx context.Context, p workspaces.Project, w workspac
 	return e, err
 }
 
-// targetText reads what a part goes into: an entry of the agent's index or of its last commit.
+// targetText reads the text to which a part is applied: an entry of the agent's index or of its last commit.
 func (s *Service) targetText(ctx context.Context, _ workspaces.Project, b *sandboxgit.Sandbox, name string, e git.FileEntry) ([]byte, error) {
 	return b.OwnBlob(ctx, name, e)
 }
 
-// addShown has git add whole files to the temporary index, and refuses what is not as it was shown.
+// addShown has git add whole files to the temporary index, and rejects those that are not as they were shown.
 func (s *Service) addShown(ctx context.Context, w workspaces.Workspace, b *sandboxgit.Sandbox, parts []Part, v shown) (map[string]git.FileEntry, error) {
 	paths := Parts{List: parts}.paths()
 	gone, err := addThere(ctx, b, w, paths)
@@ -294,7 +294,7 @@ func (s *Service) addShown(ctx context.Context, w workspaces.Workspace, b *sandb
 			odd = append(odd, name)
 		}
 	}
-	// Git may have changed it on its way: then the file itself is what was shown.
+	// git may have filtered it: then the file itself is what was shown.
 	raw, err := rawNames(ctx, b, odd)
 	if err != nil {
 		return nil, err
@@ -307,14 +307,14 @@ func (s *Service) addShown(ctx context.Context, w workspaces.Workspace, b *sandb
 	return out, nil
 }
 
-// addThere adds files to the temporary index, and takes out those that are gone, which it names.
+// addThere adds files to the temporary index, and removes missing ones, which it returns.
 func addThere(ctx context.Context, b *sandboxgit.Sandbox, w workspaces.Workspace, paths []string) (map[string]bool, error) {
 	gone := make(map[string]bool)
 	err := addPaths(ctx, b, paths)
 	if fault.CodeOf(err) != "path_unknown" {
 		return gone, err
 	}
-	// Some are neither on the disk nor in the index: they are gone, as was asked for.
+	// Some are neither on the disk nor in the index: they are gone, as requested.
 	var rest []string
 	for _, name := range paths {
 		switch err := addPaths(ctx, b, []string{name}); {
@@ -332,7 +332,7 @@ func addThere(ctx context.Context, b *sandboxgit.Sandbox, w workspaces.Workspace
 	return gone, nil
 }
 
-// rawNames are git's names of files' bytes as they are.
+// rawNames are git's object ids of files' bytes, unfiltered.
 func rawNames(ctx context.Context, b *sandboxgit.Sandbox, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -348,12 +348,12 @@ func rawNames(ctx context.Context, b *sandboxgit.Sandbox, paths []string) ([]str
 	}
 	names := strings.Fields(out)
 	if len(names) != len(paths) || slices.ContainsFunc(names, func(n string) bool { return !git.IsCommitID(n) }) {
-		return nil, errors.New("box: hash-object answered something else")
+		return nil, errors.New("sandbox: hash-object answered something else")
 	}
 	return names, nil
 }
 
-// treeEntries looks paths up in a commit the agent's git has.
+// treeEntries looks paths up in a commit of the agent's git.
 func treeEntries(ctx context.Context, b *sandboxgit.Sandbox, commit string, paths []string) (map[string]git.FileEntry, error) {
 	out := make(map[string]git.FileEntry)
 	err := git.EachBatch(paths, func(some []string) error {
@@ -366,7 +366,7 @@ func treeEntries(ctx context.Context, b *sandboxgit.Sandbox, commit string, path
 	return out, err
 }
 
-// copyIndex makes the temporary index what the agent's is.
+// copyIndex copies the agent's index to the temporary index.
 func copyIndex(ctx context.Context, b *sandboxgit.Sandbox) error {
 	b.NewIndex()
 	_, err := b.Sh(ctx, `if [ -e "$1/index" ]; then cp "$1/index" "$2"; fi`, b.GitDir, b.Index)

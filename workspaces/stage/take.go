@@ -21,18 +21,18 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// What a take does where a file differs in both workspaces.
+// What a take does if a file differs in both workspaces.
 const (
-	TakeRefuse    = "refuse"    // nothing is taken at all
-	TakeKeepBoth  = "keep_both" // the other's file gets a name of its own
+	TakeRefuse    = "refuse"    // take nothing
+	TakeKeepBoth  = "keep_both" // write the other's file under another name
 	TakeOverwrite = "overwrite"
 )
 
-// TakeRequest asks for files of another workspace. Who may see that is checked by who asks.
+// TakeRequest is a request for files of another workspace. The caller checks who may see that.
 type TakeRequest struct {
 	From       string   // the other workspace
 	Revision   string   // "" = now
-	Paths      []string // raw; folders stand for what is below them
+	Paths      []string // raw; a folder means everything below it
 	OnConflict string   // "" = refuse
 	DryRun     bool
 }
@@ -50,14 +50,14 @@ type Taken struct {
 	Files      []TakenFile
 }
 
-// takeStep is one file on its way.
+// takeStep is the take of one file.
 type takeStep struct {
 	file TakenFile
 	was  PresentFile
 	to   git.FileEntry
 }
 
-// Take brings files of one workspace into another. All files are kept in a snapshot first, and nothing is written over that is not in it.
+// Take copies files of one workspace into another. It first takes a snapshot of all files, and overwrites nothing that is not in it.
 func (s *Service) Take(ctx context.Context, actor accounts.Actor, workspaceID string, r TakeRequest) (Taken, error) {
 	if err := r.check(workspaceID); err != nil {
 		return Taken{}, err
@@ -73,7 +73,7 @@ func (s *Service) Take(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err != nil {
 		return Taken{}, err
 	}
-	if r.Revision == snapshot.RevNow { // the newest snapshot may be a moment old
+	if r.Revision == snapshot.RevNow { // the newest snapshot may be slightly out of date
 		if _, err := s.snapshots.Take(ctx, src.ID, snapshot.Request{Kind: snapshot.SnapPoll}); err != nil {
 			return Taken{}, err
 		}
@@ -107,7 +107,7 @@ func (s *Service) Take(ctx context.Context, actor accounts.Actor, workspaceID st
 		return out, nil
 	}
 	if len(conflicts) > 0 && r.OnConflict == TakeRefuse {
-		return out, fault.New(fault.Conflict, "take_conflicts", "%s here in a way of %s own. Keep both, write over, or leave out.",
+		return out, fault.New(fault.Conflict, "take_conflicts", "%s here in a way of %s own. Keep both, overwrite, or leave out.",
 			git.Plural(len(conflicts), "file differs", "files differ"), map[bool]string{true: "its", false: "their"}[len(conflicts) == 1]).With("paths", conflicts)
 	}
 	return t.run(ctx, actor, out)
@@ -120,7 +120,7 @@ func (r *TakeRequest) check(workspaceID string) error {
 		return fault.New(fault.Invalid, "invalid_parameter", "on_conflict is refuse, keep_both or overwrite.").With("field", "on_conflict")
 	}
 	if r.From == workspaceID {
-		return fault.New(fault.Invalid, "same_workspace", "The files are in this workspace already. To bring back an older state of them, restore a snapshot.")
+		return fault.New(fault.Invalid, "same_workspace", "The files are already in this workspace. To bring back an older version of them, restore a snapshot.")
 	}
 	if len(r.Paths) == 0 {
 		return fault.New(fault.Invalid, "nothing_chosen", "No file was chosen.").With("field", "paths")
@@ -145,7 +145,7 @@ type taker struct {
 	steps      []takeStep
 }
 
-// plan finds the files and what would become of each.
+// plan finds the files and what would happen to each.
 func (t *taker) plan(ctx context.Context) error {
 	theirs, err := t.list(ctx, t.srcProject, t.commit)
 	if err != nil {
@@ -180,19 +180,19 @@ func (t *taker) plan(ctx context.Context) error {
 		sorted = append(sorted, name)
 	}
 	slices.Sort(sorted)
-	secrets, err := t.s.secretFiles.SecretFiles(ctx, t.src.ID) // a copy of a secret's file is one, too
+	secrets, err := t.s.secretFiles.SecretFiles(ctx, t.src.ID) // a copy of a secret's file counts as one, too
 	if err != nil {
 		return err
 	}
 	for _, name := range sorted {
 		if secretfiles.Has(secrets, name, theirs[name].OID) {
-			return fault.New(fault.Forbidden, "secret_file", "%q is a secret's file: sessions read it, and it is shown to nobody.", name)
+			return fault.New(fault.Forbidden, "secret_file", "%q is a secret's file: only sessions can read it.", name)
 		}
 		if secrets.Values != nil && theirs[name].Is() && !theirs[name].Module() {
 			err := t.s.repo.CommitBlobs(ctx, t.srcProject.ID, []hostgit.TreeFile{{Path: name, OID: theirs[name].OID, Size: max(theirs[name].Size, 0)}}, func(_ hostgit.TreeFile, r io.Reader) error {
 				found, err := secrets.Values.Scan(r, secrets.Hides)
 				if found {
-					err = fault.New(fault.Forbidden, "secret_value", "%q holds the value of a secret of %s, and is not taken.", name, t.mark()).With("path", guest.EncodePath(name))
+					err = fault.New(fault.Forbidden, "secret_value", "%q contains the value of a secret of %s, so it is not taken.", name, t.mark()).With("path", guest.EncodePath(name))
 				}
 				return err
 			})
@@ -207,7 +207,7 @@ func (t *taker) plan(ctx context.Context) error {
 	return nil
 }
 
-// step works out what becomes of one file.
+// step determines what happens to one file.
 func (t *taker) step(ctx context.Context, name string, to, before git.FileEntry) error {
 	was, err := t.s.Present(ctx, t.files, t.w, name, t.commit, false)
 	if err != nil {
@@ -228,7 +228,7 @@ func (t *taker) step(ctx context.Context, name string, to, before git.FileEntry)
 		st.file.State = "deleted"
 	case before.Is() && was.OID == before.OID:
 		st.file.State = "changed"
-	case before.Is() && before.OID == to.OID: // only this one changed it: there is nothing of theirs
+	case before.Is() && before.OID == to.OID: // only this workspace changed it: there is nothing to take
 		st.file.State = "same"
 	default:
 		st.file.State = "conflict"
@@ -242,7 +242,7 @@ func (t *taker) step(ctx context.Context, name string, to, before git.FileEntry)
 	return nil
 }
 
-// mark names the other workspace, unless nobody else may know of it.
+// mark is the other workspace's key, unless nobody else may know of it.
 func (t *taker) mark() string {
 	if t.src.Private {
 		return "theirs"
@@ -250,7 +250,7 @@ func (t *taker) mark() string {
 	return t.src.Key()
 }
 
-// spare is a free name beside one that is taken: a.txt becomes a.PW-17.txt.
+// spare is a free name derived from one that is taken: a.txt becomes a.PW-17.txt.
 func (t *taker) spare(ctx context.Context, name string) (string, error) {
 	ext := path.Ext(name)
 	if strings.TrimSuffix(path.Base(name), ext) == "" { // .env
@@ -273,7 +273,7 @@ func (t *taker) spare(ctx context.Context, name string) (string, error) {
 	return "", fault.New(fault.Conflict, "file_exists", "There are too many copies of %q already: remove some.", name)
 }
 
-// list returns the asked files of a commit.
+// list returns the requested files of a commit.
 func (t *taker) list(ctx context.Context, p workspaces.Project, commit string) (map[string]git.FileEntry, error) {
 	out := make(map[string]git.FileEntry)
 	paths := make([]string, len(t.r.Paths))
@@ -291,7 +291,7 @@ func (t *taker) list(ctx context.Context, p workspaces.Project, commit string) (
 	return out, err
 }
 
-// common returns the asked files as both workspaces had them last, where they are of one project.
+// common returns the requested files of the common ancestor of both workspaces, if they are of one project.
 func (t *taker) common(ctx context.Context) (map[string]git.FileEntry, error) {
 	if t.p.GitDir != t.srcProject.GitDir {
 		return nil, nil
@@ -352,7 +352,7 @@ func (t *taker) run(ctx context.Context, actor accounts.Actor, out Taken) (Taken
 	var done []string
 	for _, st := range t.steps {
 		if st.file.State == "same" || st.file.State == "conflict" && t.r.OnConflict == TakeKeepBoth && !st.to.Is() {
-			continue // they removed it: what is here stays
+			continue // they removed it: the local file stays
 		}
 		put := EntryPut{p: t.srcProject, Workspace: w, Sandbox: b, Files: t.files, Name: st.file.Path, Was: st.was, to: st.to, filtered: filtered[st.file.Path]}
 		if st.file.KeptAs != "" {

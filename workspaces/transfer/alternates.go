@@ -18,20 +18,22 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// A workspace on a member's machine may borrow from a folder there: its sandbox is shown the objects of the folder's repository, read-only,
-// and its bundle has only what that repository lacks. The machine first says which commits the folder is at; of those that are known here,
-// the ones the work stands on are lent, and kept there until the workspace ends. Where nothing can be lent everything is sent, as elsewhere.
+// A workspace on a member's machine may share objects with a folder there: its sandbox sees the objects of the folder's repository,
+// read-only, and its bundle has only what that repository lacks. The machine first reports the folder's commits; of those that this server
+// knows, the machine protects the ones the work is based on until the workspace ends. If nothing can be shared, everything is sent, as to
+// any other sandbox.
 
-// alternates is what a workspace borrows.
+// alternates are the objects a workspace shares.
 type alternates struct {
-	commits []string // everything below them is there
-	objects []string // folders of objects as the sandbox sees them
+	commits []string // commits of which everything below is there
+	objects []string // object folders as the sandbox sees them
 }
 
-// maxLent bounds the commits a workspace borrows by name.
+// maxLent bounds the number of shared commits.
 const maxLent = 1_000
 
-// borrow has the machine lend what tips, commits of a workspace's, stand on. nil means that nothing is lent: why is logged.
+// borrow asks the machine to share the commits that tips, commits of a workspace, are based on. nil means that nothing is shared; the
+// reason is logged.
 func (s *Service) borrow(ctx context.Context, p workspaces.Project, w workspaces.Workspace, tips []string) (*alternates, error) {
 	machine := machineOf(w.Executor)
 	if machine == "" || w.Folder == "" || s.cfg.Machines == nil {
@@ -41,10 +43,10 @@ func (s *Service) borrow(ctx context.Context, p workspaces.Project, w workspaces
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		s.cfg.Log.InfoContext(ctx, "nothing is borrowed from the machine's folder", "workspace_id", w.ID, "reason", why, "error", err)
+		s.cfg.Log.InfoContext(ctx, "no objects are shared with the machine's folder", "workspace_id", w.ID, "reason", why, "error", err)
 		return nil, nil
 	}
-	ctx = asked(ctx, "borrow from the folder for "+w.Key())
+	ctx = asked(ctx, "share objects of the folder for "+w.Key())
 	ask := wire.LendRequest{WorkspaceID: w.ID, Path: w.Folder}
 	there, err := s.cfg.Machines.Lend(ctx, machine, ask)
 	if err != nil {
@@ -61,7 +63,7 @@ func (s *Service) borrow(ctx context.Context, p workspaces.Project, w workspaces
 		return none("the folder has no commit of the project's", err)
 	}
 	if ask.Commits, err = s.edge(ctx, p, tips, known); err != nil || len(ask.Commits) == 0 || len(ask.Commits) > maxLent {
-		return none("the work does not stand on what the folder has", err)
+		return none("the work is not based on what the folder has", err)
 	}
 	lent, err := s.cfg.Machines.Lend(ctx, machine, ask)
 	if err != nil {
@@ -79,12 +81,12 @@ func (s *Service) borrow(ctx context.Context, p workspaces.Project, w workspaces
 	return &alternates{ask.Commits, objects}, nil
 }
 
-// plainObjects reports whether a folder can stand in git's list of alternates as it is.
+// plainObjects reports whether a folder can be written to git's list of alternates unquoted.
 func plainObjects(dir string) bool {
 	return path.IsAbs(dir) && path.Clean(dir) == dir && len(dir) <= 4096 && !strings.ContainsAny(dir, "\n\r\x00\"#")
 }
 
-// commitsAmong returns those of the names that are commits of the repository's.
+// commitsAmong returns those of the ids that are commits of the repository.
 func (s *Service) commitsAmong(ctx context.Context, p workspaces.Project, ids []string) ([]string, error) {
 	ids = slices.DeleteFunc(git.Unique(ids), func(id string) bool { return !git.IsCommitID(id) })
 	types, err := s.repo.Typed(ctx, p, ids[:min(len(ids), maxBundleHave)])
@@ -94,7 +96,7 @@ func (s *Service) commitsAmong(ctx context.Context, p workspaces.Project, ids []
 	return slices.DeleteFunc(ids, func(id string) bool { return types[id] != "commit" }), nil
 }
 
-// edge returns where the history of tips meets that of known: commits of which everything is known, and beyond which nothing is needed.
+// edge returns where the history of tips meets that of known: commits that are completely known, below which nothing is needed.
 func (s *Service) edge(ctx context.Context, p workspaces.Project, tips, known []string) ([]string, error) {
 	tips, err := s.repo.Peeled(ctx, p, git.Unique(tips))
 	if err != nil {
@@ -122,7 +124,7 @@ func (s *Service) edge(ctx context.Context, p workspaces.Project, tips, known []
 	return git.Unique(edge), nil
 }
 
-// packBeyond writes packs of what tips have and a loan has not into a git folder, and has it borrow the rest.
+// packBeyond writes packs of what tips have and the shared commits lack into a git folder, and adds the shared objects as its alternates.
 func (s *Service) packBeyond(ctx context.Context, p workspaces.Project, dir string, tips []string, l *alternates, say func(done, all int64)) error {
 	ask := strings.Join(git.Unique(tips), "\n") + "\n--not\n" + strings.Join(l.commits, "\n") + "\n"
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(ask), Timeout: s.cfg.StepTimeout, Passing: true,
@@ -135,15 +137,15 @@ func (s *Service) packBeyond(ctx context.Context, p workspaces.Project, dir stri
 	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(strings.Join(l.objects, "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
-	cut := s.repo.OwnShallow(p) // of the server's own copy: where the machine has more, it stays cut
+	cut := s.repo.OwnShallow(p) // of the server's own copy: even if the machine has more, it stays shallow
 	if len(cut) == 0 {
 		return nil
 	}
 	return os.WriteFile(filepath.Join(dir, "shallow"), []byte(strings.Join(slices.Sorted(maps.Keys(cut)), "\n")+"\n"), 0o644)
 }
 
-// ArriveIgnored has the machine copy the ignored files its folder has and the project wants in each workspace. They never leave the
-// machine. What cannot be copied is told of, and keeps nobody out.
+// ArriveIgnored has the machine copy the ignored files that its folder has and the project selects into each workspace. They never leave
+// the machine. Failures are reported, and do not prevent using the workspace.
 func (s *Service) ArriveIgnored(ctx context.Context, a executors.Arrival) error {
 	w, err := s.store.Workspace(ctx, a.Place.WorkspaceID)
 	machine := machineOf(w.Executor)

@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Titles of the steps in which a workspace arrives in a place with a disk of its own.
+// Titles of the steps in which a workspace is transferred into a sandbox with its own disk.
 const (
 	titleSend     = "Send the repository"
-	titleCheckout = "Lay out the files"
+	titleCheckout = "Write the files"
 	titleSetup    = "Run the setup script"
 )
 
-// Arrive brings a workspace's repository and files to a sandbox that is still empty. It goes on where an earlier try was cut, also one
-// of a server that was killed, and does nothing where all is there.
+// Arrive transfers a workspace's repository and files to a sandbox that is still empty. It continues an earlier, interrupted transfer, also
+// one of a killed server, and does nothing if everything is there.
 func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	say := a.Say
 	if say == nil {
@@ -67,14 +67,14 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	}
 	defer f.Close()
 	say(executors.StepSend, titleSend, 0, n.Size)
-	// Once it is unpacked the sandbox may hold the work: what is known of where it began is noted before that, while it is sent.
+	// Once it is unpacked the sandbox may have new work: record the starting position before that, while sending.
 	both, bctx := errgroup.WithContext(ctx)
 	both.Go(func() error {
-		if err := s.ForgetIgnored(bctx, p, w.ID); err != nil { // of one that was put away meanwhile
+		if err := s.ForgetIgnored(bctx, p, w.ID); err != nil { // of one that was archived or deleted meanwhile
 			return err
 		}
 		if err := s.beginRemote(w, n, sandbox); err != nil {
-			return git.DiskFault(err, "Noting what is sent to the sandbox")
+			return git.DiskFault(err, "Recording what is sent to the sandbox")
 		}
 		return nil
 	})
@@ -103,7 +103,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	return nil
 }
 
-// beginRemote marks the workspace as far, with where its work begins there.
+// beginRemote marks the workspace as remote, with the starting position of its work there.
 func (s *Service) beginRemote(w workspaces.Workspace, n bundleNote, sandboxID string) error {
 	if err := git.MakeFolders(s.sandboxes.SandboxDir(w.ID)); err != nil {
 		return err
@@ -120,9 +120,9 @@ func (s *Service) beginRemote(w workspaces.Workspace, n bundleNote, sandboxID st
 	return s.sandboxes.WriteRemote(w.ID, sandboxgit.RemoteState{Sandbox: sandboxID, Bundle: n.ID})
 }
 
-// ArriveSetup runs the project's setup script in a sandbox that is not the workspace's first, as a session people can watch, before
-// anybody works there: what it made in the last one, such as installed packages, stayed behind. A script that fails is told of, and
-// keeps nobody out.
+// ArriveSetup runs the project's setup script, as a session people can watch, in a sandbox that is not the workspace's first, before
+// anybody works there: what the script made in the last one, such as installed packages, stayed behind. A failing script is reported, and
+// does not prevent using the workspace.
 func (s *Service) ArriveSetup(ctx context.Context, a executors.Arrival) error {
 	w, err := s.store.Workspace(ctx, a.Place.WorkspaceID)
 	if err != nil || w.State != workspaces.Ready && w.State != workspaces.Paused {
@@ -162,7 +162,7 @@ func (s *Service) ArriveSetup(ctx context.Context, a executors.Arrival) error {
 	return nil
 }
 
-// SetupEnv is what a setup script is told of the workspace.
+// SetupEnv is the environment of a setup script, which describes the workspace.
 func SetupEnv(p workspaces.Project, w workspaces.Workspace) map[string]string {
 	return map[string]string{"PARAWORK_WORKSPACE": w.Key(), "PARAWORK_WORKSPACE_ID": w.ID, "PARAWORK_BRANCH": w.Branch, "PARAWORK_BASE": w.Base, "PARAWORK_PROJECT": p.Name}
 }

@@ -25,20 +25,20 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// BundleDir is where the bundle for a sandbox lies until it has arrived.
+// BundleDir is the folder of the bundle for a sandbox, until it has been transferred.
 func (s *Service) BundleDir(sandboxID string) string {
 	return filepath.Join(s.cfg.DataDir, "bundles", filepath.Base(sandboxID))
 }
 
-// bundleNote says what a bundle holds. It is written when the bundle is complete.
+// bundleNote describes a bundle's content. It is written when the bundle is complete.
 type bundleNote struct {
 	ID        string               `json:"id"`
 	Workspace string               `json:"workspace"`
 	Size      int64                `json:"size"`
 	Hash      string               `json:"hash"` // sha256, in hex
-	Home      sandboxgit.SyncState `json:"home"` // where the worktree stood
+	Home      sandboxgit.SyncState `json:"home"` // the worktree's position
 	Reported  map[string]string    `json:"told"` // refs of the repository's in it
-	Sent      map[string]string    `json:"sent"` // ignored files that are kept, in it: git's names of them
+	Sent      map[string]string    `json:"sent"` // selected ignored files in it: git's object ids
 }
 
 func (s *Service) readNote(sandboxID string) (bundleNote, bool) {
@@ -51,7 +51,7 @@ func (s *Service) readNote(sandboxID string) (bundleNote, bool) {
 	return n, err == nil && fi.Size() == n.Size
 }
 
-// spooled finds the bundle of a sandbox, or makes it. say tells how far it is.
+// spooled finds the bundle of a sandbox, or makes it. say receives the progress.
 func (s *Service) spooled(ctx context.Context, p workspaces.Project, w workspaces.Workspace, sandboxID string, say func(done, all int64)) (bundleNote, error) {
 	if n, ok := s.readNote(sandboxID); ok && n.Workspace == w.ID {
 		return n, nil
@@ -88,7 +88,7 @@ func (s *Service) makeBundle(ctx context.Context, p workspaces.Project, w worksp
 	n := bundleNote{Workspace: w.ID}
 	admin := git.LinkedDir(p, w)
 	if admin == "" {
-		return n, fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Put the workspace away and restore it.")
+		return n, fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Archive the workspace and restore it.")
 	}
 	gitDir := filepath.Join(dir, "git")
 	staged, err := s.bundleGit(ctx, p, w, admin, gitDir, &n, say)
@@ -117,7 +117,7 @@ func (s *Service) bundleGit(ctx context.Context, p workspaces.Project, w workspa
 		return "", err
 	}
 	if head == "" {
-		return "", fault.New(fault.Conflict, "worktree_unreadable", "The workspace's worktree is at no commit. Put the workspace away and restore it.")
+		return "", fault.New(fault.Conflict, "worktree_unreadable", "The workspace's worktree has no commit. Archive the workspace and restore it.")
 	}
 	if n.Reported, err = s.sandboxes.RemoteAdvertised(ctx, p, w); err != nil {
 		return "", err
@@ -140,7 +140,7 @@ func (s *Service) bundleGit(ctx context.Context, p workspaces.Project, w workspa
 	if err := s.sandboxes.FillPrivateGit(ctx, p, dir, admin, config, refs, false); err != nil {
 		return "", err
 	}
-	// An index knows the files of this machine; FETCH_HEAD and the log of HEAD name what only this machine has.
+	// An index has stat data of this machine; FETCH_HEAD and the log of HEAD name what only this machine has.
 	for _, name := range [...]string{"index", "FETCH_HEAD", "logs/HEAD", "shallow"} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
@@ -172,7 +172,7 @@ func (s *Service) bundleGit(ctx context.Context, p workspaces.Project, w workspa
 	return staged, s.repo.PackHistory(ctx, p, filepath.Join(dir, "objects", "pack"), h, nil, say)
 }
 
-// bundleIndex returns what is staged, and keeps it here as a commit, where it can be one: a sandbox that is lost does not take it along.
+// bundleIndex returns what is staged, and saves it on the server as a commit, if possible, so that it is not lost with the sandbox.
 func (s *Service) bundleIndex(ctx context.Context, p workspaces.Project, w workspaces.Workspace, admin string, n *bundleNote) (staged string, blobs []string, err error) {
 	staged, blobs, conflicts, err := s.repo.StagedIn(ctx, admin, n.Home.Head)
 	if err != nil || staged == "" {
@@ -183,7 +183,7 @@ func (s *Service) bundleIndex(ctx context.Context, p workspaces.Project, w works
 		return "", nil, err
 	}
 	if len(types) < len(git.Unique(blobs)) {
-		s.cfg.Log.InfoContext(ctx, "what is staged names objects that are gone, it is not sent", "workspace_id", w.ID)
+		s.cfg.Log.InfoContext(ctx, "what is staged names missing objects, so it is not sent", "workspace_id", w.ID)
 		return "", nil, nil
 	}
 	if conflicts {
@@ -195,23 +195,23 @@ func (s *Service) bundleIndex(ctx context.Context, p workspaces.Project, w works
 	}
 	commit, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader("parawork: what was staged\n"), Args: []string{"commit-tree", "-p", n.Home.Head, tree}})
 	if err != nil || !git.IsCommitID(commit) {
-		return "", nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Keeping what is staged")
+		return "", nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Saving what is staged")
 	}
 	if err := s.repo.UpdateRefs(ctx, p.GitDir, "staged in "+w.Key(), git.RefSet(sandboxgit.IndexRef(w.ID), commit)); err != nil {
-		return "", nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Keeping what is staged")
+		return "", nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Saving what is staged")
 	}
 	n.Home.Index = commit
 	return staged, git.Unique(blobs), nil
 }
 
-// tips are what a bundle's repository names.
+// tips are the tips of a bundle's repository.
 type tips struct {
 	main   []string // commits whose history must be there as far as they differ
-	others []string // commits beside
-	all    []string // all of them, and tags of other things
+	others []string // further commits
+	all    []string // all of them, and tags of other objects
 }
 
-// bundleTips says what the work needs of the repository.
+// bundleTips determines what the work needs of the repository.
 func (s *Service) bundleTips(ctx context.Context, p workspaces.Project, w workspaces.Workspace, refs sandboxgit.SandboxRefNames, dir, head string) (tips, error) {
 	base, err := s.repo.NewestBase(ctx, p, w)
 	if err != nil {

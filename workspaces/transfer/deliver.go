@@ -14,14 +14,14 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// Delivery says which branch of the folder's repository the work is at now.
+// Delivery is the branch of the folder's repository that the work was delivered to.
 type Delivery struct {
-	Branch string // it has another name where the owner has worked on the one of this name, or has it checked out
+	Branch string // it has another name if the owner has worked on the branch of this name, or has it checked out
 	Commit string
 }
 
-// Deliver puts the branch of a workspace on a member's machine into the repository of the folder it borrows from, where its owner finds it
-// beside their own. No file of theirs is touched. It may be done again: the branch follows.
+// Deliver pushes the branch of a workspace on a member's machine to the repository of the folder whose objects it shares, next to the
+// owner's own branches. It touches none of the owner's files. It may be repeated: the branch follows.
 func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID string) (Delivery, error) {
 	w, _, release, err := s.sandboxes.Begin(ctx, workspaceID)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID
 	defer release()
 	machine := machineOf(w.Executor)
 	if machine == "" || w.Folder == "" {
-		return Delivery{}, fault.New(fault.Conflict, "no_runner_folder", "%s borrows no folder of a machine, so there is no repository to deliver to. Merge or push its branch instead.", w.Key())
+		return Delivery{}, fault.New(fault.Conflict, "no_runner_folder", "%s shares no folder of a machine, so there is no repository to deliver to. Merge or push its branch instead.", w.Key())
 	}
 	m, err := s.Machines()
 	if err != nil {
@@ -57,11 +57,11 @@ func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID
 		return Delivery{}, err
 	}
 	if !sandboxgit.PlainRef(git.HeadsPrefix+got.Branch) || !git.IsCommitID(got.Commit) {
-		return Delivery{}, fault.New(fault.Unavailable, "runner_answer_wrong", "The machine answered something that is no branch. Look into the folder's repository there.")
+		return Delivery{}, fault.New(fault.Unavailable, "runner_answer_wrong", "The machine answered with an invalid branch. Look into the folder's repository there.")
 	}
 	text := fmt.Sprintf("Delivered to %s on the machine: branch %s at %s", hostgit.Clean(w.Folder), got.Branch, got.Commit[:12])
 	if got.Branch != w.Branch {
-		text += fmt.Sprintf(". %s there has work of its own, or is checked out, and is as it was", w.Branch)
+		text += fmt.Sprintf(". %s there has other work, or is checked out, and was not changed", w.Branch)
 	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "branch.delivered", Text: text,
 		Data: map[string]any{"branch": got.Branch, "commit": got.Commit}})

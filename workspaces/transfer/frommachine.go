@@ -21,9 +21,9 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// A project may come from a folder of a member's own machine. The server has a copy of its branches, which came as a git bundle and was
-// checked as strictly as what sandboxes send: a machine is not believed. They are kept as those of a remote called origin, and each fetch
-// is another bundle of what is new there. Nothing of the folder beside its branches and tags ever leaves the machine.
+// A project may come from a folder of a member's own machine. The server has a copy of its branches, which it received as a git bundle and
+// checked as strictly as what sandboxes send, because a machine is not trusted. They are stored as those of a remote called origin, and
+// each fetch is another bundle with the new commits. Only the folder's branches and tags ever leave the machine.
 
 // Bounds of a bundle.
 const (
@@ -31,14 +31,14 @@ const (
 	maxBundleBlob   = 2 << 30  // bytes of one file
 	maxBundleMemory = 3 << 30  // bytes git may allocate to check it
 	maxBundleRefs   = 20_000
-	maxBundleHave   = 2_000 // commits a machine is told the server has
+	maxBundleHave   = 2_000 // commits that a machine is told the server has
 )
 
 func brokenBundle(why string) error {
-	return fault.New(fault.Conflict, "bundle_refused", "What the machine sent of the folder's branches was refused: %s. The project is as it was.", why)
+	return fault.New(fault.Conflict, "bundle_refused", "The folder's branches that the machine sent were rejected: %s. The project is unchanged.", why)
 }
 
-// CloneFromMachine makes the bare repository of what the machine sends and returns its default branch.
+// CloneFromMachine makes a bare repository of what the machine sends and returns its default branch.
 func (s *Service) CloneFromMachine(ctx context.Context, p workspaces.Project) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CloneTimeout)
 	defer cancel()
@@ -52,8 +52,8 @@ func (s *Service) CloneFromMachine(ctx context.Context, p workspaces.Project) (s
 	for _, args := range [][]string{
 		{"init", "--quiet", "--bare", "--template=", "--object-format=" + b.format, p.GitDir},
 		{"config", "remote.origin.fetch", git.FetchSpec},
-		{"config", "core.logAllRefUpdates", "true"}, // a bare repository keeps no reflog otherwise
-		{"config", "gc.pruneExpire", "never"},       // sandboxes may borrow objects
+		{"config", "core.logAllRefUpdates", "true"}, // bare repositories have no reflog by default
+		{"config", "gc.pruneExpire", "never"},       // sandboxes may share objects
 	} {
 		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Dir: s.ProjectDir(p.ID), Args: args}); err != nil {
 			return "", git.GitFault(err, fault.Internal, "clone_failed", doing)
@@ -62,7 +62,7 @@ func (s *Service) CloneFromMachine(ctx context.Context, p workspaces.Project) (s
 	if err := s.takeBundle(ctx, p, b); err != nil {
 		return "", err
 	}
-	if b.head != "" { // what is checked out there counts where nothing is called main or master
+	if b.head != "" { // use the branch checked out there if there is no main or master
 		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"symbolic-ref", "HEAD", git.HeadsPrefix + b.head}}); err != nil {
 			return "", git.GitFault(err, fault.Internal, "clone_failed", doing)
 		}
@@ -81,7 +81,7 @@ func (s *Service) CloneFromMachine(ctx context.Context, p workspaces.Project) (s
 	return branch, err
 }
 
-// FetchBundle brings the branches of a project's folder up to date.
+// FetchBundle fetches the branches of a project's folder.
 func (s *Service) FetchBundle(ctx context.Context, p workspaces.Project) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.FetchTimeout, fault.New(fault.Timeout, "runner_answers_late",
 		"The machine has not sent the folder's branches within %s. Its owner may be asked there whether the folder may be read.", s.cfg.FetchTimeout))
@@ -109,7 +109,7 @@ func (s *Service) FetchBundle(ctx context.Context, p workspaces.Project) error {
 	return causeFirst(ctx, s.takeBundle(ctx, p, b))
 }
 
-// causeFirst prefers why a context has ended to what ended with it.
+// causeFirst prefers the cause of a context's end to the resulting error.
 func causeFirst(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -117,19 +117,19 @@ func causeFirst(ctx context.Context, err error) error {
 	return err
 }
 
-// bundle is one of which the head was read: what follows is its pack.
+// bundle is a bundle whose header was read: its pack follows.
 type bundle struct {
 	pack   *bufio.Reader
 	body   io.Closer
 	once   sync.Once
 	format string            // sha1 or sha256
 	refs   map[string]string // branches and tags by their full names
-	head   string            // the branch that is checked out there
+	head   string            // the branch checked out there
 }
 
 func (b *bundle) close() { b.once.Do(func() { _ = b.body.Close() }) }
 
-// openBundle asks a project's machine and reads the head of its answer.
+// openBundle requests a bundle from a project's machine and reads its header.
 func (s *Service) openBundle(ctx context.Context, p workspaces.Project, have []string) (*bundle, error) {
 	m, err := s.Machines()
 	if err != nil {
@@ -147,21 +147,21 @@ func (s *Service) openBundle(ctx context.Context, p workspaces.Project, have []s
 	return b, nil
 }
 
-// readBundle reads a bundle's head: a mark, what it needs, what it has, an empty line. Format: gitformat-bundle(5).
+// readBundle reads a bundle's header: signature, prerequisites, refs, an empty line. Format: gitformat-bundle(5).
 func readBundle(body io.ReadCloser) (*bundle, error) {
 	b := &bundle{pack: bufio.NewReaderSize(body, 64<<10), body: body, format: "sha1", refs: make(map[string]string)}
 	at := "" // the commit HEAD is at
 	for n := 0; ; n++ {
 		line, err := b.pack.ReadSlice('\n')
 		if err != nil || len(line) > 1000 || n > 3*maxBundleRefs {
-			return nil, errors.Join(brokenBundle("it does not begin as a bundle does"), err)
+			return nil, errors.Join(brokenBundle("it has no bundle header"), err)
 		}
 		l := strings.TrimSuffix(string(line), "\n")
 		id, name, _ := strings.Cut(strings.TrimPrefix(l, "-"), " ")
 		switch {
 		case n == 0:
 			if l != "# v2 git bundle" && l != "# v3 git bundle" {
-				return nil, brokenBundle("it is no bundle")
+				return nil, brokenBundle("it is not a bundle")
 			}
 		case l == "":
 			if len(b.refs) == 0 {
@@ -172,11 +172,11 @@ func readBundle(body io.ReadCloser) (*bundle, error) {
 		case l == "@object-format=sha256":
 			b.format = "sha256"
 		case !git.IsCommitID(id) || (len(id) == 64) != (b.format == "sha256"):
-			return nil, brokenBundle("it names what is no commit")
-		case l[0] == '-': // what it needs: that it is there is seen when its objects are checked
+			return nil, brokenBundle("it names something that is not a commit")
+		case l[0] == '-': // a prerequisite: checked together with its objects
 		case name == "HEAD":
 			at = id
-		case !sandboxgit.PlainRef(name) || len(b.refs) >= maxBundleRefs: // a name that git takes and nobody needs is left out
+		case !sandboxgit.PlainRef(name) || len(b.refs) >= maxBundleRefs: // ignore other refs, though git accepts them
 		case strings.HasPrefix(name, git.HeadsPrefix):
 			if b.head == "" && id == at {
 				b.head = strings.TrimPrefix(name, git.HeadsPrefix)
@@ -188,8 +188,9 @@ func readBundle(body io.ReadCloser) (*bundle, error) {
 	}
 }
 
-// takeBundle takes a bundle's objects in quarantine and, once everything in them was checked, moves the project's refs: those of origin
-// to where they are on the machine, and tags that are new. They stand on what the team may read, and on nothing else of the project's. On an error the project is as it was; cut in between it is done again.
+// takeBundle receives a bundle's objects into quarantine and, after checking all of them, moves the project's refs: those of origin to
+// their state on the machine, and new tags. The objects must be complete with what the team may read, and nothing else of the project. On
+// an error the project is unchanged; if interrupted, it is repeated.
 func (s *Service) takeBundle(ctx context.Context, p workspaces.Project, b *bundle) error {
 	const doing = "Fetching"
 	known, err := s.sandboxes.Share(ctx, p)
@@ -217,7 +218,7 @@ func (s *Service) takeBundle(ctx context.Context, p workspaces.Project, b *bundl
 	}
 	if errors.Is(err, hostgit.ErrRefused) {
 		if pack.err != nil && !errors.Is(pack.err, io.EOF) {
-			return fault.Wrap(pack.err, fault.Unavailable, "fetch_failed", "The connection to the machine was cut while it sent the folder's branches. Try again.")
+			return fault.Wrap(pack.err, fault.Unavailable, "fetch_failed", "The connection to the machine was lost while it sent the folder's branches. Try again.")
 		}
 		return brokenBundle(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
 	}
@@ -256,7 +257,7 @@ func (s *Service) takeBundle(ctx context.Context, p workspaces.Project, b *bundl
 			moved = append(moved, git.RefSet(git.OriginPrefix+branch, id))
 		}
 	}
-	for _, edits := range [...][]git.RefEdit{gone, moved} { // first what may be in the way of a new name
+	for _, edits := range [...][]git.RefEdit{gone, moved} { // first those that may conflict with a new name
 		if len(edits) == 0 {
 			continue
 		}
@@ -267,8 +268,8 @@ func (s *Service) takeBundle(ctx context.Context, p workspaces.Project, b *bundl
 	return nil
 }
 
-// feed has take read what the machine sends, from a file of the system: so git is not waited for where the machine falls silent, nor the
-// machine where git has had enough.
+// feed has take read what the machine sends through an OS pipe: so a silent machine does not block waiting for git, nor git's early exit
+// the machine.
 func (b *bundle) feed(ctx context.Context, pack io.Reader, take func(io.Reader) error) error {
 	pr, pw, err := os.Pipe()
 	if err != nil {
@@ -289,7 +290,7 @@ func (b *bundle) feed(ctx context.Context, pack io.Reader, take func(io.Reader) 
 	return err
 }
 
-// counting tells how much was read, and keeps why no more was.
+// counting reports how much was read, and records why reading stopped.
 type counting struct {
 	r   io.Reader
 	n   int64

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// RebuildIgnored brings back the ignored files of a workspace that was put away, into its folder made anew.
+// RebuildIgnored restores the ignored files of an archived or deleted workspace into its recreated folder.
 func (s *Service) RebuildIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	commit, err := s.repo.CommitOf(ctx, p.GitDir, snapshot.TrashIgnored(w.ID))
 	if err != nil || commit == "" {

@@ -35,7 +35,7 @@ func (s *Service) writeSent(workspaceID string, sent map[string]string) error {
 	return sandboxgit.WriteOnce(s.sandboxes.SentFile(workspaceID), string(b))
 }
 
-// readSent reads them by raw paths.
+// readSent returns them by raw paths.
 func (s *Service) readSent(workspaceID string) map[string]string {
 	sent, byPath := make(map[string]string), make(map[string]string)
 	b, err := os.ReadFile(s.sandboxes.SentFile(workspaceID))
@@ -48,20 +48,20 @@ func (s *Service) readSent(workspaceID string) map[string]string {
 	return sent
 }
 
-// ChosenFile is an ignored file that goes along.
+// ChosenFile is an ignored file that is transferred.
 type ChosenFile struct {
 	Name string // raw bytes
 	Size int64
-	oid  string // git's name of what is in it, where it was read
+	oid  string // git's object id of its content, if read
 }
 
-// ChosenFiles are the ignored files a project wants kept, as far as they go along to or from a place with a disk of its own.
+// ChosenFiles are the ignored files a project selects, as far as they are transferred to or from a sandbox with its own disk.
 type ChosenFiles struct {
 	Files []ChosenFile
-	Left  []workspaces.Missing // those that do not, and why
+	Left  []workspaces.Missing // those that are not, and why
 }
 
-// Bytes is how large all of them are together.
+// Bytes is their total size.
 func (c ChosenFiles) Bytes() (sum int64) {
 	for _, f := range c.Files {
 		sum += f.Size
@@ -69,15 +69,15 @@ func (c ChosenFiles) Bytes() (sum int64) {
 	return sum
 }
 
-// Take adds a file, or names it where the bounds leave it out.
+// Take adds a file, or lists it as left out if it exceeds the bounds.
 func (c *ChosenFiles) Take(f ChosenFile) {
 	switch {
 	case f.Size > snapshot.RemoteIgnoredFile:
 		c.leave(f, fmt.Sprintf("It is larger than %d MB.", snapshot.RemoteIgnoredFile>>20))
 	case len(c.Files) >= snapshot.RemoteIgnoredCount:
-		c.leave(f, fmt.Sprintf("At most %d files go along.", snapshot.RemoteIgnoredCount))
+		c.leave(f, fmt.Sprintf("At most %d files are transferred.", snapshot.RemoteIgnoredCount))
 	case c.Bytes()+f.Size > snapshot.RemoteIgnoredTotal:
-		c.leave(f, fmt.Sprintf("At most %d MB go along.", snapshot.RemoteIgnoredTotal>>20))
+		c.leave(f, fmt.Sprintf("At most %d MB are transferred.", snapshot.RemoteIgnoredTotal>>20))
 	default:
 		c.Files = append(c.Files, f)
 	}
@@ -87,8 +87,8 @@ func (c *ChosenFiles) leave(f ChosenFile, why string) {
 	c.Left = append(c.Left, workspaces.Missing{Path: guest.EncodePath(f.Name), Reason: why, Size: f.Size})
 }
 
-// ChosenLocal finds them in the worktree on this server, which is at head. read has each of them read, so that git's name of it is known, and
-// none goes along that has a secret's bytes.
+// ChosenLocal finds them in the worktree on this server, which is at head. With read it reads each, to know git's object id of it and to
+// leave out those with a secret's bytes.
 func (s *Service) ChosenLocal(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string, read bool) (c ChosenFiles, err error) {
 	if len(p.KeepIgnored) == 0 {
 		return c, nil
@@ -150,7 +150,7 @@ func (s *Service) ChosenLocal(ctx context.Context, p workspaces.Project, w works
 	return c, nil
 }
 
-// plainFile opens a regular file below root; no file and no error where there is another kind of thing, or nothing.
+// plainFile opens a regular file below root; it returns no file and no error for anything else, or nothing.
 func plainFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	if !ignored.PlainParents(root, name) {
 		return nil, nil, nil
@@ -170,7 +170,7 @@ func plainFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, fi, nil
 }
 
-// blobOf is git's name of what is in a file, in the repository's kind of names, of which like is one.
+// blobOf is git's object id of a file's content, with the repository's hash algorithm, of which like is an example.
 func blobOf(f io.Reader, like string, size int64) (string, error) {
 	h := git.BlobHash(like, size)
 	n, err := io.Copy(h, io.LimitReader(f, size+1))
@@ -180,7 +180,7 @@ func blobOf(f io.Reader, like string, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// sendIgnored adds the ignored files that go along to what a bundle holds, and takes files of secrets out of those the project copies.
+// sendIgnored adds the selected ignored files to a bundle, and removes secrets' files from those the project copies.
 func (s *Service) sendIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, head string, st *git.WorktreeState) (sent map[string]string, err error) {
 	excluded, err := snapshot.ExcludedNames(p.GitDir)
 	if err != nil {
@@ -205,10 +205,10 @@ func (s *Service) sendIgnored(ctx context.Context, p workspaces.Project, w works
 	return sent, nil
 }
 
-// sizesScript prints the size of each file it is given, - of what is no plain file.
+// sizesScript prints the size of each of its arguments, - for anything but a regular file.
 const sizesScript = `for f; do if [ -f "$f" ] && [ ! -L "$f" ]; then wc -c < "$f" || echo -; else echo -; fi; done`
 
-// ChosenRemote finds them in a sandbox with a disk of its own, without reading them.
+// ChosenRemote finds them in a sandbox with its own disk, without reading them.
 func (s *Service) ChosenRemote(ctx context.Context, p workspaces.Project, w workspaces.Workspace, b *sandboxgit.Sandbox) (c ChosenFiles, err error) {
 	if len(p.KeepIgnored) == 0 {
 		return c, nil
@@ -259,8 +259,8 @@ func (s *Service) ChosenRemote(ctx context.Context, p workspaces.Project, w work
 	return c, nil
 }
 
-// FetchIgnored brings the ignored files of a sandbox that has ended into the worktree on this server. Those that lie there as they were sent
-// give way to what became of them; what else has a name of theirs is left as it is, and told of.
+// FetchIgnored writes the ignored files of an ended sandbox to the worktree on this server. It replaces those that are unchanged since they
+// were sent; other files of these names stay as they are, and are reported.
 func (s *Service) FetchIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace) error {
 	commit, err := s.repo.CommitOf(ctx, p.GitDir, snapshot.RemoteIgnoredRef(w.ID))
 	if err != nil || commit == "" {
@@ -276,12 +276,13 @@ func (s *Service) FetchIgnored(ctx context.Context, p workspaces.Project, w work
 	}
 	if len(left) > 0 {
 		s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "ignored.left", Data: map[string]any{"paths": git.EncodePaths(left)},
-			Text: fmt.Sprintf("%s of the sandbox did not take the place of others on this server: %s. The timeline has both.", git.Plural(len(left), "ignored file", "ignored files"), git.SomeNames(git.EncodePaths(left)))})
+			Text: fmt.Sprintf("%s of the sandbox did not replace others on this server: %s. The timeline has both.", git.Plural(len(left), "ignored file", "ignored files"), git.SomeNames(git.EncodePaths(left)))})
 	}
 	return nil
 }
 
-// putIgnored writes ignored files into the worktree on this server where nothing lies, or what was sent from there; left are the others.
+// putIgnored writes ignored files to the worktree on this server where there is no file, or the one that was sent from there; left are the
+// others.
 func (s *Service) putIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace, files []git.ChangedFile, sent map[string]string) (left []string, err error) {
 	root, err := os.OpenRoot(w.Path)
 	if err != nil {
@@ -301,7 +302,7 @@ func (s *Service) putIgnored(ctx context.Context, p workspaces.Project, w worksp
 		ok, err := is("")
 		if err == nil && !ok {
 			if ok, err = is(f.NewBlob); ok && (had == "" || sameMode(root, f)) {
-				continue // it is there
+				continue // already there
 			}
 		}
 		if err == nil && !ok && had != "" {
@@ -333,13 +334,13 @@ func (s *Service) putIgnored(ctx context.Context, p workspaces.Project, w worksp
 	return left, err
 }
 
-// sameMode reports whether a file can be run where another one can.
+// sameMode reports whether both files are executable, or neither is.
 func sameMode(root *os.Root, f git.ChangedFile) bool {
 	fi, err := root.Lstat(f.Path)
 	return err == nil && fi.Mode().IsRegular() && (fi.Mode()&0o100 != 0) == (f.Mode == "100755")
 }
 
-// ForgetIgnored lets go of what is known of the ignored files in a sandbox that has ended.
+// ForgetIgnored deletes the record of the ignored files in an ended sandbox.
 func (s *Service) ForgetIgnored(ctx context.Context, p workspaces.Project, workspaceID string) error {
 	commit, err := s.repo.CommitOf(ctx, p.GitDir, snapshot.RemoteIgnoredRef(workspaceID))
 	if err == nil && commit != "" {
@@ -348,14 +349,14 @@ func (s *Service) ForgetIgnored(ctx context.Context, p workspaces.Project, works
 	return err
 }
 
-// ReadRemoteIgnored asks a sandbox that is about to be left for good for its ignored files, and refuses to leave it where they cannot be had.
+// ReadRemoteIgnored reads the ignored files of a sandbox that is about to be destroyed, and fails if they cannot be read.
 func (s *Service) ReadRemoteIgnored(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (*snapshot.RemoteIgnored, error) {
 	there := s.snapshots.AskIgnored(ctx, p, w, snapshot.SnapKept)
 	if there == nil && s.sandboxes.Remote(w.ID) && snapshot.WantsIgnored(p, snapshot.SnapKept) {
 		there = &snapshot.RemoteIgnored{Failed: "The sandbox does not answer."}
 	}
 	if there != nil && there.Failed != "" {
-		return nil, fault.New(fault.Unavailable, "ignored_not_home", "The ignored files that the project keeps could not be brought from the sandbox: %s Try again, or have the project keep none.", there.Failed)
+		return nil, fault.New(fault.Unavailable, "ignored_not_home", "The ignored files that the project selects could not be copied from the sandbox: %s Try again, or have the project select none.", there.Failed)
 	}
 	return there, nil
 }

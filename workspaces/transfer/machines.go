@@ -12,20 +12,20 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Machines is what the room needs of members' own machines. Who may use one is decided before this room is asked; what of it may be used,
-// by its owner, on the machine. An error of a machine that is offline has the code runner_offline.
+// Machines talks to members' own machines. Whether a user may use one is checked before; what of it they may use, by its owner, on the
+// machine. The error of an offline machine has the code runner_offline.
 type Machines interface {
-	// Bundle asks for a git bundle of what a folder has and the server has not. The caller closes it.
+	// Bundle requests a git bundle of what a folder has and the server lacks. The caller closes it.
 	Bundle(ctx context.Context, machineID string, ask wire.BundleAsk) (io.ReadCloser, error)
-	// Lend asks what of a folder a workspace on the machine can use.
+	// Lend asks which objects of a folder a workspace on the machine can share.
 	Lend(ctx context.Context, machineID string, ask wire.LendRequest) (wire.Lent, error)
 	// CopyIgnored copies ignored files of its folder into a sandbox.
 	CopyIgnored(ctx context.Context, machineID string, ask wire.CopyAsk) (wire.Copied, error)
-	// Deliver puts the branch of a sandbox's workspace into the repository of its folder.
+	// Deliver pushes the branch of a sandbox's workspace to the repository of its folder.
 	Deliver(ctx context.Context, machineID string, ask wire.DeliverAsk) (wire.Delivered, error)
 }
 
-// Machines returns the Machines, or that there are none.
+// Machines returns the Machines, or an error if there are none.
 func (s *Service) Machines() (Machines, error) {
 	if s.cfg.Machines == nil {
 		return nil, fault.New(fault.Unsupported, "runners_disabled", "Members' own machines cannot be connected to this server.")
@@ -33,7 +33,7 @@ func (s *Service) Machines() (Machines, error) {
 	return s.cfg.Machines, nil
 }
 
-// asked has what is asked of a machine under ctx be asked for whoever wants it, with a purpose in words for the machine's owner.
+// asked sets the user and the purpose of requests to a machine in ctx; its owner sees the purpose.
 func asked(ctx context.Context, purpose string) context.Context {
 	o := wire.OrderOf(ctx)
 	if o.UserID == "" {
@@ -43,7 +43,7 @@ func asked(ctx context.Context, purpose string) context.Context {
 	return wire.WithOrder(ctx, o)
 }
 
-// machineOf is the machine that a kind of place is, "" when it is none.
+// machineOf is the machine of an executor, "" for others.
 func machineOf(kind string) string {
 	if k := executors.Kind(kind); k.Base() == executors.Runner {
 		return k.Member()
@@ -51,7 +51,7 @@ func machineOf(kind string) string {
 	return ""
 }
 
-// CheckFolder checks the path of a folder on a machine, as far as that can be seen from here.
+// CheckFolder checks the path of a folder on a machine, as far as the server can.
 func CheckFolder(folder string) error {
 	if !path.IsAbs(folder) || path.Clean(folder) != folder || len(folder) > 4096 || strings.ContainsAny(folder, "\x00\n\r") {
 		return fault.New(fault.Invalid, "folder_invalid", "Name a folder by its full path.")
@@ -59,8 +59,8 @@ func CheckFolder(folder string) error {
 	return nil
 }
 
-// FolderFor says which folder a workspace of p borrows from that lives in a place of this kind: the one that is asked for, else the
-// project's own where it is on that machine.
+// FolderFor returns the folder whose objects a workspace of p shares in an executor: the requested one, else the project's own if it is on
+// that machine.
 func FolderFor(p workspaces.Project, kind, asked string) (string, error) {
 	machine := machineOf(kind)
 	switch {
@@ -69,7 +69,7 @@ func FolderFor(p workspaces.Project, kind, asked string) (string, error) {
 	case asked == "":
 		return "", nil
 	case machine == "":
-		return "", fault.New(fault.Invalid, "folder_needs_runner", "A folder is borrowed on a member's own machine only. Choose one, or leave the folder out.")
+		return "", fault.New(fault.Invalid, "folder_needs_runner", "A folder can only be shared on a member's own machine. Choose one, or leave the folder out.")
 	}
 	return asked, CheckFolder(asked)
 }

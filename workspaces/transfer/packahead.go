@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// packs are bundles that are being made while their sandboxes are: what a place needs to make one is time enough to pack.
+// packs are bundles that are made while their sandboxes are being created, which takes long enough to pack.
 type packs struct {
 	mu     sync.Mutex
 	by     map[string]*pack // by sandbox id
@@ -20,7 +20,7 @@ type pack struct {
 
 func newPacks() *packs { return &packs{by: make(map[string]*pack)} }
 
-// PackAhead begins to pack what a sandbox will be sent, while its place makes it. Arrive takes what was packed, or packs itself.
+// PackAhead starts to pack what a sandbox will be sent, while it is being created. Arrive uses the result, or packs itself.
 func (s *Service) PackAhead(ctx context.Context, workspaceID, sandboxID string) {
 	k := s.packs
 	k.mu.Lock()
@@ -28,7 +28,7 @@ func (s *Service) PackAhead(ctx context.Context, workspaceID, sandboxID string) 
 	if k.closed || k.by[sandboxID] != nil {
 		return
 	}
-	// It outlives the request that asked for the sandbox, as the making does, and ends with the sandbox or the room.
+	// It outlives the request for the sandbox, like the creation, and ends with the sandbox or the service.
 	life, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StepTimeout)
 	p := &pack{done: make(chan struct{}), cancel: cancel}
 	k.by[sandboxID] = p
@@ -59,7 +59,7 @@ func (s *Service) packFor(ctx context.Context, workspaceID, sandboxID string) er
 	return err
 }
 
-// packed waits for what is packed ahead for a sandbox.
+// packed waits for the bundle of a sandbox that is being packed ahead.
 func (s *Service) packed(ctx context.Context, sandboxID string) {
 	s.packs.mu.Lock()
 	p := s.packs.by[sandboxID]
@@ -73,7 +73,7 @@ func (s *Service) packed(ctx context.Context, sandboxID string) {
 	}
 }
 
-// Unpack forgets what is packed for a sandbox that has arrived or ended, and waits until nothing is written there any more.
+// Unpack forgets the bundle of a sandbox that has received it or ended, and waits until nothing writes there any more.
 func (s *Service) Unpack(sandboxID string) {
 	s.packs.mu.Lock()
 	p := s.packs.by[sandboxID]
@@ -85,7 +85,7 @@ func (s *Service) Unpack(sandboxID string) {
 	}
 }
 
-// close ends what is being packed and waits for it.
+// close stops packing and waits for it.
 func (k *packs) close() {
 	k.mu.Lock()
 	k.closed = true
@@ -96,5 +96,5 @@ func (k *packs) close() {
 	k.work.Wait()
 }
 
-// Close ends what is being packed ahead and waits for it. Nothing is packed ahead afterwards.
+// Close stops packing ahead and waits for it. Nothing is packed ahead afterwards.
 func (s *Service) Close() { s.packs.close() }

@@ -1,8 +1,8 @@
-// Package transfer brings a workspace's repository and files into a sandbox with a disk of its own, and the ignored files back: as one bundle that is
-// packed ahead while the sandbox is made, so that the agent's first prompt waits for nothing it does not need.
+// Package transfer copies a workspace's repository and files into a sandbox with its own disk, and the ignored files back: as one bundle
+// that is packed while the sandbox is being created, so that the agent's first prompt waits only for what it needs.
 //
-// Goroutines: one for each bundle packed ahead; Run waits for their end. Locks: Locks.Homing while ignored files are put; the mutex over the
-// bundles under way is innermost.
+// Goroutines: one for each bundle packed ahead; Run waits for their end. Locks: Locks.Homing while ignored files are written; the mutex of
+// the bundles in progress is innermost.
 package transfer
 
 import (
@@ -26,7 +26,7 @@ type Store interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store        Store
 	Records      *workspaces.Records
@@ -40,11 +40,11 @@ type Config struct {
 	DataDir      string
 	FetchTimeout time.Duration
 	Log          *slog.Logger
-	Machines     Machines      // members' own machines; nil = there are none
+	Machines     Machines      // members' own machines; nil = none
 	StepTimeout  time.Duration // of worktree and sandbox steps
 }
 
-// Service brings workspaces into sandboxes. Safe for concurrent use.
+// Service transfers workspaces into sandboxes. Safe for concurrent use.
 type Service struct {
 	cfg         Config
 	store       Store
@@ -58,10 +58,10 @@ type Service struct {
 	packs       *packs
 }
 
-// New makes a Service. It starts nothing and panics without what it needs.
+// New makes a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.SecretFiles == nil || cfg.Sandboxes == nil || cfg.Snapshots == nil || cfg.Git == nil || cfg.Locks == nil {
-		panic(errors.New("transfer: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Git, Locks are needed"))
+		panic(errors.New("transfer: Store, Records, Repo, SecretFiles, Sandboxes, Snapshots, Git, Locks are required"))
 	}
 	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, snapshots: cfg.Snapshots, git: cfg.Git, locks: cfg.Locks, packs: newPacks()}
 }
