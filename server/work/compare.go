@@ -306,7 +306,7 @@ func (h Comparisons) CreateSnapshot(ctx context.Context, req api.CreateSnapshotR
 	c := rest.CallOf(ctx)
 	sn, err := h.cfg.Workspaces.Snapshots.Take(ctx, req.Id, snapshot.Request{Kind: snapshot.SnapManual, Title: rest.Val(req.Body.Title), ActorID: c.Actor.User.ID})
 	if err == nil && sn.ID == "" {
-		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now and none were kept.")
+		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now, and there is no snapshot of it.")
 	}
 	if err != nil {
 		return nil, err

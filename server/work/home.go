@@ -237,5 +237,5 @@ func (h Branches) CancelGitWork(ctx context.Context, req api.CancelGitWorkReques
 		audit.Note(ctx, "kind", k.Kind)
 		return api.CancelGitWork204Response{}, nil
 	}
-	return nil, fault.New(fault.NotFound, "not_found", "There is no such work any more: it has ended.")
+	return nil, fault.New(fault.NotFound, "not_found", "There is no such operation any more: it has ended.")
 }

@@ -157,12 +157,12 @@ rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo o
 		}
 		ignored := p.says("ignored")
 		switch {
-		case far(from) && strings.Contains(ignored, "They end with the old place"), !far(from) && far(to) && strings.Contains(ignored, "kept.out"),
+		case far(from) && strings.Contains(ignored, "They are lost with the old sandbox"), !far(from) && far(to) && strings.Contains(ignored, "kept.out"),
 			!far(from) && !far(to) && strings.Contains(ignored, "the same folder"):
 		default:
 			t.Errorf("from %s to %s ignored files are told of as %q", from, to, ignored)
 		}
-		if chosen := p.says("kept_ignored"); (far(from) || far(to)) && chosen != "1 ignored file that the project keeps, 2 bytes: chosen.out." {
+		if chosen := p.says("kept_ignored"); (far(from) || far(to)) && chosen != "1 ignored file that the project selects, 2 bytes: chosen.out." {
 			t.Errorf("from %s to %s those that are kept are told of as %q", from, to, chosen)
 		}
 		h.API("POST", "/workspaces/"+ws.ID+"/move", h.to(to), nil)
@@ -181,7 +181,7 @@ rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo o
 			t.Errorf("in %s the ignored file: %q", to, there)
 		}
 		if chosen := h.sh(t, ws, fmt.Sprintf("test -x chosen.out; cat chosen.out; echo %d > chosen.out", i+1)); chosen != fmt.Sprintln(i) {
-			t.Errorf("in %s the ignored file that the project keeps: %q", to, chosen)
+			t.Errorf("in %s the ignored file that the project selects: %q", to, chosen)
 		}
 		from = to
 	}

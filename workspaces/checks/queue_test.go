@@ -257,7 +257,7 @@ func TestAnApprovalThatEndsIsNotMerged(t *testing.T) {
 		fx.enqueue("w")
 		fx.do(func() { delete(fx.approved, "w") })
 		fx.end("a", exit(0))
-		fx.failed("w", "The project asks for an approval of exactly what is merged.")
+		fx.failed("w", "The project requires an approval of exactly what is merged.")
 	})
 }
 
@@ -441,7 +441,7 @@ func TestARestartLosesWhatIsGone(t *testing.T) {
 		fx.stop()
 		fx.do(func() { clear(fx.commands) })
 		fx.restart()
-		if r := fx.newest("w", "a"); r.State != checks.RunLost || r.Reason != "Nobody knows how it ended: its sandbox is gone." {
+		if r := fx.newest("w", "a"); r.State != checks.RunLost || r.Reason != "The sandbox is gone, so how it ended is unknown." {
 			t.Errorf("%+v", r)
 		}
 		fx.end("b", exit(0))

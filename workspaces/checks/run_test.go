@@ -95,9 +95,9 @@ func TestARunOnFilesThatChangedProvesNothing(t *testing.T) {
 		says          string
 	}{
 		"files changed":                {"one", "two", nil, "Files changed while it ran"},
-		"what they are after is hid":   {"one", "", nil, "What its files were could not be seen"},
-		"what they were before is hid": {"", "one", nil, "What its files were could not be seen"},
-		"its place cannot be asked":    {"one", "one", fault.New(fault.Unavailable, "away", "The machine is away."), "could not be seen, so it says nothing of those of now: The machine is away."},
+		"what they are after is hid":   {"one", "", nil, "The server could not read the state of the files"},
+		"what they were before is hid": {"", "one", nil, "The server could not read the state of the files"},
+		"its place cannot be asked":    {"one", "one", fault.New(fault.Unavailable, "away", "The machine is away."), "could not see whether files changed while it ran, so the result is not certain for the current ones: The machine is away."},
 	} {
 		t.Run(what, func(t *testing.T) {
 			withService(t, func(t *testing.T, fx *fixture) {

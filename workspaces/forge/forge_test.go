@@ -431,7 +431,7 @@ func TestMergedByOthersIsBroughtHome(t *testing.T) {
 		stop := h.run()
 		h.until(func() bool {
 			now, _, err := h.svc.Of(h.ctx, "ws_1")
-			return err == nil && now.State == forge.Merged && strings.Contains(now.Error, "could not be brought home: The remote could not be asked.")
+			return err == nil && now.State == forge.Merged && strings.Contains(now.Error, "could not be fetched: The remote could not be asked.")
 		})
 		stop()
 		// Another server takes it up.

@@ -49,7 +49,7 @@ func GitFault(err error, kind fault.Kind, code, doing string) error {
 	refused, inside := errors.AsType[*hostgit.RefusedError](err)
 	switch {
 	case inside:
-		return fault.Wrap(err, fault.Invalid, "url_not_public", "%s failed: %s is in a network this server must not connect to. An operator can allow it with outgoing.allow.", doing, hostgit.Clean(refused.Host))
+		return fault.Wrap(err, fault.Invalid, "url_not_public", "%s failed: %s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", doing, hostgit.Clean(refused.Host))
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, code+"_timeout", "%s took too long and was stopped. %s", doing, words)
 	case errors.Is(err, context.Canceled), errors.Is(err, workspaces.ErrCancelled), errors.Is(err, workspaces.ErrShutdown):

@@ -295,7 +295,7 @@ func TestCleanUpKeepsBranchesOfOthers(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = h.S.Run(ctx) }()
 	h.Stop = func() { cancel(); <-done }
-	if w = h.Settled(w.ID); w.State != workspaces.Failed || !strings.Contains(w.StateReason, "exists already") {
+	if w = h.Settled(w.ID); w.State != workspaces.Failed || !strings.Contains(w.StateReason, "already exists") {
 		t.Fatalf("%s %s", w.State, w.StateReason)
 	}
 	if wstest.Git(t, dir, "branch", "--list", w.Branch) == "" {

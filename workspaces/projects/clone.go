@@ -70,7 +70,7 @@ func (s *Service) checkOutgoing(raw string) error {
 		return nil //nolint:nilerr // a name
 	}
 	if s.cfg.Outgoing.Check(netip.AddrPortFrom(ip, 0)) != nil {
-		return fault.New(fault.Invalid, "url_not_public", "%s is in a network this server must not connect to. An operator can allow it with outgoing.allow.", u.Hostname())
+		return fault.New(fault.Invalid, "url_not_public", "%s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", u.Hostname())
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestChosenIgnoredFilesTravel(t *testing.T) {
 	if wstest.Read(t, w.Path, ".env") != "two\n" || wstest.Read(t, w.Path, "ignored/gone") != "here\n" || wstest.Read(t, w.Path, "ignored/new") != "new\n" {
 		t.Error("this server's folder is not as it should be")
 	}
-	if acts := reported(h, w); !strings.Contains(acts, "1 ignored file of the sandbox did not take the place of others on this server: ignored/gone.") {
+	if acts := reported(h, w); !strings.Contains(acts, "1 ignored file of the sandbox did not replace others on this server: ignored/gone.") {
 		t.Errorf("told of: %s", acts)
 	}
 	if got := wstest.Git(t, h.Keeping(w, ".env", "ignored/").GitDir, "for-each-ref", "refs/parawork/far/"); got != "" {
@@ -156,10 +156,10 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 		return h.MoveEnds(w.ID)
 	}
 	says := plan(string(wstest.RemoteKind))
-	if got := says["kept_ignored"]; got != "2 ignored files that the project keeps, 2 kB: .env, ignored/a.key." {
+	if got := says["kept_ignored"]; got != "2 ignored files that the project selects, 2 kB: .env, ignored/a.key." {
 		t.Errorf("come along: %q", got)
 	}
-	if got := says["kept_left"]; got != "1 ignored file that the project keeps: ignored/large.key (9.0 MB): it is larger than 8 MB. They are not sent there, and stay on this server." {
+	if got := says["kept_left"]; got != "1 ignored file that the project selects: ignored/large.key (9.0 MB): it is larger than 8 MB. They are not sent there, and stay on this server." {
 		t.Errorf("are left: %q", got)
 	}
 	if m := move(string(wstest.RemoteKind)); m.State != workspaces.MoveDone {
@@ -171,10 +171,10 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 
 	a.Sh(w, "echo two > .env; dd if=/dev/zero of=ignored/more.key bs=1M count=9 2>/dev/null; echo built > ignored/out2.o")
 	says = plan("here")
-	if got := says["kept_ignored"]; got != "2 ignored files that the project keeps, 8 bytes: .env, ignored/a.key." {
+	if got := says["kept_ignored"]; got != "2 ignored files that the project selects, 8 bytes: .env, ignored/a.key." {
 		t.Errorf("come back: %q", got)
 	}
-	if got := says["kept_left"]; !strings.HasPrefix(got, "1 ignored file that the project keeps: ignored/more.key (9.0 MB): it is larger than 8 MB. They end") {
+	if got := says["kept_left"]; !strings.HasPrefix(got, "1 ignored file that the project selects: ignored/more.key (9.0 MB): it is larger than 8 MB. They end") {
 		t.Errorf("are left there: %q", got)
 	}
 

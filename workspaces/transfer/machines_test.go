@@ -73,7 +73,7 @@ func TestAFolderThatCannotBeHad(t *testing.T) {
 			t.Errorf("%+v: %v", n, err)
 		}
 	}
-	if p := h.MachineProject(h.LongRepo("elsewhere")); p.State != workspaces.ProjectFailed || p.StateReason != "The folder lies outside those its owner allows." {
+	if p := h.MachineProject(h.LongRepo("elsewhere")); p.State != workspaces.ProjectFailed || p.StateReason != "The folder is outside those its owner allows." {
 		t.Errorf("%s: %s", p.State, p.StateReason)
 	}
 	o.Set(func() { o.Offline = true })

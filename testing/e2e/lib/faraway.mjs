@@ -79,7 +79,7 @@ export const sandbox = (over = {}) => {
   };
 };
 
-const TITLES = { create: "Make a sandbox at E2B", guest: "Start Parawork's guest in it", send: "Send the repository", checkout: "Lay out the files" };
+const TITLES = { create: "Make a sandbox at E2B", guest: "Start Parawork's guest in it", send: "Send the repository", checkout: "Write the files" };
 
 /** The steps of a making in these states. */
 export const steps = (...states) =>
